@@ -1,0 +1,54 @@
+# Everything runs from .venv, which `setup` makes from the hashed requirements; nothing outside this folder is touched.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.ready
+
+.PHONY: setup demo run test check docs lock clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make setup   make .venv with everything pinned (quick when nothing changed)"
+	@echo "make demo    set up, then run the whole flow offline on a small web of its own"
+	@echo "make run     set up, then start Headwater for real (Ctrl-C stops it)"
+	@echo "make test    set up, then run all tests"
+	@echo "make check   set up, then lint, types and import rules"
+	@echo "make docs    write the generated parts of docs/ anew"
+	@echo "make lock    pin the newest versions into requirements*.txt (needs uv)"
+
+setup: $(STAMP)
+
+$(STAMP): requirements-dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Headwater needs Python 3.11 or newer; name one: make setup PYTHON=/path/to/python3.11"; exit 2; }
+	@echo "setup: creating .venv"
+	@$(PYTHON) -m venv .venv
+	@echo "setup: installing pinned packages (a minute the first time)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-dev.txt
+	@echo "setup: installing headwater itself"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+	@echo "setup: done"
+
+demo: setup
+	@$(BIN)/headwater demo
+
+run: setup
+	@$(BIN)/headwater up
+
+test: setup
+	@$(BIN)/python -m pytest
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/mypy
+
+docs: setup
+	@$(BIN)/headwater config --markdown > docs/settings.md
+
+lock:
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade pyproject.toml -o requirements.txt
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade pyproject.toml --group dev -o requirements-dev.txt
+
+clean:
+	rm -rf .venv

@@ -1,0 +1,5 @@
+"""The doors of a terminal."""
+
+
+def main() -> None:
+    """Run the command line."""

@@ -1,0 +1,20 @@
+"""What a page says, without the page around it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Article:
+    """The outcome of a normalizer. `provenance` names for each field where it came from."""
+
+    text: str
+    title: str | None = None
+    byline: str | None = None
+    published_at: datetime | None = None
+    language: str | None = None
+    image: str | None = None
+    abstract: str | None = None
+    canonical_url: str | None = None
+    provenance: Mapping[str, str] = field(default_factory=dict)

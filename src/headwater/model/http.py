@@ -1,0 +1,27 @@
+"""What goes out and what comes back."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Caps on one exchange. `total` bounds all of it, redirects aside."""
+
+    connect_seconds: float = 10.0
+    read_seconds: float = 60.0
+    total_seconds: float = 120.0
+    body_bytes: int = 20 * 1024 * 1024  # before and after decompression alike
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """An answer, whatever its status. Header names are lower case; the body is decompressed."""
+
+    url: str
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    sent_at: datetime
+    elapsed_seconds: float

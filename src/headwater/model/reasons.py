@@ -1,0 +1,103 @@
+"""The one closed list of reasons.
+
+Whatever changes state in Headwater (a URL, a poll, a run, a lease) says why with one of these. The code is what is
+stored and what scripts match on; the sentence is what a person reads.
+"""
+
+from enum import StrEnum
+from typing import Self
+
+
+class ReasonClass(StrEnum):
+    """What a reason means for the next attempt."""
+
+    DONE = "done"  # it ended well
+    TRANSIENT = "transient"  # the outside failed for now: try again later
+    PERMANENT = "permanent"  # the outside said no: trying again changes nothing
+    POLICY = "policy"  # a rule of ours or of the site decided
+    CONFIG = "config"  # an operator has to change something
+    OURS = "ours"  # a fault or a stop on our side: the other party is not charged for it
+
+
+class Reason(StrEnum):
+    """A code, its class and its sentence."""
+
+    kind: ReasonClass
+    sentence: str
+
+    def __new__(cls, code: str, kind: ReasonClass, sentence: str) -> Self:
+        member = str.__new__(cls, code)
+        member._value_ = code
+        member.kind = kind
+        member.sentence = sentence
+        return member
+
+    @property
+    def retryable(self) -> bool:
+        """Whether the same attempt may succeed later without anybody changing anything."""
+        return self.kind in (ReasonClass.TRANSIENT, ReasonClass.OURS)
+
+    # It ended well.
+    STORED = "stored", ReasonClass.DONE, "The page was fetched and its text is stored."
+    LINKED = "linked", ReasonClass.DONE, "The page was fetched; another page had brought the same text, which is kept once."
+    UNCHANGED = "unchanged", ReasonClass.DONE, "The server says nothing has changed since the last visit (304)."
+    POLLED = "polled", ReasonClass.DONE, "The source was read and what it lists is saved."
+
+    # The outside failed for now.
+    HTTP_5XX = "http_5xx", ReasonClass.TRANSIENT, "The server failed to answer the request (5xx, 408 or 425)."
+    RATE_LIMITED = "rate_limited", ReasonClass.TRANSIENT, "The server asked us to come back later (429)."
+    TIMEOUT = "timeout", ReasonClass.TRANSIENT, "The server took longer than the time allowed."
+    NETWORK = "network", ReasonClass.TRANSIENT, "The connection failed or broke off before the whole answer had come."
+    DNS = "dns", ReasonClass.TRANSIENT, "The host name could not be resolved."
+    ROBOTS_UNREACHABLE = (
+        "robots_unreachable",
+        ReasonClass.TRANSIENT,
+        "The host's robots.txt cannot be read, so nothing is asked of that host for a while.",
+    )
+    HOST_BUSY = "host_busy", ReasonClass.TRANSIENT, "The host may not be asked again yet."
+
+    # The outside said no.
+    NOT_FOUND = "not_found", ReasonClass.PERMANENT, "The server says there is no such page (404)."
+    GONE = "gone", ReasonClass.PERMANENT, "The server says the page is gone for good (410)."
+    HTTP_4XX = "http_4xx", ReasonClass.PERMANENT, "The server refused the request (4xx)."
+    HTTP_ODD = "http_odd", ReasonClass.PERMANENT, "The server answered with a status that makes no sense here."
+    BAD_REDIRECT = "bad_redirect", ReasonClass.PERMANENT, "The redirect names no usable address."
+    BAD_ENCODING = "bad_encoding", ReasonClass.PERMANENT, "The body could not be decompressed."
+    BAD_HTML = "bad_html", ReasonClass.PERMANENT, "The body is too short or is not markup."
+    EMPTY_TEXT = "empty_text", ReasonClass.PERMANENT, "The page holds no text to keep."
+    UNSUPPORTED_TYPE = "unsupported_type", ReasonClass.PERMANENT, "The body is of a type that cannot be read yet."
+    NOT_A_FEED = "not_a_feed", ReasonClass.PERMANENT, "What was answered is not a feed."
+    PARSE_FAILED = "parse_failed", ReasonClass.PERMANENT, "The body could not be read."
+    MAX_RETRIES = "max_retries", ReasonClass.PERMANENT, "It kept failing, so it was given up after the last retry."
+
+    # A rule decided.
+    REDIRECT = "redirect", ReasonClass.POLICY, "The page moved to another host; the new address was queued instead."
+    REDIRECT_LIMIT = "redirect_limit", ReasonClass.POLICY, "The page redirects too often."
+    ROBOTS_BLOCKED = "robots_blocked", ReasonClass.POLICY, "The host's robots.txt forbids this address."
+    ADDRESS_REFUSED = (
+        "address_refused",
+        ReasonClass.POLICY,
+        "The name leads to a private or reserved network address, which is never visited unless allowed.",
+    )
+    BODY_TOO_LARGE = "body_too_large", ReasonClass.POLICY, "The body is larger than the cap."
+    INVALID_URL = "invalid_url", ReasonClass.POLICY, "The address cannot be used."
+
+    # An operator has to change something.
+    BAD_SETTING = "bad_setting", ReasonClass.CONFIG, "A setting is unknown or has a value that cannot be used."
+    DATABASE_UNREACHABLE = "database_unreachable", ReasonClass.CONFIG, "The database cannot be reached."
+    SCHEMA_MISMATCH = "schema_mismatch", ReasonClass.CONFIG, "The database schema does not fit this version of the program."
+    FOLDER_UNUSABLE = "folder_unusable", ReasonClass.CONFIG, "A folder cannot be used."
+    PORT_TAKEN = "port_taken", ReasonClass.CONFIG, "The address to listen on is taken."
+    UNKNOWN_KIND = "unknown_kind", ReasonClass.CONFIG, "No installed kind of source has this name."
+    UNKNOWN_SOURCE = "unknown_source", ReasonClass.CONFIG, "There is no source of this name."
+    SOURCE_EXISTS = "source_exists", ReasonClass.CONFIG, "There is a source of this name or for this feed already."
+    BAD_SOURCE = "bad_source", ReasonClass.CONFIG, "A source's settings cannot be used."
+
+    # On our side.
+    WORKER_LOST = "worker_lost", ReasonClass.OURS, "The process that held it died or lost its lease."
+    SHUTDOWN = "shutdown", ReasonClass.OURS, "The program was stopped and gave it back."
+    SANDBOX_TIMEOUT = "sandbox_timeout", ReasonClass.OURS, "Reading the body took too long and was stopped."
+    SANDBOX_CRASHED = "sandbox_crashed", ReasonClass.OURS, "Reading the body ended its worker process."
+    SANDBOX_OUTPUT = "sandbox_output", ReasonClass.OURS, "Reading the body gave more than may be kept."
+    STORAGE = "storage", ReasonClass.OURS, "The raw file could not be written."
+    INTERNAL = "internal", ReasonClass.OURS, "An error in the program; its log tells more."

@@ -1,0 +1,32 @@
+"""Sources, and the items they yield."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A row: a name, the kind that reads it, and the settings that override the kind's defaults."""
+
+    id: int
+    name: str
+    kind: str
+    settings: Mapping[str, Any]
+    enabled: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """What a source lists: an address with a title, dates and tags, and the raw record they were read from.
+
+    `published_at` is None where the source gives no date; the time of the first sighting is used then, marked so.
+    """
+
+    url: str
+    title: str
+    published_at: datetime | None = None
+    updated_at: datetime | None = None
+    tags: Mapping[str, Any] = field(default_factory=dict)
+    raw: Mapping[str, Any] = field(default_factory=dict)
