@@ -58,9 +58,7 @@ class NotNow(HeadwaterError):
 
     default_reason = Reason.HOST_BUSY
 
-    def __init__(
-        self, message: str, *, until: datetime, reason: Reason | None = None, url: str | None = None
-    ) -> None:
+    def __init__(self, message: str, *, until: datetime, reason: Reason | None = None, url: str | None = None) -> None:
         super().__init__(message, reason=reason, url=url)
         self.until = until
 

@@ -1,5 +1,19 @@
-"""The doors of a terminal."""
+"""The terminal door: thin commands over the service."""
+
+import sys
+
+from headwater.cli.app import app
+from headwater.errors import HeadwaterError
+
+__all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line: 0 done, 1 done but not as expected, 2 something to be put right first."""
+    try:
+        app()
+    except HeadwaterError as error:
+        sys.stderr.write(f"headwater: {error}\n")
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,1 @@
+"""A small web of our own, and the whole flow run on it."""

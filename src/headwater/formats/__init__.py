@@ -1,0 +1,1 @@
+"""Readers of what the web speaks: bytes or text in, nouns out."""

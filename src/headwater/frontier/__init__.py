@@ -1,0 +1,1 @@
+"""The one queue for all URLs: submit, claim, finish, rescue."""

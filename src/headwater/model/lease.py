@@ -1,7 +1,7 @@
 """The one lease shape: whatever is claimed (a URL, a feed, a run) is claimed like this.
 
-A claim sets all three fields and counts an attempt; a finish must name the token, so a holder whose lease ran out and
-was given to another changes nothing. The columns in the database are `lease_holder, lease_token, lease_until, attempts`.
+A claim sets holder, token and end, and counts an attempt; a finish must name the token, so a holder whose lease ran
+out and was given to another changes nothing. The columns are `lease_holder, lease_token, lease_until, attempts`.
 """
 
 from dataclasses import dataclass

@@ -25,12 +25,17 @@ class Reason(StrEnum):
     kind: ReasonClass
     sentence: str
 
-    def __new__(cls, code: str, kind: ReasonClass, sentence: str) -> Self:
+    def __new__(cls, code: str, kind: ReasonClass, sentence: str) -> Self:  # noqa: D102
         member = str.__new__(cls, code)
         member._value_ = code
         member.kind = kind
         member.sentence = sentence
         return member
+
+    @classmethod
+    def of(cls, code: str) -> "Reason":
+        """Find a reason by its code, as it is stored."""
+        return cls[code.upper()]
 
     @property
     def retryable(self) -> bool:
@@ -39,7 +44,7 @@ class Reason(StrEnum):
 
     # It ended well.
     STORED = "stored", ReasonClass.DONE, "The page was fetched and its text is stored."
-    LINKED = "linked", ReasonClass.DONE, "The page was fetched; another page had brought the same text, which is kept once."
+    LINKED = "linked", ReasonClass.DONE, "The page was fetched; its text was known from another page and is kept once."
     UNCHANGED = "unchanged", ReasonClass.DONE, "The server says nothing has changed since the last visit (304)."
     POLLED = "polled", ReasonClass.DONE, "The source was read and what it lists is saved."
 
@@ -85,13 +90,18 @@ class Reason(StrEnum):
     # An operator has to change something.
     BAD_SETTING = "bad_setting", ReasonClass.CONFIG, "A setting is unknown or has a value that cannot be used."
     DATABASE_UNREACHABLE = "database_unreachable", ReasonClass.CONFIG, "The database cannot be reached."
-    SCHEMA_MISMATCH = "schema_mismatch", ReasonClass.CONFIG, "The database schema does not fit this version of the program."
+    SCHEMA_MISMATCH = "schema_mismatch", ReasonClass.CONFIG, "The database schema does not fit this program."
     FOLDER_UNUSABLE = "folder_unusable", ReasonClass.CONFIG, "A folder cannot be used."
     PORT_TAKEN = "port_taken", ReasonClass.CONFIG, "The address to listen on is taken."
     UNKNOWN_KIND = "unknown_kind", ReasonClass.CONFIG, "No installed kind of source has this name."
     UNKNOWN_SOURCE = "unknown_source", ReasonClass.CONFIG, "There is no source of this name."
     SOURCE_EXISTS = "source_exists", ReasonClass.CONFIG, "There is a source of this name or for this feed already."
     BAD_SOURCE = "bad_source", ReasonClass.CONFIG, "A source's settings cannot be used."
+
+    BAD_REQUEST = "bad_request", ReasonClass.CONFIG, "The request has a part that cannot be used."
+    UNKNOWN_DOCUMENT = "unknown_document", ReasonClass.CONFIG, "There is no document of this number."
+    UNKNOWN_PATH = "unknown_path", ReasonClass.CONFIG, "There is nothing at this path, or not for this method."
+    TOKEN_REQUIRED = "token_required", ReasonClass.CONFIG, "What writes needs the API token."
 
     # On our side.
     WORKER_LOST = "worker_lost", ReasonClass.OURS, "The process that held it died or lost its lease."

@@ -1,0 +1,5 @@
+"""From bytes to articles, by versioned normalizers."""
+
+from headwater.normalize.registry import NORMALIZERS, NormalizedPage, choose, normalize
+
+__all__ = ["NORMALIZERS", "NormalizedPage", "choose", "normalize"]

@@ -1,0 +1,1 @@
+"""The only place where parts meet: what is opened, which roles run, how they stop."""

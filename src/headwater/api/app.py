@@ -1,0 +1,194 @@
+"""The app: routes over the desk, one error shape, and the token for what writes."""
+
+import ipaddress
+import secrets
+from datetime import date, datetime
+from typing import Annotated, Any
+
+from fastapi import Depends, FastAPI, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+from headwater import __version__
+from headwater.api import shapes
+from headwater.errors import HeadwaterError
+from headwater.model.reasons import Reason
+from headwater.service.desk import Desk
+from headwater.service.token import write_token
+
+LARGEST_ID = 2**63 - 1  # that the database can hold
+# A name of the outside that was pointed at loopback must not reach the API through somebody's browser.
+LOOPBACK_NAMES = ["localhost", "127.0.0.1", "[::1]"]
+
+_STATUS = {
+    Reason.TOKEN_REQUIRED: 401,
+    Reason.UNKNOWN_DOCUMENT: 404,
+    Reason.UNKNOWN_SOURCE: 404,
+    Reason.UNKNOWN_PATH: 404,
+    Reason.SOURCE_EXISTS: 409,
+    Reason.DATABASE_UNREACHABLE: 503,
+    Reason.SHUTDOWN: 503,
+}
+
+
+def make_app(desk: Desk) -> FastAPI:
+    """Make the app that answers from this desk."""
+    app = FastAPI(
+        title="Headwater",
+        version=__version__,
+        description="A clean, dated, deduplicated, searchable corpus of public sources.",
+        responses={"4XX": {"model": shapes.ErrorAnswer}, "5XX": {"model": shapes.ErrorAnswer}},
+    )
+    if _is_loopback(desk.settings.listen_host):
+        app.add_middleware(TrustedHostMiddleware, allowed_hosts=LOOPBACK_NAMES, www_redirect=False)
+    _answer_errors(app)
+    _add_signs_of_life(app, desk)
+    _add_reading(app, desk)
+    _add_writing(app, desk)
+    return app
+
+
+def _answer_errors(app: FastAPI) -> None:
+    @app.exception_handler(HeadwaterError)
+    async def refused(_: Request, error: HeadwaterError) -> JSONResponse:
+        return _error(_STATUS.get(error.reason, 422), error.reason, str(error))
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
+        return _error(422, Reason.BAD_REQUEST, f"{field}: {first['msg']}.")
+
+    @app.exception_handler(HTTPException)
+    async def unknown(_: Request, error: HTTPException) -> JSONResponse:
+        return _error(error.status_code, Reason.UNKNOWN_PATH, f"{error.detail}.")
+
+    @app.exception_handler(Exception)
+    async def broken(_: Request, error: Exception) -> JSONResponse:
+        del error  # logged by the server; its words may tell a stranger too much
+        return _error(500, Reason.INTERNAL, Reason.INTERNAL.sentence)
+
+
+def _add_signs_of_life(app: FastAPI, desk: Desk) -> None:
+    @app.get("/health", tags=["running it"])
+    async def health() -> shapes.Health:
+        """Tell that the process is alive, whatever else is wrong."""
+        return shapes.Health(status="ok", version=__version__)
+
+    @app.get("/ready", tags=["running it"])
+    async def ready() -> shapes.Health:
+        """Tell that requests can be answered: the database is there and the program is not stopping."""
+        if not desk.is_ready():
+            raise HeadwaterError("The program is stopping.", reason=Reason.SHUTDOWN)
+        try:
+            await desk.check_database()
+        except Exception as error:
+            raise HeadwaterError(Reason.DATABASE_UNREACHABLE.sentence, reason=Reason.DATABASE_UNREACHABLE) from error
+        return shapes.Health(status="ready", version=__version__)
+
+    @app.get("/metrics", tags=["running it"], response_class=Response)
+    async def metrics() -> Response:
+        """Counters for Prometheus."""
+        return Response(desk.metrics.text(), media_type="text/plain; version=0.0.4")
+
+
+def _add_reading(app: FastAPI, desk: Desk) -> None:
+    @app.get("/documents", tags=["reading"])
+    async def documents(
+        limit: Annotated[int, Query(ge=1, le=500)] = 50, before: str | None = None, source: str | None = None
+    ) -> shapes.DocumentPage:
+        """List documents, newest first."""
+        rows = await desk.documents(limit=limit, before=_cursor(before), source=source)
+        last = rows[-1] if len(rows) == limit else None
+        following = f"{last['fetched_at'].isoformat()}_{last['id']}" if last else None
+        return shapes.DocumentPage(documents=[shapes.DocumentLine(**row) for row in rows], next=following)
+
+    @app.get("/documents/{document_id}", tags=["reading"])
+    async def document(document_id: int) -> shapes.Document:
+        """Return a document with its text and provenance."""
+        row = await desk.document(document_id) if 0 < document_id <= LARGEST_ID else None
+        if row is None:
+            raise HeadwaterError(f"There is no document {document_id}.", reason=Reason.UNKNOWN_DOCUMENT)
+        hashes = {name: row[name].hex() for name in ("content_hash", "raw_hash")}
+        return shapes.Document(**(row | hashes))
+
+    @app.get("/search", tags=["reading"])
+    async def search(
+        q: Annotated[str, Query(min_length=1, max_length=500, description='Words, "a phrase", or, -not.')],
+        limit: Annotated[int, Query(ge=1, le=100)] = 10,
+        offset: Annotated[int, Query(ge=0, le=10_000)] = 0,
+    ) -> shapes.Hits:
+        """Search titles and texts, best first."""
+        return shapes.Hits(hits=[shapes.Hit(**row) for row in await desk.search(q, limit=limit, offset=offset)])
+
+    @app.get("/daily/today", tags=["reading"])
+    async def today() -> shapes.Day:
+        """Tell what is NEW and what is LATEST today."""
+        return _day(await desk.today())
+
+    @app.get("/daily/{day}", tags=["reading"])
+    async def daily(day: date) -> shapes.Day:
+        """Tell what was NEW and what was LATEST on a day."""
+        return _day(await desk.today(day))
+
+    @app.get("/sources", tags=["reading"])
+    async def sources() -> shapes.Sources:
+        """List the sources with the state of their polls."""
+        return shapes.Sources(sources=[shapes.SourceLine(**row) for row in await desk.sources()])
+
+
+def _add_writing(app: FastAPI, desk: Desk) -> None:
+    token = write_token(desk.settings).encode()
+
+    def require_token(request: Request) -> None:
+        given = request.headers.get("authorization", "")
+        scheme, _, value = given.partition(" ")
+        if scheme.lower() != "bearer" or not secrets.compare_digest(value.strip().encode(), token):
+            raise HeadwaterError(
+                "Send the API token as `Authorization: Bearer TOKEN`; it is in the file api-token in the data folder.",
+                reason=Reason.TOKEN_REQUIRED,
+            )
+
+    @app.post("/sources", tags=["writing"], status_code=201, dependencies=[Depends(require_token)])
+    async def add_source(new: shapes.NewSource) -> shapes.AddedSource:
+        """Add a feed as a source and poll it at once."""
+        polled = await desk.add(new.url, new.name, new.settings)
+        return shapes.AddedSource(
+            name=polled.source.name,
+            title=polled.title,
+            items=polled.items,
+            new_urls=polled.new_urls,
+            refused=polled.refused,
+        )
+
+
+def _day(answer: tuple[date, list[dict[str, Any]]]) -> shapes.Day:
+    day, rows = answer
+    return shapes.Day(day=day, items=[shapes.DayItem(**row) for row in rows])
+
+
+def _cursor(text: str | None) -> tuple[datetime, int] | None:
+    if text is None:
+        return None
+    moment, _, number = text.rpartition("_")
+    try:
+        fetched_at, document_id = datetime.fromisoformat(moment), int(number)
+    except ValueError:
+        fetched_at, document_id = None, 0
+    if fetched_at is None or fetched_at.tzinfo is None or not 0 < document_id <= LARGEST_ID:
+        raise HeadwaterError("before: must be the `next` of the page before.", reason=Reason.BAD_REQUEST)
+    return fetched_at, document_id
+
+
+def _error(status: int, reason: Reason, message: str) -> JSONResponse:
+    body = shapes.ErrorAnswer(error=shapes.ErrorBody(reason=reason, message=message))
+    return JSONResponse(body.model_dump(), status_code=status)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,141 @@
+"""The shapes of what the API takes and answers."""
+
+from datetime import date, datetime
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+
+class ErrorBody(BaseModel):
+    """Why a request was not answered."""
+
+    reason: str = Field(description="A code from the closed list of reasons.")
+    message: str = Field(description="A sentence for a person.")
+
+
+class ErrorAnswer(BaseModel):
+    """The one shape of every error."""
+
+    error: ErrorBody
+
+
+class Health(BaseModel):
+    """A sign of life."""
+
+    status: str
+    version: str
+
+
+class DocumentLine(BaseModel):
+    """A document in a list."""
+
+    id: int
+    url: str
+    source: str
+    title: str
+    published_at: datetime | None
+    language: str | None
+    fetched_at: datetime
+
+
+class DocumentPage(BaseModel):
+    """Documents, newest first; `next` is the `before` of the page after, None on the last."""
+
+    documents: list[DocumentLine]
+    next: str | None
+
+
+class Document(DocumentLine):
+    """A document with its text and provenance."""
+
+    text: str
+    byline: str | None
+    image: str | None
+    abstract: str | None
+    canonical_url: str | None
+    provenance: dict[str, str] = Field(description="For each field, where it came from.")
+    normalizer: str
+    content_hash: str = Field(description="SHA-256 of the text.")
+    raw_path: str = Field(description="The raw bytes, below the corpus folder.")
+    raw_hash: str = Field(description="SHA-256 of the raw bytes.")
+    raw_bytes: int
+
+
+class Hit(BaseModel):
+    """A document that was found; matches in the snippet stand between ⟦ and ⟧."""
+
+    id: int
+    url: str
+    source: str
+    title: str
+    published_at: datetime | None
+    rank: float
+    snippet: str
+
+
+class Hits(BaseModel):
+    """Documents that were found, best first."""
+
+    hits: list[Hit]
+
+
+class DayItem(BaseModel):
+    """An item of a day's index."""
+
+    source: str
+    bucket: str
+    title: str
+    url: str
+    published_at: datetime
+    published_is_sighting: bool = Field(description="The source gave no date; this is when it was first seen.")
+    updated_at: datetime | None
+    document_id: int | None
+
+
+class Day(BaseModel):
+    """What was NEW and what was LATEST on a day."""
+
+    day: date
+    items: list[DayItem]
+
+
+class SourceLine(BaseModel):
+    """A source with the state of its polls."""
+
+    name: str
+    kind: str
+    settings: dict[str, Any]
+    enabled: bool
+    next_poll_at: datetime | None
+    last_polled_at: datetime | None
+    last_success_at: datetime | None
+    last_reason: str | None
+    last_error: str | None
+    consecutive_errors: int
+    polling: bool
+    items: int
+    documents: int
+
+
+class Sources(BaseModel):
+    """All sources, by name."""
+
+    sources: list[SourceLine]
+
+
+class NewSource(BaseModel):
+    """A feed to add as a source."""
+
+    url: str = Field(description="The feed's address.")
+    name: str | None = Field(default=None, description="By default made from the host.")
+    settings: dict[str, Any] = Field(default_factory=dict, description="What overrides the kind's defaults.")
+
+
+class AddedSource(BaseModel):
+    """A source that was added, and what its first poll brought."""
+
+    name: str
+    title: str
+    items: int
+    new_urls: int
+    refused: dict[str, str] = Field(description="Addresses that cannot be used, each with why.")

@@ -1,0 +1,233 @@
+"""The commands. Each parses its words, asks the service, and prints."""
+
+import asyncio
+import json
+import os
+from collections.abc import Coroutine
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from headwater import __version__
+from headwater.cli import show
+from headwater.cli.logs import set_up_logs
+from headwater.config import Configuration, Settings, load, markdown, masked, table
+from headwater.errors import OperatorError
+
+app = typer.Typer(
+    name="headwater",
+    help="Turns public sources into a clean, dated, deduplicated, searchable corpus.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+source_app = typer.Typer(help="The sources.", no_args_is_help=True)
+migrate_app = typer.Typer(help="The database schema.", no_args_is_help=True)
+app.add_typer(source_app, name="source")
+app.add_typer(migrate_app, name="migrate")
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for a script.")]
+T = TypeVar("T")
+
+
+def configuration() -> Configuration:
+    """Read the settings of this environment and folder."""
+    return load(os.environ, Path.cwd())
+
+
+def settings_with_logs(level: str | None = None) -> Settings:
+    """Read the settings and set up logging as they say, or quieter for commands that answer by themselves."""
+    settings = configuration().settings
+    set_up_logs(level or settings.log_level, settings.log_format)
+    return settings
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end."""
+    return asyncio.run(work)
+
+
+@app.callback(invoke_without_command=True)
+def root(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    """Turn public sources into a clean, dated, deduplicated, searchable corpus."""
+    if version:
+        typer.echo(f"headwater {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def up() -> None:
+    """Run everything in one process: API, scheduler, poller, fetchers, maintenance."""
+    from headwater.api import make_app
+    from headwater.service.running import RoleName, serve
+
+    settings = settings_with_logs()
+    run(serve(settings, list(RoleName), make_app, on_ready=show.ready))
+
+
+@app.command()
+def worker() -> None:
+    """Run fetchers only, beside a Headwater that runs elsewhere on the same database."""
+    from headwater.service.running import RoleName, serve
+
+    settings = settings_with_logs()
+    run(serve(settings, [RoleName.FETCHER], may_migrate=False))
+
+
+@app.command()
+def demo(
+    as_json: Json = False,
+    data: Annotated[Path | None, typer.Option(help="Keep the data here, and go on from it next time.")] = None,
+) -> None:
+    """Run the whole flow, offline, on a small web of its own. Exits 0 only if everything came out as expected."""
+    from headwater.demo.run import run_demo
+
+    set_up_logs("error", "text")
+    outcome = run(run_demo(data.absolute() if data else None, show.demo_progress(quiet=as_json)))
+    if as_json:
+        print_json(outcome.as_json())
+    else:
+        show.demo(outcome)
+    raise typer.Exit(0 if outcome.as_expected else 1)
+
+
+@app.command()
+def add(
+    url: Annotated[str, typer.Argument(help="The address of a feed.")],
+    name: Annotated[str | None, typer.Option(help="What to call the source; by default its host.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Add a feed as a source, poll it at once and show what came."""
+    from headwater.service.asking import with_desk
+
+    settings = settings_with_logs("error")
+    polled = run(with_desk(settings, lambda desk: desk.add(url, name)))
+    if as_json:
+        print_json(
+            {
+                "name": polled.source.name,
+                "title": polled.title,
+                "items": polled.items,
+                "new_urls": polled.new_urls,
+                "refused": polled.refused,
+            }
+        )
+    else:
+        show.added(polled)
+
+
+@app.command()
+def today(
+    day: Annotated[str | None, typer.Argument(help="A day as YYYY-MM-DD; by default today.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show what is NEW and what is LATEST today."""
+    from headwater.service.asking import with_reader
+
+    wanted = _date(day)
+    settings = settings_with_logs("error")
+    found, rows = run(with_reader(settings, lambda reader: reader.today(wanted)))
+    if as_json:
+        print_json({"day": found, "items": rows})
+    else:
+        show.day(found, rows)
+
+
+@app.command()
+def search(
+    words: Annotated[list[str], typer.Argument(help='Words, "a phrase", or, -not.')],
+    limit: Annotated[int, typer.Option(min=1, max=100)] = 10,
+    as_json: Json = False,
+) -> None:
+    """Search the documents, best first."""
+    from headwater.service.asking import with_reader
+
+    settings = settings_with_logs("error")
+    query = " ".join(words)
+    hits = run(with_reader(settings, lambda reader: reader.search(query, limit=limit)))
+    if as_json:
+        print_json({"hits": hits})
+    else:
+        show.hits(query, hits)
+
+
+@app.command()
+def config(
+    as_json: Json = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print docs/settings.md.")] = False,
+) -> None:
+    """Show every setting, its value and where it came from; secrets are masked."""
+    if as_markdown:
+        typer.echo(markdown(), nl=False)
+        return
+    loaded = configuration()
+    rows = [
+        {
+            "name": setting.name,
+            "value": masked(setting, getattr(loaded.settings, setting.name)),
+            "origin": loaded.origins[setting.name],
+            "help": setting.metadata["help"],
+        }
+        for setting in table()
+    ]
+    if as_json:
+        print_json(rows)
+    else:
+        show.settings(rows)
+
+
+@source_app.command("list")
+def source_list(as_json: Json = False) -> None:
+    """List the sources with the state of their polls."""
+    from headwater.service.asking import with_reader
+
+    settings = settings_with_logs("error")
+    rows = run(with_reader(settings, lambda reader: reader.sources()))
+    if as_json:
+        print_json({"sources": rows})
+    else:
+        show.sources(rows)
+
+
+@migrate_app.command("up")
+def migrate_up() -> None:
+    """Apply the migrations that are missing."""
+    from headwater.service import schema
+
+    show.migrations("applied", run(schema.up(settings_with_logs("error"))))
+
+
+@migrate_app.command("down")
+def migrate_down(
+    to: Annotated[int, typer.Option(help="The newest migration to keep; 0 takes all back, and all data with them.")],
+) -> None:
+    """Take migrations back, newest first. What they made is dropped, with what it holds."""
+    from headwater.service import schema
+
+    show.migrations("taken back", run(schema.down(settings_with_logs("error"), to)))
+
+
+@migrate_app.command("status")
+def migrate_status(as_json: Json = False) -> None:
+    """Show which migrations are in force."""
+    from headwater.service import schema
+
+    rows = run(schema.status(settings_with_logs("error")))
+    if as_json:
+        print_json(rows)
+    else:
+        show.schema(rows)
+
+
+def print_json(value: Any) -> None:
+    """Print JSON; times and dates as ISO 8601."""
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False, default=lambda odd: odd.isoformat()))
+
+
+def _date(text: str | None) -> date | None:
+    try:
+        return date.fromisoformat(text) if text else None
+    except ValueError:
+        raise OperatorError(f"{text!r} is not a day such as 2026-03-29.") from None

@@ -1,0 +1,303 @@
+"""The one table of settings.
+
+Each field of `Settings` is one setting: its name, type and default, a parser that refuses bad values, a sentence of
+help, and whether it is a secret. A setting comes from the environment (`HEADWATER_<NAME>`), else from `headwater.toml`,
+else from its default. `headwater config` prints them all; docs/settings.md is generated from this table.
+"""
+
+import difflib
+import ipaddress
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from headwater.errors import OperatorError
+from headwater.model.reasons import Reason
+
+PREFIX = "HEADWATER_"
+FILE_VARIABLE = "HEADWATER_CONFIG"
+# Read by tests and benches, not by the program.
+OTHER_VARIABLES = frozenset({FILE_VARIABLE, "HEADWATER_CORPORA"})
+
+type_names = {"int": "whole number", "float": "number", "bool": "yes/no", "Path": "folder", "str": "text"}
+
+
+def _text(raw: object) -> str:
+    if not isinstance(raw, str):
+        raise ValueError("must be text")
+    return raw.strip()
+
+
+def _whole(low: int, high: int) -> Callable[[object], int]:
+    def parse(raw: object) -> int:
+        if isinstance(raw, bool) or not isinstance(raw, int | str):
+            raise ValueError(f"must be a whole number from {low} to {high}")
+        try:
+            value = int(raw)
+        except ValueError:
+            raise ValueError(f"must be a whole number from {low} to {high}") from None
+        if not low <= value <= high:
+            raise ValueError(f"must be from {low} to {high}")
+        return value
+
+    return parse
+
+
+def _number(low: float, high: float) -> Callable[[object], float]:
+    def parse(raw: object) -> float:
+        if isinstance(raw, bool) or not isinstance(raw, int | float | str):
+            raise ValueError(f"must be a number from {low:g} to {high:g}")
+        try:
+            value = float(raw)
+        except ValueError:
+            raise ValueError(f"must be a number from {low:g} to {high:g}") from None
+        if not low <= value <= high:
+            raise ValueError(f"must be from {low:g} to {high:g}")
+        return value
+
+    return parse
+
+
+def _one_of(*choices: str) -> Callable[[object], str]:
+    def parse(raw: object) -> str:
+        value = _text(raw).lower()
+        if value not in choices:
+            raise ValueError(f"must be one of {', '.join(choices)}")
+        return value
+
+    return parse
+
+
+def _folder(raw: object) -> Path:
+    value = _text(raw)
+    if not value:
+        raise ValueError("must name a folder")
+    return Path(value).expanduser().absolute()
+
+
+def _database_url(raw: object) -> str:
+    value = _text(raw)
+    if value and not value.startswith(("postgresql://", "postgres://")):
+        raise ValueError("must start with postgresql://")
+    return value
+
+
+def _timezone(raw: object) -> str:
+    value = _text(raw)
+    try:
+        ZoneInfo(value)
+    except (ValueError, OSError, KeyError):
+        raise ValueError(f"{value!r} is not a time zone such as Europe/London") from None
+    return value
+
+
+def _parts(raw: object) -> list[str]:
+    parts = raw if isinstance(raw, list | tuple) else _text(raw).split(",")
+    return [_text(part) for part in parts if _text(part)]
+
+
+def _networks(raw: object) -> tuple[str, ...]:
+    for part in _parts(raw):
+        try:
+            ipaddress.ip_network(part)
+        except ValueError as error:
+            raise ValueError(f"{part!r} is not a network such as 10.0.0.0/8 ({error})") from None
+    return tuple(_parts(raw))
+
+
+def _connect_to(raw: object) -> tuple[str, ...]:
+    for part in _parts(raw):
+        split_connect_to(part)
+    return tuple(_parts(raw))
+
+
+def split_connect_to(part: str) -> tuple[str, tuple[str, int]]:
+    """Read `pattern=address:port`, e.g. `*.staging.example=10.0.0.5:8080`."""
+    pattern, _, target = part.partition("=")
+    address, _, port = target.rpartition(":")
+    try:
+        ipaddress.ip_address(address.strip("[]"))
+        number = int(port)
+    except ValueError:
+        raise ValueError(f"{part!r} must look like *.staging.example=10.0.0.5:8080") from None
+    if not pattern or not 0 < number < 65536:
+        raise ValueError(f"{part!r} must look like *.staging.example=10.0.0.5:8080")
+    return pattern.strip().lower(), (address.strip("[]"), number)
+
+
+def _default_data_dir() -> Path:
+    """Where a system service keeps its state, or an ordinary user's programs keep theirs."""
+    if os.geteuid() == 0:
+        return Path("/var/lib/headwater")
+    base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(base) / "headwater"
+
+
+def _setting(parse: Callable[[object], Any], default: Any, text: str, *, secret: bool = False, shown: str = "") -> Any:
+    metadata = {"parse": parse, "help": text, "secret": secret, "shown": shown}
+    if callable(default):
+        return field(default_factory=default, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Every setting, typed. The order is the order of `headwater config` and of docs/settings.md."""
+
+    data_dir: Path = _setting(
+        _folder,
+        _default_data_dir,
+        "Folder for everything that is kept: raw files, the embedded database, the API token.",
+        shown="`/var/lib/headwater` for root, else `~/.local/share/headwater`",
+    )
+    database_url: str = _setting(
+        _database_url,
+        "",
+        "A PostgreSQL 15+ server, as postgresql://user:password@host/database. Empty: the embedded one.",
+        secret=True,
+    )
+    database_connections: int = _setting(_whole(2, 100), 8, "Database connections a process may hold at once.")
+    listen_host: str = _setting(
+        _text, "127.0.0.1", "Address the HTTP API listens on. Anything but loopback opens it to your network."
+    )
+    listen_port: int = _setting(_whole(0, 65535), 8640, "Port the HTTP API listens on; 0 takes any free one.")
+    api_token: str = _setting(
+        _text,
+        "",
+        "Token that requests which write must carry. Empty: made on first start, kept in the data folder.",
+        secret=True,
+    )
+    log_level: str = _setting(_one_of("debug", "info", "warning", "error"), "info", "The least severe messages to log.")
+    log_format: str = _setting(_one_of("text", "json"), "text", "How log lines look: for people or for machines.")
+    contact_url: str = _setting(_text, "", "Page that tells site owners who is visiting; it is part of the user agent.")
+    timezone: str = _setting(
+        _timezone, "America/New_York", "Time zone of schedules and days for sources that set none."
+    )
+    poll_interval_minutes: int = _setting(
+        _whole(1, 24 * 60), 15, "How often a feed is polled when its source sets nothing else."
+    )
+    poll_look_seconds: float = _setting(_number(0.05, 3600), 30.0, "How often the poller looks for feeds that are due.")
+    poll_concurrency: int = _setting(_whole(1, 1000), 10, "Polls under way at once in one process.")
+    fetch_workers: int = _setting(_whole(1, 1000), 10, "Pages being fetched at once in one process.")
+    host_delay_ms: int = _setting(
+        _whole(0, 3_600_000),
+        1000,
+        "Pause between two requests to one host when neither robots.txt nor a source says otherwise.",
+    )
+    crawl_delay_cap_seconds: float = _setting(
+        _number(0, 3600), 60.0, "Longest Crawl-delay of a robots.txt that is obeyed; a longer one is cut to this."
+    )
+    max_retries: int = _setting(_whole(0, 100), 5, "How often a page that fails for a passing reason is tried again.")
+    retry_base_seconds: float = _setting(
+        _number(0, 86400), 60.0, "Wait before the first retry; it doubles with each further one."
+    )
+    page_seconds: float = _setting(_number(0.1, 3600), 15.0, "Longest time one article page may take in all.")
+    max_body_mb: int = _setting(_whole(1, 2048), 20, "Largest body that is accepted, before and after decompression.")
+    lease_seconds: float = _setting(
+        _number(5, 86400), 120.0, "How long a claim lasts; a dead worker's work is taken over after this."
+    )
+    sandbox_workers: int = _setting(_whole(1, 64), 2, "Child processes that read what the web sent.")
+    sandbox_memory_mb: int = _setting(_whole(256, 65536), 1024, "Memory one such child may use.")
+    sandbox_seconds: float = _setting(_number(0.1, 3600), 20.0, "Time one body may take to be read.")
+    allow_networks: tuple[str, ...] = _setting(
+        _networks, (), "Private networks that may be visited all the same, as 10.1.0.0/16,127.0.0.0/8."
+    )
+    connect_to: tuple[str, ...] = _setting(
+        _connect_to, (), "Hosts whose connections go to a fixed address instead, as *.staging.example=10.0.0.5:8080."
+    )
+
+
+def table() -> tuple[Field[Any], ...]:
+    """Return the settings in order, each with its parser, help and secrecy in `metadata`."""
+    return fields(Settings)
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """Settings together with where each value came from."""
+
+    settings: Settings
+    origins: Mapping[str, str]
+
+
+def load(environment: Mapping[str, str], folder: Path) -> Configuration:
+    """Read settings from `environment` and from the TOML file it names, else from headwater.toml in `folder`."""
+    known = {setting.name: setting for setting in table()}
+    values: dict[str, Any] = {}
+    origins = dict.fromkeys(known, "default")
+
+    def take(name: str, raw: object, origin: str, spelled: str) -> None:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            raise OperatorError(f"Unknown setting {spelled} in {origin}.{hint} docs/settings.md lists them all.")
+        try:
+            values[name] = known[name].metadata["parse"](raw)
+        except ValueError as error:
+            raise OperatorError(f"Setting {spelled} in {origin} {error}.") from None
+        origins[name] = origin
+
+    path, file_values = _read_file(environment, folder)
+    for name, raw in file_values.items():
+        take(name, raw, str(path), name)
+    for variable, raw in sorted(environment.items()):
+        if variable.startswith(PREFIX) and variable not in OTHER_VARIABLES:
+            take(variable.removeprefix(PREFIX).lower(), raw, "the environment", variable)
+    return Configuration(Settings(**values), origins)
+
+
+def _read_file(environment: Mapping[str, str], folder: Path) -> tuple[Path, dict[str, Any]]:
+    named = environment.get(FILE_VARIABLE)
+    path = Path(named) if named else folder / "headwater.toml"
+    try:
+        return path, tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if named:
+            raise OperatorError(f"{FILE_VARIABLE} names {path}, which does not exist.") from None
+        return path, {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise OperatorError(f"The settings file {path} cannot be read: {error}.", reason=Reason.BAD_SETTING) from None
+    except tomllib.TOMLDecodeError as error:
+        raise OperatorError(f"The settings file {path} is not TOML: {error}.") from None
+
+
+def masked(setting: Field[Any], value: object) -> str:
+    """Show a value to a person: secrets never, tuples as they would be written."""
+    if isinstance(value, tuple):
+        value = ",".join(value)
+    text = str(value)
+    return "********" if setting.metadata["secret"] and text else text
+
+
+def markdown() -> str:
+    """Write docs/settings.md."""
+    lines = [
+        "# Settings",
+        "",
+        "Generated from the table in `src/headwater/config.py` by `make docs`.",
+        "",
+        f"Each is read from the environment (`{PREFIX}<NAME>`, upper case), else from `headwater.toml` in the working",
+        f"folder (or the file that `{FILE_VARIABLE}` names), else it has its default. `headwater config` shows what is",
+        "in force and where it came from.",
+        "",
+        "| setting | type | default | what it is |",
+        "|---|---|---|---|",
+    ]
+    for setting in table():
+        kind = getattr(setting.type, "__name__", "")
+        kind = "list" if not kind or kind == "tuple" else type_names[kind]
+        secret = ", secret" if setting.metadata["secret"] else ""
+        lines.append(f"| `{setting.name}` | {kind}{secret} | {_shown_default(setting)} | {setting.metadata['help']} |")
+    return "\n".join(lines) + "\n"
+
+
+def _shown_default(setting: Field[Any]) -> str:
+    if setting.metadata["shown"]:
+        return str(setting.metadata["shown"])
+    assert setting.default is not MISSING, "a computed default is described by `shown`"
+    text = masked(setting, setting.default)
+    return f"`{text}`" if text else "empty"

@@ -1,0 +1,110 @@
+"""The stories of the demo web: the same seed, headline, topic and language give the same words on every run.
+
+The phrases are in `words/<language>.txt`; a new language is one more such file.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from random import Random
+
+_SECTION = re.compile(r"\[(.+)\]")
+_SLOT = re.compile(r"\{(\w+)\}")
+_GENERAL_SENTENCES = (24, 32)  # with a topic's own, 600 to 1,500 words
+_SENTENCES_PER_PARAGRAPH = (2, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A heading, which the first part of a story does without, and the paragraphs below it."""
+
+    heading: str | None
+    paragraphs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What a page tells, without the page around it."""
+
+    headline: str
+    topic: str
+    language: str
+    byline: str
+    parts: tuple[Part, ...]
+
+    @property
+    def paragraphs(self) -> tuple[str, ...]:
+        """All paragraphs in reading order."""
+        return tuple(paragraph for part in self.parts for paragraph in part.paragraphs)
+
+    @property
+    def summary(self) -> str:
+        """The sentence the story opens with, which is what feeds and teasers show of it."""
+        return self.parts[0].paragraphs[0]
+
+
+def write_story(headline: str, *, topic: str, language: str = "en", seed: int = 1) -> Story:
+    """Write the one story these arguments stand for."""
+    writer = _Writer(_phrases(language), Random(f"{seed}/{language}/{topic}/{headline}"), headline)  # noqa: S311 - not a secret
+    body = writer.paragraphs(topic)
+    third = len(body) // 3
+    parts = (
+        Part(None, tuple(body[:third])),
+        Part(writer.heading(), tuple(body[third : 2 * third])),
+        Part(writer.heading(), tuple(body[2 * third :])),
+    )
+    return Story(headline, topic, language, writer.fill("{person}"), parts)
+
+
+class _Writer:
+    """Draws phrases like cards: none comes twice before the whole deck has been dealt."""
+
+    def __init__(self, phrases: Mapping[str, tuple[str, ...]], random: Random, headline: str) -> None:
+        self._phrases = phrases
+        self._random = random
+        self._headline = headline
+        self._decks: dict[str, list[str]] = {}
+
+    def heading(self) -> str:
+        return self.fill(self._draw("heading"))
+
+    def paragraphs(self, topic: str) -> list[str]:
+        topical = self._phrases.get(f"topic {topic}", ())
+        count = min(self._random.randint(*_GENERAL_SENTENCES), len(self._phrases["general"]))
+        sentences = [*topical, *(self._draw("general") for _ in range(count))]
+        self._random.shuffle(sentences)
+        paragraphs = [self.fill(self._draw("lead"))]
+        while sentences:
+            size = self._random.randint(*_SENTENCES_PER_PARAGRAPH)
+            paragraphs.append(" ".join(self.fill(sentence) for sentence in sentences[:size]))
+            del sentences[:size]
+        return paragraphs
+
+    def fill(self, phrase: str) -> str:
+        filled = _SLOT.sub(lambda slot: self._value(slot[1]), phrase)
+        return filled[0].upper() + filled[1:]
+
+    def _value(self, slot: str) -> str:
+        return self._headline if slot == "headline" else self._draw(f"slot {slot}")
+
+    def _draw(self, section: str) -> str:
+        deck = self._decks.setdefault(section, [])
+        if not deck:
+            deck.extend(self._phrases[section])
+            self._random.shuffle(deck)
+        return deck.pop()
+
+
+@cache
+def _phrases(language: str) -> Mapping[str, tuple[str, ...]]:
+    text = resources.files(__package__).joinpath("words", f"{language}.txt").read_text("utf-8")
+    sections: dict[str, list[str]] = {}
+    lines: list[str] = []
+    for line in filter(None, map(str.strip, text.splitlines())):
+        if heading := _SECTION.fullmatch(line):
+            lines = sections.setdefault(heading[1], [])
+        elif not line.startswith("#"):
+            lines.append(line)
+    return {name: tuple(phrases) for name, phrases in sections.items()}

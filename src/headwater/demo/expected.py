@@ -1,0 +1,64 @@
+"""What a right and polite visitor ends up with, read from the same table the demo web is made of."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headwater.demo.sites import Piece, Site
+from headwater.demo.web import DemoWeb
+from headwater.model.reasons import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedFeed:
+    """Of one feed: its address, its entries, and how many of them are NEW and LATEST on the web's day.
+
+    Every entry counts, whatever becomes of its page. The undated ones count as NEW, as on the day of first sight.
+    """
+
+    url: str
+    items: int
+    new: int
+    latest: int
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """How each normalized address may end, what each host's feed gives, and how many texts and documents result.
+
+    Two reasons for an address mean that the order of visits decides which: both pages have the same text, the first
+    is `stored` and the second `linked`.
+    """
+
+    outcomes: Mapping[str, frozenset[Reason]]
+    feeds: Mapping[str, ExpectedFeed]
+    documents: int
+    texts: int
+
+
+def expected_outcomes(web: DemoWeb) -> Expected:
+    """Tell what following all feeds of the web must lead to."""
+    pieces = {
+        site.url(piece): piece for site in web.sites for piece in site.pieces if piece.link is None and piece.ends
+    }
+    told = [piece for piece in pieces.values() if Reason.STORED in piece.ends]
+    return Expected(
+        outcomes={url: piece.ends for url, piece in pieces.items()},
+        feeds={site.host: feed for site in web.sites if (feed := _feed(site)) is not None},
+        documents=len(told),
+        texts=len({(piece.headline, piece.topic, piece.language) for piece in told}),
+    )
+
+
+def _feed(site: Site) -> ExpectedFeed | None:
+    if site.feed_url is None:
+        return None
+    new = sum(map(_is_new, site.listed))
+    return ExpectedFeed(site.feed_url, items=len(site.listed), new=new, latest=sum(map(_is_latest, site.listed)))
+
+
+def _is_new(piece: Piece) -> bool:
+    return piece.days_ago in (0, None)
+
+
+def _is_latest(piece: Piece) -> bool:
+    return piece.updated_days_ago == 0 and not _is_new(piece)

@@ -1,0 +1,226 @@
+"""The HTML around a story. A look is a folder in `looks/` with `page.html`, `head.html` and `article.html`."""
+
+import json
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from html import escape
+from importlib import resources
+from itertools import product
+from string import Template
+
+from headwater.demo.content import Story
+
+_MONTHS = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
+_NOT_SLUG = re.compile(r"[^a-z0-9]+")
+
+# Where a look says in its head when a story appeared and when it was changed.
+_DATE_META = {
+    "gazette": (
+        '<meta property="article:published_time" content="{}">',
+        '<meta property="article:modified_time" content="{}">',
+    ),
+    "council": ('<meta name="DC.date.issued" content="{}">', '<meta name="DC.date.modified" content="{}">'),
+    "wire": ('<meta name="pubdate" content="{}">', '<meta name="lastmod" content="{}">'),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Teaser:
+    """A link to another story of the site."""
+
+    url: str
+    story: Story
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What all pages of a site share."""
+
+    host: str
+    title: str
+    look: str
+    feed_url: str | None
+    topics: tuple[str, ...]
+    teasers: tuple[Teaser, ...]
+
+
+def slug(text: str) -> str:
+    """Return the text as it stands in an address: ASCII, lower case, hyphens."""
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    return _NOT_SLUG.sub("-", plain.lower()).strip("-")
+
+
+def article_page(frame: Frame, url: str, story: Story, *, published: datetime | None, updated: datetime | None) -> str:
+    """Write the page of one story."""
+    image = f"http://{frame.host}/media/{slug(story.headline)}"
+    values = {
+        "site": escape(frame.title),
+        "url": escape(url),
+        "headline": escape(story.headline),
+        "summary": escape(story.summary),
+        "byline": escape(story.byline),
+        "byline_slug": slug(story.byline),
+        "topic": story.topic,
+        "language": story.language,
+        "image": f"{image}-1200.jpg",
+        "image_small": f"{image}-600.jpg",
+        "dates": _date_meta(frame.look, published, updated),
+        "dateline": _dateline(published, updated),
+        "json_ld": _json_ld(frame, url, story, image, published, updated),
+        "body": _body(story),
+    }
+    head = _template(frame.look, "head.html").substitute(values)
+    main = _template(frame.look, "article.html").substitute(values)
+    return _page(frame, url, story.headline, head, main, kind="article", language=story.language)
+
+
+def list_page(frame: Frame, url: str, title: str, teasers: Sequence[Teaser]) -> str:
+    """Write a page that only leads to others: the front page or a section."""
+    main = f"<h1>{escape(title)}</h1>\n" + "\n".join(map(_teaser, teasers))
+    return _page(frame, url, title, "", main, kind="list")
+
+
+def error_page(frame: Frame, url: str) -> str:
+    """Write what a visitor sees where no page is."""
+    main = "<h1>Page not found</h1>\n<p>There is nothing at this address. It may have been mistyped, or moved.</p>"
+    return _page(frame, url, "Page not found", "", main, kind="error")
+
+
+def _page(frame: Frame, url: str, title: str, head: str, main: str, *, kind: str, language: str = "en") -> str:
+    others = tuple(teaser for teaser in frame.teasers if teaser.url != url)
+    return _template(frame.look, "page.html").substitute(
+        site=escape(frame.title),
+        host=frame.host,
+        url=escape(url),
+        title=escape(title),
+        kind=kind,
+        language=language,
+        head=head,
+        main=main,
+        feed_link=_feed_link(frame),
+        navigation="".join(f'<li><a href="/section/{topic}">{topic.capitalize()}</a></li>' for topic in frame.topics),
+        teasers="\n".join(map(_teaser, others)),
+        state=_state(frame, others),
+        utilities=_utilities(),
+        script=_file("consent.js"),
+    )
+
+
+def _feed_link(frame: Frame) -> str:
+    if frame.feed_url is None:
+        return ""
+    kind = "atom" if frame.feed_url.endswith(".atom") else "rss"
+    return f'<link rel="alternate" type="application/{kind}+xml" title="{escape(frame.title)}" href="{frame.feed_url}">'
+
+
+def _teaser(teaser: Teaser) -> str:
+    story = teaser.story
+    image = f'<img loading="lazy" src="/media/{slug(story.headline)}-160.jpg" width="160" height="160" alt="">'
+    link = f'<a href="{escape(teaser.url)}">{escape(story.headline)}</a>'
+    return f'<div class="teaser">{image}<div><h3>{link}</h3><p>{escape(story.summary)}</p></div></div>'
+
+
+def _body(story: Story) -> str:
+    lines = []
+    for part in story.parts:
+        if part.heading is not None:
+            lines.append(f"<h2>{escape(part.heading)}</h2>")
+        lines.extend(f"<p>{escape(paragraph)}</p>" for paragraph in part.paragraphs)
+    return "\n".join(lines)
+
+
+def _date_meta(look: str, *moments: datetime | None) -> str:
+    metas = zip(_DATE_META[look], moments, strict=True)
+    return "\n".join(meta.format(moment.isoformat()) for meta, moment in metas if moment is not None)
+
+
+def _dateline(published: datetime | None, updated: datetime | None) -> str:
+    line = "" if published is None else f'<span class="published">{_time(published)}</span>'
+    return line if updated is None else f'{line}<span class="updated">Updated {_time(updated)}</span>'
+
+
+def _time(moment: datetime) -> str:
+    words = f"{moment.day} {_MONTHS[moment.month - 1]} {moment.year}, {moment:%H:%M}"
+    return f'<time datetime="{moment.isoformat()}">{words}</time>'
+
+
+def _json_ld(
+    frame: Frame, url: str, story: Story, image: str, published: datetime | None, updated: datetime | None
+) -> str:
+    record = {
+        "@context": "https://schema.org",
+        "@type": "NewsArticle",
+        "mainEntityOfPage": url,
+        "headline": story.headline,
+        "description": story.summary,
+        "articleSection": story.topic,
+        "inLanguage": story.language,
+        "image": [f"{image}-1200.jpg", f"{image}-600.jpg"],
+        "author": {"@type": "Person", "name": story.byline},
+        "publisher": {"@type": "NewsMediaOrganization", "name": frame.title, "url": f"http://{frame.host}/"},
+    }
+    if published is not None:
+        record["datePublished"] = published.isoformat()
+    if updated is not None:
+        record["dateModified"] = updated.isoformat()
+    return _script_json(record)
+
+
+def _state(frame: Frame, teasers: Sequence[Teaser]) -> str:
+    return _script_json(
+        {
+            "site": {"host": frame.host, "title": frame.title, "sections": frame.topics},
+            "recommended": [
+                {"url": t.url, "headline": t.story.headline, "summary": t.story.summary, "by": t.story.byline}
+                for t in teasers
+            ],
+            "experiments": {f"layout-{number}": number % 3 == 0 for number in range(24)},
+        }
+    )
+
+
+def _script_json(record: object) -> str:
+    return json.dumps(record, ensure_ascii=False).replace("</", "<\\/")
+
+
+@cache
+def _utilities() -> str:
+    """Return the kind of small-class style sheet that sites carry along whole and use little of."""
+    sides = {"": "", "t": "-top", "b": "-bottom", "l": "-left", "r": "-right"}
+    spaces = [
+        f"{short}{side}-{step}{{{name}{suffix}:{step / 4:g}rem}}"
+        for short, name in (("m", "margin"), ("p", "padding"))
+        for (side, suffix), step in product(sides.items(), range(13))
+    ]
+    rules = [".visually-hidden{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}"]
+    rules += [f".d-{display}{{display:{display}}}" for display in ("none", "block", "flex", "grid", "inline")]
+    rules += [f".{space}" for space in spaces]
+    rules += ["@media (min-width:48rem){", *(f".md-{space}" for space in spaces), "}"]
+    return "\n".join(rules)
+
+
+@cache
+def _template(look: str, name: str) -> Template:
+    return Template(_file(look, name))
+
+
+@cache
+def _file(*path: str) -> str:
+    return resources.files(__package__).joinpath("looks", *path).read_text("utf-8").rstrip("\n")

@@ -1,0 +1,116 @@
+"""One poll: read the source, then save all it brought in one transaction, or nothing."""
+
+import hashlib
+import random
+from dataclasses import replace
+from datetime import timedelta
+
+from headwater.daily import index
+from headwater.errors import HeadwaterError, LeaseLost, NotNow
+from headwater.frontier.submit import Candidate, submit
+from headwater.gate.gate import Clock, Gate
+from headwater.model.poll import Polled
+from headwater.model.reasons import Reason
+from headwater.model.source import Item, Source
+from headwater.policy.polling import next_poll
+from headwater.sandbox import Sandbox
+from headwater.sources.kind import Kind
+from headwater.sources.registry import kind_of
+from headwater.sources.run import Http, Run
+from headwater.store import items, sources
+from headwater.store.pool import Connection, Database
+from headwater.store.sources import FeedClaim, PollEnding
+
+
+class Poller:
+    """Polls claimed sources."""
+
+    def __init__(
+        self, *, database: Database, gate: Gate, sandbox: Sandbox, clock: Clock, timezone: str, interval_minutes: int
+    ) -> None:
+        self._database = database
+        self._gate = gate
+        self._sandbox = sandbox
+        self._clock = clock
+        self._timezone = timezone
+        self._interval_minutes = interval_minutes
+
+    async def poll(self, claim: FeedClaim) -> Polled:
+        """Read a source and settle its claim, whatever happens short of losing the database or being cancelled."""
+        memory = dict(claim.memory)
+        try:
+            kind = kind_of(claim.source)
+            run = Run(Http(self._gate, self._sandbox), memory, self._clock.now())
+            found = [item async for item in kind.discover(run)]
+        except NotNow as error:
+            await self.release(claim, error)
+            return Polled(claim.source, error.reason, str(error))
+        except HeadwaterError as error:
+            return await self._failed(claim, error)
+        return await self._database.transact(lambda connection: self._save(connection, claim, kind, found, memory))
+
+    async def release(self, claim: FeedClaim, not_now: NotNow | None = None) -> None:
+        """Give a claim back undone, at no cost to the source."""
+        async with self._database.connection() as connection:
+            await sources.release_feed(connection, claim, not_now.until if not_now else None)
+
+    async def _failed(self, claim: FeedClaim, error: HeadwaterError) -> Polled:
+        # A fault of ours is not charged to the feed.
+        errors = claim.consecutive_errors + (error.reason.kind != "ours")
+        interval = timedelta(minutes=self._interval_minutes)
+        now = self._clock.now()
+        due = next_poll(now, interval, errors, random.random())  # noqa: S311 - spreads polls, guards nothing
+        ending = PollEnding(due, error.reason, str(error), errors, None, claim.memory)
+        async with self._database.connection() as connection:
+            await sources.settle_feed(connection, claim, ending, now)
+        return Polled(claim.source, error.reason, str(error))
+
+    async def _save(
+        self, connection: Connection, claim: FeedClaim, kind: Kind, found: list[Item], memory: dict[str, object]
+    ) -> Polled:
+        now = self._clock.now()
+        if not await sources.hold_feed(connection, claim):
+            raise LeaseLost(f"The poll of {claim.source.name} took longer than its lease.")
+        urls = await submit(connection, [_candidate(claim.source, kind, item) for item in found], now)
+        rows = {
+            _item_id(claim.source, known.url): (replace(item, url=known.url), known.id)
+            for item in found
+            if (known := urls.known.get(item.url))
+        }
+        saved = await items.save_items(connection, claim.source.id, rows, now) if rows else []
+        await self._rebuild_days(connection, claim.source, kind, saved)
+        interval = timedelta(minutes=kind.poll_interval_minutes or self._interval_minutes)
+        due = None if kind.schedule else next_poll(now, interval, 0, random.random())  # noqa: S311
+        ending = PollEnding(due, Reason.POLLED, None, 0, len(saved) if found else None, memory)
+        await sources.settle_feed(connection, claim, ending, now)
+        return Polled(
+            claim.source,
+            Reason.POLLED,
+            title=str(memory.get("title") or ""),
+            items=len(saved),
+            new_items=sum(item.is_new for item in saved),
+            new_urls=urls.new,
+            refused=urls.refused,
+        )
+
+    async def _rebuild_days(
+        self, connection: Connection, source: Source, kind: Kind, saved: list[items.SavedItem]
+    ) -> None:
+        timezone = kind.timezone or self._timezone
+        days = index.touched_days(saved, timezone)
+        if days:
+            await index.rebuild(connection, source.id, days, timezone)
+
+
+def _candidate(source: Source, kind: Kind, item: Item) -> Candidate:
+    return Candidate(
+        url=item.url,
+        source_id=source.id,
+        origin=kind.origin,
+        source_priority=kind.priority,
+        subpath=kind.partition(item),
+    )
+
+
+def _item_id(source: Source, url: str) -> str:
+    return hashlib.sha256(f"{source.name}:{url}".encode()).hexdigest()

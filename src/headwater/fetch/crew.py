@@ -1,0 +1,148 @@
+"""The crew of a process: one claimer feeds many visits, one committer takes in what they bring."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import structlog
+
+from headwater.fetch.commit import commit
+from headwater.fetch.visit import Visited, Visitor
+from headwater.frontier.claim import claim
+from headwater.frontier.finish import Finish
+from headwater.gate.gate import Clock
+from headwater.model.frontier import Claim
+from headwater.store import hosts
+from headwater.store.pool import Connection, Database, is_down
+
+log = structlog.get_logger()
+BATCH = 64
+# How long to wait before looking for work again: no less than the first, no more than the second.
+_SHORT, _LONG = 0.005, 0.5
+_AFTER_FAULT = 1.0
+
+
+class Crew:
+    """Claims, visits and commits until told to stop."""
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        visitor: Visitor,
+        clock: Clock,
+        holder: str,
+        workers: int,
+        lease_seconds: float,
+        on_finish: Callable[[Finish], None] = lambda _: None,
+    ) -> None:
+        self._database = database
+        self._visitor = visitor
+        self._clock = clock
+        self._holder = holder
+        self._workers = workers
+        self._lease = timedelta(seconds=lease_seconds)
+        self._on_finish = on_finish
+        self._visits: set[asyncio.Task[None]] = set()
+        self._brought: asyncio.Queue[Visited] = asyncio.Queue()
+        self._changed = asyncio.Event()
+        self._open = 0  # claims that are not committed yet
+
+    async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
+        """Work until `stop`, then finish what is under way within the grace and give the rest back."""
+        committer = asyncio.create_task(self._commit_forever())
+        try:
+            while not stop.is_set():
+                try:
+                    wait = await self._claim_more()
+                except Exception as error:
+                    if not is_down(error):
+                        raise
+                    log.warning("claim.failed", error=str(error))
+                    wait = _AFTER_FAULT
+                await self._sleep(stop, wait)
+            await self._wind_up(grace_seconds)
+        finally:
+            for task in (*self._visits, committer):
+                task.cancel()
+            await asyncio.gather(*self._visits, committer, return_exceptions=True)
+
+    async def _claim_more(self) -> float:
+        """Fill the free slots; return how long there is nothing more to claim."""
+        free = self._workers - self._open
+        if free <= 0:
+            return _LONG
+        claims = await claim(self._database, now=self._clock.now(), lease=self._lease, holder=self._holder, limit=free)
+        self._open += len(claims)
+        for claimed in claims:
+            task = asyncio.create_task(self._visit(claimed))
+            self._visits.add(task)
+            task.add_done_callback(self._visits.discard)
+        if len(claims) == free:
+            return _LONG
+        async with self._database.connection() as connection:
+            ready_at = await hosts.next_ready(connection)
+        return _LONG if ready_at is None else _seconds_until(ready_at, self._clock.now())
+
+    async def _visit(self, claimed: Claim) -> None:
+        self._brought.put_nowait(await self._visitor.visit(claimed))
+
+    async def _commit_forever(self) -> None:
+        while True:
+            batch = [await self._brought.get()]
+            while len(batch) < BATCH and not self._brought.empty():
+                batch.append(self._brought.get_nowait())
+            for done in await self._commit(batch):
+                self._on_finish(done)
+            self._open -= len(batch)
+            self._changed.set()
+
+    async def _commit(self, batch: list[Visited]) -> list[Finish]:
+        """Commit a batch, trying again while the database is away: until the leases end nobody else has the work."""
+
+        async def work(connection: Connection) -> list[Finish]:
+            return await commit(connection, batch, self._clock.now())
+
+        last_moment = max(visited.finish.claim.lease.until for visited in batch)
+        while True:
+            try:
+                return await self._database.transact(work)
+            except Exception as error:
+                if is_down(error) and self._clock.now() < last_moment:
+                    log.warning("commit.failed", error=str(error), urls=len(batch))
+                    await asyncio.sleep(_AFTER_FAULT)
+                elif len(batch) > 1 and not is_down(error):
+                    # One of them cannot be saved: let it not take the others with it.
+                    return [done for visited in batch for done in await self._commit([visited])]
+                else:
+                    log.exception("commit.given_up", url=batch[0].finish.claim.url)
+                    return []
+
+    async def _sleep(self, stop: asyncio.Event, seconds: float) -> None:
+        """Sleep until there may be something to do."""
+        self._changed.clear()
+        waits = [asyncio.create_task(event.wait()) for event in (stop, self._changed)]
+        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+
+    async def _wind_up(self, grace_seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(grace_seconds):
+                await self._drain()
+                return
+        for task in self._visits:
+            task.cancel()  # a cancelled visit ends as a release
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(grace_seconds):
+                await self._drain()
+
+    async def _drain(self) -> None:
+        while self._open:
+            self._changed.clear()
+            await self._changed.wait()
+
+
+def _seconds_until(moment: datetime, now: datetime) -> float:
+    return min(_LONG, max(_SHORT, (moment - now).total_seconds()))

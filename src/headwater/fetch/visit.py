@@ -1,0 +1,192 @@
+"""One claimed URL, from the request to what becomes of it. Nothing is written to the database here."""
+
+import asyncio
+import random
+from dataclasses import dataclass
+from datetime import timedelta
+
+import structlog
+
+from headwater.corpus import Corpus
+from headwater.errors import HeadwaterError, NotNow
+from headwater.frontier.finish import Finish
+from headwater.frontier.submit import Candidate
+from headwater.gate.gate import MAX_HOPS, Clock, Gate, redirect_target
+from headwater.gate.hold import Hold
+from headwater.model.document import NewDocument
+from headwater.model.frontier import Claim, Ending, Exchange, UrlStatus
+from headwater.model.http import Limits, Response
+from headwater.model.reasons import Reason
+from headwater.normalize.registry import NormalizedPage, normalize
+from headwater.policy.backoff import retry_wait
+from headwater.policy.statuses import reason_of_status
+from headwater.policy.urls import host_of
+from headwater.sandbox import Sandbox
+
+log = structlog.get_logger()
+# A visit ends this long before its lease does, so that what it brought can be committed in time.
+MARGIN = timedelta(seconds=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Visited:
+    """How a visit ended; `document` is to be saved and `onward` to be submitted in the same transaction."""
+
+    finish: Finish
+    document: NewDocument | None = None
+    onward: Candidate | None = None
+
+
+@dataclass(slots=True)
+class _Visit:
+    """A visit under way: what is known so far, whatever happens next."""
+
+    claim: Claim
+    hold: Hold
+    response: Response | None = None
+
+    def exchange(self) -> Exchange | None:
+        if self.response is None:
+            return None
+        return Exchange(
+            self.response.sent_at,
+            self.response.status,
+            len(self.response.body),
+            int(self.response.elapsed_seconds * 1000),
+        )
+
+
+class Visitor:
+    """Visits claimed URLs."""
+
+    def __init__(
+        self,
+        *,
+        gate: Gate,
+        corpus: Corpus,
+        sandbox: Sandbox,
+        clock: Clock,
+        limits: Limits,
+        sandbox_seconds: float,
+        max_retries: int,
+        retry_base_seconds: float,
+    ) -> None:
+        self._gate = gate
+        self._corpus = corpus
+        self._sandbox = sandbox
+        self._clock = clock
+        self._limits = limits
+        self._sandbox_seconds = sandbox_seconds
+        self._max_retries = max_retries
+        self._retry_base_seconds = retry_base_seconds
+
+    async def visit(self, claim: Claim) -> Visited:
+        """Fetch and read a URL. Whatever goes wrong, and a cancel too, is an ending and not an error."""
+        visit = _Visit(claim, self._gate.hold_of(claim))
+        try:
+            async with asyncio.timeout((claim.lease.until - MARGIN - self._clock.now()).total_seconds()):
+                return await self._follow(visit)
+        except NotNow as error:
+            return self._end(
+                visit, Ending(error.reason, UrlStatus.PENDING, str(error), due_at=error.until, counts=False)
+            )
+        except HeadwaterError as error:
+            return self._end(visit, self._failure(claim, error.reason, str(error)))
+        except TimeoutError:
+            return self._end(visit, self._failure(claim, Reason.TIMEOUT, "The lease was about to end."))
+        except asyncio.CancelledError:
+            return self._end(visit, Ending(Reason.SHUTDOWN, UrlStatus.PENDING, counts=False))
+        except Exception as error:
+            # A fault of ours must not take the worker down with it.
+            log.exception("visit.failed", url=claim.url)
+            return self._end(visit, self._failure(claim, Reason.INTERNAL, f"{type(error).__name__}: {error}"))
+
+    async def _follow(self, visit: _Visit) -> Visited:
+        """Follow redirects within the host; one that leads elsewhere ends this URL and submits the other."""
+        claim, url = visit.claim, visit.claim.url
+        headers = _validators(claim)
+        for hops in range(claim.hops, MAX_HOPS + 1):
+            visit.response = response = await self._gate.send(visit.hold, url, headers=headers, limits=self._limits)
+            target = redirect_target(response)
+            if target is None:
+                return await self._answer(visit, response)
+            if host_of(target) != host_of(url):
+                return self._moved(visit, target, hops + 1)
+            url, headers = target, {}
+        return self._end(visit, Ending(Reason.REDIRECT_LIMIT, UrlStatus.DEAD))
+
+    def _moved(self, visit: _Visit, target: str, hops: int) -> Visited:
+        if hops > MAX_HOPS:
+            return self._end(visit, Ending(Reason.REDIRECT_LIMIT, UrlStatus.DEAD, target))
+        claim = visit.claim
+        onward = Candidate(target, claim.source_id, claim.origin, depth=claim.depth, hops=hops, parent_id=claim.url_id)
+        return self._end(visit, Ending(Reason.REDIRECT, UrlStatus.DEAD, target), onward=onward)
+
+    async def _answer(self, visit: _Visit, response: Response) -> Visited:
+        claim = visit.claim
+        if response.status == 304:
+            ending = Ending(Reason.UNCHANGED, UrlStatus.FETCHED, etag=claim.etag, last_modified=claim.last_modified)
+            return self._end(visit, ending)
+        reason = reason_of_status(response.status)
+        if reason is Reason.RATE_LIMITED:
+            return self._end(visit, self._come_back(visit))
+        if reason:
+            return self._end(visit, self._failure(claim, reason, f"The server answered {response.status}."))
+        page = await self._read(response)
+        raw = await asyncio.to_thread(self._corpus.write, claim.source_name, claim.subpath, response.body)
+        document = NewDocument(
+            article=page.article,
+            content_hash=bytes.fromhex(page.content_hash),
+            normalizer=page.normalizer,
+            raw_path=raw.path,
+            raw_hash=raw.sha256,
+            raw_bytes=raw.size,
+        )
+        ending = Ending(
+            Reason.STORED,
+            UrlStatus.FETCHED,
+            etag=response.headers.get("etag"),
+            last_modified=response.headers.get("last-modified"),
+        )
+        return self._end(visit, ending, document=document)
+
+    async def _read(self, response: Response) -> NormalizedPage:
+        return await self._sandbox.run(
+            normalize,
+            response.body,
+            response.url,
+            response.headers.get("content-type"),
+            returns=NormalizedPage,
+            seconds=self._sandbox_seconds,
+        )
+
+    def _come_back(self, visit: _Visit) -> Ending:
+        """429: the host is left alone for as long as it asks, and the URL pays nothing."""
+        now = self._clock.now()
+        due = visit.hold.blocked_until or now + visit.hold.delay
+        return Ending(Reason.RATE_LIMITED, UrlStatus.PENDING, due_at=due, counts=False)
+
+    def _failure(self, claim: Claim, reason: Reason, detail: str) -> Ending:
+        """Try again later where that may help, until the retries are used up."""
+        if not reason.retryable:
+            return Ending(reason, UrlStatus.DEAD, detail)
+        if claim.lease.attempts > self._max_retries:
+            return Ending(Reason.MAX_RETRIES, UrlStatus.DEAD, f"{reason}: {detail}")
+        wait = retry_wait(claim.lease.attempts, self._retry_base_seconds, random.random())  # noqa: S311
+        return Ending(reason, UrlStatus.PENDING, detail, due_at=self._clock.now() + wait)
+
+    def _end(
+        self,
+        visit: _Visit,
+        ending: Ending,
+        *,
+        document: NewDocument | None = None,
+        onward: Candidate | None = None,
+    ) -> Visited:
+        release = visit.hold.release(self._clock.now())
+        return Visited(Finish(visit.claim, ending, release, visit.exchange()), document, onward)
+
+
+def _validators(claim: Claim) -> dict[str, str]:
+    names = {"If-None-Match": claim.etag, "If-Modified-Since": claim.last_modified}
+    return {name: value for name, value in names.items() if value}

@@ -1,0 +1,89 @@
+"""Feeds: RSS 0.9x to 2.0, RDF, Atom and JSON Feed, well-formed or not."""
+
+import html
+import re
+
+from lxml import etree
+
+from headwater.errors import Unreadable
+from headwater.formats.feed_fallback import read_broken_feed
+from headwater.formats.feed_json import read_json_feed
+from headwater.formats.feed_xml import read_xml_feed
+from headwater.model.feed import Feed
+from headwater.model.reasons import Reason
+from headwater.policy.charset import decode_xml
+
+# A page as its first element tells it, past prolog, comments and document type.
+_PAGE = re.compile(
+    r"(?:\s|<\?[^>]*>|<!--(?:[^-]|-(?!->))*-->|<!(?i:doctype)[^>]*>)*<(?i:html|head|body|meta|title|script)\b"
+)
+_FEED_START = re.compile(r"<(?:\w+:)?(?i:rss|rdf|feed|channel)\b")
+_NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+_UNQUOTED = re.compile(r"(\s[\w:.-]+)=([^\s\"'<>]+)")
+_CDATA_OR_AMPERSAND = re.compile(r"<!\[CDATA\[.*?(?:\]\]>|\Z)|&(?!#(?:\d+|[xX][0-9a-fA-F]+);)(?:(\w+);)?", re.DOTALL)
+
+
+def parse_feed(body: bytes, *, url: str, content_type: str | None = None) -> Feed:
+    """Return the feed in `body`, which came from `url`.
+
+    Raises Unreadable, with the reason NOT_A_FEED, where there is none.
+    """
+    text = decode_xml(body, content_type).lstrip("\ufeff\x00 \t\r\n")
+    feed = read_json_feed(text, url) if text.startswith("{") else _read_xml(text, url)
+    if feed is None:
+        raise Unreadable(f"What came from {url} is not a feed.", reason=Reason.NOT_A_FEED, url=url)
+    return feed
+
+
+def parse_feed_page(body: bytes, url: str, content_type: str | None) -> Feed:
+    """Do the same for the sandbox, which hands arguments over by position."""
+    return parse_feed(body, url=url, content_type=content_type)
+
+
+def _read_xml(text: str, url: str) -> Feed | None:
+    start = _FEED_START.search(text)
+    if start is None or _PAGE.match(text):
+        return None
+    root = _tree(text, recover=False)
+    if root is not None:
+        return read_xml_feed(root, url) or read_broken_feed(text, url)
+    root = _tree(_repaired(text[start.start() :]), recover=True)
+    feed = read_xml_feed(root, url) if root is not None else None
+    if feed is not None and feed.entries:
+        return feed
+    return read_broken_feed(text, url) or feed
+
+
+def _tree(text: str, *, recover: bool) -> etree._Element | None:
+    parser = etree.XMLParser(
+        encoding="utf-8",
+        resolve_entities=False,
+        no_network=True,
+        recover=recover,
+        remove_comments=True,
+        remove_pis=True,
+        collect_ids=False,
+    )
+    try:
+        return etree.fromstring(text.encode(), parser)
+    except etree.XMLSyntaxError:
+        return None
+
+
+def _repaired(text: str) -> str:
+    """Mend what recovery would throw away.
+
+    That is control characters, entities of HTML, ampersands that stand bare, and attributes of the root without quotes.
+    """
+    root, end, rest = _CDATA_OR_AMPERSAND.sub(_escaped, _NOT_XML.sub("", text)).partition(">")
+    return _UNQUOTED.sub(r'\1="\2"', root) + end + rest
+
+
+def _escaped(match: re.Match[str]) -> str:
+    if match[0].startswith("<"):
+        return match[0]
+    meant = html.unescape(match[0]) if match[1] else match[0]
+    if meant == match[0]:
+        return "&#38;" + match[0][1:]
+    # as numbers: once it has met an error, recovery drops every entity that has a name
+    return "".join(f"&#{ord(character)};" for character in meant)

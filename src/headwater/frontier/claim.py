@@ -1,0 +1,17 @@
+"""Claims: host-first, leased."""
+
+from datetime import datetime, timedelta
+
+from headwater.model.frontier import Claim
+from headwater.store import frontier, hosts
+from headwater.store.pool import Database
+
+
+async def claim(database: Database, *, now: datetime, lease: timedelta, holder: str, limit: int) -> list[Claim]:
+    """Claim up to `limit` URLs, each of another host, and hold those hosts."""
+    async with database.connection() as connection:
+        claims, idle = await frontier.claim_urls(connection, now=now, until=now + lease, holder=holder, limit=limit)
+    if idle:
+        # In a transaction of its own, so that it sees URLs submitted since the claim began to look.
+        await database.transact(lambda connection: hosts.rest_hosts(connection, idle))
+    return claims

@@ -1,0 +1,57 @@
+"""What dead workers leave behind: expired claims and holds come back, and no host with work is forgotten."""
+
+from datetime import datetime
+
+from headwater.model.frontier import Ending, UrlStatus
+from headwater.model.reasons import Reason
+from headwater.store import frontier, hosts
+from headwater.store.pool import Connection, Database
+
+BATCH = 500
+
+
+async def rescue_claims(database: Database, now: datetime, max_attempts: int) -> int:
+    """Return expired claims to the queue; a URL that has lost a worker at every attempt is dead(worker_lost)."""
+
+    async def work(connection: Connection) -> int:
+        expired = await frontier.expired_claims(connection, now, BATCH)
+        if not expired:
+            return 0
+        endings = {
+            url_id: Ending(Reason.WORKER_LOST, UrlStatus.DEAD)
+            if lease.attempts >= max_attempts
+            else Ending(Reason.WORKER_LOST, UrlStatus.PENDING, due_at=now)
+            for url_id, _, lease in expired
+        }
+        await frontier.settle_claims(connection, endings.items(), now)
+        await frontier.log_fetches(
+            connection, [(url_id, lease, endings[url_id], None) for url_id, _, lease in expired], now
+        )
+        await hosts.rest_hosts(connection, sorted({host.host for _, host, _ in expired}))
+        return len(expired)
+
+    return await database.transact(work)
+
+
+async def rescue_holds(database: Database, now: datetime) -> int:
+    """Give back hosts whose holder is late. The lease outlasts any delay, so the host has had its pause."""
+
+    async def work(connection: Connection) -> int:
+        expired = await hosts.expired_holds(connection, now, BATCH)
+        if expired:
+            await hosts.release_hosts(connection, expired)
+        return len(expired)
+
+    return await database.transact(work)
+
+
+async def wake_forgotten(database: Database) -> int:
+    """Wake hosts that have work but that no claim would look at; there should be none."""
+
+    async def work(connection: Connection) -> int:
+        forgotten = await hosts.forgotten_hosts(connection, BATCH)
+        if forgotten:
+            await hosts.rest_hosts(connection, forgotten)
+        return len(forgotten)
+
+    return await database.transact(work)

@@ -1,0 +1,218 @@
+"""The gate: host slots and robots, then net/."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Protocol
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+from headwater.errors import ExchangeFailed, InvalidURL, NotAllowed, NotNow
+from headwater.formats.robots import MAX_BYTES, RobotsVerdict, check_robots
+from headwater.gate.hold import Hold
+from headwater.model.frontier import Claim
+from headwater.model.http import Limits, Response
+from headwater.model.lease import Lease
+from headwater.model.reasons import Reason
+from headwater.net.client import HttpClient
+from headwater.policy import backoff, politeness
+from headwater.policy.urls import host_of, normalize_url
+from headwater.sandbox import Sandbox
+from headwater.store import hosts
+from headwater.store.pool import Database
+
+ROBOTS_AGENT = "headwater"  # whatever user agent is sent, robots.txt is matched as this
+MAX_HOPS = 5
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+PATIENCE = timedelta(seconds=30)
+LEAST_ROOM = timedelta(seconds=1)  # less than this left of a hold is not worth a request
+# How often a poll that waits for a host in use looks again, and how long claims let it go first.
+_LOOK_SECONDS = 0.05
+_RESERVATION = timedelta(seconds=2)
+
+
+class Clock(Protocol):
+    """Tells the time."""
+
+    def now(self) -> datetime:
+        """Return the time, in UTC."""
+
+
+class Gate:
+    """Sends requests to hosts that are held, one at a time, each in its turn."""
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        client: HttpClient,
+        sandbox: Sandbox,
+        clock: Clock,
+        holder: str,
+        user_agent: str,
+        default_delay_ms: int,
+        crawl_delay_cap_seconds: float,
+        lease_seconds: float,
+    ) -> None:
+        self._database = database
+        self._client = client
+        self._sandbox = sandbox
+        self._clock = clock
+        self._holder = holder
+        self._user_agent = user_agent
+        self._default_delay_ms = default_delay_ms
+        self._crawl_delay_cap_seconds = crawl_delay_cap_seconds
+        self._lease = timedelta(seconds=lease_seconds)
+
+    def hold_of(self, claim: Claim) -> Hold:
+        """Return the hold that comes with a claimed URL; it is given back when the claim is finished."""
+        return Hold(claim.host, claim.lease, self._default_delay_ms)
+
+    @contextlib.asynccontextmanager
+    async def hold(self, host: str) -> AsyncIterator[Hold]:
+        """Hold a host for a request that no claimed URL stands behind; wait for its turn, unless that is far off."""
+        hold = await self._wait_for(host)
+        try:
+            yield hold
+        finally:
+            release = hold.release(self._clock.now())
+            await asyncio.shield(
+                self._database.transact(
+                    lambda connection: hosts.release_hosts(connection, [(hold.lease.token, release)])
+                )
+            )
+
+    async def get(
+        self, url: str, *, headers: Mapping[str, str] | None = None, limits: Limits | None = None
+    ) -> Response:
+        """Ask for a URL, holding each host for as long as it is asked, and follow redirects."""
+        target: str | None = url
+        for _ in range(MAX_HOPS + 1):
+            assert target is not None
+            async with self.hold(host_of(target)) as hold:
+                response = await self.send(hold, target, headers=headers, limits=limits)
+            target = redirect_target(response)
+            if target is None:
+                return response
+        raise ExchangeFailed(f"{url} redirects more than {MAX_HOPS} times.", reason=Reason.REDIRECT_LIMIT, url=url)
+
+    async def send(
+        self, hold: Hold, url: str, *, headers: Mapping[str, str] | None = None, limits: Limits | None = None
+    ) -> Response:
+        """Ask a held host for a URL, if its robots.txt allows and when its turn has come."""
+        await self._know_robots(hold, url)
+        if hold.host.robots_txt is not None and not (await self._verdict(hold.host.robots_txt, url)).allowed:
+            raise NotAllowed(f"robots.txt of {hold.host.host} forbids {url}.", url=url)
+        response = await self._exchange(hold, url, headers or {}, limits or Limits())
+        if response.status == 429:
+            hold.rate_limited = True
+            wait = backoff.retry_after(response.headers.get("retry-after"), self._clock.now())
+            if wait:
+                hold.block(self._clock.now() + wait, Reason.RATE_LIMITED)
+        return response
+
+    async def _exchange(self, hold: Hold, url: str, headers: Mapping[str, str], limits: Limits) -> Response:
+        """Send in the host's turn; the exchange ends with the hold at the latest, so no two ever overlap."""
+        room = await self._await_turn(hold)
+        limits = replace(limits, total_seconds=min(limits.total_seconds, room.total_seconds()))
+        try:
+            response = await self._client.get(url, user_agent=self._user_agent, headers=headers, limits=limits)
+        except BaseException:
+            # It may or may not have been sent; the host gets the benefit of the doubt.
+            hold.last_sent_at = self._clock.now()
+            raise
+        hold.last_sent_at = response.sent_at
+        return response
+
+    async def _await_turn(self, hold: Hold) -> timedelta:
+        """Wait until the host may be asked again; return how long the hold lasts from then on."""
+        turn = max(hold.next_turn or self._clock.now(), self._clock.now())
+        if turn + LEAST_ROOM > hold.lease.until:
+            raise NotNow(f"{hold.host.host} wants a longer pause than this lease lasts.", until=turn)
+        while (wait := turn - self._clock.now()) > timedelta(0):
+            await asyncio.sleep(wait.total_seconds())
+        return hold.lease.until - turn
+
+    async def _wait_for(self, host: str) -> Hold:
+        give_up = self._clock.now() + PATIENCE
+        while True:
+            now = self._clock.now()
+            lease = Lease(self._holder, uuid4(), now + self._lease, 1)
+            async with self._database.connection() as connection:
+                record = await hosts.hold_host(connection, host, lease, now)
+                if record:
+                    return Hold(record, lease, self._default_delay_ms)
+                not_before, in_use, reason = await hosts.reserve_host(connection, host, now + _RESERVATION)
+            # A host in use comes back long before its lease ends.
+            again = now + timedelta(seconds=_LOOK_SECONDS) if in_use else not_before
+            if again > give_up:
+                until = now + PATIENCE if in_use else not_before
+                raise NotNow(f"{host} may not be asked before {until:%H:%M:%S} UTC.", until=until, reason=reason)
+            await asyncio.sleep(max(0.001, (again - now).total_seconds()))
+
+    async def _know_robots(self, hold: Hold, url: str) -> None:
+        if politeness.robots_are_fresh(hold.host.robots_fetched_at, self._clock.now()):
+            return
+        text = await self._read_robots(hold, url)
+        crawl_delay = (await self._verdict(text, url)).crawl_delay if text is not None else None
+        delay_ms = politeness.capped_crawl_delay_ms(crawl_delay, self._crawl_delay_cap_seconds)
+        now = self._clock.now()
+        async with self._database.connection() as connection:
+            await hosts.save_robots(connection, hold.host.host, text, delay_ms, now)
+        hold.host = replace(hold.host, robots_txt=text, robots_fetched_at=now, crawl_delay_ms=delay_ms)
+
+    async def _read_robots(self, hold: Hold, url: str) -> str | None:
+        """Return the text, None where there is none; a host whose robots.txt cannot be read is blocked for a while."""
+        try:
+            response = await self._get_robots(hold, f"{urlsplit(url).scheme}://{hold.host.host}/robots.txt")
+        except ExchangeFailed as error:
+            if not error.retryable:
+                raise
+            raise self._blocked(hold, str(error), politeness.ROBOTS_BLOCK) from error
+        if 200 <= response.status < 300:
+            return response.body[:MAX_BYTES].decode("utf-8", "replace").replace("\0", "")
+        if response.status == 429 or response.status >= 500:
+            wait = backoff.retry_after(response.headers.get("retry-after"), self._clock.now())
+            raise self._blocked(hold, f"status {response.status}", max(politeness.ROBOTS_BLOCK, wait or timedelta(0)))
+        return None
+
+    async def _get_robots(self, hold: Hold, url: str) -> Response:
+        """Follow redirects, to other hosts too (RFC 9309 2.3.1.2); what is answered after the last hop stands."""
+        response = await self._exchange(hold, url, {}, Limits())
+        for _ in range(MAX_HOPS):
+            target = redirect_target(response)
+            if target is None:
+                break
+            if host_of(target) == hold.host.host:
+                response = await self._exchange(hold, target, {}, Limits())
+            else:
+                async with self.hold(host_of(target)) as other:
+                    response = await self._exchange(other, target, {}, Limits())
+        return response
+
+    def _blocked(self, hold: Hold, why: str, wait: timedelta) -> NotNow:
+        until = self._clock.now() + wait
+        hold.block(until, Reason.ROBOTS_UNREACHABLE)
+        return NotNow(
+            f"robots.txt of {hold.host.host} cannot be read ({why}).", until=until, reason=Reason.ROBOTS_UNREACHABLE
+        )
+
+    async def _verdict(self, text: str, url: str) -> RobotsVerdict:
+        return await self._sandbox.run(check_robots, text, ROBOTS_AGENT, url, returns=RobotsVerdict)
+
+
+def redirect_target(response: Response) -> str | None:
+    """Return where a redirect leads, None for any other answer; one that leads nowhere is an error."""
+    if response.status not in REDIRECTS:
+        return None
+    location = response.headers.get("location")
+    if not location:
+        raise ExchangeFailed(f"{response.url} redirects without saying where to.", reason=Reason.BAD_REDIRECT)
+    try:
+        return normalize_url(location, response.url)
+    except InvalidURL as error:
+        raise ExchangeFailed(
+            f"{response.url} redirects to an unusable address: {error}", reason=Reason.BAD_REDIRECT
+        ) from None

@@ -1,0 +1,46 @@
+"""A host in our hands: nobody else asks it anything until it is given back."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from headwater.model.frontier import HostRecord, HostRelease
+from headwater.model.lease import Lease
+from headwater.model.reasons import Reason
+from headwater.policy import politeness
+
+
+@dataclass(slots=True)
+class Hold:
+    """A held host, and what happened to it while it was held."""
+
+    host: HostRecord
+    lease: Lease
+    default_delay_ms: int
+    last_sent_at: datetime | None = None
+    rate_limited: bool = False
+    blocked_until: datetime | None = None
+    blocked_reason: Reason | None = None
+
+    @property
+    def delay(self) -> timedelta:
+        """The pause the host is due between two requests."""
+        return politeness.delay(self.host.crawl_delay_ms, self.default_delay_ms, self.host.backoff_ms)
+
+    @property
+    def next_turn(self) -> datetime | None:
+        """When the next request may be sent under this hold; None: at once, nothing was sent under it yet."""
+        return self.last_sent_at + self.delay if self.last_sent_at else None
+
+    def block(self, until: datetime, reason: Reason) -> None:
+        """Leave the host alone until a time, whatever its delay."""
+        self.blocked_until = max(until, self.blocked_until or until)
+        self.blocked_reason = reason
+
+    def release(self, now: datetime) -> HostRelease:
+        """Tell how the host is to be given back."""
+        backoff_ms = self.host.backoff_ms
+        if self.last_sent_at:
+            backoff_ms = politeness.backoff_after(self.rate_limited, backoff_ms, self.delay)
+        delay = politeness.delay(self.host.crawl_delay_ms, self.default_delay_ms, backoff_ms)
+        not_before = self.last_sent_at + delay if self.last_sent_at else now
+        return HostRelease(max(not_before, self.blocked_until or not_before), backoff_ms, self.blocked_reason)

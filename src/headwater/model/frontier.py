@@ -1,0 +1,101 @@
+"""URLs on their way: submitted, claimed, finished."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from headwater.model.lease import Lease
+from headwater.model.reasons import Reason
+
+
+class Origin(StrEnum):
+    """How a URL came to us."""
+
+    FEED = "feed"
+    SITEMAP = "sitemap"
+    SPIDER = "spider"
+    MANUAL = "manual"
+    CATEGORY = "category"
+
+
+class UrlStatus(StrEnum):
+    """Where a URL stands. A pending one that is leased is being fetched."""
+
+    PENDING = "pending"
+    FETCHED = "fetched"
+    DEAD = "dead"
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A normalized URL on its way into the frontier."""
+
+    url: str
+    source_id: int
+    origin: Origin
+    priority: int
+    subpath: str
+    depth: int = 0
+    hops: int = 0
+    parent_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HostRecord:
+    """What is known of a host when it is claimed or held."""
+
+    host: str
+    crawl_delay_ms: int | None = None
+    backoff_ms: int = 0
+    robots_txt: str | None = None
+    robots_fetched_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A URL that is ours to fetch until the lease ends; its host is held by the same token."""
+
+    url_id: int
+    url: str
+    lease: Lease
+    host: HostRecord
+    source_id: int
+    source_name: str
+    origin: Origin
+    subpath: str
+    depth: int
+    hops: int
+    etag: str | None
+    last_modified: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class HostRelease:
+    """How a host is given back: not before when, with what back-off, and why it is blocked if it is."""
+
+    not_before: datetime
+    backoff_ms: int = 0
+    blocked_reason: Reason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """What the fetch log keeps of a request that was sent."""
+
+    sent_at: datetime
+    http_status: int
+    body_bytes: int
+    elapsed_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a claim ends: with a final status, or pending again from `due_at` on, the attempt counted or not."""
+
+    reason: Reason
+    status: UrlStatus
+    detail: str | None = None
+    due_at: datetime | None = None
+    counts: bool = True
+    etag: str | None = None
+    last_modified: str | None = None

@@ -1,0 +1,20 @@
+"""The end of a poll."""
+
+from dataclasses import dataclass, field
+
+from headwater.model.reasons import Reason
+from headwater.model.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """What a poll brought."""
+
+    source: Source
+    reason: Reason
+    error: str | None = None
+    title: str = ""
+    items: int = 0
+    new_items: int = 0
+    new_urls: int = 0
+    refused: dict[str, str] = field(default_factory=dict)

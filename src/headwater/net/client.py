@@ -1,0 +1,301 @@
+"""The one HTTP client: a GET with caps on everything, sent once, to an address the guard has seen."""
+
+import asyncio
+import os
+import re
+import socket
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType, SimpleNamespace
+from typing import Self
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
+
+from headwater.errors import ExchangeFailed, HeadwaterError, InvalidURL
+from headwater.model.http import Limits, Response
+from headwater.model.reasons import Reason
+from headwater.net.decode import ACCEPT_ENCODING, BadEncoding, inflater_for
+from headwater.net.guard import AddressGuard, AddressRefused
+
+ConnectTo = Mapping[str, tuple[str, int]]
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+_FIXED_NOWHERE: ConnectTo = MappingProxyType({})
+_KEEP_ALIVE_SECONDS = 5.0  # long enough for the next polite request, short enough not to hoard sockets
+_HEADER_LINE_BYTES = 64 * 1024  # some sites send policies far over the usual 8 KiB
+_BODILESS = {204, 304}
+_CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+
+
+class HttpClient:
+    """An async context manager holding the connections; `get` is all it does.
+
+    `connect_to` sends the connections for a host ("news.demo.test", "*.demo.test") to a fixed address and port, while
+    URL and Host header stay as they are. The guard judges that address like any other.
+    """
+
+    def __init__(
+        self,
+        *,
+        guard: AddressGuard,
+        clock: Callable[[], datetime],
+        connect_to: ConnectTo = _FIXED_NOWHERE,
+        max_connections: int = 100,
+    ) -> None:
+        self._guard = guard
+        self._clock = clock
+        self._connect_to = connect_to
+        # Not the connector's own limit: waiting for a place must not eat up the time the host has to answer.
+        self._places = asyncio.Semaphore(max_connections)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        connector = aiohttp.TCPConnector(
+            resolver=_GuardedResolver(self._guard, self._connect_to),
+            socket_factory=self._open_socket,
+            limit=0,
+            keepalive_timeout=_KEEP_ALIVE_SECONDS,
+        )
+        trace = aiohttp.TraceConfig()
+        trace.on_request_headers_sent.append(self._note_sending)
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trust_env=False,
+            auto_decompress=False,
+            max_line_size=_HEADER_LINE_BYTES,
+            max_field_size=_HEADER_LINE_BYTES,
+            trace_configs=[trace],
+            middlewares=[_send_once],
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._session is not None
+        await self._session.close()
+
+    async def get(
+        self,
+        url: str,
+        *,
+        user_agent: str,
+        headers: Mapping[str, str] = _NOTHING,
+        limits: Limits = Limits(),  # noqa: B008 (frozen)
+    ) -> Response:
+        """Send one GET and return the answer, whatever its status; redirects are not followed.
+
+        `url` is sent as it is: it must be normalized. Raises ExchangeFailed where no whole answer came within the
+        limits, InvalidURL where the address cannot be used, and nothing else.
+        """
+        try:
+            async with self._places, asyncio.timeout(limits.total_seconds):
+                return await self._exchange(url, {"User-Agent": user_agent, **headers}, limits)
+        except HeadwaterError:
+            raise
+        except Exception as error:
+            raise failure(error, url) from error
+
+    async def _exchange(self, url: str, headers: Mapping[str, str], limits: Limits) -> Response:
+        assert self._session is not None, "HttpClient is used inside `async with`"
+        sending = _Sending()
+        async with self._session.get(
+            _as_given(url),
+            headers={"Accept-Encoding": ACCEPT_ENCODING, **headers},
+            allow_redirects=False,
+            timeout=aiohttp.ClientTimeout(connect=limits.connect_seconds, sock_read=limits.read_seconds),
+            trace_request_ctx=sending,
+        ) as answer:
+            # Leaving with part of the body unread closes the connection.
+            body = await _read_body(answer, url, limits.body_bytes)
+        assert sending.at is not None
+        return Response(
+            url=url,
+            status=answer.status,
+            headers=_headers(answer),
+            body=body,
+            sent_at=sending.at,
+            elapsed_seconds=_now() - sending.tick,
+        )
+
+    async def _note_sending(
+        self, _session: aiohttp.ClientSession, context: SimpleNamespace, _sent: aiohttp.TraceRequestHeadersSentParams
+    ) -> None:
+        sending: _Sending = context.trace_request_ctx
+        sending.at, sending.tick = self._clock(), _now()
+
+    def _open_socket(self, target: aiohttp.AddrInfoType) -> socket.socket:
+        """Make the socket for one address: the last step before connecting, so nothing can change in between."""
+        family, kind, protocol, _, address = target
+        self._guard.check(str(address[0]))
+        return socket.socket(family, kind, protocol)
+
+
+@dataclass(slots=True)
+class _Sending:
+    """When a request left."""
+
+    at: datetime | None = None
+    tick: float = 0.0
+
+
+class _GuardedResolver(AbstractResolver):
+    """Looks names up and passes on only the addresses the guard lets through."""
+
+    def __init__(self, guard: AddressGuard, connect_to: ConnectTo) -> None:
+        self._guard = guard
+        self._connect_to = connect_to
+
+    async def close(self) -> None:
+        pass
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        fixed = self._fixed(host)
+        found = [fixed] if fixed else await self._look_up(host, port, family)
+        allowed, refusal = [], OSError(f"{host} has no address")
+        for address, to_port in found:
+            try:
+                self._guard.check(address)
+            except AddressRefused as error:
+                refusal = error
+            else:
+                allowed.append((address, to_port))
+        if not allowed:
+            raise refusal
+        return [_resolved(host, address, to_port) for address, to_port in allowed]
+
+    def _fixed(self, host: str) -> tuple[str, int] | None:
+        name = host.lower().rstrip(".")
+        labels = name.split(".")
+        patterns = [name, *("*." + ".".join(labels[start:]) for start in range(1, len(labels)))]
+        return next((self._connect_to[pattern] for pattern in patterns if pattern in self._connect_to), None)
+
+    async def _look_up(self, host: str, port: int, family: socket.AddressFamily) -> list[tuple[str, int]]:
+        loop = asyncio.get_running_loop()
+        try:
+            answers = await loop.getaddrinfo(
+                host, port, family=family, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG
+            )
+        except UnicodeError:  # a label that no name server could hold
+            raise OSError(f"{host} is not a host name") from None
+        return [(str(address[0]), port) for *_, address in answers]
+
+
+def _resolved(host: str, address: str, port: int) -> ResolveResult:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    return ResolveResult(hostname=host, host=address, port=port, family=family, proto=0, flags=socket.AI_NUMERICHOST)
+
+
+async def _send_once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """Keep aiohttp from sending a GET again by itself when the connection breaks: a visit is one request."""
+    try:
+        return await handler(request)
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise failure(error, str(request.url)) from error
+
+
+def _as_given(url: str) -> URL:
+    """Take a normalized URL without touching its escapes."""
+    try:
+        parsed = URL(url, encoded=True)
+        if parsed.scheme in ("http", "https") and parsed.host and parsed.port:
+            return parsed
+    except ValueError as error:
+        raise InvalidURL(f"{url} cannot be used: {error}", url=url) from error
+    raise InvalidURL(f"{url} is not a web address", url=url)
+
+
+async def _read_body(answer: aiohttp.ClientResponse, url: str, cap: int) -> bytes:
+    if answer.status not in _BODILESS and (answer.content_length or 0) > cap:
+        raise _too_large(url, cap)
+    inflater = inflater_for(", ".join(answer.headers.getall("Content-Encoding", ())))
+    pieces: list[bytes] = []
+    received = inflated = 0
+    async for chunk in answer.content.iter_any():
+        received += len(chunk)
+        if received > cap:
+            raise _too_large(url, cap)
+        if inflater is None:
+            pieces.append(chunk)
+            continue
+        for piece in inflater.feed(chunk):
+            pieces.append(piece)
+            inflated += len(piece)
+            if inflated > cap:
+                raise _too_large(url, cap)
+            await asyncio.sleep(0)  # a step is short, but a chunk may hold thousands
+    if inflater is not None and not inflater.complete:
+        raise aiohttp.ClientPayloadError("the compressed body is cut off")
+    return b"".join(pieces)
+
+
+def _headers(answer: aiohttp.ClientResponse) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for raw_name, raw_value in answer.raw_headers:
+        name, value = _text(raw_name).lower(), _text(raw_value)
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return headers
+
+
+def _text(raw: bytes) -> str:
+    """Decode any header; what could be neither stored nor sent back (a control character in an ETag) is dropped."""
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        text = raw.decode("latin-1")
+    return _CONTROL_CHARACTERS.sub("", text)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _too_large(url: str, cap: int) -> ExchangeFailed:
+    return ExchangeFailed(f"{_host(url)}: the body is over {cap} bytes", reason=Reason.BODY_TOO_LARGE, url=url)
+
+
+def failure(error: Exception, url: str) -> HeadwaterError:
+    """Say what went wrong in our words: the one place where lower errors are mapped."""
+    cause = getattr(error, "os_error", None) or error
+    if isinstance(error, aiohttp.InvalidURL | aiohttp.NonHttpUrlClientError):
+        return InvalidURL(f"{url} cannot be used: {_detail(error)}", url=url)
+    reason, what = _reading(error, cause)
+    return ExchangeFailed(f"{_host(url)}: {what}", reason=reason, url=url)
+
+
+def _reading(error: Exception, cause: Exception) -> tuple[Reason, str]:
+    if isinstance(cause, AddressRefused):
+        return Reason.ADDRESS_REFUSED, str(cause)
+    if isinstance(cause, TimeoutError):
+        return Reason.TIMEOUT, "no whole answer in the time allowed"
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return Reason.DNS, f"the name could not be resolved ({_detail(cause)})"
+    if isinstance(error, BadEncoding):
+        return Reason.BAD_ENCODING, f"the body could not be decompressed ({_detail(error)})"
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return Reason.NETWORK, "the answer broke off"
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return Reason.NETWORK, "the connection was closed before an answer came"
+    if isinstance(error, aiohttp.ClientResponseError):
+        return Reason.NETWORK, "the answer is not proper HTTP"
+    if isinstance(error, aiohttp.ClientError | OSError):
+        return Reason.NETWORK, f"the connection failed ({_detail(cause)})"
+    return Reason.INTERNAL, f"the client failed ({type(error).__name__}: {_detail(error)})"
+
+
+def _detail(error: Exception) -> str:
+    """Return one short line about a lower error, whose own text may be long or missing."""
+    if isinstance(error, OSError) and error.errno and error.errno > 0 and not isinstance(error, ssl.SSLError):
+        return os.strerror(error.errno)
+    text = str(getattr(error, "strerror", None) or error) or type(error).__name__
+    return text.splitlines()[0][:200]
+
+
+def _host(url: str) -> str:
+    authority = re.split(r"[/?#]", url.partition("://")[2], maxsplit=1)[0]
+    return authority.rpartition("@")[2][:253] or url[:253]

@@ -1,0 +1,67 @@
+"""What a page says of itself in JSON-LD."""
+
+import json
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+_WRAPPING = re.compile(
+    r"^\s*(?:<!--|//\s*<!\[CDATA\[|/\*\s*<!\[CDATA\[\s*\*/)|(?:-->|//\s*\]\]>|/\*\s*\]\]>\s*\*/)\s*$"
+)
+_ARTICLE = re.compile(r"(?:Article|Posting|Report|Review)$")
+# Linked data can be as large as the page it describes; the article stands near its beginning.
+_MAX_OBJECTS = 2000
+
+
+def find_article(scripts: Iterable[str]) -> dict[str, Any]:
+    """Return the first object that describes an article, empty where there is none."""
+    for script in scripts:
+        for thing in _objects(_load(script)):
+            if any(_ARTICLE.search(kind) for kind in _types(thing)):
+                return thing
+    return {}
+
+
+def texts(value: object) -> Iterator[str]:
+    """Yield the texts of a value that may be a text, an object with a name or a list of those."""
+    for one in value if isinstance(value, list) else [value]:
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, dict):
+            yield from texts(one.get("name"))
+
+
+def addresses(value: object) -> Iterator[str]:
+    """Yield the addresses of a value that may be an address, an object with one or a list of those."""
+    for one in value if isinstance(value, list) else [value]:
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, dict):
+            yield from addresses(one.get("url") or one.get("contentUrl") or one.get("@id"))
+
+
+def _load(script: str) -> object:
+    try:
+        # not strict: line breaks inside texts are a common slip
+        return json.loads(_WRAPPING.sub("", script), strict=False)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _objects(document: object) -> Iterator[dict[str, Any]]:
+    waiting = deque([document])
+    for _ in range(_MAX_OBJECTS):
+        if not waiting:
+            return
+        value = waiting.popleft()
+        if isinstance(value, dict):
+            yield value
+            waiting.extend(value.get(name) for name in ("@graph", "mainEntity", "mainEntityOfPage"))
+        elif isinstance(value, list):
+            waiting.extend(value[:_MAX_OBJECTS])
+
+
+def _types(thing: dict[str, Any]) -> Iterator[str]:
+    kinds = thing.get("@type")
+    return (kind for kind in (kinds if isinstance(kinds, list) else [kinds]) if isinstance(kind, str))

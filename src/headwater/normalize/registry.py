@@ -1,0 +1,92 @@
+"""Which normalizer reads which bytes. A version that has stored documents stays here as it is."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+
+from headwater.errors import Unreadable
+from headwater.model.article import Article
+from headwater.model.reasons import Reason
+from headwater.normalize.html_v1 import normalize_html
+from headwater.policy.charset import decode_html
+
+Normalizer = Callable[[bytes, str, str | None, Mapping[str, str] | None], Article]
+NORMALIZERS: dict[str, Normalizer] = {"html_v1": normalize_html}
+
+MIN_LENGTH = 200
+_SNIFFED_BYTES = 64 * 1024
+# Files that say what they are in their first bytes.
+_SIGNATURES = {
+    b"%PDF-": "a PDF",
+    b"\x89PNG": "a PNG image",
+    b"GIF8": "a GIF image",
+    b"\xff\xd8\xff": "a JPEG image",
+    b"RIFF": "an image, sound or video (RIFF)",
+    b"PK\x03\x04": "a zip archive or an office document",
+    b"\x1f\x8b": "compressed (gzip)",
+    b"BZh": "compressed (bzip2)",
+    b"\xfd7zXZ": "compressed (xz)",
+    b"\x28\xb5\x2f\xfd": "compressed (zstd)",
+    b"\xd0\xcf\x11\xe0": "an old office document",
+    b"{\\rtf": "an RTF document",
+}
+_ROOT = re.compile(r"(?:\s|<\?[^>]*>|<!--(?:[^-]|-(?!->))*-->|<!(?i:doctype)[^>]*>)*<(?:[\w.-]+:)?([\w.-]+)")
+_XML_ROOTS = frozenset({"rss", "feed", "rdf", "urlset", "sitemapindex", "opml", "svg"})
+_HTML_TAG = re.compile(
+    r"<(?i:!doctype\s+html|html|head|body|title|meta|link|script|style|article|main|section|header|nav|div|p|span|table"
+    r"|h[1-6]|ul|ol|a|br|form|frameset|center|font)\b"
+)
+_CONTROLS = re.compile("[\x00-\x08\x0e-\x1f\ufffd]")
+
+
+@dataclass(frozen=True, slots=True)
+class NormalizedPage:
+    """An article, the normalizer that made it, and the identity of its text: the SHA-256 of it, in hex."""
+
+    normalizer: str
+    article: Article
+    content_hash: str
+
+
+def normalize(
+    body: bytes, url: str, content_type: str | None, selectors: Mapping[str, str] | None = None
+) -> NormalizedPage:
+    """Return what the bytes from `url` say. Raises Unreadable where no normalizer can tell."""
+    name = choose(body, content_type)
+    article = NORMALIZERS[name](body, url, content_type, selectors)
+    return NormalizedPage(name, article, sha256(article.text.encode()).hexdigest())
+
+
+def choose(body: bytes, content_type: str | None) -> str:
+    """Return the name of the normalizer for these bytes. What they are counts, not what they are called.
+
+    `content_type` is asked for the charset alone. Raises Unreadable where no normalizer fits.
+    """
+    for signature, kind in _SIGNATURES.items():
+        if body.startswith(signature):
+            raise _unsupported(kind)
+    text = decode_html(body[:_SNIFFED_BYTES], content_type).strip("\ufeff\x00 \t\r\n")
+    if text.startswith(("{", "[")) and body.rstrip().endswith((b"}", b"]")):
+        raise _unsupported("JSON")
+    if len(body.strip()) < MIN_LENGTH:
+        raise Unreadable(f"The body has fewer than {MIN_LENGTH} bytes.", reason=Reason.BAD_HTML)
+    if _is_other_xml(text):
+        raise _unsupported("XML, but not a page")
+    if _HTML_TAG.search(text):
+        return "html_v1"
+    if len(_CONTROLS.findall(text)) * 20 > len(text):
+        raise _unsupported("binary data")
+    raise Unreadable("The body is not markup.", reason=Reason.BAD_HTML)
+
+
+def _is_other_xml(text: str) -> bool:
+    root = _ROOT.match(text)
+    if root is None:
+        return False
+    name = root[1].lower()
+    return name in _XML_ROOTS or (text.startswith("<?xml") and not _HTML_TAG.match(f"<{name}"))
+
+
+def _unsupported(kind: str) -> Unreadable:
+    return Unreadable(f"The body is {kind}, which cannot be read yet.", reason=Reason.UNSUPPORTED_TYPE)

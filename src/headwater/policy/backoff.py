@@ -1,0 +1,29 @@
+"""How long to wait after a failure."""
+
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+
+LONGEST_RETRY = timedelta(hours=24)
+
+
+def retry_wait(attempts: int, base_seconds: float, chance: float) -> timedelta:
+    """Double the wait with each attempt so far; up to a quarter more by chance (0..1), so that retries spread out."""
+    doubled = base_seconds * 2.0 ** min(max(attempts - 1, 0), 20)
+    return min(timedelta(seconds=doubled * (1 + chance / 4)), LONGEST_RETRY)
+
+
+def retry_after(header: str | None, now: datetime) -> timedelta | None:
+    """Read Retry-After, seconds or a date; never negative, at most a day, None where it says nothing."""
+    if header is None:
+        return None
+    text = header.strip()
+    if text.isascii() and text.isdigit():
+        # More digits than a day has seconds need not be read.
+        return min(timedelta(seconds=int(text[:9])), LONGEST_RETRY)
+    try:
+        when = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    if when.tzinfo is None:
+        when = when.replace(tzinfo=UTC)
+    return max(timedelta(0), min(when - now, LONGEST_RETRY))

@@ -1,0 +1,79 @@
+"""Cron slots in a time zone (spec 1.2).
+
+A local time that occurs twice is one slot, its first occurrence; a local time that is skipped is a slot at the end of
+the gap. Days of the week follow cron: 0 and 7 are Sunday.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+
+# A schedule that names no moment in this long (30 February) never fires.
+_HORIZON = timedelta(days=366 * 5)
+
+
+def check(schedule: str) -> None:
+    """Refuse, with a ValueError saying why, a schedule that cannot be read or never fires."""
+    try:
+        next(CronSim(schedule, datetime(2024, 1, 1, tzinfo=UTC)))
+    except CronSimError as error:
+        raise ValueError(f"{schedule!r} is not a cron schedule such as '0 2 * * *': {error}") from None
+    except StopIteration:
+        raise ValueError(f"{schedule!r} is a schedule that never fires") from None
+
+
+def next_slot(schedule: str, timezone: str, after: datetime) -> datetime:
+    """Return the first slot after a moment, in UTC."""
+    zone = ZoneInfo(timezone)
+    for slot in _slots(schedule, zone, _local(after, zone) - timedelta(hours=3)):
+        if slot > after:
+            return slot
+    raise AssertionError("check() refuses schedules that never fire")
+
+
+def last_slot(schedule: str, timezone: str, until: datetime) -> datetime | None:
+    """Return the last slot at or before a moment, in UTC; None where there was none in years."""
+    zone = ZoneInfo(timezone)
+    back = timedelta(hours=3)
+    while back < _HORIZON:
+        found = None
+        for slot in _slots(schedule, zone, _local(until, zone) - back):
+            if slot > until:
+                break
+            found = slot
+        if found:
+            return found
+        back *= 4
+    return None
+
+
+def _slots(schedule: str, zone: ZoneInfo, local_start: datetime) -> Iterator[datetime]:
+    """Walk the schedule in wall-clock time without a zone, then place each local time in the zone."""
+    previous = None
+    for local in CronSim(schedule, local_start):
+        slot = _place(local, zone)
+        if slot != previous:  # two local times inside one gap end at the same moment
+            yield slot
+        previous = slot
+
+
+def _place(local: datetime, zone: ZoneInfo) -> datetime:
+    first = local.replace(tzinfo=zone, fold=0)
+    if first.astimezone(UTC).astimezone(zone).replace(tzinfo=None) == local:
+        return first.astimezone(UTC)
+    # Skipped: with fold=1 zoneinfo reads the time with the offset after the gap, which lands before the gap's end by
+    # as much as the local time lies past the gap's start; step on to the change itself.
+    before, after = local.replace(tzinfo=zone, fold=1).astimezone(UTC), first.astimezone(UTC)
+    while after - before > timedelta(seconds=1):
+        middle = before + (after - before) / 2
+        if middle.astimezone(zone).utcoffset() == before.astimezone(zone).utcoffset():
+            before = middle
+        else:
+            after = middle
+    return after.replace(microsecond=0)
+
+
+def _local(moment: datetime, zone: ZoneInfo) -> datetime:
+    return moment.astimezone(zone).replace(tzinfo=None)

@@ -1,0 +1,151 @@
+"""Reading the dates that feeds and pages give: what is impossible, relative or absurd is no date, and never "now"."""
+
+import re
+from datetime import UTC, datetime, timedelta, timezone
+
+# Older or later than this is a default value or a slip, not a date of something published on the web.
+MIN_YEAR = 1990
+MAX_YEAR = 2100
+
+_MONTHS = [
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+]
+_MONTH_NUMBERS = {name[:3]: number for number, name in enumerate(_MONTHS, start=1)}
+
+# Minutes east of UTC. Of names that several countries use, the one that feeds mean most often.
+_ZONES = {
+    **dict.fromkeys(("z", "ut", "utc", "gmt", "wet"), 0),
+    **dict.fromkeys(("bst", "cet", "met", "mez", "west"), 60),
+    **dict.fromkeys(("cest", "eet", "mesz", "mest", "sast"), 120),
+    **dict.fromkeys(("eest", "msk"), 180),
+    "ist": 330,
+    **dict.fromkeys(("awst", "hkt", "sgt"), 480),
+    **dict.fromkeys(("jst", "kst"), 540),
+    "acst": 570,
+    "aest": 600,
+    "acdt": 630,
+    "aedt": 660,
+    "nzst": 720,
+    "nzdt": 780,
+    "ndt": -150,
+    **dict.fromkeys(("adt", "art", "brt"), -180),
+    "nst": -210,
+    **dict.fromkeys(("ast", "edt"), -240),
+    **dict.fromkeys(("cdt", "est"), -300),
+    **dict.fromkeys(("cst", "mdt"), -360),
+    **dict.fromkeys(("mst", "pdt"), -420),
+    **dict.fromkeys(("akdt", "pst"), -480),
+    "akst": -540,
+    "hst": -600,
+}
+_MAX_OFFSET_MINUTES = 15 * 60
+
+_CLOCK = re.compile(
+    r"(?P<hour>\d{1,2}):(?P<minute>\d{1,2})(?::(?P<second>\d{1,2})(?:[.,]\d+)?)?(?:\s*(?P<half>[ap])\.?m\b\.?)?"
+    r"(?:\s*\(?(?P<zone>[a-z]{1,5})?\s*(?P<sign>[+-])(?P<zone_hours>\d{1,2}):?(?P<zone_minutes>\d{2})?\b"
+    r"|\s*\(?(?P<name>[a-z]{1,5})\b)?",
+    re.IGNORECASE,
+)
+_NUMERIC_DAY = re.compile(r"(?<!\d)(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?!\d)")
+_YEAR_OR_MONTH = re.compile(r"(\d{4})(?:-(\d{2}))?")
+_WORD_OR_NUMBER = re.compile(r"[a-z]+|\d+", re.IGNORECASE)
+_LONGEST = 100
+
+
+def parse_date(text: str) -> datetime | None:
+    """Return the moment in UTC, or None where the text names none; a day without a time is its midnight.
+
+    Reads RFC 822 and its misspellings, ISO 8601 and W3CDTF, and dates written out in English.
+    """
+    text = text.strip()
+    if not text or len(text) > _LONGEST:
+        return None
+    try:
+        return _in_range(_read_iso(text) or _read_loosely(text))
+    except (ValueError, OverflowError):
+        return None
+
+
+def _read_iso(text: str) -> datetime | None:
+    if not text[:4].isdecimal():
+        return None
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def _read_loosely(text: str) -> datetime | None:
+    clock = _CLOCK.search(text)
+    # what is left once the time is cut out names the day
+    day_text = text if clock is None else f"{text[: clock.start()]} {text[clock.end() :]}"
+    day = _numeric_day(day_text) or _day_in_words(day_text)
+    if day is None:
+        return None
+    return day if clock is None else _at(day, clock)
+
+
+def _numeric_day(text: str) -> datetime | None:
+    if match := _NUMERIC_DAY.search(text):
+        return datetime(int(match[1]), int(match[2]), int(match[3]), tzinfo=UTC)
+    if match := _YEAR_OR_MONTH.fullmatch(text):
+        return datetime(int(match[1]), int(match[2] or 1), 1, tzinfo=UTC)
+    return None
+
+
+def _day_in_words(text: str) -> datetime | None:
+    month, numbers = None, []
+    for word in _WORD_OR_NUMBER.findall(text.lower()):
+        if word.isdecimal():
+            numbers.append(word)
+        elif month is None:
+            month = _month(word)
+    if month is None or len(numbers) != 2:
+        return None
+    day, year = numbers if len(numbers[0]) <= 2 else reversed(numbers)
+    return datetime(_full_year(year), month, int(day), tzinfo=UTC)
+
+
+def _month(word: str) -> int | None:
+    number = _MONTH_NUMBERS.get(word[:3])
+    if number is None or not (_MONTHS[number - 1].startswith(word) or word == "sept"):
+        return None
+    return number
+
+
+def _full_year(digits: str) -> int:
+    year = int(digits)
+    if len(digits) == 2:
+        return year + (2000 if year < 50 else 1900)
+    return year
+
+
+def _at(day: datetime, clock: re.Match[str]) -> datetime:
+    hour, minute, second = int(clock["hour"]), int(clock["minute"]), int(clock["second"] or 0)
+    if clock["half"]:
+        if not 1 <= hour <= 12:
+            raise ValueError("no hour of a half day")
+        hour = hour % 12 + (12 if clock["half"] in "pP" else 0)
+    if hour > 24 or minute > 59 or second > 60 or (hour == 24 and minute + second > 0):
+        raise ValueError("no time of day")
+    # 24:00 is the next midnight, and a leap second is told as the second before it
+    moment = day + timedelta(hours=hour, minutes=minute, seconds=min(second, 59))
+    return moment.replace(tzinfo=_zone(clock))
+
+
+def _zone(clock: re.Match[str]) -> timezone:
+    if clock["sign"]:
+        minutes = int(clock["zone_hours"]) * 60 + int(clock["zone_minutes"] or 0)
+        if minutes > _MAX_OFFSET_MINUTES:
+            raise ValueError("no zone is that far from UTC")
+        return timezone(timedelta(minutes=-minutes if clock["sign"] == "-" else minutes))
+    # RFC 5322: a zone nobody knows tells nothing, so that the time is taken as UTC
+    return timezone(timedelta(minutes=_ZONES.get((clock["name"] or "").lower(), 0)))
+
+
+def _in_range(moment: datetime | None) -> datetime | None:
+    if moment is None:
+        return None
+    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    return moment if MIN_YEAR <= moment.year <= MAX_YEAR else None

@@ -1,0 +1,75 @@
+"""What a string must be before it is kept: readable, storable, and free of markup where text was asked for."""
+
+import html
+import re
+import unicodedata
+
+from selectolax.lexbor import LexborHTMLParser
+
+# Everything but tab and newline that is no character a person reads: C0 (NUL among them), DEL, C1, byte order mark.
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ufeff]")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+# Only the names without regard to case: a pattern that is so as a whole takes five times as long.
+_BLOCK_TAG = re.compile(
+    r"<(?=/?(?i:address|article|aside|blockquote|br|caption|center|dd|details|div|dl|dt|fieldset|figcaption|figure"
+    r"|footer|form|h[1-6]|header|hr|img|li|main|nav|ol|option|p|pre|section|summary|table|tbody|td|tfoot|th|thead|tr"
+    r"|ul)\b)"
+)
+_HTML_TAG = re.compile(
+    r"</?(?i:a|abbr|acronym|b|big|blockquote|br|center|cite|code|del|div|em|font|h[1-6]|hr|i|iframe|img|ins|kbd|li|mark"
+    r"|ol|p|pre|q|s|samp|script|small|span|strike|strong|style|sub|sup|table|td|th|time|tr|tt|u|ul|var|video|wbr)"
+    r"(?:\s[^<>]*)?/?>"
+)
+_UNSEEN = ["script", "style", "noscript", "template", "iframe", "object", "svg", "math", "head", "select", "textarea"]
+
+
+def clean(text: str) -> str:
+    """Return the text in NFC, without control characters other than tab and newline, and without lone surrogates."""
+    if text.isascii() and text.isprintable():
+        return text
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    text = _CONTROLS.sub("", text)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = _SURROGATES.sub("\ufffd", text)
+    return unicodedata.normalize("NFC", text)
+
+
+def one_line(text: str) -> str:
+    """Return the cleaned text with every run of whitespace as one space."""
+    return " ".join(clean(text).split())
+
+
+def plain_text(text: str) -> str:
+    """Return as one line what may be HTML or not; what only looks like a tag ("Vec<T>") is left alone."""
+    if "<" in text and _HTML_TAG.search(text):
+        return strip_markup(text)
+    return one_line(html.unescape(text) if "&" in text else text)
+
+
+def strip_markup(markup: str) -> str:
+    """Return what a reader sees of a piece of HTML, as one line."""
+    if "<" not in markup:
+        return one_line(html.unescape(markup)) if "&" in markup else one_line(markup)
+    return one_line(_visible_text(_BLOCK_TAG.sub(" <", markup)))
+
+
+def blocks_of_markup(markup: str) -> str:
+    """Return what a reader sees of a piece of HTML, its blocks separated by empty lines."""
+    text = _visible_text(_BLOCK_TAG.sub("\n<", " ".join(markup.split())))
+    return join_blocks(text.split("\n"))
+
+
+def join_blocks(lines: list[str]) -> str:
+    """Return the lines that say something as blocks separated by empty lines."""
+    blocks = (one_line(line) for line in lines)
+    return "\n\n".join(block for block in blocks if block)
+
+
+def _visible_text(markup: str) -> str:
+    tree = LexborHTMLParser(markup)
+    tree.strip_tags(_UNSEEN)
+    body = tree.body
+    return body.text() if body is not None else ""

@@ -1,0 +1,150 @@
+"""The desk: everything a door may ask for, in one place. Doors shape the answers, they decide nothing."""
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+from headwater.corpus import Corpus
+from headwater.errors import OperatorError
+from headwater.model.poll import Polled
+from headwater.model.reasons import Reason
+from headwater.policy.days import day_of
+from headwater.policy.urls import normalize_url
+from headwater.service.metrics import Metrics
+from headwater.service.parts import Parts, Records
+from headwater.sources.registry import configure
+from headwater.store import daily, documents, frontier, sources
+from headwater.store.pool import Connection
+from headwater.store.sources import FeedClaim
+
+
+class Reader:
+    """What can be asked without reaching out."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    async def today(self, day: date | None = None) -> tuple[date, list[dict[str, Any]]]:
+        """Return a day, by default today, and what was NEW and LATEST on it."""
+        wanted = day or day_of(self._records.clock.now(), self._records.settings.timezone)
+        async with self._records.database.connection() as connection:
+            return wanted, await daily.read_day(connection, wanted)
+
+    async def search(self, words: str, *, limit: int = 10, offset: int = 0) -> list[dict[str, Any]]:
+        """Search documents, best first."""
+        async with self._records.database.connection() as connection:
+            return await documents.search_documents(connection, words.replace("\0", " "), limit, offset)
+
+    async def documents(
+        self, *, limit: int = 50, before: tuple[datetime, int] | None = None, source: str | None = None
+    ) -> list[dict[str, Any]]:
+        """List documents, newest first."""
+        async with self._records.database.connection() as connection:
+            return await documents.list_documents(connection, limit=limit, before=before, source=source)
+
+    async def document(self, document_id: int) -> dict[str, Any] | None:
+        """Return one document with its text and provenance."""
+        async with self._records.database.connection() as connection:
+            return await documents.get_document(connection, document_id)
+
+    async def raw_matches(self, document: Mapping[str, Any]) -> bool:
+        """Tell whether a document's raw file is the one its row was made from."""
+        body = await asyncio.to_thread(Corpus(self._records.settings.data_dir / "corpus").read, document["raw_path"])
+        return bool(hashlib.sha256(body).digest() == document["raw_hash"])
+
+    async def sources(self) -> list[dict[str, Any]]:
+        """List sources with the state of their polls."""
+        async with self._records.database.connection() as connection:
+            return await sources.list_sources(connection)
+
+    async def outcomes(self, source: str | None = None, limit: int = 10_000) -> list[dict[str, str | None]]:
+        """List URLs with their status and reason."""
+        async with self._records.database.connection() as connection:
+            return await frontier.url_outcomes(connection, source, limit)
+
+    async def unfinished(self) -> tuple[int, int, datetime | None]:
+        """Count queued and leased URLs, and tell when the next is due."""
+        async with self._records.database.connection() as connection:
+            return await frontier.unfinished_urls(connection)
+
+    async def counts(self) -> tuple[int, int]:
+        """Count documents and distinct texts."""
+        async with self._records.database.connection() as connection:
+            return await documents.document_counts(connection)
+
+    async def check_database(self) -> None:
+        """Raise when the database does not answer."""
+        await self._records.clock.sync(self._records.database)
+
+
+class Desk(Reader):
+    """What can be asked of a process that reaches out."""
+
+    def __init__(self, parts: Parts, metrics: Metrics, *, ready: Callable[[], bool] = lambda: True) -> None:
+        super().__init__(parts.records)
+        self.parts = parts
+        self.metrics = metrics
+        self.is_ready = ready
+        self.settings = parts.records.settings
+
+    async def add(self, url: str, name: str | None = None, overrides: dict[str, Any] | None = None) -> Polled:
+        """Add the feed at a URL as a source, poll it at once and tell what came. What is no feed is not saved."""
+        feed_url = normalize_url(url, keep_trailing_slash=True)
+        settings = {"feed_url": feed_url, **(overrides or {})}
+        chosen = name or source_name(feed_url)
+        kind = configure(chosen, "feed", settings)
+        records = self._records
+        now = records.clock.now()
+
+        async def insert(connection: Connection) -> FeedClaim:
+            """Add the row and claim its first poll at once, so that no running poller is faster."""
+            known = await sources.source_of_feed(connection, "feed", feed_url)
+            if known:
+                raise OperatorError(f"{feed_url} is read by source {known} already.", reason=Reason.SOURCE_EXISTS)
+            due = None if kind.schedule else now
+            if not await sources.add_source(connection, chosen, "feed", settings, now=now, next_poll_at=due):
+                raise OperatorError(
+                    f"There is a source named {chosen} already; choose another name.", reason=Reason.SOURCE_EXISTS
+                )
+            return (await self._claim(connection, chosen))[0]
+
+        claim = await records.database.transact(insert)
+        polled = await self._poll(claim)
+        if polled.error:
+            async with records.database.connection() as connection:
+                await sources.remove_source(connection, claim.source.id)
+            raise OperatorError(f"{feed_url} was not added: {polled.error}", reason=polled.reason, url=feed_url)
+        return polled
+
+    async def poll_now(self, name: str) -> Polled:
+        """Poll one source now, whether due or not."""
+        async with self._records.database.connection() as connection:
+            claims = await self._claim(connection, name)
+            source = await sources.get_source(connection, name)
+        if source is None:
+            raise OperatorError(f"There is no source named {name}.", reason=Reason.UNKNOWN_SOURCE)
+        if not claims:
+            return Polled(source, Reason.HOST_BUSY, "Another process is reading it just now.")
+        return await self._poll(claims[0])
+
+    async def _claim(self, connection: Connection, name: str) -> list[FeedClaim]:
+        now = self._records.clock.now()
+        until = now + timedelta(seconds=self.settings.lease_seconds)
+        return await sources.claim_feeds(
+            connection, now=now, until=until, holder=self._records.holder, limit=1, name=name
+        )
+
+    async def _poll(self, claim: FeedClaim) -> Polled:
+        polled = await self.parts.poller.poll(claim)
+        self.metrics.polled(polled)
+        return polled
+
+
+def source_name(feed_url: str) -> str:
+    """Make a source's name from where its feed is."""
+    host = (urlsplit(feed_url).hostname or "").removeprefix("www.")
+    return re.sub(r"[^a-z0-9._-]+", "-", host.lower()).strip("._-")[:64] or "source"

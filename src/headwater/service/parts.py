@@ -1,0 +1,119 @@
+"""Everything a process works with, opened in order and closed in reverse."""
+
+import contextlib
+import ipaddress
+import os
+import socket
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from uuid import uuid4
+
+from headwater import __version__
+from headwater.config import Settings, split_connect_to
+from headwater.corpus import Corpus
+from headwater.discover.poll import Poller
+from headwater.fetch.visit import Visitor
+from headwater.gate.gate import Gate
+from headwater.model.http import Limits
+from headwater.net.client import HttpClient
+from headwater.net.guard import AddressGuard
+from headwater.sandbox import Sandbox
+from headwater.store import migrate
+from headwater.store.clock import DatabaseClock
+from headwater.store.pool import Database, open_database
+
+# Imported once in the fork server, so that a new child starts with them in place.
+_PRELOAD = ("headwater.formats.feeds", "headwater.formats.robots", "headwater.normalize.registry")
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """The database and its time: all that a door which only reads needs."""
+
+    settings: Settings
+    database: Database
+    clock: DatabaseClock
+    holder: str
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the flow needs besides: a way out, a place to read what comes, a place to keep it."""
+
+    records: Records
+    gate: Gate
+    sandbox: Sandbox
+    poller: Poller
+    visitor: Visitor
+
+
+@contextlib.asynccontextmanager
+async def open_records(settings: Settings, *, may_migrate: bool = True) -> AsyncIterator[Records]:
+    """Open the database at the schema of this program."""
+    async with open_database(settings) as database:
+        if may_migrate:
+            await migrate.up(database)
+        else:
+            await migrate.require_current(database)
+        clock = DatabaseClock()
+        await clock.sync(database)
+        holder = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
+        yield Records(settings, database, clock, holder)
+
+
+@contextlib.asynccontextmanager
+async def open_parts(records: Records) -> AsyncIterator[Parts]:
+    """Open what reaches out and what reads."""
+    settings = records.settings
+    guard = AddressGuard(ipaddress.ip_network(network) for network in settings.allow_networks)
+    sandbox = Sandbox(workers=settings.sandbox_workers, memory_mb=settings.sandbox_memory_mb, preload=_PRELOAD)
+    client = HttpClient(
+        guard=guard,
+        clock=records.clock.now,
+        connect_to=dict(split_connect_to(part) for part in settings.connect_to),
+    )
+    async with sandbox, client:
+        gate = Gate(
+            database=records.database,
+            client=client,
+            sandbox=sandbox,
+            clock=records.clock,
+            holder=records.holder,
+            user_agent=user_agent(settings),
+            default_delay_ms=settings.host_delay_ms,
+            crawl_delay_cap_seconds=settings.crawl_delay_cap_seconds,
+            lease_seconds=settings.lease_seconds,
+        )
+        poller = Poller(
+            database=records.database,
+            gate=gate,
+            sandbox=sandbox,
+            clock=records.clock,
+            timezone=settings.timezone,
+            interval_minutes=settings.poll_interval_minutes,
+        )
+        visitor = Visitor(
+            gate=gate,
+            corpus=Corpus(settings.data_dir / "corpus"),
+            sandbox=sandbox,
+            clock=records.clock,
+            limits=_page_limits(settings),
+            sandbox_seconds=settings.sandbox_seconds,
+            max_retries=settings.max_retries,
+            retry_base_seconds=settings.retry_base_seconds,
+        )
+        yield Parts(records, gate, sandbox, poller, visitor)
+
+
+def user_agent(settings: Settings) -> str:
+    """Say who is visiting, and where a site owner can read more."""
+    contact = f" (+{settings.contact_url})" if settings.contact_url else ""
+    return f"Headwater/{__version__}{contact}"
+
+
+def _page_limits(settings: Settings) -> Limits:
+    return Limits(
+        read_seconds=settings.page_seconds,
+        total_seconds=settings.page_seconds,
+        body_bytes=settings.max_body_mb * 1024 * 1024,
+    )

@@ -1,0 +1,178 @@
+"""Roles, start and stop: SIGTERM and SIGINT end every role within ten seconds, each lease finished or given back."""
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Callable, Collection, Iterator
+from enum import StrEnum
+from typing import Any, Protocol
+
+import structlog
+import uvicorn
+
+from headwater.config import Settings
+from headwater.errors import OperatorError
+from headwater.fetch.crew import Crew
+from headwater.model.reasons import Reason
+from headwater.service.desk import Desk
+from headwater.service.maintenance import MaintenanceRole
+from headwater.service.metrics import Metrics
+from headwater.service.parts import Parts, open_parts, open_records
+from headwater.service.polling import PollerRole
+from headwater.service.scheduling import SchedulerRole
+
+log = structlog.get_logger()
+# First what is under way may end, then what is left is given back: together well under ten seconds.
+GRACE_SECONDS = 4.0
+
+MakeApp = Callable[[Desk], Any]
+
+
+class RoleName(StrEnum):
+    """What a process can do."""
+
+    API = "api"
+    SCHEDULER = "scheduler"
+    POLLER = "poller"
+    FETCHER = "fetcher"
+    MAINTENANCE = "maintenance"
+
+
+class Role(Protocol):
+    """Something that runs until it is told to stop."""
+
+    async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
+        """Run until `stop`, then end within about twice the grace."""
+
+
+async def serve(
+    settings: Settings,
+    roles: Collection[RoleName],
+    make_app: MakeApp | None = None,
+    *,
+    may_migrate: bool = True,
+    on_ready: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Run roles until a signal ends them."""
+    stop = asyncio.Event()
+    listener = listen(settings) if RoleName.API in roles else None
+    try:
+        with _stopped_by_signals(stop):
+            async with open_records(settings, may_migrate=may_migrate) as records, open_parts(records) as parts:
+                metrics = Metrics()
+                running = _make(parts, roles, metrics)
+                if listener:
+                    assert make_app is not None, "the api role needs an app"
+                    app = make_app(Desk(parts, metrics, ready=lambda: not stop.is_set()))
+                    running.append(_Web(app, listener))
+                    host, port = listener.getsockname()[:2]
+                    on_ready(f"http://{host}:{port}")
+                await run_roles(running, stop)
+    finally:
+        if listener:
+            listener.close()
+
+
+async def run_roles(roles: Collection[Role], stop: asyncio.Event) -> None:
+    """Run roles side by side; when one fails all stop, and its error is raised."""
+
+    async def guarded(role: Role) -> None:
+        try:
+            await role.run(stop, GRACE_SECONDS)
+        finally:
+            stop.set()
+
+    async with asyncio.TaskGroup() as group:
+        for role in roles:
+            group.create_task(guarded(role))
+
+
+def listen(settings: Settings) -> socket.socket:
+    """Take the API's address before anything else is started."""
+    family = socket.AF_INET6 if ":" in settings.listen_host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.listen_host, settings.listen_port))
+        listener.listen(128)
+    except OSError as error:
+        listener.close()
+        raise OperatorError(
+            f"Cannot listen on {settings.listen_host}:{settings.listen_port}: {error.strerror}. "
+            "Stop what uses it, or choose another with HEADWATER_LISTEN_PORT (0 takes any free one).",
+            reason=Reason.PORT_TAKEN,
+        ) from None
+    return listener
+
+
+def _make(parts: Parts, roles: Collection[RoleName], metrics: Metrics) -> list[Role]:
+    settings, records = parts.records.settings, parts.records
+    made: list[Role] = []
+    if RoleName.FETCHER in roles:
+        made.append(make_crew(parts, metrics))
+    if RoleName.POLLER in roles:
+        made.append(PollerRole(parts, metrics.polled))
+    if RoleName.SCHEDULER in roles:
+        made.append(SchedulerRole(parts, metrics.polled))
+    if RoleName.MAINTENANCE in roles:
+        made.append(MaintenanceRole(records, metrics.rescued))
+    log.info("started", roles=sorted(roles), workers=settings.fetch_workers, holder=records.holder)
+    return made
+
+
+def make_crew(parts: Parts, metrics: Metrics) -> Crew:
+    """Make the fetch workers of this process."""
+    settings = parts.records.settings
+
+    def finished(done: Any) -> None:
+        metrics.fetched(done)
+        log.info("fetch.done", url=done.claim.url, reason=str(done.ending.reason), detail=done.ending.detail)
+
+    return Crew(
+        database=parts.records.database,
+        visitor=parts.visitor,
+        clock=parts.records.clock,
+        holder=parts.records.holder,
+        workers=settings.fetch_workers,
+        lease_seconds=settings.lease_seconds,
+        on_finish=finished,
+    )
+
+
+class _Web:
+    """The API role: an ASGI app on a socket that is already listening."""
+
+    def __init__(self, app: Any, listener: socket.socket) -> None:
+        config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=3)
+        self._server = _Server(config)
+        self._listener = listener
+
+    async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
+        del grace_seconds
+        serving = asyncio.create_task(self._server.serve(sockets=[self._listener]))
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        self._server.should_exit = True
+        await serving
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to `serve`."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@contextlib.contextmanager
+def _stopped_by_signals(stop: asyncio.Event) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)

@@ -1,0 +1,25 @@
+"""The schema, for the doors."""
+
+from headwater.config import Settings
+from headwater.store import migrate
+from headwater.store.pool import open_database
+
+
+async def up(settings: Settings) -> list[str]:
+    """Apply what is missing; name what was applied."""
+    async with open_database(settings) as database:
+        return [f"{step.number:03} {step.name}" for step in await migrate.up(database)]
+
+
+async def down(settings: Settings, to: int) -> list[str]:
+    """Take back what is above a number; name what was taken back."""
+    async with open_database(settings) as database:
+        return [f"{step.number:03} {step.name}" for step in await migrate.down(database, to)]
+
+
+async def status(settings: Settings) -> list[dict[str, object]]:
+    """List the migrations this program knows and whether each is in force."""
+    async with open_database(settings) as database, database.connection() as connection:
+        numbers = await migrate.applied(connection)
+    migrate.refuse_newer(numbers)
+    return [{"number": step.number, "name": step.name, "applied": step.number in numbers} for step in migrate.known()]

@@ -1,0 +1,72 @@
+"""Typed functions over queries/documents.sql."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from headwater.model.document import NewDocument
+from headwater.store.pool import Connection
+from headwater.store.sql import query
+
+# A tsvector holds at most 1 MB; this many characters fit, whatever the script.
+SEARCHED_CHARACTERS = 100_000
+
+
+async def save_texts(connection: Connection, texts: Mapping[bytes, str], now: datetime) -> set[bytes]:
+    """Keep each text once; return the hashes of those that were new."""
+    rows = await connection.fetch(query("save_texts"), list(texts), list(texts.values()), now)
+    return {row["content_hash"] for row in rows}
+
+
+async def save_document(
+    connection: Connection, url_id: int, source_id: int, document: NewDocument, now: datetime
+) -> None:
+    """Keep the document of a URL; its text must be saved before."""
+    article = document.article
+    await connection.execute(
+        query("save_document"),
+        url_id,
+        source_id,
+        document.content_hash,
+        article.title or "",
+        article.byline,
+        article.published_at,
+        article.language,
+        article.image,
+        article.abstract,
+        article.canonical_url,
+        article.provenance,
+        document.normalizer,
+        document.raw_path,
+        document.raw_hash,
+        document.raw_bytes,
+        now,
+        article.text[:SEARCHED_CHARACTERS],
+    )
+
+
+async def list_documents(
+    connection: Connection, *, limit: int, before: tuple[datetime, int] | None, source: str | None
+) -> list[dict[str, Any]]:
+    """List documents, newest first; `before` is the (fetched_at, id) of the last one of the page before."""
+    fetched_before, id_before = before or (None, None)
+    rows = await connection.fetch(query("list_documents"), limit, fetched_before, id_before, source)
+    return [dict(row) for row in rows]
+
+
+async def get_document(connection: Connection, document_id: int) -> dict[str, Any] | None:
+    """Return a document with its text and provenance."""
+    row = await connection.fetchrow(query("get_document"), document_id)
+    return dict(row) if row else None
+
+
+async def search_documents(connection: Connection, words: str, limit: int, offset: int) -> list[dict[str, Any]]:
+    """Search titles and texts, best first; matches in the snippet stand between the marks ⟦ and ⟧."""
+    return [dict(row) for row in await connection.fetch(query("search_documents"), words, limit, offset)]
+
+
+async def document_counts(connection: Connection) -> tuple[int, int]:
+    """Count documents and distinct texts."""
+    row = await connection.fetchrow(query("document_counts"))
+    assert row is not None
+    return row["documents"], row["texts"]

@@ -1,0 +1,142 @@
+"""Typed functions over queries/frontier.sql."""
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from headwater.model.frontier import Claim, Ending, Exchange, HostRecord, Origin, Submission, UrlStatus
+from headwater.model.lease import Lease
+from headwater.policy.urls import host_of, url_hash
+from headwater.store.hosts import host_record
+from headwater.store.pool import Connection
+from headwater.store.sql import query
+
+
+async def submit_urls(
+    connection: Connection, submissions: Sequence[Submission], now: datetime
+) -> dict[str, tuple[int, bool]]:
+    """Put URLs into the frontier; answer for each its id and whether it is new. No URL may be given twice."""
+    hashes = {url_hash(submission.url): submission for submission in submissions}
+    rows = await connection.fetch(
+        query("submit_urls"),
+        [submission.url for submission in submissions],
+        list(hashes),
+        [host_of(submission.url) for submission in submissions],
+        [submission.source_id for submission in submissions],
+        [submission.origin for submission in submissions],
+        [submission.priority for submission in submissions],
+        [submission.depth for submission in submissions],
+        [submission.hops for submission in submissions],
+        [submission.parent_id for submission in submissions],
+        [submission.subpath for submission in submissions],
+        now,
+    )
+    found = {hashes[row["url_hash"]].url: (row["id"], row["is_new"]) for row in rows}
+    missing = [digest for digest, submission in hashes.items() if submission.url not in found]
+    if missing:
+        for row in await connection.fetch(query("find_urls"), missing):
+            found[hashes[row["url_hash"]].url] = (row["id"], False)
+    return found
+
+
+async def claim_urls(
+    connection: Connection, *, now: datetime, until: datetime, holder: str, limit: int
+) -> tuple[list[Claim], list[str]]:
+    """Claim the best due URL of each of up to `limit` ready hosts; also name the hosts that had nothing due."""
+    claims: list[Claim] = []
+    idle: list[str] = []
+    for row in await connection.fetch(query("claim_urls"), now, limit, holder, until):
+        if row["url_id"] is None:
+            idle.append(row["host"])
+            continue
+        claims.append(
+            Claim(
+                url_id=row["url_id"],
+                url=row["url"],
+                lease=Lease(holder, row["lease_token"], until, row["attempts"]),
+                host=host_record(row),
+                source_id=row["source_id"],
+                source_name=row["source_name"],
+                origin=Origin(row["origin"]),
+                subpath=row["subpath"],
+                depth=row["depth"],
+                hops=row["hops"],
+                etag=row["etag"],
+                last_modified=row["last_modified"],
+            )
+        )
+    return claims, idle
+
+
+async def hold_claims(connection: Connection, claims: Iterable[tuple[int, UUID]]) -> set[int]:
+    """Tell which claims are still their holder's, and lock those until the transaction ends."""
+    pairs = list(claims)
+    rows = await connection.fetch(query("hold_claims"), [url_id for url_id, _ in pairs], [token for _, token in pairs])
+    return {row["url_id"] for row in rows}
+
+
+async def settle_claims(connection: Connection, endings: Collection[tuple[int, Ending]], now: datetime) -> None:
+    """Take URLs out of the queue, or put them back, as their endings say."""
+    ended = [(url_id, ending) for url_id, ending in endings if ending.status is not UrlStatus.PENDING]
+    if ended:
+        await connection.execute(
+            query("end_urls"),
+            [url_id for url_id, _ in ended],
+            [ending.status for _, ending in ended],
+            [ending.reason for _, ending in ended],
+            [ending.etag for _, ending in ended],
+            [ending.last_modified for _, ending in ended],
+            now,
+        )
+    back = [(url_id, ending) for url_id, ending in endings if ending.status is UrlStatus.PENDING]
+    if back:
+        await connection.execute(
+            query("requeue_urls"),
+            [url_id for url_id, _ in back],
+            [ending.due_at or now for _, ending in back],
+            [ending.counts for _, ending in back],
+        )
+
+
+async def log_fetches(
+    connection: Connection, fetches: Collection[tuple[int, Lease, Ending, Exchange | None]], now: datetime
+) -> None:
+    """Keep a row of every attempt."""
+    await connection.execute(
+        query("log_fetches"),
+        [url_id for url_id, _, _, _ in fetches],
+        [lease.holder for _, lease, _, _ in fetches],
+        [lease.attempts for _, lease, _, _ in fetches],
+        [exchange.sent_at if exchange else None for _, _, _, exchange in fetches],
+        [exchange.http_status if exchange else None for _, _, _, exchange in fetches],
+        [exchange.body_bytes if exchange else None for _, _, _, exchange in fetches],
+        [exchange.elapsed_ms if exchange else None for _, _, _, exchange in fetches],
+        [ending.reason for _, _, ending, _ in fetches],
+        [ending.detail for _, _, ending, _ in fetches],
+        now,
+    )
+
+
+async def expired_claims(connection: Connection, now: datetime, limit: int) -> list[tuple[int, HostRecord, Lease]]:
+    """Lock claims whose holder is late; answer each with its host and lease."""
+    rows = await connection.fetch(query("expired_claims"), now, limit)
+    return [
+        (
+            row["url_id"],
+            HostRecord(row["host"]),
+            Lease(row["lease_holder"], row["lease_token"], now, row["attempts"]),
+        )
+        for row in rows
+    ]
+
+
+async def unfinished_urls(connection: Connection) -> tuple[int, int, datetime | None]:
+    """Count what is queued and what is under way, and tell when the next is due."""
+    row = await connection.fetchrow(query("unfinished_urls"))
+    assert row is not None
+    return row["queued"], row["leased"], row["next_due"]
+
+
+async def url_outcomes(connection: Connection, source: str | None, limit: int) -> list[dict[str, str | None]]:
+    """List URLs with their status and reason."""
+    return [dict(row) for row in await connection.fetch(query("url_outcomes"), source, limit)]

@@ -1,0 +1,40 @@
+"""Typed functions over queries/items.sql."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from headwater.model.source import Item
+from headwater.store.pool import Connection
+from headwater.store.sql import query
+
+
+@dataclass(frozen=True, slots=True)
+class SavedItem:
+    """An item as it stands after the save. `dates_are_new`: this pair of dates had not been seen before."""
+
+    id: str
+    published_at: datetime
+    updated_at: datetime | None
+    is_new: bool
+    dates_are_new: bool
+
+
+async def save_items(
+    connection: Connection, source_id: int, items: Mapping[str, tuple[Item, int | None]], now: datetime
+) -> list[SavedItem]:
+    """Save items, given by id, each with its URL's id in the frontier."""
+    rows = await connection.fetch(
+        query("save_items"),
+        list(items),
+        [item.url for item, _ in items.values()],
+        [url_id for _, url_id in items.values()],
+        [item.title for item, _ in items.values()],
+        [item.published_at for item, _ in items.values()],
+        [item.updated_at for item, _ in items.values()],
+        [item.tags for item, _ in items.values()],
+        [item.raw for item, _ in items.values()],
+        source_id,
+        now,
+    )
+    return [SavedItem(**row) for row in rows]

@@ -1,0 +1,100 @@
+"""Numbered migrations, each with its way back, run one at a time under an advisory lock."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+
+from headwater.errors import OperatorError
+from headwater.model.reasons import Reason
+from headwater.store.pool import Connection, Database
+from headwater.store.sql import query
+
+_FILE = re.compile(r"^(\d{3})_(\w+)\.(up|down)\.sql$")
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """A step of the schema, and the step back."""
+
+    number: int
+    name: str
+    up: str
+    down: str
+
+
+def known() -> tuple[Migration, ...]:
+    """Return the migrations this program ships, in order."""
+    texts: dict[tuple[int, str], dict[str, str]] = {}
+    for file in resources.files("headwater.store.migrations").iterdir():
+        if match := _FILE.match(file.name):
+            number, name, way = match.groups()
+            texts.setdefault((int(number), name), {})[way] = file.read_text(encoding="utf-8")
+    return tuple(Migration(number, name, ways["up"], ways["down"]) for (number, name), ways in sorted(texts.items()))
+
+
+async def applied(connection: Connection) -> list[int]:
+    """Return the numbers of the migrations in force, in order."""
+    if not await connection.fetchval(query("migrations_table_exists")):
+        return []
+    return [row["number"] for row in await connection.fetch(query("applied_migrations"))]
+
+
+async def up(database: Database) -> list[Migration]:
+    """Apply what is missing; return what was applied."""
+
+    async def work(connection: Connection) -> list[Migration]:
+        numbers = await _lock_and_read(connection)
+        missing = [migration for migration in known() if migration.number not in numbers]
+        for migration in missing:
+            await connection.execute(migration.up)
+            await connection.execute(query("record_migration"), migration.number, migration.name)
+        return missing
+
+    return await database.transact(work)
+
+
+async def down(database: Database, to: int) -> list[Migration]:
+    """Take back every migration above number `to`, newest first; return what was taken back."""
+
+    async def work(connection: Connection) -> list[Migration]:
+        numbers = await _lock_and_read(connection)
+        undone = [migration for migration in reversed(known()) if migration.number in numbers and migration.number > to]
+        for migration in undone:
+            await connection.execute(migration.down)
+            await connection.execute(query("forget_migration"), migration.number)
+        return undone
+
+    return await database.transact(work)
+
+
+async def require_current(database: Database) -> None:
+    """Refuse to work on a schema that is not exactly this program's."""
+    async with database.connection() as connection:
+        numbers = await applied(connection)
+    refuse_newer(numbers)
+    if len(numbers) < len(known()):
+        raise OperatorError(
+            f"The database schema is at version {max(numbers, default=0)}, this program needs {known()[-1].number}. "
+            "Run `headwater migrate up`.",
+            reason=Reason.SCHEMA_MISMATCH,
+        )
+
+
+def refuse_newer(numbers: Sequence[int]) -> None:
+    """Refuse a schema that a newer program made: nothing of it may be touched."""
+    newest = known()[-1].number
+    if max(numbers, default=0) > newest:
+        raise OperatorError(
+            f"The database schema is at version {max(numbers)}, newer than this program knows ({newest}). "
+            "Use the version of Headwater that made it, or a newer one.",
+            reason=Reason.SCHEMA_MISMATCH,
+        )
+
+
+async def _lock_and_read(connection: Connection) -> list[int]:
+    await connection.execute(query("lock_migrations"))
+    await connection.execute(query("make_migrations_table"))
+    numbers = await applied(connection)
+    refuse_newer(numbers)
+    return numbers

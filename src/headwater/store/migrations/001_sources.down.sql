@@ -1,0 +1,2 @@
+DROP TABLE feed_state;
+DROP TABLE sources;

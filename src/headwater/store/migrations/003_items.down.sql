@@ -1,0 +1,2 @@
+DROP TABLE item_observations;
+DROP TABLE items;

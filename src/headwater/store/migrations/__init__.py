@@ -1,0 +1,1 @@
+"""Numbered migrations, each with its way back."""

@@ -1,0 +1,54 @@
+-- name: save_texts
+-- Keep each text once. Arrays: $1 hashes, $2 bodies; $3 now. Answers the hashes that were new.
+INSERT INTO texts (content_hash, body, first_seen_at)
+SELECT content_hash, body, $3 FROM unnest($1::bytea[], $2::text[]) AS g (content_hash, body) ORDER BY content_hash
+ON CONFLICT DO NOTHING
+RETURNING content_hash
+
+-- name: save_document
+-- $1 url id, $2 source, $3 content hash, $4 title, $5 byline, $6 published, $7 language, $8 image, $9 abstract,
+-- $10 canonical URL, $11 provenance, $12 normalizer, $13 raw path, $14 raw hash, $15 raw bytes, $16 now, $17 what to search in.
+-- A tsvector holds at most 1 MB, so the text to search in is cut by the caller.
+INSERT INTO documents (url_id, source_id, content_hash, title, byline, published_at, language, image, abstract,
+                       canonical_url, provenance, normalizer, raw_path, raw_hash, raw_bytes, fetched_at, search)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16,
+        setweight(to_tsvector('english', left($4, 2000)), 'A') || to_tsvector('english', $17))
+ON CONFLICT (url_id) DO UPDATE
+    SET content_hash = excluded.content_hash, title = excluded.title, byline = excluded.byline,
+        published_at = excluded.published_at, language = excluded.language, image = excluded.image,
+        abstract = excluded.abstract, canonical_url = excluded.canonical_url, provenance = excluded.provenance,
+        normalizer = excluded.normalizer, raw_path = excluded.raw_path, raw_hash = excluded.raw_hash,
+        raw_bytes = excluded.raw_bytes, fetched_at = excluded.fetched_at, search = excluded.search
+
+-- name: list_documents
+-- Newest first, by pages. $1 how many, $2 fetched before or NULL, $3 id before or NULL, $4 source name or NULL
+SELECT d.id, u.url, s.name AS source, d.title, d.published_at, d.language, d.fetched_at
+FROM documents d JOIN url_frontier u ON u.id = d.url_id JOIN sources s ON s.id = d.source_id
+WHERE ($2::timestamptz IS NULL OR (d.fetched_at, d.id) < ($2, $3::bigint)) AND ($4::text IS NULL OR s.name = $4)
+ORDER BY d.fetched_at DESC, d.id DESC LIMIT $1
+
+-- name: get_document
+-- $1 id
+SELECT d.id, u.url, s.name AS source, d.title, d.byline, d.published_at, d.language, d.image, d.abstract,
+       d.canonical_url, d.provenance, d.normalizer, d.raw_path, d.raw_hash, d.raw_bytes, d.fetched_at, d.content_hash,
+       t.body AS text
+FROM documents d
+JOIN url_frontier u ON u.id = d.url_id JOIN sources s ON s.id = d.source_id JOIN texts t USING (content_hash)
+WHERE d.id = $1
+
+-- name: search_documents
+-- Best first. A word or phrase in the title counts more. $1 query in web-search syntax, $2 how many, $3 how many to pass over
+SELECT found.id, u.url, s.name AS source, found.title, found.published_at, found.rank,
+       ts_headline('english', left(t.body, 50000), found.wanted,
+                   'MaxWords=30, MinWords=12, StartSel=⟦, StopSel=⟧') AS snippet
+FROM (
+    SELECT d.*, wanted, ts_rank_cd(d.search, wanted, 1) AS rank
+    FROM documents d, websearch_to_tsquery('english', $1) AS wanted
+    WHERE d.search @@ wanted
+    ORDER BY rank DESC, d.fetched_at DESC, d.id DESC LIMIT $2 OFFSET $3
+) found
+JOIN url_frontier u ON u.id = found.url_id JOIN sources s ON s.id = found.source_id JOIN texts t USING (content_hash)
+ORDER BY found.rank DESC, found.fetched_at DESC, found.id DESC
+
+-- name: document_counts
+SELECT (SELECT count(*) FROM documents) AS documents, (SELECT count(*) FROM texts) AS texts

@@ -1,0 +1,27 @@
+-- name: server_time
+SELECT clock_timestamp()
+
+-- name: lock_migrations
+-- Held to the end of the transaction: two programs that start at once migrate one after the other.
+SELECT pg_advisory_xact_lock(hashtext('headwater.migrations'))
+
+-- name: migrations_table_exists
+SELECT to_regclass('schema_migrations') IS NOT NULL
+
+-- name: make_migrations_table
+CREATE TABLE IF NOT EXISTS schema_migrations (
+    number      int PRIMARY KEY,
+    name        text NOT NULL,
+    applied_at  timestamptz NOT NULL DEFAULT clock_timestamp()
+)
+
+-- name: applied_migrations
+SELECT number FROM schema_migrations ORDER BY number
+
+-- name: record_migration
+-- $1 number, $2 name
+INSERT INTO schema_migrations (number, name) VALUES ($1, $2)
+
+-- name: forget_migration
+-- $1 number
+DELETE FROM schema_migrations WHERE number = $1

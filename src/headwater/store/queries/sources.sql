@@ -1,0 +1,78 @@
+-- name: add_source
+-- $1 name, $2 kind, $3 settings, $4 now, $5 next poll or NULL
+WITH added AS (
+    INSERT INTO sources (name, kind, settings, created_at) VALUES ($1, $2, $3, $4)
+    ON CONFLICT (name) DO NOTHING
+    RETURNING id, name, kind, settings, enabled
+), state AS (
+    INSERT INTO feed_state (source_id, next_poll_at) SELECT id, $5 FROM added
+)
+SELECT * FROM added
+
+-- name: remove_source
+-- Only one that has brought nothing yet; the rest refer to it. $1 id
+DELETE FROM sources WHERE id = $1
+
+-- name: get_source
+-- $1 name
+SELECT id, name, kind, settings, enabled FROM sources WHERE name = $1
+
+-- name: all_sources
+SELECT id, name, kind, settings, enabled FROM sources ORDER BY name
+
+-- name: source_of_feed
+-- $1 kind, $2 feed URL
+SELECT name FROM sources WHERE kind = $1 AND settings ->> 'feed_url' = $2 LIMIT 1
+
+-- name: list_sources
+-- Each source with the state of its polls and what it has brought.
+SELECT s.name, s.kind, s.settings, s.enabled, f.next_poll_at, f.last_polled_at, f.last_success_at, f.last_reason,
+       f.last_error, f.consecutive_errors, f.lease_token IS NOT NULL AS polling,
+       (SELECT count(*) FROM items i WHERE i.source_id = s.id) AS items,
+       (SELECT count(*) FROM documents d WHERE d.source_id = s.id) AS documents
+FROM sources s JOIN feed_state f ON f.source_id = s.id
+ORDER BY s.name
+
+-- name: claim_feeds
+-- $1 now, $2 how many, $3 holder, $4 until, $5 one source's name or NULL for whatever is due
+WITH due AS MATERIALIZED (
+    SELECT f.source_id FROM feed_state f JOIN sources s ON s.id = f.source_id
+    WHERE f.lease_token IS NULL AND (s.name = $5 OR ($5 IS NULL AND s.enabled AND f.next_poll_at <= $1))
+    ORDER BY f.next_poll_at LIMIT $2
+    FOR UPDATE OF f SKIP LOCKED
+)
+UPDATE feed_state f
+SET lease_holder = $3, lease_token = gen_random_uuid(), lease_until = $4, attempts = f.attempts + 1
+FROM due, sources s
+WHERE f.source_id = due.source_id AND s.id = due.source_id
+RETURNING s.id, s.name, s.kind, s.settings, s.enabled, f.memory, f.consecutive_errors,
+          f.lease_holder, f.lease_token, f.lease_until, f.attempts
+
+-- name: hold_feed
+-- The fence of a poll. $1 source, $2 token
+SELECT true FROM feed_state WHERE source_id = $1 AND lease_token = $2 FOR UPDATE
+
+-- name: settle_feed
+-- $1 source, $2 token, $3 now, $4 next poll, $5 reason, $6 error or NULL, $7 consecutive errors, $8 items or NULL, $9 memory
+UPDATE feed_state
+SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, attempts = 0,
+    last_polled_at = $3, next_poll_at = $4, last_reason = $5, last_error = $6, consecutive_errors = $7,
+    last_success_at = CASE WHEN $6::text IS NULL THEN $3 ELSE last_success_at END,
+    last_item_count = coalesce($8, last_item_count), memory = $9
+WHERE source_id = $1 AND lease_token = $2
+RETURNING true
+
+-- name: release_feed
+-- Give a poll back undone, at no cost. $1 source, $2 token, $3 next poll or NULL to leave it
+UPDATE feed_state
+SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, attempts = greatest(attempts - 1, 0),
+    next_poll_at = coalesce($3, next_poll_at)
+WHERE source_id = $1 AND lease_token = $2
+
+-- name: return_expired_feeds
+-- A poll whose holder is late is due again at once, but one that keeps losing its holder waits longer each time. $1 now
+UPDATE feed_state
+SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, last_reason = 'worker_lost',
+    next_poll_at = $1 + interval '1 minute' * (power(2, least(attempts, 10)) - 2)
+WHERE lease_token IS NOT NULL AND lease_until <= $1
+RETURNING source_id

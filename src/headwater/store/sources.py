@@ -1,0 +1,122 @@
+"""Typed functions over queries/sources.sql."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from headwater.model.lease import Lease
+from headwater.model.reasons import Reason
+from headwater.model.source import Source
+from headwater.store.leases import lease_of
+from headwater.store.pool import Connection
+from headwater.store.sql import query
+
+
+@dataclass(frozen=True, slots=True)
+class FeedClaim:
+    """A source that is ours to poll until the lease ends."""
+
+    source: Source
+    lease: Lease
+    memory: Mapping[str, Any]
+    consecutive_errors: int
+
+
+@dataclass(frozen=True, slots=True)
+class PollEnding:
+    """How a poll ends; `error` is None when it went well."""
+
+    next_poll_at: datetime | None
+    reason: Reason
+    error: str | None
+    consecutive_errors: int
+    item_count: int | None
+    memory: Mapping[str, Any]
+
+
+def source_of(row: Mapping[str, Any]) -> Source:
+    """Read a source from a row that carries its columns."""
+    return Source(row["id"], row["name"], row["kind"], row["settings"], row["enabled"])
+
+
+async def add_source(
+    connection: Connection,
+    name: str,
+    kind: str,
+    settings: Mapping[str, Any],
+    *,
+    now: datetime,
+    next_poll_at: datetime | None,
+) -> Source | None:
+    """Add a source; None when the name is taken."""
+    row = await connection.fetchrow(query("add_source"), name, kind, settings, now, next_poll_at)
+    return source_of(row) if row else None
+
+
+async def remove_source(connection: Connection, source_id: int) -> None:
+    """Take back a source that has brought nothing yet."""
+    await connection.execute(query("remove_source"), source_id)
+
+
+async def get_source(connection: Connection, name: str) -> Source | None:
+    """Find a source by name."""
+    row = await connection.fetchrow(query("get_source"), name)
+    return source_of(row) if row else None
+
+
+async def all_sources(connection: Connection) -> list[Source]:
+    """Return every source."""
+    return [source_of(row) for row in await connection.fetch(query("all_sources"))]
+
+
+async def source_of_feed(connection: Connection, kind: str, feed_url: str) -> str | None:
+    """Name the source that reads this feed already, if there is one."""
+    name: str | None = await connection.fetchval(query("source_of_feed"), kind, feed_url)
+    return name
+
+
+async def list_sources(connection: Connection) -> list[dict[str, Any]]:
+    """List sources with the state of their polls and what they have brought."""
+    return [dict(row) for row in await connection.fetch(query("list_sources"))]
+
+
+async def claim_feeds(
+    connection: Connection, *, now: datetime, until: datetime, holder: str, limit: int, name: str | None = None
+) -> list[FeedClaim]:
+    """Claim feeds that are due, or the one of that name, due or not; one that somebody is polling is left alone."""
+    rows = await connection.fetch(query("claim_feeds"), now, limit, holder, until, name)
+    return [FeedClaim(source_of(row), lease_of(row), row["memory"], row["consecutive_errors"]) for row in rows]
+
+
+async def hold_feed(connection: Connection, claim: FeedClaim) -> bool:
+    """Tell whether the poll is still its holder's, and lock it until the transaction ends."""
+    return bool(await connection.fetchval(query("hold_feed"), claim.source.id, claim.lease.token))
+
+
+async def settle_feed(connection: Connection, claim: FeedClaim, ending: PollEnding, now: datetime) -> bool:
+    """End a poll; False when the lease is somebody else's by now and nothing was changed."""
+    return bool(
+        await connection.fetchval(
+            query("settle_feed"),
+            claim.source.id,
+            claim.lease.token,
+            now,
+            ending.next_poll_at,
+            ending.reason,
+            ending.error,
+            ending.consecutive_errors,
+            ending.item_count,
+            ending.memory,
+        )
+    )
+
+
+async def release_feed(connection: Connection, claim: FeedClaim, next_poll_at: datetime | None) -> None:
+    """Give a poll back undone, at no cost."""
+    await connection.execute(query("release_feed"), claim.source.id, claim.lease.token, next_poll_at)
+
+
+async def return_expired_feeds(connection: Connection, now: datetime) -> int:
+    """Take polls back from holders that are late; return how many."""
+    return len(await connection.fetch(query("return_expired_feeds"), now))

@@ -1,0 +1,89 @@
+"""Real parts for every test: one embedded PostgreSQL server a session, a database of its own for each test."""
+
+import secrets
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import date
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import asyncpg
+import pytest
+
+from headwater.config import Settings
+from headwater.demo.web import DemoWeb
+from headwater.store import migrate
+from headwater.store.embedded import EmbeddedServer, open_server
+from headwater.store.pool import Database, open_database
+from tests.house import House, open_house
+from tests.server import Site
+
+DEMO_DAY = date(2026, 3, 12)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[EmbeddedServer]:
+    """The session's PostgreSQL server."""
+    with tempfile.TemporaryDirectory(prefix="headwater-tests-") as folder, open_server(Path(folder)) as running:
+        yield running
+
+
+@pytest.fixture
+async def database_url(server: EmbeddedServer) -> AsyncIterator[str]:
+    """An empty database that is dropped afterwards."""
+    name = f"test_{secrets.token_hex(6)}"
+    admin = await asyncpg.connect(server.dsn)
+    try:
+        await admin.execute(f"CREATE DATABASE {name} STRATEGY file_copy")
+        yield urlsplit(server.dsn)._replace(path=f"/{name}").geturl()
+        await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    finally:
+        await admin.close()
+
+
+@pytest.fixture
+def make_settings(database_url: str, tmp_path: Path) -> Callable[..., Settings]:
+    """Makes settings for this test's database and folder, quick where the defaults are patient."""
+
+    def make(**overrides: object) -> Settings:
+        quick = {
+            "data_dir": tmp_path / "data",
+            "database_url": database_url,
+            "host_delay_ms": 0,
+            "retry_base_seconds": 0.01,
+            "lease_seconds": 10.0,
+            "allow_networks": ("127.0.0.0/8",),
+            "listen_port": 0,
+        }
+        return Settings(**(quick | overrides))  # type: ignore[arg-type]
+
+    return make
+
+
+@pytest.fixture
+async def database(make_settings: Callable[..., Settings]) -> AsyncIterator[Database]:
+    """A database with the schema in place."""
+    async with open_database(make_settings()) as opened:
+        await migrate.up(opened)
+        yield opened
+
+
+@pytest.fixture
+async def web() -> AsyncIterator[DemoWeb]:
+    """The demo web."""
+    async with DemoWeb(today=DEMO_DAY) as serving:
+        yield serving
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
+    """A web server that answers what the test says."""
+    async with Site() as serving:
+        yield serving
+
+
+@pytest.fixture
+async def house(site: Site, make_settings: Callable[..., Settings]) -> AsyncIterator[House]:
+    """All parts, opened, with every `.test` name leading to `site`."""
+    async with open_house(make_settings(connect_to=site.connect_to)) as opened:
+        yield opened

@@ -1,0 +1,57 @@
+"""The whole house for a test: all parts, and ways to let them work until nothing is left to do."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+from headwater.config import Settings
+from headwater.service.desk import Desk
+from headwater.service.maintenance import MaintenanceRole
+from headwater.service.metrics import Metrics
+from headwater.service.parts import Parts, open_parts, open_records
+from headwater.service.running import Role, make_crew, run_roles
+
+
+@dataclass(frozen=True)
+class House:
+    """Parts and a desk."""
+
+    parts: Parts
+    desk: Desk
+
+    async def rows(self, query: str, *arguments: object) -> list[tuple[Any, ...]]:
+        """Ask the database directly, to see what is really there."""
+        async with self.parts.records.database.connection() as connection:
+            return [tuple(row) for row in await connection.fetch(query, *arguments)]
+
+    async def fates(self) -> dict[str, str | None]:
+        """Every URL with its reason, None while it is pending."""
+        return {str(row["url"]): row["reason"] for row in await self.desk.outcomes()}
+
+    async def work(self, *, until_idle_seconds: float = 30.0) -> None:
+        """Run fetchers and maintenance until the queue is empty."""
+        stop = asyncio.Event()
+
+        async def watch() -> None:
+            give_up = time.monotonic() + until_idle_seconds
+            while (await self.desk.unfinished())[0] and time.monotonic() < give_up:
+                await asyncio.sleep(0.02)
+            stop.set()
+
+        crew: list[Role] = [
+            make_crew(self.parts, self.desk.metrics),
+            MaintenanceRole(self.parts.records, look_seconds=0.2),
+        ]
+        async with asyncio.TaskGroup() as group:
+            group.create_task(run_roles(crew, stop))
+            group.create_task(watch())
+
+
+@contextlib.asynccontextmanager
+async def open_house(settings: Settings) -> AsyncIterator[House]:
+    """Open everything but the roles."""
+    async with open_records(settings) as records, open_parts(records) as parts:
+        yield House(parts, Desk(parts, Metrics()))

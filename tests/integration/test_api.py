@@ -1,0 +1,156 @@
+"""The HTTP API, served for real (spec 6.7, 8.1)."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import aiohttp
+import pytest
+
+from headwater.api import make_app
+from headwater.config import Settings
+from headwater.model.reasons import Reason
+from headwater.service.running import RoleName, serve
+from tests.house import open_house
+from tests.server import Answer, Site, page, rss
+
+FEED = "http://news.test/feed"
+TOKEN = "a-token-for-tests"
+
+
+class Api:
+    """A client of a running API."""
+
+    def __init__(self, session: aiohttp.ClientSession, base: str) -> None:
+        self.session = session
+        self.base = base
+
+    async def get(self, path: str, **options: Any) -> tuple[int, Any]:
+        async with self.session.get(self.base + path, **options) as response:
+            return response.status, await response.json()
+
+    async def post(self, path: str, body: object, token: str | None = TOKEN) -> tuple[int, Any]:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        async with self.session.post(self.base + path, json=body, headers=headers) as response:
+            return response.status, await response.json()
+
+
+@pytest.fixture
+async def filled(site: Site, make_settings: Callable[..., Settings]) -> Settings:
+    """Settings of a database that holds two documents."""
+    site.answers[FEED] = rss("http://news.test/a", "http://news.test/b")
+    for name in ("a", "b"):
+        site.answers[f"http://news.test/{name}"] = Answer(page(f"river {name}"), headers={"Content-Type": "text/html"})
+    settings = make_settings(connect_to=site.connect_to, api_token=TOKEN)
+    async with open_house(settings) as house:
+        await house.desk.add(FEED)
+        await house.work()
+    return settings
+
+
+@pytest.fixture
+async def api(filled: Settings) -> AsyncIterator[Api]:
+    """The API of a running program."""
+    address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    serving = asyncio.create_task(serve(filled, [RoleName.API], make_app, on_ready=address.set_result))
+    async with aiohttp.ClientSession() as session:
+        yield Api(session, await address)
+    os.kill(os.getpid(), signal.SIGTERM)
+    await serving
+
+
+async def test_it_says_that_it_lives_and_that_it_is_ready(api: Api) -> None:
+    """Spec 6.7."""
+    assert (await api.get("/health"))[1]["status"] == "ok"
+    assert (await api.get("/ready"))[1]["status"] == "ready"
+
+
+async def test_metrics_are_in_the_format_prometheus_reads(api: Api) -> None:
+    """Spec 8.1."""
+    async with api.session.get(api.base + "/metrics") as response:
+        assert response.content_type == "text/plain"
+        assert "headwater_fetches" in await response.text()
+
+
+async def test_documents_are_listed_by_pages_and_shown_whole(api: Api) -> None:
+    _, first = await api.get("/documents?limit=1")
+    _, second = await api.get("/documents", params={"limit": 1, "before": first["next"]})
+    _, rest = await api.get("/documents", params={"limit": 1, "before": second["next"]})
+    urls = {line["url"] for listed in (first, second) for line in listed["documents"]}
+    assert urls == {"http://news.test/a", "http://news.test/b"}
+    assert rest == {"documents": [], "next": None}
+    status, document = await api.get(f"/documents/{first['documents'][0]['id']}")
+    assert status == 200
+    assert "river" in document["text"]
+    assert len(document["raw_hash"]) == 64
+
+
+async def test_search_finds_and_the_day_lists(api: Api) -> None:
+    _, found = await api.get("/search", params={"q": "river"})
+    assert len(found["hits"]) == 2
+    _, day = await api.get("/daily/2026-03-12")
+    assert [item["bucket"] for item in day["items"]] == ["NEW", "NEW"]
+    assert (await api.get("/daily/today"))[0] == 200
+    _, listed = await api.get("/sources")
+    assert listed["sources"][0]["documents"] == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "reason"),
+    [
+        ("/nothing", 404, Reason.UNKNOWN_PATH),
+        ("/documents/999999", 404, Reason.UNKNOWN_DOCUMENT),
+        ("/documents/99999999999999999999", 404, Reason.UNKNOWN_DOCUMENT),
+        ("/documents/abc", 422, Reason.BAD_REQUEST),
+        ("/documents?limit=0", 422, Reason.BAD_REQUEST),
+        ("/documents?limit=100000", 422, Reason.BAD_REQUEST),
+        ("/documents?before=yesterday", 422, Reason.BAD_REQUEST),
+        ("/documents?before=2026-01-01T00:00:00%2B00:00_99999999999999999999", 422, Reason.BAD_REQUEST),
+        ("/search", 422, Reason.BAD_REQUEST),
+        ("/search?q=", 422, Reason.BAD_REQUEST),
+        ("/daily/yesterday", 422, Reason.BAD_REQUEST),
+    ],
+)
+async def test_every_error_has_the_one_shape(path: str, status: int, reason: Reason, api: Api) -> None:
+    """Spec 8.1."""
+    answered, body = await api.get(path)
+    assert answered == status
+    assert set(body) == {"error"}
+    assert body["error"]["reason"] == reason
+    assert body["error"]["message"]
+
+
+@pytest.mark.parametrize("words", ["\0", "a & | ! ( : *", "'\"; DROP TABLE documents --", "🌊" * 100])
+async def test_no_search_is_an_error(words: str, api: Api) -> None:
+    assert (await api.get("/search", params={"q": words}))[0] == 200
+
+
+async def test_writing_needs_the_token(api: Api) -> None:
+    """Spec 8.1."""
+    for token in (None, "wrong", ""):
+        status, body = await api.post("/sources", {"url": FEED}, token)
+        assert (status, body["error"]["reason"]) == (401, Reason.TOKEN_REQUIRED)
+    status, body = await api.post("/sources", {"url": FEED})
+    assert (status, body["error"]["reason"]) == (409, Reason.SOURCE_EXISTS)
+
+
+async def test_a_source_is_added_and_polled(api: Api, site: Site) -> None:
+    site.answers["http://else.test/feed"] = rss("http://else.test/1", "ftp://else.test/2", title="Elsewhere")
+    status, body = await api.post("/sources", {"url": "http://else.test/feed", "settings": {"priority": 9}})
+    assert status == 201
+    assert (body["name"], body["title"], body["items"]) == ("else.test", "Elsewhere", 1)
+    status, body = await api.post("/sources", {"url": "http://else.test/none", "name": "other"})
+    assert (status, body["error"]["reason"]) == (422, Reason.NOT_FOUND)
+
+
+async def test_a_name_of_the_outside_does_not_reach_a_loopback_api(api: Api) -> None:
+    """A page in somebody's browser must not read the corpus by DNS rebinding."""
+    async with api.session.get(api.base + "/documents", headers={"Host": "evil.example"}) as response:
+        assert response.status == 400
+
+
+async def test_openapi_describes_it(api: Api) -> None:
+    _, described = await api.get("/openapi.json")
+    assert {"/health", "/ready", "/documents", "/search", "/sources"} <= set(described["paths"])

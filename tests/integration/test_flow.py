@@ -1,0 +1,329 @@
+"""From feed to document, through real parts: what each answer of a server leads to (spec 3.2, 4.1, 4.2, 4.4)."""
+
+import hashlib
+import itertools
+from collections.abc import Callable
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+
+from headwater.config import Settings
+from headwater.errors import OperatorError
+from headwater.model.reasons import Reason
+from tests.house import House, open_house
+from tests.server import Answer, Site, page, rss
+
+FEED = "http://news.test/feed"
+HTML = {"Content-Type": "text/html; charset=utf-8"}
+
+
+def listing(site: Site, *paths: str) -> None:
+    site.answers[FEED] = rss(*(path if "://" in path else f"http://news.test{path}" for path in paths))
+
+
+async def test_a_feed_becomes_items_documents_a_day_and_a_search(site: Site, house: House, tmp_path: Path) -> None:
+    """Spec 3.2, 4.2, 4.4, 6.2."""
+    listing(site, "/a", "/b")
+    site.answers["http://news.test/a"] = Answer(page("flood defences"), headers=HTML)
+    site.answers["http://news.test/b"] = Answer(page("library hours"), headers=HTML)
+    polled = await house.desk.add(FEED)
+    assert (polled.items, polled.new_urls, polled.source.name, polled.title) == (2, 2, "news.test", "A feed")
+    await house.work()
+    assert await house.fates() == {"http://news.test/a": "stored", "http://news.test/b": "stored"}
+    (hit,) = await house.desk.search("defence flooding")
+    assert hit["url"] == "http://news.test/a"
+    assert "⟦flood⟧" in hit["snippet"]
+    _, items = await house.desk.today(date(2026, 3, 12))
+    assert [(item["bucket"], item["title"]) for item in items] == [("NEW", "Entry 1"), ("NEW", "Entry 0")]
+    document = await house.desk.document(items[0]["document_id"])
+    assert document
+    raw = (tmp_path / "data/corpus" / document["raw_path"]).read_bytes()
+    assert raw == page("library hours").encode()
+    assert document["raw_hash"] == hashlib.sha256(raw).digest()
+    assert document["content_hash"] == hashlib.sha256(document["text"].encode()).digest()
+    assert document["provenance"]["title"]
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [(404, "not_found"), (410, "gone"), (403, "http_4xx"), (451, "http_4xx")],
+)
+async def test_a_refusal_ends_the_url_with_its_reason(status: int, reason: str, site: Site, house: House) -> None:
+    """Spec 4.2."""
+    listing(site, "/a")
+    site.answers["http://news.test/a"] = Answer("no", status=status)
+    await house.desk.add(FEED)
+    await house.work()
+    assert await house.fates() == {"http://news.test/a": reason}
+    assert site.visits("http://news.test/a") == 1
+
+
+async def test_a_failing_server_is_asked_again_and_then_given_up(site: Site, house: House) -> None:
+    """Spec 4.2: five retries, then dead(max_retries)."""
+    listing(site, "/heals", "/never")
+    site.answers["http://news.test/heals"] = [
+        Answer(status=503),
+        Answer(status=500),
+        Answer(page("repairs"), headers=HTML),
+    ]
+    site.answers["http://news.test/never"] = Answer(status=502)
+    await house.desk.add(FEED)
+    await house.work()
+    assert await house.fates() == {"http://news.test/heals": "stored", "http://news.test/never": "max_retries"}
+    assert site.visits("http://news.test/never") == 6
+    log = await house.rows("SELECT reason, http_status FROM fetch_log ORDER BY id")
+    assert log.count(("http_5xx", 502)) == 5
+    assert log.count(("max_retries", 502)) == 1
+
+
+async def test_a_429_costs_no_retry_and_slows_the_host_down(site: Site, house: House) -> None:
+    """Spec 4.2."""
+    listing(site, "http://busy.test/a")
+    site.answers["http://busy.test/a"] = [
+        Answer(status=429, headers={"Retry-After": "1"}),
+        Answer(status=429),
+        Answer(page("patience"), headers=HTML),
+    ]
+    await house.desk.add(FEED)
+    await house.work()
+    assert await house.fates() == {"http://busy.test/a": "stored"}
+    log = await house.rows("SELECT reason, attempt FROM fetch_log ORDER BY id")
+    assert log == [("rate_limited", 1), ("rate_limited", 1), ("stored", 1)]
+    first, second, third = (seen.arrived for seen in site.seen if seen.url == "http://busy.test/a")
+    assert second - first >= 1.0
+    assert third - second >= 1.99
+
+
+async def test_redirects_within_the_host_are_followed_and_others_submitted(site: Site, house: House) -> None:
+    """Spec 4.2."""
+    listing(site, "/here", "/there")
+    site.answers["http://news.test/here"] = Answer(status=301, headers={"Location": "/moved"})
+    site.answers["http://news.test/moved"] = Answer(page("moving house"), headers=HTML)
+    site.answers["http://news.test/there"] = Answer(
+        status=302, headers={"Location": "http://other.test/x?utm_medium=r"}
+    )
+    site.answers["http://other.test/x"] = Answer(page("abroad"), headers=HTML)
+    await house.desk.add(FEED)
+    await house.work()
+    assert await house.fates() == {
+        "http://news.test/here": "stored",
+        "http://news.test/there": "redirect",
+        "http://other.test/x": "stored",
+    }
+    assert await house.rows("SELECT hops FROM url_frontier WHERE url = 'http://other.test/x'") == [(1,)]
+
+
+async def test_redirects_without_end_or_aim_are_given_up(site: Site, house: House) -> None:
+    """Spec 4.2: over five hops, within a host and across hosts."""
+    listing(site, "/loop", "/nowhere", "/javascript", "http://a.test/ping")
+    site.answers["http://news.test/loop"] = Answer(status=302, headers={"Location": "/loop?"})
+    site.answers["http://news.test/nowhere"] = Answer(status=302)
+    site.answers["http://news.test/javascript"] = Answer(status=302, headers={"Location": "javascript:alert(1)"})
+    site.answers["http://a.test/ping"] = Answer(status=302, headers={"Location": "http://b.test/1"})
+    for hop in range(1, 9):
+        here, there = ("b", "a") if hop % 2 else ("a", "b")
+        target = f"http://{there}.test/{hop + 1}"
+        site.answers[f"http://{here}.test/{hop}"] = Answer(status=302, headers={"Location": target})
+    await house.desk.add(FEED)
+    await house.work()
+    fates = await house.fates()
+    assert fates["http://news.test/loop"] == "redirect_limit"
+    assert fates["http://news.test/nowhere"] == "bad_redirect"
+    assert fates["http://news.test/javascript"] == "bad_redirect"
+    assert fates["http://b.test/5"] == "redirect_limit"
+    assert "http://a.test/6" not in fates
+
+
+async def test_a_text_is_kept_once_however_many_pages_carry_it(site: Site, house: House) -> None:
+    """Spec 4.4."""
+    listing(site, "/a", "http://copy.test/a")
+    for host in ("news", "copy"):
+        site.answers[f"http://{host}.test/a"] = Answer(page("the same"), headers=HTML)
+    await house.desk.add(FEED)
+    await house.work()
+    assert sorted(map(str, (await house.fates()).values())) == ["linked", "stored"]
+    assert await house.desk.counts() == (2, 1)
+
+
+async def test_robots_are_obeyed_and_asked_for_once(site: Site, house: House) -> None:
+    """Spec 4.1."""
+    listing(site, "/open", "/closed/x")
+    site.answers["http://news.test/robots.txt"] = Answer(
+        "User-agent: headwater\nDisallow: /closed/\nUser-agent: *\nDisallow: /\n"
+    )
+    site.answers["http://news.test/open"] = Answer(page("open"), headers=HTML)
+    await house.desk.add(FEED)
+    await house.work()
+    assert await house.fates() == {"http://news.test/open": "stored", "http://news.test/closed/x": "robots_blocked"}
+    assert site.visits("http://news.test/closed/x") == 0
+    assert site.visits("http://news.test/robots.txt") == 1
+
+
+async def test_a_host_whose_robots_cannot_be_read_is_left_alone_and_loses_nothing(site: Site, house: House) -> None:
+    """Spec 4.1: 5xx blocks the host, its URLs wait and never die."""
+    listing(site, "http://down.test/a", "http://down.test/b")
+    site.answers["http://down.test/robots.txt"] = Answer(status=500)
+    await house.desk.add(FEED)
+    await house.work(until_idle_seconds=1.0)
+    assert await house.fates() == {"http://down.test/a": None, "http://down.test/b": None}
+    assert site.visits("http://down.test/a") == 0
+    ((wait, reason),) = await house.rows(
+        "SELECT not_before - clock_timestamp(), blocked_reason FROM host_state WHERE host = 'down.test'"
+    )
+    assert reason == "robots_unreachable"
+    assert timedelta(minutes=9) < wait <= timedelta(minutes=10)
+    assert await house.rows("SELECT max(attempts) FROM frontier_queue") == [(0,)]
+
+
+async def test_a_crawl_delay_is_obeyed(site: Site, house: House) -> None:
+    """Spec 4.1, 2.3."""
+    listing(site, "/a", "/b", "/c")
+    site.answers["http://news.test/robots.txt"] = Answer("User-agent: *\nCrawl-delay: 0.3\n")
+    for name in "abc":
+        site.answers[f"http://news.test/{name}"] = Answer(page(name * 3), headers=HTML)
+    await house.desk.add(FEED)
+    await house.work()
+    arrivals = [seen.arrived for seen in site.seen]
+    assert len(arrivals) == 5
+    gaps = [later - earlier for earlier, later in itertools.pairwise(arrivals)]
+    assert min(gaps) >= 0.29
+
+
+async def test_what_is_no_page_ends_with_the_reason(site: Site, house: House) -> None:
+    """Spec 4.3, 5.3."""
+    listing(site, "/pdf", "/short", "/nothing", "/binary")
+    site.answers["http://news.test/pdf"] = Answer(b"%PDF-1.7\n" + b"x" * 500, headers=HTML)
+    site.answers["http://news.test/short"] = Answer("<html>hi</html>", headers=HTML)
+    site.answers["http://news.test/nothing"] = Answer(f"<html><body>{'<div></div>' * 100}</body></html>", headers=HTML)
+    site.answers["http://news.test/binary"] = Answer(bytes(range(256)) * 10, headers=HTML)
+    await house.desk.add(FEED)
+    await house.work()
+    fates = await house.fates()
+    assert fates["http://news.test/pdf"] == "unsupported_type"
+    assert fates["http://news.test/short"] == "bad_html"
+    assert fates["http://news.test/nothing"] == "empty_text"
+    assert fates["http://news.test/binary"] in ("unsupported_type", "bad_html")
+    assert await house.desk.counts() == (0, 0)
+
+
+async def test_a_private_address_is_refused_at_connect_time_and_on_a_hop(
+    site: Site, make_settings: Callable[..., Settings]
+) -> None:
+    """Spec 4.3."""
+    listing(site, "http://10.1.2.3/x", "/hop", "http://[::1]/y")
+    site.answers["http://news.test/hop"] = Answer(status=302, headers={"Location": "http://169.254.169.254/latest"})
+    async with open_house(make_settings(connect_to=site.connect_to)) as house:
+        await house.desk.add(FEED)
+        await house.work()
+        fates = await house.fates()
+    assert fates["http://10.1.2.3/x"] == "address_refused"
+    assert fates["http://[::1]/y"] == "address_refused"
+    assert fates["http://news.test/hop"] == "redirect"
+    assert fates["http://169.254.169.254/latest"] == "address_refused"
+
+
+async def test_an_unchanged_feed_is_not_read_again(site: Site, house: House) -> None:
+    """Spec 3.2: conditional GET plus body hash."""
+    answer = rss("http://news.test/a")
+    site.answers[FEED] = [
+        Answer(answer.body, headers={**answer.headers, "ETag": '"v1"'}),
+        Answer(status=304),
+        Answer(answer.body, headers=answer.headers),
+    ]
+    await house.desk.add(FEED)
+    unchanged = await house.desk.poll_now("news.test")
+    same_body = await house.desk.poll_now("news.test")
+    assert [(poll.reason, poll.items) for poll in (unchanged, same_body)] == [(Reason.POLLED, 0)] * 2
+    feeds = [seen for seen in site.seen if seen.url == FEED]
+    assert [seen.headers.get("If-None-Match") for seen in feeds] == [None, '"v1"', '"v1"']
+    assert await house.rows("SELECT last_item_count FROM feed_state") == [(1,)]
+
+
+async def test_a_failing_feed_backs_off_and_recovers(site: Site, house: House) -> None:
+    """Spec 3.2: errors back off and never kill a feed."""
+    site.answers[FEED] = rss("http://news.test/a")
+    await house.desk.add(FEED)
+    site.answers[FEED] = Answer(status=404)
+    for errors in (1, 2):
+        failed = await house.desk.poll_now("news.test")
+        assert failed.reason is Reason.NOT_FOUND
+        ((counted, wait),) = await house.rows(
+            "SELECT consecutive_errors, next_poll_at - clock_timestamp() FROM feed_state"
+        )
+        assert counted == errors
+        assert timedelta(minutes=15 * 2**errors - 1) < wait < timedelta(minutes=15 * 2**errors * 1.1)
+    site.answers[FEED] = rss("http://news.test/a", "http://news.test/b")
+    assert (await house.desk.poll_now("news.test")).new_items == 1
+    assert await house.rows("SELECT consecutive_errors, last_error FROM feed_state") == [(0, None)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (Answer("<html><body>log in</body></html>" * 20, headers=HTML), "was not added"),
+        (Answer(status=404), "answered 404"),
+        (Answer(b""), "was not added"),
+    ],
+)
+async def test_what_is_no_feed_is_refused_and_nothing_is_saved(
+    answer: Answer, said: str, site: Site, house: House
+) -> None:
+    site.answers[FEED] = answer
+    with pytest.raises(OperatorError, match=said):
+        await house.desk.add(FEED)
+    assert await house.desk.sources() == []
+
+
+async def test_a_feed_is_added_once(site: Site, house: House) -> None:
+    listing(site, "/a")
+    await house.desk.add(FEED)
+    for name in (None, "other"):
+        with pytest.raises(OperatorError, match="already"):
+            await house.desk.add(FEED, name)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"schedule": "0 0 30 2 *"}, "news.test: schedule: .*0 0 30 2"),
+        ({"timezone": "Mars"}, "news.test: timezone"),
+        ({"priority": 11}, "news.test: priority"),
+        ({"poll_interval_minutes": "often"}, "news.test: .*poll_interval_minutes"),
+        ({"colour": "blue"}, "news.test: .*colour"),
+    ],
+)
+async def test_bad_source_settings_are_refused_with_the_field(
+    settings: dict[str, object], said: str, site: Site, house: House
+) -> None:
+    listing(site, "/a")
+    with pytest.raises(OperatorError, match=said):
+        await house.desk.add(FEED, None, settings)
+    assert site.seen == []
+
+
+async def test_an_undated_entry_is_new_on_the_day_it_was_first_seen(site: Site, house: House) -> None:
+    """Spec 3.2."""
+    body = "<rss version='2.0'><channel><title>t</title><item><link>http://news.test/a</link></item></channel></rss>"
+    site.answers[FEED] = [Answer(body), Answer(body + " ")]
+    await house.desk.add(FEED)
+    first = await house.rows("SELECT published_at, published_is_sighting FROM items")
+    await house.desk.poll_now("news.test")
+    assert await house.rows("SELECT published_at, published_is_sighting FROM items") == first
+    assert first[0][1] is True
+    _, items = await house.desk.today()
+    assert [item["bucket"] for item in items] == ["NEW"]
+
+
+async def test_a_huge_or_hostile_text_is_stored_and_searchable(site: Site, house: House) -> None:
+    """Spec 4.3: what a text holds cannot break the write of it."""
+    words = " ".join(f"w{number:x}ord" for number in range(300_000))
+    listing(site, "/huge")
+    site.answers["http://news.test/huge"] = Answer(
+        f"<html><body><article><h1>Huge</h1><p>{words}</p><p>nul \0 &#0; &#xD800; end.</p></article></body></html>",
+        headers=HTML,
+    )
+    await house.desk.add(FEED)
+    await house.work()
+    assert await house.fates() == {"http://news.test/huge": "stored"}
+    assert len(await house.desk.search("w1ord")) == 1

@@ -1,0 +1,221 @@
+"""The frontier on a real database: once each, one at a time a host, fenced, nothing lost (spec 2.1-2.4)."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import pytest
+
+from headwater.config import Settings
+from headwater.frontier import rescue
+from headwater.frontier.claim import claim
+from headwater.frontier.finish import Finish, finish, still_held
+from headwater.frontier.submit import Candidate, Submitted, submit
+from headwater.model.frontier import Claim, Ending, HostRelease, Origin, UrlStatus
+from headwater.model.reasons import Reason
+from headwater.store import sources
+from headwater.store.pool import Connection, Database, open_database
+
+NOW = datetime(2026, 3, 12, 12, 0, tzinfo=UTC)
+LEASE = timedelta(seconds=60)
+
+
+class Frontier:
+    """The frontier with a clock in hand."""
+
+    def __init__(self, database: Database, source_id: int) -> None:
+        self.database = database
+        self.source_id = source_id
+        self.now = NOW
+
+    async def put(self, *urls: str, origin: Origin = Origin.FEED, priority: int = 5) -> Submitted:
+        batch = [Candidate(url, self.source_id, origin, source_priority=priority) for url in urls]
+        return await self.database.transact(lambda connection: submit(connection, batch, self.now))
+
+    async def take(self, limit: int = 10, holder: str = "me") -> list[Claim]:
+        return await claim(self.database, now=self.now, lease=LEASE, holder=holder, limit=limit)
+
+    async def end(self, claimed: Claim, ending: Ending, *, not_before: datetime | None = None) -> bool:
+        """Finish a claim the way a worker does; False when the fence refused it."""
+
+        async def work(connection: Connection) -> bool:
+            if claimed.url_id not in await still_held(connection, [claimed]):
+                return False
+            await finish(connection, [Finish(claimed, ending, HostRelease(not_before or self.now))], self.now)
+            return True
+
+        return await self.database.transact(work)
+
+    async def rows(self, query: str) -> list[tuple[object, ...]]:
+        async with self.database.connection() as connection:
+            return [tuple(row) for row in await connection.fetch(query)]
+
+
+@pytest.fixture
+async def frontier(database: Database) -> Frontier:
+    async with database.connection() as connection:
+        source = await sources.add_source(connection, "s", "feed", {}, now=NOW, next_poll_at=None)
+    assert source
+    return Frontier(database, source.id)
+
+
+STORED = Ending(Reason.STORED, UrlStatus.FETCHED)
+
+
+async def test_one_url_has_one_identity_whoever_submits_it(frontier: Frontier) -> None:
+    """Spec 2.1."""
+    first = await frontier.put("http://a.test/x?b=2&a=1&utm_source=mail", "HTTP://A.test:80/./x?a=1&b=2#top")
+    again = await frontier.put("http://a.test/x?a=1&b=2", origin=Origin.MANUAL)
+    assert first.new == 1
+    assert again.new == 0
+    assert len({known.id for known in (*first.known.values(), *again.known.values())}) == 1
+
+
+async def test_what_cannot_be_used_is_refused_and_the_rest_goes_in(frontier: Frontier) -> None:
+    put = await frontier.put("javascript:alert(1)", "http://a.test/", "http://user:pw@a.test/", "")
+    assert put.new == 1
+    assert set(put.refused) == {"javascript:alert(1)", "http://user:pw@a.test/", ""}
+    assert all(put.refused.values())
+
+
+async def test_the_best_url_of_each_ready_host_is_claimed_and_its_host_held(frontier: Frontier) -> None:
+    """Spec 2.2, 2.3, 2.4."""
+    await frontier.put("http://a.test/low", "http://b.test/only", origin=Origin.SPIDER, priority=3)
+    await frontier.put("http://a.test/high", origin=Origin.FEED, priority=8)
+    claims = await frontier.take()
+    assert sorted(claimed.url for claimed in claims) == ["http://a.test/high", "http://b.test/only"]
+    assert all(claimed.lease.attempts == 1 for claimed in claims)
+    assert await frontier.take() == []
+
+
+async def test_a_second_sighting_raises_a_pending_priority_and_revives_nothing(frontier: Frontier) -> None:
+    """Spec 2.2."""
+    await frontier.put("http://a.test/1", "http://a.test/2", origin=Origin.SPIDER, priority=2)
+    await frontier.put("http://a.test/2", priority=9)
+    (claimed,) = await frontier.take()
+    assert claimed.url == "http://a.test/2"
+    await frontier.end(claimed, STORED)
+    assert (await frontier.put("http://a.test/2", priority=10)).new == 0
+    (left,) = await frontier.take()
+    assert left.url == "http://a.test/1"
+
+
+async def test_a_host_is_left_alone_until_its_delay_has_passed(frontier: Frontier) -> None:
+    """Spec 2.3."""
+    await frontier.put("http://a.test/1", "http://a.test/2")
+    (claimed,) = await frontier.take()
+    await frontier.end(claimed, STORED, not_before=NOW + timedelta(seconds=5))
+    frontier.now = NOW + timedelta(seconds=4.9)
+    assert await frontier.take() == []
+    frontier.now = NOW + timedelta(seconds=5)
+    assert len(await frontier.take()) == 1
+
+
+async def test_a_stale_finish_changes_nothing(frontier: Frontier) -> None:
+    """Spec 2.4: the fence."""
+    await frontier.put("http://a.test/1")
+    (stale,) = await frontier.take(holder="slow")
+    frontier.now = NOW + LEASE + timedelta(seconds=1)
+    assert await rescue.rescue_claims(frontier.database, frontier.now, 6) == 1
+    (fresh,) = await frontier.take(holder="quick")
+    assert fresh.lease.attempts == 2
+    assert not await frontier.end(stale, Ending(Reason.NOT_FOUND, UrlStatus.DEAD))
+    assert await frontier.end(fresh, STORED)
+    assert await frontier.rows("SELECT status, reason FROM url_frontier") == [("fetched", "stored")]
+
+
+async def test_a_released_attempt_is_not_counted_and_a_failed_one_is(frontier: Frontier) -> None:
+    """Spec 4.2."""
+    await frontier.put("http://a.test/1")
+    for ending, attempts in (
+        (Ending(Reason.RATE_LIMITED, UrlStatus.PENDING, counts=False), 1),
+        (Ending(Reason.HTTP_5XX, UrlStatus.PENDING), 1),
+        (STORED, 2),
+    ):
+        (claimed,) = await frontier.take()
+        assert claimed.lease.attempts == attempts
+        await frontier.end(claimed, ending)
+
+
+async def test_a_url_that_loses_its_worker_every_time_ends_dead(frontier: Frontier) -> None:
+    """Spec 2.4: attempts count at claim."""
+    await frontier.put("http://a.test/killer")
+    for _ in range(3):
+        assert len(await frontier.take()) == 1
+        frontier.now += LEASE + timedelta(seconds=1)
+        await rescue.rescue_claims(frontier.database, frontier.now, 3)
+        await rescue.rescue_holds(frontier.database, frontier.now)
+    assert await frontier.take() == []
+    assert await frontier.rows("SELECT status, reason FROM url_frontier") == [("dead", "worker_lost")]
+    assert await frontier.rows("SELECT count(*) FROM fetch_log WHERE reason = 'worker_lost'") == [(3,)]
+
+
+async def test_a_url_due_later_wakes_its_host_then(frontier: Frontier) -> None:
+    await frontier.put("http://a.test/1")
+    (claimed,) = await frontier.take()
+    later = NOW + timedelta(minutes=10)
+    await frontier.end(claimed, Ending(Reason.TIMEOUT, UrlStatus.PENDING, due_at=later))
+    frontier.now = later - timedelta(seconds=1)
+    assert await frontier.take() == []
+    await frontier.put("http://a.test/2")
+    (other,) = await frontier.take()
+    assert other.url == "http://a.test/2"
+    await frontier.end(other, STORED)
+    frontier.now = later
+    (again,) = await frontier.take()
+    assert again.url == "http://a.test/1"
+
+
+async def test_a_submit_does_not_wake_a_held_host(frontier: Frontier) -> None:
+    """Spec 2.3: one request at a time."""
+    await frontier.put("http://a.test/1")
+    (claimed,) = await frontier.take()
+    await frontier.put("http://a.test/2")
+    assert await frontier.take() == []
+    await frontier.end(claimed, STORED)
+    assert len(await frontier.take()) == 1
+
+
+async def test_a_forgotten_host_is_woken_by_the_sweeper(frontier: Frontier) -> None:
+    await frontier.put("http://a.test/1")
+    async with frontier.database.connection() as connection:
+        await connection.execute("UPDATE host_state SET ready_at = NULL")
+    assert await frontier.take() == []
+    assert await rescue.wake_forgotten(frontier.database) == 1
+    assert len(await frontier.take()) == 1
+
+
+async def test_many_claimers_share_the_work_without_taking_anything_twice(
+    frontier: Frontier, make_settings: Callable[..., Settings]
+) -> None:
+    """Spec 2.4: six claimers on six pools of connections, every URL ends exactly once."""
+    urls = [f"http://host{number % 25}.test/{number}" for number in range(500)]
+    await frontier.put(*urls)
+    ended: list[str] = []
+
+    async def work(holder: str) -> None:
+        async with open_database(make_settings(database_connections=2)) as database:
+            mine = Frontier(database, frontier.source_id)
+            while claims := await mine.take(limit=7, holder=holder):
+                for claimed in claims:
+                    if await mine.end(claimed, STORED):
+                        ended.append(claimed.url)
+
+    while len(ended) < len(urls):
+        before = len(ended)
+        await asyncio.gather(*(work(uuid4().hex) for _ in range(6)))
+        assert len(ended) > before, "the rest is out of reach"
+    assert sorted(ended) == sorted(urls)
+    assert await frontier.rows("SELECT count(*) FROM frontier_queue") == [(0,)]
+    assert await frontier.rows("SELECT count(*) FROM host_state WHERE lease_token IS NOT NULL") == [(0,)]
+
+
+async def test_submits_and_finishes_of_one_host_at_once_lose_no_wake_up(frontier: Frontier) -> None:
+    """A submit that meets a finish on the same host leaves the host ready."""
+    await frontier.put("http://a.test/start")
+    for round_number in range(60):
+        claims = await frontier.take()
+        assert claims, f"nothing was claimable in round {round_number}"
+        await asyncio.gather(frontier.end(claims[0], STORED), frontier.put(f"http://a.test/{round_number}"))
+    assert await rescue.wake_forgotten(frontier.database) == 0

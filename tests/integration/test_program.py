@@ -1,0 +1,196 @@
+"""The real program, run as users run it: commands, bad input, start and stop (issue 2, spec 8.1, 8.2, 9.3)."""
+
+import json
+import signal
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from headwater.store.embedded import EmbeddedServer
+from tests.program import address_of, headwater, start, wait_until
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+def running(process: "subprocess.Popen[str]") -> bool:
+    return process.poll() is None
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[Callable[..., "subprocess.Popen[str]"]]:
+    """Starts programs that are ended with the test."""
+    processes = []
+
+    def run(*words: str, **settings: object) -> "subprocess.Popen[str]":
+        process = start(*words, cwd=tmp_path, **settings)
+        processes.append(process)
+        return process
+
+    yield run
+    for process in processes:
+        if process.poll() is None:
+            process.terminate()
+        process.communicate(timeout=20)
+
+
+def memory_mb(pid: int) -> float:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    raise AssertionError("no such process")
+
+
+def get(url: str) -> dict[str, object]:
+    with urllib.request.urlopen(url, timeout=5) as response:
+        answer: dict[str, object] = json.load(response)
+        return answer
+
+
+def test_up_is_ready_within_three_seconds_on_existing_data_and_stays_small(
+    data: Path, tmp_path: Path, started: Callable[..., "subprocess.Popen[str]"]
+) -> None:
+    """Issue 2: /ready within 3 s, under 200 MB at rest, SIGTERM ends it within 10 s and leaves no server."""
+    assert headwater("migrate", "up", cwd=tmp_path, data_dir=data).returncode == 0
+    begun = time.monotonic()
+    process = started("up", data_dir=data, listen_port=0)
+    address = address_of(process)
+    assert wait_until(lambda: get(address + "/ready"))["status"] == "ready"
+    assert time.monotonic() - begun < 3
+    assert memory_mb(process.pid) < 200
+    begun = time.monotonic()
+    process.terminate()
+    assert process.wait(timeout=15) == 0
+    assert time.monotonic() - begun < 10
+    assert not list(data.glob("postgres/**/postmaster.pid"))
+
+
+def test_a_worker_runs_beside_up_and_refuses_an_old_schema(
+    data: Path, tmp_path: Path, started: Callable[..., "subprocess.Popen[str]"]
+) -> None:
+    refused = headwater("worker", cwd=tmp_path, data_dir=data)
+    assert refused.returncode == 2
+    assert "migrate up" in refused.stderr
+    headwater("migrate", "up", cwd=tmp_path, data_dir=data)
+    process = started("worker", data_dir=data, log_format="json")
+    assert process.stderr
+    assert json.loads(process.stderr.readline())["roles"] == ["fetcher"]
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=15) == 0
+
+
+def test_an_empty_house_answers_every_question(data: Path, tmp_path: Path) -> None:
+    for words, said in (
+        (("today",), "nothing new"),
+        (("search", "rivers"), "Nothing found"),
+        (("source", "list"), "no sources yet"),
+        (("config",), "fetch_workers"),
+        (("migrate", "status"), "applied"),
+        (("--version",), "headwater 0."),
+    ):
+        answered = headwater(*words, cwd=tmp_path, data_dir=data)
+        assert (answered.returncode, answered.stderr) == (0, "")
+        assert said in answered.stdout
+    for words in (("today",), ("search", "x"), ("source", "list"), ("config",), ("migrate", "status")):
+        json.loads(headwater(*words, "--json", cwd=tmp_path, data_dir=data).stdout)
+
+
+def test_config_masks_secrets(data: Path, tmp_path: Path) -> None:
+    shown = headwater("config", cwd=tmp_path, data_dir=data, api_token="hunter2").stdout
+    assert "hunter2" not in shown
+    assert "********" in shown
+
+
+def assert_refused(answer: "subprocess.CompletedProcess[str]", *said: str) -> None:
+    """One clear line, exit code 2, no traceback."""
+    assert answer.returncode == 2, answer.stderr
+    assert answer.stdout == ""
+    assert answer.stderr.startswith("headwater: ")
+    assert len(answer.stderr.splitlines()) == 1, answer.stderr
+    for words in said:
+        assert words in answer.stderr
+
+
+@pytest.mark.parametrize("words", [("up",), ("today",), ("migrate", "up"), ("add", "http://x.test/")])
+def test_a_wrong_database_url_is_said_in_one_line(words: tuple[str, ...], tmp_path: Path) -> None:
+    """Issue 2, bad input: not a URL, nobody there, wrong name."""
+    for url, said in (
+        ("mysql://localhost/x", "postgresql://"),
+        ("postgresql://127.0.0.1:1/x", "127.0.0.1:1"),
+        ("postgresql://user:secret@no-such-host.invalid/x", "no-such-host.invalid"),
+    ):
+        answer = headwater(*words, cwd=tmp_path, database_url=url, data_dir=tmp_path / "d", listen_port=0)
+        assert_refused(answer, said, "HEADWATER_DATABASE_URL")
+        assert "secret" not in answer.stderr
+    assert not (tmp_path / "d").exists()
+
+
+def test_a_database_that_is_not_there_is_said(server: EmbeddedServer, tmp_path: Path) -> None:
+    url = server.dsn.replace("/headwater?", "/no_such_database?")
+    assert_refused(headwater("today", cwd=tmp_path, database_url=url, data_dir=tmp_path), "no_such_database")
+
+
+def test_an_unknown_setting_is_said(tmp_path: Path) -> None:
+    answer = headwater("today", cwd=tmp_path, fetch_worker=3, data_dir=tmp_path / "d")
+    assert_refused(answer, "HEADWATER_FETCH_WORKER", "fetch_workers")
+    assert not (tmp_path / "d").exists()
+
+
+def test_an_unusable_folder_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    assert_refused(headwater("today", cwd=tmp_path, data_dir=tmp_path / "file"), str(tmp_path / "file"))
+    assert_refused(headwater("up", cwd=tmp_path, data_dir=tmp_path / "file/below", listen_port=0), "file/below")
+    assert (tmp_path / "file").read_text() == "x"
+
+
+def test_an_unwritable_folder_is_said(tmp_path: Path) -> None:
+    """Nobody may make a folder in /proc, not even root."""
+    for words in (("today",), ("up",), ("demo", "--data", "/proc/headwater")):
+        assert_refused(headwater(*words, cwd=tmp_path, data_dir="/proc/headwater", listen_port=0), "/proc/headwater")
+
+
+def test_a_taken_port_is_said_before_anything_starts(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        answer = headwater("up", cwd=tmp_path, data_dir=tmp_path / "d", listen_port=port)
+    assert_refused(answer, f"127.0.0.1:{port}", "HEADWATER_LISTEN_PORT")
+    assert not (tmp_path / "d").exists()
+
+
+def test_a_newer_schema_is_said_and_left_alone(data: Path, tmp_path: Path) -> None:
+    headwater("migrate", "up", cwd=tmp_path, data_dir=data)
+    from headwater.store.embedded import open_server
+
+    with open_server(data) as server:
+        import asyncio
+
+        import asyncpg
+
+        async def plant() -> None:
+            connection = await asyncpg.connect(server.dsn)
+            await connection.execute("INSERT INTO schema_migrations (number, name) VALUES (999, 'future')")
+            await connection.close()
+
+        asyncio.run(plant())
+        for words in (("up",), ("worker",), ("today",), ("migrate", "up"), ("migrate", "status")):
+            assert_refused(headwater(*words, cwd=tmp_path, data_dir=data, listen_port=0), "999", "newer")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("today", "yesterday"), "yesterday"),
+        (("add", "javascript:alert(1)"), "javascript"),
+        (("add", ""), "empty"),
+        (("add", "http://10.0.0.1/feed"), "10.0.0.1"),
+    ],
+)
+def test_bad_words_are_said(words: tuple[str, ...], said: str, data: Path, tmp_path: Path) -> None:
+    assert_refused(headwater(*words, cwd=tmp_path, data_dir=data), said)

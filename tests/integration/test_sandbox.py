@@ -1,0 +1,346 @@
+"""Spec 4.3: bytes from outside are parsed only in killable child processes with memory, time and output limits."""
+
+import asyncio
+import os
+import signal
+import struct
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.errors import HeadwaterError, InvalidURL, SandboxFailed, Unreadable
+from headwater.model.reasons import Reason
+from headwater.sandbox import Sandbox
+from tests.integration import misdeeds
+from tests.integration.misdeeds import Finding
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+NOTHING = type(None)
+
+
+def a_sandbox(**options: Any) -> Sandbox:
+    known = [misdeeds.__name__]
+    return Sandbox(**{"workers": 1, "packages": known, "preload": known} | options)
+
+
+@pytest.fixture
+async def sandbox() -> AsyncIterator[Sandbox]:
+    async with a_sandbox() as opened:
+        yield opened
+
+
+async def failure(sandbox: Sandbox, function: Callable[..., Any], *args: Any, **options: Any) -> SandboxFailed:
+    with pytest.raises(SandboxFailed) as caught:
+        await sandbox.run(function, *args, **{"returns": NOTHING, **options})
+    return caught.value
+
+
+def lives(process: int) -> bool:
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+def exists(process: int) -> bool:
+    return Path(f"/proc/{process}").exists()
+
+
+def told(folder: Path) -> list[tuple[int, int]]:
+    """Who said it is busy: pairs of child and fork server."""
+    names = [file.name.split(".") for file in folder.iterdir()]
+    return [(int(child), int(server)) for _, child, server in names]
+
+
+async def eventually(condition: Callable[[], bool], seconds: float = 5.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "did not happen in time"
+        await asyncio.sleep(0.005)
+
+
+async def test_a_result_comes_back_as_the_type_asked_for(sandbox: Sandbox) -> None:
+    finding = await sandbox.run(misdeeds.find, "café", NOON, returns=Finding)
+    inner = Finding("inner", Reason.GONE, NOON)
+    assert finding == Finding("café", Reason.STORED, NOON, ("a", "b"), {"bytes": b"\x00\xff", "n": [1, None]}, inner)
+    assert finding.inner is not None
+    assert finding.inner.reason.sentence == Reason.GONE.sentence
+
+
+async def test_a_result_may_be_one_of_several_types(sandbox: Sandbox) -> None:
+    assert await sandbox.run(misdeeds.maybe, False, returns=Finding | None) is None
+    given = await sandbox.run(misdeeds.maybe, True, returns=Finding | None)
+    assert given is not None
+    assert given.name == "given"
+
+
+@pytest.mark.parametrize("value", [None, True, 2**63, -1.5, "text", b"\x00\xff", NOON, [1, [2]], {"a": {"b": None}}])
+async def test_plain_values_go_there_and_back(sandbox: Sandbox, value: object) -> None:
+    assert await sandbox.run(misdeeds.echo, value, returns=object) == value
+
+
+async def test_a_big_body_goes_there_and_back(sandbox: Sandbox) -> None:
+    body = os.urandom(1024 * 1024) * 20
+    assert await sandbox.run(misdeeds.echo, body, returns=bytes) == body
+
+
+async def test_an_error_of_ours_is_raised_as_it_was(sandbox: Sandbox) -> None:
+    child = await sandbox.run(misdeeds.process, returns=int)
+    with pytest.raises(Unreadable, match=r"^no feed here$") as caught:
+        await sandbox.run(misdeeds.refuse, "no feed here", returns=NOTHING)
+    assert (caught.value.reason, caught.value.url) == (Reason.NOT_A_FEED, "https://news.test/feed")
+    with pytest.raises(InvalidURL, match=r"^no host$"):
+        await sandbox.run(misdeeds.refuse_address, returns=NOTHING)
+    assert await sandbox.run(misdeeds.process, returns=int) == child
+
+
+@pytest.mark.parametrize("function", [misdeeds.refuse_for_now, misdeeds.refuse_homemade])
+async def test_an_error_no_parser_should_raise_is_a_crash(sandbox: Sandbox, function: Callable[..., Any]) -> None:
+    assert (await failure(sandbox, function)).reason is Reason.SANDBOX_CRASHED
+
+
+async def test_any_other_error_is_a_crash_that_says_what_it_was(sandbox: Sandbox) -> None:
+    error = await failure(sandbox, misdeeds.fail, "no such tag")
+    assert (error.reason, str(error)) == (Reason.SANDBOX_CRASHED, "ValueError: no such tag")
+    assert len(str(await failure(sandbox, misdeeds.fail, "long" * 100_000))) < 600
+    assert str(await failure(sandbox, misdeeds.recurse)).startswith("RecursionError: ")
+
+
+@pytest.mark.parametrize("function", [misdeeds.stutter, misdeeds.process])
+async def test_a_result_of_another_type_is_a_crash(sandbox: Sandbox, function: Callable[..., Any]) -> None:
+    assert (await failure(sandbox, function, returns=Finding)).reason is Reason.SANDBOX_CRASHED
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (b"\xff" * 64, Reason.SANDBOX_OUTPUT),
+        (struct.pack("!Q", 4) + b"R\xc1\xc1\xc1", Reason.SANDBOX_CRASHED),
+        (struct.pack("!Q", 4) + b"E\xc1\xc1\xc1", Reason.SANDBOX_CRASHED),
+        (struct.pack("!Q", 6) + b"R\xdd\xff\xff\xff\xff", Reason.SANDBOX_CRASHED),
+        (struct.pack("!Q", 50_001) + b"R" + b"\x91" * 50_000, Reason.SANDBOX_CRASHED),
+        (struct.pack("!Q", 0), Reason.SANDBOX_CRASHED),
+    ],
+)
+async def test_a_child_that_breaks_the_protocol_is_replaced(sandbox: Sandbox, message: bytes, reason: Reason) -> None:
+    assert (await failure(sandbox, misdeeds.babble, message, returns=list[object])).reason is reason
+    assert await sandbox.run(misdeeds.echo, 1, returns=int) == 1
+
+
+def local_function() -> None: ...
+
+
+@pytest.mark.parametrize("function", [local_function, os.getpid, lambda: None, Path.cwd])
+async def test_only_module_level_functions_of_known_packages_are_run(
+    sandbox: Sandbox, function: Callable[..., Any]
+) -> None:
+    with pytest.raises(ValueError, match="is not"):
+        await sandbox.run(function, returns=object)
+
+
+async def test_a_call_that_takes_too_long_is_killed_and_its_child_replaced(sandbox: Sandbox) -> None:
+    child = await sandbox.run(misdeeds.process, returns=int)
+    error = await failure(sandbox, misdeeds.spin, seconds=0.1)
+    assert (error.reason, str(error)) == (Reason.SANDBOX_TIMEOUT, "stopped after 0.1 s")
+    await eventually(lambda: not exists(child))
+    assert await sandbox.run(misdeeds.process, returns=int) != child
+
+
+async def test_a_call_that_takes_too_much_memory_is_stopped() -> None:
+    async with a_sandbox(memory_mb=256) as sandbox:
+        error = await failure(sandbox, misdeeds.allocate)
+        assert (error.reason, str(error)) == (Reason.SANDBOX_CRASHED, "the child process ran out of memory")
+        assert await sandbox.run(misdeeds.echo, 1, returns=int) == 1
+
+
+async def test_a_result_that_is_too_large_is_not_taken(sandbox: Sandbox) -> None:
+    child = await sandbox.run(misdeeds.process, returns=int)
+    error = await failure(sandbox, misdeeds.produce, 1024 * 1024, returns=bytes, output_bytes=1024 * 1024)
+    assert error.reason is Reason.SANDBOX_OUTPUT
+    await eventually(lambda: not exists(child))
+    assert len(await sandbox.run(misdeeds.produce, 1000, returns=bytes, output_bytes=1010)) == 1000
+
+
+@pytest.mark.parametrize(
+    ("function", "args"),
+    [
+        (misdeeds.leave, ()),
+        (misdeeds.exit_politely, ()),
+        (misdeeds.shoot_itself, (signal.SIGKILL,)),
+        (misdeeds.shoot_itself, (signal.SIGSEGV,)),
+        (misdeeds.touch_nothing, ()),
+        (misdeeds.overflow_the_stack, ()),
+    ],
+)
+async def test_the_death_of_a_child_is_a_failure_of_its_call_only(
+    sandbox: Sandbox, function: Callable[..., Any], args: tuple[Any, ...]
+) -> None:
+    assert (await failure(sandbox, function, *args)).reason is Reason.SANDBOX_CRASHED
+    assert await sandbox.run(misdeeds.echo, 1, returns=int) == 1
+
+
+async def test_a_child_that_dies_between_calls_is_replaced_unnoticed(sandbox: Sandbox) -> None:
+    child = await sandbox.run(misdeeds.process, returns=int)
+    os.kill(child, signal.SIGKILL)
+    await eventually(lambda: not exists(child))
+    assert await sandbox.run(misdeeds.process, returns=int) != child
+
+
+async def test_a_child_can_neither_write_files_nor_open_many(sandbox: Sandbox, tmp_path: Path) -> None:
+    assert "File too large" in str(await failure(sandbox, misdeeds.write_file, str(tmp_path / "loot")))
+    assert "Too many open files" in str(await failure(sandbox, misdeeds.open_many))
+    assert await sandbox.run(misdeeds.limits, returns=list[int]) == [1024 * 1024 * 1024, 0, 0, 32]
+
+
+async def test_a_child_is_silent_and_deaf_to_the_terminal(sandbox: Sandbox, capfd: pytest.CaptureFixture[str]) -> None:
+    await sandbox.run(misdeeds.shout, returns=NOTHING)
+    assert capfd.readouterr() == ("", "")
+    assert await sandbox.run(misdeeds.session, returns=int) != os.getsid(0)
+
+
+async def test_a_child_sees_neither_the_secrets_nor_the_main_module_of_the_program(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADWATER_API_DATA_GOV_KEY", "secret")
+    assert "secret" not in (await sandbox.run(misdeeds.environment, returns=dict[str, str])).values()
+    assert await sandbox.run(misdeeds.main_file, returns=str | None) is None
+    assert "pytest" not in await sandbox.run(misdeeds.modules, returns=list[str])
+
+
+async def test_a_child_is_used_again_but_not_for_ever(sandbox: Sandbox) -> None:
+    children = [await sandbox.run(misdeeds.process, returns=int) for _ in range(1001)]
+    assert len(set(children[:1000])) == 1
+    assert children[1000] != children[0]
+
+
+async def test_nothing_is_started_before_it_is_needed() -> None:
+    before = set(os.listdir("/proc/self/fd"))
+    async with a_sandbox():
+        assert set(os.listdir("/proc/self/fd")) == before
+
+
+async def test_calls_run_side_by_side_on_as_many_children_as_allowed() -> None:
+    async with a_sandbox(workers=2) as sandbox:
+        children = await asyncio.gather(*(sandbox.run(misdeeds.nap, 0.05, returns=int) for _ in range(6)))
+    assert len(set(children)) == 2
+
+
+async def test_calls_beyond_the_children_wait_their_turn(sandbox: Sandbox) -> None:
+    order: list[int] = []
+
+    async def call(number: int) -> None:
+        order.append(await sandbox.run(misdeeds.echo, number, returns=int))
+
+    await asyncio.gather(*(call(number) for number in range(20)))
+    assert order == list(range(20))
+
+
+async def test_cancelling_a_call_kills_its_child_and_gives_its_place_back(sandbox: Sandbox, tmp_path: Path) -> None:
+    call = asyncio.create_task(sandbox.run(misdeeds.say_and_spin, str(tmp_path / "busy"), returns=NOTHING))
+    await eventually(lambda: told(tmp_path) != [])
+    [(child, _)] = told(tmp_path)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    await eventually(lambda: not exists(child))
+    assert await sandbox.run(misdeeds.echo, 1, returns=int) == 1
+
+
+async def test_cancelling_while_a_child_starts_leaves_nothing_behind() -> None:
+    before = set(os.listdir("/proc/self/fd"))
+    async with a_sandbox() as sandbox:
+        call = asyncio.create_task(sandbox.run(misdeeds.echo, 1, returns=int))
+        await asyncio.sleep(0)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert await sandbox.run(misdeeds.echo, 2, returns=int) == 2
+    assert set(os.listdir("/proc/self/fd")) == before
+
+
+async def test_the_death_of_the_fork_server_is_mended(sandbox: Sandbox, tmp_path: Path) -> None:
+    server = await sandbox.run(misdeeds.parent, returns=int)
+    call = asyncio.create_task(failure(sandbox, misdeeds.say_and_spin, str(tmp_path / "busy"), seconds=0.5))
+    await eventually(lambda: told(tmp_path) != [])
+    [(child, _)] = told(tmp_path)
+    os.kill(server, signal.SIGKILL)
+    assert (await call).reason is Reason.SANDBOX_TIMEOUT
+    assert await sandbox.run(misdeeds.parent, returns=int) != server
+    await eventually(lambda: not lives(child))
+
+
+async def test_closing_leaves_no_process_and_no_descriptor_behind(tmp_path: Path) -> None:
+    before = set(os.listdir("/proc/self/fd"))
+    sandbox = a_sandbox(workers=3)
+    idle = set(await asyncio.gather(*(sandbox.run(misdeeds.nap, 0.05, returns=int) for _ in range(2))))
+    server = await sandbox.run(misdeeds.parent, returns=int)
+    busy = asyncio.create_task(failure(sandbox, misdeeds.say_and_spin, str(tmp_path / "busy"), seconds=60))
+    queued = [asyncio.create_task(failure(sandbox, misdeeds.spin, seconds=60)) for _ in range(5)]
+    await eventually(lambda: told(tmp_path) != [])
+    processes = {server, *idle, *told(tmp_path)[0]}
+    assert all(map(exists, processes))
+    began = time.monotonic()
+    await sandbox.close()
+    assert time.monotonic() - began < 1
+    assert not any(map(exists, processes))
+    assert set(os.listdir("/proc/self/fd")) == before
+    assert {(await call).reason for call in (busy, *queued)} == {Reason.SHUTDOWN}
+
+
+async def test_a_closed_sandbox_says_so_and_may_be_closed_again(sandbox: Sandbox) -> None:
+    await sandbox.close()
+    assert (await failure(sandbox, misdeeds.echo, 1)).reason is Reason.SHUTDOWN
+    await sandbox.close()
+
+
+PROGRAM = """
+import asyncio, sys
+sys.path[:0] = sys.argv[2:]
+from headwater.sandbox import Sandbox
+from tests.integration import misdeeds
+
+async def main():
+    async with Sandbox(packages=["tests"], workers=2) as sandbox:
+        await asyncio.gather(
+            sandbox.run(misdeeds.say_and_spin, sys.argv[1], returns=int, seconds=60),
+            sandbox.run(misdeeds.say_and_spin, sys.argv[1], returns=int, seconds=60),
+        )
+
+asyncio.run(main())
+"""
+
+
+async def test_neither_children_nor_fork_server_outlive_a_killed_program(tmp_path: Path) -> None:
+    """Spec 9.3."""
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "busy"), str(Path(misdeeds.__file__).parents[2])]
+    program = await asyncio.create_subprocess_exec(*command)
+    try:
+        await eventually(lambda: len(told(tmp_path)) == 2)
+    finally:
+        program.kill()
+        await program.wait()
+    processes = {number for pair in told(tmp_path) for number in pair}
+    assert len(processes) == 3
+    await eventually(lambda: not any(map(lives, processes)), seconds=2)
+
+
+async def test_a_busy_child_ends_itself_when_nobody_is_left_to_kill_it(sandbox: Sandbox, tmp_path: Path) -> None:
+    call = asyncio.create_task(failure(sandbox, misdeeds.say_and_spin, str(tmp_path / "busy"), seconds=0.2))
+    await eventually(lambda: told(tmp_path) != [])
+    [(child, server)] = told(tmp_path)
+    os.kill(server, signal.SIGKILL)
+    assert (await call).reason is Reason.SANDBOX_TIMEOUT
+    await eventually(lambda: not lives(child), seconds=5)
+
+
+def test_every_error_of_ours_but_one_can_cross_over() -> None:
+    from headwater.sandbox import _ERRORS
+
+    every = {HeadwaterError, *HeadwaterError.__subclasses__()}
+    assert {kind.__name__ for kind in every if kind.__module__ == "headwater.errors"} - set(_ERRORS) == {"NotNow"}

@@ -1,0 +1,104 @@
+"""The schema: every step up has a step down, and both ways end in exactly the same place."""
+
+from collections.abc import Callable
+
+import asyncpg
+import pytest
+
+from headwater.config import Settings
+from headwater.errors import OperatorError
+from headwater.store import migrate
+from headwater.store.leases import LEASED_TABLES
+from headwater.store.pool import Database, open_database
+
+SCHEMA = """
+SELECT 'column' AS sort, table_name || '.' || column_name AS name,
+       concat_ws(' ', data_type, is_nullable, column_default, is_identity) AS what
+FROM information_schema.columns WHERE table_schema = 'public'
+UNION ALL
+SELECT 'constraint', conrelid::regclass || '.' || conname, pg_get_constraintdef(oid)
+FROM pg_constraint WHERE connamespace = 'public'::regnamespace
+UNION ALL
+SELECT 'index', indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'
+UNION ALL
+SELECT 'storage', relname, coalesce(array_to_string(reloptions, ','), '') FROM pg_class
+WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'
+ORDER BY 1, 2, 3
+"""
+
+
+async def schema(database: Database) -> list[tuple[str, str, str]]:
+    async with database.connection() as connection:
+        return [tuple(row) for row in await connection.fetch(SCHEMA)]
+
+
+async def test_up_down_up_ends_in_the_same_schema(make_settings: Callable[..., Settings]) -> None:
+    """Issue 2, store/."""
+    async with open_database(make_settings()) as database:
+        applied = await migrate.up(database)
+        first = await schema(database)
+        undone = await migrate.down(database, 0)
+        left = {name for sort, name, _ in await schema(database) if sort == "storage"}
+        await migrate.up(database)
+        assert [step.number for step in undone] == [step.number for step in reversed(applied)]
+        assert left == {"schema_migrations"}
+        assert await schema(database) == first
+
+
+async def test_each_step_can_be_taken_back_alone(make_settings: Callable[..., Settings]) -> None:
+    async with open_database(make_settings()) as database:
+        await migrate.up(database)
+        for step in reversed(migrate.known()):
+            before = await schema(database)
+            await migrate.down(database, step.number - 1)
+            assert await schema(database) != before
+        await migrate.up(database)
+
+
+def test_migrations_are_numbered_without_gaps() -> None:
+    assert [step.number for step in migrate.known()] == list(range(1, len(migrate.known()) + 1))
+
+
+async def test_up_does_nothing_the_second_time(database: Database) -> None:
+    assert await migrate.up(database) == []
+
+
+async def test_a_newer_schema_is_refused_and_left_alone(database: Database) -> None:
+    """Issue 2, bad input."""
+    async with database.connection() as connection:
+        await connection.execute("INSERT INTO schema_migrations (number, name) VALUES (999, 'future')")
+    before = await schema(database)
+    for refused in (migrate.up(database), migrate.down(database, 0), migrate.require_current(database)):
+        with pytest.raises(OperatorError, match="newer than this program knows"):
+            await refused
+    assert await schema(database) == before
+
+
+async def test_an_older_schema_is_named_by_those_who_may_not_migrate(database: Database) -> None:
+    await migrate.down(database, 3)
+    with pytest.raises(OperatorError, match="at version 3.*migrate up"):
+        await migrate.require_current(database)
+
+
+async def test_every_leased_table_has_the_one_lease_shape_and_is_rescued(database: Database) -> None:
+    """Spec 2.4."""
+    async with database.connection() as connection:
+        rows = await connection.fetch(
+            "SELECT table_name, array_agg(column_name::text || ' ' || data_type ORDER BY column_name) AS shape "
+            "FROM information_schema.columns WHERE table_schema = 'public' AND column_name LIKE 'lease_%' GROUP BY 1"
+        )
+    shapes = {row["table_name"]: row["shape"] for row in rows}
+    assert set(shapes) == set(LEASED_TABLES)
+    assert {tuple(shape) for shape in shapes.values()} == {
+        ("lease_holder text", "lease_token uuid", "lease_until timestamp with time zone")
+    }
+
+
+async def test_the_database_refuses_half_a_lease_and_an_end_without_reason(database: Database) -> None:
+    """Spec 2.4: constraints encode the states."""
+    async with database.connection() as connection:
+        await connection.execute("INSERT INTO sources (name, kind, created_at) VALUES ('s', 'feed', now())")
+        with pytest.raises(asyncpg.CheckViolationError):
+            await connection.execute("INSERT INTO feed_state (source_id, lease_holder) VALUES (1, 'me')")
+        with pytest.raises(asyncpg.CheckViolationError):
+            await connection.execute("INSERT INTO sources (name, kind, created_at) VALUES ('../x', 'feed', now())")

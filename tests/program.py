@@ -1,0 +1,57 @@
+"""The real program, run as users run it."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+PROGRAM = [str(Path(sys.executable).parent / "headwater")]
+
+
+def environment(**settings: object) -> dict[str, str]:
+    """The environment of a user, with these settings and no others."""
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("HEADWATER_")}
+    return plain | {f"HEADWATER_{name.upper()}": str(value) for name, value in settings.items()}
+
+
+def headwater(*words: str, cwd: Path, timeout: float = 60, **settings: object) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end."""
+    return subprocess.run(
+        [*PROGRAM, *words], capture_output=True, text=True, timeout=timeout, env=environment(**settings), cwd=cwd
+    )
+
+
+def start(*words: str, cwd: Path, **settings: object) -> "subprocess.Popen[str]":
+    """Start a command that stays."""
+    return subprocess.Popen(
+        [*PROGRAM, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(**settings),
+        cwd=cwd,
+        start_new_session=True,
+    )
+
+
+def wait_until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
+    """Look until something holds, and return it."""
+    give_up = time.monotonic() + seconds
+    while time.monotonic() < give_up:
+        if found := condition():
+            return found
+        time.sleep(0.01)
+    raise AssertionError(f"it did not come true in {seconds} s")
+
+
+def address_of(process: "subprocess.Popen[str]") -> str:
+    """Read from its first line where a started program listens."""
+    assert process.stdout
+    line = process.stdout.readline()
+    match = re.search(r"http://\S+?:\d+", line)
+    assert match, f"the program said {line!r}"
+    return match.group()

@@ -1,0 +1,94 @@
+"""A real HTTP server whose every answer a test decides, reached under any name that ends in `.test`."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Self
+
+from aiohttp import web
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a path answers."""
+
+    body: bytes | str = b""
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A request as it came in."""
+
+    url: str
+    headers: Mapping[str, str]
+    arrived: float
+    ended: float
+
+
+class Site:
+    """Answers by full URL; what is not listed is a 404. A list is given out one by one, its last answer for ever."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, Answer | list[Answer]] = {}
+        self.seen: list[Seen] = []
+        self._runner: web.ServerRunner | None = None
+
+    @property
+    def connect_to(self) -> tuple[str, ...]:
+        """The setting that leads every `.test` name here."""
+        assert self._runner
+        return (f"*.test=127.0.0.1:{self._runner.addresses[0][1]}",)
+
+    def visits(self, url: str) -> int:
+        """How often a URL was asked for."""
+        return sum(seen.url == url for seen in self.seen)
+
+    async def __aenter__(self) -> Self:
+        self._runner = web.ServerRunner(web.Server(self._serve, access_log=None), shutdown_timeout=0.5)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._runner
+        await self._runner.cleanup()
+
+    async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
+        arrived = time.monotonic()
+        url = f"http://{request.host}{request.raw_path}"
+        answer = self._next(url)
+        body = answer.body.encode() if isinstance(answer.body, str) else answer.body
+        response = web.Response(body=body, status=answer.status, headers=dict(answer.headers))
+        await response.prepare(request)
+        await response.write_eof()
+        self.seen.append(Seen(url, dict(request.headers), arrived, time.monotonic()))
+        return response
+
+    def _next(self, url: str) -> Answer:
+        answer = self.answers.get(url, Answer(status=404))
+        if isinstance(answer, list):
+            return answer.pop(0) if len(answer) > 1 else answer[0]
+        return answer
+
+
+def page(title: str, *, extra: str = "") -> str:
+    """An article page of a believable size."""
+    sentence = f"The report on {title} was published this morning and sets out what the council intends to do next. "
+    paragraphs = "".join(f"<p>{sentence * 3}Paragraph {number} of {title}.</p>" for number in range(8))
+    return (
+        f"<!doctype html><html lang=en><head><title>{title}</title></head>"
+        f"<body><nav><a href=/>Home</a></nav><article><h1>{title}</h1>{paragraphs}{extra}</article></body></html>"
+    )
+
+
+def rss(*links: str, title: str = "A feed") -> Answer:
+    """An RSS feed with an entry for each link."""
+    entries = "".join(
+        f"<item><title>Entry {number}</title><link>{link}</link>"
+        f"<pubDate>Thu, 12 Mar 2026 1{number % 10}:00:00 GMT</pubDate></item>"
+        for number, link in enumerate(links)
+    )
+    body = f'<?xml version="1.0"?><rss version="2.0"><channel><title>{title}</title>{entries}</channel></rss>'
+    return Answer(body, headers={"Content-Type": "application/rss+xml"})

@@ -1,0 +1,487 @@
+"""Spec 3.2 and 8.6: RSS 0.9x-2.0, RDF, Atom and JSON Feed, however badly written."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.errors import HeadwaterError, Unreadable
+from headwater.formats.feeds import parse_feed
+from headwater.model.feed import Feed, FeedEntry
+from headwater.model.reasons import Reason
+
+URL = "https://example.org/blog/feed.xml"
+
+
+def rss(
+    items: str, channel: str = "<title>T</title><link>https://example.org/</link>", root: str = "version='2.0'"
+) -> bytes:
+    return f"<rss {root}><channel>{channel}{items}</channel></rss>".encode()
+
+
+def atom(inner: str, root: str = "") -> bytes:
+    return f'<feed xmlns="http://www.w3.org/2005/Atom" {root}><title>T</title>{inner}</feed>'.encode()
+
+
+def read(body: bytes, content_type: str | None = None) -> Feed:
+    return parse_feed(body, url=URL, content_type=content_type)
+
+
+def only_entry(body: bytes) -> FeedEntry:
+    (entry,) = read(body).entries
+    return entry
+
+
+def item(inner: str) -> FeedEntry:
+    return only_entry(rss(f"<item><link>https://example.org/a</link>{inner}</item>"))
+
+
+RSS_2 = b"""<?xml version="1.0" encoding="UTF-8"?>
+<rss version="2.0" xmlns:atom="http://www.w3.org/2005/Atom" xmlns:dc="http://purl.org/dc/elements/1.1/"
+     xmlns:content="http://purl.org/rss/1.0/modules/content/" xmlns:media="http://search.yahoo.com/mrss/">
+  <channel>
+    <title>News &amp;amp; Views</title>
+    <atom:link href="https://example.org/blog/feed.xml" rel="self" type="application/rss+xml"/>
+    <atom:link href="https://hub.example/" rel="hub"/>
+    <link>https://example.org/blog/</link>
+    <language>en-GB</language>
+    <ttl>90</ttl>
+    <item>
+      <media:title>Not this title</media:title>
+      <title>Ships &amp;#8211; &lt;b&gt;and&lt;/b&gt; sails</title>
+      <link>
+        https://example.org/blog/ships?a=1&amp;b=2
+      </link>
+      <guid isPermaLink="false">tag:1</guid>
+      <pubDate>Tue, 05 Mar 2024 10:30:00 +0100</pubDate>
+      <dc:creator>A. Sailor</dc:creator>
+      <category>Sea</category><category><![CDATA[ Wind ]]></category><category>Sea</category>
+      <dc:subject>Ropes</dc:subject>
+      <description>&lt;p&gt;First.&lt;/p&gt;&lt;p&gt;Second &amp;amp; last.&lt;/p&gt;
+        &lt;script&gt;x()&lt;/script&gt;</description>
+      <content:encoded><![CDATA[<p>The whole story.</p>]]></content:encoded>
+    </item>
+  </channel>
+</rss>"""
+
+
+def test_rss_2_is_read_whole() -> None:
+    assert read(RSS_2) == Feed(
+        title="News & Views",
+        link="https://example.org/blog/",
+        language="en-GB",
+        ttl_seconds=5400,
+        hub="https://hub.example/",
+        entries=(
+            FeedEntry(
+                url="https://example.org/blog/ships?a=1&b=2",
+                title="Ships \u2013 and sails",
+                published_at=datetime(2024, 3, 5, 9, 30, tzinfo=UTC),
+                summary="First. Second & last.",
+                guid="tag:1",
+                author="A. Sailor",
+                tags=("Sea", "Wind", "Ropes"),
+            ),
+        ),
+    )
+
+
+def test_rdf_is_read_whole() -> None:
+    feed = read(
+        b"""<?xml version="1.0"?>
+        <rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns="http://purl.org/rss/1.0/"
+                 xmlns:dc="http://purl.org/dc/elements/1.1/">
+          <channel rdf:about="https://example.org/"><title>Old</title><link>https://example.org/</link>
+            <dc:language>de</dc:language></channel>
+          <item rdf:about="https://example.org/1"><title>One</title><link>https://example.org/1</link>
+            <dc:date>2004-05-06T07:08:09+02:00</dc:date></item>
+          <item rdf:about="https://example.org/2"><title>Two</title></item>
+        </rdf:RDF>"""
+    )
+    assert (feed.title, feed.link, feed.language) == ("Old", "https://example.org/", "de")
+    assert [(entry.url, entry.title) for entry in feed.entries] == [
+        ("https://example.org/1", "One"),
+        ("https://example.org/2", "Two"),
+    ]
+    assert feed.entries[0].published_at == datetime(2004, 5, 6, 5, 8, 9, tzinfo=UTC)
+
+
+def test_atom_is_read_whole() -> None:
+    feed = read(
+        b"""<?xml version="1.0" encoding="utf-8"?>
+        <feed xmlns="http://www.w3.org/2005/Atom" xml:lang="fr" xml:base="https://example.org/journal/">
+          <title type="html">L&amp;#39;&amp;eacute;cho</title>
+          <link rel="self" href="feed.atom"/><link href="./"/><link rel="hub" href="https://hub.example/"/>
+          <author><name>Feed Author</name></author>
+          <entry>
+            <id>urn:1</id>
+            <title type="xhtml"><div xmlns="http://www.w3.org/1999/xhtml">Bread &amp; <em>butter</em></div></title>
+            <link rel="alternate" type="application/json" href="1.json"/>
+            <link rel="alternate" type="text/html" href="1.html"/>
+            <link rel="enclosure" href="1.mp3"/>
+            <published>2024-03-05T10:30:00Z</published><updated>2024-03-06T10:30:00.5+01:00</updated>
+            <author><name>Ann</name></author><author><name>Ben</name></author>
+            <category term="food" label="Food"/>
+            <summary type="html">&lt;p&gt;Crumbs&lt;/p&gt;</summary>
+          </entry>
+          <entry xml:base="/archive/"><id>https://example.org/2</id><title>No &lt;link&gt;</title>
+            <content type="xhtml"><div xmlns="http://www.w3.org/1999/xhtml"><p>Only</p><p>content</p></div></content>
+          </entry>
+        </feed>"""
+    )
+    assert (feed.title, feed.language) == ("L'écho", "fr")
+    assert (feed.link, feed.hub) == ("https://example.org/journal/", "https://hub.example/")
+    assert feed.entries == (
+        FeedEntry(
+            url="https://example.org/journal/1.html",
+            title="Bread & butter",
+            published_at=datetime(2024, 3, 5, 10, 30, tzinfo=UTC),
+            updated_at=datetime(2024, 3, 6, 9, 30, 0, 500000, tzinfo=UTC),
+            summary="Crumbs",
+            guid="urn:1",
+            author="Ann, Ben",
+            tags=("food",),
+        ),
+        FeedEntry(
+            url="https://example.org/2",
+            title="No <link>",
+            summary="Only content",
+            guid="https://example.org/2",
+            author="Feed Author",
+        ),
+    )
+
+
+def test_json_feed_is_read_whole() -> None:
+    document = {
+        "version": "https://jsonfeed.org/version/1.1",
+        "title": "J",
+        "home_page_url": "/",
+        "language": "en",
+        "hubs": [{"type": "WebSub", "url": "https://hub.example/"}],
+        "authors": [{"name": "Feed Author"}],
+        "items": [
+            {
+                "id": 7,
+                "url": "posts/7",
+                "title": "Seven &amp; more",
+                "content_html": "<p>Hi <b>there</b></p>",
+                "date_published": "2024-03-05T10:30:00-05:00",
+                "date_modified": "yesterday",
+                "tags": ["a", "b", 3],
+            },
+            {"id": "https://example.org/8", "content_text": "Plain", "author": {"name": "Old Style"}},
+            {"id": "no address"},
+            "nonsense",
+        ],
+    }
+    feed = read(json.dumps(document).encode())
+    assert (feed.title, feed.link, feed.language, feed.hub) == (
+        "J",
+        "https://example.org/",
+        "en",
+        "https://hub.example/",
+    )
+    assert feed.entries == (
+        FeedEntry(
+            url="https://example.org/blog/posts/7",
+            title="Seven & more",
+            published_at=datetime(2024, 3, 5, 15, 30, tzinfo=UTC),
+            summary="Hi there",
+            guid="7",
+            author="Feed Author",
+            tags=("a", "b"),
+        ),
+        FeedEntry(url="https://example.org/8", summary="Plain", guid="https://example.org/8", author="Old Style"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "url"),
+    [
+        (
+            rss("<item><link>../a?b=1</link></item>", channel="<link>https://example.org/x/y/</link>"),
+            "https://example.org/x/a?b=1",
+        ),
+        (rss("<item><link>a</link></item>", channel="<title>T</title>"), "https://example.org/blog/a"),
+        (rss("<item xml:base='https://base.example/z/'><link>a</link></item>"), "https://base.example/z/a"),
+        (rss("<item><link>//other.example/a</link></item>"), "https://other.example/a"),
+        (rss("<item><link>example.org/a</link></item>"), "https://example.org/a"),
+        (rss("<item><guid>https://example.org/g</guid></item>"), "https://example.org/g"),
+        (rss("<item><link>mailto:a@b.c</link><guid>https://example.org/g</guid></item>"), "https://example.org/g"),
+        (rss("<item><link><![CDATA[https://example.org/?a=1&b=2]]></link></item>"), "https://example.org/?a=1&b=2"),
+        (rss("<item><link>https://example.org/a b</link></item>"), "https://example.org/a%20b"),
+        # an address that can be used as it is stays as it was given
+        (rss("<item><link>HTTPS://Example.org/A/?utm_source=x</link></item>"), "HTTPS://Example.org/A/?utm_source=x"),
+        (atom("<entry><link href='/a'/></entry>", "xml:base='https://base.example/'"), "https://base.example/a"),
+        (atom("<entry xml:base='deep/'><link xml:base='er/' href='a'/></entry>"), "https://example.org/blog/deep/er/a"),
+    ],
+)
+def test_the_address_of_an_entry_is_absolute(body: bytes, url: str) -> None:
+    assert only_entry(body).url == url
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        "<title>none</title>",
+        "<guid isPermaLink='false'>https://example.org/g</guid>",
+        "<guid>not an address</guid>",
+        "<link>javascript:alert(1)</link>",
+        "<link>http://[broken/</link>",
+        "<link></link>",
+    ],
+)
+def test_an_entry_without_a_usable_address_is_left_out(inner: str) -> None:
+    assert [entry.url for entry in read(rss(f"<item>{inner}</item><item><link>/b</link></item>")).entries] == [
+        "https://example.org/b"
+    ]
+
+
+def test_of_entries_with_one_address_the_first_is_kept() -> None:
+    feed = read(rss("<item><link>/a</link><title>1</title></item><item><link>/a</link><title>2</title></item>"))
+    assert [entry.title for entry in feed.entries] == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("written", "title"),
+    [
+        ("AT&amp;T", "AT&T"),
+        ("AT&amp;amp;T", "AT&T"),
+        ("1 &lt; 2", "1 < 2"),
+        ("Vec&lt;T&gt; in Rust", "Vec<T> in Rust"),
+        ("&lt;i&gt;Nature&lt;/i&gt; of things", "Nature of things"),
+        ("<![CDATA[It&#8217;s <b>bold</b>]]>", "It\u2019s bold"),
+        ("Bare <b>markup</b> in it", "Bare markup in it"),
+        ("  two\n  lines\t", "two lines"),
+        ("Cafe\u0301", "Café"),
+    ],
+)
+def test_titles_are_plain_text_decoded_once(written: str, title: str) -> None:
+    assert item(f"<title>{written}</title>").title == title
+
+
+def test_summaries_hold_no_markup_and_are_bounded() -> None:
+    entry = item("<description>&lt;style&gt;x{}&lt;/style&gt;" + "&lt;p&gt;word&lt;/p&gt;" * 5000 + "</description>")
+    assert entry.summary.startswith("word word word")
+    assert "<" not in entry.summary
+    assert 1990 <= len(entry.summary) <= 2000
+
+
+@pytest.mark.parametrize(
+    "date", ["yesterday", "2 hours ago", "Mon, 31 Feb 2024 10:00:00 GMT", "Thu, 01 Jan 1970 00:00:00 GMT", ""]
+)
+def test_a_date_that_cannot_be_read_is_none(date: str) -> None:
+    entry = item(f"<pubDate>{date}</pubDate>")
+    assert entry.published_at is None
+    assert entry.updated_at is None
+
+
+@pytest.mark.parametrize(
+    ("ttl", "seconds"), [("60", 3600), (" 5 ", 300), ("0", None), ("-1", None), ("soon", None), ("9" * 12, None)]
+)
+def test_the_time_to_live_is_in_seconds_or_absent(ttl: str, seconds: int | None) -> None:
+    assert read(rss("", channel=f"<title>T</title><ttl>{ttl}</ttl>")).ttl_seconds == seconds
+
+
+@pytest.mark.parametrize(
+    ("start", "codec", "content_type"),
+    [
+        ("", "utf-8", None),
+        ("", "latin-1", None),
+        ("<?xml version='1.0' encoding='utf-8'?>", "utf-8", None),
+        ("<?xml version='1.0' encoding='iso-8859-1'?>", "latin-1", None),
+        ("", "latin-1", "text/xml; charset=latin1"),
+        ("", "koi8-r", "text/xml; charset=KOI8-R"),
+        # what HTTP says goes before what the document says
+        ("<?xml version='1.0' encoding='utf-8'?>", "latin-1", "text/xml; charset=windows-1252"),
+        ("<?xml version='1.0' encoding='windows-1252'?>", "koi8-r", 'application/xml; charset="koi8-r"'),
+        # wrong prologs and headers
+        ("<?xml version='1.0' encoding='iso-8859-1'?>", "utf-8", None),
+        ("<?xml version='1.0' encoding='utf-16'?>", "utf-8", None),
+        ("<?xml version='1.0' encoding='nonsense'?>", "utf-8", None),
+        ("<?xml version='1.0' encoding='utf-8'?>", "utf-8", "text/xml; charset=iso-8859-1"),
+        ("<?xml version='1.0' encoding='utf-8'?>", "utf-8", "text/xml; charset=nonsense"),
+        # byte order marks, and what goes without one
+        ("\ufeff<?xml version='1.0' encoding='iso-8859-1'?>", "utf-8", "text/xml; charset=iso-8859-1"),
+        ("\ufeff", "utf-16-le", None),
+        ("\ufeff", "utf-16-be", "text/xml; charset=utf-8"),
+        ("\ufeff", "utf-32-le", None),
+        ("<?xml version='1.0' encoding='utf-16'?>", "utf-16-le", None),
+        ("<?xml version='1.0' encoding='utf-16'?>", "utf-16-be", None),
+    ],
+)
+def test_the_encoding_is_found(start: str, codec: str, content_type: str | None) -> None:
+    title = "Размер" if codec == "koi8-r" else "Größe"
+    document = start + rss(f"<item><link>/a</link><title>{title}</title></item>").decode()
+    (entry,) = read(document.encode(codec), content_type).entries
+    assert entry.title == title
+
+
+GOOD = rss("<item><link>/a?x=1&amp;y=2</link><title>Caf&#233; &amp; bar</title></item>").decode()
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "\n\n  " + "<?xml version='1.0'?>" + GOOD,
+        "<br/><b>Warning</b>: something in index.php on line 3\n<?xml version='1.0'?>" + GOOD,
+        GOOD.replace("Caf&#233;", "Caf&eacute;"),
+        GOOD.replace("x=1&amp;y", "x=1&y").replace("&amp; bar", "& bar"),
+        GOOD.replace("Caf", "C\x08af\x0c"),
+        GOOD + "<!-- trailing --><junk>",
+        GOOD.removesuffix("</channel></rss>"),
+        GOOD.replace("<item>", "<item><media:thumbnail url='x'/>"),
+        GOOD.replace("<rss version='2.0'>", "<rss version=2.0>"),
+        GOOD.replace("<title>T</title>", "<title>T</titel>"),
+        "<!DOCTYPE rss SYSTEM 'http://my.netscape.com/publish/formats/rss-0.91.dtd'>"
+        + GOOD.replace("Caf&#233;", "Caf&eacute;"),
+        "<!DOCTYPE html>" + GOOD,
+    ],
+)
+def test_a_broken_feed_is_read_as_far_as_it_goes(broken: str) -> None:
+    (entry,) = read(broken.encode()).entries
+    assert entry.url == "https://example.org/a?x=1&y=2"
+    assert entry.title == "Café & bar"
+
+
+def test_what_even_recovery_cannot_read_is_left_to_the_last_resort() -> None:
+    body = b"<rss><channel><title>T</title><item =><link>https://example.org/a</link><title>A & B</title></item>"
+    assert [(entry.url, entry.title) for entry in read(body).entries] == [("https://example.org/a", "A & B")]
+
+
+def test_the_last_resort_is_loaded_only_when_needed() -> None:
+    code = (
+        "import sys; from headwater.formats.feeds import parse_feed;"
+        "parse_feed(b'<rss><channel><title>T</title></channel></rss>', url='https://example.org/');"
+        "sys.exit('feedparser' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b" \n",
+        b"<!doctype html><html><head><title>Sign in</title></head><body><form></form></body></html>",
+        b"<?xml version='1.0'?><!DOCTYPE html PUBLIC 'x' 'y'><html xmlns='http://www.w3.org/1999/xhtml'><body/></html>",
+        b"<html><body><pre>&lt;rss></pre><script>'<rss><channel><item><link>/a</link></item>'</script></body></html>",
+        b"<urlset xmlns='http://www.sitemaps.org/schemas/sitemap/0.9'><url><loc>https://example.org/</loc></url></urlset>",
+        b"<rdf:RDF xmlns:rdf='http://www.w3.org/1999/02/22-rdf-syntax-ns#'><rdf:Description/></rdf:RDF>",
+        b'{"error": "not found", "items": []}',
+        b'{"version": "https://jsonfeed.org/version/1", "items": "none"}',
+        b'{"version": "https://jsonfeed.org/version/1", "items": [',
+        b"[" * 100_000,
+        b'{"a":' * 100_000,
+        b"/etc/passwd",
+        b"https://example.org/feed.xml",
+        bytes(range(256)) * 20,
+    ],
+)
+def test_what_is_not_a_feed_is_refused(body: bytes) -> None:
+    with pytest.raises(Unreadable) as caught:
+        read(body)
+    assert caught.value.reason is Reason.NOT_A_FEED
+    assert caught.value.url == URL
+
+
+def test_an_empty_feed_is_a_feed() -> None:
+    assert read(rss("")).entries == ()
+    assert read(atom("")).entries == ()
+
+
+def test_entities_are_never_expanded_nor_fetched(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("do not tell")
+    lines = [
+        f"<!ENTITY x0 SYSTEM '{secret.as_uri()}'>",
+        *(f"<!ENTITY x{n} '{f'&x{n - 1};' * 50}'>" for n in range(1, 9)),
+    ]
+    body = f"<!DOCTYPE rss [{''.join(lines)}]>" + rss("<item><link>/a</link><title>&x0;|&x8;</title></item>").decode()
+    (entry,) = read(body.encode()).entries
+    assert "do not tell" not in entry.title
+    assert len(entry.title) < 100
+
+
+def test_very_deep_nesting_is_survived() -> None:
+    deep = rss("<item><link>/a</link><description>" + "<b>" * 100_000 + "</description></item>")
+    assert isinstance(read(deep), Feed)
+
+
+def _strings(feed: Feed) -> Iterator[str]:
+    yield from filter(None, [feed.title, feed.link, feed.language, feed.hub])
+    for entry in feed.entries:
+        yield from filter(None, [entry.url, entry.title, entry.summary, entry.guid, entry.author, *entry.tags])
+
+
+fields = ["title", "link", "guid", "description", "author", "category", "pubDate", "language", "ttl"]
+wild_text = st.text(alphabet=st.one_of(st.characters(), st.sampled_from("&<>;#]\x00\ud800 "))).map(
+    lambda text: text.encode("utf-8", "surrogatepass")
+)
+
+
+@given(parts=st.lists(st.tuples(st.sampled_from(fields), wild_text)), wild=wild_text)
+def test_nothing_unstorable_comes_out_of_wild_xml(parts: list[tuple[str, bytes]], wild: bytes) -> None:
+    inner = b"".join(b"<%s>%s</%s>" % (name.encode(), text, name.encode()) for name, text in parts)
+    body = b"<rss><channel>%s<item><link>/a&#0;b</link>%s&#xD800;</item>%s</channel></rss>" % (wild, inner, inner)
+    _assert_storable(body)
+
+
+@given(
+    st.recursive(st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(st.characters())), st.lists)
+)
+def test_nothing_unstorable_comes_out_of_wild_json(value: object) -> None:
+    names = ["id", "url", "title", "summary", "content_html", "date_published", "tags", "authors", "external_url"]
+    entry = dict.fromkeys(names, value)
+    whole = {
+        "version": "https://jsonfeed.org/version/1.1",
+        "title": value,
+        "hubs": value,
+        "items": [entry, {**entry, "url": "/a"}],
+    }
+    _assert_storable(json.dumps(whole).encode())
+
+
+def _assert_storable(body: bytes) -> None:
+    try:
+        feed = read(body)
+    except HeadwaterError:
+        return
+    for text in _strings(feed):
+        assert "\x00" not in text
+        text.encode()
+
+
+CORPORA = Path(os.environ.get("HEADWATER_CORPORA", Path(__file__).parents[3] / "shared" / "corpora"))
+
+
+@pytest.mark.skipif(not CORPORA.is_dir(), reason="no corpora: set HEADWATER_CORPORA")
+def test_every_real_feed_of_the_corpora_is_read() -> None:
+    paths = sorted((CORPORA / "real-feeds-kagi" / "benchmark_data").glob("*.gz"))
+    assert len(paths) >= 97
+    empty = [path.name for path in paths if not read(gzip.decompress(path.read_bytes())).entries]
+    assert empty == []
+
+
+@pytest.mark.skipif(not CORPORA.is_dir(), reason="no corpora: set HEADWATER_CORPORA")
+def test_every_feed_of_feedparsers_tests_is_taken_for_one() -> None:
+    paths = sorted((CORPORA / "feedparser-tests" / "tests").rglob("*.xml"))
+    assert len(paths) > 1000
+    refused = [path.name for path in paths if not _is_feed(path.read_bytes())]
+    assert refused == []
+
+
+def _is_feed(body: bytes) -> bool:
+    try:
+        return isinstance(read(body), Feed)
+    except Unreadable:
+        return False

@@ -1,0 +1,156 @@
+"""The pure rules: priority, back-off, politeness, polling, days."""
+
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.model.frontier import Origin
+from headwater.model.reasons import Reason
+from headwater.policy import backoff, days, politeness, polling
+from headwater.policy.priority import HIGHEST, LOWEST, priority
+from headwater.policy.statuses import reason_of_status
+
+NOW = datetime(2026, 3, 12, 12, 0, tzinfo=UTC)
+
+
+@given(st.integers(1, 10), st.sampled_from(Origin), st.integers(0, 50))
+def test_priority_stays_in_bounds_and_falls_with_depth(base: int, origin: Origin, depth: int) -> None:
+    """Spec 2.2."""
+    here = priority(base, origin, depth)
+    assert LOWEST <= here <= HIGHEST
+    assert priority(base, origin, depth + 1) <= here
+
+
+def test_a_feed_goes_before_a_sitemap_before_a_spider() -> None:
+    """Spec 2.2."""
+    assert [priority(5, origin) for origin in (Origin.FEED, Origin.SITEMAP, Origin.SPIDER)] == [7, 6, 5]
+
+
+@given(st.integers(1, 60), st.floats(0, 1e4), st.floats(0, 1))
+def test_a_retry_waits_longer_each_time_but_never_over_a_day(attempts: int, base: float, chance: float) -> None:
+    """Spec 4.2."""
+    wait = backoff.retry_wait(attempts, base, 0.0)
+    assert wait <= backoff.retry_wait(attempts + 1, base, 0.0) <= backoff.LONGEST_RETRY
+    assert wait <= backoff.retry_wait(attempts, base, chance) <= backoff.LONGEST_RETRY
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        (None, None),
+        ("120", 120),
+        (" 7 ", 7),
+        ("0", 0),
+        ("999999999999999999999", 86400),
+        ("Thu, 12 Mar 2026 12:01:00 GMT", 60),
+        ("Thu, 12 Mar 2026 11:00:00 GMT", 0),
+        ("Thu, 12 Mar 2036 12:01:00 GMT", 86400),
+        ("soon", None),
+        ("-5", None),
+        ("", None),
+        ("Thu, 99 Mar 2026 12:01:00 GMT", None),
+    ],
+)
+def test_retry_after_is_read_in_both_forms_and_capped(header: str | None, seconds: float | None) -> None:
+    """Spec 4.2."""
+    wait = backoff.retry_after(header, NOW)
+    assert wait == (None if seconds is None else timedelta(seconds=seconds))
+
+
+@given(st.text(max_size=40))
+def test_no_retry_after_header_is_an_error(header: str) -> None:
+    wait = backoff.retry_after(header, NOW)
+    assert wait is None or timedelta(0) <= wait <= backoff.LONGEST_RETRY
+
+
+@pytest.mark.parametrize(
+    ("crawl_delay", "backoff_ms", "expected_ms"),
+    [(None, 0, 1000), (0, 0, 0), (5000, 0, 5000), (None, 4000, 4000), (5000, 4000, 5000)],
+)
+def test_the_hosts_own_wish_goes_before_the_default(crawl_delay: int | None, backoff_ms: int, expected_ms: int) -> None:
+    """Spec 4.1."""
+    assert politeness.delay(crawl_delay, 1000, backoff_ms) == timedelta(milliseconds=expected_ms)
+
+
+def test_a_crawl_delay_is_cut_at_the_cap() -> None:
+    """Spec 4.1."""
+    assert politeness.capped_crawl_delay_ms(86400, 60) == 60_000
+    assert politeness.capped_crawl_delay_ms(-1, 60) == 0
+    assert politeness.capped_crawl_delay_ms(None, 60) is None
+
+
+def test_a_429_doubles_the_delay_and_other_answers_forgive_it() -> None:
+    """Spec 4.2."""
+    doubled = politeness.backoff_after(True, 0, timedelta(seconds=1))
+    assert doubled == 2000
+    assert politeness.backoff_after(True, doubled, timedelta(milliseconds=doubled)) == 4000
+    assert politeness.backoff_after(False, doubled, timedelta(milliseconds=doubled)) == 1000
+    assert politeness.backoff_after(True, 0, timedelta(days=9)) == politeness.LONGEST_BACKOFF_MS
+
+
+def test_robots_are_asked_for_again_after_a_day() -> None:
+    """Spec 4.1."""
+    assert politeness.robots_are_fresh(NOW - timedelta(hours=23), NOW)
+    assert not politeness.robots_are_fresh(NOW - timedelta(hours=24), NOW)
+    assert not politeness.robots_are_fresh(None, NOW)
+
+
+@given(st.integers(1, 10_000), st.integers(0, 100), st.floats(0, 1))
+def test_a_failing_feed_is_asked_less_often_but_at_least_daily(minutes: int, errors: int, chance: float) -> None:
+    """Spec 3.2."""
+    interval = timedelta(minutes=minutes)
+    wait = polling.next_poll(NOW, interval, errors, chance) - NOW
+    assert interval <= wait <= max(interval, polling.LONGEST_WAIT) * 1.1
+    assert wait <= polling.next_poll(NOW, interval, errors + 1, chance) - NOW
+
+
+@pytest.mark.parametrize(
+    ("day", "zone", "hours"),
+    [
+        (date(2026, 3, 29), "Europe/London", 23),
+        (date(2026, 10, 25), "Europe/London", 25),
+        (date(2026, 7, 13), "Europe/London", 24),
+        (date(2026, 3, 8), "America/New_York", 23),
+        (date(2026, 11, 1), "America/New_York", 25),
+        (date(2018, 11, 4), "America/Sao_Paulo", 23),  # the clocks skipped midnight itself
+    ],
+)
+def test_a_day_has_as_many_hours_as_its_zone_says(day: date, zone: str, hours: int) -> None:
+    """Spec 6.2."""
+    start, end = days.bounds(day, zone)
+    assert end - start == timedelta(hours=hours)
+    assert days.day_of(start, zone) == day
+    assert days.day_of(start - timedelta(microseconds=1), zone) == day - timedelta(days=1)
+    assert days.day_of(end, zone) == day + timedelta(days=1)
+
+
+@given(st.datetimes(datetime(1990, 1, 1), datetime(2090, 1, 1)), st.sampled_from(["Europe/London", "Asia/Kolkata"]))
+def test_every_moment_is_in_exactly_the_day_that_bounds_it(naive: datetime, zone: str) -> None:
+    """Spec 6.2."""
+    moment = naive.replace(tzinfo=UTC)
+    start, end = days.bounds(days.day_of(moment, zone), zone)
+    assert start <= moment < end
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        (200, None),
+        (204, None),
+        (304, None),
+        (404, Reason.NOT_FOUND),
+        (410, Reason.GONE),
+        (403, Reason.HTTP_4XX),
+        (408, Reason.HTTP_5XX),
+        (425, Reason.HTTP_5XX),
+        (429, Reason.RATE_LIMITED),
+        (500, Reason.HTTP_5XX),
+        (503, Reason.HTTP_5XX),
+        (300, Reason.HTTP_ODD),
+    ],
+)
+def test_each_status_has_its_reason(status: int, reason: Reason | None) -> None:
+    """Spec 4.2."""
+    assert reason_of_status(status) == reason

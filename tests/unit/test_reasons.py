@@ -1,0 +1,42 @@
+"""The closed list of reasons and the error tree."""
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+from headwater import errors
+from headwater.model.reasons import Reason, ReasonClass
+from headwater.store import sql
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_every_reason_has_a_class_and_a_sentence(reason: Reason) -> None:
+    """Issue 2, model/."""
+    assert reason.kind in ReasonClass
+    assert re.fullmatch(r"[A-Z].*\.", reason.sentence)
+    assert Reason.of(str(reason)) is reason
+
+
+def test_only_what_may_pass_by_itself_is_retryable() -> None:
+    assert Reason.TIMEOUT.retryable
+    assert Reason.WORKER_LOST.retryable
+    assert not Reason.NOT_FOUND.retryable
+    assert not Reason.ROBOTS_BLOCKED.retryable
+
+
+def test_no_reason_is_written_down_that_is_not_used() -> None:
+    source = Path(errors.__file__).parent
+    text = "\n".join(path.read_text() for path in source.rglob("*.py") if path.name != "reasons.py")
+    text += "\n".join(sql.query(name) for name in sql.names())
+    unused = [reason.name for reason in Reason if f"Reason.{reason.name}" not in text and f"'{reason}'" not in text]
+    assert unused == []
+
+
+def test_every_error_is_drawn_in_the_tree() -> None:
+    classes = [item for _, item in inspect.getmembers(errors, inspect.isclass) if item.__module__ == errors.__name__]
+    assert classes
+    for item in classes:
+        assert issubclass(item, errors.HeadwaterError)
+        assert item.__name__ in (errors.__doc__ or "")
