@@ -1,5 +1,6 @@
 """A real HTTP server whose every answer a test decides, reached under any name that ends in `.test`."""
 
+import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -33,6 +34,8 @@ class Site:
     def __init__(self) -> None:
         self.answers: dict[str, Answer | list[Answer]] = {}
         self.seen: list[Seen] = []
+        self.hanging: set[str] = set()  # asked for and never answered
+        self.waiting: set[str] = set()  # of those, what was asked for
         self._runner: web.ServerRunner | None = None
 
     @property
@@ -58,6 +61,9 @@ class Site:
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
         arrived = time.monotonic()
         url = f"http://{request.host}{request.raw_path}"
+        if url in self.hanging:
+            self.waiting.add(url)
+            await asyncio.Event().wait()
         answer = self._next(url)
         body = answer.body.encode() if isinstance(answer.body, str) else answer.body
         response = web.Response(body=body, status=answer.status, headers=dict(answer.headers))

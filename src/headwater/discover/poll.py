@@ -3,14 +3,14 @@
 import hashlib
 import random
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from headwater.daily import index
 from headwater.errors import HeadwaterError, LeaseLost, NotNow
 from headwater.frontier.submit import Candidate, submit
 from headwater.gate.gate import Clock, Gate
 from headwater.model.poll import Polled
-from headwater.model.reasons import Reason
+from headwater.model.reasons import Reason, ReasonClass
 from headwater.model.source import Item, Source
 from headwater.policy.polling import next_poll
 from headwater.sandbox import Sandbox
@@ -38,32 +38,41 @@ class Poller:
     async def poll(self, claim: FeedClaim) -> Polled:
         """Read a source and settle its claim, whatever happens short of losing the database or being cancelled."""
         memory = dict(claim.memory)
+        kind = None
         try:
             kind = kind_of(claim.source)
             run = Run(Http(self._gate, self._sandbox), memory, self._clock.now())
             found = [item async for item in kind.discover(run)]
         except NotNow as error:
-            await self.release(claim, error)
-            return Polled(claim.source, error.reason, str(error))
+            await self.release(claim, None if _is_scheduled(kind) else error.until)
+            return Polled(claim.source, error.reason, str(error), deferred=True)
         except HeadwaterError as error:
-            return await self._failed(claim, error)
-        return await self._database.transact(lambda connection: self._save(connection, claim, kind, found, memory))
+            return await self._failed(claim, kind, error)
+        configured = kind
+        return await self._database.transact(
+            lambda connection: self._save(connection, claim, configured, found, memory)
+        )
 
-    async def release(self, claim: FeedClaim, not_now: NotNow | None = None) -> None:
+    async def release(self, claim: FeedClaim, next_poll_at: datetime | None = None) -> None:
         """Give a claim back undone, at no cost to the source."""
         async with self._database.connection() as connection:
-            await sources.release_feed(connection, claim, not_now.until if not_now else None)
+            await sources.release_feed(connection, claim, next_poll_at)
 
-    async def _failed(self, claim: FeedClaim, error: HeadwaterError) -> Polled:
+    async def _failed(self, claim: FeedClaim, kind: Kind | None, error: HeadwaterError) -> Polled:
         # A fault of ours is not charged to the feed.
-        errors = claim.consecutive_errors + (error.reason.kind != "ours")
-        interval = timedelta(minutes=self._interval_minutes)
+        errors = claim.consecutive_errors + (error.reason.kind is not ReasonClass.OURS)
         now = self._clock.now()
-        due = next_poll(now, interval, errors, random.random())  # noqa: S311 - spreads polls, guards nothing
-        ending = PollEnding(due, error.reason, str(error), errors, None, claim.memory)
+        ending = PollEnding(self._due(kind, errors), error.reason, str(error), errors, None, claim.memory)
         async with self._database.connection() as connection:
             await sources.settle_feed(connection, claim, ending, now)
         return Polled(claim.source, error.reason, str(error))
+
+    def _due(self, kind: Kind | None, errors: int) -> datetime | None:
+        if _is_scheduled(kind):
+            return None
+        minutes = (kind.poll_interval_minutes if kind else None) or self._interval_minutes
+        chance = random.random()  # noqa: S311 - spreads polls, guards nothing
+        return next_poll(self._clock.now(), timedelta(minutes=minutes), errors, chance)
 
     async def _save(
         self, connection: Connection, claim: FeedClaim, kind: Kind, found: list[Item], memory: dict[str, object]
@@ -79,9 +88,7 @@ class Poller:
         }
         saved = await items.save_items(connection, claim.source.id, rows, now) if rows else []
         await self._rebuild_days(connection, claim.source, kind, saved)
-        interval = timedelta(minutes=kind.poll_interval_minutes or self._interval_minutes)
-        due = None if kind.schedule else next_poll(now, interval, 0, random.random())  # noqa: S311
-        ending = PollEnding(due, Reason.POLLED, None, 0, len(saved) if found else None, memory)
+        ending = PollEnding(self._due(kind, 0), Reason.POLLED, None, 0, len(saved) if found else None, memory)
         await sources.settle_feed(connection, claim, ending, now)
         return Polled(
             claim.source,
@@ -100,6 +107,10 @@ class Poller:
         days = index.touched_days(saved, timezone)
         if days:
             await index.rebuild(connection, source.id, days, timezone)
+
+
+def _is_scheduled(kind: Kind | None) -> bool:
+    return kind is not None and kind.schedule is not None
 
 
 def _candidate(source: Source, kind: Kind, item: Item) -> Candidate:

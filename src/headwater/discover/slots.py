@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 from uuid import uuid4
 
 from headwater.discover.poll import Poller
+from headwater.gate.gate import Clock
 from headwater.model.lease import Lease
 from headwater.model.poll import Polled
 from headwater.model.source import Source
@@ -12,9 +13,10 @@ from headwater.store.pool import Database
 
 
 async def run_slot(
-    database: Database, poller: Poller, source: Source, slot: datetime, *, now: datetime, holder: str, lease: timedelta
+    database: Database, poller: Poller, source: Source, slot: datetime, *, clock: Clock, holder: str, lease: timedelta
 ) -> Polled | None:
-    """Run a source's slot; None when another has it, or is reading the source just now."""
+    """Run a source's slot; None when another has it. One that cannot be run just now waits to be taken again."""
+    now = clock.now()
     wanted = Lease(holder, uuid4(), now + lease, 1)
     async with database.connection() as connection:
         run = await runs.take_slot(connection, source, slot, wanted, now)
@@ -29,8 +31,8 @@ async def run_slot(
             polled = await poller.poll(claims[0])
     finally:
         async with database.connection() as connection:
-            if polled is None:
+            if polled is None or polled.deferred:
                 await runs.give_back_run(connection, run)
             else:
-                await runs.end_run(connection, run, polled.reason, polled.items, now)
+                await runs.end_run(connection, run, polled.reason, polled.items, clock.now())
     return polled

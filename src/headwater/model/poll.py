@@ -13,6 +13,7 @@ class Polled:
     source: Source
     reason: Reason
     error: str | None = None
+    deferred: bool = False  # it was given back undone, to be tried again later
     title: str = ""
     items: int = 0
     new_items: int = 0

@@ -14,7 +14,8 @@ class Source:
     name: str
     kind: str
     settings: Mapping[str, Any]
-    enabled: bool = True
+    enabled: bool
+    created_at: datetime
 
 
 @dataclass(frozen=True, slots=True)

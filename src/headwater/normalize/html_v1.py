@@ -17,11 +17,11 @@ from headwater.policy.text import blocks_of_markup, clean
 SELECTOR_KEYS = ("body", "title", "byline", "published", "image")
 _ABSTRACT_OVER = 40
 
-# The time it takes to parse HTML grows with the square of its depth: minutes for a page made to be a hundred thousand deep.
+# The time it takes to parse HTML grows with the square of its depth: minutes, for a page made to be as deep as it can.
 _MAX_DEPTH = 5000
-_TAG = re.compile("<(/?)([a-zA-Z]+)")
-_NEVER_NESTED = frozenset(
-    "area base br col dd dt embed hr img input li link meta option p param source tbody td tfoot th thead tr track wbr".split()
+_NESTING_TAG = re.compile(
+    r"<(/?)(?!(?i:area|base|br|col|dd|dt|embed|hr|img|input|li|link|meta|option|p|param|source|tbody|td|tfoot|th|thead"
+    r"|tr|track|wbr)\b)[a-zA-Z]"
 )
 
 
@@ -68,11 +68,10 @@ def _is_too_deep(text: str) -> bool:
     if text.count("<") <= _MAX_DEPTH:
         return False
     depth = 0
-    for tag in _TAG.finditer(text):
-        if tag[2].lower() not in _NEVER_NESTED:
-            depth = max(depth - 1, 0) if tag[1] else depth + 1
-            if depth > _MAX_DEPTH:
-                return True
+    for tag in _NESTING_TAG.finditer(text):
+        depth = max(depth - 1, 0) if tag[1] else depth + 1
+        if depth > _MAX_DEPTH:
+            return True
     return False
 
 

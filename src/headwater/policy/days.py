@@ -4,6 +4,14 @@ from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 
+def check_timezone(name: str) -> None:
+    """Refuse, with a ValueError, what is no time zone."""
+    try:
+        ZoneInfo(name)
+    except (ValueError, OSError, KeyError):
+        raise ValueError(f"{name!r} is not a time zone such as Europe/London") from None
+
+
 def day_of(moment: datetime, timezone: str) -> date:
     """Return the local day a moment falls in."""
     return moment.astimezone(ZoneInfo(timezone)).date()

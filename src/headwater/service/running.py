@@ -5,6 +5,7 @@ import contextlib
 import signal
 import socket
 from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -56,6 +57,8 @@ async def serve(
 ) -> None:
     """Run roles until a signal ends them."""
     stop = asyncio.Event()
+    # Name look-ups and disk writes wait in threads; slow ones must not keep the others waiting.
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(settings.fetch_workers + 16))
     listener = listen(settings) if RoleName.API in roles else None
     try:
         with _stopped_by_signals(stop):

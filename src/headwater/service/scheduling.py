@@ -106,7 +106,7 @@ class SchedulerRole:
     def _fire(self, source: Source, trigger: _Slots) -> None:
         """Start the newest slot that has come; missed ones before it coalesce into it."""
         slot = cron.last_slot(trigger.schedule, trigger.timezone, self._records.clock.now())
-        if slot:
+        if slot and slot > source.created_at:
             self._start(source, slot)
 
     def _start(self, source: Source, slot: datetime) -> None:
@@ -122,7 +122,7 @@ class SchedulerRole:
                 self._parts.poller,
                 source,
                 slot,
-                now=records.clock.now(),
+                clock=records.clock,
                 holder=records.holder,
                 lease=timedelta(seconds=records.settings.lease_seconds),
             )

@@ -6,13 +6,13 @@ A kind declares its attributes with defaults; a source row may override any of t
 
 from collections.abc import AsyncIterator
 from typing import ClassVar
-from zoneinfo import ZoneInfo
 
 import msgspec
 
 from headwater.model.frontier import Origin
 from headwater.model.source import Item
 from headwater.policy import cron
+from headwater.policy.days import check_timezone
 from headwater.sources.run import Run
 
 
@@ -44,9 +44,9 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
                 raise ValueError(f"schedule: {error}") from None
         if self.timezone is not None:
             try:
-                ZoneInfo(self.timezone)
-            except (ValueError, OSError):
-                raise ValueError(f"timezone: {self.timezone!r} is not a time zone such as Europe/London") from None
+                check_timezone(self.timezone)
+            except ValueError as error:
+                raise ValueError(f"timezone: {error}") from None
         if self.poll_interval_minutes is not None and not 1 <= self.poll_interval_minutes <= 7 * 24 * 60:
             raise ValueError("poll_interval_minutes: must be from 1 to 10080")
         if not 1 <= self.priority <= 10:

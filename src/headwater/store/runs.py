@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from headwater.model.lease import Lease
-from headwater.model.reasons import Reason
+from headwater.model.reasons import Reason, ReasonClass
 from headwater.model.source import Source
 from headwater.store.pool import Connection
 from headwater.store.sources import source_of
@@ -27,7 +27,7 @@ async def take_slot(connection: Connection, source: Source, slot: datetime, leas
 
 async def end_run(connection: Connection, run: Run, reason: Reason, item_count: int | None, now: datetime) -> bool:
     """End a run, well or not as its reason says; False when the lease is somebody else's by now."""
-    status = "succeeded" if reason.kind == "done" else "failed"
+    status = "succeeded" if reason.kind is ReasonClass.DONE else "failed"
     return bool(await connection.fetchval(query("end_run"), run.id, run.lease.token, status, reason, item_count, now))
 
 

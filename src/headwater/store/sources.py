@@ -37,7 +37,7 @@ class PollEnding:
 
 def source_of(row: Mapping[str, Any]) -> Source:
     """Read a source from a row that carries its columns."""
-    return Source(row["id"], row["name"], row["kind"], row["settings"], row["enabled"])
+    return Source(row["id"], row["name"], row["kind"], row["settings"], row["enabled"], row["created_at"])
 
 
 async def add_source(

@@ -33,7 +33,7 @@ WHERE id = $1 AND lease_token = $2
 
 -- name: returned_slots
 -- Slots that lost their holder and wait to be taken again.
-SELECT s.id, s.name, s.kind, s.settings, s.enabled, r.slot
+SELECT s.id, s.name, s.kind, s.settings, s.enabled, s.created_at, r.slot
 FROM runs r JOIN sources s ON s.id = r.source_id
 WHERE r.status = 'running' AND r.lease_token IS NULL AND s.enabled
 ORDER BY r.slot

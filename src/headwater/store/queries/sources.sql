@@ -3,7 +3,7 @@
 WITH added AS (
     INSERT INTO sources (name, kind, settings, created_at) VALUES ($1, $2, $3, $4)
     ON CONFLICT (name) DO NOTHING
-    RETURNING id, name, kind, settings, enabled
+    RETURNING id, name, kind, settings, enabled, created_at
 ), state AS (
     INSERT INTO feed_state (source_id, next_poll_at) SELECT id, $5 FROM added
 )
@@ -15,10 +15,10 @@ DELETE FROM sources WHERE id = $1
 
 -- name: get_source
 -- $1 name
-SELECT id, name, kind, settings, enabled FROM sources WHERE name = $1
+SELECT id, name, kind, settings, enabled, created_at FROM sources WHERE name = $1
 
 -- name: all_sources
-SELECT id, name, kind, settings, enabled FROM sources ORDER BY name
+SELECT id, name, kind, settings, enabled, created_at FROM sources ORDER BY name
 
 -- name: source_of_feed
 -- $1 kind, $2 feed URL
@@ -45,7 +45,7 @@ UPDATE feed_state f
 SET lease_holder = $3, lease_token = gen_random_uuid(), lease_until = $4, attempts = f.attempts + 1
 FROM due, sources s
 WHERE f.source_id = due.source_id AND s.id = due.source_id
-RETURNING s.id, s.name, s.kind, s.settings, s.enabled, f.memory, f.consecutive_errors,
+RETURNING s.id, s.name, s.kind, s.settings, s.enabled, s.created_at, f.memory, f.consecutive_errors,
           f.lease_holder, f.lease_token, f.lease_until, f.attempts
 
 -- name: hold_feed

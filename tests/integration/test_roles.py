@@ -1,0 +1,134 @@
+"""Roles at work: slots, stops and rescues (spec 1.2, 2.4, 9.3)."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from uuid import uuid4
+
+from headwater.api import make_app
+from headwater.config import Settings
+from headwater.model.lease import Lease
+from headwater.policy import cron
+from headwater.service.maintenance import rescue_expired
+from headwater.service.parts import open_parts, open_records
+from headwater.service.running import Role, RoleName, run_roles, serve
+from headwater.service.scheduling import SchedulerRole
+from headwater.store import runs, sources
+from headwater.store.leases import LEASED_TABLES
+from tests.house import House, open_house
+from tests.server import Answer, Site, page, rss
+
+FEED = "http://news.test/feed"
+EVERY_MINUTE = "* * * * *"
+
+
+async def eventually(condition: Callable[[], object], seconds: float = 10.0) -> None:
+    give_up = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < give_up, "it did not come true"
+        await asyncio.sleep(0.01)
+
+
+async def held_leases(house: House) -> dict[str, int]:
+    counts = {}
+    for table in LEASED_TABLES:
+        ((count,),) = await house.rows(f"SELECT count(*) FROM {table} WHERE lease_token IS NOT NULL")
+        counts[table] = count
+    return {table: count for table, count in counts.items() if count}
+
+
+async def make_scheduled(house: House, site: Site) -> None:
+    """A source that has missed its slots since long ago."""
+    site.answers[FEED] = rss("http://news.test/a")
+    await house.desk.add(FEED, "news", {"schedule": EVERY_MINUTE})
+    await house.rows("UPDATE sources SET created_at = created_at - interval '1 hour'")
+
+
+async def test_two_schedulers_run_a_missed_slot_once(
+    site: Site, house: House, make_settings: Callable[..., Settings]
+) -> None:
+    """Spec 1.2: a slot is a unique row with a lease; missed slots coalesce into the newest."""
+    await make_scheduled(house, site)
+    before = site.visits(FEED)
+    async with (
+        open_records(make_settings(connect_to=site.connect_to)) as records,
+        open_parts(records) as parts,
+    ):
+        stop = asyncio.Event()
+        both: list[Role] = [SchedulerRole(house.parts), SchedulerRole(parts)]
+        working = asyncio.create_task(run_roles(both, stop))
+        while not await house.rows("SELECT 1 FROM runs WHERE status = 'succeeded'"):
+            await asyncio.sleep(0.02)
+        stop.set()
+        await working
+    found = await house.rows("SELECT slot, status, reason FROM runs ORDER BY slot")
+    assert len(found) <= 2  # a minute may have turned meanwhile
+    assert {row[1:] for row in found} == {("succeeded", "polled")}
+    assert site.visits(FEED) - before == len(found)
+
+
+async def test_a_slot_whose_holder_died_is_run_again_and_given_up_after_three(site: Site, house: House) -> None:
+    """Spec 1.2, 2.4."""
+    await make_scheduled(house, site)
+    records = house.parts.records
+    now = records.clock.now()
+    slot = cron.last_slot(EVERY_MINUTE, "UTC", now)
+    assert slot
+    async with records.database.connection() as connection:
+        source = await sources.get_source(connection, "news")
+        assert source
+        for attempt in (1, 2, 3):
+            dead = Lease("dead", uuid4(), now - timedelta(seconds=1), attempt)
+            assert await runs.take_slot(connection, source, slot, dead, now)
+            assert not await runs.take_slot(connection, source, slot, dead, now)
+            await rescue_expired(records)
+            waiting = await runs.returned_slots(connection)
+            assert bool(waiting) == (attempt < 3)
+    assert await house.rows("SELECT status, reason FROM runs") == [("failed", "worker_lost")]
+
+
+async def test_sigterm_gives_every_lease_back_within_ten_seconds(
+    site: Site, make_settings: Callable[..., Settings]
+) -> None:
+    """Issue 2, spec 9.3: pages that never come must not hold up a stop, nor cost a retry."""
+    settings = make_settings(connect_to=site.connect_to, page_seconds=60, lease_seconds=120, poll_look_seconds=0.1)
+    slow = [f"http://slow{number}.test/page" for number in range(5)]
+    site.answers[FEED] = rss(*slow, "http://news.test/quick")
+    site.answers["http://news.test/quick"] = Answer(page("quick"), headers={"Content-Type": "text/html"})
+    for url in slow:
+        site.hanging.add(url)
+    async with open_house(settings) as house:
+        await house.desk.add(FEED)
+        await house.rows("UPDATE feed_state SET next_poll_at = now()")
+        site.hanging.add(FEED)
+        serving = asyncio.create_task(serve(settings, list(RoleName), make_app))
+        await eventually(lambda: {*slow, FEED} <= site.waiting)
+        while (await house.fates())["http://news.test/quick"] is None:
+            await asyncio.sleep(0.02)
+        assert (await held_leases(house))["frontier_queue"] == 5
+        begun = time.monotonic()
+        os.kill(os.getpid(), signal.SIGTERM)
+        await serving
+        assert time.monotonic() - begun < 10
+        assert await held_leases(house) == {}
+        assert await house.rows("SELECT max(attempts) FROM frontier_queue") == [(0,)]
+        assert set(await house.rows("SELECT reason FROM fetch_log")) == {("stored",), ("shutdown",)}
+
+
+async def test_whatever_a_dead_process_held_comes_back(site: Site, house: House) -> None:
+    """Spec 2.4: one rescuer for all leases."""
+    site.answers[FEED] = rss("http://news.test/a")
+    site.answers["http://news.test/a"] = Answer(page("rescued"), headers={"Content-Type": "text/html"})
+    await house.desk.add(FEED)
+    past = "lease_holder = 'dead', lease_token = gen_random_uuid(), lease_until = now() - interval '1 second'"
+    await house.rows(f"UPDATE frontier_queue SET {past}, attempts = 1")
+    await house.rows(f"UPDATE host_state SET {past}")
+    await house.rows(f"UPDATE feed_state SET {past}, attempts = 1")
+    assert await rescue_expired(house.parts.records) == 3
+    assert await held_leases(house) == {}
+    await house.work()
+    assert await house.fates() == {"http://news.test/a": "stored"}
+    assert (await house.desk.poll_now("news.test")).error is None

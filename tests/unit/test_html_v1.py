@@ -1,0 +1,369 @@
+"""Spec 4.3, 5.1, 5.2, 5.3 and 8.6: bytes to articles, and every page ends as an article or with a reason."""
+
+import gzip
+import os
+import subprocess
+import sys
+import unicodedata
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater.errors import HeadwaterError, OperatorError, Unreadable
+from headwater.model.article import Article
+from headwater.model.reasons import Reason
+from headwater.normalize import NORMALIZERS, choose, normalize
+from headwater.normalize.html_v1 import extract_html
+
+URL = "https://example.org/news/2024/ships.html"
+PARAGRAPHS = [
+    "The harbour was quiet when the first of the new ferries came in from the north on Tuesday.",
+    "Its crew had been at sea for eleven days & nights, and nobody had slept much since the storm.",
+    "What the owners will do with the older boats has not been decided, a spokeswoman said.",
+]
+
+
+def page(head: str = "", before: str = "", after: str = "", html: str = "lang='en'") -> str:
+    text = "".join(f"<p>{paragraph.replace('&', '&amp;')}</p>\n" for paragraph in PARAGRAPHS)
+    return (
+        f"<!doctype html><html {html}><head><meta charset=utf-8>{head}</head><body>"
+        "<nav><ul><li><a href=/>Home</a></li><li><a href=/sport>Sport</a></li></ul></nav>"
+        f"<article>{before}{text}{after}</article>"
+        "<footer><p>All rights reserved by the publisher of this page.</p></footer>"
+        "<script>var tracker = 'do not read me';</script></body></html>"
+    )
+
+
+def json_ld(inner: str) -> str:
+    return f'<script type="application/ld+json">{inner}</script>'
+
+
+def test_the_main_text_comes_without_navigation_and_scripts() -> None:
+    article = extract_html(page(), url=URL)
+    assert article.text == "\n\n".join(PARAGRAPHS)
+    assert article.provenance["text"] == "trafilatura"
+
+
+def test_tables_and_lists_are_kept() -> None:
+    table = "<table><tr><th>Ferry</th><th>Built</th></tr><tr><td>Freya</td><td>2021</td></tr></table>"
+    text = extract_html(page(after=f"<h2>Fleet</h2><ul><li>Ropes and sails</li></ul>{table}"), url=URL).text
+    for piece in ("Fleet", "Ropes and sails", "Freya", "2021"):
+        assert piece in text
+    assert "\n\n\n" not in text
+    assert "\n" not in text.replace("\n\n", "")
+
+
+LINKED_DATA = json_ld(
+    """{"@context": "https://schema.org", "@graph": [
+        {"@type": "Organization", "name": "The Paper"},
+        {"@type": ["NewsArticle"], "headline": "Ferries &amp; storms", "datePublished": "2024-03-05T10:30:00+01:00",
+         "author": [{"@type": "Person", "name": "Ann Sailor"}, {"name": "Ben Rower"}], "image": ["/img/ld.jpg"],
+         "inLanguage": "en-GB", "mainEntityOfPage": {"@id": "https://example.org/ld"}}]}"""
+)
+OPEN_GRAPH = (
+    "<meta property='og:title' content='Ferries arrive | The Paper'><meta property='og:site_name' content='The Paper'>"
+    "<meta property='article:published_time' content='2024-03-06'><meta property='og:image' content='../og.jpg'>"
+    "<meta property='og:locale' content='en_US'><meta property='og:description' content='Told by the graph.'>"
+    "<meta property='og:url' content='https://example.org/og'>"
+)
+META = (
+    "<meta name=author content='Meta Author'><meta name=date content='7 March 2024'><meta name=description content='Told by meta.'>"
+    "<meta name='twitter:image' content='https://cdn.example/t.jpg'><meta http-equiv=content-language content=de>"
+)
+DOM = (
+    "<h1>Ferries <i>seen</i></h1><p class=byline>By Dom Author</p><time datetime='2024-03-08T09:00:00Z'>8 March</time>"
+    "<figure><img data-src='/img/dom.jpg' src='data:image/gif;base64,R0lG'></figure>"
+)
+
+
+@pytest.mark.parametrize(
+    ("head", "field", "value", "origin"),
+    [
+        (LINKED_DATA + OPEN_GRAPH + META, "title", "Ferries & storms", "json-ld"),
+        (OPEN_GRAPH + META, "title", "Ferries arrive", "opengraph"),
+        (META + "<title>Not I</title>", "title", "Ferries seen", "dom"),
+        (LINKED_DATA + OPEN_GRAPH + META, "byline", "Ann Sailor, Ben Rower", "json-ld"),
+        (OPEN_GRAPH + META, "byline", "Meta Author", "meta"),
+        ("<meta property='article:author' content='https://social.example/me'>", "byline", "Dom Author", "dom"),
+        (LINKED_DATA + OPEN_GRAPH + META, "published_at", datetime(2024, 3, 5, 9, 30, tzinfo=UTC), "json-ld"),
+        (OPEN_GRAPH + META, "published_at", datetime(2024, 3, 6, tzinfo=UTC), "opengraph"),
+        (META, "published_at", datetime(2024, 3, 7, tzinfo=UTC), "meta"),
+        ("<meta name=date content=yesterday>", "published_at", datetime(2024, 3, 8, 9, tzinfo=UTC), "dom"),
+        (OPEN_GRAPH + LINKED_DATA, "image", "https://example.org/news/og.jpg", "opengraph"),
+        (LINKED_DATA + META, "image", "https://example.org/img/ld.jpg", "json-ld"),
+        (META, "image", "https://cdn.example/t.jpg", "meta"),
+        ("", "image", "https://example.org/img/dom.jpg", "dom"),
+        ("<base href='https://static.example/x/'>" + OPEN_GRAPH, "image", "https://static.example/og.jpg", "opengraph"),
+        (OPEN_GRAPH + META, "abstract", "Told by the graph.", "opengraph"),
+        (META, "abstract", "Told by meta.", "meta"),
+        (
+            "<link rel=canonical href='/canonical'>" + OPEN_GRAPH,
+            "canonical_url",
+            "https://example.org/canonical",
+            "dom",
+        ),
+        (OPEN_GRAPH + LINKED_DATA, "canonical_url", "https://example.org/og", "opengraph"),
+        (LINKED_DATA, "canonical_url", "https://example.org/ld", "json-ld"),
+        (LINKED_DATA + OPEN_GRAPH, "language", "en", "dom"),
+    ],
+)
+def test_each_field_comes_from_the_best_place_and_says_which(head: str, field: str, value: object, origin: str) -> None:
+    article = extract_html(page(head, before=DOM), url=URL)
+    assert getattr(article, field) == value
+    assert article.provenance[field] == origin
+
+
+@pytest.mark.parametrize(
+    ("head", "language", "origin"),
+    [
+        (LINKED_DATA + OPEN_GRAPH + META, "en-GB", "json-ld"),
+        (OPEN_GRAPH + META, "en-US", "opengraph"),
+        (META, "de", "meta"),
+        ("<meta http-equiv=content-language content='all of them'>", None, None),
+    ],
+)
+def test_the_language_is_looked_for_elsewhere_when_the_page_has_none(
+    head: str, language: str | None, origin: str | None
+) -> None:
+    article = extract_html(page(head, html="lang=''"), url=URL)
+    assert (article.language, article.provenance.get("language")) == (language, origin)
+
+
+def test_what_is_not_said_is_none_and_the_abstract_is_the_first_long_paragraph() -> None:
+    article = extract_html(page(before="<p>Short.</p>"), url=URL)
+    assert article.title is None
+    assert (article.byline, article.published_at, article.image, article.canonical_url) == (None, None, None, None)
+    assert article.abstract == PARAGRAPHS[0]
+    assert article.provenance == {"text": "trafilatura", "abstract": "trafilatura", "language": "dom"}
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "{",
+        "null",
+        "[]",
+        "[[[]]]",
+        '{"@type": 7}',
+        '{"@type": "Article", "headline": {"a": [1]}, "author": 3}',
+        "{" * 5000,
+    ],
+)
+def test_broken_linked_data_is_passed_over(broken: str) -> None:
+    assert extract_html(page(json_ld(broken) + OPEN_GRAPH), url=URL).title == "Ferries arrive"
+
+
+def test_linked_data_wrapped_in_comments_or_broken_by_new_lines_is_read() -> None:
+    script = json_ld('\n<!--\n{"@type": "BlogPosting", "headline": "Two\nlines"}\n-->\n')
+    assert extract_html(page(script), url=URL).title == "Two lines"
+
+
+def test_selectors_of_the_source_win() -> None:
+    extra = (
+        "<div class=own><h4>Own title</h4><span class=who>By Own Author</span><span class=when>9 March 2024</span>"
+        "<div class=pic><img src=/own.jpg></div><div class=story><p>Own <b>b</b>ody.</p>\n<p>And more.</p></div></div>"
+    )
+    selectors = {"body": ".story", "title": ".own h4", "byline": ".who", "published": ".when", "image": ".pic"}
+    article = extract_html(page(LINKED_DATA + OPEN_GRAPH, after=extra), url=URL, selectors=selectors)
+    assert article.text == "Own body.\n\nAnd more."
+    assert (article.title, article.byline) == ("Own title", "Own Author")
+    assert article.published_at == datetime(2024, 3, 9, tzinfo=UTC)
+    assert article.image == "https://example.org/own.jpg"
+    for field in ("text", "title", "byline", "published_at", "image"):
+        assert article.provenance[field] == "selector"
+
+
+def test_a_selector_that_matches_nothing_leaves_the_field_to_the_others() -> None:
+    article = extract_html(page(LINKED_DATA), url=URL, selectors={"body": ".none", "title": ".none"})
+    assert article.text == "\n\n".join(PARAGRAPHS)
+    assert article.provenance["title"] == "json-ld"
+
+
+@pytest.mark.parametrize("selectors", [{"body": "p["}, {"title": ""}, {"headline": "h1"}])
+def test_a_selector_that_cannot_be_used_is_told_to_the_operator(selectors: dict[str, str]) -> None:
+    with pytest.raises(OperatorError, match=next(iter(selectors))) as caught:
+        extract_html(page(), url=URL, selectors=selectors)
+    assert caught.value.reason is Reason.BAD_SOURCE
+
+
+def test_the_header_tells_the_charset_and_str_needs_none() -> None:
+    text = page().replace("<meta charset=utf-8>", "").replace("harbour", "Häfen")
+    normalized = normalize(text.encode("cp1257"), URL, "text/html; charset=windows-1257")
+    assert "Häfen" in normalized.article.text
+    assert extract_html(text, url=URL) == normalized.article
+
+
+def test_text_is_normalized_and_holds_no_control_characters() -> None:
+    odd = (
+        "<p>Cafe\u0301 \x00 \x07 \x85 &#0; &#xD800; &#x1F; &#8203; long enough to be taken for a paragraph of text.</p>"
+    )
+    text = extract_html(page(after=odd), url=URL).text
+    assert "Café" in text
+    assert_clean(text)
+
+
+def assert_clean(text: str) -> None:
+    text.encode()
+    assert unicodedata.is_normalized("NFC", text)
+    assert not [character for character in text if unicodedata.category(character) == "Cc" and character not in "\n\t"]
+
+
+def test_a_normalized_page_names_its_normalizer_and_the_hash_of_its_text() -> None:
+    normalized = normalize(page().encode(), URL, None)
+    assert normalized.normalizer == "html_v1"
+    assert normalized.normalizer in NORMALIZERS
+    assert normalized.content_hash == sha256(normalized.article.text.encode()).hexdigest()
+
+
+XHTML = (
+    "<?xml version='1.0' encoding='utf-8'?>\n<!-- a --><!DOCTYPE html PUBLIC '-//W3C//DTD XHTML 1.0 Strict//EN' 'x'>\n"
+)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        page().encode(),
+        page().upper().encode(),
+        b"\n\n \xef\xbb\xbf" + page().encode(),
+        ("\ufeff" + page()).encode("utf-16-le"),
+        (XHTML + page().removeprefix("<!doctype html>")).encode(),
+        ("<div>" + "<p>word word word</p>" * 20).encode(),
+        page().encode() + b"\x00" * 1000,
+        b"\x00" + page().encode(),
+    ],
+)
+def test_markup_is_chosen_by_its_bytes(body: bytes) -> None:
+    assert choose(body, "application/pdf") == "html_v1"
+    assert normalize(body, URL, "application/octet-stream").article.text
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"%PDF-1.7\n" + b"<p>" * 100, Reason.UNSUPPORTED_TYPE),
+        (b"\x89PNG\r\n\x1a\n" + b"\x00" * 300, Reason.UNSUPPORTED_TYPE),
+        (b"\xff\xd8\xff\xe0" + b"\x00" * 300, Reason.UNSUPPORTED_TYPE),
+        (b"GIF89a" + b"\x00" * 300, Reason.UNSUPPORTED_TYPE),
+        (b"PK\x03\x04" + b"\x00" * 300, Reason.UNSUPPORTED_TYPE),
+        (gzip.compress(page().encode()), Reason.UNSUPPORTED_TYPE),
+        (b'{"html": "<p>text</p>"' + b" " * 300 + b"}\n", Reason.UNSUPPORTED_TYPE),
+        (b"[1, 2]", Reason.UNSUPPORTED_TYPE),
+        (
+            b"<?xml version='1.0'?><rss><channel><item><description><p>x</p></description></item></channel></rss>" * 5,
+            Reason.UNSUPPORTED_TYPE,
+        ),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'><a>" + b"<path/>" * 100 + b"</a></svg>", Reason.UNSUPPORTED_TYPE),
+        (bytes(range(256)) * 10, Reason.UNSUPPORTED_TYPE),
+        (b"", Reason.BAD_HTML),
+        (b"<html><body><p>Hi</p></body></html>", Reason.BAD_HTML),
+        (b"<p>" + b" " * 1000, Reason.BAD_HTML),
+        (b"Just a long line of plain text, no tags. " * 20, Reason.BAD_HTML),
+        (b"a < b and c > d, " * 30, Reason.BAD_HTML),
+        (
+            b"<html><head><title>Shell</title></head><body><div id=app></div>" + b"<script>x()</script>" * 20,
+            Reason.EMPTY_TEXT,
+        ),
+    ],
+)
+def test_what_is_no_page_is_refused_with_its_reason(body: bytes, reason: Reason) -> None:
+    with pytest.raises(Unreadable) as caught:
+        normalize(body, URL, "text/html")
+    assert caught.value.reason is reason
+    assert not caught.value.retryable
+
+
+def test_a_small_page_that_is_all_text_is_kept() -> None:
+    article = extract_html("<html><body><div>Closed on Monday.</div></body></html>", url=URL)
+    assert article.text == "Closed on Monday."
+
+
+@pytest.mark.parametrize("tag", ["div", "b", "ul><li", "table><tr><td", "article", "x-y", "DIV", "svg"])
+def test_a_page_nested_a_hundred_thousand_deep_ends_with_a_reason(tag: str) -> None:
+    body = b"<html><body>" + f"<{tag}>".encode() * 100_000 + PARAGRAPHS[0].encode() * 10
+    with pytest.raises(Unreadable) as caught:
+        normalize(body, URL, None)
+    assert caught.value.reason is Reason.PARSE_FAILED
+
+
+def test_a_long_page_of_unclosed_paragraphs_is_not_taken_for_a_deep_one() -> None:
+    body = b"<html><body><ul>" + b"<li>An item of the list<br><p>and its words" * 6000
+    assert normalize(body, URL, None).article.text.count("An item") == 6000
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"<html><body><p>" + b"word " * 4_000_000,
+        b"<html><body><p " + b"a=1 " * 1_000_000 + b">" + b"word " * 100,
+        b"<html><body>" + b"<!--" * 100_000 + b"<p>" + b"word " * 100,
+        b"<html><body><p>" + b"&" * 1_000_000,
+        b"<html><head>" + b"<" * 100_000,
+        b"<html><body><p>" + b"\x00\xff\xfe" * 10_000,
+    ],
+    ids=["20 MB of text", "a million attributes", "unclosed comments", "ampersands", "brackets", "bytes"],
+)
+def test_huge_and_hostile_pages_end_as_an_article_or_with_a_reason(body: bytes) -> None:
+    try:
+        article = normalize(body, URL, "text/html; charset=utf-8").article
+    except HeadwaterError:
+        return
+    assert_clean(article.text)
+
+
+pieces = st.sampled_from(
+    ["<p>", "</p>", "<div>", "</table>", "<!--", "-->", "<script>", "</script>", "&amp;", "&#xD800;", "&#0;", "\x00"]
+    + [
+        "<title>",
+        "<h1>",
+        "<meta name=author content='",
+        "'>",
+        "<![CDATA[",
+        "<svg>",
+        "<template>",
+        OPEN_GRAPH,
+        LINKED_DATA,
+    ]
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.one_of(pieces, st.text(st.characters()))).map("".join))
+def test_no_page_breaks_it(text: str) -> None:
+    for body in (page(after=text), page(text), text):
+        try:
+            article = extract_html(body, url=URL)
+        except HeadwaterError:
+            continue
+        for value in (article.text, article.title, article.byline, article.abstract, article.language):
+            assert_clean(value or "")
+
+
+def test_the_text_engine_is_loaded_only_when_needed() -> None:
+    code = "import sys, headwater.normalize; sys.exit('trafilatura' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+CORPORA = Path(os.environ.get("HEADWATER_CORPORA", Path(__file__).parents[3] / "shared" / "corpora"))
+
+
+@pytest.mark.skipif(not CORPORA.is_dir(), reason="no corpora: set HEADWATER_CORPORA")
+@pytest.mark.parametrize("corpus", ["trafilatura-eval", "fundus-test-html"])
+def test_every_tenth_real_page_ends_as_an_article_or_with_a_reason(corpus: str) -> None:
+    paths = sorted((CORPORA / corpus).rglob("*.html.gz"))
+    assert len(paths) > 100
+    articles = [_article_or_none(gzip.decompress(path.read_bytes())) for path in paths[::10]]
+    assert sum(article is not None for article in articles) >= len(articles) * 0.9
+
+
+def _article_or_none(body: bytes) -> Article | None:
+    try:
+        article = normalize(body, URL, None).article
+    except HeadwaterError:
+        return None
+    assert_clean(article.text)
+    return article
