@@ -148,7 +148,8 @@ async def test_a_source_is_added_and_polled(api: Api, site: Site) -> None:
 async def test_a_name_of_the_outside_does_not_reach_a_loopback_api(api: Api) -> None:
     """A page in somebody's browser must not read the corpus by DNS rebinding."""
     async with api.session.get(api.base + "/documents", headers={"Host": "evil.example"}) as response:
-        assert response.status == 400
+        assert response.status == 421
+        assert (await response.json())["error"]["reason"] == Reason.BAD_REQUEST
 
 
 async def test_openapi_describes_it(api: Api) -> None:

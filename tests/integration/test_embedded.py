@@ -179,8 +179,17 @@ def refusal(folder: Path) -> OperatorError:
     return caught.value
 
 
+@pytest.fixture(scope="session")
+def used() -> Iterator[list[Path]]:
+    """Folders of some 50 MB each to remove at the end: doing so after each test makes some virtual machines slow."""
+    folders: list[Path] = []
+    yield folders
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
+def folder(tmp_path: Path, used: list[Path]) -> Iterator[Path]:
     """A data folder; whatever a test did to its server, none is left behind, and no socket folder."""
     folder = tmp_path / "data"
     yield folder
@@ -194,15 +203,15 @@ def folder(tmp_path: Path) -> Iterator[Path]:
         shutil.rmtree(run, ignore_errors=True)
     assert not left, "a server was left running"
     assert gone, "a socket folder was left"
-    shutil.rmtree(tmp_path, ignore_errors=True)  # some 50 MB each
+    used.append(tmp_path)
 
 
 @pytest.fixture(scope="session")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def template(tmp_path_factory: pytest.TempPathFactory, used: list[Path]) -> Path:
     folder = tmp_path_factory.mktemp("template") / "data"
     open_server(folder).close()
-    yield folder
-    shutil.rmtree(folder)
+    used.append(folder)
+    return folder
 
 
 @pytest.fixture

@@ -71,7 +71,8 @@ OPEN_GRAPH = (
     "<meta property='og:url' content='https://example.org/og'>"
 )
 META = (
-    "<meta name=author content='Meta Author'><meta name=date content='7 March 2024'><meta name=description content='Told by meta.'>"
+    "<meta name=author content='Meta Author'><meta name=date content='7 March 2024'>"
+    "<meta name=description content='Told by meta.'>"
     "<meta name='twitter:image' content='https://cdn.example/t.jpg'><meta http-equiv=content-language content=de>"
 )
 DOM = (
@@ -292,7 +293,7 @@ def test_a_page_nested_a_hundred_thousand_deep_ends_with_a_reason(tag: str) -> N
 
 def test_a_long_page_of_unclosed_paragraphs_is_not_taken_for_a_deep_one() -> None:
     body = b"<html><body><ul>" + b"<li>An item of the list<br><p>and its words" * 6000
-    assert normalize(body, URL, None).article.text.count("An item") == 6000
+    assert normalize(body, URL, None).article.text.count("and its words") == 6000
 
 
 @pytest.mark.parametrize(
@@ -315,24 +316,15 @@ def test_huge_and_hostile_pages_end_as_an_article_or_with_a_reason(body: bytes) 
     assert_clean(article.text)
 
 
-pieces = st.sampled_from(
-    ["<p>", "</p>", "<div>", "</table>", "<!--", "-->", "<script>", "</script>", "&amp;", "&#xD800;", "&#0;", "\x00"]
-    + [
-        "<title>",
-        "<h1>",
-        "<meta name=author content='",
-        "'>",
-        "<![CDATA[",
-        "<svg>",
-        "<template>",
-        OPEN_GRAPH,
-        LINKED_DATA,
-    ]
+PIECES = (
+    *("<p>", "</p>", "<div>", "</table>", "<!--", "-->", "<script>", "</script>", "<title>", "<h1>", "<svg>"),
+    *("<template>", "<![CDATA[", "<meta name=author content='", "'>", "&amp;", "&#xD800;", "&#0;", "\x00"),
+    *(OPEN_GRAPH, LINKED_DATA),
 )
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.one_of(pieces, st.text(st.characters()))).map("".join))
+@given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(st.characters()))).map("".join))
 def test_no_page_breaks_it(text: str) -> None:
     for body in (page(after=text), page(text), text):
         try:

@@ -9,7 +9,7 @@ from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
-from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.middleware.base import RequestResponseEndpoint
 
 from headwater import __version__
 from headwater.api import shapes
@@ -19,8 +19,7 @@ from headwater.service.desk import Desk
 from headwater.service.token import write_token
 
 LARGEST_ID = 2**63 - 1  # that the database can hold
-# A name of the outside that was pointed at loopback must not reach the API through somebody's browser.
-LOOPBACK_NAMES = ["localhost", "127.0.0.1", "[::1]"]
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 _STATUS = {
     Reason.TOKEN_REQUIRED: 401,
@@ -42,12 +41,22 @@ def make_app(desk: Desk) -> FastAPI:
         responses={"4XX": {"model": shapes.ErrorAnswer}, "5XX": {"model": shapes.ErrorAnswer}},
     )
     if _is_loopback(desk.settings.listen_host):
-        app.add_middleware(TrustedHostMiddleware, allowed_hosts=LOOPBACK_NAMES, www_redirect=False)
+        _answer_only_loopback_names(app)
     _answer_errors(app)
     _add_signs_of_life(app, desk)
     _add_reading(app, desk)
     _add_writing(app, desk)
     return app
+
+
+def _answer_only_loopback_names(app: FastAPI) -> None:
+    """Keep out names of the outside that were pointed at loopback: through them a browser would read everything."""
+
+    @app.middleware("http")
+    async def check_host(request: Request, call_next: RequestResponseEndpoint) -> Response:
+        if request.url.hostname not in LOOPBACK_NAMES:
+            return _error(421, Reason.BAD_REQUEST, f"This API answers only to {', '.join(LOOPBACK_NAMES)}.")
+        return await call_next(request)
 
 
 def _answer_errors(app: FastAPI) -> None:

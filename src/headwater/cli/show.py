@@ -4,16 +4,18 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from datetime import date
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from headwater.demo.run import DemoOutcome
 from headwater.model.poll import Polled
 from headwater.model.reasons import Reason
+
+if TYPE_CHECKING:
+    from headwater.demo.run import DemoOutcome
 
 console = Console(highlight=False, soft_wrap=True)
 
@@ -126,7 +128,7 @@ def demo_progress(*, quiet: bool) -> Callable[[str, int, int], None]:
     return show
 
 
-def demo(outcome: DemoOutcome) -> None:
+def demo(outcome: "DemoOutcome") -> None:
     """Show what the demo brought."""
     console.print()
     day(outcome.day, outcome.items)

@@ -1,12 +1,14 @@
 """One poll: read the source, then save all it brought in one transaction, or nothing."""
 
+import asyncio
 import hashlib
 import random
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from headwater.daily import index
-from headwater.errors import HeadwaterError, LeaseLost, NotNow
+from headwater.errors import ExchangeFailed, HeadwaterError, LeaseLost, NotNow
 from headwater.frontier.submit import Candidate, submit
 from headwater.gate.gate import Clock, Gate
 from headwater.model.poll import Polled
@@ -20,6 +22,9 @@ from headwater.sources.run import Http, Run
 from headwater.store import items, sources
 from headwater.store.pool import Connection, Database
 from headwater.store.sources import FeedClaim, PollEnding
+
+# A poll ends this long before its lease does, so that what it brought can be saved in time.
+MARGIN = timedelta(seconds=2)
 
 
 class Poller:
@@ -41,8 +46,7 @@ class Poller:
         kind = None
         try:
             kind = kind_of(claim.source)
-            run = Run(Http(self._gate, self._sandbox), memory, self._clock.now())
-            found = [item async for item in kind.discover(run)]
+            found = await self._discover(claim, kind, memory)
         except NotNow as error:
             await self.release(claim, None if _is_scheduled(kind) else error.until)
             return Polled(claim.source, error.reason, str(error), deferred=True)
@@ -52,6 +56,16 @@ class Poller:
         return await self._database.transact(
             lambda connection: self._save(connection, claim, configured, found, memory)
         )
+
+    async def _discover(self, claim: FeedClaim, kind: Kind, memory: dict[str, Any]) -> list[Item]:
+        run = Run(Http(self._gate, self._sandbox), memory, self._clock.now())
+        try:
+            async with asyncio.timeout((claim.lease.until - MARGIN - self._clock.now()).total_seconds()):
+                return [item async for item in kind.discover(run)]
+        except TimeoutError:
+            raise ExchangeFailed(
+                f"Reading {claim.source.name} took as long as its lease lasts.", reason=Reason.TIMEOUT
+            ) from None
 
     async def release(self, claim: FeedClaim, next_poll_at: datetime | None = None) -> None:
         """Give a claim back undone, at no cost to the source."""
@@ -75,7 +89,7 @@ class Poller:
         return next_poll(self._clock.now(), timedelta(minutes=minutes), errors, chance)
 
     async def _save(
-        self, connection: Connection, claim: FeedClaim, kind: Kind, found: list[Item], memory: dict[str, object]
+        self, connection: Connection, claim: FeedClaim, kind: Kind, found: list[Item], memory: dict[str, Any]
     ) -> Polled:
         now = self._clock.now()
         if not await sources.hold_feed(connection, claim):

@@ -53,7 +53,7 @@ class Crew:
         """Work until `stop`, then finish what is under way within the grace and give the rest back."""
         committer = asyncio.create_task(self._commit_forever())
         try:
-            while not stop.is_set():
+            while not stop.is_set() and not committer.done():
                 try:
                     wait = await self._claim_more()
                 except Exception as error:
@@ -62,6 +62,8 @@ class Crew:
                     log.warning("claim.failed", error=str(error))
                     wait = _AFTER_FAULT
                 await self._sleep(stop, wait)
+            if committer.done():
+                committer.result()  # it never ends by itself: this raises what ended it
             await self._wind_up(grace_seconds)
         finally:
             for task in (*self._visits, committer):

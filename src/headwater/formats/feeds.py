@@ -20,7 +20,7 @@ _PAGE = re.compile(
 _FEED_START = re.compile(r"<(?:\w+:)?(?i:rss|rdf|feed|channel)\b")
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _UNQUOTED = re.compile(r"(\s[\w:.-]+)=([^\s\"'<>]+)")
-_CDATA_OR_AMPERSAND = re.compile(r"<!\[CDATA\[.*?(?:\]\]>|\Z)|&(?!#(?:\d+|[xX][0-9a-fA-F]+);)(?:(\w+);)?", re.DOTALL)
+_CDATA_OR_AMPERSAND = re.compile(r"<!\[CDATA\[.*?(?:\]\]>|\Z)|&(?:#?\w+;)?", re.DOTALL)
 
 
 def parse_feed(body: bytes, *, url: str, content_type: str | None = None) -> Feed:
@@ -47,11 +47,17 @@ def _read_xml(text: str, url: str) -> Feed | None:
     root = _tree(text, recover=False)
     if root is not None:
         return read_xml_feed(root, url) or read_broken_feed(text, url)
-    root = _tree(_repaired(text[start.start() :]), recover=True)
-    feed = read_xml_feed(root, url) if root is not None else None
-    if feed is not None and feed.entries:
-        return feed
-    return read_broken_feed(text, url) or feed
+    feed = _read_repaired(text[start.start() :], url)
+    return feed if feed and feed.entries else read_broken_feed(text, url) or feed
+
+
+def _read_repaired(text: str, url: str) -> Feed | None:
+    root = _tree(_repaired(text), recover=True)
+    try:
+        return read_xml_feed(root, url) if root is not None else None
+    except UnicodeDecodeError:
+        # recovery lets references to surrogates through, and then their text cannot be had
+        return None
 
 
 def _tree(text: str, *, recover: bool) -> etree._Element | None:
@@ -71,19 +77,21 @@ def _tree(text: str, *, recover: bool) -> etree._Element | None:
 
 
 def _repaired(text: str) -> str:
-    """Mend what recovery would throw away.
+    """Mend what recovery would throw away or choke on.
 
-    That is control characters, entities of HTML, ampersands that stand bare, and attributes of the root without quotes.
+    That is control characters, references to characters that do not exist, entities of HTML, ampersands that stand
+    bare, and attributes of the root without quotes.
     """
     root, end, rest = _CDATA_OR_AMPERSAND.sub(_escaped, _NOT_XML.sub("", text)).partition(">")
     return _UNQUOTED.sub(r'\1="\2"', root) + end + rest
 
 
 def _escaped(match: re.Match[str]) -> str:
-    if match[0].startswith("<"):
-        return match[0]
-    meant = html.unescape(match[0]) if match[1] else match[0]
-    if meant == match[0]:
-        return "&#38;" + match[0][1:]
+    found = match[0]
+    if found.startswith("<"):
+        return found
+    meant = html.unescape(found)
+    if meant == found:
+        return "&#38;" + found[1:]
     # as numbers: once it has met an error, recovery drops every entity that has a name
-    return "".join(f"&#{ord(character)};" for character in meant)
+    return "".join(f"&#{ord(character)};" for character in _NOT_XML.sub("", meant))

@@ -89,6 +89,7 @@ class PollerRole:
             reason=str(polled.reason),
             items=polled.items,
             new=polled.new_items,
+            refused=len(polled.refused),
             error=polled.error,
         )
         self._on_poll(polled)

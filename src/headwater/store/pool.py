@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
@@ -14,7 +13,7 @@ from asyncpg.pool import PoolConnectionProxy
 from headwater.config import Settings
 from headwater.errors import OperatorError
 from headwater.model.reasons import Reason
-from headwater.store.embedded import EmbeddedServer, open_server
+from headwater.store.embedded import open_server
 
 Connection: TypeAlias = "PoolConnectionProxy[Any]"
 T = TypeVar("T")
@@ -57,24 +56,12 @@ async def open_database(settings: Settings) -> AsyncIterator[Database]:
         async with _pool(settings.database_url, settings.database_connections) as database:
             yield database
         return
-    server = await asyncio.to_thread(_open_embedded, settings.data_dir)
+    server = await asyncio.to_thread(open_server, settings.data_dir)
     try:
         async with _pool(server.dsn, settings.database_connections) as database:
             yield database
     finally:
         await asyncio.to_thread(server.close)
-
-
-def _open_embedded(data_dir: Path) -> EmbeddedServer:
-    try:
-        data_dir.mkdir(mode=0o755, parents=True, exist_ok=True)
-    except OSError as error:
-        raise OperatorError(
-            f"The data folder {data_dir} cannot be made: {error.strerror}. "
-            "Choose another with HEADWATER_DATA_DIR, or make it writable for this user.",
-            reason=Reason.FOLDER_UNUSABLE,
-        ) from None
-    return open_server(data_dir)
 
 
 @contextlib.asynccontextmanager
