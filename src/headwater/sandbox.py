@@ -11,49 +11,38 @@ out here.
 
 import asyncio
 import functools
-import gc
-import importlib
 import itertools
 import json
 import os
-import resource
 import select
 import signal
 import socket
-import struct
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import UnionType
-from typing import Any, NoReturn, Self, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 
 import msgspec
 
 from headwater import errors
 from headwater.errors import HeadwaterError, NotNow, SandboxFailed
 from headwater.model.reasons import Reason
+from headwater.sandbox_child import COMMAND, FORK, KILL, LENGTH, READY, RESULT, Failure
 
 T = TypeVar("T")
 
-_LENGTH = struct.Struct("!Q")  # before each message between program and child
-_COMMAND = struct.Struct("!cI")  # to the fork server: what to do, to which child
-_FORK, _KILL = b"F", b"K"
-_RESULT, _FAILURE = b"R", b"E"
-_READY = b"!"
 
 _START_SECONDS = 60.0  # importing the parsers on a busy machine
 _STOP_SECONDS = 2.0
-_ALARM_GRACE_SECONDS = 2.0  # a child nobody is left to kill ends itself this long after its time
 _CALLS_PER_CHILD = 1000  # parsers leak; a fresh child costs milliseconds
-_MESSAGE_CHARACTERS = 500
-_OPEN_FILES = 32
 _MIB = 1024 * 1024
 
 _BOOT = (
     "import json, sys; descriptor, memory, preload, sys.path[:] = json.loads(sys.argv[1]); "
-    "from headwater.sandbox import _serve; _serve(descriptor, memory, preload)"
+    "from headwater.sandbox_child import serve; serve(descriptor, memory, preload)"
 )
 _ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH")  # no secrets
 # A child tells which of these it means by name; NotNow asks for a time that no parser knows.
@@ -164,7 +153,7 @@ class Sandbox:
             child = _Child(number, *await asyncio.open_connection(sock=link, limit=_MIB))
             try:
                 async with asyncio.timeout(_START_SECONDS):
-                    await child.reader.readexactly(len(_READY))
+                    await child.reader.readexactly(len(READY))
             except BaseException:
                 self._discard(child)
                 raise
@@ -216,9 +205,9 @@ class _Child:
 
     async def ask(self, request: bytes, output_bytes: int) -> bytes:
         self.calls += 1
-        self.writer.writelines((_LENGTH.pack(len(request)), request))
+        self.writer.writelines((LENGTH.pack(len(request)), request))
         await self.writer.drain()
-        (size,) = _LENGTH.unpack(await self.reader.readexactly(_LENGTH.size))
+        (size,) = LENGTH.unpack(await self.reader.readexactly(LENGTH.size))
         if size > output_bytes:
             raise SandboxFailed(f"the result is over {output_bytes} bytes", reason=Reason.SANDBOX_OUTPUT)
         return await self.reader.readexactly(size)
@@ -257,7 +246,7 @@ class _ForkServer:
         ours, theirs = socket.socketpair()
         with theirs:
             try:
-                socket.send_fds(self._control, [_COMMAND.pack(_FORK, number)], [theirs.fileno()])
+                socket.send_fds(self._control, [COMMAND.pack(FORK, number)], [theirs.fileno()])
             except OSError:
                 ours.close()
                 raise
@@ -266,7 +255,7 @@ class _ForkServer:
     def kill(self, number: int) -> None:
         # By number, not by process id: only the fork server knows which ids still are its children.
         with suppress(OSError):
-            self._control.send(_COMMAND.pack(_KILL, number))
+            self._control.send(COMMAND.pack(KILL, number))
 
     async def close(self) -> None:
         """Let it kill and bury its children, which only it can, and wait until it is gone."""
@@ -287,16 +276,6 @@ class _ForkServer:
             self._process.wait()
 
 
-@dataclass(frozen=True, slots=True)
-class _Failure:
-    """What a child says of a call that raised; `kind` names an error of ours, or nothing."""
-
-    message: str
-    kind: str = ""
-    reason: Reason = Reason.SANDBOX_CRASHED
-    url: str | None = None
-
-
 @functools.cache
 def _decoder(returns: Any) -> msgspec.msgpack.Decoder[Any]:
     return msgspec.msgpack.Decoder(returns)
@@ -306,131 +285,10 @@ def _outcome(reply: bytes, returns: Any) -> Any:
     """Return the call's result, or the error it is to raise."""
     try:
         payload = memoryview(reply)[1:]
-        if reply.startswith(_RESULT):
+        if reply.startswith(RESULT):
             return _decoder(returns).decode(payload)
-        failure: _Failure = _decoder(_Failure).decode(payload)
+        failure: Failure = _decoder(Failure).decode(payload)
     except Exception as error:  # noqa: BLE001 (a child taken over may send what it likes)
         return SandboxFailed(f"the child gave back something else than {returns}: {error}")
     kind = _ERRORS.get(failure.kind)
     return kind(failure.message, reason=failure.reason, url=failure.url) if kind else SandboxFailed(failure.message)
-
-
-# From here on: what runs in the fork server and in the children.
-
-
-def _serve(descriptor: int, memory_bytes: int, preload: Sequence[str]) -> None:
-    """Fork and kill children as told; when the program goes away, take them along."""
-    for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the program decides when to stop
-        signal.signal(name, signal.SIG_IGN)
-    sys.dont_write_bytecode = True
-    for module in preload:
-        with suppress(Exception):  # told by the call that needs it
-            importlib.import_module(module)
-    gc.collect()
-    gc.freeze()  # keeps the pages shared with the children
-    children: dict[int, int] = {}
-    signal.signal(signal.SIGCHLD, lambda *_: _reap(children))
-    with socket.socket(fileno=descriptor) as control:
-        while _obey(control, children, memory_bytes):
-            pass
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        for number in children:
-            _kill(children, number)
-        for process in children.values():
-            os.waitpid(process, 0)
-
-
-def _obey(control: socket.socket, children: dict[int, int], memory_bytes: int) -> bool:
-    """Do the next command; False when there is none any more."""
-    message, links, _, _ = socket.recv_fds(control, _COMMAND.size, 1)
-    if not message:
-        return False
-    command, number = _COMMAND.unpack(message)
-    if command == _KILL:
-        _kill(children, number)
-        return True
-    (link,) = links
-    process = os.fork()
-    if process == 0:
-        control.close()
-        _live(link, memory_bytes)
-    os.close(link)
-    children[number] = process
-    _reap(children)  # one that died already was not known to the signal handler
-    return True
-
-
-def _kill(children: dict[int, int], number: int) -> None:
-    with suppress(KeyError, ProcessLookupError):
-        os.kill(children[number], signal.SIGKILL)
-
-
-def _reap(children: dict[int, int]) -> None:
-    for number, process in list(children.items()):
-        if os.waitpid(process, os.WNOHANG) != (0, 0):
-            del children[number]
-
-
-def _live(descriptor: int, memory_bytes: int) -> NoReturn:
-    """Be a child: answer calls until the program closes the socket."""
-    try:
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        with suppress(ValueError):  # macOS has no such limit
-            _limit(resource.RLIMIT_AS, memory_bytes)
-        _limit(resource.RLIMIT_CORE, 0)
-        _limit(resource.RLIMIT_FSIZE, 0)
-        _limit(resource.RLIMIT_NOFILE, _OPEN_FILES)
-        with socket.socket(fileno=descriptor) as link:
-            _answer_calls(link)
-    finally:
-        os._exit(0)
-
-
-def _limit(what: int, most: int) -> None:
-    _, ceiling = resource.getrlimit(what)
-    allowed = most if ceiling == resource.RLIM_INFINITY else min(most, ceiling)
-    resource.setrlimit(what, (allowed, allowed))
-
-
-def _answer_calls(link: socket.socket) -> None:
-    incoming = link.makefile("rb")
-    link.sendall(_READY)
-    while length := incoming.read(_LENGTH.size):
-        link.sendall(_reply(incoming.read(*_LENGTH.unpack(length))))
-        signal.setitimer(signal.ITIMER_REAL, 0)
-
-
-def _reply(request: bytes) -> bytearray:
-    try:
-        name, args, seconds = msgspec.msgpack.decode(request)
-        del request  # the arguments are copies, and memory is limited
-        signal.setitimer(signal.ITIMER_REAL, seconds + _ALARM_GRACE_SECONDS)
-        return _message(_RESULT, _named(name)(*args))
-    except MemoryError:
-        failure = _Failure("the child process ran out of memory")
-    except HeadwaterError as error:
-        failure = _Failure(_brief(error), type(error).__name__, error.reason, error.url)
-    except Exception as error:  # noqa: BLE001 (whatever it was, the program is told)
-        failure = _Failure(f"{type(error).__name__}: {_brief(error)}")
-    return _message(_FAILURE, failure)
-
-
-def _message(tag: bytes, content: Any) -> bytearray:
-    buffer = bytearray(_LENGTH.size) + tag
-    msgspec.msgpack.Encoder().encode_into(content, buffer, len(buffer))
-    _LENGTH.pack_into(buffer, 0, len(buffer) - _LENGTH.size)
-    return buffer
-
-
-def _brief(error: Exception) -> str:
-    return str(error)[:_MESSAGE_CHARACTERS].encode(errors="replace").decode()
-
-
-@functools.cache
-def _named(name: str) -> Callable[..., Any]:
-    module, _, path = name.partition(":")
-    found: Any = importlib.import_module(module)
-    for part in path.split("."):
-        found = getattr(found, part)
-    return cast(Callable[..., Any], found)

@@ -23,7 +23,7 @@ from headwater.store.clock import DatabaseClock
 from headwater.store.pool import Database, open_database
 
 # Imported once in the fork server, so that a new child starts with them in place.
-_PRELOAD = ("headwater.formats.feeds", "headwater.formats.robots", "headwater.normalize.registry")
+_PRELOAD = ("headwater.formats.feeds", "headwater.formats.robots", "headwater.normalize.registry", "trafilatura")
 
 
 @dataclass(frozen=True, slots=True)

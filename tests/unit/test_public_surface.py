@@ -1,0 +1,19 @@
+"""What everybody may import (spec 8.6)."""
+
+import headwater
+
+
+def test_the_public_surface_is_what_is_listed() -> None:
+    public = {name for name in vars(headwater) if not name.startswith("_")}
+    modules = {name for name in public if type(vars(headwater)[name]).__name__ == "module"}
+    assert public - modules - {"version"} == set(headwater.__all__) - {"__version__"}
+    assert headwater.__all__ == sorted(headwater.__all__)
+
+
+def test_it_works_without_configuration() -> None:
+    assert headwater.normalize_url("HTTP://Example.org:80/a/../b?utm_source=x") == "http://example.org/b"
+    assert headwater.Robots("User-agent: *\nDisallow: /x").allowed("headwater", "http://a.test/x") is False
+    feed = b"<rss version='2.0'><channel><title>t</title><item><link>http://a.test/</link></item></channel></rss>"
+    assert headwater.parse_feed(feed, url="http://a.test/f").entries[0].url == "http://a.test/"
+    page = "<html><title>t</title><body><article><p>" + "Rivers rise in hills. " * 20 + "</p></article></body></html>"
+    assert "Rivers rise" in headwater.extract_html(page, url="http://a.test/").text
