@@ -523,10 +523,13 @@ def test_a_socket_folder_cleaned_away_after_a_kill_does_not_break_the_next_start
 
 @only_root
 def test_a_server_that_has_temporary_folders_of_its_own_is_shared_all_the_same() -> None:
-    own_tmp = with_a_mount('mount -t tmpfs tmpfs /tmp && exec "$@"')
     with tempfile.TemporaryDirectory(dir="/var/tmp") as elsewhere:
-        folder = Path(elsewhere) / "data"
-        with Command(folder, *own_tmp) as service:
+        folder, temporary = Path(elsewhere) / "data", Path(elsewhere) / "tmp"
+        temporary.mkdir()
+        for above in (Path(elsewhere), temporary):
+            above.chmod(0o755)
+        own_tmp = with_a_mount(f'mount -t tmpfs tmpfs {temporary} && exec "$@"')
+        with Command(folder, *own_tmp, env={"TMPDIR": str(temporary)}) as service:
             dsn = service.dsn()
             assert not socket_folder(dsn).exists()
             running = postmaster(folder)
