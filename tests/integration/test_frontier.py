@@ -14,7 +14,7 @@ from headwater.frontier.finish import Finish, finish, still_held
 from headwater.frontier.submit import Candidate, Submitted, submit
 from headwater.model.frontier import Claim, Ending, HostRelease, Origin, UrlStatus
 from headwater.model.reasons import Reason
-from headwater.store import sources
+from headwater.store import sources, sql
 from headwater.store.pool import Connection, Database, open_database
 
 NOW = datetime(2026, 3, 12, 12, 0, tzinfo=UTC)
@@ -190,14 +190,16 @@ async def test_many_claimers_share_the_work_without_taking_anything_twice(
     frontier: Frontier, make_settings: Callable[..., Settings]
 ) -> None:
     """Spec 2.4: six claimers on six pools of connections, every URL ends exactly once."""
-    urls = [f"http://host{number % 25}.test/{number}" for number in range(500)]
+    urls = [f"http://host{number % 5}.test/{number}" for number in range(600)]
     await frontier.put(*urls)
+    claimed_urls: list[str] = []
     ended: list[str] = []
 
     async def work(holder: str) -> None:
         async with open_database(make_settings(database_connections=2)) as database:
             mine = Frontier(database, frontier.source_id)
             while claims := await mine.take(limit=7, holder=holder):
+                claimed_urls.extend(claimed.url for claimed in claims)
                 for claimed in claims:
                     if await mine.end(claimed, STORED):
                         ended.append(claimed.url)
@@ -206,9 +208,38 @@ async def test_many_claimers_share_the_work_without_taking_anything_twice(
         before = len(ended)
         await asyncio.gather(*(work(uuid4().hex) for _ in range(6)))
         assert len(ended) > before, "the rest is out of reach"
+    assert sorted(claimed_urls) == sorted(urls), "a URL was handed out twice"
     assert sorted(ended) == sorted(urls)
     assert await frontier.rows("SELECT count(*) FROM frontier_queue") == [(0,)]
     assert await frontier.rows("SELECT count(*) FROM host_state WHERE lease_token IS NOT NULL") == [(0,)]
+
+
+async def test_a_claim_that_was_slow_takes_nothing_that_was_put_off_meanwhile(
+    frontier: Frontier,
+) -> None:
+    """Spec 2.4: the re-check. Between its look at the queue and its lock another worker has had the URL."""
+    await frontier.put("http://a.test/first", priority=9)
+    await frontier.put("http://a.test/second", priority=1)
+    slow = sql.query("claim_urls").replace(
+        "ORDER BY ready_at LIMIT", "AND pg_sleep(0.4) IS NOT NULL ORDER BY ready_at LIMIT"
+    )
+    (claimed,) = await frontier.take()
+    await frontier.end(claimed, Ending(Reason.SHUTDOWN, UrlStatus.PENDING, counts=False))
+    async with frontier.database.connection() as connection:
+        looking = asyncio.create_task(connection.fetch(slow, frontier.now, 10, "slow", frontier.now + LEASE))
+        await until_asleep(frontier)
+        (claimed,) = await frontier.take()
+        later = NOW + timedelta(minutes=10)
+        await frontier.end(claimed, Ending(Reason.TIMEOUT, UrlStatus.PENDING, due_at=later))
+        assert [row["url_id"] for row in await looking] in ([], [None])
+    assert await frontier.rows("SELECT due_at, lease_token FROM frontier_queue WHERE priority = 10") == [(later, None)]
+    (other,) = await frontier.take()
+    assert other.url == "http://a.test/second"
+
+
+async def until_asleep(frontier: Frontier) -> None:
+    while not await frontier.rows("SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'"):
+        await asyncio.sleep(0.005)
 
 
 async def test_submits_and_finishes_of_one_host_at_once_lose_no_wake_up(frontier: Frontier) -> None:

@@ -46,13 +46,13 @@ WITH ready AS MATERIALIZED (
         SELECT q.url_id FROM frontier_queue q
         WHERE q.host = ready.host AND q.lease_token IS NULL AND q.due_at <= $1
         ORDER BY q.priority DESC, q.due_at LIMIT 1
-        FOR UPDATE SKIP LOCKED
     ) best ON true
 ), claimed AS (
     UPDATE frontier_queue q
     SET lease_holder = $3, lease_token = picked.token, lease_until = $4, attempts = q.attempts + 1
     FROM picked
-    WHERE q.url_id = picked.url_id AND q.lease_token IS NULL
+    -- Looked at once more: the pick may be from before another worker had this URL, put it off and gave its host back.
+    WHERE q.url_id = picked.url_id AND q.lease_token IS NULL AND q.due_at <= $1
     RETURNING q.url_id, q.host, q.lease_token, q.attempts
 ), held AS (
     UPDATE host_state h
