@@ -37,24 +37,33 @@ class Site:
         self.hanging: set[str] = set()  # asked for and never answered
         self.waiting: set[str] = set()  # of those, what was asked for
         self._runner: web.ServerRunner | None = None
+        self._port = 0
 
     @property
     def connect_to(self) -> tuple[str, ...]:
         """The setting that leads every `.test` name here."""
-        assert self._runner
-        return (f"*.test=127.0.0.1:{self._runner.addresses[0][1]}",)
+        return (f"*.test=127.0.0.1:{self._port}",)
 
     def visits(self, url: str) -> int:
         """How often a URL was asked for."""
         return sum(seen.url == url for seen in self.seen)
 
     async def __aenter__(self) -> Self:
-        self._runner = web.ServerRunner(web.Server(self._serve, access_log=None), shutdown_timeout=0.5)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        await self.come_back()
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await self.go_away()
+
+    async def come_back(self) -> None:
+        """Listen, at the address of before if there was one."""
+        self._runner = web.ServerRunner(web.Server(self._serve, access_log=None), shutdown_timeout=0.5)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", self._port).start()
+        self._port = self._runner.addresses[0][1]
+
+    async def go_away(self) -> None:
+        """Close every connection and refuse new ones."""
         assert self._runner
         await self._runner.cleanup()
 

@@ -22,6 +22,7 @@ from headwater.policy.backoff import retry_wait
 from headwater.policy.statuses import reason_of_status
 from headwater.policy.urls import host_of
 from headwater.sandbox import Sandbox
+from headwater.store.pool import is_down
 
 log = structlog.get_logger()
 # A visit ends this long before its lease does, so that what it brought can be committed in time.
@@ -97,6 +98,8 @@ class Visitor:
         except asyncio.CancelledError:
             return self._end(visit, Ending(Reason.SHUTDOWN, UrlStatus.PENDING, counts=False))
         except Exception as error:
+            if is_down(error):
+                return self._end(visit, Ending(Reason.DATABASE_UNREACHABLE, UrlStatus.PENDING, counts=False))
             # A fault of ours must not take the worker down with it.
             log.exception("visit.failed", url=claim.url)
             return self._end(visit, self._failure(claim, Reason.INTERNAL, f"{type(error).__name__}: {error}"))

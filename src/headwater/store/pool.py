@@ -113,6 +113,7 @@ def is_down(error: BaseException) -> bool:
         asyncpg.OperatorInterventionError,
         asyncpg.InsufficientResourcesError,
         asyncpg.InterfaceError,
+        asyncpg.InternalClientError,  # a connection that broke between two messages
     )
     return isinstance(error, away)
 

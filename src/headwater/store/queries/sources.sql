@@ -73,6 +73,6 @@ WHERE source_id = $1 AND lease_token = $2
 -- A poll whose holder is late is due again at once, but one that keeps losing its holder waits longer each time. $1 now
 UPDATE feed_state
 SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, last_reason = 'worker_lost',
-    next_poll_at = $1 + interval '1 minute' * (power(2, least(attempts, 10)) - 2)
+    next_poll_at = $1 + interval '10 seconds' * (power(2, least(attempts, 12)) - 2)
 WHERE lease_token IS NOT NULL AND lease_until <= $1
 RETURNING source_id
