@@ -1,12 +1,15 @@
 """A real HTTP server whose every answer a test decides, reached under any name that ends in `.test`."""
 
 import asyncio
+import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
 from aiohttp import web
+
+Listen = Callable[[tuple[str, int]], socket.socket]
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,9 @@ class Seen:
 class Site:
     """Answers by full URL; what is not listed is a 404. A list is given out one by one, its last answer for ever."""
 
-    def __init__(self) -> None:
+    def __init__(self, address: str = "127.0.0.1", listen: Listen = socket.create_server) -> None:
+        self.address = address
+        self._listen = listen
         self.answers: dict[str, Answer | list[Answer]] = {}
         self.seen: list[Seen] = []
         self.hanging: set[str] = set()  # asked for and never answered
@@ -42,7 +47,7 @@ class Site:
     @property
     def connect_to(self) -> tuple[str, ...]:
         """The setting that leads every `.test` name here."""
-        return (f"*.test=127.0.0.1:{self._port}",)
+        return (f"*.test={self.address}:{self._port}",)
 
     def visits(self, url: str) -> int:
         """How often a URL was asked for."""
@@ -59,8 +64,9 @@ class Site:
         """Listen, at the address of before if there was one."""
         self._runner = web.ServerRunner(web.Server(self._serve, access_log=None), shutdown_timeout=0.5)
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", self._port).start()
-        self._port = self._runner.addresses[0][1]
+        listener = self._listen((self.address, self._port))
+        self._port = listener.getsockname()[1]
+        await web.SockSite(self._runner, listener).start()
 
     async def go_away(self) -> None:
         """Close every connection and refuse new ones."""

@@ -18,6 +18,7 @@ from typing import Any
 import asyncpg
 
 from headwater.store.embedded import EmbeddedServer, open_server
+from tests.faults.network import Network
 from tests.faults.swarm import Swarm
 from tests.program import PROGRAM, environment
 
@@ -34,6 +35,7 @@ class Harness:
     swarm: Swarm
     server: EmbeddedServer
     overrides: dict[str, object] = field(default_factory=dict)
+    wrapped_by: tuple[str, ...] = ()  # the words that put a program into a network of its own
     programs: dict[asyncio.subprocess.Process, tuple[str, ...]] = field(default_factory=dict)
     kills: int = 0
 
@@ -48,7 +50,7 @@ class Harness:
             "data_dir": self.data,
             "database_url": self.server.dsn,
             "connect_to": ",".join(self.swarm.connect_to),
-            "allow_networks": "127.0.0.0/8",
+            "allow_networks": f"{self.swarm.address}/32",
             "host_delay_ms": self.swarm.delay_ms,
             "lease_seconds": LEASE_SECONDS,
             "poll_look_seconds": 0.2,
@@ -68,6 +70,7 @@ class Harness:
         if point or plant:
             command = [sys.executable, "-m", "tests.faults.victim", point or "-", plant or "-"]
         program = await asyncio.create_subprocess_exec(
+            *self.wrapped_by,
             *command,
             *words,
             env=environment(**self.settings()) | {"PYTHONPATH": str(ROOT)},
@@ -162,12 +165,14 @@ async def open_harness(
     feeds: int = 1,
     delay_ms: int = 20,
     programs: Iterable[str] = (),
+    network: Network | None = None,
     **overrides: object,
 ) -> AsyncIterator[Harness]:
     """Make a database, a web of `hosts` times `pages` URLs, and a source for each of its feeds; start `programs`."""
     server = await asyncio.to_thread(open_server, folder / "database")
-    async with Swarm(hosts=hosts, pages=pages, feeds=feeds, delay_ms=delay_ms) as swarm:
-        harness = Harness(folder, swarm, server, overrides)
+    where: dict[str, Any] = {"address": network.web_address, "listen": network.listen} if network else {}
+    async with Swarm(hosts=hosts, pages=pages, feeds=feeds, delay_ms=delay_ms, **where) as swarm:
+        harness = Harness(folder, swarm, server, overrides, network.wrapped_by if network else ())
         try:
             await _prepare(harness)
             for words in programs:

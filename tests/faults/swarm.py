@@ -1,13 +1,15 @@
 """A web of many small hosts, made to be crawled while things go wrong."""
 
+from typing import Any
+
 from tests.server import Answer, Site
 
 
 class Swarm(Site):
     """`hosts` times `pages` articles, listed by feeds on hosts of their own."""
 
-    def __init__(self, *, hosts: int, pages: int, feeds: int, delay_ms: int) -> None:
-        super().__init__()
+    def __init__(self, *, hosts: int, pages: int, feeds: int, delay_ms: int, **where: Any) -> None:
+        super().__init__(**where)
         self.delay_ms = delay_ms
         self.urls = [f"http://h{host}.test/p{page}" for page in range(pages) for host in range(hosts)]
         self.size = len(self.urls)

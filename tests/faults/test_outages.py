@@ -2,13 +2,14 @@
 
 import asyncio
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.faults.disk import small_disk
 from tests.faults.harness import LEASE_SECONDS, Harness, open_harness
 from tests.faults.invariants import violations
+from tests.faults.network import own_network
 
 
 async def finish_and_check(harness: Harness) -> None:
@@ -48,28 +49,36 @@ async def test_a_clock_that_jumps_by_a_minute_costs_nothing(tmp_path: Path) -> N
 
 
 async def test_a_full_disk_loses_nothing_once_there_is_room_again(tmp_path: Path) -> None:
-    disk = tmp_path / "data"
-    disk.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1200k", "tmpfs", disk], capture_output=True).returncode:
-        pytest.skip("may not mount a small disk here")
-    try:
-        ballast = disk / "ballast"
-        ballast.write_bytes(b"x" * 900_000)
+    with small_disk(tmp_path / "data") as disk:
         async with open_harness(tmp_path, hosts=30, pages=8, feeds=2, programs=["up"]) as harness:
-            while not await harness.rows("SELECT 1 FROM fetch_log WHERE reason = 'storage'"):
-                await asyncio.sleep(0.05)
-            subprocess.run(["mount", "-o", "remount,size=64m", disk], check=True)
+            await failures_logged(harness, "storage")
+            disk.make_room()
             await finish_and_check(harness)
-    finally:
-        subprocess.run(["umount", disk], check=True)
 
 
-async def test_a_network_that_goes_away_loses_nothing(tmp_path: Path) -> None:
-    """Every connection fails for a while, then all is well again; no URL is given up for it."""
+async def test_a_web_that_hangs_up_loses_nothing(tmp_path: Path) -> None:
+    """Every connection is closed and refused for a while, then all is well; no URL is given up for it."""
     async with open_harness(tmp_path, hosts=30, pages=6, feeds=2, programs=["up"]) as harness:
         await harness.until_under_way(0.2)
         await harness.swarm.go_away()
-        while not await harness.rows("SELECT 1 FROM fetch_log WHERE reason = 'network'"):
-            await asyncio.sleep(0.05)
+        await failures_logged(harness, "network")
         await harness.swarm.come_back()
         await finish_and_check(harness)
+
+
+async def test_a_network_that_is_cut_loses_nothing(tmp_path: Path) -> None:
+    """Packets vanish in a network of our own: nothing is refused, nothing answers."""
+    with own_network() as network:
+        async with open_harness(
+            tmp_path, hosts=30, pages=8, feeds=2, programs=["up"], network=network, page_seconds=1
+        ) as harness:
+            await harness.until_under_way(0.2)
+            network.cut()
+            await failures_logged(harness, "timeout")
+            network.mend()
+            await finish_and_check(harness)
+
+
+async def failures_logged(harness: Harness, reason: str) -> None:
+    while not await harness.rows("SELECT 1 FROM fetch_log WHERE reason = $1", reason):
+        await asyncio.sleep(0.05)
