@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from headwater.store.leases import LEASED_TABLES
+from headwater.service.maintenance import RESCUERS
 from headwater.store.sql import query
 from tests.faults.harness import Harness
 
@@ -101,7 +101,7 @@ async def the_days_equal_a_rebuild(harness: Harness) -> list[str]:
 async def no_lease_outlives_its_holder(harness: Harness) -> list[str]:
     """When all programs have ended nothing is held (spec 2.4)."""
     held = []
-    for table in LEASED_TABLES:
+    for table in RESCUERS:
         ((count,),) = await harness.rows(f"SELECT count(*) FROM {table} WHERE lease_token IS NOT NULL")
         if count:
             held.append(f"{count} leases in {table}")

@@ -1,5 +1,6 @@
 """From feed to document, through real parts: what each answer of a server leads to (spec 3.2, 4.1, 4.2, 4.4)."""
 
+import asyncio
 import hashlib
 import itertools
 from collections.abc import Callable
@@ -114,10 +115,88 @@ async def test_redirects_within_the_host_are_followed_and_others_submitted(site:
     assert await house.rows("SELECT hops FROM url_frontier WHERE url = 'http://other.test/x'") == [(1,)]
 
 
+async def test_a_redirect_that_only_adds_a_slash_or_a_parameter_is_followed_as_it_is(site: Site, house: House) -> None:
+    """Spec 4.2: most blogs do that; what is asked for is what the server wrote, what is remembered is normalized."""
+    site.answers[FEED] = Answer(status=301, headers={"Location": "/feed/"})
+    site.answers[FEED + "/"] = rss("http://news.test/story/", "http://news.test/old")
+    site.answers["http://news.test/story"] = Answer(status=301, headers={"Location": "/story/"})
+    site.answers["http://news.test/story/"] = Answer(page("a story"), headers=HTML)
+    site.answers["http://news.test/old"] = Answer(status=302, headers={"Location": "/new?utm_source=x&b=1&a=2"})
+    site.answers["http://news.test/new?utm_source=x&b=1&a=2"] = Answer(page("an old one"), headers=HTML)
+    await house.desk.add(FEED)
+    await house.work()
+    assert await house.fates() == {"http://news.test/story": "stored", "http://news.test/old": "stored"}
+
+
+async def test_an_item_finds_its_document_behind_a_redirect_to_another_host(site: Site, house: House) -> None:
+    """Spec 8.4."""
+    listing(site, "/short")
+    site.answers["http://news.test/short"] = Answer(status=302, headers={"Location": "http://other.test/long"})
+    site.answers["http://other.test/long"] = Answer(page("the long one"), headers=HTML)
+    await house.desk.add(FEED)
+    await house.work()
+    _, items = await house.desk.today(date(2026, 3, 12))
+    document = await house.desk.document(items[0]["document_id"])
+    assert document
+    assert document["url"] == "http://other.test/long"
+    assert document["published_at"] is not None
+
+
+async def test_a_disk_that_refuses_costs_a_page_nothing(site: Site, house: House, tmp_path: Path) -> None:
+    """A fault of ours is not charged to anybody: the page is there when the disk is."""
+    listing(site, "/a")
+    site.answers["http://news.test/a"] = Answer(page("patient"), headers=HTML)
+    await house.desk.add(FEED)
+    corpus = tmp_path / "data/corpus"
+    corpus.parent.mkdir(exist_ok=True)
+    corpus.write_text("a file where the folder should be")
+    working = asyncio.create_task(house.work())
+    while len(await house.rows("SELECT 1 FROM fetch_log WHERE reason = 'storage'")) < 8:
+        await asyncio.sleep(0.02)
+    corpus.unlink()
+    await working
+    assert await house.fates() == {"http://news.test/a": "stored"}
+    assert await house.rows("SELECT max(attempt) FROM fetch_log") == [(1,)]
+
+
+@pytest.mark.parametrize(
+    "robots",
+    [
+        Answer(b"\x00", headers={"Content-Encoding": "br"}),
+        Answer(status=302),
+        Answer(status=302, headers={"Location": "http://10.0.0.1/robots.txt"}),
+        Answer(status=503),
+    ],
+)
+async def test_a_robots_file_that_cannot_be_read_blocks_the_host_and_kills_nothing(
+    robots: Answer, site: Site, house: House
+) -> None:
+    """Spec 4.1."""
+    listing(site, "http://odd.test/a")
+    site.answers["http://odd.test/robots.txt"] = robots
+    await house.desk.add(FEED)
+    await house.work(until_idle_seconds=0.5)
+    assert await house.fates() == {"http://odd.test/a": None}
+    assert await house.rows("SELECT blocked_reason FROM host_state WHERE host = 'odd.test'") == [
+        ("robots_unreachable",)
+    ]
+
+
+async def test_the_raw_bytes_of_what_cannot_be_read_yet_are_kept(site: Site, house: House, tmp_path: Path) -> None:
+    """Spec 4.2: raw is stored first."""
+    listing(site, "/report")
+    site.answers["http://news.test/report"] = Answer(b"%PDF-1.7\n" + b"x" * 500, headers=HTML)
+    await house.desk.add(FEED)
+    await house.work()
+    assert await house.fates() == {"http://news.test/report": "unsupported_type"}
+    (kept,) = [path for path in (tmp_path / "data/corpus").rglob("*") if path.is_file()]
+    assert kept.read_bytes().startswith(b"%PDF")
+
+
 async def test_redirects_without_end_or_aim_are_given_up(site: Site, house: House) -> None:
     """Spec 4.2: over five hops, within a host and across hosts."""
     listing(site, "/loop", "/nowhere", "/javascript", "http://a.test/ping")
-    site.answers["http://news.test/loop"] = Answer(status=302, headers={"Location": "/loop?"})
+    site.answers["http://news.test/loop"] = Answer(status=302, headers={"Location": "/loop"})
     site.answers["http://news.test/nowhere"] = Answer(status=302)
     site.answers["http://news.test/javascript"] = Answer(status=302, headers={"Location": "javascript:alert(1)"})
     site.answers["http://a.test/ping"] = Answer(status=302, headers={"Location": "http://b.test/1"})
@@ -273,6 +352,21 @@ async def test_what_is_no_feed_is_refused_and_nothing_is_saved(
     with pytest.raises(OperatorError, match=said):
         await house.desk.add(FEED)
     assert await house.desk.sources() == []
+
+
+@pytest.mark.parametrize("name", ["My Feed", "UPPER", "a/b", "..", "x" * 65, "n\0"])
+async def test_a_name_that_cannot_be_one_is_refused(name: str, site: Site, house: House) -> None:
+    listing(site, "/a")
+    with pytest.raises(OperatorError, match="cannot name a source"):
+        await house.desk.add(FEED, name)
+    assert site.seen == []
+
+
+async def test_a_feed_added_twice_at_once_is_added_once(site: Site, house: House) -> None:
+    listing(site, "/a")
+    results = await asyncio.gather(house.desk.add(FEED, "one"), house.desk.add(FEED, "two"), return_exceptions=True)
+    assert sorted(isinstance(result, OperatorError) for result in results) == [False, True]
+    assert len(await house.desk.sources()) == 1
 
 
 async def test_a_feed_is_added_once(site: Site, house: House) -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from headwater.config import Settings
 from headwater.errors import OperatorError
+from headwater.service.maintenance import RESCUERS
 from headwater.store import migrate
-from headwater.store.leases import LEASED_TABLES
 from headwater.store.pool import Database, open_database
 
 SCHEMA = """
@@ -88,7 +88,7 @@ async def test_every_leased_table_has_the_one_lease_shape_and_is_rescued(databas
             "FROM information_schema.columns WHERE table_schema = 'public' AND column_name LIKE 'lease_%' GROUP BY 1"
         )
     shapes = {row["table_name"]: row["shape"] for row in rows}
-    assert set(shapes) == set(LEASED_TABLES)
+    assert set(shapes) == set(RESCUERS)
     assert {tuple(shape) for shape in shapes.values()} == {
         ("lease_holder text", "lease_token uuid", "lease_until timestamp with time zone")
     }

@@ -61,10 +61,11 @@ def root(version: Annotated[bool, typer.Option("--version", help="Print the vers
 def up() -> None:
     """Run everything in one process: API, scheduler, poller, fetchers, maintenance."""
     from headwater.api import make_app
+    from headwater.service.parts import Migrating
     from headwater.service.running import RoleName, serve
 
     settings = settings_with_logs()
-    run(serve(settings, list(RoleName), make_app, on_ready=show.ready))
+    run(serve(settings, list(RoleName), make_app, migrating=Migrating.ALWAYS, on_ready=show.ready))
 
 
 @app.command()
@@ -73,7 +74,7 @@ def worker() -> None:
     from headwater.service.running import RoleName, serve
 
     settings = settings_with_logs()
-    run(serve(settings, [RoleName.FETCHER], may_migrate=False))
+    run(serve(settings, [RoleName.FETCHER]))
 
 
 @app.command()

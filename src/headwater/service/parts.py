@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from enum import Enum, auto
 from uuid import uuid4
 
 from headwater import __version__
@@ -24,6 +25,14 @@ from headwater.store.pool import Database, open_database
 
 # Imported once in the fork server, so that a new child starts with them in place.
 _PRELOAD = ("headwater.formats.feeds", "headwater.formats.robots", "headwater.normalize.registry", "trafilatura")
+
+
+class Migrating(Enum):
+    """When opening the database may change its schema: others may be running on it."""
+
+    NEVER = auto()
+    AN_EMPTY_DATABASE = auto()
+    ALWAYS = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +57,14 @@ class Parts:
 
 
 @contextlib.asynccontextmanager
-async def open_records(settings: Settings, *, may_migrate: bool = True) -> AsyncIterator[Records]:
-    """Open the database at the schema of this program."""
+async def open_records(
+    settings: Settings, *, migrating: Migrating = Migrating.AN_EMPTY_DATABASE
+) -> AsyncIterator[Records]:
+    """Open the database at the schema of this program, which may have to be brought there first."""
     async with open_database(settings) as database:
-        if may_migrate:
+        if migrating is Migrating.ALWAYS or (
+            migrating is Migrating.AN_EMPTY_DATABASE and await migrate.is_empty(database)
+        ):
             await migrate.up(database)
         else:
             await migrate.require_current(database)
@@ -83,6 +96,7 @@ async def open_parts(records: Records) -> AsyncIterator[Parts]:
             default_delay_ms=settings.host_delay_ms,
             crawl_delay_cap_seconds=settings.crawl_delay_cap_seconds,
             lease_seconds=settings.lease_seconds,
+            limits=Limits(body_bytes=settings.max_body_mb * 1024 * 1024),
         )
         poller = Poller(
             database=records.database,

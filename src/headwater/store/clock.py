@@ -1,8 +1,8 @@
-"""The database's time, carried on this process's monotonic clock.
+"""The database's time, carried on a clock of this machine that only goes forward.
 
 Leases and politeness hold across machines, so all of them must agree on the time: the database's. Asking it before
 every decision would cost a round trip, so the offset is measured now and then. A step of this machine's wall clock
-changes nothing.
+changes nothing, and its sleep is counted in.
 """
 
 import time
@@ -11,27 +11,32 @@ from datetime import UTC, datetime, timedelta
 from headwater.store.pool import Database
 from headwater.store.sql import query
 
+# An answer that took longer than this tells the time too vaguely to be believed.
+_LONGEST_ROUND_TRIP = 0.25
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # goes on while the machine sleeps, where there is one
+
 
 class DatabaseClock:
     """Tells the time; `sync` keeps it true."""
 
     def __init__(self) -> None:
         self._base = datetime.now(UTC)
-        self._at = time.monotonic()
+        self._at = time.clock_gettime(_CLOCK)
+        self._synced = False
 
     def now(self) -> datetime:
         """Return the time, in UTC."""
-        return self._base + timedelta(seconds=time.monotonic() - self._at)
+        return self._base + timedelta(seconds=time.clock_gettime(_CLOCK) - self._at)
 
     async def sync(self, database: Database) -> None:
-        """Read the server's time; of a few readings the quickest is the truest."""
-        best = None
+        """Read the server's time; of a few readings the quickest is the truest, and a slow one is not believed."""
+        readings = []
         async with database.connection() as connection:
             for _ in range(3):
-                before = time.monotonic()
+                before = time.clock_gettime(_CLOCK)
                 server: datetime = await connection.fetchval(query("server_time"))
-                after = time.monotonic()
-                if best is None or after - before < best[0]:
-                    best = (after - before, server, (before + after) / 2)
-        assert best is not None
-        _, self._base, self._at = best
+                after = time.clock_gettime(_CLOCK)
+                readings.append((after - before, server, (before + after) / 2))
+        took, server, at = min(readings)
+        if took <= _LONGEST_ROUND_TRIP or not self._synced:
+            self._base, self._at, self._synced = server, at, True

@@ -5,9 +5,6 @@ from typing import Any
 
 from headwater.model.lease import Lease
 
-# Every table whose rows are leased; the rescuer (service/maintenance.py) takes expired leases of each back.
-LEASED_TABLES = ("frontier_queue", "host_state", "feed_state", "runs")
-
 
 def lease_of(row: Mapping[str, Any]) -> Lease:
     """Read the lease columns of a claimed row."""

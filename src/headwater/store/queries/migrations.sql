@@ -1,6 +1,3 @@
--- name: server_time
-SELECT clock_timestamp()
-
 -- name: lock_migrations
 -- Held to the end of the transaction: two programs that start at once migrate one after the other.
 SELECT pg_advisory_xact_lock(hashtext('headwater.migrations'))
