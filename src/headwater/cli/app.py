@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 from collections.abc import Coroutine
 from datetime import date
 from pathlib import Path
@@ -45,8 +46,19 @@ def settings_with_logs(level: str | None = None) -> Settings:
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end."""
-    return asyncio.run(work)
+    """Run a coroutine to its end; a signal that asks us to stop lets it clean up behind itself."""
+
+    async def stoppable() -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+        return await work
+
+    try:
+        return asyncio.run(stoppable())
+    except asyncio.CancelledError:
+        raise SystemExit(128 + signal.SIGTERM) from None
 
 
 @app.callback(invoke_without_command=True)
@@ -202,11 +214,14 @@ def migrate_up() -> None:
 
 @migrate_app.command("down")
 def migrate_down(
-    to: Annotated[int, typer.Option(help="The newest migration to keep; 0 takes all back, and all data with them.")],
+    to: Annotated[int, typer.Option(min=0, help="The newest migration to keep; 0 takes all back.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
 ) -> None:
-    """Take migrations back, newest first. What they made is dropped, with what it holds."""
+    """Take migrations back, newest first. What they made is dropped, with all it holds. Stop other programs first."""
     from headwater.service import schema
 
+    if not yes:
+        typer.confirm(f"Drop everything above migration {to}, with all it holds?", abort=True)
     show.migrations("taken back", run(schema.down(settings_with_logs("error"), to)))
 
 

@@ -27,6 +27,7 @@ log = structlog.get_logger()
 # First what is under way may end, then what is left is given back: together well under ten seconds.
 GRACE_SECONDS = 3.0
 STOP_SECONDS = 7.5
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 MakeApp = Callable[[Desk], Any]
 
@@ -192,10 +193,10 @@ class _Server(uvicorn.Server):
 @contextlib.contextmanager
 def _stopped_by_signals(stop: asyncio.Event) -> Iterator[None]:
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in STOP_SIGNALS:
         loop.add_signal_handler(number, stop.set)
     try:
         yield
     finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in STOP_SIGNALS:
             loop.remove_signal_handler(number)
