@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
@@ -29,6 +30,7 @@ class Seen:
     headers: Mapping[str, str]
     arrived: float
     ended: float
+    lag: float  # how late this server itself may have noticed it
 
 
 class Site:
@@ -43,6 +45,8 @@ class Site:
         self.waiting: set[str] = set()  # of those, what was asked for
         self._runner: web.ServerRunner | None = None
         self._port = 0
+        self._lags: deque[float] = deque([0.0], maxlen=50)
+        self._watch: asyncio.Task[None] | None = None
 
     @property
     def connect_to(self) -> tuple[str, ...]:
@@ -62,6 +66,7 @@ class Site:
 
     async def come_back(self) -> None:
         """Listen, at the address of before if there was one."""
+        self._watch = asyncio.create_task(self._watch_lag())
         self._runner = web.ServerRunner(web.Server(self._serve, access_log=None), shutdown_timeout=0.5)
         await self._runner.setup()
         listener = self._listen((self.address, self._port))
@@ -71,7 +76,16 @@ class Site:
     async def go_away(self) -> None:
         """Close every connection and refuse new ones."""
         assert self._runner
+        assert self._watch
+        self._watch.cancel()
         await self._runner.cleanup()
+
+    async def _watch_lag(self) -> None:
+        """Measure how late this loop is on a busy machine: what it sees arrive may have arrived that much earlier."""
+        while True:
+            before = time.monotonic()
+            await asyncio.sleep(0.005)
+            self._lags.append(time.monotonic() - before - 0.005)
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
         arrived = time.monotonic()
@@ -84,7 +98,7 @@ class Site:
         response = web.Response(body=body, status=answer.status, headers=dict(answer.headers))
         await response.prepare(request)
         await response.write_eof()
-        self.seen.append(Seen(url, dict(request.headers), arrived, time.monotonic()))
+        self.seen.append(Seen(url, dict(request.headers), arrived, time.monotonic(), max(self._lags)))
         return response
 
     def _next(self, url: str) -> Answer:

@@ -143,6 +143,11 @@ class Harness:
             assert time.monotonic() < give_up, f"only {done} of {self.swarm.size} URLs ended"
             await asyncio.sleep(0.1)
 
+    async def until_claimed(self) -> None:
+        """Wait until somebody has claimed something."""
+        while not await self.rows("SELECT 1 FROM frontier_queue WHERE lease_token IS NOT NULL LIMIT 1"):
+            await asyncio.sleep(0.02)
+
     async def until_under_way(self, part: float = 0.05) -> None:
         """Wait until some of the URLs have ended."""
         while (await self.progress())[0] < self.swarm.size * part:
@@ -163,7 +168,7 @@ async def open_harness(
     hosts: int,
     pages: int,
     feeds: int = 1,
-    delay_ms: int = 20,
+    delay_ms: int = 50,
     programs: Iterable[str] = (),
     network: Network | None = None,
     **overrides: object,

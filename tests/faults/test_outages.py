@@ -10,6 +10,7 @@ from tests.faults.disk import small_disk
 from tests.faults.harness import LEASE_SECONDS, Harness, open_harness
 from tests.faults.invariants import violations
 from tests.faults.network import own_network
+from tests.faults.victim import STALE_SECONDS
 
 
 async def finish_and_check(harness: Harness) -> None:
@@ -36,6 +37,17 @@ async def test_a_program_that_was_frozen_past_its_leases_changes_nothing_it_has_
         thawing = asyncio.create_task(harness.freeze(frozen, LEASE_SECONDS + 3))
         await harness.start("up")
         await thawing
+        await finish_and_check(harness)
+
+
+async def test_a_commit_long_after_its_leases_changes_nothing(tmp_path: Path) -> None:
+    """Spec 2.4: the fence; test_planted_bugs.py shows what happens without it."""
+    async with open_harness(tmp_path, hosts=20, pages=10, feeds=2) as harness:
+        await harness.start("up", plant="slow commit")
+        await harness.until_claimed()
+        await harness.start("up")
+        await harness.until_done(60)
+        await asyncio.sleep(STALE_SECONDS)
         await finish_and_check(harness)
 
 

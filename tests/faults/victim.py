@@ -5,6 +5,7 @@
 The program's own code knows nothing of this: points and plants are put around its functions before it starts.
 """
 
+import asyncio
 import functools
 import importlib
 import inspect
@@ -14,6 +15,8 @@ import sys
 import threading
 from collections.abc import Callable
 from typing import Any
+
+STALE_SECONDS = 14.0  # a lease of the harness, the look of a rescuer, and time for another to do the work
 
 # Each strikes right after a call of the named function, given as module:attribute.
 POINTS = {
@@ -36,8 +39,9 @@ POINTS = {
 
 def main() -> None:
     point, plant, *words = sys.argv[1:]
-    if plant != "-":
-        PLANTS[plant]()
+    for name in plant.split(","):
+        if name != "-":
+            PLANTS[name]()
     if point != "-":
         name, _, times = point.partition(":")
         _arm(POINTS[name], int(times or 1))
@@ -94,12 +98,25 @@ def _without_fence() -> None:
     sql._QUERIES["hold_claims"] = "SELECT id AS url_id FROM url_frontier WHERE id = ANY ($1) AND $2::uuid[] IS NOT NULL"
 
 
+def _slow_commit() -> None:
+    """Not a bug but a fault: what this program's first batch brought is committed long after its leases have ended."""
+    crew = importlib.import_module("headwater.fetch.crew")
+    commit = crew.Crew._commit
+    waits = iter([STALE_SECONDS])
+
+    async def late(self: Any, batch: Any) -> Any:
+        await asyncio.sleep(next(waits, 0))
+        return await commit(self, batch)
+
+    crew.Crew._commit = late
+
+
 def _commit_before_file() -> None:
     """The row is committed while the file is still on its way."""
     corpus = importlib.import_module("headwater.corpus")
     write = corpus.Corpus.write
 
-    def late(self: Any, source: str, subpath: str, body: bytes) -> Any:
+    def late(self: Any, source: str, subpath: str, body: bytes, *_: Any) -> Any:
         threading.Timer(3.0, write, (self, source, subpath, body)).start()
         digest = corpus.hashlib.sha256(body).digest()
         return corpus.RawFile(str(corpus.raw_path(source, subpath)), digest, len(body))
@@ -136,6 +153,7 @@ def _stepped_clock() -> None:
 
 PLANTS: dict[str, Callable[[], None]] = {
     "no fence": _without_fence,
+    "slow commit": _slow_commit,
     "commit before file": _commit_before_file,
     "no politeness": _no_politeness,
     "stepped clock": _stepped_clock,

@@ -11,8 +11,9 @@ from datetime import UTC, datetime, timedelta
 from headwater.store.pool import Database
 from headwater.store.sql import query
 
-# An answer that took longer than this tells the time too vaguely to be believed.
-_LONGEST_ROUND_TRIP = 0.25
+# The truth lies within half a round trip: one this short is as good as any, one this long is not believed.
+_SHORT_ROUND_TRIP, _LONGEST_ROUND_TRIP = 0.002, 0.05
+_READINGS = 8
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # goes on while the machine sleeps, where there is one
 
 
@@ -30,9 +31,9 @@ class DatabaseClock:
 
     async def sync(self, database: Database) -> None:
         """Read the server's time; of a few readings the quickest is the truest, and a slow one is not believed."""
-        readings = []
+        readings: list[tuple[float, datetime, float]] = []
         async with database.connection() as connection:
-            for _ in range(3):
+            while len(readings) < _READINGS and (not readings or min(readings)[0] > _SHORT_ROUND_TRIP):
                 before = time.clock_gettime(_CLOCK)
                 server: datetime = await connection.fetchval(query("server_time"))
                 after = time.clock_gettime(_CLOCK)
