@@ -19,7 +19,8 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
-from headwater.store import leases, migrate
+from headwater.service.maintenance import RESCUERS
+from headwater.store import migrate
 from headwater.store.embedded import open_server
 from headwater.store.pool import Database
 from headwater.store.sql import query
@@ -435,7 +436,7 @@ async def test_leases_past_their_end_and_blocked_hosts_are_counted(current_url: 
 
 
 def test_leases_of_every_kind_are_counted() -> None:
-    assert all(f"FROM {table} WHERE" in query("overdue_leases") for table in leases.LEASED_TABLES)
+    assert all(f"FROM {table} WHERE" in query("overdue_leases") for table in RESCUERS)
 
 
 def test_a_browser_is_found_where_there_is_one(tmp_path: Path, doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:

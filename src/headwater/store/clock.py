@@ -19,7 +19,7 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # goes on while 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The server's time, when it was so on this machine's clock that only goes forward, and how long the answer took."""
+    """The server's time, when it was so on the clock that only goes forward, and how long the answer took."""
 
     server: datetime
     at: float
