@@ -23,6 +23,7 @@ def listing(site: Site, *paths: str) -> None:
     site.answers[FEED] = rss(*(path if "://" in path else f"http://news.test{path}" for path in paths))
 
 
+@pytest.mark.both_servers
 async def test_a_feed_becomes_items_documents_a_day_and_a_search(site: Site, house: House, tmp_path: Path) -> None:
     """Spec 3.2, 4.2, 4.4, 6.2."""
     listing(site, "/a", "/b")
@@ -60,6 +61,7 @@ async def test_a_refusal_ends_the_url_with_its_reason(status: int, reason: str, 
     assert site.visits("http://news.test/a") == 1
 
 
+@pytest.mark.both_servers
 async def test_a_failing_server_is_asked_again_and_then_given_up(site: Site, house: House) -> None:
     """Spec 4.2: five retries, then dead(max_retries)."""
     listing(site, "/heals", "/never")
@@ -96,6 +98,7 @@ async def test_a_429_costs_no_retry_and_slows_the_host_down(site: Site, house: H
     assert third - second >= 1.99
 
 
+@pytest.mark.both_servers
 async def test_redirects_within_the_host_are_followed_and_others_submitted(site: Site, house: House) -> None:
     """Spec 4.2."""
     listing(site, "/here", "/there")
@@ -214,6 +217,7 @@ async def test_redirects_without_end_or_aim_are_given_up(site: Site, house: Hous
     assert "http://a.test/6" not in fates
 
 
+@pytest.mark.both_servers
 async def test_a_text_is_kept_once_however_many_pages_carry_it(site: Site, house: House) -> None:
     """Spec 4.4."""
     listing(site, "/a", "http://copy.test/a")
@@ -239,6 +243,7 @@ async def test_robots_are_obeyed_and_asked_for_once(site: Site, house: House) ->
     assert site.visits("http://news.test/robots.txt") == 1
 
 
+@pytest.mark.both_servers
 async def test_a_host_whose_robots_cannot_be_read_is_left_alone_and_loses_nothing(site: Site, house: House) -> None:
     """Spec 4.1: 5xx blocks the host, its URLs wait and never die."""
     listing(site, "http://down.test/a", "http://down.test/b")
@@ -319,6 +324,7 @@ async def test_an_unchanged_feed_is_not_read_again(site: Site, house: House) -> 
     assert await house.rows("SELECT last_item_count FROM feed_state") == [(1,)]
 
 
+@pytest.mark.both_servers
 async def test_a_failing_feed_backs_off_and_recovers(site: Site, house: House) -> None:
     """Spec 3.2: errors back off and never kill a feed."""
     site.answers[FEED] = rss("http://news.test/a")
@@ -396,6 +402,7 @@ async def test_bad_source_settings_are_refused_with_the_field(
     assert site.seen == []
 
 
+@pytest.mark.both_servers
 async def test_an_undated_entry_is_new_on_the_day_it_was_first_seen(site: Site, house: House) -> None:
     """Spec 3.2."""
     body = "<rss version='2.0'><channel><title>t</title><item><link>http://news.test/a</link></item></channel></rss>"
@@ -409,6 +416,7 @@ async def test_an_undated_entry_is_new_on_the_day_it_was_first_seen(site: Site, 
     assert [item["bucket"] for item in items] == ["NEW"]
 
 
+@pytest.mark.both_servers
 async def test_a_huge_or_hostile_text_is_stored_and_searchable(site: Site, house: House) -> None:
     """Spec 4.3: what a text holds cannot break the write of it."""
     words = " ".join(f"w{number:x}ord" for number in range(300_000))

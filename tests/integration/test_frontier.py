@@ -18,6 +18,8 @@ from headwater.policy.priority import priority as rank
 from headwater.store import sources, sql
 from headwater.store.pool import Connection, Database, open_database
 
+pytestmark = pytest.mark.both_servers
+
 NOW = datetime(2026, 3, 12, 12, 0, tzinfo=UTC)
 LEASE = timedelta(seconds=60)
 DELAY_MS = 1000

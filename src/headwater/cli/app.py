@@ -5,6 +5,7 @@ import json
 import os
 import signal
 from collections.abc import Coroutine
+from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -164,6 +165,22 @@ def search(
         print_json({"hits": hits})
     else:
         show.hits(query, hits)
+
+
+@app.command()
+def doctor(as_json: Json = False) -> None:
+    """Check settings, machine and database, and say how to mend what is wrong. Exits 1 if something failed."""
+    from headwater.service.doctor import State, examine
+
+    set_up_logs("error", "text")
+    findings = run(examine(os.environ, Path.cwd()))
+    healthy = all(finding.state is not State.FAILED for finding in findings.values())
+    if as_json:
+        checks = [{"name": name, **asdict(finding)} for name, finding in findings.items()]
+        print_json({"version": __version__, "healthy": healthy, "checks": checks})
+    else:
+        show.findings(findings)
+    raise typer.Exit(0 if healthy else 1)
 
 
 @app.command()

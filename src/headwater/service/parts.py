@@ -79,13 +79,12 @@ async def open_parts(records: Records) -> AsyncIterator[Parts]:
     """Open what reaches out and what reads."""
     settings = records.settings
     guard = AddressGuard(ipaddress.ip_network(network) for network in settings.allow_networks)
-    sandbox = Sandbox(workers=settings.sandbox_workers, memory_mb=settings.sandbox_memory_mb, preload=_PRELOAD)
     client = HttpClient(
         guard=guard,
         clock=records.clock.now,
         connect_to=dict(split_connect_to(part) for part in settings.connect_to),
     )
-    async with sandbox, client:
+    async with make_sandbox(settings) as sandbox, client:
         gate = Gate(
             database=records.database,
             client=client,
@@ -117,6 +116,11 @@ async def open_parts(records: Records) -> AsyncIterator[Parts]:
             retry_base_seconds=settings.retry_base_seconds,
         )
         yield Parts(records, gate, sandbox, poller, visitor)
+
+
+def make_sandbox(settings: Settings) -> Sandbox:
+    """Make the sandbox of this process; its children start when first needed."""
+    return Sandbox(workers=settings.sandbox_workers, memory_mb=settings.sandbox_memory_mb, preload=_PRELOAD)
 
 
 def user_agent(settings: Settings) -> str:

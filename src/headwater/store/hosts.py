@@ -91,5 +91,12 @@ async def next_ready(connection: Connection, now: datetime) -> datetime | None:
     return ready_at
 
 
+async def count_hosts(connection: Connection, now: datetime) -> tuple[int, int]:
+    """Count the hosts that are known, and those of them that are blocked for now."""
+    row = await connection.fetchrow(query("count_hosts"), now)
+    assert row is not None
+    return row["known"], row["blocked"]
+
+
 def _reason(row: Mapping[str, Any]) -> Reason | None:
     return Reason.of(row["blocked_reason"]) if row["blocked_reason"] else None

@@ -42,6 +42,11 @@ async def applied(connection: Connection) -> list[int]:
     return [row["number"] for row in await connection.fetch(query("applied_migrations"))]
 
 
+async def may_migrate(connection: Connection) -> bool:
+    """Tell whether this role may make tables."""
+    return bool(await connection.fetchval(query("may_migrate")))
+
+
 async def up(database: Database) -> list[Migration]:
     """Apply what is missing; return what was applied."""
 

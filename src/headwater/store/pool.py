@@ -19,10 +19,11 @@ from headwater.store.embedded import EmbeddedServer, open_server
 from headwater.store.sql import query
 
 log = structlog.get_logger()
-Connection: TypeAlias = "PoolConnectionProxy[Any]"
+Connection: TypeAlias = "PoolConnectionProxy[Any] | asyncpg.Connection[Any]"
 T = TypeVar("T")
 
 OLDEST_SERVER = 15
+_CONNECT_SECONDS = 10.0
 # Two transactions that met in an unlucky order: nothing was changed, and the same work goes through when done again.
 _UNLUCKY = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 _TRIES = 5
@@ -98,29 +99,19 @@ async def _open_embedded(data_dir: Path) -> EmbeddedServer:
 async def _pool(dsn: str, size: int) -> AsyncIterator["asyncpg.Pool[Any]"]:
     try:
         pool = await asyncpg.create_pool(
-            dsn, min_size=1, max_size=size, timeout=10, command_timeout=60, init=_prepare, server_settings=_SESSION
+            dsn,
+            min_size=1,
+            max_size=size,
+            timeout=_CONNECT_SECONDS,
+            command_timeout=60,
+            init=_prepare,
+            server_settings=_SESSION,
         )
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError, TimeoutError) as error:
-        raise OperatorError(
-            f"The database at {_shown(dsn)} cannot be used: {_why(error, dsn)}. "
-            "Check HEADWATER_DATABASE_URL and that the server runs, or unset it to use the embedded one.",
-            reason=Reason.DATABASE_UNREACHABLE,
-        ) from None
+    except _CANNOT_CONNECT as error:
+        raise _refused(dsn, error, _CONNECT_SECONDS) from None
     try:
-        version = await pool.fetchval(query("server_version"))
-        if version < OLDEST_SERVER * 10000:
-            raise OperatorError(
-                f"The database at {_shown(dsn)} is PostgreSQL {version // 10000}. "
-                f"Headwater needs {OLDEST_SERVER} or newer.",
-                reason=Reason.DATABASE_UNREACHABLE,
-            )
-        encoding = await pool.fetchval(query("server_encoding"))
-        if encoding != "UTF8":
-            raise OperatorError(
-                f"The database at {_shown(dsn)} has the encoding {encoding}; make one with UTF8 (CREATE DATABASE ... "
-                "ENCODING 'UTF8' TEMPLATE template0).",
-                reason=Reason.DATABASE_UNREACHABLE,
-            )
+        async with pool.acquire() as connection:
+            await _require_fit(dsn, connection)
         yield pool
     finally:
         try:
@@ -129,6 +120,38 @@ async def _pool(dsn: str, size: int) -> AsyncIterator["asyncpg.Pool[Any]"]:
             pool.terminate()
 
 
+@contextlib.asynccontextmanager
+async def open_connection(dsn: str, *, seconds: float) -> AsyncIterator[Connection]:
+    """Open one connection of its own, for one who is in a hurry: each step on it takes `seconds` at most."""
+    try:
+        connection = await asyncpg.connect(dsn, timeout=seconds, command_timeout=seconds, server_settings=_SESSION)
+    except _CANNOT_CONNECT as error:
+        raise _refused(dsn, error, seconds) from None
+    try:
+        await _require_fit(dsn, connection)
+        yield connection
+    finally:
+        with contextlib.suppress(*_CANNOT_CONNECT):
+            await connection.close(timeout=1)
+
+
+async def _require_fit(dsn: str, connection: Connection) -> None:
+    version = connection.get_server_version().major
+    if version < OLDEST_SERVER:
+        raise OperatorError(
+            f"The database at {shown(dsn)} is PostgreSQL {version}. Headwater needs {OLDEST_SERVER} or newer.",
+            reason=Reason.DATABASE_UNREACHABLE,
+        )
+    encoding = await connection.fetchval(query("server_encoding"))
+    if encoding != "UTF8":
+        raise OperatorError(
+            f"The database at {shown(dsn)} has the encoding {encoding}; make one with UTF8 (CREATE DATABASE ... "
+            "ENCODING 'UTF8' TEMPLATE template0).",
+            reason=Reason.DATABASE_UNREACHABLE,
+        )
+
+
+_CANNOT_CONNECT = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError, TimeoutError)
 _SESSION = {"application_name": "headwater", "timezone": "UTC", "statement_timeout": "60s", "jit": "off"}
 
 
@@ -155,15 +178,28 @@ def is_down(error: BaseException) -> bool:
     return isinstance(error, away)
 
 
-def _why(error: BaseException, dsn: str) -> str:
+def is_refusal(error: BaseException) -> bool:
+    """Tell whether an error is the database's own answer to what was asked."""
+    return isinstance(error, asyncpg.PostgresError)
+
+
+def _refused(dsn: str, error: BaseException, seconds: float) -> OperatorError:
+    return OperatorError(
+        f"The database at {shown(dsn)} cannot be used: {_why(error, dsn, seconds)}. "
+        "Check HEADWATER_DATABASE_URL and that the server runs, or unset it to use the embedded one.",
+        reason=Reason.DATABASE_UNREACHABLE,
+    )
+
+
+def _why(error: BaseException, dsn: str, seconds: float) -> str:
     if isinstance(error, TimeoutError):
-        return "it did not answer within 10 seconds"
+        return f"it did not answer within {seconds:g} seconds"
     if (isinstance(error, ValueError) and not isinstance(error, OSError)) or _is_garbled(dsn):
         return "the URL cannot be read; special characters in the password must be escaped (@ as %40, / as %2F)"
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
-def _shown(dsn: str) -> str:
+def shown(dsn: str) -> str:
     """Name a server without its password."""
     if _is_garbled(dsn):
         return "the given address"

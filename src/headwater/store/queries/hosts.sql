@@ -72,3 +72,8 @@ UPDATE host_state SET robots_txt = $2, crawl_delay_ms = $3, robots_fetched_at = 
 SELECT ready_at FROM host_state
 WHERE ready_at IS NOT NULL AND (reserved_until IS NULL OR reserved_until <= $1)
 ORDER BY ready_at LIMIT 1
+
+-- name: count_hosts
+-- $1 now
+SELECT count(*) AS known, count(*) FILTER (WHERE blocked_reason IS NOT NULL AND not_before > $1) AS blocked
+FROM host_state
