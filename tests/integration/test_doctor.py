@@ -183,7 +183,7 @@ async def test_a_role_that_may_not_make_tables_is_named(database_url: str, docto
     [
         ("postgresql://me:hunter2@127.0.0.1:1/x", "127.0.0.1:1/x"),
         ("postgresql://me:hunter2@no-such-host.invalid/x", "no-such-host.invalid"),
-        ("postgresql://me:hunter2/hunter2@127.0.0.1/x", "not a proper address"),
+        ("postgresql://me:hunter2/hunter2@127.0.0.1/x", "must be escaped"),
         ("postgresql://me:1/hunter2@127.0.0.1/x", "the given address"),
     ],
 )
