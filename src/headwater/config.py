@@ -273,7 +273,14 @@ def survey(environment: Mapping[str, str], folder: Path) -> tuple[Configuration,
     for variable, raw in sorted(environment.items()):
         if variable.startswith(PREFIX) and variable not in OTHER_VARIABLES:
             take(variable.removeprefix(PREFIX).lower(), raw, "the environment", variable)
-    return Configuration(Settings(**values), origins), problems
+    settings = Settings(**values)
+    if settings.lease_seconds < settings.page_seconds + 2:
+        what = (
+            f"Setting lease_seconds ({settings.lease_seconds:g}) must be at least two more than page_seconds "
+            f"({settings.page_seconds:g}): a page must have come before its lease ends."
+        )
+        problems.append(Problem(OperatorError(what), frozenset({"lease_seconds", "page_seconds"})))
+    return Configuration(settings, origins), problems
 
 
 def _read_file(environment: Mapping[str, str], folder: Path) -> tuple[Path, dict[str, Any]]:

@@ -53,6 +53,7 @@ class Harness:
             "allow_networks": f"{self.swarm.address}/32",
             "host_delay_ms": self.swarm.delay_ms,
             "lease_seconds": LEASE_SECONDS,
+            "page_seconds": 2,
             "poll_look_seconds": 0.2,
             "retry_base_seconds": 0.1,
             "max_retries": 30,

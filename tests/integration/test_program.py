@@ -1,6 +1,7 @@
 """The real program, run as users run it: commands, bad input, start and stop (issue 2, spec 8.1, 8.2, 9.3)."""
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -70,6 +71,29 @@ def test_up_is_ready_within_three_seconds_on_existing_data_and_stays_small(
     assert process.wait(timeout=15) == 0
     assert time.monotonic() - begun < 10
     assert not list(data.glob("postgres/**/postmaster.pid"))
+
+
+def test_up_brings_its_own_database_back_when_it_has_died(
+    data: Path, started: Callable[..., "subprocess.Popen[str]"]
+) -> None:
+    """Spec 9.1: the embedded server is ours to look after."""
+    process = started("up", data_dir=data, listen_port=0, log_level="error")
+    address = address_of(process)
+    wait_until(lambda: is_ready(address))
+    (pid_file,) = data.glob("postgres/*/cluster/postmaster.pid")
+    os.kill(int(pid_file.read_text().split()[0]), signal.SIGKILL)
+    wait_until(lambda: not is_ready(address))
+    wait_until(lambda: is_ready(address), seconds=30)
+    process.terminate()
+    assert process.wait(timeout=15) == 0
+    assert not list(data.glob("postgres/**/postmaster.pid"))
+
+
+def is_ready(address: str) -> bool:
+    try:
+        return get(address + "/ready")["status"] == "ready"
+    except OSError:
+        return False
 
 
 def test_a_worker_runs_beside_up_and_refuses_an_old_schema(

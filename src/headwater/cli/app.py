@@ -151,7 +151,12 @@ def today(
 
 @app.command()
 def search(
-    words: Annotated[list[str], typer.Argument(help='Words, "a phrase", or, -not.')],
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            help='Words, "a phrase", or, -not; quote them all, or put -- before a word that starts with a dash.'
+        ),
+    ],
     limit: Annotated[int, typer.Option(min=1, max=100)] = 10,
     as_json: Json = False,
 ) -> None:
