@@ -75,7 +75,7 @@ def day(wanted: date, rows: list[dict[str, Any]], *, brief: bool = False) -> Non
 def hits(query: str, rows: list[dict[str, Any]]) -> None:
     """Show what a search found."""
     if not rows:
-        console.print(f"Nothing found for {plain(query)!r}.")
+        console.print(f"Nothing found for '{plain(query)}'.")
     for row in rows:
         published = f"{row['published_at']:%Y-%m-%d}" if row["published_at"] else "undated"
         console.print(f"[bold]{plain(row['title'] or '(no title)')}[/]  {published}  {plain(row['source'])}")
