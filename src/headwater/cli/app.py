@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -17,6 +17,9 @@ from headwater.cli import show
 from headwater.cli.logs import set_up_logs
 from headwater.config import Configuration, Settings, load, markdown, masked, table
 from headwater.errors import OperatorError
+
+if TYPE_CHECKING:
+    from headwater.demo.run import Demo
 
 app = typer.Typer(
     name="headwater",
@@ -94,17 +97,48 @@ def worker() -> None:
 def demo(
     as_json: Json = False,
     data: Annotated[Path | None, typer.Option(help="Keep the data here, and go on from it next time.")] = None,
+    stay: Annotated[bool, typer.Option("--serve", help="Keep the small web and the API up afterwards.")] = False,
 ) -> None:
     """Run the whole flow, offline, on a small web of its own. Exits 0 only if everything came out as expected."""
-    from headwater.demo.run import run_demo
-
     set_up_logs("error", "text")
-    outcome = run(run_demo(data.absolute() if data else None, show.demo_progress(quiet=as_json)))
-    if as_json:
-        print_json(outcome.as_json())
-    else:
-        show.demo(outcome)
-    raise typer.Exit(0 if outcome.as_expected else 1)
+    try:
+        as_expected = run(_demo(data.absolute() if data else None, as_json=as_json, stay=stay))
+    except asyncio.CancelledError:
+        raise typer.Exit(128 + signal.SIGTERM) from None
+    raise typer.Exit(0 if as_expected else 1)
+
+
+async def _demo(data: Path | None, *, as_json: bool, stay: bool) -> bool:
+    from headwater.demo.run import open_demo
+
+    async with open_demo(data) as opened:
+        with show.demo_progress(quiet=as_json) as progress:
+            outcome = await opened.run(progress)
+        if as_json:
+            print_json(outcome.as_json())
+        else:
+            show.demo(outcome)
+        if stay:
+            await _stay(opened, as_json=as_json)
+    return outcome.as_expected
+
+
+async def _stay(opened: "Demo", *, as_json: bool) -> None:
+    from headwater.api import make_app
+    from headwater.service.running import RoleName, serve
+
+    def ready(api: str) -> None:
+        if as_json:
+            print_json({"api": api, "web": opened.web.address})
+        else:
+            show.demo_serves(api, opened.web.address, opened.settings.data_dir)
+
+    await serve(
+        opened.settings,
+        [RoleName.API, RoleName.POLLER, RoleName.FETCHER, RoleName.MAINTENANCE],
+        make_app,
+        on_ready=ready,
+    )
 
 
 @app.command()
@@ -260,8 +294,9 @@ def migrate_status(as_json: Json = False) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print JSON; times and dates as ISO 8601."""
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=False, default=lambda odd: odd.isoformat()))
+    """Print JSON; times and dates as ISO 8601, and escaped what a terminal would not show but obey."""
+    text = json.dumps(value, indent=2, ensure_ascii=False, default=lambda odd: odd.isoformat())
+    typer.echo("".join(mark if mark.isprintable() or mark == "\n" else json.dumps(mark)[1:-1] for mark in text))
 
 
 def _date(text: str | None) -> date | None:

@@ -1,26 +1,43 @@
-"""What people see: tables and bars that read well in a terminal of 80 columns and in a log file."""
+"""What people see: tables and bars that read well in a terminal of 80 columns and in a log file.
 
-import sys
+Whatever comes from outside goes through `plain`: a page's title can neither colour, move nor overwrite anything.
+"""
+
+import re
+import shlex
 import textwrap
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import date
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from headwater.model.poll import Polled
-from headwater.model.reasons import Reason
 
 if TYPE_CHECKING:
-    from headwater.demo.run import DemoOutcome
+    from headwater.demo.outcome import DemoOutcome, Fate
     from headwater.service.doctor import Finding
 
-console = Console(highlight=False, soft_wrap=True)
+console = Console(highlight=False, soft_wrap=True, emoji=False)
 _MARGIN = 29  # where the doctor's words begin
+_FOUND_WORDS = re.compile("(⟦[^⟦⟧]*⟧)")
+
+
+def visible(text: str) -> str:
+    """Return what a reader sees of a text, as one line: without control characters and marks of direction."""
+    return " ".join("".join(mark for mark in text if mark.isprintable() or mark.isspace()).split())
+
+
+def plain(text: str) -> str:
+    """Return a text from outside so that it can stand in markup and means nothing there."""
+    return escape(visible(text))
 
 
 def ready(address: str) -> None:
@@ -30,39 +47,51 @@ def ready(address: str) -> None:
 
 def added(polled: Polled) -> None:
     """Show what a new source brought."""
-    title = f" ({escape(polled.title)})" if polled.title else ""
-    name = escape(polled.source.name)
+    title = f" ({plain(polled.title)})" if polled.title else ""
+    name = plain(polled.source.name)
     console.print(f"Added source [bold]{name}[/]{title}: {polled.items} items, {polled.new_urls} new pages to fetch.")
     for url, why in polled.refused.items():
-        console.print(f"  refused {escape(url)}: {escape(why)}")
+        console.print(f"  refused {plain(url)}: {plain(why)}")
     console.print("`headwater up` fetches the pages; `headwater today` shows what is new.")
 
 
-def day(wanted: date, rows: list[dict[str, Any]]) -> None:
-    """Show a day's index."""
+def day(wanted: date, rows: list[dict[str, Any]], *, brief: bool = False) -> None:
+    """Show a day's index; briefly: without addresses, and titles cut to the width."""
     if not rows:
         console.print(f"{wanted}: nothing new and nothing updated.")
         return
     counts = Counter(row["bucket"] for row in rows)
     console.print(f"[bold]{wanted}[/]: {counts['NEW']} NEW, {counts['LATEST']} LATEST")
     for source in dict.fromkeys(row["source"] for row in rows):
-        console.print(f"\n[bold]{escape(source)}[/]")
+        console.print(f"\n[bold]{plain(source)}[/]")
         for row in rows:
             if row["source"] == source:
-                console.print(f"  {row['bucket']:<6} {escape(row['title'] or '(no title)')}")
-                console.print(f"         [dim]{escape(row['url'])}[/]")
+                title = f"  {row['bucket']:<6} {plain(row['title'] or '(no title)')}"
+                if brief:
+                    _cut(title)
+                else:
+                    console.print(title)
+                    console.print(f"         [dim]{plain(row['url'])}[/]")
 
 
 def hits(query: str, rows: list[dict[str, Any]]) -> None:
     """Show what a search found."""
     if not rows:
-        console.print(f"Nothing found for {escape(query)!r}.")
+        console.print(f"Nothing found for '{plain(query)}'.")
     for row in rows:
         published = f"{row['published_at']:%Y-%m-%d}" if row["published_at"] else "undated"
-        console.print(f"[bold]{escape(row['title'] or '(no title)')}[/]  {published}  {escape(row['source'])}")
-        snippet = escape(" ".join(row["snippet"].split())).replace("⟦", "[bold yellow]").replace("⟧", "[/]")
-        console.print(f"  {snippet}")
-        console.print(f"  [dim]{escape(row['url'])}[/]\n")
+        console.print(f"[bold]{plain(row['title'] or '(no title)')}[/]  {published}  {plain(row['source'])}")
+        console.print(_snippet(row["snippet"]))
+        console.print(f"  [dim]{plain(row['url'])}[/]\n")
+
+
+def _snippet(marked: str) -> Text:
+    """Show the words that were found; a page may have brackets of its own, closed or not."""
+    shown = Text("  ")
+    for part in _FOUND_WORDS.split(visible(marked)):
+        found = _FOUND_WORDS.fullmatch(part)
+        shown.append(part[1:-1] if found else part, "bold yellow" if found else None)
+    return shown
 
 
 def sources(rows: list[dict[str, Any]]) -> None:
@@ -74,12 +103,12 @@ def sources(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         polled = f"{row['last_polled_at']:%m-%d %H:%M}" if row["last_polled_at"] else "never"
         grid.add_row(
-            escape(row["name"]),
-            escape(row["kind"]),
+            plain(row["name"]),
+            plain(row["kind"]),
             str(row["items"]),
             str(row["documents"]),
             polled,
-            escape(row["last_error"] or row["last_reason"] or "-"),
+            plain(row["last_error"] or row["last_reason"] or "-"),
         )
     console.print(grid)
 
@@ -101,7 +130,7 @@ def settings(rows: list[dict[str, Any]]) -> None:
     """Show the settings."""
     grid = Table("setting", "value", "from", box=None, pad_edge=False)
     for row in rows:
-        grid.add_row(row["name"], escape(row["value"]) or "-", escape(row["origin"]))
+        grid.add_row(row["name"], plain(row["value"]) or "-", plain(row["origin"]))
     console.print(grid)
 
 
@@ -119,48 +148,79 @@ def schema(rows: list[dict[str, Any]]) -> None:
         console.print(f"{row['number']:03} {row['name']:<12} {'applied' if row['applied'] else 'not applied'}")
 
 
-def demo_progress(*, quiet: bool) -> Callable[[str, int, int], None]:
-    """Return what shows a demo's progress: live bars in a terminal, a line a stage in a log."""
+@contextmanager
+def demo_progress(*, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """Show a demo's progress: live bars in a terminal, a line a stage in a log."""
     if quiet:
-        return lambda stage, done, total: None
-    bars = Progress(
-        TextColumn("{task.description:<6}"), BarColumn(30), MofNCompleteColumn(), TimeElapsedColumn(), console=console
-    )
+        yield lambda stage, done, total: None
+    elif console.is_terminal:
+        yield from _bars()
+    else:
+        yield from _stage_lines()
+
+
+def _bars() -> Iterator[Callable[[str, int, int], None]]:
+    columns = (TextColumn("{task.description:<6}"), BarColumn(30), MofNCompleteColumn(), TimeElapsedColumn())
     tasks: dict[str, TaskID] = {}
+    with Progress(*columns, console=console) as bars:
+
+        def show(stage: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = bars.add_task(stage, total=total)
+            bars.update(tasks[stage], completed=done, total=total)
+
+        yield show
+
+
+def _stage_lines() -> Iterator[Callable[[str, int, int], None]]:
+    ended: set[str] = set()
 
     def show(stage: str, done: int, total: int) -> None:
-        if not sys.stdout.isatty():
-            if done == total and stage not in tasks:
-                tasks[stage] = TaskID(0)
-                console.print(f"{stage}: {done} of {total}")
-            return
-        if stage not in tasks:
-            tasks[stage] = bars.add_task(stage, total=total)
-            bars.start()
-        bars.update(tasks[stage], completed=done, total=total)
-        if stage == "pages" and done == total:
-            bars.stop()
+        if done == total and stage not in ended:
+            ended.add(stage)
+            console.print(f"{stage}: {done} of {total}")
 
-    return show
+    yield show
 
 
 def demo(outcome: "DemoOutcome") -> None:
     """Show what the demo brought."""
     console.print()
-    day(outcome.day, outcome.items)
-    console.print("\n[bold]Documents[/]")
-    for source, count in outcome.documents.items():
-        console.print(f"  {escape(source):<24} {count:>4}")
-    console.print("\n[bold]What became of the URLs[/]")
-    for reason, count in sorted(outcome.fates.items(), key=lambda pair: -pair[1]):
-        console.print(f"  {count:>4}  {reason:<16} {escape(_sentence(reason))}")
+    day(outcome.day, outcome.items, brief=True)
+    console.print("\n[bold]Documents by host[/]")
+    for host, count in outcome.documents.items():
+        console.print(f"{count:>6}  {plain(host)}")
+    _fates("What became of the rest", [fate for fate in outcome.fates if not (fate.waits or fate.has_document)])
+    _fates("What still waits, and why", [fate for fate in outcome.fates if fate.waits])
     console.print("\n[bold]Time[/]  " + ", ".join(f"{stage} {spent:.2f} s" for stage, spent in outcome.seconds.items()))
     console.print("\n[bold]Checks[/]")
     for check in outcome.checks:
-        mark = "[green]ok[/]  " if check.holds else "[red]FAIL[/]"
-        console.print(f"  {mark} {escape(check.name)} ({escape(check.found)})")
+        mark = "[green]ok  [/]" if check.holds else "[red]FAIL[/]"
+        _cut(f"  {mark} {plain(check.name)} ({plain(check.found)})")
+        for wrong in check.wrong:
+            console.print(f"       {plain(wrong)}")
     console.print(f"\n{'Everything' if outcome.as_expected else 'Not everything'} came out as it must.")
 
 
-def _sentence(code: str) -> str:
-    return "Still waiting." if code == "pending" else Reason.of(code).sentence
+def demo_serves(api: str, web: str, data: Path) -> None:
+    """Say where the demo can be looked at, and how."""
+    console.print(f"\nHeadwater listens on {api}, the small web on {web}.")
+    console.print("Ctrl-C stops both. Look around, for example with:")
+    console.print(f"  curl -s '{api}/search?q=flood'")
+    console.print(f"  curl -s -H 'Host: gazette.demo.test' {web}/feed.xml")
+    console.print(f"  HEADWATER_DATA_DIR={plain(shlex.quote(str(data)))} headwater today")
+
+
+def _fates(title: str, fates: "list[Fate]") -> None:
+    if fates:
+        console.print(f"\n[bold]{title}[/]")
+    for fate in fates:
+        margin = " " * 8
+        sentence = textwrap.fill(fate.sentence, 80, initial_indent=f"{fate.count:>6}  ", subsequent_indent=margin)
+        console.print(escape(sentence))
+        _cut(f"{margin}[dim]{plain(fate.example)}[/]")
+
+
+def _cut(markup: str) -> None:
+    """Print one line, with an ellipsis where it is too wide."""
+    console.print(markup, soft_wrap=False, no_wrap=True, overflow="ellipsis")

@@ -1,19 +1,23 @@
 """From a line of the table to a host that answers: the same site, day and seed give the same bytes."""
 
+import gzip
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from zlib import crc32
 
-from headwater.demo.answers import Answer, Body, whole
+from headwater.demo.answers import HTML, Answer, Body, whole
 from headwater.demo.content import Story, write_story
 from headwater.demo.feeds import Line
-from headwater.demo.pages import Frame, Teaser, article_page, error_page, list_page
-from headwater.demo.sites import Piece, Site
+from headwater.demo.pages import Frame, Sheet, Teaser, article_page, error_page, list_page
+from headwater.demo.plan import Piece, Site
+from headwater.demo.sitemaps import news_sitemap, sitemap, sitemap_index
 
-_HTML = "text/html; charset=utf-8"
 _TEXT = "text/plain; charset=utf-8"
+_XML = "application/xml; charset=utf-8"
+_GZIP = "application/gzip"
 _FIRST_MINUTE, _LAST_MINUTE = 12 * 60 + 5, 17 * 60 + 55
+_NEWS_DAYS = 1  # how many days ago a story may be from and still be news
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,39 +41,56 @@ class _Builder:
         self.zone = timezone(timedelta(hours=site.utc_offset_hours))
         self.modified = datetime.combine(today, time(), UTC)  # before every visit on that day
         self.own = tuple(piece for piece in site.pieces if piece.link is None)
-        self.teasers = tuple(Teaser(site.url(piece), self.story(piece)) for piece in self.own if piece.answer is whole)
+        self.articles = tuple(piece for piece in self.own if piece.answer is whole and piece.form is article_page)
+        self.teasers = tuple(Teaser(site.url(piece), self.story(piece)) for piece in self.articles)
         topics = dict.fromkeys(teaser.story.topic for teaser in self.teasers)
         self.frame = Frame(site.host, site.title, site.look, site.feed_url, tuple(topics), self.teasers)
 
     def build(self) -> Host:
-        answers = {"/": whole(self.html(list_page(self.frame, self.site.home, self.site.title, self.teasers)))}
+        answers = {"/": whole(self.body(list_page(self.frame, self.site.home, self.site.title, self.teasers)))}
         answers |= {f"/section/{topic}": whole(self.section(topic)) for topic in self.frame.topics}
-        answers |= {self.site.path(piece): piece.answer(self.article(piece)) for piece in self.own if piece.answer}
+        answers |= {self.site.path(piece): piece.answer(self.page(piece)) for piece in self.own if piece.answer}
         if self.site.feed is not None:
             answers[self.site.feed.path] = self.site.feed.answer(self.feed())
         if self.site.robots is not None:
-            answers["/robots.txt"] = whole(Body(self.site.robots.encode(), _TEXT, self.modified))
-        return Host(answers, whole(self.html(error_page(self.frame, self.site.home)), status=404))
+            answers["/robots.txt"] = self.site.robots_answer(self.body(self.site.robots.encode(), _TEXT))
+        if self.site.sitemaps:
+            answers |= {path: whole(body) for path, body in self.sitemaps().items()}
+        return Host(answers, whole(self.body(error_page(self.frame, self.site.home)), status=404))
 
-    def html(self, page: str) -> Body:
-        return Body(page.encode(), _HTML, self.modified)
+    def body(self, content: bytes, content_type: str = HTML) -> Body:
+        return Body(content, content_type, self.modified)
 
     def section(self, topic: str) -> Body:
         url = f"{self.site.home}section/{topic}"
         teasers = tuple(teaser for teaser in self.teasers if teaser.story.topic == topic)
-        return self.html(list_page(self.frame, url, topic.capitalize(), teasers))
+        return self.body(list_page(self.frame, url, topic.capitalize(), teasers))
 
-    def article(self, piece: Piece) -> Body:
-        url = f"http://{self.site.host}{self.site.path(piece)}"
-        published, updated = self.moments(piece)
-        return self.html(article_page(self.frame, url, self.story(piece), published=published, updated=updated))
+    def page(self, piece: Piece) -> Body:
+        url = f"http://{self.site.host}{piece.canonical or self.site.path(piece)}"
+        return self.body(
+            piece.form(Sheet(self.frame, url, self.story(piece), *self.moments(piece))), piece.content_type
+        )
 
     def feed(self) -> Body:
         assert self.site.feed is not None
         assert self.site.feed_url is not None
-        lines = tuple(self.line(piece) for piece in self.site.listed)
+        lines = tuple(map(self.line, self.site.listed))
         text = self.site.feed.write(url=self.site.feed_url, title=self.site.title, home=self.site.home, lines=lines)
-        return Body(text.encode(), self.site.feed.content_type, self.modified)
+        return self.body(text.encode(), self.site.feed.content_type)
+
+    def sitemaps(self) -> dict[str, Body]:
+        lines = tuple(map(self.line, self.articles))
+        lists = [self.site.home, *(f"{self.site.home}section/{topic}" for topic in self.frame.topics)]
+        fresh = [piece for piece in self.articles if piece.days_ago is not None and piece.days_ago <= _NEWS_DAYS]
+        stories = sitemap((line.url, line.updated or line.published) for line in lines)
+        files = {
+            "/sitemaps/stories.xml.gz": self.body(gzip.compress(stories.encode(), mtime=0), _GZIP),
+            "/sitemaps/lists.xml": self.body(sitemap((url, None) for url in lists).encode(), _XML),
+            "/sitemaps/news.xml": self.body(news_sitemap(self.site.title, map(self.line, fresh)).encode(), _XML),
+        }
+        index = sitemap_index((f"http://{self.site.host}{path}" for path in files), self.modified)
+        return {"/sitemap_index.xml": self.body(index.encode(), _XML), **files}
 
     def line(self, piece: Piece) -> Line:
         return Line(self.site.url(piece), self.story(piece), *self.moments(piece), piece.stamp)

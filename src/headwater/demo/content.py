@@ -14,6 +14,7 @@ _SECTION = re.compile(r"\[(.+)\]")
 _SLOT = re.compile(r"\{(\w+)\}")
 _GENERAL_SENTENCES = (24, 32)  # with a topic's own, 600 to 1,500 words
 _SENTENCES_PER_PARAGRAPH = (2, 4)
+_WITHOUT_SPACES = frozenset({"ja"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,8 @@ class Story:
 
 def write_story(headline: str, *, topic: str, language: str = "en", seed: int = 1) -> Story:
     """Write the one story these arguments stand for."""
-    writer = _Writer(_phrases(language), Random(f"{seed}/{language}/{topic}/{headline}"), headline)  # noqa: S311 - not a secret
+    random = Random(f"{seed}/{language}/{topic}/{headline}")  # noqa: S311 - not a secret
+    writer = _Writer(_phrases(language), random, headline, between="" if language in _WITHOUT_SPACES else " ")
     body = writer.paragraphs(topic)
     third = len(body) // 3
     parts = (
@@ -61,10 +63,11 @@ def write_story(headline: str, *, topic: str, language: str = "en", seed: int = 
 class _Writer:
     """Draws phrases like cards: none comes twice before the whole deck has been dealt."""
 
-    def __init__(self, phrases: Mapping[str, tuple[str, ...]], random: Random, headline: str) -> None:
+    def __init__(self, phrases: Mapping[str, tuple[str, ...]], random: Random, headline: str, *, between: str) -> None:
         self._phrases = phrases
         self._random = random
         self._headline = headline
+        self._between = between  # two sentences
         self._decks: dict[str, list[str]] = {}
 
     def heading(self) -> str:
@@ -78,7 +81,7 @@ class _Writer:
         paragraphs = [self.fill(self._draw("lead"))]
         while sentences:
             size = self._random.randint(*_SENTENCES_PER_PARAGRAPH)
-            paragraphs.append(" ".join(self.fill(sentence) for sentence in sentences[:size]))
+            paragraphs.append(self._between.join(self.fill(sentence) for sentence in sentences[:size]))
             del sentences[:size]
         return paragraphs
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headwater.demo.sites import Piece, Site
+from headwater.demo.plan import Piece, Site
 from headwater.demo.web import DemoWeb
 from headwater.model.reasons import Reason
 

@@ -1,10 +1,12 @@
 """Feeds as publishers write them, with dates in the forms that are met in the wild."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from email.utils import format_datetime
 from html import escape
+from typing import Any
 
 from headwater.demo.content import Story
 
@@ -80,6 +82,18 @@ def atom(*, url: str, title: str, home: str, lines: Sequence[Line]) -> str:
 """
 
 
+def json_feed(*, url: str, title: str, home: str, lines: Sequence[Line]) -> str:
+    """Write JSON Feed 1.1."""
+    feed = {
+        "version": "https://jsonfeed.org/version/1.1",
+        "title": title,
+        "home_page_url": home,
+        "feed_url": url,
+        "items": list(map(_json_item, lines)),
+    }
+    return json.dumps(feed, ensure_ascii=False, indent=1)
+
+
 def _rss_item(line: Line) -> str:
     dated = "" if line.published is None else f"<pubDate>{line.stamp(line.published)}</pubDate>\n"
     return f"""<item>
@@ -104,3 +118,17 @@ def _atom_entry(line: Line) -> str:
 <category term="{line.story.topic}"/>
 <summary>{escape(line.story.summary)}</summary>
 </entry>"""
+
+
+def _json_item(line: Line) -> dict[str, Any]:
+    moments = {"date_published": line.published, "date_modified": line.updated}
+    return {
+        "id": line.url,
+        "url": line.url,
+        "title": line.story.headline,
+        "summary": line.story.summary,
+        "language": line.story.language,
+        "authors": [{"name": line.story.byline}],
+        "tags": [line.story.topic],
+        **{name: line.stamp(moment) for name, moment in moments.items() if moment is not None},
+    }

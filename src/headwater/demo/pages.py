@@ -1,9 +1,12 @@
-"""The HTML around a story. A look is a folder in `looks/` with `page.html`, `head.html` and `article.html`."""
+"""The HTML around a story. A look is a folder in `looks/` with `page.html`, `head.html` and `article.html`.
+
+A `Form` writes the page of one story: in its site's look (`article_page`), or otherwise (`variants`, `pdf`).
+"""
 
 import json
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -11,6 +14,7 @@ from html import escape
 from importlib import resources
 from itertools import product
 from string import Template
+from zlib import crc32
 
 from headwater.demo.content import Story
 
@@ -29,6 +33,7 @@ _MONTHS = (
     "December",
 )
 _NOT_SLUG = re.compile(r"[^a-z0-9]+")
+_RIGHT_TO_LEFT = frozenset({"ar"})
 
 # Where a look says in its head when a story appeared and when it was changed.
 _DATE_META = {
@@ -61,57 +66,80 @@ class Frame:
     teasers: tuple[Teaser, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """All that the page of one story is made from. `url` is where it is best read: what is canonical."""
+
+    frame: Frame
+    url: str
+    story: Story
+    published: datetime | None
+    updated: datetime | None
+
+
+Form = Callable[[Sheet], bytes]
+
+
 def slug(text: str) -> str:
-    """Return the text as it stands in an address: ASCII, lower case, hyphens."""
+    """Return the text as it stands in an address: ASCII, lower case, hyphens; a number where nothing is left of it."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
-    return _NOT_SLUG.sub("-", plain.lower()).strip("-")
+    return _NOT_SLUG.sub("-", plain.lower()).strip("-") or str(crc32(text.encode()))
 
 
-def article_page(frame: Frame, url: str, story: Story, *, published: datetime | None, updated: datetime | None) -> str:
-    """Write the page of one story."""
+def article_page(sheet: Sheet) -> bytes:
+    """Write the page of one story in its site's look."""
+    frame, story = sheet.frame, sheet.story
+    values = article_values(sheet)
+    head = template(frame.look, "head.html").substitute(values)
+    main = template(frame.look, "article.html").substitute(values)
+    return _page(frame, sheet.url, story.headline, head, main, kind="article", language=story.language).encode()
+
+
+def article_values(sheet: Sheet) -> dict[str, str]:
+    """Return what templates of articles may ask for."""
+    frame, story = sheet.frame, sheet.story
     image = f"http://{frame.host}/media/{slug(story.headline)}"
-    values = {
+    return {
         "site": escape(frame.title),
-        "url": escape(url),
+        "url": escape(sheet.url),
         "headline": escape(story.headline),
         "summary": escape(story.summary),
         "byline": escape(story.byline),
         "byline_slug": slug(story.byline),
         "topic": story.topic,
         "language": story.language,
+        "direction": _direction(story.language),
         "image": f"{image}-1200.jpg",
         "image_small": f"{image}-600.jpg",
-        "dates": _date_meta(frame.look, published, updated),
-        "dateline": _dateline(published, updated),
-        "json_ld": _json_ld(frame, url, story, image, published, updated),
+        "dates": _date_meta(frame.look, sheet.published, sheet.updated),
+        "dateline": _dateline(sheet.published, sheet.updated),
+        "json_ld": _json_ld(sheet, image),
         "body": _body(story),
     }
-    head = _template(frame.look, "head.html").substitute(values)
-    main = _template(frame.look, "article.html").substitute(values)
-    return _page(frame, url, story.headline, head, main, kind="article", language=story.language)
 
 
-def list_page(frame: Frame, url: str, title: str, teasers: Sequence[Teaser]) -> str:
+def list_page(frame: Frame, url: str, title: str, teasers: Sequence[Teaser]) -> bytes:
     """Write a page that only leads to others: the front page or a section."""
     main = f"<h1>{escape(title)}</h1>\n" + "\n".join(map(_teaser, teasers))
-    return _page(frame, url, title, "", main, kind="list")
+    return _page(frame, url, title, "", main, kind="list").encode()
 
 
-def error_page(frame: Frame, url: str) -> str:
+def error_page(frame: Frame, url: str) -> bytes:
     """Write what a visitor sees where no page is."""
     main = "<h1>Page not found</h1>\n<p>There is nothing at this address. It may have been mistyped, or moved.</p>"
-    return _page(frame, url, "Page not found", "", main, kind="error")
+    return _page(frame, url, "Page not found", "", main, kind="error").encode()
 
 
 def _page(frame: Frame, url: str, title: str, head: str, main: str, *, kind: str, language: str = "en") -> str:
     others = tuple(teaser for teaser in frame.teasers if teaser.url != url)
-    return _template(frame.look, "page.html").substitute(
+    return template(frame.look, "page.html").substitute(
         site=escape(frame.title),
         host=frame.host,
         url=escape(url),
         title=escape(title),
         kind=kind,
         language=language,
+        direction=_direction(language),
         head=head,
         main=main,
         feed_link=_feed_link(frame),
@@ -123,11 +151,15 @@ def _page(frame: Frame, url: str, title: str, head: str, main: str, *, kind: str
     )
 
 
+def _direction(language: str) -> str:
+    return "rtl" if language in _RIGHT_TO_LEFT else "ltr"
+
+
 def _feed_link(frame: Frame) -> str:
     if frame.feed_url is None:
         return ""
-    kind = "atom" if frame.feed_url.endswith(".atom") else "rss"
-    return f'<link rel="alternate" type="application/{kind}+xml" title="{escape(frame.title)}" href="{frame.feed_url}">'
+    kind = {".atom": "atom+xml", ".json": "feed+json"}.get(frame.feed_url[-5:], "rss+xml")
+    return f'<link rel="alternate" type="application/{kind}" title="{escape(frame.title)}" href="{frame.feed_url}">'
 
 
 def _teaser(teaser: Teaser) -> str:
@@ -161,13 +193,12 @@ def _time(moment: datetime) -> str:
     return f'<time datetime="{moment.isoformat()}">{words}</time>'
 
 
-def _json_ld(
-    frame: Frame, url: str, story: Story, image: str, published: datetime | None, updated: datetime | None
-) -> str:
+def _json_ld(sheet: Sheet, image: str) -> str:
+    frame, story = sheet.frame, sheet.story
     record = {
         "@context": "https://schema.org",
         "@type": "NewsArticle",
-        "mainEntityOfPage": url,
+        "mainEntityOfPage": sheet.url,
         "headline": story.headline,
         "description": story.summary,
         "articleSection": story.topic,
@@ -176,10 +207,10 @@ def _json_ld(
         "author": {"@type": "Person", "name": story.byline},
         "publisher": {"@type": "NewsMediaOrganization", "name": frame.title, "url": f"http://{frame.host}/"},
     }
-    if published is not None:
-        record["datePublished"] = published.isoformat()
-    if updated is not None:
-        record["dateModified"] = updated.isoformat()
+    if sheet.published is not None:
+        record["datePublished"] = sheet.published.isoformat()
+    if sheet.updated is not None:
+        record["dateModified"] = sheet.updated.isoformat()
     return _script_json(record)
 
 
@@ -217,8 +248,9 @@ def _utilities() -> str:
 
 
 @cache
-def _template(look: str, name: str) -> Template:
-    return Template(_file(look, name))
+def template(*path: str) -> Template:
+    """Return a template below `looks/`."""
+    return Template(_file(*path))
 
 
 @cache

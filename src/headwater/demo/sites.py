@@ -1,116 +1,88 @@
-"""The hosts of the demo web, as one table: a new host is a few lines here.
+"""The hosts of the demo web, as one table: a new host is a few lines here, and one line in `_WITHOUT_FEED` or `SITES`.
 
 Headlines are written by hand, so addresses are the same whatever the seed and the day; two pieces with one headline,
 topic and language have the same text, wherever they stand.
 """
 
-from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import replace
 
-from headwater.demo.answers import Maker, conditional, redirect, whole
-from headwater.demo.feeds import Stamp, atom, est, gmt, iso_offset, iso_z, plus_one, rss
-from headwater.demo.pages import slug
+from headwater.demo.answers import (
+    HTML,
+    always,
+    bomb,
+    busy,
+    conditional,
+    drip,
+    gzipped,
+    heals,
+    mislabelled,
+    oversized,
+    redirect,
+    reset,
+    status,
+    truncated,
+)
+from headwater.demo.feeds import atom, est, iso_offset, iso_z, json_feed, plus_one, rss
+from headwater.demo.pdf import pdf
+from headwater.demo.plan import NO_IDENTITY, STORED_OR_LINKED, FeedPlan, Piece, Site
+from headwater.demo.variants import amp, for_print, login_wall, soft_404
 from headwater.model.reasons import Reason
 
-STORED = frozenset({Reason.STORED})
-STORED_OR_LINKED = frozenset({Reason.STORED, Reason.LINKED})  # linked is whichever of two pages comes second
 REDIRECTED = frozenset({Reason.REDIRECT})
+REDIRECT_LIMIT = frozenset({Reason.REDIRECT_LIMIT})
 NOT_FOUND = frozenset({Reason.NOT_FOUND})
+GONE = frozenset({Reason.GONE})
+REFUSED = frozenset({Reason.HTTP_4XX})
 ROBOTS_BLOCKED = frozenset({Reason.ROBOTS_BLOCKED})
-NO_IDENTITY: frozenset[Reason] = frozenset()  # reached only by a redirect that is followed in place
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """An address of a site and the line the site's feed has about it.
-
-    With `link` it is a line only: the page is at that other address, whose own piece tells how it ends.
-    """
-
-    headline: str
-    topic: str
-    days_ago: int | None  # None: no date anywhere
-    _: KW_ONLY
-    updated_days_ago: int | None = None
-    language: str = "en"
-    stamp: Stamp = gmt
-    path: str | None = None  # None: made from the headline
-    link: str | None = None
-    listed: bool = True
-    answer: Maker | None = whole  # None: nothing is at the address
-    ends: frozenset[Reason] = STORED
-
-
-@dataclass(frozen=True, slots=True)
-class FeedPlan:
-    """Where a site's feed is, how it is written and how it answers."""
-
-    path: str
-    write: Callable[..., str]
-    content_type: str
-    answer: Maker = whole
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
-    """A host and all that is on it. `robots` None: there is no robots.txt."""
-
-    host: str
-    title: str
-    look: str
-    folder: str
-    utc_offset_hours: int
-    pieces: tuple[Piece, ...]
-    feed: FeedPlan | None = None
-    robots: str | None = None
-
-    @property
-    def home(self) -> str:
-        """The address of the front page."""
-        return f"http://{self.host}/"
-
-    @property
-    def feed_url(self) -> str | None:
-        """The address of the feed."""
-        return None if self.feed is None else f"http://{self.host}{self.feed.path}"
-
-    @property
-    def listed(self) -> tuple[Piece, ...]:
-        """The pieces the feed has lines about."""
-        return tuple(piece for piece in self.pieces if piece.listed)
-
-    def path(self, piece: Piece) -> str:
-        """Return where on this host the piece is."""
-        return piece.path or f"{self.folder}/{slug(piece.headline)}"
-
-    def url(self, piece: Piece) -> str:
-        """Return the address the feed gives for the piece."""
-        return piece.link or f"http://{self.host}{self.path(piece)}"
-
+UNSUPPORTED = frozenset({Reason.UNSUPPORTED_TYPE})
+TOO_LARGE = frozenset({Reason.BODY_TOO_LARGE})
+GIVEN_UP = frozenset({Reason.MAX_RETRIES, Reason.WORKER_LOST})  # the second where the last try was killed with us
+WAITS = frozenset({Reason.ROBOTS_UNREACHABLE})  # it does not end: the host is asked again later
 
 _RSS = "application/rss+xml; charset=utf-8"
 _ATOM = "application/atom+xml; charset=utf-8"
+_JSON = "application/feed+json; charset=utf-8"
+_PDF = "application/pdf"
+
+_ALLOW_ALL = "User-agent: *\nAllow: /\n"
+_DISALLOW_ALL = "User-agent: *\nDisallow: /\n"
+_FILLER = "# One of very many lines that say nothing at all.\n"
 
 _STORM = "Storm front leaves Hollin Hill without power for a night"
 _ROADS = "Council finds two million for road repairs"
 _ROADS_PATH = "/news/road-repairs"
 _WEIR = "Weir gates at Millrace reopen after a year of repairs"
 _WEIR_PATH = "/stories/weir-gates"
+_CIRCLE = "Readers are sent round in a circle"
 _MAPS = "Lost parish maps turn up in a library cellar"
 _MAPS_PATH = "/copies/parish-maps"
 _MINUTES = "Minutes of a closed meeting"
 _MINUTES_PATH = "/private/minutes"
 _TO_THE_MIRROR = redirect(302, f"http://mirror.demo.test{_MAPS_PATH}")
 _TRACKING = "?utm_source=wire&utm_medium=rss&utm_campaign=desk"
+_MARKET = Piece(
+    "Covered market keeps its Saturday stalls", "councils", 4, path="/news/covered-market", ends=STORED_OR_LINKED
+)
+_BUDGET = Piece(
+    "Budget book, part one (all figures)",
+    "budgets",
+    2,
+    path="/papers/budget-1.pdf",
+    stamp=iso_z,
+    form=pdf,
+    content_type=_PDF,
+    ends=UNSUPPORTED,
+)
+# What a terminal must never be told to do: change colours by markup or by escape, turn the line round, overflow.
+HOSTILE_TITLE = f"[bold red]Sale[/bold red] \x1b[31mto\u202eday\x1b[0m :bomb: [/] \\[link] {'only' * 40}"
 
 GAZETTE = Site(
     host="gazette.demo.test",
     title="The Wendham Gazette",
     look="gazette",
-    folder="/news",
-    utc_offset_hours=0,
     feed=FeedPlan("/feed.xml", rss, _RSS),
-    robots="User-agent: *\nAllow: /\n",
+    robots=f"{_ALLOW_ALL}Sitemap: http://gazette.demo.test/sitemap_index.xml\n",
+    sitemaps=True,
     pieces=(
         Piece("Flood barrier on the Wend passes its first full test", "rivers", 0),
         Piece("Late-night bus returns to the hill estates", "transport", 0, stamp=est),
@@ -120,6 +92,9 @@ GAZETTE = Site(
         Piece("Councillors agree to publish every decision within days", "councils", 3, stamp=plus_one),
         Piece("La bibliothèque du quai rouvre ses portes aux lecteurs", "libraries", 5, language="fr", stamp=plus_one),
         Piece("Ferry and tram tickets become one from next month", "transport", 9),
+        _MARKET,
+        replace(_MARKET, path="/amp/covered-market", form=amp, canonical=_MARKET.path),
+        replace(_MARKET, path="/print/covered-market", form=for_print, canonical=_MARKET.path),
     ),
 )
 
@@ -137,13 +112,15 @@ COUNCIL = Site(
         Piece("Winter gritting routes are published", "weather", 6, stamp=iso_offset),
         Piece("Partnerstadt baut den Uferweg am Fluss aus", "rivers", 8, language="de", stamp=iso_offset),
         Piece("Riverside embankment to be raised before autumn", "rivers", 12, updated_days_ago=7, stamp=iso_z),
+        _BUDGET,
+        # What the bytes are counts, not what they are called.
+        replace(_BUDGET, headline="Budget book, part two", path="/papers/budget-2", content_type=HTML),
     ),
 )
 
 WIRE = Site(
     host="wire.demo.test",
     title="Valley Wire",
-    look="wire",
     folder="/stories",
     utc_offset_hours=-5,
     feed=FeedPlan("/rss", rss, _RSS),
@@ -157,7 +134,11 @@ WIRE = Site(
         Piece(_WEIR, "rivers", 3, path="/r/1182", answer=redirect(301, _WEIR_PATH)),
         Piece(_WEIR, "rivers", 3, path=_WEIR_PATH, listed=False, ends=NO_IDENTITY),
         Piece(_MAPS, "libraries", 4, path="/out/4471", answer=_TO_THE_MIRROR, ends=REDIRECTED),
+        Piece(_CIRCLE, "councils", 5, path="/r/there", answer=redirect(302, "/r/back"), ends=REDIRECT_LIMIT),
+        Piece(_CIRCLE, "councils", 5, path="/r/back", answer=redirect(302, "/r/there"), listed=False, ends=NO_IDENTITY),
         Piece("Story withdrawn by the desk", "councils", 5, answer=None, ends=NOT_FOUND),
+        Piece("Story withdrawn by a court", "councils", 5, answer=always(status(410)), ends=GONE),
+        Piece("Story for member papers", "councils", 6, answer=always(status(403)), ends=REFUSED),
         Piece(_MINUTES, "councils", 6, link=f"http://mirror.demo.test{_MINUTES_PATH}"),
     ),
 )
@@ -165,14 +146,175 @@ WIRE = Site(
 MIRROR = Site(
     host="mirror.demo.test",
     title="The Wendham Mirror",
-    look="wire",
     folder="/copies",
-    utc_offset_hours=0,
     robots="User-agent: *\nDisallow: /private/\n",
     pieces=(
-        Piece(_MAPS, "libraries", 4, path=_MAPS_PATH),
-        Piece(_MINUTES, "councils", 6, path=_MINUTES_PATH, ends=ROBOTS_BLOCKED),
+        Piece(_MAPS, "libraries", 4, path=_MAPS_PATH, listed=False),
+        Piece(_MINUTES, "councils", 6, path=_MINUTES_PATH, listed=False, ends=ROBOTS_BLOCKED),
     ),
 )
 
-SITES = (GAZETTE, COUNCIL, WIRE, MIRROR)
+KAWABE = Site(
+    host="kawabe.demo.test",
+    title="川辺新報",
+    look="gazette",
+    utc_offset_hours=9,
+    feed=FeedPlan("/feed.json", json_feed, _JSON),
+    robots="\ufeffuser-agent: *\r\n<<< garbage >>>\r\nDisallow /without-a-colon\r\n: : :\r\nDISALLOW: /drafts/\r\n",
+    pieces=(
+        Piece("川沿いの遊歩道が十年ぶりに全線開通", "rivers", 0, language="ja", stamp=iso_offset),
+        Piece(
+            "中央図書館の夜間開館が始まる", "libraries", 0, language="ja", stamp=iso_offset, path="/%E6%9C%AC/%E5%A4%9C"
+        ),
+        Piece("水門の点検を冬の前に終える", "rivers", 3, updated_days_ago=0, language="ja", stamp=iso_z),
+        Piece("まだ出せない下書き", "rivers", 3, language="ja", stamp=iso_z, path="/drafts/1", ends=ROBOTS_BLOCKED),
+    ),
+)
+
+SAHIFA = Site(
+    host="sahifa.demo.test",
+    title="صحيفة الوادي",
+    utc_offset_hours=2,
+    feed=FeedPlan("/feed.atom", atom, _ATOM),
+    robots=f"{_DISALLOW_ALL}\nUser-agent: headwater\nAllow: /\n",
+    pieces=(
+        Piece("المدينة تتجاوز أقوى عاصفة منذ سنوات", "weather", 0, language="ar", stamp=iso_offset),
+        Piece("المكتبة المركزية تفتح أبوابها مساء", "libraries", 2, language="ar", stamp=iso_offset),
+    ),
+)
+
+# A soft 404 and a login wall answer 200, so both end as `stored` today: recognising them comes later.
+BOARD = Site(
+    host="board.demo.test",
+    title="Wendham Notice Board",
+    look="council",
+    folder="/notices",
+    feed=FeedPlan("/notices.json", json_feed, _JSON),
+    robots="",
+    robots_answer=always(status(403)),  # which forbids nothing: only what can be read does
+    pieces=(
+        Piece(HOSTILE_TITLE, "budgets", 0, path="/notices/sale", stamp=iso_z),
+        Piece("Lost near the weir: one grey bicycle", "rivers", 1, stamp=iso_z),
+        Piece("Found in the reading room: a folder of letters", "libraries", 2, form=soft_404, stamp=iso_z),
+        Piece("For members: garden plots to let", "councils", 3, form=login_wall, stamp=iso_z),
+    ),
+)
+
+ARCHIVE = Site(
+    host="archive.demo.test",
+    title="The Valley Archive",
+    look="council",
+    folder="/pages",
+    robots=f"{_ALLOW_ALL}{_FILLER * 11_000}{_DISALLOW_ALL}",  # the end is past the 500 KiB that are read
+    pieces=(
+        Piece("Minutes of the bridge committee are set in type", "councils", 0, answer=gzipped),
+        Piece("Le fonds des cartes postales est numérisé", "libraries", 3, language="fr", answer=gzipped),
+        Piece(
+            "Das Stadtarchiv öffnet die Akten der großen Flut",
+            "rivers",
+            6,
+            language="de",
+            answer=mislabelled("iso-8859-1", "utf-8"),
+        ),
+        Piece(
+            "Où sont passées les clés de la bibliothèque ?",
+            "libraries",
+            7,
+            language="fr",
+            answer=mislabelled("utf-8", "windows-1252"),
+        ),
+        Piece("All newspapers of the valley in one file", "libraries", 8, answer=always(oversized), ends=TOO_LARGE),
+        Piece("A very small file", "libraries", 9, answer=always(bomb), ends=TOO_LARGE),
+    ),
+)
+
+FERRIES = Site(
+    host="ferries.demo.test",
+    title="Wend Ferries",
+    pieces=(
+        Piece("Morning crossings double from Monday", "transport", 0, answer=heals(busy(1))),
+        Piece("Night ferry keeps its old timetable", "transport", 4),
+    ),
+)
+
+TICKETS = Site(
+    host="tickets.demo.test",
+    title="Valley Tickets",
+    pieces=(Piece("One ticket for bus, tram and boat", "transport", 1, answer=heals(busy(2, as_date=True))),),
+)
+
+WORKS = Site(
+    host="works.demo.test",
+    title="Wendham Road Works",
+    look="council",
+    pieces=(
+        Piece("Bridge Street closes for a new water main", "transport", 0, answer=heals(status(503))),
+        Piece("Diversions are signposted from Monday", "transport", 2, answer=heals(status(500))),
+        Piece("Night closures on the ring road", "transport", 3, answer=always(status(502)), ends=GIVEN_UP),
+    ),
+)
+
+CANAL = Site(
+    host="canal.demo.test",
+    title="The Slow Canal",
+    pieces=(Piece("Barges wait for water", "rivers", 2, answer=always(drip), ends=GIVEN_UP),),
+)
+
+CABLE = Site(
+    host="cable.demo.test",
+    title="Cable and Line",
+    pieces=(
+        Piece("New cable reaches the upper valley", "transport", 1, answer=heals(reset)),
+        Piece("Old exchange falls silent", "transport", 2, answer=always(reset), ends=GIVEN_UP),
+        Piece("Engineers splice a broken line", "transport", 3, answer=heals(truncated)),
+        Piece("Message breaks off in the middle", "transport", 4, answer=always(truncated), ends=GIVEN_UP),
+    ),
+)
+
+WEATHER = Site(
+    host="weather.demo.test",
+    title="Valley Weather Station",
+    robots="User-agent: *\nCrawl-delay: 0.2\n",
+    pieces=(
+        Piece("First frost comes early to the valley", "weather", 0),
+        Piece("Wind gauge on the hill is replaced", "weather", 2),
+        Piece("Rain fills the upper reservoir", "weather", 3),
+        Piece("Fog closes the airfield for a morning", "weather", 5),
+    ),
+)
+
+COUNTY = Site(
+    host="county.demo.test",
+    title="The County Paper",
+    look="gazette",
+    robots="",
+    robots_answer=redirect(301, "http://mirror.demo.test/robots.txt"),
+    pieces=(
+        Piece("County lends its snow ploughs to the town", "budgets", 1),
+        Piece("County offices move, one desk at a time", "budgets", 1, answer=heals(drip)),
+        Piece("Notes of an inspection", "councils", 2, path="/private/notes", ends=ROBOTS_BLOCKED),
+    ),
+)
+
+CLINIC = Site(
+    host="clinic.demo.test",
+    title="Hollin Hill Clinic",
+    robots="",
+    robots_answer=always(status(503)),
+    pieces=(
+        Piece("Clinic opens on two more evenings", "councils", 1, ends=WAITS),
+        Piece("New ambulance bay is built over winter", "transport", 2, ends=WAITS),
+    ),
+)
+
+_WITHOUT_FEED = (MIRROR, ARCHIVE, FERRIES, TICKETS, WORKS, CANAL, CABLE, WEATHER, COUNTY, CLINIC)
+
+# Its feed leads to all that stands on hosts without a feed.
+DIGEST = Site(
+    host="digest.demo.test",
+    title="The Valley Digest",
+    feed=FeedPlan("/all.xml", rss, _RSS),
+    pieces=tuple(replace(piece, link=site.url(piece)) for site in _WITHOUT_FEED for piece in site.listed),
+)
+
+SITES = (GAZETTE, COUNCIL, WIRE, KAWABE, SAHIFA, BOARD, DIGEST, *_WITHOUT_FEED)

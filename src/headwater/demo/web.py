@@ -5,16 +5,23 @@ All host names share one port and are told apart by the Host header, so the prog
 """
 
 import time
+from collections import deque
+from collections.abc import Iterator
 from contextlib import suppress
-from datetime import date
+from datetime import UTC, date, datetime
+from itertools import repeat
 from types import TracebackType
 from typing import Self
 
 from aiohttp import web
 
+from headwater.demo.answers import Answer
 from headwater.demo.build import build_host
 from headwater.demo.sites import SITES
 from headwater.demo.visits import DemoRequest, Violation, find_violations
+from headwater.policy.backoff import retry_after
+
+_KEPT_REQUESTS = 20_000  # a web that is left running must not grow
 
 
 class DemoWeb:
@@ -24,8 +31,9 @@ class DemoWeb:
         self.today = today
         self.seed = seed
         self.sites = SITES
-        self.requests: list[DemoRequest] = []
+        self.requests: deque[DemoRequest] = deque(maxlen=_KEPT_REQUESTS)
         self._hosts = {site.host: build_host(site, today=today, seed=seed) for site in self.sites}
+        self._faults: dict[str, Iterator[Answer]] = {}
         self._runner: web.ServerRunner | None = None
 
     @property
@@ -41,13 +49,36 @@ class DemoWeb:
         port: int = self._runner.addresses[0][1]
         return port
 
-    def politeness(self, delay_seconds: float) -> list[Violation]:
-        """List what broke the rule of one request at a time to a host and none sooner than the delay."""
-        return find_violations(self.requests, delay_seconds)
+    @property
+    def address(self) -> str:
+        """Where it listens, whatever host is asked for."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def break_host(self, host: str, fault: Answer, *, times: int | None = None) -> None:
+        """Let every address of a host answer with a fault: for so many requests, or until the host is mended."""
+        if host not in self._hosts:
+            raise ValueError(f"there is no host {host}")
+        self._faults[host] = repeat(fault) if times is None else repeat(fault, times)
+
+    def mend(self, host: str) -> None:
+        """Let a host answer again as its table says."""
+        self._faults.pop(host, None)
+
+    def politeness(self, delay_seconds: float, *, tolerance_seconds: float = 0.0) -> list[Violation]:
+        """List what broke the rule of one request at a time to a host and none sooner than it wishes.
+
+        That is its Crawl-delay where it has one, else the delay; and as long as an answer asked for, if that is longer.
+        """
+        crawl_delays = {site.host: site.crawl_delay for site in self.sites if site.crawl_delay is not None}
+        return find_violations(
+            self.requests, delay_seconds, crawl_delays=crawl_delays, tolerance_seconds=tolerance_seconds
+        )
 
     async def start(self) -> None:
         """Listen on a free port of 127.0.0.1."""
-        runner = web.ServerRunner(web.Server(self._serve, access_log=None), shutdown_timeout=1.0)
+        # An answer ends when its visitor leaves, not when the next byte finds nobody there.
+        server = web.Server(self._serve, access_log=None, handler_cancellation=True)
+        runner = web.ServerRunner(server, shutdown_timeout=1.0)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         self._runner = runner
@@ -70,13 +101,16 @@ class DemoWeb:
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
         arrived = time.monotonic()
         host = request.host.partition(":")[0].lower()
-        response = await self._answer(host, request)
+        response: web.StreamResponse = web.Response()
+        status, pause = 0, 0.0
         try:
-            with suppress(ConnectionError):  # the visitor left; aiohttp closes the connection
+            with suppress(ConnectionError):  # one of the two left; aiohttp closes the connection
+                response = await self._answer(host, request)
                 await response.prepare(request)
                 await response.write_eof()
+                status, pause = response.status, _pause(response)
         finally:
-            self.requests.append(DemoRequest(host, request.raw_path, arrived, time.monotonic(), response.status))
+            self.requests.append(DemoRequest(host, request.raw_path, arrived, time.monotonic(), status, pause))
         return response
 
     async def _answer(self, name: str, request: web.BaseRequest) -> web.StreamResponse:
@@ -85,4 +119,11 @@ class DemoWeb:
             return web.Response(status=421, text=f"No host {name} here.\n")
         if request.method not in ("GET", "HEAD"):
             return web.Response(status=405, headers={"Allow": "GET, HEAD"})
-        return await host.answers.get(request.path, host.otherwise)(request)
+        fault = next(self._faults.get(name, iter(())), None)
+        answer = fault or host.answers.get(request.raw_path.partition("?")[0], host.otherwise)
+        return await answer(request)
+
+
+def _pause(response: web.StreamResponse) -> float:
+    wait = retry_after(response.headers.get("Retry-After"), datetime.now(UTC))
+    return wait.total_seconds() if wait else 0.0

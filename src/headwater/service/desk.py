@@ -68,8 +68,8 @@ class Reader:
         async with self._records.database.connection() as connection:
             return await sources.list_sources(connection)
 
-    async def outcomes(self, source: str | None = None, limit: int = 10_000) -> list[dict[str, str | None]]:
-        """List URLs with their status and reason."""
+    async def outcomes(self, source: str | None = None, limit: int = 10_000) -> list[dict[str, Any]]:
+        """List URLs with how each ended, or why it still waits and until when."""
         async with self._records.database.connection() as connection:
             return await frontier.url_outcomes(connection, source, limit)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from headwater.model.frontier import Claim, Ending, Exchange, HostRecord, Origin, Submission, UrlStatus
@@ -138,6 +139,6 @@ async def unfinished_urls(connection: Connection) -> tuple[int, int, datetime | 
     return row["queued"], row["leased"], row["next_due"]
 
 
-async def url_outcomes(connection: Connection, source: str | None, limit: int) -> list[dict[str, str | None]]:
-    """List URLs with their status and reason."""
+async def url_outcomes(connection: Connection, source: str | None, limit: int) -> list[dict[str, Any]]:
+    """List URLs: url, status, source, the reason of an ended one, due_at and waiting_reason of a pending one."""
     return [dict(row) for row in await connection.fetch(query("url_outcomes"), source, limit)]

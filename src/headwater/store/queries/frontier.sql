@@ -121,7 +121,14 @@ FOR UPDATE SKIP LOCKED
 SELECT count(*) AS queued, count(lease_token) AS leased, min(due_at) AS next_due FROM frontier_queue
 
 -- name: url_outcomes
--- Every URL with its end. $1 source name or NULL, $2 how many
-SELECT u.url, u.status, u.reason, s.name AS source FROM url_frontier u JOIN sources s ON s.id = u.source_id
+-- Every URL with its end; a pending one with when it may be fetched at the earliest and with what keeps it waiting: why
+-- its host is left alone, else how its last attempt ended. $1 source name or NULL, $2 how many
+SELECT u.url, u.status, u.reason, s.name AS source,
+       greatest(q.due_at, h.not_before) AS due_at, coalesce(h.blocked_reason, last.reason) AS waiting_reason
+FROM url_frontier u
+JOIN sources s ON s.id = u.source_id
+LEFT JOIN frontier_queue q ON q.url_id = u.id
+LEFT JOIN host_state h ON h.host = q.host
+LEFT JOIN LATERAL (SELECT reason FROM fetch_log l WHERE l.url_id = q.url_id ORDER BY l.id DESC LIMIT 1) last ON true
 WHERE $1::text IS NULL OR s.name = $1
 ORDER BY u.id LIMIT $2

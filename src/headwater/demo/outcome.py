@@ -1,0 +1,175 @@
+"""What the demo brought, held against what must come."""
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from headwater.demo.expected import Expected
+from headwater.demo.web import DemoWeb
+from headwater.model.reasons import Reason, ReasonClass
+from headwater.policy.urls import host_of
+from headwater.service.desk import Desk
+
+# Arrival times are read off a busy machine; a real breach is a whole delay off, not a sliver of one.
+TOLERANCE_SECONDS = 0.01
+_WITH_DOCUMENT = (Reason.STORED, Reason.LINKED)
+_NEVER_TRIED = "pending"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Something that must hold at the end, what was found, and all that is wrong with it."""
+
+    name: str
+    found: str
+    wrong: tuple[str, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.wrong
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What became of some URLs: the reason, how many they are, whether they still wait, and one of them."""
+
+    reason: str
+    count: int
+    waits: bool
+    example: str
+
+    @property
+    def has_document(self) -> bool:
+        """Whether it ended with a document."""
+        return self.reason in _WITH_DOCUMENT
+
+    @property
+    def sentence(self) -> str:
+        """The reason in words."""
+        return "It was not its turn yet." if self.reason == _NEVER_TRIED else Reason.of(self.reason).sentence
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOutcome:
+    """What the demo brought, and whether it is what it must be."""
+
+    day: date
+    documents: dict[str, int]  # by host
+    fates: list[Fate]
+    items: list[dict[str, Any]]
+    seconds: dict[str, float]  # by stage
+    checks: list[Check]
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether every check holds."""
+        return all(check.holds for check in self.checks)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the outcome for a script."""
+        return {
+            "as_expected": self.as_expected,
+            "day": self.day,
+            "documents": self.documents,
+            "fates": {fate.reason: fate.count for fate in self.fates},
+            "waiting": {fate.reason: fate.count for fate in self.fates if fate.waits},
+            "examples": {fate.reason: fate.example for fate in self.fates},
+            "daily": self.items,
+            "seconds": {stage: round(seconds, 3) for stage, seconds in self.seconds.items()},
+            "checks": [
+                {"name": check.name, "holds": check.holds, "found": check.found, "wrong": check.wrong}
+                for check in self.checks
+            ],
+        }
+
+
+async def look(desk: Desk, web: DemoWeb, expected: Expected, delay_seconds: float) -> DemoOutcome:
+    """Look at all that the demo brought."""
+    outcomes = await desk.outcomes()
+    sources = await desk.sources()
+    _, items = await desk.today(web.today)
+    checks = [
+        _check_ends(expected, outcomes),
+        _check_feeds(expected, sources, items),
+        _check_counts(expected, *await desk.counts()),
+        await _check_raw_files(desk),
+        _check_politeness(web, delay_seconds),
+    ]
+    documents = Counter(host_of(outcome["url"]) for outcome in outcomes if outcome["reason"] in _WITH_DOCUMENT)
+    return DemoOutcome(web.today, dict(sorted(documents.items())), _fates(outcomes), items, {}, checks)
+
+
+def _fates(outcomes: list[dict[str, Any]]) -> list[Fate]:
+    examples: dict[tuple[bool, str], list[str]] = {}
+    for outcome in outcomes:
+        waits = outcome["reason"] is None
+        examples.setdefault((waits, _reason(outcome)), []).append(outcome["url"])
+    fates = [Fate(reason, len(urls), waits, urls[0]) for (waits, reason), urls in examples.items()]
+    return sorted(fates, key=lambda fate: (fate.waits, -fate.count))
+
+
+def _reason(outcome: dict[str, Any]) -> str:
+    return str(outcome["reason"] or outcome["waiting_reason"] or _NEVER_TRIED)
+
+
+def _check_ends(expected: Expected, outcomes: list[dict[str, Any]]) -> Check:
+    found = {outcome["url"]: outcome for outcome in outcomes}
+    wrong = [
+        f"{url}: {_told(found.get(url))}, expected {' or '.join(sorted(reasons))}"
+        for url, reasons in expected.outcomes.items()
+        if url not in found or not _ends_so(found[url], reasons)
+    ]
+    wrong += [f"{url}: not expected at all" for url in found.keys() - expected.outcomes.keys()]
+    return Check("every URL ends once, as it must, or waits as it must", f"{len(found)} URLs", tuple(wrong))
+
+
+def _ends_so(outcome: dict[str, Any], reasons: frozenset[Reason]) -> bool:
+    """Tell whether the reason is a right one; a URL may wait only where that reason is one that passes."""
+    reason = _reason(outcome)
+    waits = outcome["reason"] is None
+    return reason in reasons and waits == (Reason.of(reason).kind is ReasonClass.TRANSIENT)
+
+
+def _told(outcome: dict[str, Any] | None) -> str:
+    if outcome is None:
+        return "never seen"
+    return f"waits ({_reason(outcome)})" if outcome["reason"] is None else _reason(outcome)
+
+
+def _check_feeds(expected: Expected, sources: list[dict[str, Any]], items: list[dict[str, Any]]) -> Check:
+    counted = Counter((item["source"], item["bucket"]) for item in items)
+    by_url = {source["settings"]["feed_url"]: source for source in sources}
+    wrong = []
+    for feed in expected.feeds.values():
+        source = by_url.get(feed.url, {"name": "", "items": 0})
+        found = (source["items"], counted[source["name"], "NEW"], counted[source["name"], "LATEST"])
+        if found != (feed.items, feed.new, feed.latest):
+            wrong.append(f"{feed.url}: {found}, expected {(feed.items, feed.new, feed.latest)}")
+    return Check("every feed gives its items, NEW and LATEST", f"{len(expected.feeds)} feeds", tuple(wrong))
+
+
+def _check_counts(expected: Expected, documents: int, texts: int) -> Check:
+    found = f"{documents} documents, {texts} texts"
+    right = (documents, texts) == (expected.documents, expected.texts)
+    wrong = () if right else (f"{found}, expected {expected.documents} and {expected.texts}",)
+    return Check("one document per page, one text per content", found, wrong)
+
+
+async def _check_raw_files(desk: Desk) -> Check:
+    wrong = []
+    lines = await desk.documents(limit=500)
+    for line in lines:
+        document = await desk.document(line["id"])
+        assert document is not None
+        if not await desk.raw_matches(document):
+            wrong.append(line["url"])
+    return Check("every raw file matches its row", f"{len(lines)} files", tuple(wrong))
+
+
+def _check_politeness(web: DemoWeb, delay_seconds: float) -> Check:
+    broken = web.politeness(delay_seconds, tolerance_seconds=TOLERANCE_SECONDS)
+    hosts = {request.host for request in web.requests}
+    found = f"{len(web.requests)} requests to {len(hosts)} hosts"
+    return Check("politeness is kept: no host was asked too soon", found, tuple(map(str, broken)))

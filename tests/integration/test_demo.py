@@ -1,0 +1,140 @@
+"""`headwater demo` as people and scripts run it (spec 8.2, 9.2)."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+from rich.cells import cell_len
+
+from headwater.demo.answers import status
+from headwater.demo.run import open_demo
+from headwater.model.reasons import Reason
+from tests.program import environment, headwater, start
+
+WIDTH = 80
+SECONDS = 20
+# The program with one host of its web gone: all else is as users have it.
+WITH_A_HOST_GONE = """
+from headwater.cli import main
+from headwater.demo import run
+from headwater.demo.answers import status
+
+class Broken(run.DemoWeb):
+    async def start(self):
+        await super().start()
+        self.break_host("mirror.demo.test", status(410))
+
+run.DemoWeb = Broken
+main()
+"""
+
+
+def assert_readable(text: str) -> None:
+    """For a terminal and for a log alike."""
+    assert [mark for mark in text if not (mark.isprintable() or mark == "\n")] == []
+    assert [line for line in text.splitlines() if cell_len(line) > WIDTH] == []
+
+
+def no_server_is_left(folder: Path) -> bool:
+    return not list(folder.glob("**/postmaster.pid"))
+
+
+def stopped(process: "subprocess.Popen[str]") -> tuple[int, str]:
+    """How a program ends that is told to, and what it says of that."""
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=15)
+    return process.returncode, errors
+
+
+def test_the_whole_flow_runs_on_the_whole_small_web_and_says_so_in_json(tmp_path: Path) -> None:
+    answer = headwater("demo", "--json", "--data", str(tmp_path / "data"), cwd=tmp_path)
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert [mark for mark in answer.stdout if not (mark.isprintable() or mark == "\n")] == []
+    outcome = json.loads(answer.stdout)
+    assert outcome["as_expected"]
+    assert all(check["holds"] and not check["wrong"] for check in outcome["checks"])
+    assert sum(outcome["seconds"].values()) < SECONDS
+    assert len(outcome["documents"]) >= 14
+    assert outcome["fates"].keys() >= {
+        *("stored", "linked", "redirect", "redirect_limit", "not_found", "gone", "http_4xx", "max_retries"),
+        *("robots_blocked", "unsupported_type", "body_too_large", "robots_unreachable"),
+    }
+    assert outcome["waiting"] == {Reason.ROBOTS_UNREACHABLE: 2}
+    assert outcome["examples"]["robots_unreachable"].startswith("http://clinic.demo.test/")
+    assert {item["bucket"] for item in outcome["daily"]} == {"NEW", "LATEST"}
+    assert no_server_is_left(tmp_path)
+
+
+def test_what_it_shows_reads_well_and_with_serve_it_stays_until_it_is_told_to_stop(tmp_path: Path) -> None:
+    process = start("demo", "--serve", "--data", str(tmp_path / "data"), cwd=tmp_path)
+    assert process.stdout
+    try:
+        report = "".join(iter(process.stdout.readline, "Everything came out as it must.\n"))
+        assert_readable(report)
+        for said in (
+            *("feeds: 7 of 7\n", "NEW, 2 LATEST\n", "  NEW    [bold red]Sale", "onlyonly…\n", "  LATEST 水門"),
+            *("Documents by host\n", "     4  weather.demo.test\n", "It kept failing", "What still waits, and why\n"),
+            *("The host's robots.txt cannot be read", "http://clinic.demo.test/", "politeness is kept", "Time  start "),
+        ):
+            assert said in report
+        assert "FAIL" not in report
+        where = "".join(process.stdout.readline() for _ in range(6))
+        (api,) = re.findall(r"curl -s '(http://[\d.:]+)/search\?q=flood'\n", where)
+        (web,) = re.findall(r"curl -s -H 'Host: gazette.demo.test' (http://[\d.:]+)/feed.xml\n", where)
+        assert f"Headwater listens on {api}, the small web on {web}.\n" in where
+        with urllib.request.urlopen(f"{api}/search?q=flood", timeout=5) as answer:
+            assert json.load(answer)["hits"]
+        asked = urllib.request.Request(f"{web}/feed.xml", headers={"Host": "gazette.demo.test"})
+        with urllib.request.urlopen(asked, timeout=5) as answer:
+            assert b"<rss" in answer.read()
+        assert stopped(process) == (0, "")
+        assert no_server_is_left(tmp_path)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_wrong_outcome_gives_exit_code_1_and_is_named(tmp_path: Path) -> None:
+    answer = subprocess.run(
+        [sys.executable, "-c", WITH_A_HOST_GONE, "demo"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment(),
+        cwd=tmp_path,
+    )
+    assert (answer.returncode, answer.stderr) == (1, "")
+    assert "FAIL every URL ends once" in answer.stdout
+    assert "http://mirror.demo.test/copies/parish-maps: gone, expected stored" in answer.stdout
+    assert "http://mirror.demo.test/private/minutes: gone, expected robots_blocked" in answer.stdout
+    assert "Not everything came out as it must." in answer.stdout
+
+
+def test_a_demo_told_to_stop_leaves_nothing_behind(tmp_path: Path) -> None:
+    """Spec 9.3."""
+    process = start("demo", "--data", str(tmp_path / "data"), cwd=tmp_path)
+    assert process.stdout
+    try:
+        assert process.stdout.readline() == "feeds: 7 of 7\n"
+        assert stopped(process) == (128 + signal.SIGTERM, "")
+        assert no_server_is_left(tmp_path)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+async def test_a_host_that_fails_for_a_while_in_the_middle_changes_nothing(tmp_path: Path) -> None:
+    """Spec 4.2: faults can be switched on and off while the program runs."""
+    async with open_demo(tmp_path / "data") as demo:
+
+        def break_one(stage: str, done: int, total: int) -> None:
+            if (stage, done) == ("feeds", total):
+                demo.web.break_host("gazette.demo.test", status(503), times=3)
+
+        outcome = await demo.run(break_one)
+        assert [check for check in outcome.checks if not check.holds] == []
+        assert sum(request.status == 503 for request in demo.web.requests if "gazette" in request.host) == 3

@@ -1,0 +1,245 @@
+"""The demo web's faults, and whether it tells polite visitors from others (spec 2.3, 4.2, 4.3, 9.2)."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable
+from datetime import UTC, date, datetime
+from email.utils import parsedate_to_datetime
+from itertools import accumulate, pairwise
+
+import aiohttp
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.demo.answers import Answer, bomb, busy, drip, oversized, reset, status, truncated
+from headwater.demo.sites import GAZETTE
+from headwater.demo.visits import DemoRequest, find_violations
+from headwater.demo.web import DemoWeb
+from tests.visitor import get, visitor
+
+TODAY = date(2026, 3, 3)
+HOST = "wire.demo.test"
+HOME = f"http://{HOST}/"
+
+
+@pytest.fixture
+async def web() -> AsyncIterator[DemoWeb]:
+    async with DemoWeb(today=TODAY) as running:
+        yield running
+
+
+@pytest.fixture
+async def client(web: DemoWeb) -> AsyncIterator[aiohttp.ClientSession]:
+    async with visitor(web) as session:
+        yield session
+
+
+async def refused(answer: Awaitable[object]) -> bool:
+    """Whether a connection broke before the whole answer had come."""
+    try:
+        await answer
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError):
+        return True
+    return False
+
+
+async def seen(web: DemoWeb, requests: int) -> DemoRequest:
+    """The newest request, once so many are known."""
+    give_up = time.monotonic() + 10
+    while len(web.requests) < requests:
+        assert time.monotonic() < give_up
+        await asyncio.sleep(0.001)
+    return web.requests[-1]
+
+
+@pytest.mark.parametrize("fault", [reset, truncated])
+async def test_a_connection_that_breaks_is_known_to_have_ended(
+    web: DemoWeb, client: aiohttp.ClientSession, fault: Answer
+) -> None:
+    web.break_host(HOST, fault)
+    assert await refused(get(client, HOME))
+    request = await seen(web, len(web.requests) or 1)
+    assert request.status == 0
+    assert request.arrived <= request.ended <= time.monotonic()
+
+
+async def test_an_answer_that_drips_ends_when_its_visitor_leaves(web: DemoWeb, client: aiohttp.ClientSession) -> None:
+    """Spec 2.3: the next request does not overlap one that was given up."""
+    web.break_host(HOST, drip)
+    async with client.get(HOME) as response:
+        assert await response.content.readany()
+    left = time.monotonic()
+    request = await seen(web, 1)
+    assert (request.host, request.status) == (HOST, 0)
+    assert request.ended - left < 0.09, "it was found out at the next drop only"
+    web.mend(HOST)
+    await get(client, HOME)
+    assert web.politeness(0.0) == []
+
+
+async def test_a_fault_stays_for_as_many_requests_as_it_was_planned_for(
+    web: DemoWeb, client: aiohttp.ClientSession
+) -> None:
+    web.break_host(HOST, status(503), times=2)
+    assert [(await get(client, HOME))[0].status for _ in range(3)] == [503, 503, 200]
+    assert (await get(client, GAZETTE.home))[0].status == 200
+
+
+async def test_a_broken_host_is_broken_whole_until_it_is_mended(web: DemoWeb, client: aiohttp.ClientSession) -> None:
+    web.break_host(HOST, status(503))
+    for path in ("", "rss", "robots.txt", "nothing"):
+        assert (await get(client, HOME + path))[0].status == 503
+    web.mend(HOST)
+    web.mend(HOST)
+    assert (await get(client, HOME))[0].status == 200
+
+
+def test_only_hosts_that_are_there_can_be_broken() -> None:
+    with pytest.raises(ValueError, match="there is no host nowhere"):
+        DemoWeb(today=TODAY).break_host("nowhere", reset)
+
+
+@pytest.mark.parametrize(
+    ("url", "statuses"),
+    [
+        ("http://works.demo.test/news/bridge-street-closes-for-a-new-water-main", [503, 200, 200]),
+        ("http://works.demo.test/news/night-closures-on-the-ring-road", [502, 502, 502]),
+        ("http://ferries.demo.test/news/morning-crossings-double-from-monday", [429, 200, 200]),
+        ("http://tickets.demo.test/news/one-ticket-for-bus-tram-and-boat", [429, 200, 200]),
+    ],
+)
+async def test_some_faults_heal_and_some_do_not(client: aiohttp.ClientSession, url: str, statuses: list[int]) -> None:
+    assert [(await get(client, url))[0].status for _ in statuses] == statuses
+
+
+async def test_broken_connections_heal_too(web: DemoWeb, client: aiohttp.ClientSession) -> None:
+    for headline in ("new-cable-reaches-the-upper-valley", "engineers-splice-a-broken-line"):
+        web.requests.clear()
+        for _ in range(3):
+            await refused(get(client, f"http://cable.demo.test/news/{headline}"))
+        assert [request.status for request in web.requests][:3] == [0, 200, 200]
+
+
+async def test_retry_after_comes_as_seconds_and_as_a_date_and_is_remembered(
+    web: DemoWeb, client: aiohttp.ClientSession
+) -> None:
+    """Spec 4.2."""
+    web.break_host(HOST, busy(7))
+    response, _ = await get(client, HOME)
+    assert (response.status, response.headers["Retry-After"]) == (429, "7")
+    web.break_host(HOST, busy(7, as_date=True))
+    response, _ = await get(client, HOME)
+    wait = parsedate_to_datetime(response.headers["Retry-After"]) - datetime.now(UTC)
+    assert 5 < wait.total_seconds() <= 7
+    seconds, as_date = web.requests
+    assert seconds.pause == 7
+    assert 5 < as_date.pause <= 7
+    (violation,) = web.politeness(0.0)
+    assert not violation.overlapped
+
+
+async def test_bodies_that_nobody_can_want(web: DemoWeb) -> None:
+    """Spec 4.3: one announces far too much, one inflates to it."""
+    async with visitor(web, auto_decompress=False) as client:
+        web.break_host(HOST, oversized)
+        async with client.get(HOME) as response:
+            assert response.content_length is not None
+            assert response.content_length > 50 * 1024 * 1024
+        web.break_host(HOST, bomb)
+        response, body = await get(client, HOME)
+        assert response.headers["Content-Encoding"] == "gzip"
+        assert len(body) < 100_000
+    assert (await seen(web, 2)).status == 200
+
+
+async def test_only_get_and_head_are_answered(client: aiohttp.ClientSession) -> None:
+    async with client.post(GAZETTE.home) as posted, client.head(GAZETTE.home) as asked:
+        assert (posted.status, asked.status) == (405, 200)
+        assert int(asked.headers["Content-Length"]) > 10_000
+        assert await asked.read() == b""
+
+
+async def test_every_request_is_kept_as_it_was_sent(web: DemoWeb, client: aiohttp.ClientSession) -> None:
+    await get(client, "http://wire.demo.test/rss?a=1")
+    await get(client, "http://stranger.demo.test/a%20b")
+    assert [(request.host, request.path, request.status) for request in web.requests] == [
+        ("wire.demo.test", "/rss?a=1", 200),
+        ("stranger.demo.test", "/a%20b", 421),
+    ]
+    assert all(request.arrived <= request.ended for request in web.requests)
+
+
+async def test_requests_are_forgotten_before_they_fill_the_memory(web: DemoWeb) -> None:
+    request = DemoRequest(HOST, "/", 0.0, 0.0, 200)
+    web.requests.extend([request] * 100_000)
+    assert len(web.requests) < 100_000
+
+
+async def test_a_hasty_visitor_is_found_out_and_one_who_asks_other_hosts_meanwhile_is_not(
+    web: DemoWeb, client: aiohttp.ClientSession
+) -> None:
+    """Spec 2.3."""
+    for host in web.hosts:
+        await get(client, f"http://{host}/")
+    assert web.politeness(60.0) == []
+    await get(client, "http://wire.demo.test/rss")
+    (violation,) = web.politeness(60.0)
+    assert (violation.earlier.path, violation.later.path, violation.overlapped) == ("/", "/rss", False)
+    assert "wire.demo.test: /rss came" in str(violation)
+
+
+async def test_a_host_with_a_crawl_delay_is_judged_by_that_and_no_other(
+    web: DemoWeb, client: aiohttp.ClientSession
+) -> None:
+    """Spec 4.1."""
+    for host in ("weather.demo.test", "wire.demo.test"):
+        await get(client, f"http://{host}/")
+        await get(client, f"http://{host}/")
+    assert [violation.later.host for violation in web.politeness(0.0)] == ["weather.demo.test"]
+    assert web.politeness(0.0, tolerance_seconds=0.2) == []
+
+
+def visit(arrived: float, ended: float, path: str = "/", pause: float = 0.0) -> DemoRequest:
+    return DemoRequest(HOST, path, arrived, ended, 200, pause)
+
+
+def test_an_answer_still_going_out_is_overlapped_even_by_the_request_after_next() -> None:
+    """Spec 2.3."""
+    slow = visit(0.0, 9.0, "/slow")
+    requests = [visit(4.0, 4.1), slow, visit(2.0, 2.1), visit(10.0, 10.1)]
+    found = find_violations(requests, 1.0)
+    assert [(violation.earlier, violation.later.arrived, violation.overlapped) for violation in found] == [
+        (slow, 2.0, True),
+        (slow, 4.0, True),
+    ]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.integers(0, 5), st.integers(0, 25)), min_size=1),
+    st.integers(6, 20),
+    st.integers(0, 3),
+)
+def test_as_many_violations_are_found_as_requests_come_too_soon(
+    visits: list[tuple[int, int, int]], delay: int, tolerance: int
+) -> None:
+    """Spec 2.3."""
+    starts = accumulate(gap for gap, _, _ in visits)
+    requests = [
+        visit(start, start + min(lasts, delay - tolerance), pause=pause)
+        for start, (_, lasts, pause) in zip(starts, visits, strict=True)
+    ]
+    hasty = sum(later[0] < max(delay, earlier[2]) - tolerance for earlier, later in pairwise(visits))
+    assert len(find_violations(requests, delay, tolerance_seconds=tolerance)) == hasty
+    assert len(find_violations(requests, 99, crawl_delays={HOST: delay}, tolerance_seconds=tolerance)) == hasty
+
+
+async def test_the_port_is_known_only_while_the_web_runs() -> None:
+    web = DemoWeb(today=TODAY)
+    with pytest.raises(RuntimeError, match="not been started"):
+        _ = web.port
+    await web.start()
+    assert 0 < web.port < 65_536
+    await web.stop()
+    with pytest.raises(RuntimeError, match="not been started"):
+        _ = web.port

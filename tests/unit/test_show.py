@@ -1,0 +1,99 @@
+"""What is printed can be read and does nothing else, whatever a page calls itself (spec 8.2)."""
+
+import json
+from datetime import date, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.text import Text
+
+from headwater.cli import show
+from headwater.cli.app import print_json
+from headwater.demo.outcome import Check, DemoOutcome, Fate
+from headwater.demo.sites import HOSTILE_TITLE
+from headwater.model.poll import Polled
+from headwater.model.reasons import Reason
+from headwater.model.source import Source
+
+# What markup, emoji codes, escapes and marks of direction are made of, and anything else.
+HOSTILE_TEXT = st.text(st.sampled_from("[]/\\:bold x\x1b\x9b\x07\r\n\t\u202e\u2066⟦⟧\ufeff…") | st.characters())
+
+
+def assert_harmless(printed: str) -> None:
+    assert [mark for mark in printed if not (mark.isprintable() or mark == "\n")] == []
+
+
+@given(HOSTILE_TEXT)
+def test_a_text_from_outside_means_nothing_as_markup(text: str) -> None:
+    assert_harmless(show.visible(text))
+    assert "\n" not in show.visible(text)
+    assert Text.from_markup(f"[bold]{show.plain(text)}[/] end", emoji=False).plain == f"{show.visible(text)} end"
+
+
+@given(HOSTILE_TEXT)
+def test_words_that_were_found_are_shown_whatever_brackets_a_page_has(text: str) -> None:
+    shown = show._snippet(f"⟦found⟧ {text}").plain
+    assert shown.startswith("  found")
+    assert_harmless(shown)
+
+
+@given(HOSTILE_TEXT)
+def test_json_holds_the_text_and_nothing_for_the_terminal(text: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        printed: list[str] = []
+        patch.setattr("typer.echo", printed.append)
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            return
+        print_json({"title": text})
+    assert_harmless(printed[0])
+    assert json.loads(printed[0]) == {"title": text}
+
+
+def row(**fields: Any) -> dict[str, Any]:
+    return {"title": HOSTILE_TITLE, "url": "http://board.demo.test/" + "x" * 200, "source": "board.demo.test"} | fields
+
+
+def test_every_view_of_a_hostile_title_is_harmless(capsys: pytest.CaptureFixture[str]) -> None:
+    source = Source(1, "board", "feed", {}, True, datetime(2026, 3, 3))
+    show.day(date(2026, 3, 3), [row(bucket="NEW")])
+    show.hits(HOSTILE_TITLE, [row(published_at=None, snippet=HOSTILE_TITLE)])
+    show.hits(HOSTILE_TITLE, [])
+    show.added(Polled(source, Reason.POLLED, title=HOSTILE_TITLE, refused={HOSTILE_TITLE: HOSTILE_TITLE}))
+    printed = capsys.readouterr().out
+    assert_harmless(printed)
+    assert printed.count("[bold red]Sale[/bold red] [31mtoday[0m :bomb: [/] \\[link]") == 7
+
+
+def test_the_demo_keeps_to_80_columns_and_names_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    outcome = DemoOutcome(
+        day=date(2026, 3, 3),
+        documents={"board.demo.test": 1},
+        fates=[
+            Fate("stored", 1, waits=False, example="http://board.demo.test/stored"),
+            Fate("max_retries", 2, waits=False, example="http://board.demo.test/" + "x" * 200),
+            Fate("robots_unreachable", 3, waits=True, example="http://clinic.demo.test/a"),
+            Fate("pending", 1, waits=True, example="http://clinic.demo.test/b"),
+        ],
+        items=[row(bucket="NEW"), row(bucket="LATEST", title="川" * 100)],
+        seconds={"pages": 1.0},
+        checks=[Check("all is well", "yes"), Check("the sky is up", "no", wrong=(HOSTILE_TITLE[:60], "down"))],
+    )
+    show.demo(outcome)
+    printed = capsys.readouterr().out
+    assert_harmless(printed)
+    assert max(cell_len(line) for line in printed.splitlines()) <= 80
+    assert printed.count("…") == 3
+    assert "http://board.demo.test/stored" not in printed
+    for said in (
+        "2  It kept failing",
+        "3  The host's robots.txt",
+        "It was not its turn",
+        "FAIL the sky is up",
+        "Not every",
+    ):
+        assert said in printed
