@@ -110,10 +110,16 @@ class _NotStarted(Exception):
 async def _embedded(settings: Settings) -> AsyncIterator[str]:
     """Start the embedded server, or share the one that runs, and leave it as it was."""
     began = time.monotonic()
+    opening = asyncio.ensure_future(asyncio.to_thread(open_server, settings.data_dir, patience=_START_SECONDS))
+    opening.add_done_callback(lambda done: done.cancelled() or done.exception())  # told below, if in time
     try:
-        # A little longer than the server's own patience, which leaves nothing behind.
+        # A little longer than the start's own patience, after which it leaves nothing behind.
         async with asyncio.timeout(_START_SECONDS + 1):
-            server = await asyncio.to_thread(open_server, settings.data_dir, patience=_START_SECONDS)
+            server = await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        with contextlib.suppress(OperatorError):
+            (await opening).close()
+        raise
     except (OperatorError, TimeoutError) as error:
         if time.monotonic() - began < _START_SECONDS:
             raise _NotStarted(failure(error, _START_SECONDS)) from None
