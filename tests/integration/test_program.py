@@ -180,6 +180,11 @@ def test_an_unwritable_folder_is_said(tmp_path: Path) -> None:
         assert_refused(headwater(*words, cwd=tmp_path, data_dir="/proc/headwater", listen_port=0), "/proc/headwater")
 
 
+def test_the_demo_refuses_a_folder_with_somebodys_data(data: Path, tmp_path: Path) -> None:
+    headwater("migrate", "up", cwd=tmp_path, data_dir=data)
+    assert_refused(headwater("demo", "--data", str(data), cwd=tmp_path), str(data), "not the demo's")
+
+
 def test_a_taken_port_is_said_before_anything_starts(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

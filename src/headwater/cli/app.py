@@ -100,11 +100,8 @@ def demo(
     stay: Annotated[bool, typer.Option("--serve", help="Keep the small web and the API up afterwards.")] = False,
 ) -> None:
     """Run the whole flow, offline, on a small web of its own. Exits 0 only if everything came out as expected."""
-    set_up_logs("error", "text")
-    try:
-        as_expected = run(_demo(data.absolute() if data else None, as_json=as_json, stay=stay))
-    except asyncio.CancelledError:
-        raise typer.Exit(128 + signal.SIGTERM) from None
+    settings_with_logs("error")
+    as_expected = run(_demo(data.absolute() if data else None, as_json=as_json, stay=stay))
     raise typer.Exit(0 if as_expected else 1)
 
 
