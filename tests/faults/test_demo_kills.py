@@ -13,7 +13,7 @@ import pytest
 
 from tests.program import headwater, start
 
-KILLS = 12
+KILLS = 8
 
 
 def complete(folder: Path) -> dict[str, Any]:
