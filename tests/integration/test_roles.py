@@ -171,8 +171,8 @@ async def test_sigterm_gives_every_lease_back_within_ten_seconds(
     """Issue 2, spec 9.3: pages that never come must not hold up a stop, nor cost a retry."""
     settings = make_settings(connect_to=site.connect_to, page_seconds=60, lease_seconds=120, poll_look_seconds=0.1)
     slow = [f"http://slow{number}.test/page" for number in range(5)]
-    site.answers[FEED] = rss(*slow, "http://news.test/quick")
-    site.answers["http://news.test/quick"] = Answer(page("quick"), headers={"Content-Type": "text/html"})
+    site.answers[FEED] = rss(*slow, "http://quick.test/page")
+    site.answers["http://quick.test/page"] = Answer(page("quick"), headers={"Content-Type": "text/html"})
     for url in slow:
         site.hanging.add(url)
     async with open_house(settings) as house:
@@ -181,7 +181,7 @@ async def test_sigterm_gives_every_lease_back_within_ten_seconds(
         site.hanging.add(FEED)
         serving = asyncio.create_task(serve(settings, list(RoleName), make_app))
         await eventually(lambda: {*slow, FEED} <= site.waiting)
-        while (await house.fates())["http://news.test/quick"] is None:
+        while (await house.fates())["http://quick.test/page"] is None:
             await asyncio.sleep(0.02)
         assert (await held_leases(house))["frontier_queue"] == 5
         begun = time.monotonic()
