@@ -89,9 +89,8 @@ def _settings(data: Path, web: DemoWeb) -> Settings:
         connect_to=(f"*.demo.test=127.0.0.1:{web.port}",),
         host_delay_ms=DELAY_MS,
         lease_seconds=LEASE_SECONDS,
-        page_seconds=1.0,
-        max_retries=3,
-        retry_base_seconds=0.05,
+        page_seconds=0.75,
+        retry_base_seconds=0.02,
     )
 
 
