@@ -1,4 +1,7 @@
-"""Real parts for every test: one embedded PostgreSQL server a session, a database of its own for each test."""
+"""Real parts for every test: one PostgreSQL server of a sort a session, a database of its own for each test.
+
+Tests marked `both_servers` run twice: on the embedded server and on PostgreSQL 15, the oldest that will do.
+"""
 
 import secrets
 import tempfile
@@ -16,20 +19,45 @@ from headwater.store import migrate
 from headwater.store.embedded import EmbeddedServer, open_server
 from headwater.store.pool import Database, open_database
 from tests.house import House, open_house
+from tests.postgres15 import Postgres15, find_programs, run_postgres15
 from tests.server import Site
 
 DEMO_DAY = date(2026, 3, 12)
+Server = EmbeddedServer | Postgres15
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what is marked `both_servers` on both."""
+    if metafunc.definition.get_closest_marker("both_servers") and "server" in metafunc.fixturenames:
+        metafunc.parametrize("server", ["embedded_server", "postgres15"], indirect=True)
 
 
 @pytest.fixture(scope="session")
-def server() -> Iterator[EmbeddedServer]:
-    """The session's PostgreSQL server."""
+def embedded_server() -> Iterator[EmbeddedServer]:
+    """The session's embedded server."""
     with tempfile.TemporaryDirectory(prefix="headwater-tests-") as folder, open_server(Path(folder)) as running:
         yield running
 
 
+@pytest.fixture(scope="session")
+def postgres15() -> Iterator[Postgres15]:
+    """The session's PostgreSQL 15."""
+    programs = find_programs()
+    if programs is None:
+        pytest.skip("PostgreSQL 15 is not installed (apt-get install postgresql-15)")
+    with run_postgres15(programs) as running:
+        yield running
+
+
 @pytest.fixture
-async def database_url(server: EmbeddedServer) -> AsyncIterator[str]:
+def server(request: pytest.FixtureRequest) -> Server:
+    """The server of this test."""
+    running: Server = request.getfixturevalue(getattr(request, "param", "embedded_server"))
+    return running
+
+
+@pytest.fixture
+async def database_url(server: Server) -> AsyncIterator[str]:
     """An empty database that is dropped afterwards."""
     name = f"test_{secrets.token_hex(6)}"
     admin = await asyncpg.connect(server.dsn)

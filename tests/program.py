@@ -2,12 +2,15 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 PROGRAM = [str(Path(sys.executable).parent / "headwater")]
 
@@ -18,11 +21,22 @@ def environment(**settings: object) -> dict[str, str]:
     return plain | {f"HEADWATER_{name.upper()}": str(value) for name, value in settings.items()}
 
 
-def headwater(*words: str, cwd: Path, timeout: float = 60, **settings: object) -> subprocess.CompletedProcess[str]:
+def headwater(
+    *words: str, cwd: Path, timeout: float = 60, wrapped_by: tuple[str, ...] = (), **settings: object
+) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
+    command = [*wrapped_by, *PROGRAM, *words]
     return subprocess.run(
-        [*PROGRAM, *words], capture_output=True, text=True, timeout=timeout, env=environment(**settings), cwd=cwd
+        command, capture_output=True, text=True, timeout=timeout, env=environment(**settings), cwd=cwd
     )
+
+
+def with_a_mount(script: str) -> tuple[str, ...]:
+    """The words that put a command where it alone sees what the script mounts."""
+    words = ("unshare", "--mount", "sh", "-c", script, "-")
+    if shutil.which("unshare") is None or subprocess.run([*words, "true"], capture_output=True).returncode:
+        pytest.skip("may not mount anything here")
+    return words
 
 
 def start(*words: str, cwd: Path, **settings: object) -> "subprocess.Popen[str]":

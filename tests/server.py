@@ -1,12 +1,16 @@
 """A real HTTP server whose every answer a test decides, reached under any name that ends in `.test`."""
 
 import asyncio
+import socket
 import time
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
 from aiohttp import web
+
+Listen = Callable[[tuple[str, int]], socket.socket]
 
 
 @dataclass(frozen=True)
@@ -26,37 +30,62 @@ class Seen:
     headers: Mapping[str, str]
     arrived: float
     ended: float
+    lag: float  # how late this server itself may have noticed it
 
 
 class Site:
     """Answers by full URL; what is not listed is a 404. A list is given out one by one, its last answer for ever."""
 
-    def __init__(self) -> None:
+    def __init__(self, address: str = "127.0.0.1", listen: Listen = socket.create_server) -> None:
+        self.address = address
+        self._listen = listen
         self.answers: dict[str, Answer | list[Answer]] = {}
         self.seen: list[Seen] = []
         self.hanging: set[str] = set()  # asked for and never answered
         self.waiting: set[str] = set()  # of those, what was asked for
         self._runner: web.ServerRunner | None = None
+        self._port = 0
+        self._lags: deque[float] = deque([0.0], maxlen=50)
+        self._watch: asyncio.Task[None] | None = None
 
     @property
     def connect_to(self) -> tuple[str, ...]:
         """The setting that leads every `.test` name here."""
-        assert self._runner
-        return (f"*.test=127.0.0.1:{self._runner.addresses[0][1]}",)
+        return (f"*.test={self.address}:{self._port}",)
 
     def visits(self, url: str) -> int:
         """How often a URL was asked for."""
         return sum(seen.url == url for seen in self.seen)
 
     async def __aenter__(self) -> Self:
-        self._runner = web.ServerRunner(web.Server(self._serve, access_log=None), shutdown_timeout=0.5)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        await self.come_back()
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await self.go_away()
+
+    async def come_back(self) -> None:
+        """Listen, at the address of before if there was one."""
+        self._watch = asyncio.create_task(self._watch_lag())
+        self._runner = web.ServerRunner(web.Server(self._serve, access_log=None), shutdown_timeout=0.5)
+        await self._runner.setup()
+        listener = self._listen((self.address, self._port))
+        self._port = listener.getsockname()[1]
+        await web.SockSite(self._runner, listener).start()
+
+    async def go_away(self) -> None:
+        """Close every connection and refuse new ones."""
         assert self._runner
+        assert self._watch
+        self._watch.cancel()
         await self._runner.cleanup()
+
+    async def _watch_lag(self) -> None:
+        """Measure how late this loop is on a busy machine: what it sees arrive may have arrived that much earlier."""
+        while True:
+            before = time.monotonic()
+            await asyncio.sleep(0.005)
+            self._lags.append(time.monotonic() - before - 0.005)
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
         arrived = time.monotonic()
@@ -69,7 +98,7 @@ class Site:
         response = web.Response(body=body, status=answer.status, headers=dict(answer.headers))
         await response.prepare(request)
         await response.write_eof()
-        self.seen.append(Seen(url, dict(request.headers), arrived, time.monotonic()))
+        self.seen.append(Seen(url, dict(request.headers), arrived, time.monotonic(), max(self._lags)))
         return response
 
     def _next(self, url: str) -> Answer:

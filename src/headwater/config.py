@@ -224,30 +224,63 @@ class Configuration:
     origins: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong with the settings, and whose values it leaves in doubt."""
+
+    error: OperatorError
+    affected: frozenset[str] = frozenset()
+
+
 def load(environment: Mapping[str, str], folder: Path) -> Configuration:
     """Read settings from `environment` and from the TOML file it names, else from headwater.toml in `folder`."""
+    loaded, problems = survey(environment, folder)
+    if problems:
+        raise problems[0].error
+    return loaded
+
+
+def survey(environment: Mapping[str, str], folder: Path) -> tuple[Configuration, list[Problem]]:
+    """Read settings as `load` does; what cannot be used is passed over and named among the problems."""
     known = {setting.name: setting for setting in table()}
     values: dict[str, Any] = {}
     origins = dict.fromkeys(known, "default")
+    problems: list[Problem] = []
 
     def take(name: str, raw: object, origin: str, spelled: str) -> None:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f" Did you mean {near[0]}?" if near else ""
-            raise OperatorError(f"Unknown setting {spelled} in {origin}.{hint} docs/settings.md lists them all.")
+            what = f"Unknown setting {spelled} in {origin}.{hint} docs/settings.md lists them all."
+            problems.append(Problem(OperatorError(what)))
+            return
         try:
             values[name] = known[name].metadata["parse"](raw)
         except ValueError as error:
-            raise OperatorError(f"Setting {spelled} in {origin} {error}.") from None
+            what = f"Setting {spelled} in {origin} {error}."
+            problems.append(Problem(OperatorError(what), frozenset({name})))
+            return
         origins[name] = origin
 
-    path, file_values = _read_file(environment, folder)
-    for name, raw in file_values.items():
-        take(name, raw, str(path), name)
+    try:
+        path, file_values = _read_file(environment, folder)
+    except OperatorError as error:
+        doubtful = {name for name in known if PREFIX + name.upper() not in environment}
+        problems.append(Problem(error, frozenset(doubtful)))
+    else:
+        for name, raw in file_values.items():
+            take(name, raw, str(path), name)
     for variable, raw in sorted(environment.items()):
         if variable.startswith(PREFIX) and variable not in OTHER_VARIABLES:
             take(variable.removeprefix(PREFIX).lower(), raw, "the environment", variable)
-    return Configuration(Settings(**values), origins)
+    settings = Settings(**values)
+    if settings.lease_seconds < settings.page_seconds + 2:
+        what = (
+            f"Setting lease_seconds ({settings.lease_seconds:g}) must be at least two more than page_seconds "
+            f"({settings.page_seconds:g}): a page must have come before its lease ends."
+        )
+        problems.append(Problem(OperatorError(what), frozenset({"lease_seconds", "page_seconds"})))
+    return Configuration(settings, origins), problems
 
 
 def _read_file(environment: Mapping[str, str], folder: Path) -> tuple[Path, dict[str, Any]]:

@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import os
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -31,8 +32,11 @@ class Corpus:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def write(self, source: str, subpath: str, body: bytes) -> RawFile:
-        """Put bytes in place, whole or not at all. Blocks on the disk: call it in a thread."""
+    def write(self, source: str, subpath: str, body: bytes, still_ours: Callable[[], bool] = lambda: True) -> RawFile:
+        """Put bytes in place, whole or not at all. Blocks on the disk: call it in a thread.
+
+        `still_ours` is asked last: a writer that was held up until another had its turn must not undo the other's work.
+        """
         relative = raw_path(source, subpath)
         target = self._folder / relative
         temporary = self._folder / source / "bodies" / "raw" / TEMPORARY / secrets.token_hex(16)
@@ -40,12 +44,14 @@ class Corpus:
             _make_folders(temporary.parent)
             _make_folders(target.parent)
             _write_durably(temporary, body)
+            if not still_ours():
+                raise TimeoutError("the disk took too long")
             os.replace(temporary, target)
             _flush_folder(target.parent)
         except OSError as error:
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
-            raise StorageFailed(f"The raw file {relative} cannot be written: {error.strerror}.") from error
+            raise StorageFailed(f"The raw file {relative} cannot be written: {error.strerror or error}.") from error
         return RawFile(str(relative), hashlib.sha256(body).digest(), len(body))
 
     def read(self, path: str) -> bytes:

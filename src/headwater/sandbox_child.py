@@ -58,7 +58,8 @@ def serve(descriptor: int, memory_bytes: int, preload: Sequence[str]) -> None:
         for number in children:
             _kill(children, number)
         for process in children.values():
-            os.waitpid(process, 0)
+            with suppress(ChildProcessError):
+                os.waitpid(process, 0)
 
 
 def _obey(control: socket.socket, children: dict[int, int], memory_bytes: int) -> bool:
@@ -88,8 +89,10 @@ def _kill(children: dict[int, int], number: int) -> None:
 
 def _reap(children: dict[int, int]) -> None:
     for number, process in list(children.items()):
-        if os.waitpid(process, os.WNOHANG) != (0, 0):
-            del children[number]
+        with suppress(ChildProcessError):  # another signal came in between and has reaped it
+            if os.waitpid(process, os.WNOHANG) == (0, 0):
+                continue
+        children.pop(number, None)
 
 
 def _live(descriptor: int, memory_bytes: int) -> NoReturn:

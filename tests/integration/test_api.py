@@ -141,6 +141,10 @@ async def test_a_source_is_added_and_polled(api: Api, site: Site) -> None:
     status, body = await api.post("/sources", {"url": "http://else.test/feed", "settings": {"priority": 9}})
     assert status == 201
     assert (body["name"], body["title"], body["items"]) == ("else.test", "Elsewhere", 1)
+    status, body = await api.post(
+        "/sources", {"url": "http://else.test/x", "settings": {"feed_url": FEED}, "name": "b"}
+    )
+    assert (status, body["error"]["reason"]) == (422, Reason.NOT_FOUND)
     status, body = await api.post("/sources", {"url": "http://else.test/none", "name": "other"})
     assert (status, body["error"]["reason"]) == (422, Reason.NOT_FOUND)
 

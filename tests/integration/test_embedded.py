@@ -29,6 +29,7 @@ from headwater.errors import OperatorError
 from headwater.model.reasons import Reason
 from headwater.store import embedded
 from headwater.store.embedded import open_server
+from tests.program import with_a_mount
 
 ROOT = os.geteuid() == 0
 only_root = pytest.mark.skipif(not ROOT, reason="needs root")
@@ -162,14 +163,6 @@ def stranger(folder: Path) -> Iterator[int]:
     finally:
         process.kill()
         process.wait()
-
-
-def with_a_mount(script: str) -> tuple[str, ...]:
-    """The words that put a command where it alone sees what the script mounts."""
-    words = ("unshare", "--mount", "sh", "-c", script, "-")
-    if shutil.which("unshare") is None or subprocess.run([*words, "true"], capture_output=True).returncode:
-        pytest.skip("may not mount anything here")
-    return words
 
 
 def refusal(folder: Path) -> OperatorError:

@@ -14,11 +14,15 @@ from headwater.frontier.finish import Finish, finish, still_held
 from headwater.frontier.submit import Candidate, Submitted, submit
 from headwater.model.frontier import Claim, Ending, HostRelease, Origin, UrlStatus
 from headwater.model.reasons import Reason
-from headwater.store import sources
+from headwater.policy.priority import priority as rank
+from headwater.store import sources, sql
 from headwater.store.pool import Connection, Database, open_database
+
+pytestmark = pytest.mark.both_servers
 
 NOW = datetime(2026, 3, 12, 12, 0, tzinfo=UTC)
 LEASE = timedelta(seconds=60)
+DELAY_MS = 1000
 
 
 class Frontier:
@@ -30,11 +34,13 @@ class Frontier:
         self.now = NOW
 
     async def put(self, *urls: str, origin: Origin = Origin.FEED, priority: int = 5) -> Submitted:
-        batch = [Candidate(url, self.source_id, origin, source_priority=priority) for url in urls]
+        batch = [Candidate(url, self.source_id, origin, rank(priority, origin)) for url in urls]
         return await self.database.transact(lambda connection: submit(connection, batch, self.now))
 
     async def take(self, limit: int = 10, holder: str = "me") -> list[Claim]:
-        return await claim(self.database, now=self.now, lease=LEASE, holder=holder, limit=limit)
+        return await claim(
+            self.database, now=self.now, lease=LEASE, holder=holder, limit=limit, default_delay_ms=DELAY_MS
+        )
 
     async def end(self, claimed: Claim, ending: Ending, *, not_before: datetime | None = None) -> bool:
         """Finish a claim the way a worker does; False when the fence refused it."""
@@ -117,6 +123,7 @@ async def test_a_stale_finish_changes_nothing(frontier: Frontier) -> None:
     await frontier.put("http://a.test/1")
     (stale,) = await frontier.take(holder="slow")
     frontier.now = NOW + LEASE + timedelta(seconds=1)
+    await rescue.rescue_holds(frontier.database, frontier.now)
     assert await rescue.rescue_claims(frontier.database, frontier.now, 6) == 1
     (fresh,) = await frontier.take(holder="quick")
     assert fresh.lease.attempts == 2
@@ -149,6 +156,19 @@ async def test_a_url_that_loses_its_worker_every_time_ends_dead(frontier: Fronti
     assert await frontier.take() == []
     assert await frontier.rows("SELECT status, reason FROM url_frontier") == [("dead", "worker_lost")]
     assert await frontier.rows("SELECT count(*) FROM fetch_log WHERE reason = 'worker_lost'") == [(3,)]
+
+
+async def test_a_host_whose_holder_died_still_has_its_pause(frontier: Frontier) -> None:
+    """Spec 9.3: something may have been sent just before the lease ended."""
+    await frontier.put("http://a.test/1")
+    await frontier.rows("UPDATE host_state SET crawl_delay_ms = 30000, backoff_ms = 5000")
+    assert len(await frontier.take()) == 1
+    frontier.now = NOW + LEASE + timedelta(seconds=1)
+    await rescue.rescue_claims(frontier.database, frontier.now, 6)
+    await rescue.rescue_holds(frontier.database, frontier.now)
+    assert await frontier.take() == []
+    frontier.now = NOW + LEASE + timedelta(seconds=30)
+    assert len(await frontier.take()) == 1
 
 
 async def test_a_url_due_later_wakes_its_host_then(frontier: Frontier) -> None:
@@ -190,14 +210,16 @@ async def test_many_claimers_share_the_work_without_taking_anything_twice(
     frontier: Frontier, make_settings: Callable[..., Settings]
 ) -> None:
     """Spec 2.4: six claimers on six pools of connections, every URL ends exactly once."""
-    urls = [f"http://host{number % 25}.test/{number}" for number in range(500)]
+    urls = [f"http://host{number % 5}.test/{number}" for number in range(600)]
     await frontier.put(*urls)
+    claimed_urls: list[str] = []
     ended: list[str] = []
 
     async def work(holder: str) -> None:
         async with open_database(make_settings(database_connections=2)) as database:
             mine = Frontier(database, frontier.source_id)
             while claims := await mine.take(limit=7, holder=holder):
+                claimed_urls.extend(claimed.url for claimed in claims)
                 for claimed in claims:
                     if await mine.end(claimed, STORED):
                         ended.append(claimed.url)
@@ -206,9 +228,36 @@ async def test_many_claimers_share_the_work_without_taking_anything_twice(
         before = len(ended)
         await asyncio.gather(*(work(uuid4().hex) for _ in range(6)))
         assert len(ended) > before, "the rest is out of reach"
+    assert sorted(claimed_urls) == sorted(urls), "a URL was handed out twice"
     assert sorted(ended) == sorted(urls)
     assert await frontier.rows("SELECT count(*) FROM frontier_queue") == [(0,)]
     assert await frontier.rows("SELECT count(*) FROM host_state WHERE lease_token IS NOT NULL") == [(0,)]
+
+
+async def test_a_claim_that_was_slow_takes_nothing_that_was_put_off_meanwhile(
+    frontier: Frontier,
+) -> None:
+    """Spec 2.4: the re-check. Between its look at the queue and its lock another worker has had the URL."""
+    await frontier.put("http://a.test/first", priority=9)
+    await frontier.put("http://a.test/second", priority=1)
+    slow = sql.query("claim_urls").replace(
+        "ORDER BY ready_at LIMIT", "AND pg_sleep(0.4) IS NOT NULL ORDER BY ready_at LIMIT"
+    )
+    (claimed,) = await frontier.take()
+    await frontier.end(claimed, Ending(Reason.SHUTDOWN, UrlStatus.PENDING, counts=False))
+    async with frontier.database.connection() as connection:
+        looking = asyncio.create_task(connection.fetch(slow, frontier.now, 10, "slow", frontier.now + LEASE, DELAY_MS))
+        await until_asleep(frontier)
+        (claimed,) = await frontier.take()
+        later = NOW + timedelta(minutes=10)
+        await frontier.end(claimed, Ending(Reason.TIMEOUT, UrlStatus.PENDING, due_at=later))
+        assert claimed.url_id not in [row["url_id"] for row in await looking]
+    assert await frontier.rows("SELECT due_at, lease_token FROM frontier_queue WHERE priority = 10") == [(later, None)]
+
+
+async def until_asleep(frontier: Frontier) -> None:
+    while not await frontier.rows("SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'"):
+        await asyncio.sleep(0.005)
 
 
 async def test_submits_and_finishes_of_one_host_at_once_lose_no_wake_up(frontier: Frontier) -> None:

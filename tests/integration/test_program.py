@@ -1,6 +1,7 @@
 """The real program, run as users run it: commands, bad input, start and stop (issue 2, spec 8.1, 8.2, 9.3)."""
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -70,6 +71,29 @@ def test_up_is_ready_within_three_seconds_on_existing_data_and_stays_small(
     assert process.wait(timeout=15) == 0
     assert time.monotonic() - begun < 10
     assert not list(data.glob("postgres/**/postmaster.pid"))
+
+
+def test_up_brings_its_own_database_back_when_it_has_died(
+    data: Path, started: Callable[..., "subprocess.Popen[str]"]
+) -> None:
+    """Spec 9.1: the embedded server is ours to look after."""
+    process = started("up", data_dir=data, listen_port=0, log_level="error")
+    address = address_of(process)
+    wait_until(lambda: is_ready(address))
+    (pid_file,) = data.glob("postgres/*/cluster/postmaster.pid")
+    os.kill(int(pid_file.read_text().split()[0]), signal.SIGKILL)
+    wait_until(lambda: not is_ready(address))
+    wait_until(lambda: is_ready(address), seconds=30)
+    process.terminate()
+    assert process.wait(timeout=15) == 0
+    assert not list(data.glob("postgres/**/postmaster.pid"))
+
+
+def is_ready(address: str) -> bool:
+    try:
+        return get(address + "/ready")["status"] == "ready"
+    except OSError:
+        return False
 
 
 def test_a_worker_runs_beside_up_and_refuses_an_old_schema(
@@ -154,6 +178,11 @@ def test_an_unwritable_folder_is_said(tmp_path: Path) -> None:
     """Nobody may make a folder in /proc, not even root."""
     for words in (("today",), ("up",), ("demo", "--data", "/proc/headwater")):
         assert_refused(headwater(*words, cwd=tmp_path, data_dir="/proc/headwater", listen_port=0), "/proc/headwater")
+
+
+def test_the_demo_refuses_a_folder_with_somebodys_data(data: Path, tmp_path: Path) -> None:
+    headwater("migrate", "up", cwd=tmp_path, data_dir=data)
+    assert_refused(headwater("demo", "--data", str(data), cwd=tmp_path), str(data), "not the demo's")
 
 
 def test_a_taken_port_is_said_before_anything_starts(tmp_path: Path) -> None:

@@ -8,16 +8,18 @@ from collections.abc import Callable
 from datetime import timedelta
 from uuid import uuid4
 
+import pytest
+
 from headwater.api import make_app
 from headwater.config import Settings
 from headwater.model.lease import Lease
 from headwater.policy import cron
-from headwater.service.maintenance import rescue_expired
+from headwater.service.maintenance import RESCUERS, rescue_expired
 from headwater.service.parts import open_parts, open_records
-from headwater.service.running import Role, RoleName, run_roles, serve
+from headwater.service.polling import PollerRole
+from headwater.service.running import Role, RoleName, make_crew, run_roles, serve
 from headwater.service.scheduling import SchedulerRole
 from headwater.store import runs, sources
-from headwater.store.leases import LEASED_TABLES
 from tests.house import House, open_house
 from tests.server import Answer, Site, page, rss
 
@@ -34,7 +36,7 @@ async def eventually(condition: Callable[[], object], seconds: float = 10.0) -> 
 
 async def held_leases(house: House) -> dict[str, int]:
     counts = {}
-    for table in LEASED_TABLES:
+    for table in RESCUERS:
         ((count,),) = await house.rows(f"SELECT count(*) FROM {table} WHERE lease_token IS NOT NULL")
         counts[table] = count
     return {table: count for table, count in counts.items() if count}
@@ -68,6 +70,79 @@ async def test_two_schedulers_run_a_missed_slot_once(
     assert len(found) <= 2  # a minute may have turned meanwhile
     assert {row[1:] for row in found} == {("succeeded", "polled")}
     assert site.visits(FEED) - before == len(found)
+
+
+async def test_a_slot_fires_when_its_time_comes(site: Site, house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spec 1.2: APScheduler keeps the time. The next slot is brought near, so that nobody has to wait for a minute."""
+    await make_scheduled(house, site)
+    await house.rows("UPDATE sources SET created_at = now()")  # nothing was missed
+    soon = house.parts.records.clock.now() + timedelta(seconds=1)
+    real = cron.last_slot
+    monkeypatch.setattr(
+        cron, "next_slot", lambda schedule, zone, after: soon if after < soon else soon.replace(year=2100)
+    )
+    monkeypatch.setattr(
+        cron, "last_slot", lambda schedule, zone, until: soon if until >= soon else real(schedule, zone, until)
+    )
+    stop = asyncio.Event()
+    working = asyncio.create_task(run_roles([SchedulerRole(house.parts)], stop))
+    give_up = time.monotonic() + 10
+    while not (found := await house.rows("SELECT slot, reason FROM runs WHERE status = 'succeeded'")):
+        assert time.monotonic() < give_up, "the slot never fired"
+        await asyncio.sleep(0.05)
+    stop.set()
+    await working
+    assert found == [(soon, "polled")]
+
+
+async def test_when_one_role_fails_the_others_give_back_what_they_hold(
+    site: Site, make_settings: Callable[..., Settings]
+) -> None:
+    """Spec 9.3."""
+
+    class Failing:
+        async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
+            await eventually(lambda: "http://slow.test/page" in site.waiting)
+            raise RuntimeError("planted")
+
+    site.answers[FEED] = rss("http://slow.test/page")
+    site.hanging.add("http://slow.test/page")
+    async with open_house(make_settings(connect_to=site.connect_to, page_seconds=60, lease_seconds=120)) as house:
+        await house.desk.add(FEED)
+        with pytest.raises(RuntimeError, match="planted"):
+            await run_roles([make_crew(house.parts, house.desk.metrics), Failing()], asyncio.Event())
+        assert await held_leases(house) == {}
+
+
+async def test_a_stop_does_not_wait_for_a_full_poller(site: Site, make_settings: Callable[..., Settings]) -> None:
+    """Spec 9.3: every slot is taken by a feed that never answers."""
+    settings = make_settings(
+        connect_to=site.connect_to, poll_concurrency=1, poll_look_seconds=60, lease_seconds=120, page_seconds=60
+    )
+    site.answers[FEED] = rss("http://news.test/a")
+    async with open_house(settings) as house:
+        await house.desk.add(FEED)
+        site.hanging.add(FEED)
+        await house.rows("UPDATE feed_state SET next_poll_at = now()")
+        stop = asyncio.Event()
+        working = asyncio.create_task(run_roles([PollerRole(house.parts)], stop))
+        await eventually(lambda: FEED in site.waiting)
+        begun = time.monotonic()
+        stop.set()
+        await working
+        assert time.monotonic() - begun < 9
+        assert await held_leases(house) == {}
+        assert await house.rows("SELECT consecutive_errors FROM feed_state") == [(0,)]
+
+
+async def test_an_add_that_is_stopped_leaves_no_source_behind(site: Site, house: House) -> None:
+    site.hanging.add(FEED)
+    adding = asyncio.create_task(house.desk.add(FEED))
+    await eventually(lambda: FEED in site.waiting)
+    adding.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await adding
+    assert await house.desk.sources() == []
 
 
 async def test_a_slot_whose_holder_died_is_run_again_and_given_up_after_three(site: Site, house: House) -> None:

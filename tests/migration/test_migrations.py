@@ -7,9 +7,11 @@ import pytest
 
 from headwater.config import Settings
 from headwater.errors import OperatorError
-from headwater.store import migrate
-from headwater.store.leases import LEASED_TABLES
+from headwater.service.maintenance import RESCUERS
+from headwater.store import migrate, sql
 from headwater.store.pool import Database, open_database
+
+pytestmark = pytest.mark.both_servers
 
 SCHEMA = """
 SELECT 'column' AS sort, table_name || '.' || column_name AS name,
@@ -88,7 +90,7 @@ async def test_every_leased_table_has_the_one_lease_shape_and_is_rescued(databas
             "FROM information_schema.columns WHERE table_schema = 'public' AND column_name LIKE 'lease_%' GROUP BY 1"
         )
     shapes = {row["table_name"]: row["shape"] for row in rows}
-    assert set(shapes) == set(LEASED_TABLES)
+    assert set(shapes) == set(RESCUERS)
     assert {tuple(shape) for shape in shapes.values()} == {
         ("lease_holder text", "lease_token uuid", "lease_until timestamp with time zone")
     }
@@ -102,3 +104,13 @@ async def test_the_database_refuses_half_a_lease_and_an_end_without_reason(datab
             await connection.execute("INSERT INTO feed_state (source_id, lease_holder) VALUES (1, 'me')")
         with pytest.raises(asyncpg.CheckViolationError):
             await connection.execute("INSERT INTO sources (name, kind, created_at) VALUES ('../x', 'feed', now())")
+
+
+async def test_every_query_is_understood_by_the_oldest_server_that_will_do(database: Database) -> None:
+    """Spec 9.1: any PostgreSQL from 15 on."""
+    async with database.connection() as connection:
+        for name in sql.names():
+            try:
+                await connection.prepare(sql.query(name))
+            except asyncpg.PostgresError as error:
+                raise AssertionError(f"{name}: {error}") from None

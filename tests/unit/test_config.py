@@ -34,6 +34,7 @@ def test_the_environment_goes_before_the_file_and_the_file_before_the_default(tm
         ("HEADWATER_LOG_LEVEL", "loud", "must be one of"),
         ("HEADWATER_DATA_DIR", "", "must name a folder"),
         ("HEADWATER_PAGE_SECONDS", "nan", "must be from"),
+        ("HEADWATER_PAGE_SECONDS", "600", "lease_seconds .* must be at least two more"),
     ],
 )
 def test_a_bad_setting_is_refused_by_name_with_what_to_do(variable: str, value: str, said: str, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 from starlette.middleware.base import RequestResponseEndpoint
 
@@ -15,11 +16,12 @@ from headwater import __version__
 from headwater.api import shapes
 from headwater.errors import HeadwaterError
 from headwater.model.reasons import Reason
-from headwater.service.desk import Desk
+from headwater.service.desk import Desk, database_is_down
 from headwater.service.token import write_token
 
+HOW_TO_WRITE = "Send the API token as `Authorization: Bearer TOKEN`; it is in the file api-token in the data folder."
+LARGEST_BODY = 1024 * 1024
 LARGEST_ID = 2**63 - 1  # that the database can hold
-LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 _STATUS = {
     Reason.TOKEN_REQUIRED: 401,
@@ -54,8 +56,8 @@ def _answer_only_loopback_names(app: FastAPI) -> None:
 
     @app.middleware("http")
     async def check_host(request: Request, call_next: RequestResponseEndpoint) -> Response:
-        if request.url.hostname not in LOOPBACK_NAMES:
-            return _error(421, Reason.BAD_REQUEST, f"This API answers only to {', '.join(LOOPBACK_NAMES)}.")
+        if not _is_loopback(request.url.hostname or ""):
+            return _error(421, Reason.BAD_REQUEST, "This API answers only to localhost and loopback addresses.")
         return await call_next(request)
 
 
@@ -76,7 +78,9 @@ def _answer_errors(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def broken(_: Request, error: Exception) -> JSONResponse:
-        del error  # logged by the server; its words may tell a stranger too much
+        # Logged by the server; its words may tell a stranger too much.
+        if database_is_down(error):
+            return _error(503, Reason.DATABASE_UNREACHABLE, Reason.DATABASE_UNREACHABLE.sentence)
         return _error(500, Reason.INTERNAL, Reason.INTERNAL.sentence)
 
 
@@ -111,7 +115,7 @@ def _add_reading(app: FastAPI, desk: Desk) -> None:
         """List documents, newest first."""
         rows = await desk.documents(limit=limit, before=_cursor(before), source=source)
         last = rows[-1] if len(rows) == limit else None
-        following = f"{last['fetched_at'].isoformat()}_{last['id']}" if last else None
+        following = f"{last['fetched_at']:%Y-%m-%dT%H:%M:%S.%fZ}_{last['id']}" if last else None
         return shapes.DocumentPage(documents=[shapes.DocumentLine(**row) for row in rows], next=following)
 
     @app.get("/documents/{document_id}", tags=["reading"])
@@ -151,16 +155,20 @@ def _add_reading(app: FastAPI, desk: Desk) -> None:
 def _add_writing(app: FastAPI, desk: Desk) -> None:
     token = write_token(desk.settings).encode()
 
-    def require_token(request: Request) -> None:
-        given = request.headers.get("authorization", "")
-        scheme, _, value = given.partition(" ")
+    @app.middleware("http")
+    async def guard_writes(request: Request, call_next: RequestResponseEndpoint) -> Response:
+        """Look at token and size before a byte of the body is read."""
+        if request.method in ("GET", "HEAD", "OPTIONS"):
+            return await call_next(request)
+        scheme, _, value = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not secrets.compare_digest(value.strip().encode(), token):
-            raise HeadwaterError(
-                "Send the API token as `Authorization: Bearer TOKEN`; it is in the file api-token in the data folder.",
-                reason=Reason.TOKEN_REQUIRED,
-            )
+            return _error(401, Reason.TOKEN_REQUIRED, HOW_TO_WRITE)
+        length = request.headers.get("content-length", "")
+        if not length.isdigit() or int(length) > LARGEST_BODY:
+            return _error(413, Reason.BAD_REQUEST, f"Send a body of at most {LARGEST_BODY} bytes, with its length.")
+        return await call_next(request)
 
-    @app.post("/sources", tags=["writing"], status_code=201, dependencies=[Depends(require_token)])
+    @app.post("/sources", tags=["writing"], status_code=201, dependencies=[Depends(HTTPBearer(auto_error=False))])
     async def add_source(new: shapes.NewSource) -> shapes.AddedSource:
         """Add a feed as a source and poll it at once."""
         polled = await desk.add(new.url, new.name, new.settings)

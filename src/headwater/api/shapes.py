@@ -123,7 +123,7 @@ class Sources(BaseModel):
     sources: list[SourceLine]
 
 
-class NewSource(BaseModel):
+class NewSource(BaseModel, extra="forbid"):
     """A feed to add as a source."""
 
     url: str = Field(description="The feed's address.")

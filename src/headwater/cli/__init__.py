@@ -1,5 +1,6 @@
 """The terminal door: thin commands over the service."""
 
+import os
 import sys
 
 from headwater.cli.app import app
@@ -17,3 +18,8 @@ def main() -> None:
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
+    except (BrokenPipeError, UnicodeEncodeError) as error:
+        # Whoever read our output has gone, or cannot take it; there is nobody to tell but the exit code.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.stderr.write(f"headwater: the output could not be written: {error}.\n")
+        sys.exit(2)

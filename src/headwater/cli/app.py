@@ -5,6 +5,7 @@ import json
 import os
 import signal
 from collections.abc import Coroutine
+from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -49,8 +50,19 @@ def settings_with_logs(level: str | None = None) -> Settings:
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end."""
-    return asyncio.run(work)
+    """Run a coroutine to its end; a signal that asks us to stop lets it clean up behind itself."""
+
+    async def stoppable() -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+        return await work
+
+    try:
+        return asyncio.run(stoppable())
+    except asyncio.CancelledError:
+        raise SystemExit(128 + signal.SIGTERM) from None
 
 
 @app.callback(invoke_without_command=True)
@@ -65,10 +77,11 @@ def root(version: Annotated[bool, typer.Option("--version", help="Print the vers
 def up() -> None:
     """Run everything in one process: API, scheduler, poller, fetchers, maintenance."""
     from headwater.api import make_app
+    from headwater.service.parts import Migrating
     from headwater.service.running import RoleName, serve
 
     settings = settings_with_logs()
-    run(serve(settings, list(RoleName), make_app, on_ready=show.ready))
+    run(serve(settings, list(RoleName), make_app, migrating=Migrating.ALWAYS, on_ready=show.ready))
 
 
 @app.command()
@@ -77,7 +90,7 @@ def worker() -> None:
     from headwater.service.running import RoleName, serve
 
     settings = settings_with_logs()
-    run(serve(settings, [RoleName.FETCHER], may_migrate=False))
+    run(serve(settings, [RoleName.FETCHER]))
 
 
 @app.command()
@@ -87,11 +100,8 @@ def demo(
     stay: Annotated[bool, typer.Option("--serve", help="Keep the small web and the API up afterwards.")] = False,
 ) -> None:
     """Run the whole flow, offline, on a small web of its own. Exits 0 only if everything came out as expected."""
-    set_up_logs("error", "text")
-    try:
-        as_expected = run(_demo(data.absolute() if data else None, as_json=as_json, stay=stay))
-    except asyncio.CancelledError:
-        raise typer.Exit(128 + signal.SIGTERM) from None
+    settings_with_logs("error")
+    as_expected = run(_demo(data.absolute() if data else None, as_json=as_json, stay=stay))
     raise typer.Exit(0 if as_expected else 1)
 
 
@@ -172,7 +182,12 @@ def today(
 
 @app.command()
 def search(
-    words: Annotated[list[str], typer.Argument(help='Words, "a phrase", or, -not.')],
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            help='Words, "a phrase", or, -not; quote them all, or put -- before a word that starts with a dash.'
+        ),
+    ],
     limit: Annotated[int, typer.Option(min=1, max=100)] = 10,
     as_json: Json = False,
 ) -> None:
@@ -186,6 +201,22 @@ def search(
         print_json({"hits": hits})
     else:
         show.hits(query, hits)
+
+
+@app.command()
+def doctor(as_json: Json = False) -> None:
+    """Check settings, machine and database, and say how to mend what is wrong. Exits 1 if something failed."""
+    from headwater.service.doctor import State, examine
+
+    set_up_logs("error", "text")
+    findings = run(examine(os.environ, Path.cwd()))
+    healthy = all(finding.state is not State.FAILED for finding in findings.values())
+    if as_json:
+        checks = [{"name": name, **asdict(finding)} for name, finding in findings.items()]
+        print_json({"version": __version__, "healthy": healthy, "checks": checks})
+    else:
+        show.findings(findings)
+    raise typer.Exit(0 if healthy else 1)
 
 
 @app.command()
@@ -236,11 +267,14 @@ def migrate_up() -> None:
 
 @migrate_app.command("down")
 def migrate_down(
-    to: Annotated[int, typer.Option(help="The newest migration to keep; 0 takes all back, and all data with them.")],
+    to: Annotated[int, typer.Option(min=0, help="The newest migration to keep; 0 takes all back.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
 ) -> None:
-    """Take migrations back, newest first. What they made is dropped, with what it holds."""
+    """Take migrations back, newest first. What they made is dropped, with all it holds. Stop other programs first."""
     from headwater.service import schema
 
+    if not yes:
+        typer.confirm(f"Drop everything above migration {to}, with all it holds?", abort=True)
     show.migrations("taken back", run(schema.down(settings_with_logs("error"), to)))
 
 

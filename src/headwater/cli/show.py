@@ -23,8 +23,10 @@ from headwater.model.poll import Polled
 
 if TYPE_CHECKING:
     from headwater.demo.outcome import DemoOutcome, Fate
+    from headwater.service.doctor import Finding
 
 console = Console(highlight=False, soft_wrap=True, emoji=False)
+_MARGIN = 29  # where the doctor's words begin
 _FOUND_WORDS = re.compile("(⟦[^⟦⟧]*⟧)")
 
 
@@ -109,6 +111,19 @@ def sources(rows: list[dict[str, Any]]) -> None:
             plain(row["last_error"] or row["last_reason"] or "-"),
         )
     console.print(grid)
+
+
+def findings(found: "dict[str, Finding]") -> None:
+    """Show what the doctor found, each check with what to do about it, and how many are in which state."""
+    colours = {"ok": "green", "warning": "yellow", "failed": "bold red", "not configured": "dim"}
+    for name, finding in found.items():
+        head = f"{name:<13}[{colours[finding.state]}]{finding.state:<16}[/]"
+        for line in (finding.found, *([f"-> {finding.mend}"] if finding.mend else []), *finding.log):
+            for piece in textwrap.wrap(line, max(console.width - _MARGIN, 20), break_on_hyphens=False):
+                console.print(head + escape(piece))
+                head = " " * _MARGIN
+    counts = Counter(str(finding.state) for finding in found.values())
+    console.print("\n" + ", ".join(f"{counts[state]} {state}" for state in colours if counts[state]))
 
 
 def settings(rows: list[dict[str, Any]]) -> None:

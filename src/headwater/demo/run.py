@@ -101,8 +101,13 @@ def _day(data: Path) -> date:
         path = data / DAY_FILE
         if path.exists():
             return date.fromisoformat(path.read_text(encoding="ascii"))
-        today = day_of(datetime.now(UTC), Settings().timezone)
         draft = path.with_suffix(".new")
+        if any(entry != draft for entry in data.iterdir()):
+            raise OperatorError(
+                f"The folder {data} holds something that is not the demo's; name an empty or a new one.",
+                reason=Reason.FOLDER_UNUSABLE,
+            )
+        today = day_of(datetime.now(UTC), Settings().timezone)
         draft.write_text(today.isoformat(), encoding="ascii")
         draft.replace(path)
     except (OSError, ValueError) as error:

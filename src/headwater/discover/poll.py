@@ -7,22 +7,27 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+import structlog
+
 from headwater.daily import index
 from headwater.errors import ExchangeFailed, HeadwaterError, LeaseLost, NotNow
 from headwater.frontier.submit import Candidate, submit
-from headwater.gate.gate import Clock, Gate
+from headwater.gate.gate import Gate
+from headwater.model.clock import Clock
 from headwater.model.poll import Polled
 from headwater.model.reasons import Reason, ReasonClass
 from headwater.model.source import Item, Source
 from headwater.policy.polling import next_poll
+from headwater.policy.priority import priority
 from headwater.sandbox import Sandbox
 from headwater.sources.kind import Kind
 from headwater.sources.registry import kind_of
 from headwater.sources.run import Http, Run
 from headwater.store import items, sources
-from headwater.store.pool import Connection, Database
+from headwater.store.pool import Connection, Database, is_down
 from headwater.store.sources import FeedClaim, PollEnding
 
+log = structlog.get_logger()
 # A poll ends this long before its lease does, so that what it brought can be saved in time.
 MARGIN = timedelta(seconds=2)
 
@@ -41,50 +46,57 @@ class Poller:
         self._interval_minutes = interval_minutes
 
     async def poll(self, claim: FeedClaim) -> Polled:
-        """Read a source and settle its claim, whatever happens short of losing the database or being cancelled."""
+        """Read a source and settle its claim, whatever happens short of losing the database."""
         memory = dict(claim.memory)
-        kind = None
         try:
             kind = kind_of(claim.source)
             found = await self._discover(claim, kind, memory)
         except NotNow as error:
-            await self.release(claim, None if _is_scheduled(kind) else error.until)
+            await self.release(claim, None if _is_scheduled(claim.source) else error.until)
             return Polled(claim.source, error.reason, str(error), deferred=True)
         except HeadwaterError as error:
-            return await self._failed(claim, kind, error)
-        configured = kind
-        return await self._database.transact(
-            lambda connection: self._save(connection, claim, configured, found, memory)
-        )
+            return await self._failed(claim, error)
+        except asyncio.CancelledError:
+            await asyncio.shield(self.release(claim))
+            raise
+        return await self._database.transact(lambda connection: self._save(connection, claim, kind, found, memory))
 
     async def _discover(self, claim: FeedClaim, kind: Kind, memory: dict[str, Any]) -> list[Item]:
+        """Let the kind do its work, within the lease; a fault in it is told like any other."""
         run = Run(Http(self._gate, self._sandbox), memory, self._clock.now())
+        limit = asyncio.timeout((claim.lease.until - MARGIN - self._clock.now()).total_seconds())
         try:
-            async with asyncio.timeout((claim.lease.until - MARGIN - self._clock.now()).total_seconds()):
+            async with limit:
                 return [item async for item in kind.discover(run)]
-        except TimeoutError:
-            raise ExchangeFailed(
-                f"Reading {claim.source.name} took as long as its lease lasts.", reason=Reason.TIMEOUT
-            ) from None
+        except HeadwaterError:
+            raise
+        except Exception as error:
+            if limit.expired():
+                message = f"Reading {claim.source.name} took as long as its lease lasts."
+                raise ExchangeFailed(message, reason=Reason.TIMEOUT) from None
+            if is_down(error):
+                raise
+            log.exception("discover.failed", source=claim.source.name)
+            raise HeadwaterError(f"{type(error).__name__}: {error}", reason=Reason.INTERNAL) from error
 
     async def release(self, claim: FeedClaim, next_poll_at: datetime | None = None) -> None:
         """Give a claim back undone, at no cost to the source."""
         async with self._database.connection() as connection:
             await sources.release_feed(connection, claim, next_poll_at)
 
-    async def _failed(self, claim: FeedClaim, kind: Kind | None, error: HeadwaterError) -> Polled:
+    async def _failed(self, claim: FeedClaim, error: HeadwaterError) -> Polled:
         # A fault of ours is not charged to the feed.
         errors = claim.consecutive_errors + (error.reason.kind is not ReasonClass.OURS)
         now = self._clock.now()
-        ending = PollEnding(self._due(kind, errors), error.reason, str(error), errors, None, claim.memory)
+        ending = PollEnding(self._due(claim.source, errors), error.reason, str(error), errors, None, claim.memory)
         async with self._database.connection() as connection:
             await sources.settle_feed(connection, claim, ending, now)
         return Polled(claim.source, error.reason, str(error))
 
-    def _due(self, kind: Kind | None, errors: int) -> datetime | None:
-        if _is_scheduled(kind):
+    def _due(self, source: Source, errors: int) -> datetime | None:
+        if _is_scheduled(source):
             return None
-        minutes = (kind.poll_interval_minutes if kind else None) or self._interval_minutes
+        minutes = source.settings.get("poll_interval_minutes") or self._interval_minutes
         chance = random.random()  # noqa: S311 - spreads polls, guards nothing
         return next_poll(self._clock.now(), timedelta(minutes=minutes), errors, chance)
 
@@ -102,7 +114,7 @@ class Poller:
         }
         saved = await items.save_items(connection, claim.source.id, rows, now) if rows else []
         await self._rebuild_days(connection, claim.source, kind, saved)
-        ending = PollEnding(self._due(kind, 0), Reason.POLLED, None, 0, len(saved) if found else None, memory)
+        ending = PollEnding(self._due(claim.source, 0), Reason.POLLED, None, 0, len(saved) if found else None, memory)
         await sources.settle_feed(connection, claim, ending, now)
         return Polled(
             claim.source,
@@ -123,8 +135,8 @@ class Poller:
             await index.rebuild(connection, source.id, days, timezone)
 
 
-def _is_scheduled(kind: Kind | None) -> bool:
-    return kind is not None and kind.schedule is not None
+def _is_scheduled(source: Source) -> bool:
+    return source.settings.get("schedule") is not None
 
 
 def _candidate(source: Source, kind: Kind, item: Item) -> Candidate:
@@ -132,7 +144,7 @@ def _candidate(source: Source, kind: Kind, item: Item) -> Candidate:
         url=item.url,
         source_id=source.id,
         origin=kind.origin,
-        source_priority=kind.priority,
+        priority=priority(kind.priority, kind.origin),
         subpath=kind.partition(item),
     )
 

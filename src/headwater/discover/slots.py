@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from uuid import uuid4
 
 from headwater.discover.poll import Poller
-from headwater.gate.gate import Clock
+from headwater.model.clock import Clock
 from headwater.model.lease import Lease
 from headwater.model.poll import Polled
 from headwater.model.source import Source

@@ -8,7 +8,7 @@ from headwater.fetch.visit import Visited
 from headwater.frontier.finish import Finish, finish, still_held
 from headwater.frontier.submit import submit
 from headwater.model.reasons import Reason
-from headwater.store import documents
+from headwater.store import documents, items
 from headwater.store.pool import Connection
 
 
@@ -17,11 +17,19 @@ async def commit(connection: Connection, visits: Collection[Visited], now: datet
     held = await still_held(connection, [visited.finish.claim for visited in visits])
     visits = [visited for visited in visits if visited.finish.claim.url_id in held]
     finishes = await _save_documents(connection, visits, now)
-    onward = [visited.onward for visited in visits if visited.onward]
-    if onward:
-        await submit(connection, onward, now)
+    await _send_onward(connection, visits, now)
     await finish(connection, finishes, now)
     return finishes
+
+
+async def _send_onward(connection: Connection, visits: Collection[Visited], now: datetime) -> None:
+    """Submit where redirects lead; the items that led to the old address go along, so they find their document."""
+    onward = {visited.onward.url: visited.finish.claim.url_id for visited in visits if visited.onward}
+    if not onward:
+        return
+    submitted = await submit(connection, [visited.onward for visited in visits if visited.onward], now)
+    moved = {old: submitted.known[url].id for url, old in onward.items() if url in submitted.known}
+    await items.move_items(connection, moved)
 
 
 async def _save_documents(connection: Connection, visits: Collection[Visited], now: datetime) -> list[Finish]:

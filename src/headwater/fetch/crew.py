@@ -11,7 +11,7 @@ from headwater.fetch.commit import commit
 from headwater.fetch.visit import Visited, Visitor
 from headwater.frontier.claim import claim
 from headwater.frontier.finish import Finish
-from headwater.gate.gate import Clock
+from headwater.model.clock import Clock
 from headwater.model.frontier import Claim
 from headwater.store import hosts
 from headwater.store.pool import Connection, Database, is_down
@@ -35,6 +35,7 @@ class Crew:
         holder: str,
         workers: int,
         lease_seconds: float,
+        default_delay_ms: int,
         on_finish: Callable[[Finish], None] = lambda _: None,
     ) -> None:
         self._database = database
@@ -43,6 +44,7 @@ class Crew:
         self._holder = holder
         self._workers = workers
         self._lease = timedelta(seconds=lease_seconds)
+        self._default_delay_ms = default_delay_ms
         self._on_finish = on_finish
         self._visits: set[asyncio.Task[None]] = set()
         self._brought: asyncio.Queue[Visited] = asyncio.Queue()
@@ -54,6 +56,7 @@ class Crew:
         committer = asyncio.create_task(self._commit_forever())
         try:
             while not stop.is_set() and not committer.done():
+                self._changed.clear()
                 try:
                     wait = await self._claim_more()
                 except Exception as error:
@@ -75,7 +78,14 @@ class Crew:
         free = self._workers - self._open
         if free <= 0:
             return _LONG
-        claims = await claim(self._database, now=self._clock.now(), lease=self._lease, holder=self._holder, limit=free)
+        claims = await claim(
+            self._database,
+            now=self._clock.now(),
+            lease=self._lease,
+            holder=self._holder,
+            limit=free,
+            default_delay_ms=self._default_delay_ms,
+        )
         self._open += len(claims)
         for claimed in claims:
             task = asyncio.create_task(self._visit(claimed))
@@ -84,7 +94,7 @@ class Crew:
         if len(claims) == free:
             return _LONG
         async with self._database.connection() as connection:
-            ready_at = await hosts.next_ready(connection)
+            ready_at = await hosts.next_ready(connection, self._clock.now())
         return _LONG if ready_at is None else _seconds_until(ready_at, self._clock.now())
 
     async def _visit(self, claimed: Claim) -> None:
@@ -123,7 +133,6 @@ class Crew:
 
     async def _sleep(self, stop: asyncio.Event, seconds: float) -> None:
         """Sleep until there may be something to do."""
-        self._changed.clear()
         waits = [asyncio.create_task(event.wait()) for event in (stop, self._changed)]
         await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:

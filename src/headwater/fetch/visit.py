@@ -7,25 +7,29 @@ from datetime import timedelta
 
 import structlog
 
-from headwater.corpus import Corpus
+from headwater.corpus import Corpus, RawFile
 from headwater.errors import HeadwaterError, NotNow
 from headwater.frontier.finish import Finish
 from headwater.frontier.submit import Candidate
-from headwater.gate.gate import MAX_HOPS, Clock, Gate, redirect_target
+from headwater.gate.gate import Gate
 from headwater.gate.hold import Hold
+from headwater.model.clock import Clock
 from headwater.model.document import NewDocument
 from headwater.model.frontier import Claim, Ending, Exchange, UrlStatus
 from headwater.model.http import Limits, Response
 from headwater.model.reasons import Reason
 from headwater.normalize.registry import NormalizedPage, normalize
 from headwater.policy.backoff import retry_wait
+from headwater.policy.redirects import MAX_HOPS, redirect_target
 from headwater.policy.statuses import reason_of_status
 from headwater.policy.urls import host_of
 from headwater.sandbox import Sandbox
+from headwater.store.pool import is_down
 
 log = structlog.get_logger()
 # A visit ends this long before its lease does, so that what it brought can be committed in time.
 MARGIN = timedelta(seconds=2)
+NOT_THE_PAGES_FAULT = frozenset({Reason.STORAGE, Reason.DATABASE_LOST, Reason.SHUTDOWN})
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,23 +87,27 @@ class Visitor:
     async def visit(self, claim: Claim) -> Visited:
         """Fetch and read a URL. Whatever goes wrong, and a cancel too, is an ending and not an error."""
         visit = _Visit(claim, self._gate.hold_of(claim))
+        limit = asyncio.timeout((claim.lease.until - MARGIN - self._clock.now()).total_seconds())
         try:
-            async with asyncio.timeout((claim.lease.until - MARGIN - self._clock.now()).total_seconds()):
+            async with limit:
                 return await self._follow(visit)
-        except NotNow as error:
-            return self._end(
-                visit, Ending(error.reason, UrlStatus.PENDING, str(error), due_at=error.until, counts=False)
-            )
-        except HeadwaterError as error:
-            return self._end(visit, self._failure(claim, error.reason, str(error)))
-        except TimeoutError:
-            return self._end(visit, self._failure(claim, Reason.TIMEOUT, "The lease was about to end."))
         except asyncio.CancelledError:
             return self._end(visit, Ending(Reason.SHUTDOWN, UrlStatus.PENDING, counts=False))
-        except Exception as error:
-            # A fault of ours must not take the worker down with it.
-            log.exception("visit.failed", url=claim.url)
-            return self._end(visit, self._failure(claim, Reason.INTERNAL, f"{type(error).__name__}: {error}"))
+        except Exception as error:  # noqa: BLE001 - told by its ending, and logged where it is a fault of ours
+            ended = "The lease was about to end." if limit.expired() else None
+            return self._end(visit, self._ending_of(claim, error, ended))
+
+    def _ending_of(self, claim: Claim, error: Exception, lease_ended: str | None) -> Ending:
+        if lease_ended:
+            return self._failure(claim, Reason.TIMEOUT, lease_ended)
+        if isinstance(error, NotNow):
+            return Ending(error.reason, UrlStatus.PENDING, str(error), due_at=error.until, counts=False)
+        if isinstance(error, HeadwaterError):
+            return self._failure(claim, error.reason, str(error))
+        if is_down(error):
+            return self._failure(claim, Reason.DATABASE_LOST, str(error))
+        log.exception("visit.failed", url=claim.url)
+        return self._failure(claim, Reason.INTERNAL, f"{type(error).__name__}: {error}")
 
     async def _follow(self, visit: _Visit) -> Visited:
         """Follow redirects within the host; one that leads elsewhere ends this URL and submits the other."""
@@ -119,7 +127,15 @@ class Visitor:
         if hops > MAX_HOPS:
             return self._end(visit, Ending(Reason.REDIRECT_LIMIT, UrlStatus.DEAD, target))
         claim = visit.claim
-        onward = Candidate(target, claim.source_id, claim.origin, depth=claim.depth, hops=hops, parent_id=claim.url_id)
+        onward = Candidate(
+            target,
+            claim.source_id,
+            claim.origin,
+            priority=claim.priority,
+            depth=claim.depth,
+            hops=hops,
+            parent_id=claim.url_id,
+        )
         return self._end(visit, Ending(Reason.REDIRECT, UrlStatus.DEAD, target), onward=onward)
 
     async def _answer(self, visit: _Visit, response: Response) -> Visited:
@@ -132,8 +148,8 @@ class Visitor:
             return self._end(visit, self._come_back(visit))
         if reason:
             return self._end(visit, self._failure(claim, reason, f"The server answered {response.status}."))
+        raw = await self._keep(claim, response.body)
         page = await self._read(response)
-        raw = await asyncio.to_thread(self._corpus.write, claim.source_name, claim.subpath, response.body)
         document = NewDocument(
             article=page.article,
             content_hash=bytes.fromhex(page.content_hash),
@@ -149,6 +165,14 @@ class Visitor:
             last_modified=response.headers.get("last-modified"),
         )
         return self._end(visit, ending, document=document)
+
+    async def _keep(self, claim: Claim, body: bytes) -> RawFile:
+        """Write the raw file, before anything can go wrong in reading it, and not once the lease may be another's."""
+
+        def still_ours() -> bool:
+            return self._clock.now() < claim.lease.until - MARGIN
+
+        return await asyncio.to_thread(self._corpus.write, claim.source_name, claim.subpath, body, still_ours)
 
     async def _read(self, response: Response) -> NormalizedPage:
         return await self._sandbox.run(
@@ -167,13 +191,14 @@ class Visitor:
         return Ending(Reason.RATE_LIMITED, UrlStatus.PENDING, due_at=due, counts=False)
 
     def _failure(self, claim: Claim, reason: Reason, detail: str) -> Ending:
-        """Try again later where that may help, until the retries are used up."""
+        """Try again later where that may help, until the retries are used up; what no page can help costs it none."""
         if not reason.retryable:
             return Ending(reason, UrlStatus.DEAD, detail)
-        if claim.lease.attempts > self._max_retries:
+        counts = reason not in NOT_THE_PAGES_FAULT
+        if counts and claim.lease.attempts > self._max_retries:
             return Ending(Reason.MAX_RETRIES, UrlStatus.DEAD, f"{reason}: {detail}")
         wait = retry_wait(claim.lease.attempts, self._retry_base_seconds, random.random())  # noqa: S311
-        return Ending(reason, UrlStatus.PENDING, detail, due_at=self._clock.now() + wait)
+        return Ending(reason, UrlStatus.PENDING, detail, due_at=self._clock.now() + wait, counts=counts)
 
     def _end(
         self,

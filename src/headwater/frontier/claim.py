@@ -7,10 +7,15 @@ from headwater.store import frontier, hosts
 from headwater.store.pool import Database
 
 
-async def claim(database: Database, *, now: datetime, lease: timedelta, holder: str, limit: int) -> list[Claim]:
+async def claim(
+    database: Database, *, now: datetime, lease: timedelta, holder: str, limit: int, default_delay_ms: int
+) -> list[Claim]:
     """Claim up to `limit` URLs, each of another host, and hold those hosts."""
-    async with database.connection() as connection:
-        claims, idle = await frontier.claim_urls(connection, now=now, until=now + lease, holder=holder, limit=limit)
+    claims, idle = await database.transact(
+        lambda connection: frontier.claim_urls(
+            connection, now=now, until=now + lease, holder=holder, limit=limit, default_delay_ms=default_delay_ms
+        )
+    )
     if idle:
         # In a transaction of its own, so that it sees URLs submitted since the claim began to look.
         await database.transact(lambda connection: hosts.rest_hosts(connection, idle))

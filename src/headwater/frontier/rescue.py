@@ -34,7 +34,7 @@ async def rescue_claims(database: Database, now: datetime, max_attempts: int) ->
 
 
 async def rescue_holds(database: Database, now: datetime) -> int:
-    """Give back hosts whose holder is late. The lease outlasts any delay, so the host has had its pause."""
+    """Give back hosts whose holder is late; each still has its pause from the lease's end on."""
 
     async def work(connection: Connection) -> int:
         expired = await hosts.expired_holds(connection, now, BATCH)

@@ -6,7 +6,6 @@ from datetime import datetime
 
 from headwater.errors import InvalidURL
 from headwater.model.frontier import Origin, Submission
-from headwater.policy.priority import priority
 from headwater.policy.urls import host_of, normalize_url, url_hash
 from headwater.store import frontier
 from headwater.store.pool import Connection
@@ -19,7 +18,7 @@ class Candidate:
     url: str
     source_id: int
     origin: Origin
-    source_priority: int = 5
+    priority: int
     depth: int = 0
     hops: int = 0
     parent_id: int | None = None
@@ -71,7 +70,7 @@ def _prepare(candidate: Candidate) -> Submission:
         url=url,
         source_id=candidate.source_id,
         origin=candidate.origin,
-        priority=priority(candidate.source_priority, candidate.origin, candidate.depth),
+        priority=candidate.priority,
         subpath=candidate.subpath or _web_page(url),
         depth=candidate.depth,
         hops=candidate.hops,

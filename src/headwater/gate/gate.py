@@ -4,40 +4,32 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
-from typing import Protocol
+from datetime import timedelta
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-from headwater.errors import ExchangeFailed, InvalidURL, NotAllowed, NotNow
+from headwater.errors import ExchangeFailed, NotAllowed, NotNow
 from headwater.formats.robots import MAX_BYTES, RobotsVerdict, check_robots
 from headwater.gate.hold import Hold
+from headwater.model.clock import Clock
 from headwater.model.frontier import Claim
 from headwater.model.http import Limits, Response
 from headwater.model.lease import Lease
 from headwater.model.reasons import Reason
 from headwater.net.client import HttpClient
 from headwater.policy import backoff, politeness
-from headwater.policy.urls import host_of, normalize_url
+from headwater.policy.redirects import MAX_HOPS, redirect_target
+from headwater.policy.urls import host_of
 from headwater.sandbox import Sandbox
 from headwater.store import hosts
 from headwater.store.pool import Database
 
 ROBOTS_AGENT = "headwater"  # whatever user agent is sent, robots.txt is matched as this
-MAX_HOPS = 5
-REDIRECTS = frozenset({301, 302, 303, 307, 308})
 PATIENCE = timedelta(seconds=30)
 LEAST_ROOM = timedelta(seconds=1)  # less than this left of a hold is not worth a request
 # How often a poll that waits for a host in use looks again, and how long claims let it go first.
 _LOOK_SECONDS = 0.05
 _RESERVATION = timedelta(seconds=2)
-
-
-class Clock(Protocol):
-    """Tells the time."""
-
-    def now(self) -> datetime:
-        """Return the time, in UTC."""
 
 
 class Gate:
@@ -55,6 +47,7 @@ class Gate:
         default_delay_ms: int,
         crawl_delay_cap_seconds: float,
         lease_seconds: float,
+        limits: Limits,
     ) -> None:
         self._database = database
         self._client = client
@@ -65,15 +58,16 @@ class Gate:
         self._default_delay_ms = default_delay_ms
         self._crawl_delay_cap_seconds = crawl_delay_cap_seconds
         self._lease = timedelta(seconds=lease_seconds)
+        self._limits = limits
 
     def hold_of(self, claim: Claim) -> Hold:
         """Return the hold that comes with a claimed URL; it is given back when the claim is finished."""
         return Hold(claim.host, claim.lease, self._default_delay_ms)
 
     @contextlib.asynccontextmanager
-    async def hold(self, host: str) -> AsyncIterator[Hold]:
+    async def hold(self, host: str, patience: timedelta = PATIENCE) -> AsyncIterator[Hold]:
         """Hold a host for a request that no claimed URL stands behind; wait for its turn, unless that is far off."""
-        hold = await self._wait_for(host)
+        hold = await self._wait_for(host, patience)
         try:
             yield hold
         finally:
@@ -105,7 +99,7 @@ class Gate:
         await self._know_robots(hold, url)
         if hold.host.robots_txt is not None and not (await self._verdict(hold.host.robots_txt, url)).allowed:
             raise NotAllowed(f"robots.txt of {hold.host.host} forbids {url}.", url=url)
-        response = await self._exchange(hold, url, headers or {}, limits or Limits())
+        response = await self._exchange(hold, url, headers or {}, limits or self._limits)
         if response.status == 429:
             hold.rate_limited = True
             wait = backoff.retry_after(response.headers.get("retry-after"), self._clock.now())
@@ -119,9 +113,10 @@ class Gate:
         limits = replace(limits, total_seconds=min(limits.total_seconds, room.total_seconds()))
         try:
             response = await self._client.get(url, user_agent=self._user_agent, headers=headers, limits=limits)
-        except BaseException:
-            # It may or may not have been sent; the host gets the benefit of the doubt.
-            hold.last_sent_at = self._clock.now()
+        except BaseException as error:
+            # Unless it never left, it may have been sent; the host gets the benefit of the doubt.
+            if not (isinstance(error, ExchangeFailed) and error.reason is Reason.ADDRESS_REFUSED):
+                hold.last_sent_at = self._clock.now()
             raise
         hold.last_sent_at = response.sent_at
         return response
@@ -135,16 +130,16 @@ class Gate:
             await asyncio.sleep(wait.total_seconds())
         return hold.lease.until - turn
 
-    async def _wait_for(self, host: str) -> Hold:
-        give_up = self._clock.now() + PATIENCE
+    async def _wait_for(self, host: str, patience: timedelta) -> Hold:
+        give_up = self._clock.now() + patience
         while True:
             now = self._clock.now()
             lease = Lease(self._holder, uuid4(), now + self._lease, 1)
             async with self._database.connection() as connection:
-                record = await hosts.hold_host(connection, host, lease, now)
+                record = await hosts.hold_host(connection, host, lease, now, self._default_delay_ms)
                 if record:
                     return Hold(record, lease, self._default_delay_ms)
-                not_before, in_use, reason = await hosts.reserve_host(connection, host, now + _RESERVATION)
+                not_before, in_use, reason = await hosts.reserve_host(connection, host, now, _RESERVATION)
             # A host in use comes back long before its lease ends.
             again = now + timedelta(seconds=_LOOK_SECONDS) if in_use else not_before
             if again > give_up:
@@ -168,8 +163,8 @@ class Gate:
         try:
             response = await self._get_robots(hold, f"{urlsplit(url).scheme}://{hold.host.host}/robots.txt")
         except ExchangeFailed as error:
-            if not error.retryable:
-                raise
+            if error.reason is Reason.ADDRESS_REFUSED and hold.last_sent_at is None:
+                raise  # it is this host itself that may not be visited
             raise self._blocked(hold, str(error), politeness.ROBOTS_BLOCK) from error
         if 200 <= response.status < 300:
             return response.body[:MAX_BYTES].decode("utf-8", "replace").replace("\0", "")
@@ -180,16 +175,17 @@ class Gate:
 
     async def _get_robots(self, hold: Hold, url: str) -> Response:
         """Follow redirects, to other hosts too (RFC 9309 2.3.1.2); what is answered after the last hop stands."""
-        response = await self._exchange(hold, url, {}, Limits())
+        response = await self._exchange(hold, url, {}, self._limits)
         for _ in range(MAX_HOPS):
             target = redirect_target(response)
             if target is None:
                 break
             if host_of(target) == hold.host.host:
-                response = await self._exchange(hold, target, {}, Limits())
+                response = await self._exchange(hold, target, {}, self._limits)
             else:
-                async with self.hold(host_of(target)) as other:
-                    response = await self._exchange(other, target, {}, Limits())
+                # Waiting here would keep this host too: two that point at each other would wait for ever.
+                async with self.hold(host_of(target), patience=timedelta(0)) as other:
+                    response = await self._exchange(other, target, {}, self._limits)
         return response
 
     def _blocked(self, hold: Hold, why: str, wait: timedelta) -> NotNow:
@@ -201,18 +197,3 @@ class Gate:
 
     async def _verdict(self, text: str, url: str) -> RobotsVerdict:
         return await self._sandbox.run(check_robots, text, ROBOTS_AGENT, url, returns=RobotsVerdict)
-
-
-def redirect_target(response: Response) -> str | None:
-    """Return where a redirect leads, None for any other answer; one that leads nowhere is an error."""
-    if response.status not in REDIRECTS:
-        return None
-    location = response.headers.get("location")
-    if not location:
-        raise ExchangeFailed(f"{response.url} redirects without saying where to.", reason=Reason.BAD_REDIRECT)
-    try:
-        return normalize_url(location, response.url)
-    except InvalidURL as error:
-        raise ExchangeFailed(
-            f"{response.url} redirects to an unusable address: {error}", reason=Reason.BAD_REDIRECT
-        ) from None

@@ -62,6 +62,7 @@ class Claim:
     source_id: int
     source_name: str
     origin: Origin
+    priority: int
     subpath: str
     depth: int
     hops: int

@@ -109,5 +109,6 @@ class Reason(StrEnum):
     SANDBOX_TIMEOUT = "sandbox_timeout", ReasonClass.OURS, "Reading the body took too long and was stopped."
     SANDBOX_CRASHED = "sandbox_crashed", ReasonClass.OURS, "Reading the body ended its worker process."
     SANDBOX_OUTPUT = "sandbox_output", ReasonClass.OURS, "Reading the body gave more than may be kept."
+    DATABASE_LOST = "database_lost", ReasonClass.OURS, "The database went away while it was needed."
     STORAGE = "storage", ReasonClass.OURS, "The raw file could not be written."
     INTERNAL = "internal", ReasonClass.OURS, "An error in the program; its log tells more."

@@ -50,6 +50,15 @@ def normalize_url(url: str, base: str | None = None, *, keep_trailing_slash: boo
     return normalized
 
 
+def join_url(url: str, base: str) -> str:
+    """Return `url` as it is, resolved against `base`, without its fragment: to be asked for, not to be remembered.
+
+    Raises InvalidURL, saying why, for what is not an http(s) address without credentials.
+    """
+    scheme, authority, path, query = _split(url, base)
+    return f"{scheme}//{authority}/{path}?{query}" if query else f"{scheme}//{authority}/{path}"
+
+
 def host_of(url: str) -> str:
     """Return the host that politeness is owed to, with its port where that is not the scheme's default."""
     return _split(url, None)[1]

@@ -18,8 +18,13 @@ from headwater.service.metrics import Metrics
 from headwater.service.parts import Parts, Records
 from headwater.sources.registry import configure
 from headwater.store import daily, documents, frontier, sources
-from headwater.store.pool import Connection
+from headwater.store.pool import Connection, is_down
 from headwater.store.sources import FeedClaim
+
+
+def database_is_down(error: Exception) -> bool:
+    """Tell whether an answer failed because the database is away for now."""
+    return is_down(error)
 
 
 class Reader:
@@ -37,14 +42,16 @@ class Reader:
     async def search(self, words: str, *, limit: int = 10, offset: int = 0) -> list[dict[str, Any]]:
         """Search documents, best first."""
         async with self._records.database.connection() as connection:
-            return await documents.search_documents(connection, words.replace("\0", " "), limit, offset)
+            return await documents.search_documents(connection, _storable(words), limit, offset)
 
     async def documents(
         self, *, limit: int = 50, before: tuple[datetime, int] | None = None, source: str | None = None
     ) -> list[dict[str, Any]]:
         """List documents, newest first."""
         async with self._records.database.connection() as connection:
-            return await documents.list_documents(connection, limit=limit, before=before, source=source)
+            return await documents.list_documents(
+                connection, limit=limit, before=before, source=_storable(source) if source else None
+            )
 
     async def document(self, document_id: int) -> dict[str, Any] | None:
         """Return one document with its text and provenance."""
@@ -78,7 +85,7 @@ class Reader:
 
     async def check_database(self) -> None:
         """Raise when the database does not answer."""
-        await self._records.clock.sync(self._records.database)
+        await self._records.database.ping()
 
 
 class Desk(Reader):
@@ -94,7 +101,7 @@ class Desk(Reader):
     async def add(self, url: str, name: str | None = None, overrides: dict[str, Any] | None = None) -> Polled:
         """Add the feed at a URL as a source, poll it at once and tell what came. What is no feed is not saved."""
         feed_url = normalize_url(url, keep_trailing_slash=True)
-        settings = {"feed_url": feed_url, **(overrides or {})}
+        settings = {**(overrides or {}), "feed_url": feed_url}
         chosen = name or source_name(feed_url)
         kind = configure(chosen, "feed", settings)
         records = self._records
@@ -108,17 +115,27 @@ class Desk(Reader):
             due = None if kind.schedule else now
             if not await sources.add_source(connection, chosen, "feed", settings, now=now, next_poll_at=due):
                 raise OperatorError(
-                    f"There is a source named {chosen} already; choose another name.", reason=Reason.SOURCE_EXISTS
+                    f"There is a source named {chosen} already; choose another with --name.",
+                    reason=Reason.SOURCE_EXISTS,
                 )
             return (await self._claim(connection, chosen))[0]
 
         claim = await records.database.transact(insert)
-        polled = await self._poll(claim)
+        added = False
+        try:
+            polled = await self._poll(claim)
+            added = polled.error is None
+        finally:
+            if not added:
+                await asyncio.shield(self._take_back(claim))
         if polled.error:
-            async with records.database.connection() as connection:
-                await sources.remove_source(connection, claim.source.id)
             raise OperatorError(f"{feed_url} was not added: {polled.error}", reason=polled.reason, url=feed_url)
         return polled
+
+    async def _take_back(self, claim: FeedClaim) -> None:
+        """Remove a source that was not found to be one; one that has brought something meanwhile stays."""
+        async with self._records.database.connection() as connection:
+            await sources.remove_source(connection, claim.source.id)
 
     async def poll_now(self, name: str) -> Polled:
         """Poll one source now, whether due or not."""
@@ -142,6 +159,11 @@ class Desk(Reader):
         polled = await self.parts.poller.poll(claim)
         self.metrics.polled(polled)
         return polled
+
+
+def _storable(text: str) -> str:
+    """Leave out of a question what no stored text can hold."""
+    return text.replace("\0", " ").encode(errors="replace").decode()
 
 
 def source_name(feed_url: str) -> str:

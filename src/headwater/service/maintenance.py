@@ -1,7 +1,7 @@
-"""The maintenance role: the one rescuer, the sweeper of idle hosts, and the clock."""
+"""The maintenance role: the one rescuer and the sweeper of idle hosts; and the clock that every process keeps."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import structlog
 
@@ -9,21 +9,42 @@ from headwater.frontier import rescue
 from headwater.service.parts import Records
 from headwater.service.waiting import wait_for
 from headwater.store import runs, sources
-from headwater.store.pool import Database, is_down
+from headwater.store.pool import is_down
 
 log = structlog.get_logger()
-_SYNC_EVERY = 12  # looks
+_SYNC_SECONDS = 30.0
+
+
+async def _rescue_claims(records: Records) -> int:
+    return await rescue.rescue_claims(records.database, records.clock.now(), records.settings.max_retries + 1)
+
+
+async def _rescue_holds(records: Records) -> int:
+    return await rescue.rescue_holds(records.database, records.clock.now())
+
+
+async def _rescue_feeds(records: Records) -> int:
+    async with records.database.connection() as connection:
+        return await sources.return_expired_feeds(connection, records.clock.now())
+
+
+async def _rescue_runs(records: Records) -> int:
+    async with records.database.connection() as connection:
+        return await runs.return_expired_runs(connection, records.clock.now())
+
+
+# Every table whose rows are leased, and what takes its expired leases back.
+RESCUERS: dict[str, Callable[[Records], Awaitable[int]]] = {
+    "frontier_queue": _rescue_claims,
+    "host_state": _rescue_holds,
+    "feed_state": _rescue_feeds,
+    "runs": _rescue_runs,
+}
 
 
 async def rescue_expired(records: Records) -> int:
     """Take every expired lease back, of whatever kind; return how many."""
-    database, now = records.database, records.clock.now()
-    rescued = await rescue.rescue_claims(database, now, records.settings.max_retries + 1)
-    rescued += await rescue.rescue_holds(database, now)
-    async with database.connection() as connection:
-        rescued += await sources.return_expired_feeds(connection, now)
-        rescued += await runs.return_expired_runs(connection, now)
-    return rescued
+    return sum([await take_back(records) for take_back in RESCUERS.values()])
 
 
 class MaintenanceRole:
@@ -39,24 +60,40 @@ class MaintenanceRole:
     async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
         """Look every few seconds until `stop`."""
         del grace_seconds
-        looks = 0
         while not stop.is_set():
             try:
-                await self._look(self._records.database, looks % _SYNC_EVERY == 0)
+                await self._look()
             except Exception as error:
                 if not is_down(error):
                     raise
                 log.warning("maintenance.failed", error=str(error))
-            looks += 1
+                await self._records.database.revive()
             await wait_for(stop, self._look_seconds)
 
-    async def _look(self, database: Database, sync: bool) -> None:
-        if sync:
-            await self._records.clock.sync(database)
+    async def _look(self) -> None:
         rescued = await rescue_expired(self._records)
         if rescued:
             log.warning("leases.rescued", leases=rescued)
             self._on_rescue(rescued)
-        forgotten = await rescue.wake_forgotten(database)
+        forgotten = await rescue.wake_forgotten(self._records.database)
         if forgotten:
             log.warning("hosts.woken", hosts=forgotten)
+
+
+class ClockRole:
+    """Keeps this process's idea of the database's time true."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
+        """Read the database's time now and then until `stop`."""
+        del grace_seconds
+        while not stop.is_set():
+            try:
+                await self._records.clock.sync(self._records.database)
+            except Exception as error:
+                if not is_down(error):
+                    raise
+                log.warning("clock.sync_failed", error=str(error))
+            await wait_for(stop, _SYNC_SECONDS)

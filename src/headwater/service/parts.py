@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from enum import Enum, auto
 from uuid import uuid4
 
 from headwater import __version__
@@ -24,6 +25,14 @@ from headwater.store.pool import Database, open_database
 
 # Imported once in the fork server, so that a new child starts with them in place.
 _PRELOAD = ("headwater.formats.feeds", "headwater.formats.robots", "headwater.normalize.registry", "trafilatura")
+
+
+class Migrating(Enum):
+    """When opening the database may change its schema: others may be running on it."""
+
+    NEVER = auto()
+    AN_EMPTY_DATABASE = auto()
+    ALWAYS = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +57,14 @@ class Parts:
 
 
 @contextlib.asynccontextmanager
-async def open_records(settings: Settings, *, may_migrate: bool = True) -> AsyncIterator[Records]:
-    """Open the database at the schema of this program."""
+async def open_records(
+    settings: Settings, *, migrating: Migrating = Migrating.AN_EMPTY_DATABASE
+) -> AsyncIterator[Records]:
+    """Open the database at the schema of this program, which may have to be brought there first."""
     async with open_database(settings) as database:
-        if may_migrate:
+        if migrating is Migrating.ALWAYS or (
+            migrating is Migrating.AN_EMPTY_DATABASE and await migrate.is_empty(database)
+        ):
             await migrate.up(database)
         else:
             await migrate.require_current(database)
@@ -66,13 +79,12 @@ async def open_parts(records: Records) -> AsyncIterator[Parts]:
     """Open what reaches out and what reads."""
     settings = records.settings
     guard = AddressGuard(ipaddress.ip_network(network) for network in settings.allow_networks)
-    sandbox = Sandbox(workers=settings.sandbox_workers, memory_mb=settings.sandbox_memory_mb, preload=_PRELOAD)
     client = HttpClient(
         guard=guard,
         clock=records.clock.now,
         connect_to=dict(split_connect_to(part) for part in settings.connect_to),
     )
-    async with sandbox, client:
+    async with make_sandbox(settings) as sandbox, client:
         gate = Gate(
             database=records.database,
             client=client,
@@ -83,6 +95,7 @@ async def open_parts(records: Records) -> AsyncIterator[Parts]:
             default_delay_ms=settings.host_delay_ms,
             crawl_delay_cap_seconds=settings.crawl_delay_cap_seconds,
             lease_seconds=settings.lease_seconds,
+            limits=Limits(body_bytes=settings.max_body_mb * 1024 * 1024),
         )
         poller = Poller(
             database=records.database,
@@ -103,6 +116,11 @@ async def open_parts(records: Records) -> AsyncIterator[Parts]:
             retry_base_seconds=settings.retry_base_seconds,
         )
         yield Parts(records, gate, sandbox, poller, visitor)
+
+
+def make_sandbox(settings: Settings) -> Sandbox:
+    """Make the sandbox of this process; its children start when first needed."""
+    return Sandbox(workers=settings.sandbox_workers, memory_mb=settings.sandbox_memory_mb, preload=_PRELOAD)
 
 
 def user_agent(settings: Settings) -> str:

@@ -1,7 +1,6 @@
 """The poller role: looks for feeds that are due and polls a few at once."""
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -10,7 +9,7 @@ import structlog
 from headwater.errors import LeaseLost
 from headwater.model.poll import Polled
 from headwater.service.parts import Parts
-from headwater.service.waiting import wait_for
+from headwater.service.waiting import wait_for_any
 from headwater.store import sources
 from headwater.store.pool import is_down
 from headwater.store.sources import FeedClaim
@@ -26,6 +25,7 @@ class PollerRole:
         self._records = parts.records
         self._on_poll = on_poll
         self._polls: set[asyncio.Task[None]] = set()
+        self._ended = asyncio.Event()  # a poll has ended, so a slot is free
 
     async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
         """Poll until `stop`; then let polls under way end within the grace and give the rest back."""
@@ -38,10 +38,8 @@ class PollerRole:
                     raise
                 log.warning("poll.claim_failed", error=str(error))
                 full = False
-            if full:
-                await asyncio.wait(self._polls, timeout=settings.poll_look_seconds, return_when=asyncio.FIRST_COMPLETED)
-            else:
-                await wait_for(stop, settings.poll_look_seconds)
+            self._ended.clear()
+            await wait_for_any((stop, self._ended) if full else (stop,), settings.poll_look_seconds)
         if self._polls:
             await asyncio.wait(self._polls, timeout=grace_seconds)
         for poll in self._polls:
@@ -65,8 +63,12 @@ class PollerRole:
             for claim in claims:
                 task = asyncio.create_task(self._poll(claim))
                 self._polls.add(task)
-                task.add_done_callback(self._polls.discard)
+                task.add_done_callback(self._end)
         return len(self._polls) >= settings.poll_concurrency
+
+    def _end(self, poll: asyncio.Task[None]) -> None:
+        self._polls.discard(poll)
+        self._ended.set()
 
     async def _poll(self, claim: FeedClaim) -> None:
         try:
@@ -74,10 +76,6 @@ class PollerRole:
         except LeaseLost as error:
             log.warning("poll.lease_lost", source=claim.source.name, error=str(error))
             return
-        except asyncio.CancelledError:
-            with contextlib.suppress(Exception):
-                await self._parts.poller.release(claim)
-            raise
         except Exception:
             # The lease runs out and the rescuer makes the feed due again.
             log.exception("poll.failed", source=claim.source.name)

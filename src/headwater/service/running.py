@@ -17,15 +17,17 @@ from headwater.errors import OperatorError
 from headwater.fetch.crew import Crew
 from headwater.model.reasons import Reason
 from headwater.service.desk import Desk
-from headwater.service.maintenance import MaintenanceRole
+from headwater.service.maintenance import ClockRole, MaintenanceRole
 from headwater.service.metrics import Metrics
-from headwater.service.parts import Parts, open_parts, open_records
+from headwater.service.parts import Migrating, Parts, open_parts, open_records
 from headwater.service.polling import PollerRole
 from headwater.service.scheduling import SchedulerRole
 
 log = structlog.get_logger()
 # First what is under way may end, then what is left is given back: together well under ten seconds.
-GRACE_SECONDS = 4.0
+GRACE_SECONDS = 3.0
+STOP_SECONDS = 7.5
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 MakeApp = Callable[[Desk], Any]
 
@@ -52,7 +54,7 @@ async def serve(
     roles: Collection[RoleName],
     make_app: MakeApp | None = None,
     *,
-    may_migrate: bool = True,
+    migrating: Migrating = Migrating.NEVER,
     on_ready: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Run roles until a signal ends them."""
@@ -62,15 +64,14 @@ async def serve(
     listener = listen(settings) if RoleName.API in roles else None
     try:
         with _stopped_by_signals(stop):
-            async with open_records(settings, may_migrate=may_migrate) as records, open_parts(records) as parts:
+            async with open_records(settings, migrating=migrating) as records, open_parts(records) as parts:
                 metrics = Metrics()
                 running = _make(parts, roles, metrics)
                 if listener:
                     assert make_app is not None, "the api role needs an app"
                     app = make_app(Desk(parts, metrics, ready=lambda: not stop.is_set()))
                     running.append(_Web(app, listener))
-                    host, port = listener.getsockname()[:2]
-                    on_ready(f"http://{host}:{port}")
+                    on_ready(_address(listener))
                 await run_roles(running, stop)
     finally:
         if listener:
@@ -78,17 +79,30 @@ async def serve(
 
 
 async def run_roles(roles: Collection[Role], stop: asyncio.Event) -> None:
-    """Run roles side by side; when one fails all stop, and its error is raised."""
+    """Run roles side by side until `stop`; when one fails all stop in good order, and its error is raised."""
+    failures: list[BaseException] = []
 
     async def guarded(role: Role) -> None:
         try:
             await role.run(stop, GRACE_SECONDS)
+        except Exception as error:  # noqa: BLE001 - raised below, when the others have given back what they hold
+            failures.append(error)
         finally:
             stop.set()
 
-    async with asyncio.TaskGroup() as group:
-        for role in roles:
-            group.create_task(guarded(role))
+    tasks = [asyncio.create_task(guarded(role)) for role in roles]
+    try:
+        await stop.wait()
+        _, late = await asyncio.wait(tasks, timeout=STOP_SECONDS)
+    finally:
+        for task in tasks:
+            task.cancel()
+    if late:
+        # A database or a name server that hangs must not keep the program from ending: leases run out by themselves.
+        log.error("stop.incomplete", roles=len(late))
+        await asyncio.wait(late, timeout=1)
+    if failures:
+        raise failures[0]
 
 
 def listen(settings: Settings) -> socket.socket:
@@ -109,9 +123,14 @@ def listen(settings: Settings) -> socket.socket:
     return listener
 
 
+def _address(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
 def _make(parts: Parts, roles: Collection[RoleName], metrics: Metrics) -> list[Role]:
     settings, records = parts.records.settings, parts.records
-    made: list[Role] = []
+    made: list[Role] = [ClockRole(records)]
     if RoleName.FETCHER in roles:
         made.append(make_crew(parts, metrics))
     if RoleName.POLLER in roles:
@@ -120,7 +139,8 @@ def _make(parts: Parts, roles: Collection[RoleName], metrics: Metrics) -> list[R
         made.append(SchedulerRole(parts, metrics.polled))
     if RoleName.MAINTENANCE in roles:
         made.append(MaintenanceRole(records, metrics.rescued))
-    log.info("started", roles=sorted(roles), workers=settings.fetch_workers, holder=records.holder)
+    names = sorted(str(role) for role in roles)
+    log.info("started", roles=names, workers=settings.fetch_workers, holder=records.holder)
     return made
 
 
@@ -139,6 +159,7 @@ def make_crew(parts: Parts, metrics: Metrics) -> Crew:
         holder=parts.records.holder,
         workers=settings.fetch_workers,
         lease_seconds=settings.lease_seconds,
+        default_delay_ms=settings.host_delay_ms,
         on_finish=finished,
     )
 
@@ -172,10 +193,10 @@ class _Server(uvicorn.Server):
 @contextlib.contextmanager
 def _stopped_by_signals(stop: asyncio.Event) -> Iterator[None]:
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in STOP_SIGNALS:
         loop.add_signal_handler(number, stop.set)
     try:
         yield
     finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in STOP_SIGNALS:
             loop.remove_signal_handler(number)

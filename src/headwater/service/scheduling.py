@@ -89,7 +89,8 @@ class SchedulerRole:
                     misfire_grace_time=None,
                     coalesce=True,
                 )
-                self._fire(source, trigger)
+            # What was missed, also by clocks that disagree a little; a slot that is taken is not taken again.
+            await self._fire(source, trigger)
         for source, slot in returned:
             self._start(source, slot)
 
@@ -103,7 +104,7 @@ class SchedulerRole:
             return None
         return _Slots(kind.schedule, kind.timezone or self._records.settings.timezone) if kind.schedule else None
 
-    def _fire(self, source: Source, trigger: _Slots) -> None:
+    async def _fire(self, source: Source, trigger: _Slots) -> None:
         """Start the newest slot that has come; missed ones before it coalesce into it."""
         slot = cron.last_slot(trigger.schedule, trigger.timezone, self._records.clock.now())
         if slot and slot > source.created_at:

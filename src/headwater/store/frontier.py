@@ -41,12 +41,12 @@ async def submit_urls(
 
 
 async def claim_urls(
-    connection: Connection, *, now: datetime, until: datetime, holder: str, limit: int
+    connection: Connection, *, now: datetime, until: datetime, holder: str, limit: int, default_delay_ms: int
 ) -> tuple[list[Claim], list[str]]:
     """Claim the best due URL of each of up to `limit` ready hosts; also name the hosts that had nothing due."""
     claims: list[Claim] = []
     idle: list[str] = []
-    for row in await connection.fetch(query("claim_urls"), now, limit, holder, until):
+    for row in await connection.fetch(query("claim_urls"), now, limit, holder, until, default_delay_ms):
         if row["url_id"] is None:
             idle.append(row["host"])
             continue
@@ -59,6 +59,7 @@ async def claim_urls(
                 source_id=row["source_id"],
                 source_name=row["source_name"],
                 origin=Origin(row["origin"]),
+                priority=row["priority"],
                 subpath=row["subpath"],
                 depth=row["depth"],
                 hops=row["hops"],

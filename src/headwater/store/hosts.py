@@ -1,7 +1,7 @@
 """Typed functions over queries/hosts.sql."""
 
 from collections.abc import Collection, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -23,15 +23,21 @@ def host_record(row: Mapping[str, Any]) -> HostRecord:
     )
 
 
-async def hold_host(connection: Connection, host: str, lease: Lease, now: datetime) -> HostRecord | None:
+async def hold_host(
+    connection: Connection, host: str, lease: Lease, now: datetime, default_delay_ms: int
+) -> HostRecord | None:
     """Lease a host for a request of its own; None when it may not be asked yet."""
-    row = await connection.fetchrow(query("hold_host"), host, now, lease.holder, lease.token, lease.until)
+    row = await connection.fetchrow(
+        query("hold_host"), host, now, lease.holder, lease.token, lease.until, default_delay_ms
+    )
     return host_record(row) if row else None
 
 
-async def reserve_host(connection: Connection, host: str, until: datetime) -> tuple[datetime, bool, Reason | None]:
+async def reserve_host(
+    connection: Connection, host: str, now: datetime, beyond: timedelta
+) -> tuple[datetime, bool, Reason | None]:
     """Ask claims to let us go first; answer when the host may be asked, whether it is in use, why it is blocked."""
-    row = await connection.fetchrow(query("reserve_host"), host, until)
+    row = await connection.fetchrow(query("reserve_host"), host, now, beyond)
     assert row is not None, "a host that cannot be held has a row"
     return row["not_before"], row["is_held"], _reason(row)
 
@@ -66,7 +72,7 @@ async def expired_holds(connection: Connection, now: datetime, limit: int) -> li
     return [
         (
             row["lease_token"],
-            HostRelease(now, row["backoff_ms"], _reason(row)),
+            HostRelease(row["not_before"], row["backoff_ms"], _reason(row)),
         )
         for row in rows
     ]
@@ -79,10 +85,17 @@ async def save_robots(
     await connection.execute(query("save_robots"), host, text, crawl_delay_ms, now)
 
 
-async def next_ready(connection: Connection) -> datetime | None:
+async def next_ready(connection: Connection, now: datetime) -> datetime | None:
     """Tell when the next queued URL may be claimed; None when nothing is queued."""
-    ready_at: datetime | None = await connection.fetchval(query("next_ready"))
+    ready_at: datetime | None = await connection.fetchval(query("next_ready"), now)
     return ready_at
+
+
+async def count_hosts(connection: Connection, now: datetime) -> tuple[int, int]:
+    """Count the hosts that are known, and those of them that are blocked for now."""
+    row = await connection.fetchrow(query("count_hosts"), now)
+    assert row is not None
+    return row["known"], row["blocked"]
 
 
 def _reason(row: Mapping[str, Any]) -> Reason | None:

@@ -38,3 +38,8 @@ async def save_items(
         now,
     )
     return [SavedItem(**row) for row in rows]
+
+
+async def move_items(connection: Connection, moved: Mapping[int, int]) -> None:
+    """Point the items of URLs that have moved, given as old to new, to where their pages are now."""
+    await connection.execute(query("move_items"), list(moved), list(moved.values()))

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 
+import asyncpg
+
 from headwater.errors import OperatorError
 from headwater.model.reasons import Reason
 from headwater.store.pool import Connection, Database
@@ -40,6 +42,11 @@ async def applied(connection: Connection) -> list[int]:
     return [row["number"] for row in await connection.fetch(query("applied_migrations"))]
 
 
+async def may_migrate(connection: Connection) -> bool:
+    """Tell whether this role may make tables."""
+    return bool(await connection.fetchval(query("may_migrate")))
+
+
 async def up(database: Database) -> list[Migration]:
     """Apply what is missing; return what was applied."""
 
@@ -51,7 +58,17 @@ async def up(database: Database) -> list[Migration]:
             await connection.execute(query("record_migration"), migration.number, migration.name)
         return missing
 
-    return await database.transact(work)
+    async with database.connection() as connection:
+        if set(await applied(connection)) == {migration.number for migration in known()}:
+            return []
+    try:
+        return await database.transact(work)
+    except (asyncpg.InsufficientPrivilegeError, asyncpg.DuplicateObjectError, asyncpg.DuplicateTableError) as error:
+        raise OperatorError(
+            f"The schema cannot be made in this database: {error}. Give Headwater a database of its own, "
+            "owned by the user it connects as.",
+            reason=Reason.SCHEMA_MISMATCH,
+        ) from None
 
 
 async def down(database: Database, to: int) -> list[Migration]:
@@ -66,6 +83,12 @@ async def down(database: Database, to: int) -> list[Migration]:
         return undone
 
     return await database.transact(work)
+
+
+async def is_empty(database: Database) -> bool:
+    """Tell whether nothing of ours is there yet."""
+    async with database.connection() as connection:
+        return not await applied(connection)
 
 
 async def require_current(database: Database) -> None:

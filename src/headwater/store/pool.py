@@ -3,22 +3,27 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 import asyncpg
 import msgspec
+import structlog
 from asyncpg.pool import PoolConnectionProxy
 
 from headwater.config import Settings
 from headwater.errors import OperatorError
 from headwater.model.reasons import Reason
-from headwater.store.embedded import open_server
+from headwater.store.embedded import EmbeddedServer, open_server
+from headwater.store.sql import query
 
-Connection: TypeAlias = "PoolConnectionProxy[Any]"
+log = structlog.get_logger()
+Connection: TypeAlias = "PoolConnectionProxy[Any] | asyncpg.Connection[Any]"
 T = TypeVar("T")
 
 OLDEST_SERVER = 15
+_CONNECT_SECONDS = 10.0
 # Two transactions that met in an unlucky order: nothing was changed, and the same work goes through when done again.
 _UNLUCKY = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 _TRIES = 5
@@ -27,14 +32,30 @@ _TRIES = 5
 class Database:
     """A pool of connections to one PostgreSQL database."""
 
-    def __init__(self, pool: "asyncpg.Pool[Any]") -> None:
+    def __init__(self, pool: "asyncpg.Pool[Any]", embedded_in: Path | None = None) -> None:
         self._pool = pool
+        self._embedded_in = embedded_in
+
+    async def revive(self) -> None:
+        """Start the embedded server again if it has died; a server of somebody else's is theirs to start."""
+        if self._embedded_in is None:
+            return
+        try:
+            share = await asyncio.to_thread(open_server, self._embedded_in)
+        except OperatorError as error:
+            log.error("database.not_revived", error=str(error))
+        else:
+            share.close()  # ours, from before, still counts
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
         """Lend a connection; each statement on it commits by itself."""
         async with self._pool.acquire() as connection:
             yield connection
+
+    async def ping(self) -> None:
+        """Raise when the server does not answer."""
+        await self._pool.fetchval(query("server_time"))
 
     async def transact(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         """Run `work` in one transaction, and again from its start if it fell victim to a deadlock."""
@@ -53,46 +74,85 @@ class Database:
 async def open_database(settings: Settings) -> AsyncIterator[Database]:
     """Open the configured database, or the embedded one in the data folder."""
     if settings.database_url:
-        async with _pool(settings.database_url, settings.database_connections) as database:
-            yield database
+        async with _pool(settings.database_url, settings.database_connections) as pool:
+            yield Database(pool)
         return
-    server = await asyncio.to_thread(open_server, settings.data_dir)
+    server = await _open_embedded(settings.data_dir)
     try:
-        async with _pool(server.dsn, settings.database_connections) as database:
-            yield database
+        async with _pool(server.dsn, settings.database_connections) as pool:
+            yield Database(pool, settings.data_dir)
     finally:
-        await asyncio.to_thread(server.close)
+        await asyncio.shield(asyncio.to_thread(server.close))
+
+
+async def _open_embedded(data_dir: Path) -> EmbeddedServer:
+    """Open the server in a thread; if we are stopped meanwhile, it is not left running."""
+    opening = asyncio.ensure_future(asyncio.to_thread(open_server, data_dir))
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        (await opening).close()
+        raise
 
 
 @contextlib.asynccontextmanager
-async def _pool(dsn: str, size: int) -> AsyncIterator[Database]:
+async def _pool(dsn: str, size: int) -> AsyncIterator["asyncpg.Pool[Any]"]:
     try:
         pool = await asyncpg.create_pool(
-            dsn, min_size=1, max_size=size, timeout=10, command_timeout=300, init=_prepare, server_settings=_SESSION
+            dsn,
+            min_size=1,
+            max_size=size,
+            timeout=_CONNECT_SECONDS,
+            command_timeout=60,
+            init=_prepare,
+            server_settings=_SESSION,
         )
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError, TimeoutError) as error:
-        raise OperatorError(
-            f"The database at {_shown(dsn)} cannot be used: {_why(error)}. "
-            "Check HEADWATER_DATABASE_URL and that the server runs, or unset it to use the embedded one.",
-            reason=Reason.DATABASE_UNREACHABLE,
-        ) from None
+    except _CANNOT_CONNECT as error:
+        raise _refused(dsn, error, _CONNECT_SECONDS) from None
     try:
-        version = await pool.fetchval("SELECT current_setting('server_version_num')::int")
-        if version < OLDEST_SERVER * 10000:
-            raise OperatorError(
-                f"The database at {_shown(dsn)} is PostgreSQL {version // 10000}. "
-                f"Headwater needs {OLDEST_SERVER} or newer.",
-                reason=Reason.DATABASE_UNREACHABLE,
-            )
-        yield Database(pool)
+        async with pool.acquire() as connection:
+            await _require_fit(dsn, connection)
+        yield pool
     finally:
         try:
-            await asyncio.wait_for(pool.close(), timeout=5)
+            await asyncio.wait_for(pool.close(), timeout=1)
         except TimeoutError:
             pool.terminate()
 
 
-_SESSION = {"application_name": "headwater", "timezone": "UTC", "statement_timeout": "300s", "jit": "off"}
+@contextlib.asynccontextmanager
+async def open_connection(dsn: str, *, seconds: float) -> AsyncIterator[Connection]:
+    """Open one connection of its own, for one who is in a hurry: each step on it takes `seconds` at most."""
+    try:
+        connection = await asyncpg.connect(dsn, timeout=seconds, command_timeout=seconds, server_settings=_SESSION)
+    except _CANNOT_CONNECT as error:
+        raise _refused(dsn, error, seconds) from None
+    try:
+        await _require_fit(dsn, connection)
+        yield connection
+    finally:
+        with contextlib.suppress(*_CANNOT_CONNECT):
+            await connection.close(timeout=1)
+
+
+async def _require_fit(dsn: str, connection: Connection) -> None:
+    version = connection.get_server_version().major
+    if version < OLDEST_SERVER:
+        raise OperatorError(
+            f"The database at {shown(dsn)} is PostgreSQL {version}. Headwater needs {OLDEST_SERVER} or newer.",
+            reason=Reason.DATABASE_UNREACHABLE,
+        )
+    encoding = await connection.fetchval(query("server_encoding"))
+    if encoding != "UTF8":
+        raise OperatorError(
+            f"The database at {shown(dsn)} has the encoding {encoding}; make one with UTF8 (CREATE DATABASE ... "
+            "ENCODING 'UTF8' TEMPLATE template0).",
+            reason=Reason.DATABASE_UNREACHABLE,
+        )
+
+
+_CANNOT_CONNECT = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError, TimeoutError)
+_SESSION = {"application_name": "headwater", "timezone": "UTC", "statement_timeout": "60s", "jit": "off"}
 
 
 async def _prepare(connection: "asyncpg.Connection[Any]") -> None:
@@ -113,21 +173,45 @@ def is_down(error: BaseException) -> bool:
         asyncpg.OperatorInterventionError,
         asyncpg.InsufficientResourcesError,
         asyncpg.InterfaceError,
+        asyncpg.InternalClientError,  # a connection that broke between two messages
     )
     return isinstance(error, away)
 
 
-def _why(error: BaseException) -> str:
+def is_refusal(error: BaseException) -> bool:
+    """Tell whether an error is the database's own answer to what was asked."""
+    return isinstance(error, asyncpg.PostgresError)
+
+
+def _refused(dsn: str, error: BaseException, seconds: float) -> OperatorError:
+    return OperatorError(
+        f"The database at {shown(dsn)} cannot be used: {_why(error, dsn, seconds)}. "
+        "Check HEADWATER_DATABASE_URL and that the server runs, or unset it to use the embedded one.",
+        reason=Reason.DATABASE_UNREACHABLE,
+    )
+
+
+def _why(error: BaseException, dsn: str, seconds: float) -> str:
     if isinstance(error, TimeoutError):
-        return "it did not answer within 10 seconds"
+        return f"it did not answer within {seconds:g} seconds"
+    if (isinstance(error, ValueError) and not isinstance(error, OSError)) or _is_garbled(dsn):
+        return "the URL cannot be read; special characters in the password must be escaped (@ as %40, / as %2F)"
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
-def _shown(dsn: str) -> str:
+def shown(dsn: str) -> str:
     """Name a server without its password."""
+    if _is_garbled(dsn):
+        return "the given address"
+    parts = urlsplit(dsn)
+    host, port = parts.hostname or "local socket", parts.port
+    return f"{host}{f':{port}' if port else ''}{parts.path}"
+
+
+def _is_garbled(dsn: str) -> bool:
+    """Tell whether a part of the password may have slipped into another part of the URL."""
     try:
         parts = urlsplit(dsn)
-        host, port = parts.hostname or "local socket", parts.port
+        return parts.netloc.count("@") > 1 or "@" in parts.path + parts.query + parts.fragment or (parts.port or 0) < 0
     except ValueError:
-        return "the given address"
-    return f"{host}{f':{port}' if port else ''}{parts.path}"
+        return True

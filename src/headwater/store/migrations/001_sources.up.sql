@@ -11,6 +11,9 @@ CREATE TABLE sources (
     CONSTRAINT settings_are_an_object CHECK (jsonb_typeof(settings) = 'object')
 );
 
+-- One feed is read by one source, also when two people add it at once.
+CREATE UNIQUE INDEX sources_feed ON sources ((settings ->> 'feed_url')) WHERE settings ? 'feed_url';
+
 CREATE TABLE feed_state (
     source_id           int PRIMARY KEY REFERENCES sources ON DELETE CASCADE,
     next_poll_at        timestamptz,                    -- NULL: not polled by interval

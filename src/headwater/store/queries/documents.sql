@@ -22,14 +22,19 @@ ON CONFLICT (url_id) DO UPDATE
 
 -- name: list_documents
 -- Newest first, by pages. $1 how many, $2 fetched before or NULL, $3 id before or NULL, $4 source name or NULL
-SELECT d.id, u.url, s.name AS source, d.title, d.published_at, d.language, d.fetched_at
+SELECT d.id, u.url, s.name AS source, d.title, d.language, d.fetched_at,
+       coalesce(d.published_at, (SELECT min(i.published_at) FROM items i
+        WHERE i.url_id = d.url_id AND NOT i.published_is_sighting)) AS published_at
 FROM documents d JOIN url_frontier u ON u.id = d.url_id JOIN sources s ON s.id = d.source_id
 WHERE ($2::timestamptz IS NULL OR (d.fetched_at, d.id) < ($2, $3::bigint)) AND ($4::text IS NULL OR s.name = $4)
 ORDER BY d.fetched_at DESC, d.id DESC LIMIT $1
 
 -- name: get_document
 -- $1 id
-SELECT d.id, u.url, s.name AS source, d.title, d.byline, d.published_at, d.language, d.image, d.abstract,
+SELECT d.id, u.url, s.name AS source, d.title, d.byline, d.language,
+       coalesce(d.published_at, (SELECT min(i.published_at) FROM items i
+        WHERE i.url_id = d.url_id AND NOT i.published_is_sighting)) AS published_at,
+       d.image, d.abstract,
        d.canonical_url, d.provenance, d.normalizer, d.raw_path, d.raw_hash, d.raw_bytes, d.fetched_at, d.content_hash,
        t.body AS text
 FROM documents d
@@ -38,7 +43,9 @@ WHERE d.id = $1
 
 -- name: search_documents
 -- Best first. A word or phrase in the title counts more. $1 query in web-search syntax, $2 how many, $3 how many to pass over
-SELECT found.id, u.url, s.name AS source, found.title, found.published_at, found.rank,
+SELECT found.id, u.url, s.name AS source, found.title, found.rank,
+       coalesce(found.published_at, (SELECT min(i.published_at) FROM items i
+        WHERE i.url_id = found.url_id AND NOT i.published_is_sighting)) AS published_at,
        ts_headline('english', left(t.body, 50000), found.wanted,
                    'MaxWords=30, MinWords=12, StartSel=⟦, StopSel=⟧') AS snippet
 FROM (

@@ -34,7 +34,9 @@ SELECT url_hash, id FROM url_frontier WHERE url_hash = ANY ($1::bytea[])
 
 -- name: claim_urls
 -- Hosts first: lock those that are ready, take the best due URL of each, lease both with one token.
--- $1 now, $2 how many, $3 holder, $4 lease until. A row without url_id is a host with nothing due (see rest_hosts).
+-- $1 now, $2 how many, $3 holder, $4 lease until, $5 default delay in ms. A row without url_id is a host with nothing
+-- due (see rest_hosts). Should the holder die, the host has its pause from the lease's end on: something may have been
+-- sent just before.
 WITH ready AS MATERIALIZED (
     SELECT host FROM host_state
     WHERE ready_at <= $1 AND (reserved_until IS NULL OR reserved_until <= $1)
@@ -52,14 +54,17 @@ WITH ready AS MATERIALIZED (
     UPDATE frontier_queue q
     SET lease_holder = $3, lease_token = picked.token, lease_until = $4, attempts = q.attempts + 1
     FROM picked
-    WHERE q.url_id = picked.url_id AND q.lease_token IS NULL
-    RETURNING q.url_id, q.host, q.lease_token, q.attempts
+    -- Looked at once more: the pick may be from before another worker had this URL, put it off and gave its host back.
+    WHERE q.url_id = picked.url_id AND q.lease_token IS NULL AND q.due_at <= $1
+    RETURNING q.url_id, q.host, q.lease_token, q.attempts, q.priority
 ), held AS (
     UPDATE host_state h
-    SET lease_holder = $3, lease_token = claimed.lease_token, lease_until = $4, not_before = $4, ready_at = $4
+    SET lease_holder = $3, lease_token = claimed.lease_token, lease_until = $4,
+        not_before = $4 + greatest(coalesce(h.crawl_delay_ms, $5::int), h.backoff_ms) * interval '1 ms',
+        ready_at = $4 + greatest(coalesce(h.crawl_delay_ms, $5), h.backoff_ms) * interval '1 ms'
     FROM claimed WHERE h.host = claimed.host
 )
-SELECT picked.host, claimed.url_id, claimed.lease_token, claimed.attempts,
+SELECT picked.host, claimed.url_id, claimed.lease_token, claimed.attempts, claimed.priority,
        u.url, u.source_id, s.name AS source_name, u.subpath, u.depth, u.hops, u.origin, u.etag, u.last_modified,
        h.crawl_delay_ms, h.backoff_ms, h.robots_txt, h.robots_fetched_at
 FROM picked

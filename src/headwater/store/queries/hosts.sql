@@ -1,16 +1,23 @@
 -- name: hold_host
 -- Lease a host for a request that no URL claim stands behind (a poll). Answers nothing when it may not be asked yet.
--- $1 host, $2 now, $3 holder, $4 token, $5 until
-INSERT INTO host_state AS h (host, not_before, lease_holder, lease_token, lease_until) VALUES ($1, $5, $3, $4, $5)
+-- Should its holder die, it has its pause from the lease's end on: something may have been sent just before.
+-- $1 host, $2 now, $3 holder, $4 token, $5 until, $6 default delay in ms
+INSERT INTO host_state AS h (host, not_before, lease_holder, lease_token, lease_until)
+VALUES ($1, $5::timestamptz + $6::int * interval '1 ms', $3, $4, $5)
 ON CONFLICT (host) DO UPDATE
-    SET not_before = $5, lease_holder = $3, lease_token = $4, lease_until = $5, reserved_until = NULL,
-        ready_at = CASE WHEN h.ready_at IS NOT NULL THEN greatest(h.ready_at, $5) END
+    SET not_before = $5 + greatest(coalesce(h.crawl_delay_ms, $6), h.backoff_ms) * interval '1 ms',
+        lease_holder = $3, lease_token = $4, lease_until = $5, reserved_until = NULL,
+        ready_at = CASE WHEN h.ready_at IS NOT NULL
+                        THEN $5 + greatest(coalesce(h.crawl_delay_ms, $6), h.backoff_ms) * interval '1 ms' END
     WHERE h.not_before <= $2
 RETURNING host, crawl_delay_ms, backoff_ms, robots_txt, robots_fetched_at
 
 -- name: reserve_host
--- Ask claims to let a waiting poll go first. $1 host, $2 until. Answers when the host may be asked, and why not yet.
-UPDATE host_state SET reserved_until = greatest(coalesce(reserved_until, $2), $2) WHERE host = $1
+-- Ask claims to let a waiting poll go first, until a little past the host's next turn. $1 host, $2 now, $3 how much past.
+-- Answers when the host may be asked, and why not yet.
+UPDATE host_state
+SET reserved_until = CASE WHEN lease_token IS NULL THEN greatest(not_before, $2) ELSE $2 END + $3::interval
+WHERE host = $1
 RETURNING not_before, lease_token IS NOT NULL AS is_held, blocked_reason
 
 -- name: lock_held_hosts
@@ -51,7 +58,7 @@ LIMIT $1
 
 -- name: expired_holds
 -- Hosts whose holder is late. $1 now, $2 how many
-SELECT host, lease_token, backoff_ms, blocked_reason FROM host_state
+SELECT host, lease_token, not_before, backoff_ms, blocked_reason FROM host_state
 WHERE lease_token IS NOT NULL AND lease_until <= $1
 ORDER BY lease_until LIMIT $2
 FOR UPDATE SKIP LOCKED
@@ -61,5 +68,12 @@ FOR UPDATE SKIP LOCKED
 UPDATE host_state SET robots_txt = $2, crawl_delay_ms = $3, robots_fetched_at = $4 WHERE host = $1
 
 -- name: next_ready
--- When the next host may be asked for a queued URL.
-SELECT ready_at FROM host_state WHERE ready_at IS NOT NULL ORDER BY ready_at LIMIT 1
+-- When the next host may be asked for a queued URL, those aside that a poll has reserved. $1 now
+SELECT ready_at FROM host_state
+WHERE ready_at IS NOT NULL AND (reserved_until IS NULL OR reserved_until <= $1)
+ORDER BY ready_at LIMIT 1
+
+-- name: count_hosts
+-- $1 now
+SELECT count(*) AS known, count(*) FILTER (WHERE blocked_reason IS NOT NULL AND not_before > $1) AS blocked
+FROM host_state

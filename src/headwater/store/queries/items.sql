@@ -12,7 +12,7 @@ WITH given AS MATERIALIZED (
     SELECT id, $9, url, url_id, title, coalesce(published_at, $10), published_at IS NULL, updated_at, tags, raw, $10, $10
     FROM given ORDER BY id
     ON CONFLICT (id) DO UPDATE
-        SET title = excluded.title, url_id = coalesce(excluded.url_id, i.url_id), raw = excluded.raw, tags = excluded.tags,
+        SET title = excluded.title, raw = excluded.raw, tags = excluded.tags,
             published_at = CASE WHEN excluded.published_is_sighting THEN i.published_at ELSE excluded.published_at END,
             published_is_sighting = excluded.published_is_sighting AND i.published_is_sighting,
             updated_at = excluded.updated_at, last_seen_at = excluded.last_seen_at
@@ -24,3 +24,7 @@ WITH given AS MATERIALIZED (
     RETURNING item_id
 )
 SELECT saved.*, observed.item_id IS NOT NULL AS dates_are_new FROM saved LEFT JOIN observed ON observed.item_id = saved.id
+
+-- name: move_items
+-- Items whose page has moved. Arrays: $1 old url ids, $2 new url ids
+UPDATE items i SET url_id = g.new_id FROM unnest($1::bigint[], $2::bigint[]) AS g (old_id, new_id) WHERE i.url_id = g.old_id

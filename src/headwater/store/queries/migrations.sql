@@ -1,5 +1,6 @@
--- name: server_time
-SELECT clock_timestamp()
+-- name: may_migrate
+-- From PostgreSQL 15 on, only the owner of a database may make tables in its schema public.
+SELECT coalesce(has_schema_privilege(current_schema(), 'CREATE'), false)
 
 -- name: lock_migrations
 -- Held to the end of the transaction: two programs that start at once migrate one after the other.

@@ -2,7 +2,7 @@
 -- $1 name, $2 kind, $3 settings, $4 now, $5 next poll or NULL
 WITH added AS (
     INSERT INTO sources (name, kind, settings, created_at) VALUES ($1, $2, $3, $4)
-    ON CONFLICT (name) DO NOTHING
+    ON CONFLICT DO NOTHING
     RETURNING id, name, kind, settings, enabled, created_at
 ), state AS (
     INSERT INTO feed_state (source_id, next_poll_at) SELECT id, $5 FROM added
@@ -10,8 +10,10 @@ WITH added AS (
 SELECT * FROM added
 
 -- name: remove_source
--- Only one that has brought nothing yet; the rest refer to it. $1 id
-DELETE FROM sources WHERE id = $1
+-- Only one that has brought nothing: what was brought refers to it. $1 id
+DELETE FROM sources s
+WHERE s.id = $1 AND NOT EXISTS (SELECT 1 FROM items WHERE source_id = s.id)
+  AND NOT EXISTS (SELECT 1 FROM url_frontier WHERE source_id = s.id)
 
 -- name: get_source
 -- $1 name
@@ -19,6 +21,10 @@ SELECT id, name, kind, settings, enabled, created_at FROM sources WHERE name = $
 
 -- name: all_sources
 SELECT id, name, kind, settings, enabled, created_at FROM sources ORDER BY name
+
+-- name: first_feed
+-- The address of the oldest source's feed.
+SELECT settings ->> 'feed_url' FROM sources WHERE settings ->> 'feed_url' IS NOT NULL ORDER BY id LIMIT 1
 
 -- name: source_of_feed
 -- $1 kind, $2 feed URL
@@ -73,6 +79,7 @@ WHERE source_id = $1 AND lease_token = $2
 -- A poll whose holder is late is due again at once, but one that keeps losing its holder waits longer each time. $1 now
 UPDATE feed_state
 SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, last_reason = 'worker_lost',
-    next_poll_at = $1 + interval '1 minute' * (power(2, least(attempts, 10)) - 2)
+    next_poll_at = CASE WHEN next_poll_at IS NOT NULL
+                        THEN $1 + interval '10 seconds' * (power(2, least(attempts, 12)) - 2) END
 WHERE lease_token IS NOT NULL AND lease_until <= $1
 RETURNING source_id

@@ -1,0 +1,11 @@
+"""Who tells the time."""
+
+from datetime import datetime
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Tells the time; in tests another may."""
+
+    def now(self) -> datetime:
+        """Return the time, in UTC."""

@@ -1,0 +1,71 @@
+"""Look at everything a Headwater needs, change nothing, and say how to mend what is wrong (spec 8.2)."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+
+from headwater.config import Configuration, Problem, Settings, survey
+from headwater.service import doctor_database, doctor_machine
+from headwater.service.doctor_finding import Finding, LooseThreads, State, failed, isolated, not_checked, ok
+
+__all__ = ["Finding", "State", "examine"]
+
+_LOOK_SECONDS = 6.0
+_HOST_SECONDS = 4.0  # for the database to name a host, before another one is looked up
+_ANY_HOST = "example.org"
+_DOUBTFUL = not_checked("a setting that it needs cannot be used", "the settings")
+
+# Each check of the machine, with the settings it needs.
+_MACHINE: dict[str, tuple[Callable[[Settings], Awaitable[Finding]], tuple[str, ...]]] = {
+    "data folder": (doctor_machine.data_folder, ("data_dir",)),
+    "disk": (doctor_machine.disk, ("data_dir",)),
+    "time zone": (doctor_machine.time_zone, ()),
+    "api address": (doctor_machine.api_address, ("listen_host", "listen_port")),
+    "write token": (doctor_machine.write_token, ("data_dir", "api_token")),
+    "sandbox": (doctor_machine.sandbox, ("sandbox_memory_mb", "sandbox_seconds")),
+    "chromium": (doctor_machine.chromium, ()),
+}
+_ORDER = ("settings", "data folder", "disk", *doctor_database.NAMES, "time zone", "dns", "api address", "write token")
+
+
+async def examine(environment: Mapping[str, str], folder: Path) -> dict[str, Finding]:
+    """Make every check, all at once; together they take well under ten seconds, whatever hangs."""
+    asyncio.get_running_loop().set_default_executor(LooseThreads())
+    configuration, problems = survey(environment, folder)
+    settings = configuration.settings
+    doubtful = {name for problem in problems for name in problem.affected}
+    findings = {"settings": _settings(configuration, problems)}
+    visit = doctor_database.Visit(settings)
+
+    async def look_at(name: str) -> None:
+        check, needed = _MACHINE[name]
+        sure = doubtful.isdisjoint(needed)
+        findings[name] = await isolated(check(settings), _LOOK_SECONDS) if sure else _DOUBTFUL
+
+    async def visit_database() -> None:
+        place = ("database_url",) if settings.database_url else ("database_url", "data_dir")
+        if doubtful.isdisjoint(place):
+            await visit.make()
+        else:
+            visit.findings.update(dict.fromkeys(doctor_database.NAMES, _DOUBTFUL))
+
+    async def look_up() -> None:
+        await asyncio.wait([visiting], timeout=_HOST_SECONDS)
+        findings["dns"] = await isolated(doctor_machine.dns(visit.feed_host or _ANY_HOST), _LOOK_SECONDS)
+
+    async with asyncio.TaskGroup() as group:
+        visiting = group.create_task(visit_database())
+        group.create_task(look_up())
+        for name in _MACHINE:
+            group.create_task(look_at(name))
+    findings |= visit.findings
+    return {name: findings[name] for name in dict.fromkeys((*_ORDER, *_MACHINE))}
+
+
+def _settings(configuration: Configuration, problems: list[Problem]) -> Finding:
+    if problems:
+        said = " ".join(str(problem.error) for problem in problems)
+        return failed(said, "Correct or remove what is named; `headwater config` shows what is in force.")
+    origins = [origin for origin in configuration.origins.values() if origin != "default"]
+    places = " and ".join(dict.fromkeys(origins))
+    return ok(f"{len(origins)} set in {places}" if origins else "none set: all have their defaults")

@@ -1,0 +1,182 @@
+"""The checks of the database, made on one visit to it: reachable, schema, clock, leases, hosts."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from urllib.parse import urlsplit
+
+from headwater.config import Settings
+from headwater.errors import OperatorError
+from headwater.service.doctor_finding import (
+    Finding,
+    State,
+    failed,
+    failure,
+    isolated,
+    not_checked,
+    not_configured,
+    ok,
+    warning,
+)
+from headwater.store import hosts, leases, migrate, sources
+from headwater.store.clock import Reading, read_server_time
+from headwater.store.embedded import open_server
+from headwater.store.embedded_cluster import has_cluster, last_words
+from headwater.store.pool import Connection, open_connection, shown
+
+NAMES = ("database", "schema", "clock", "leases", "hosts")
+
+_START_SECONDS = 4.0  # for the embedded server: long for a start, short for a recovery
+_STEP_SECONDS = 3.0
+_VISIT_SECONDS = 6.0
+_LEAVE_SECONDS = 1.5
+_WARNED_SKEW = timedelta(seconds=2)
+_FAILED_SKEW = timedelta(seconds=60)
+_LOG_LINES = 5
+_FIRST_START = "The first start makes it."
+_MAKE_IT = "`headwater up` or `headwater migrate up` makes it."
+
+
+class Visit:
+    """One visit; `findings` fills as it goes on, so that what hangs spoils only what would have come after it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.findings: dict[str, Finding] = {}
+        self.feed_host: str | None = None
+        self._settings = settings
+
+    async def make(self) -> None:
+        """Visit the database and find out what there is to find."""
+        try:
+            async with asyncio.timeout(_VISIT_SECONDS):
+                await self._go()
+        except Exception as error:  # noqa: BLE001 (the other checks go on)
+            self._note("database", failure(error, _STEP_SECONDS))
+        for name in NAMES:
+            self._note(name, not_checked("the database could not be asked", "the database"))
+
+    def _note(self, name: str, finding: Finding) -> None:
+        self.findings.setdefault(name, finding)
+
+    async def _go(self) -> None:
+        settings = self._settings
+        if settings.database_url:
+            async with open_connection(settings.database_url, seconds=_STEP_SECONDS) as connection:
+                await self._ask(connection, f"at {shown(settings.database_url)}")
+        elif await asyncio.to_thread(has_cluster, settings.data_dir):
+            await self._visit_embedded()
+        else:
+            self._note("database", not_configured("not there yet", _FIRST_START))
+            for name in NAMES:
+                self._note(name, not_configured("there is no database yet", _FIRST_START))
+
+    async def _visit_embedded(self) -> None:
+        try:
+            async with _embedded(self._settings) as dsn, open_connection(dsn, seconds=_STEP_SECONDS) as connection:
+                await self._ask(connection, "(embedded)")
+        except _NotStarted as error:
+            lines = await asyncio.to_thread(last_words, self._settings.data_dir, _LOG_LINES)
+            self._note("database", Finding(State.FAILED, error.finding.found, error.finding.mend, tuple(lines)))
+
+    async def _ask(self, connection: Connection, place: str) -> None:
+        reading = await read_server_time(connection)
+        version = connection.get_server_version()
+        answer = f"PostgreSQL {version.major}.{version.micro} {place} answers in {reading.seconds * 1000:.1f} ms"
+        self._note("database", ok(answer))
+        self._note("clock", _clock(reading))
+        self._note("schema", await isolated(_schema(connection), _STEP_SECONDS))
+        state = self.findings["schema"].state
+        if state is State.OK:
+            with contextlib.suppress(Exception):
+                self.feed_host = urlsplit(await sources.first_feed(connection) or "").hostname
+            self._note("leases", await isolated(_leases(connection, reading), _STEP_SECONDS))
+            self._note("hosts", await isolated(_hosts(connection, reading), _STEP_SECONDS))
+        for name in ("leases", "hosts"):
+            empty = state is State.NOT_CONFIGURED
+            self._note(name, not_configured("none yet", _MAKE_IT) if empty else not_checked("see schema", "the schema"))
+
+
+class _NotStarted(Exception):
+    """The embedded server did not start; `finding` says why."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding.found)
+        self.finding = finding
+
+
+@contextlib.asynccontextmanager
+async def _embedded(settings: Settings) -> AsyncIterator[str]:
+    """Start the embedded server, or share the one that runs, and leave it as it was."""
+    began = time.monotonic()
+    opening = asyncio.ensure_future(asyncio.to_thread(open_server, settings.data_dir, patience=_START_SECONDS))
+    opening.add_done_callback(lambda done: done.cancelled() or done.exception())  # told below, if in time
+    try:
+        # A little longer than the start's own patience, after which it leaves nothing behind.
+        async with asyncio.timeout(_START_SECONDS + 1):
+            server = await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        with contextlib.suppress(OperatorError):
+            (await opening).close()
+        raise
+    except (OperatorError, TimeoutError) as error:
+        if time.monotonic() - began < _START_SECONDS:
+            raise _NotStarted(failure(error, _START_SECONDS)) from None
+        found = f"the embedded PostgreSQL was not ready within {_START_SECONDS:g} seconds"
+        mend = "Try again in a minute: after a crash it has to replay its log."
+        raise _NotStarted(failed(found, mend)) from None
+    try:
+        yield server.dsn
+    finally:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LEAVE_SECONDS):
+                await asyncio.to_thread(server.close)
+
+
+async def _schema(connection: Connection) -> Finding:
+    numbers = await migrate.applied(connection)
+    needed = {migration.number for migration in migrate.known()}
+    at, newest = max(numbers, default=0), max(needed)
+    if at > newest:
+        return failed(
+            f"at version {at}, newer than this program knows ({newest})",
+            "Use the version of Headwater that made it, or a newer one.",
+        )
+    if needed <= set(numbers):
+        return ok(f"at version {at}, as this program needs")
+    if not await migrate.may_migrate(connection):
+        return failed(
+            f"at version {at}, and this role may not make what is missing up to {newest}",
+            "Make the role the owner of its database, or GRANT CREATE ON SCHEMA public to it.",
+        )
+    if not numbers:
+        return not_configured("not there yet", _MAKE_IT)
+    return warning(
+        f"at version {at}, this program needs {newest}",
+        "`headwater up` or `headwater migrate up` brings it up to date.",
+    )
+
+
+def _clock(reading: Reading) -> Finding:
+    ahead = reading.ahead
+    apart = abs(ahead)
+    found = (
+        f"this machine is {apart.total_seconds():.1f} s {'behind' if ahead > timedelta() else 'ahead of'} the database"
+    )
+    mend = "Set the clocks of both machines by NTP (timedatectl set-ntp true)."
+    if apart > _FAILED_SKEW:
+        return failed(found, mend)
+    if apart > _WARNED_SKEW:
+        return warning(found, mend)
+    return ok(f"{apart.total_seconds() * 1000:.0f} ms between this machine and the database")
+
+
+async def _leases(connection: Connection, reading: Reading) -> Finding:
+    overdue = await leases.overdue_leases(connection, reading.server)
+    return ok(f"{overdue} past their end" + (", taken back as soon as Headwater runs" if overdue else ""))
+
+
+async def _hosts(connection: Connection, reading: Reading) -> Finding:
+    known, blocked = await hosts.count_hosts(connection, reading.server)
+    return ok(f"{known} known, {blocked} blocked for now")

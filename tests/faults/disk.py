@@ -1,0 +1,33 @@
+"""A small disk that can be full."""
+
+import contextlib
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+
+@dataclass(frozen=True)
+class Disk:
+    """A mounted disk."""
+
+    folder: Path
+
+    def make_room(self) -> None:
+        """Let it grow."""
+        subprocess.run(["mount", "-o", "remount,size=64m", self.folder], check=True)
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path) -> Iterator[Disk]:
+    """Mount a disk with room for some eighty files."""
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=320k", "tmpfs", str(folder)]
+    if subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("may not mount a disk here (needs root)")
+    try:
+        yield Disk(folder)
+    finally:
+        subprocess.run(["umount", folder], check=True)

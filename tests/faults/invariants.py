@@ -1,0 +1,124 @@
+"""What must hold after any harm, looked at from outside: the database, the raw files, the web's own log."""
+
+import asyncio
+import hashlib
+import itertools
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from headwater.service.maintenance import RESCUERS
+from headwater.store.sql import query
+from tests.faults.harness import Harness
+
+Invariant = Callable[[Harness], Awaitable[list[str]]]
+TOLERANCE_SECONDS = 0.010
+
+
+async def every_url_ends_once(harness: Harness) -> list[str]:
+    """Each URL of the web is known once and has one end in the log; none waits."""
+    ends = await harness.rows(
+        "SELECT u.url, u.status, count(l.id) FILTER (WHERE l.reason IN ('stored', 'linked')) "
+        "FROM url_frontier u LEFT JOIN fetch_log l ON l.url_id = u.id GROUP BY u.id"
+    )
+    wrong = [f"{url} is {status} with {count} ends" for url, status, count in ends if (status, count) != ("fetched", 1)]
+    wrong += [f"{url} is not known" for url in set(harness.swarm.urls) - {url for url, _, _ in ends}]
+    wrong += [
+        f"{url} is queued after its end"
+        for (url,) in await harness.rows(
+            "SELECT url FROM url_frontier u JOIN frontier_queue q ON q.url_id = u.id WHERE u.status <> 'pending'"
+        )
+    ]
+    return wrong
+
+
+async def every_document_is_there_once(harness: Harness) -> list[str]:
+    """Each URL has one document, and its text is the one the web served."""
+    found = await harness.rows(
+        "SELECT u.url, count(*), max(t.body) FROM documents d JOIN url_frontier u ON u.id = d.url_id "
+        "JOIN texts t USING (content_hash) GROUP BY u.url"
+    )
+    wrong = [f"{url} has {count} documents" for url, count, _ in found if count != 1]
+    wrong += [
+        f"the text of {url} is another's" for url, _, body in found if f"This is what {url} has to say" not in body
+    ]
+    wrong += [f"{url} has no document" for url in set(harness.swarm.urls) - {url for url, _, _ in found}]
+    return wrong
+
+
+async def every_raw_file_matches_its_row(harness: Harness) -> list[str]:
+    """No row names a file that is missing or other than when the row was made (spec 1.5)."""
+    rows = await harness.rows("SELECT raw_path, raw_hash FROM documents")
+    return await asyncio.to_thread(_wrong_files, harness.data / "corpus", rows)
+
+
+def _wrong_files(corpus: Path, rows: list[tuple[str, bytes]]) -> list[str]:
+    wrong = []
+    for path, digest in rows:
+        file = corpus / path
+        if not file.exists():
+            wrong.append(f"{path} is missing")
+        elif hashlib.sha256(file.read_bytes()).digest() != digest:
+            wrong.append(f"{path} is not what its row says")
+    return wrong
+
+
+async def no_host_is_asked_too_soon(harness: Harness) -> list[str]:
+    """One request at a time to a host, and none sooner than the delay after the one before (spec 2.3)."""
+    by_host = defaultdict(list)
+    for seen in harness.swarm.seen:
+        by_host[seen.url.split("/")[2]].append((seen.arrived, seen.ended, seen.lag))
+    wrong = []
+    for host, times in by_host.items():
+        times.sort()
+        for (arrived, ended, lag), (following, _, _) in itertools.pairwise(times):
+            gap = following - arrived
+            if gap + lag < harness.swarm.delay_ms / 1000 - TOLERANCE_SECONDS:
+                wrong.append(f"{host} was asked again after {gap * 1000:.1f} ms")
+            elif following < ended:
+                wrong.append(f"{host} was asked while it answered")
+    return wrong
+
+
+async def the_days_equal_a_rebuild(harness: Harness) -> list[str]:
+    """The daily index is what the observations say (spec 6.4)."""
+    served = "SELECT source_id, day, item_id, bucket FROM daily_index ORDER BY 1, 2, 3"
+    before = await harness.rows(served)
+    days = await harness.rows("SELECT DISTINCT source_id, day FROM daily_index")
+    zone = "'America/New_York'"
+    for source, day in days:
+        await harness.rows(query("clear_days"), source, [day])
+        bounds = await harness.rows(
+            f"SELECT $1::date::timestamp AT TIME ZONE {zone}, ($1::date + 1)::timestamp AT TIME ZONE {zone}", day
+        )
+        await harness.rows(query("build_days"), source, [day], [bounds[0][0]], [bounds[0][1]])
+    wrong = [] if await harness.rows(served) == before else ["the daily index differs from a rebuild"]
+    if len(before) != harness.swarm.size:
+        wrong.append(f"the daily index holds {len(before)} of {harness.swarm.size} items")
+    return wrong
+
+
+async def no_lease_outlives_its_holder(harness: Harness) -> list[str]:
+    """When all programs have ended nothing is held (spec 2.4)."""
+    held = []
+    for table in RESCUERS:
+        ((count,),) = await harness.rows(f"SELECT count(*) FROM {table} WHERE lease_token IS NOT NULL")
+        if count:
+            held.append(f"{count} leases in {table}")
+    return held
+
+
+INVARIANTS: tuple[Invariant, ...] = (
+    every_url_ends_once,
+    every_document_is_there_once,
+    every_raw_file_matches_its_row,
+    no_host_is_asked_too_soon,
+    the_days_equal_a_rebuild,
+    no_lease_outlives_its_holder,
+)
+
+
+async def violations(harness: Harness) -> dict[str, list[str]]:
+    """Check every invariant; name those that do not hold, with a few examples each."""
+    found = {invariant.__name__: (await invariant(harness))[:5] for invariant in INVARIANTS}
+    return {name: examples for name, examples in found.items() if examples}

@@ -1,0 +1,85 @@
+"""A network of our own, with a cable that can be pulled: programs at one end, the web at the other."""
+
+import contextlib
+import ctypes
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import pytest
+
+WEB, PROGRAMS = "192.0.2.1", "192.0.2.2"  # of a range for documentation, so they are nobody's
+
+
+@dataclass(frozen=True)
+class Network:
+    """Two namespaces and a cable between them."""
+
+    name: str
+    web_address: str = WEB
+
+    @property
+    def wrapped_by(self) -> tuple[str, ...]:
+        """The words that start a program at its end."""
+        return ("ip", "netns", "exec", f"{self.name}p")
+
+    def listen(self, address: tuple[str, int]) -> socket.socket:
+        """Open a listening socket at the web's end; a thread that goes there for it does not come back."""
+        with ThreadPoolExecutor(1) as traveller:
+            return traveller.submit(self._listen_there, address).result()
+
+    def _listen_there(self, address: tuple[str, int]) -> socket.socket:
+        with open(f"/run/netns/{self.name}w") as namespace:
+            if ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), 0):
+                raise OSError(ctypes.get_errno(), "setns failed")
+        return socket.create_server(address)
+
+    def cut(self) -> None:
+        """Pull the cable: packets vanish."""
+        _ip("-n", f"{self.name}w", "link", "set", "cable", "down")
+
+    def mend(self) -> None:
+        """Put it back in."""
+        _ip("-n", f"{self.name}w", "link", "set", "cable", "up")
+
+
+@contextlib.contextmanager
+def own_network() -> Iterator[Network]:
+    """Make the namespaces and the cable, and remove them."""
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        pytest.skip("may not make a network here (needs root and iproute2)")
+    network = Network(f"hw{secrets.token_hex(3)}")
+    ends = {f"{network.name}w": WEB, f"{network.name}p": PROGRAMS}
+    try:
+        for end in ends:
+            _ip("netns", "add", end)
+        _ip(
+            "-n",
+            f"{network.name}w",
+            "link",
+            "add",
+            "cable",
+            "type",
+            "veth",
+            "peer",
+            "cable",
+            "netns",
+            f"{network.name}p",
+        )
+        for end, address in ends.items():
+            _ip("-n", end, "addr", "add", f"{address}/30", "dev", "cable")
+            _ip("-n", end, "link", "set", "cable", "up")
+            _ip("-n", end, "link", "set", "lo", "up")
+        yield network
+    finally:
+        for end in ends:
+            _ip("netns", "del", end)
+
+
+def _ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True)

@@ -1,0 +1,164 @@
+"""Run the real program so that it kills itself at a named point, or has a named bug.
+
+    python -m tests.faults.victim POINT[:N] PLANT headwater's words...
+
+The program's own code knows nothing of this: points and plants are put around its functions before it starts.
+"""
+
+import asyncio
+import functools
+import importlib
+import inspect
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+STALE_SECONDS = 14.0  # a lease of the harness, the look of a rescuer, and time for another to do the work
+
+# Each strikes right after a call of the named function, given as module:attribute.
+POINTS = {
+    "a host is held for a poll": "headwater.store.hosts:hold_host",
+    "robots.txt is read": "headwater.gate.gate:Gate._read_robots",
+    "URLs of a poll are submitted": "headwater.discover.poll:submit",
+    "items of a poll are saved": "headwater.store.items:save_items",
+    "days of a poll are rebuilt": "headwater.daily.index:rebuild",
+    "a poll is settled": "headwater.store.sources:settle_feed",
+    "a URL is claimed": "headwater.fetch.crew:claim",
+    "a page has come": "headwater.net.client:HttpClient.get",
+    "a page is read": "headwater.fetch.visit:Visitor._read",
+    "the raw file is drafted": "headwater.corpus:_write_durably",
+    "the raw file is in place": "headwater.corpus:Corpus.write",
+    "texts are written": "headwater.store.documents:save_texts",
+    "queue and log are written": "headwater.frontier.finish:finish",
+    "a batch is committed": "headwater.fetch.crew:Crew._commit",
+}
+
+
+def main() -> None:
+    point, plant, *words = sys.argv[1:]
+    for name in plant.split(","):
+        if name != "-":
+            PLANTS[name]()
+    if point != "-":
+        name, _, times = point.partition(":")
+        _arm(POINTS[name], int(times or 1))
+    sys.argv = ["headwater", *words]
+    from headwater.cli import main as program
+
+    program()
+
+
+def _arm(where: str, times: int) -> None:
+    """Kill this process at the n-th call."""
+    calls = 0
+
+    def strike() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == times:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def waiting(*args: Any, **kwargs: Any) -> Any:
+                result = await function(*args, **kwargs)
+                strike()
+                return result
+
+            return waiting
+
+        @functools.wraps(function)
+        def plain(*args: Any, **kwargs: Any) -> Any:
+            result = function(*args, **kwargs)
+            strike()
+            return result
+
+        return plain
+
+    _replace(where, wrap)
+
+
+def _replace(where: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    module_name, _, path = where.partition(":")
+    holder: Any = importlib.import_module(module_name)
+    *parents, name = path.split(".")
+    for parent in parents:
+        holder = getattr(holder, parent)
+    setattr(holder, name, wrap(getattr(holder, name)))
+
+
+def _without_fence() -> None:
+    """A finish no longer asks whether the claim is still its own."""
+    sql = importlib.import_module("headwater.store.sql")
+    sql._QUERIES["hold_claims"] = "SELECT id AS url_id FROM url_frontier WHERE id = ANY ($1) AND $2::uuid[] IS NOT NULL"
+
+
+def _slow_commit() -> None:
+    """Not a bug but a fault: what this program's first batch brought is committed long after its leases have ended."""
+    crew = importlib.import_module("headwater.fetch.crew")
+    commit = crew.Crew._commit
+    waits = iter([STALE_SECONDS])
+
+    async def late(self: Any, batch: Any) -> Any:
+        await asyncio.sleep(next(waits, 0))
+        return await commit(self, batch)
+
+    crew.Crew._commit = late
+
+
+def _commit_before_file() -> None:
+    """The row is committed while the file is still on its way."""
+    corpus = importlib.import_module("headwater.corpus")
+    write = corpus.Corpus.write
+
+    def late(self: Any, source: str, subpath: str, body: bytes, *_: Any) -> Any:
+        threading.Timer(3.0, write, (self, source, subpath, body)).start()
+        digest = corpus.hashlib.sha256(body).digest()
+        return corpus.RawFile(str(corpus.raw_path(source, subpath)), digest, len(body))
+
+    corpus.Corpus.write = late
+
+
+def _no_politeness() -> None:
+    """Hosts are given back as if they wanted no pause."""
+    hold = importlib.import_module("headwater.gate.hold")
+    release = hold.Hold.release
+
+    def at_once(self: Any, now: Any) -> Any:
+        self.last_sent_at = None
+        return release(self, now)
+
+    hold.Hold.release = at_once
+
+
+def _stepped_clock() -> None:
+    """Not a bug but a fault: the database's clock jumps back and forth by a minute at every reading."""
+    clock = importlib.import_module("headwater.store.clock")
+    sql = importlib.import_module("headwater.store.sql")
+    shifts = iter(range(1_000_000))
+    sync = clock.DatabaseClock.sync
+
+    async def stepped(self: Any, database: Any) -> None:
+        minutes = 1 if next(shifts) % 2 else 0
+        sql._QUERIES["server_time"] = f"SELECT clock_timestamp() + interval '{minutes} minutes'"
+        await sync(self, database)
+
+    clock.DatabaseClock.sync = stepped
+
+
+PLANTS: dict[str, Callable[[], None]] = {
+    "no fence": _without_fence,
+    "slow commit": _slow_commit,
+    "commit before file": _commit_before_file,
+    "no politeness": _no_politeness,
+    "stepped clock": _stepped_clock,
+}
+
+
+if __name__ == "__main__":
+    main()

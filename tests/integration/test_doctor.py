@@ -1,0 +1,448 @@
+"""`headwater doctor` on real trouble: each part that is broken is named, and keeps no other from being checked.
+
+Spec 8.2. Every test runs the real command.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import secrets
+import signal
+import socket
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import asyncpg
+import pytest
+
+from headwater.service.maintenance import RESCUERS
+from headwater.store import migrate
+from headwater.store.embedded import open_server
+from headwater.store.pool import Database
+from headwater.store.sql import query
+from tests.conftest import Server
+from tests.program import address_of, headwater, start, with_a_mount
+
+NAMES = [
+    "settings",
+    "data folder",
+    "disk",
+    "database",
+    "schema",
+    "clock",
+    "leases",
+    "hosts",
+    "time zone",
+    "dns",
+    "api address",
+    "write token",
+    "sandbox",
+    "chromium",
+]
+only_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+class Doctor:
+    """The command, run in a folder of its own."""
+
+    def __init__(self, cwd: Path) -> None:
+        self.cwd = cwd
+        self.wrapped_by: tuple[str, ...] = ()
+
+    def finds(self, *, exit_code: int, **settings: object) -> dict[str, dict[str, Any]]:
+        """What it finds; whatever is wrong, it answers within ten seconds, in order, and says how to mend it."""
+        began = time.monotonic()
+        settings = {"data_dir": self.cwd / "data", "listen_port": 0} | settings
+        answer = headwater("doctor", "--json", cwd=self.cwd, wrapped_by=self.wrapped_by, **settings)
+        assert time.monotonic() - began < 10
+        assert (answer.returncode, answer.stderr) == (exit_code, ""), answer.stdout
+        report = json.loads(answer.stdout)
+        found = {check["name"]: check for check in report["checks"]}
+        assert list(found) == NAMES
+        assert report["healthy"] is (exit_code == 0)
+        for check in found.values():
+            assert check["state"] in ("ok", "warning", "failed", "not configured")
+            assert "\n" not in check["found"] + (check["mend"] or "")
+            assert bool(check["mend"]) is (check["state"] != "ok"), check
+        return found
+
+
+@pytest.fixture
+def doctor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Doctor:
+    # Where tests run, names may lead nowhere, and that is not worth waiting for.
+    monkeypatch.setenv("RES_OPTIONS", "timeout:1 attempts:1")
+    return Doctor(tmp_path)
+
+
+def states(found: dict[str, dict[str, Any]], *names: str) -> dict[str, str]:
+    """The states of the checks, or of those that are named."""
+    return {name: found[name]["state"] for name in names or NAMES}
+
+
+async def tell(url: str, *statements: str) -> None:
+    connection = await asyncpg.connect(url)
+    try:
+        for statement in statements:
+            await connection.execute(statement)
+    finally:
+        await connection.close()
+
+
+@contextlib.asynccontextmanager
+async def guest(url: str) -> AsyncIterator[str]:
+    """The same database for a role that has no rights in it."""
+    role = f"guest_{secrets.token_hex(4)}"
+    await tell(url, f"CREATE ROLE {role} LOGIN PASSWORD 'guest'")
+    yield urlsplit(url)._replace(netloc=f"{role}:guest@").geturl()
+    await tell(url, f"DROP ROLE {role}")
+
+
+@pytest.fixture
+def current_url(database: Database, database_url: str) -> str:
+    """A database with the schema in place."""
+    del database
+    return database_url
+
+
+def test_a_healthy_house_is_found_healthy_and_left_as_it_was(data: Path, tmp_path: Path, doctor: Doctor) -> None:
+    headwater("migrate", "up", cwd=tmp_path, data_dir=data)
+    found = doctor.finds(exit_code=0)
+    del found["dns"]  # there may be none where tests run
+    assert {name for name, check in found.items() if check["state"] != "ok"} <= {"write token", "chromium"}
+    assert "PostgreSQL 18." in found["database"]["found"]
+    assert "embedded" in found["database"]["found"]
+    assert not list(data.glob("postgres/**/postmaster.pid"))
+
+
+@pytest.mark.both_servers
+def test_a_given_server_is_found_healthy(current_url: str, server: Server, doctor: Doctor) -> None:
+    found = doctor.finds(exit_code=0, database_url=current_url)
+    assert set(states(found, "database", "schema", "clock", "leases", "hosts").values()) == {"ok"}
+    major = "15" if "pg15" in server.dsn else "18"
+    assert f"PostgreSQL {major}." in found["database"]["found"]
+    assert urlsplit(current_url).path in found["database"]["found"]
+
+
+def test_on_an_empty_machine_nothing_is_wrong_and_nothing_is_made(data: Path, doctor: Doctor) -> None:
+    found = doctor.finds(exit_code=0)
+    missing = states(found, "data folder", "database", "schema", "clock", "leases", "hosts", "write token")
+    assert set(missing.values()) == {"not configured"}
+    assert "first start makes it" in found["database"]["mend"]
+    assert not data.exists()
+
+
+def test_it_reads_well_in_eighty_columns(data: Path, tmp_path: Path) -> None:
+    for settings in ({}, {"database_url": "postgresql://127.0.0.1:1/x", "fetch_workers": "many"}):
+        answer = headwater("doctor", cwd=tmp_path, data_dir=data / ("long" * 30), listen_port=0, **settings)
+        lines = answer.stdout.splitlines()
+        assert max(map(len, lines)) <= 80
+        assert all(line == line.rstrip() for line in lines)
+        assert [line.split("  ")[0] for line in lines if line and not line.startswith(" ")][:-1] == NAMES
+        assert ("failed" in lines[-1]) is bool(settings)
+
+
+@pytest.mark.both_servers
+async def test_a_schema_that_is_behind_or_not_there_is_a_matter_of_starting(
+    database: Database, database_url: str, doctor: Doctor
+) -> None:
+    for to, state, said in ((3, "warning", "at version 3, this program needs"), (0, "not configured", "not there")):
+        await migrate.down(database, to)
+        found = doctor.finds(exit_code=0, database_url=database_url)
+        assert found["schema"]["state"] == state
+        assert said in found["schema"]["found"]
+        assert "migrate up" in found["schema"]["mend"]
+
+
+async def test_a_newer_schema_is_failed_and_left_alone(current_url: str, doctor: Doctor) -> None:
+    await tell(current_url, "INSERT INTO schema_migrations (number, name) VALUES (999, 'future')")
+    found = doctor.finds(exit_code=1, database_url=current_url)
+    assert states(found, "database", "schema") == {"database": "ok", "schema": "failed"}
+    assert "999" in found["schema"]["found"]
+
+
+@pytest.mark.both_servers
+async def test_a_role_that_may_not_make_tables_is_named(database_url: str, doctor: Doctor) -> None:
+    """The usual stumbling block of PostgreSQL 15: the role does not own its database."""
+    async with guest(database_url) as url:
+        found = doctor.finds(exit_code=1, database_url=url)
+    assert states(found, "database", "schema") == {"database": "ok", "schema": "failed"}
+    assert "GRANT CREATE" in found["schema"]["mend"]
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("postgresql://me:hunter2@127.0.0.1:1/x", "127.0.0.1:1/x"),
+        ("postgresql://me:hunter2@no-such-host.invalid/x", "no-such-host.invalid"),
+        ("postgresql://me:hunter2/hunter2@127.0.0.1/x", "must be escaped"),
+        ("postgresql://me:1/hunter2@127.0.0.1/x", "the given address"),
+    ],
+)
+def test_an_unreachable_database_is_named_without_its_password(url: str, said: str, doctor: Doctor) -> None:
+    found = doctor.finds(exit_code=1, database_url=url)
+    assert states(found, "database", "schema", "clock", "sandbox") == {
+        "database": "failed",
+        "schema": "warning",
+        "clock": "warning",
+        "sandbox": "ok",
+    }
+    assert said in found["database"]["found"]
+    assert "HEADWATER_DATABASE_URL" in found["database"]["mend"]
+    assert "hunter" not in str(found)
+
+
+def test_a_database_that_takes_the_connection_and_never_answers_holds_nothing_up(doctor: Doctor) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        found = doctor.finds(exit_code=1, database_url=f"postgresql://127.0.0.1:{port}/x")
+    assert "did not answer within 3 seconds" in found["database"]["found"]
+    assert states(found, "disk", "time zone", "sandbox") == {"disk": "ok", "time zone": "ok", "sandbox": "ok"}
+
+
+async def test_a_database_that_stops_answering_later_spoils_only_what_comes_then(
+    current_url: str, doctor: Doctor
+) -> None:
+    connection = await asyncpg.connect(current_url)
+    try:
+        async with connection.transaction():
+            await connection.execute("LOCK TABLE schema_migrations IN ACCESS EXCLUSIVE MODE")
+            found = await asyncio.to_thread(doctor.finds, exit_code=1, database_url=current_url)
+    finally:
+        await connection.close()
+    assert states(found, "database", "clock", "schema") == {"database": "ok", "clock": "ok", "schema": "failed"}
+    assert "no answer within" in found["schema"]["found"]
+
+
+def test_an_embedded_server_that_hangs_holds_nothing_up_and_is_not_ended(data: Path, doctor: Doctor) -> None:
+    with open_server(data):
+        postmaster = int(next(data.glob("postgres/*/cluster/postmaster.pid")).read_text().splitlines()[0])
+        os.kill(postmaster, signal.SIGSTOP)
+        try:
+            found = doctor.finds(exit_code=1)
+        finally:
+            os.kill(postmaster, signal.SIGCONT)
+        assert "not ready within 4 seconds" in found["database"]["found"]
+        assert doctor.finds(exit_code=0)["database"]["state"] == "ok"
+
+
+def test_an_embedded_server_that_cannot_start_shows_its_log(data: Path, doctor: Doctor) -> None:
+    open_server(data).close()
+    cluster = next(data.glob("postgres/*/cluster"))
+    with (cluster / "postgresql.auto.conf").open("a") as settings:
+        settings.write("wal_level = nonsense\n")
+    found = doctor.finds(exit_code=1)
+    assert "it did not start" in found["database"]["found"]
+    assert str(cluster.parent / "log") in found["database"]["mend"]
+    assert any("wal_level" in line for line in found["database"]["log"])
+    assert len(found["database"]["log"]) <= 5
+
+
+def test_a_cluster_of_another_version_is_named_and_nothing_is_put_beside_it(data: Path, doctor: Doctor) -> None:
+    (data / "postgres/17/cluster").mkdir(parents=True)
+    (data / "postgres/17/cluster/PG_VERSION").write_text("17\n")
+    found = doctor.finds(exit_code=1)
+    assert "PostgreSQL 17" in found["database"]["found"]
+    assert [path.name for path in (data / "postgres").iterdir()] == ["17"]
+
+
+def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path, doctor: Doctor) -> None:
+    """Nobody may make a folder in /proc, not even root."""
+    (tmp_path / "file").write_text("x")
+    for folder, said in (
+        (Path("/proc/headwater"), "/proc cannot be"),
+        (tmp_path / "file/below", "file is not a folder"),
+    ):
+        found = doctor.finds(exit_code=1, data_dir=folder)
+        assert found["data folder"]["state"] == "failed"
+        assert said in found["data folder"]["found"]
+        assert "HEADWATER_DATA_DIR" in found["data folder"]["mend"]
+        assert found["sandbox"]["state"] == "ok"
+
+
+@only_root
+def test_a_folder_of_another_user_is_named(data: Path, doctor: Doctor) -> None:
+    data.mkdir()
+    os.chown(data, 12345, 12345)
+    found = doctor.finds(exit_code=0)
+    assert found["data folder"]["state"] == "warning"
+    assert "belongs to uid 12345, and this is root" in found["data folder"]["found"]
+
+
+@pytest.mark.parametrize(
+    ("options", "state"), [("size=100m", "failed"), ("size=1g", "warning"), ("size=4g,nr_inodes=900", "failed")]
+)
+def test_a_disk_that_is_nearly_full_is_named(options: str, state: str, data: Path, doctor: Doctor) -> None:
+    data.mkdir()
+    doctor.wrapped_by = with_a_mount(f'mount -t tmpfs -o {options} tmpfs "{data}" && exec "$@"')
+    found = doctor.finds(exit_code=int(state == "failed"))
+    assert found["disk"]["state"] == state
+    assert str(data) in found["disk"]["mend"]
+
+
+@pytest.fixture
+def up(data: Path, tmp_path: Path) -> Iterator[int]:
+    """The port of a running Headwater."""
+    process = start("up", cwd=tmp_path, data_dir=data, listen_port=0)
+    yield int(address_of(process).rpartition(":")[2])
+    process.terminate()
+    process.communicate(timeout=20)
+
+
+def test_an_address_that_a_headwater_holds_is_in_order(up: int, doctor: Doctor) -> None:
+    found = doctor.finds(exit_code=0, listen_port=up)
+    assert "Headwater 0." in found["api address"]["found"]
+    assert set(states(found, "database", "schema").values()) == {"ok"}
+
+
+def test_an_address_that_a_stranger_holds_or_nobody_has_is_failed(doctor: Doctor) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        found = doctor.finds(exit_code=1, listen_port=stranger.getsockname()[1])
+    assert found["api address"]["state"] == "failed"
+    assert "HEADWATER_LISTEN_PORT" in found["api address"]["mend"]
+    found = doctor.finds(exit_code=1, listen_host="203.0.113.9")
+    assert "203.0.113.9" in found["api address"]["found"]
+
+
+def test_every_bad_setting_is_named_and_what_does_not_need_it_is_checked(tmp_path: Path, doctor: Doctor) -> None:
+    (tmp_path / "headwater.toml").write_text("nonsense = 1\nfetch_workers = 0\n")
+    found = doctor.finds(exit_code=1, database_url="mysql://me:hunter2@x/y", fetch_worker=3)
+    for said in ("nonsense", "fetch_workers", "HEADWATER_DATABASE_URL", "HEADWATER_FETCH_WORKER "):
+        assert said in found["settings"]["found"]
+    assert "hunter2" not in str(found)
+    assert states(found, "settings", "database", "schema", "data folder", "sandbox") == {
+        "settings": "failed",
+        "database": "warning",
+        "schema": "warning",
+        "data folder": "not configured",
+        "sandbox": "ok",
+    }
+
+
+def test_a_settings_file_that_cannot_be_read_leaves_only_the_environment_sure(tmp_path: Path, doctor: Doctor) -> None:
+    (tmp_path / "headwater.toml").write_text("data_dir = ")
+    found = doctor.finds(exit_code=1)
+    assert "not TOML" in found["settings"]["found"]
+    assert states(found, "data folder", "database", "time zone") == {
+        "data folder": "not configured",
+        "database": "warning",
+        "time zone": "ok",
+    }
+
+
+@pytest.mark.parametrize(("seconds", "state"), [(10, "warning"), (-10, "warning"), (90, "failed"), (-90, "failed")])
+async def test_a_clock_that_is_off_is_named(seconds: int, state: str, current_url: str, doctor: Doctor) -> None:
+    """The database tells another time, because a function of that name is found before PostgreSQL's own."""
+    database = urlsplit(current_url).path[1:]
+    await tell(
+        current_url,
+        "CREATE SCHEMA skewed",
+        "CREATE FUNCTION skewed.clock_timestamp() RETURNS timestamptz LANGUAGE sql "
+        f"RETURN pg_catalog.clock_timestamp() + interval '{seconds} s'",
+        f"ALTER DATABASE {database} SET search_path = skewed, pg_catalog, public",
+    )
+    found = doctor.finds(exit_code=int(state == "failed"), database_url=current_url)
+    assert found["clock"]["state"] == state
+    assert f"{abs(seconds)}.0 s {'behind' if seconds > 0 else 'ahead of'} the database" in found["clock"]["found"]
+    assert "NTP" in found["clock"]["mend"]
+
+
+def test_a_machine_without_time_zones_is_named(tmp_path: Path, doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "shadow/tzdata").mkdir(parents=True)
+    (tmp_path / "shadow/tzdata/__init__.py").touch()
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path / "shadow"), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv("PYTHONTZPATH", "")
+    found = doctor.finds(exit_code=1)
+    assert found["time zone"]["state"] == "failed"
+    assert "tzdata" in found["time zone"]["mend"]
+
+
+async def test_the_host_of_the_first_feed_is_looked_up(current_url: str, doctor: Doctor) -> None:
+    for number, (host, state) in enumerate((("no-such-host.invalid", "warning"), ("localhost", "ok"))):
+        await tell(
+            current_url,
+            "DELETE FROM sources",
+            "INSERT INTO sources (name, kind, settings, created_at) "
+            f"""VALUES ('s{number}', 'feed', '{{"feed_url": "http://{host}/feed"}}', now())""",
+        )
+        found = doctor.finds(exit_code=0, database_url=current_url)
+        assert found["dns"]["state"] == state
+        assert host in found["dns"]["found"]
+
+
+@only_root
+def test_a_name_server_that_never_answers_holds_nothing_up(
+    tmp_path: Path, doctor: Doctor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RES_OPTIONS")
+    (tmp_path / "resolv.conf").write_text("nameserver 127.7.7.7\n")
+    with socket.socket(type=socket.SOCK_DGRAM) as silent:
+        silent.bind(("127.7.7.7", 53))
+        doctor.wrapped_by = with_a_mount(f'mount --bind "{tmp_path}/resolv.conf" /etc/resolv.conf && exec "$@"')
+        found = doctor.finds(exit_code=1, database_url="postgresql://database.example.org/x")
+    assert "did not answer within" in found["database"]["found"]
+    assert found["dns"]["state"] == "warning"
+    assert "no answer within 3 seconds" in found["dns"]["found"]
+
+
+def test_a_token_that_is_no_secret_is_named(data: Path, doctor: Doctor) -> None:
+    data.mkdir()
+    token = data / "api-token"
+    token.write_text("hunter2\n")
+    for mode, exit_code, state in ((0o600, 0, "ok"), (0o644, 1, "failed")):
+        token.chmod(mode)
+        found = doctor.finds(exit_code=exit_code)
+        assert found["write token"]["state"] == state
+        assert "hunter2" not in str(found)
+    assert found["write token"]["mend"] == f"chmod 600 {token}"
+    assert doctor.finds(exit_code=0, api_token="hunter2")["write token"]["state"] == "ok"
+    token.write_text("\n")
+    token.chmod(0o600)
+    assert "empty" in doctor.finds(exit_code=1)["write token"]["found"]
+
+
+@pytest.mark.both_servers
+async def test_a_role_that_may_not_read_is_named(current_url: str, doctor: Doctor) -> None:
+    async with guest(current_url) as url:
+        found = doctor.finds(exit_code=1, database_url=url)
+    assert states(found, "database", "clock", "schema") == {"database": "ok", "clock": "ok", "schema": "failed"}
+    assert "permission denied" in found["schema"]["found"]
+    assert "rights" in found["schema"]["mend"]
+
+
+async def test_leases_past_their_end_and_blocked_hosts_are_counted(current_url: str, doctor: Doctor) -> None:
+    held = "'me', gen_random_uuid(), now()"
+    await tell(
+        current_url,
+        "INSERT INTO sources (name, kind, created_at) VALUES ('s', 'feed', now())",
+        "INSERT INTO feed_state (source_id, lease_holder, lease_token, lease_until) "
+        f"SELECT id, {held} - interval '1 hour' FROM sources",
+        f"INSERT INTO host_state (host, lease_holder, lease_token, lease_until) VALUES ('a', {held} - interval '1 s')",
+        f"INSERT INTO host_state (host, lease_holder, lease_token, lease_until) VALUES ('b', {held} + interval '1 h')",
+        "INSERT INTO host_state (host, not_before, blocked_reason) VALUES ('c', now() + interval '1 h', 'dns')",
+        "INSERT INTO host_state (host, not_before, blocked_reason) VALUES ('d', now() - interval '1 h', 'dns')",
+    )
+    found = doctor.finds(exit_code=0, database_url=current_url)
+    assert "2 past their end" in found["leases"]["found"]
+    assert found["hosts"]["found"] == "4 known, 1 blocked for now"
+
+
+def test_leases_of_every_kind_are_counted() -> None:
+    assert all(f"FROM {table} WHERE" in query("overdue_leases") for table in RESCUERS)
+
+
+def test_a_browser_is_found_where_there_is_one(tmp_path: Path, doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    browser = tmp_path / "bin" / "chromium"
+    browser.parent.mkdir()
+    browser.write_text("#!/bin/sh\n")
+    browser.chmod(0o755)
+    monkeypatch.setenv("PATH", os.pathsep.join([str(browser.parent), os.environ["PATH"]]))
+    assert doctor.finds(exit_code=0)["chromium"]["found"] == str(browser)
