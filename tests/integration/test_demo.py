@@ -6,14 +6,19 @@ import signal
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 from rich.cells import cell_len
 
+from headwater.config import Settings
 from headwater.demo.answers import status
 from headwater.demo.run import open_demo
 from headwater.model.reasons import Reason
+from tests.house import open_house
 from tests.program import environment, headwater, start
+from tests.server import Answer, Site, page, rss
 
 WIDTH = 80
 SECONDS = 20
@@ -21,6 +26,7 @@ SECONDS = 20
 WITH_A_HOST_GONE = """
 from headwater.cli import main
 from headwater.demo import run
+from headwater.config import Settings
 from headwater.demo.answers import status
 
 class Broken(run.DemoWeb):
@@ -125,6 +131,24 @@ def test_a_demo_told_to_stop_leaves_nothing_behind(tmp_path: Path) -> None:
     finally:
         process.kill()
         process.communicate()
+
+
+async def test_a_url_that_waits_says_why_and_until_when(site: Site, make_settings: Callable[..., Settings]) -> None:
+    """Spec 2.4, 8.3."""
+    site.answers["http://news.test/feed"] = rss("http://news.test/busy", "http://news.test/good")
+    site.answers["http://news.test/busy"] = Answer(status=503)
+    site.answers["http://news.test/good"] = Answer(page("good"))
+    async with open_house(make_settings(connect_to=site.connect_to, retry_base_seconds=600)) as house:
+        await house.desk.add("http://news.test/feed")
+        untried = await house.desk.outcomes()
+        await house.work(until_idle_seconds=1.0)
+        outcomes = {outcome["url"]: outcome for outcome in await house.desk.outcomes()}
+        soon = house.parts.records.clock.now() + timedelta(minutes=5)
+    assert [(outcome["status"], outcome["waiting_reason"]) for outcome in untried] == [("pending", None)] * 2
+    waiting, good = outcomes["http://news.test/busy"], outcomes["http://news.test/good"]
+    assert (good["status"], good["reason"], good["waiting_reason"], good["due_at"]) == ("fetched", "stored", None, None)
+    assert (waiting["status"], waiting["reason"], waiting["waiting_reason"]) == ("pending", None, "http_5xx")
+    assert waiting["due_at"] > soon
 
 
 async def test_a_host_that_fails_for_a_while_in_the_middle_changes_nothing(tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ async def test_one_look_speaks_json_ld_and_open_graph_and_another_plain_meta(cli
         ("http://council.demo.test/robots.txt", 404, None),
         ("http://board.demo.test/robots.txt", 403, None),
         ("http://clinic.demo.test/robots.txt", 503, None),
-        ("http://county.demo.test/robots.txt", 301, "http://mirror.demo.test/robots.txt"),
+        ("http://county.demo.test/robots.txt", 301, "http://digest.demo.test/robots.txt"),
         ("http://gazette.demo.test/no/such/page", 404, None),
         ("http://stranger.demo.test/", 421, None),
     ],
@@ -192,7 +192,8 @@ async def test_robots_of_every_sort_say_what_they_say(client: aiohttp.ClientSess
         _, body = await get(client, f"http://{host}.demo.test/robots.txt")
         return body, Robots(body.decode())
 
-    assert (await robots("mirror"))[0] == b"User-agent: *\nDisallow: /private/\n"
+    for host in ("mirror", "digest"):
+        assert (await robots(host))[0] == b"User-agent: *\nDisallow: /private/\n"
     body, rules = await robots("archive")
     assert len(body) > MAX_BYTES
     assert body.endswith(b"Disallow: /\n")

@@ -25,7 +25,7 @@ class ExpectedFeed:
 class Expected:
     """How each normalized address may end, what each host's feed gives, and how many texts and documents result.
 
-    Two reasons for an address mean that the order of visits decides which: both pages have the same text, the first
+    Two reasons for an address mean that the course of events decides which: of two pages with the same text the first
     is `stored` and the second `linked`.
     """
 

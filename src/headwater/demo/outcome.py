@@ -69,11 +69,14 @@ class DemoOutcome:
 
     def as_json(self) -> dict[str, Any]:
         """Return the outcome for a script."""
+        counts: Counter[str] = Counter()
+        for fate in self.fates:
+            counts[fate.reason] += fate.count
         return {
             "as_expected": self.as_expected,
             "day": self.day,
             "documents": self.documents,
-            "fates": {fate.reason: fate.count for fate in self.fates},
+            "fates": dict(counts),
             "waiting": {fate.reason: fate.count for fate in self.fates if fate.waits},
             "examples": {fate.reason: fate.example for fate in self.fates},
             "daily": self.items,

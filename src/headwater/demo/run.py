@@ -2,10 +2,9 @@
 
 import asyncio
 import contextlib
-import signal
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -60,24 +59,11 @@ class Demo:
 
 @contextlib.asynccontextmanager
 async def open_demo(data: Path | None) -> AsyncIterator[Demo]:
-    """Open the demo in a folder that is kept, or in one that is thrown away. SIGTERM cancels what is done within."""
+    """Open the demo in a folder that is kept, or in one that is thrown away."""
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_cancelled_by_sigterm())
         folder = data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headwater-demo-")))
         async with DemoWeb(today=_day(folder)) as web:
             yield Demo(web, _settings(folder, web))
-
-
-@contextlib.contextmanager
-def _cancelled_by_sigterm() -> Iterator[None]:
-    task = asyncio.current_task()
-    assert task is not None
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, task.cancel)
-    try:
-        yield
-    finally:
-        loop.remove_signal_handler(signal.SIGTERM)
 
 
 def _settings(data: Path, web: DemoWeb) -> Settings:
@@ -89,9 +75,8 @@ def _settings(data: Path, web: DemoWeb) -> Settings:
         connect_to=(f"*.demo.test=127.0.0.1:{web.port}",),
         host_delay_ms=DELAY_MS,
         lease_seconds=LEASE_SECONDS,
-        page_seconds=1.0,
-        max_retries=3,
-        retry_base_seconds=0.05,
+        page_seconds=0.75,
+        retry_base_seconds=0.02,
     )
 
 

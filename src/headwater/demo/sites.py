@@ -46,6 +46,7 @@ _PDF = "application/pdf"
 
 _ALLOW_ALL = "User-agent: *\nAllow: /\n"
 _DISALLOW_ALL = "User-agent: *\nDisallow: /\n"
+_DISALLOW_PRIVATE = "User-agent: *\nDisallow: /private/\n"
 _FILLER = "# One of very many lines that say nothing at all.\n"
 
 _STORM = "Storm front leaves Hollin Hill without power for a night"
@@ -147,7 +148,7 @@ MIRROR = Site(
     host="mirror.demo.test",
     title="The Wendham Mirror",
     folder="/copies",
-    robots="User-agent: *\nDisallow: /private/\n",
+    robots=_DISALLOW_PRIVATE,
     pieces=(
         Piece(_MAPS, "libraries", 4, path=_MAPS_PATH, listed=False),
         Piece(_MINUTES, "councils", 6, path=_MINUTES_PATH, listed=False, ends=ROBOTS_BLOCKED),
@@ -288,7 +289,7 @@ COUNTY = Site(
     title="The County Paper",
     look="gazette",
     robots="",
-    robots_answer=redirect(301, "http://mirror.demo.test/robots.txt"),
+    robots_answer=redirect(301, "http://digest.demo.test/robots.txt"),
     pieces=(
         Piece("County lends its snow ploughs to the town", "budgets", 1),
         Piece("County offices move, one desk at a time", "budgets", 1, answer=heals(drip)),
@@ -314,6 +315,7 @@ DIGEST = Site(
     host="digest.demo.test",
     title="The Valley Digest",
     feed=FeedPlan("/all.xml", rss, _RSS),
+    robots=_DISALLOW_PRIVATE,
     pieces=tuple(replace(piece, link=site.url(piece)) for site in _WITHOUT_FEED for piece in site.listed),
 )
 
