@@ -24,6 +24,8 @@ _MACHINE: dict[str, tuple[Callable[[Settings], Awaitable[Finding]], tuple[str, .
     "write token": (doctor_machine.write_token, ("data_dir", "api_token")),
     "sandbox": (doctor_machine.sandbox, ("sandbox_memory_mb", "sandbox_seconds")),
     "chromium": (doctor_machine.chromium, ()),
+    "redis": (doctor_machine.redis, ()),
+    "index": (doctor_machine.index, ()),
 }
 _ORDER = ("settings", "data folder", "disk", *doctor_database.NAMES, "time zone", "dns", "api address", "write token")
 
