@@ -51,13 +51,15 @@ async def test_a_commit_long_after_its_leases_changes_nothing(tmp_path: Path) ->
         await finish_and_check(harness)
 
 
-async def test_a_clock_that_jumps_by_a_minute_costs_nothing(tmp_path: Path) -> None:
-    """Leases seem to end early and hosts to have waited; the fence and the database keep order all the same."""
+async def test_a_clock_that_jumps_back_and_forth_loses_nothing(tmp_path: Path) -> None:
+    """Leases seem to end early and hosts to have waited, so a host may be asked too soon; nothing is lost or doubled."""
     async with open_harness(tmp_path, hosts=30, pages=10, feeds=2, programs=["up", "worker"]) as harness:
         await harness.until_under_way(0.2)
         await harness.kill(next(iter(harness.programs)))
         await harness.start("up", plant="stepped clock")
-        await finish_and_check(harness)
+        await harness.until_done(90)
+        await harness.stop()
+        assert set(await violations(harness)) <= {"no_host_is_asked_too_soon"}
 
 
 async def test_a_full_disk_loses_nothing_once_there_is_room_again(tmp_path: Path) -> None:
