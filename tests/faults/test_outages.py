@@ -52,7 +52,7 @@ async def test_a_commit_long_after_its_leases_changes_nothing(tmp_path: Path) ->
 
 
 async def test_a_clock_that_jumps_back_and_forth_loses_nothing(tmp_path: Path) -> None:
-    """Leases seem to end early and hosts to have waited, so a host may be asked too soon; nothing is lost or doubled."""
+    """Leases seem to end early and hosts to have waited, so one may be asked too soon; nothing is lost or doubled."""
     async with open_harness(tmp_path, hosts=30, pages=10, feeds=2, programs=["up", "worker"]) as harness:
         await harness.until_under_way(0.2)
         await harness.kill(next(iter(harness.programs)))
