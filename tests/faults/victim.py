@@ -137,14 +137,14 @@ def _no_politeness() -> None:
 
 
 def _stepped_clock() -> None:
-    """Not a bug but a fault: the database's clock jumps back and forth by some seconds at every reading."""
+    """Not a bug but a fault: the database's clock jumps back and forth by a minute at every reading."""
     clock = importlib.import_module("headwater.store.clock")
     sql = importlib.import_module("headwater.store.sql")
     shifts = iter(range(1_000_000))
     sync = clock.DatabaseClock.sync
 
     async def stepped(self: Any, database: Any) -> None:
-        seconds = 8 if next(shifts) % 2 else 0
+        seconds = 60 if next(shifts) % 2 else 0
         sql._QUERIES["server_time"] = f"SELECT clock_timestamp() + interval '{seconds} seconds'"
         await sync(self, database)
 
