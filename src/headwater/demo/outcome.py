@@ -90,7 +90,7 @@ class DemoOutcome:
 
 async def look(desk: Desk, web: DemoWeb, expected: Expected, delay_seconds: float) -> DemoOutcome:
     """Look at all that the demo brought."""
-    outcomes = await desk.outcomes()
+    outcomes = await desk.frontier.urls()
     sources = await desk.sources()
     _, items = await desk.today(web.today)
     checks = [
