@@ -56,14 +56,15 @@ WITH ready AS MATERIALIZED (
         SELECT q.url_id FROM frontier_queue q
         WHERE q.politeness_key = ready.politeness_key AND q.lease_token IS NULL AND q.due_at <= $1
         ORDER BY q.priority DESC, q.due_at LIMIT 1
+        -- Looked at once more as it is locked: what was found first may be from before another worker had this URL,
+        -- put it off and gave its host back.
         FOR UPDATE SKIP LOCKED
     ) best ON true
 ), claimed AS (
     UPDATE frontier_queue q
     SET lease_holder = $3, lease_token = picked.token, lease_until = $4, attempts = q.attempts + 1
     FROM picked
-    -- Looked at once more: the pick may be from before another worker had this URL, put it off and gave its host back.
-    WHERE q.url_id = picked.url_id AND q.lease_token IS NULL AND q.due_at <= $1
+    WHERE q.url_id = picked.url_id
     RETURNING q.url_id, q.politeness_key, q.lease_token, q.attempts, q.priority
 ), pages AS MATERIALIZED (
     SELECT claimed.url_id, claimed.politeness_key, claimed.lease_token, claimed.attempts, claimed.priority,
