@@ -166,9 +166,10 @@ SET LOCAL plan_cache_mode = force_custom_plan
 -- Each or NULL for any: $1 status, $2 reason, $3 host, $4 source name; $5 after this id, $6 how many, $7 now
 SELECT u.id, u.url, CASE WHEN q.lease_token IS NULL THEN u.status ELSE 'fetching' END AS status, u.reason, u.host,
        s.name AS source, u.origin, q.priority, u.discovered_at, u.last_fetched_at,
-       greatest(q.due_at, k.not_before, k.closed_until) AS due_at,
-       CASE WHEN k.closed_until > $7 THEN 'host_closed' WHEN q.url_id IS NOT NULL THEN coalesce(k.blocked_reason, last.reason)
-       END AS waiting_reason
+       CASE WHEN q.lease_token IS NULL
+            THEN greatest(q.due_at, CASE WHEN k.lease_token IS NULL THEN k.not_before END, k.closed_until) END AS due_at,
+       CASE WHEN q.lease_token IS NOT NULL THEN NULL WHEN k.closed_until > $7 THEN 'host_closed'
+            WHEN k.not_before > $7 THEN coalesce(k.blocked_reason, last.reason) ELSE last.reason END AS waiting_reason
 FROM url_frontier u
 JOIN sources s ON s.id = u.source_id
 LEFT JOIN frontier_queue q ON q.url_id = u.id
@@ -184,8 +185,10 @@ ORDER BY u.id LIMIT $6
 -- $1 whether being fetched, each or NULL for any: $2 host, $3 source name; $4 after this id, $5 how many, $6 now
 SELECT u.id, u.url, CASE WHEN q.lease_token IS NULL THEN u.status ELSE 'fetching' END AS status, u.reason, u.host,
        s.name AS source, u.origin, q.priority, u.discovered_at, u.last_fetched_at,
-       greatest(q.due_at, k.not_before, k.closed_until) AS due_at,
-       CASE WHEN k.closed_until > $6 THEN 'host_closed' ELSE coalesce(k.blocked_reason, last.reason) END AS waiting_reason
+       CASE WHEN q.lease_token IS NULL
+            THEN greatest(q.due_at, CASE WHEN k.lease_token IS NULL THEN k.not_before END, k.closed_until) END AS due_at,
+       CASE WHEN q.lease_token IS NOT NULL THEN NULL WHEN k.closed_until > $6 THEN 'host_closed'
+            WHEN k.not_before > $6 THEN coalesce(k.blocked_reason, last.reason) ELSE last.reason END AS waiting_reason
 FROM frontier_queue q
 JOIN url_frontier u ON u.id = q.url_id
 JOIN sources s ON s.id = u.source_id
