@@ -21,7 +21,7 @@ WITH numbered AS (
     SELECT url, url_hash, host, $4, 'sitemap', host || '/' || encode(url_hash, 'hex'), $5 FROM hashed
     RETURNING id, host
 )
-INSERT INTO frontier_queue (url_id, host, priority, due_at)
+INSERT INTO frontier_queue (url_id, politeness_key, priority, due_at)
 SELECT id, host, 7,
        $5::timestamptz - CASE host WHEN 'hot.example' THEN interval '2 hours' ELSE interval '1 hour' END
            + id * interval '100 us'

@@ -77,7 +77,9 @@ class Gate:
             release = hold.release(self._clock.now())
             await asyncio.shield(
                 self._database.transact(
-                    lambda connection: hosts.release_hosts(connection, [(hold.lease.token, release)])
+                    lambda connection: hosts.release_hosts(
+                        connection, [(hold.host.politeness_key, hold.lease.token, release)]
+                    )
                 )
             )
 

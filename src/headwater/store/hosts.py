@@ -55,17 +55,18 @@ async def reserve_host(
     return row["not_before"], row["is_held"], _reason(row)
 
 
-async def release_hosts(connection: Connection, releases: Collection[tuple[UUID, HostRelease]]) -> None:
-    """Give hosts back, each fenced by its token. Must run inside a transaction."""
-    tokens = [token for token, _ in releases]
-    await connection.fetch(query("lock_held_hosts"), tokens)
+async def release_hosts(connection: Connection, releases: Collection[tuple[str, UUID, HostRelease]]) -> None:
+    """Give hosts back, by politeness key, each fenced by its token. Must run inside a transaction."""
+    keys = [key for key, _, _ in releases]
+    await connection.execute(query("lock_hosts"), keys)
     await connection.execute(
         query("release_hosts"),
-        tokens,
-        [release.not_before for _, release in releases],
-        [release.backoff_ms for _, release in releases],
-        [release.troubled_at for _, release in releases],
-        [release.blocked_reason for _, release in releases],
+        keys,
+        [token for _, token, _ in releases],
+        [release.not_before for _, _, release in releases],
+        [release.backoff_ms for _, _, release in releases],
+        [release.troubled_at for _, _, release in releases],
+        [release.blocked_reason for _, _, release in releases],
     )
 
 
@@ -82,11 +83,12 @@ async def forgotten_hosts(connection: Connection, after: str, limit: int) -> tup
     return row["forgotten"], row["last"]
 
 
-async def expired_holds(connection: Connection, now: datetime, limit: int) -> list[tuple[UUID, HostRelease]]:
+async def expired_holds(connection: Connection, now: datetime, limit: int) -> list[tuple[str, UUID, HostRelease]]:
     """Lock hosts whose holder is late; answer how each is given back."""
     rows = await connection.fetch(query("expired_holds"), now, limit)
     return [
         (
+            row["host"],
             row["lease_token"],
             HostRelease(row["not_before"], row["backoff_ms"], row["troubled_at"], _reason(row)),
         )

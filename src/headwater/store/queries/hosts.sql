@@ -31,13 +31,9 @@ WHERE host = $1
 RETURNING greatest(not_before, closed_until) AS not_before, lease_token IS NOT NULL AS is_held,
           CASE WHEN closed_until > $2 THEN 'host_closed' ELSE blocked_reason END AS blocked_reason
 
--- name: lock_held_hosts
--- Taken before release_hosts, so that its look at the queue sees every submit that went before. $1 tokens
-SELECT host FROM host_state WHERE lease_token = ANY ($1::uuid[]) ORDER BY host FOR UPDATE
-
 -- name: release_hosts
--- Give hosts back, each fenced by its token. Arrays: $1 tokens, $2 not before, $3 back-off ms, $4 last complaints, $5 blocked
--- reasons.
+-- Give hosts back, each fenced by its token. Arrays: $1 keys, $2 tokens, $3 not before, $4 back-off ms, $5 last complaints,
+-- $6 blocked reasons.
 UPDATE host_state k
 SET lease_holder = NULL, lease_token = NULL, lease_until = NULL,
     not_before = g.not_before, backoff_ms = g.backoff_ms, troubled_at = g.troubled_at, blocked_reason = g.blocked_reason,
@@ -45,12 +41,12 @@ SET lease_holder = NULL, lease_token = NULL, lease_until = NULL,
         SELECT greatest(q.due_at, g.not_before, k.closed_until) FROM frontier_queue q
         WHERE q.politeness_key = k.host AND q.lease_token IS NULL ORDER BY q.due_at LIMIT 1
     )
-FROM unnest($1::uuid[], $2::timestamptz[], $3::int[], $4::timestamptz[], $5::text[])
-    AS g (token, not_before, backoff_ms, troubled_at, blocked_reason)
-WHERE k.lease_token = g.token
+FROM unnest($1::text[], $2::uuid[], $3::timestamptz[], $4::int[], $5::timestamptz[], $6::text[])
+    AS g (host, token, not_before, backoff_ms, troubled_at, blocked_reason)
+WHERE k.host = g.host AND k.lease_token = g.token
 
 -- name: lock_hosts
--- $1 hosts
+-- Taken before release_hosts and rest_hosts, so that their look at the queue sees every submit that went before. $1 hosts
 SELECT host FROM host_state WHERE host = ANY ($1::text[]) ORDER BY host FOR UPDATE
 
 -- name: rest_hosts
