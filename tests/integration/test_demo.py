@@ -114,7 +114,7 @@ def test_a_wrong_outcome_gives_exit_code_1_and_is_named(tmp_path: Path) -> None:
         cwd=tmp_path,
     )
     assert (answer.returncode, answer.stderr) == (1, "")
-    assert "FAIL every URL ends once" in answer.stdout
+    assert "FAIL every URL ends as it must" in answer.stdout
     assert "http://mirror.demo.test/copies/parish-maps: gone, expected stored" in answer.stdout
     assert "http://mirror.demo.test/private/minutes: gone, expected robots_blocked" in answer.stdout
     assert "Not everything came out as it must." in answer.stdout
