@@ -10,6 +10,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
 from rich.cells import cell_len
 
 from headwater.config import Settings
@@ -49,9 +50,9 @@ def no_server_is_left(folder: Path) -> bool:
     return not list(folder.glob("**/postmaster.pid"))
 
 
-def stopped(process: "subprocess.Popen[str]") -> tuple[int, str]:
+def stopped(process: "subprocess.Popen[str]", by: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
     """How a program ends that is told to, and what it says of that."""
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(by)
     _, errors = process.communicate(timeout=15)
     return process.returncode, errors
 
@@ -120,14 +121,26 @@ def test_a_wrong_outcome_gives_exit_code_1_and_is_named(tmp_path: Path) -> None:
     assert "Not everything came out as it must." in answer.stdout
 
 
-def test_a_demo_told_to_stop_leaves_nothing_behind(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("words", "by", "said"),
+    [
+        (("--data", "data"), signal.SIGTERM, "stopped. Run again with the same --data, it goes on from here."),
+        (("--data", "data"), signal.SIGINT, "stopped. Run again with the same --data, it goes on from here."),
+        ((), signal.SIGHUP, "stopped."),
+    ],
+)
+def test_a_demo_told_to_stop_says_so_and_leaves_nothing_behind(
+    words: tuple[str, ...], by: signal.Signals, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Spec 9.3."""
-    process = start("demo", "--data", str(tmp_path / "data"), cwd=tmp_path)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    process = start("demo", *words, cwd=tmp_path)
     assert process.stdout
     try:
         assert process.stdout.readline() == "feeds: 7 of 7\n"
-        assert stopped(process) == (128 + signal.SIGTERM, "")
+        assert stopped(process, by) == (128 + by, f"headwater: {said}\n")
         assert no_server_is_left(tmp_path)
+        assert [path.name for path in tmp_path.iterdir()] == [*words][1:]
     finally:
         process.kill()
         process.communicate()

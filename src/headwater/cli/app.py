@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import sys
 from collections.abc import Coroutine
 from dataclasses import asdict
 from datetime import date
@@ -35,6 +36,7 @@ app.add_typer(migrate_app, name="migrate")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a script.")]
 T = TypeVar("T")
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)  # Python itself minds SIGINT
 
 
 def configuration() -> Configuration:
@@ -51,18 +53,26 @@ def settings_with_logs(level: str | None = None) -> Settings:
 
 def run(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end; a signal that asks us to stop lets it clean up behind itself."""
+    received: list[signal.Signals] = []
 
     async def stoppable() -> T:
         task = asyncio.current_task()
         assert task is not None
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+
+        def stop(number: signal.Signals) -> None:
+            received.append(number)
+            task.cancel()
+
+        for number in STOP_SIGNALS:
+            asyncio.get_running_loop().add_signal_handler(number, stop, number)
         return await work
 
     try:
         return asyncio.run(stoppable())
     except asyncio.CancelledError:
-        raise SystemExit(128 + signal.SIGTERM) from None
+        raise SystemExit(128 + received[0]) from None
+    except KeyboardInterrupt:
+        raise SystemExit(128 + signal.SIGINT) from None
 
 
 @app.callback(invoke_without_command=True)
@@ -96,12 +106,21 @@ def worker() -> None:
 @app.command()
 def demo(
     as_json: Json = False,
-    data: Annotated[Path | None, typer.Option(help="Keep the data here, and go on from it next time.")] = None,
+    data: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="Keep the data here, and go on from it next time.")
+    ] = None,
     stay: Annotated[bool, typer.Option("--serve", help="Keep the small web and the API up afterwards.")] = False,
 ) -> None:
     """Run the whole flow, offline, on a small web of its own. Exits 0 only if everything came out as expected."""
+    if data == "":
+        raise OperatorError("--data must name a folder.")
     settings_with_logs("error")
-    as_expected = run(_demo(data.absolute() if data else None, as_json=as_json, stay=stay))
+    try:
+        as_expected = run(_demo(Path(data).absolute() if data else None, as_json=as_json, stay=stay))
+    except SystemExit as ending:
+        if data:
+            ending.add_note("Run again with the same --data, it goes on from here.")
+        raise
     raise typer.Exit(0 if as_expected else 1)
 
 
@@ -293,8 +312,9 @@ def migrate_status(as_json: Json = False) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print JSON; times and dates as ISO 8601, and escaped what a terminal would not show but obey."""
-    text = json.dumps(value, indent=2, ensure_ascii=False, default=lambda odd: odd.isoformat())
+    """Print JSON; times and dates as ISO 8601, and escaped what cannot be shown or a terminal would obey."""
+    speaks_all = sys.stdout is None or sys.stdout.encoding.lower().startswith("utf")
+    text = json.dumps(value, indent=2, ensure_ascii=not speaks_all, default=lambda odd: odd.isoformat())
     typer.echo("".join(mark if mark.isprintable() or mark == "\n" else json.dumps(mark)[1:-1] for mark in text))
 
 
