@@ -115,16 +115,26 @@ def sources(rows: list[dict[str, Any]]) -> None:
 
 
 def findings(found: "dict[str, Finding]") -> None:
-    """Show what the doctor found, each check with what to do about it, and how many are in which state."""
-    colours = {"ok": "green", "warning": "yellow", "failed": "bold red", "not configured": "dim"}
+    """Show what the doctor found, each check with what to do about it, and last what failed."""
+    colours = {
+        "ok": "green",
+        "warning": "yellow",
+        "failed": "bold red",
+        "not checked": "yellow",
+        "not configured": "dim",
+    }
     for name, finding in found.items():
         head = f"{name:<13}[{colours[finding.state]}]{finding.state:<16}[/]"
-        for line in (finding.found, *([f"-> {finding.mend}"] if finding.mend else []), *finding.log):
-            for piece in textwrap.wrap(visible(line), max(console.width - _MARGIN, 20), break_on_hyphens=False):
+        for line in (finding.found, *finding.lines, *([f"-> {finding.mend}"] if finding.mend else [])):
+            width = max(console.width - _MARGIN, 20)
+            for piece in textwrap.wrap(visible(line), width, subsequent_indent="  ", break_on_hyphens=False):
                 console.print(head + escape(piece))
                 head = " " * _MARGIN
     counts = Counter(str(finding.state) for finding in found.values())
     console.print("\n" + ", ".join(f"{counts[state]} {state}" for state in colours if counts[state]))
+    failed = [name for name, finding in found.items() if finding.state == "failed"]
+    if failed:
+        console.print(textwrap.fill(f"Failed: {', '.join(failed)}.", console.width, subsequent_indent=" " * 8))
 
 
 def settings(rows: list[dict[str, Any]]) -> None:
