@@ -147,9 +147,10 @@ async def _stay(opened: "Demo", told: dict[str, Any] | None) -> None:
 
     def ready(api: str) -> None:
         if told is not None:
-            print_json(told | {"api": api, "web": opened.web.address})
+            places = {"api": api, "web": opened.web.address, "data": str(opened.settings.data_dir)}
+            print_json(told | places)
         else:
-            show.demo_serves(api, opened.web.address, opened.settings.data_dir)
+            show.demo_serves(api, opened.web.address, opened.web.hosts, opened.settings.data_dir)
 
     await serve(
         opened.settings,
