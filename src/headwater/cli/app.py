@@ -66,12 +66,21 @@ def worker() -> None:
 @app.command()
 def demo(
     as_json: Json = False,
-    data: Annotated[Path | None, typer.Option(help="Keep the data here, and go on from it next time.")] = None,
+    data: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="Keep the data here, and go on from it next time.")
+    ] = None,
     stay: Annotated[bool, typer.Option("--serve", help="Keep the small web and the API up afterwards.")] = False,
 ) -> None:
     """Run the whole flow, offline, on a small web of its own. Exits 0 only if everything came out as expected."""
+    if data == "":
+        raise OperatorError("--data must name a folder.")
     settings_with_logs("error")
-    as_expected = run(_demo(data.absolute() if data else None, as_json=as_json, stay=stay))
+    try:
+        as_expected = run(_demo(Path(data).absolute() if data else None, as_json=as_json, stay=stay))
+    except SystemExit as ending:
+        if data:
+            ending.add_note("Run again with the same --data, it goes on from here.")
+        raise
     raise typer.Exit(0 if as_expected else 1)
 
 
@@ -98,9 +107,10 @@ async def _stay(opened: "Demo", told: dict[str, Any] | None) -> None:
 
     def ready(api: str) -> None:
         if told is not None:
-            print_json(told | {"api": api, "web": opened.web.address})
+            places = {"api": api, "web": opened.web.address, "data": str(opened.settings.data_dir)}
+            print_json(told | places)
         else:
-            show.demo_serves(api, opened.web.address, opened.settings.data_dir)
+            show.demo_serves(api, opened.web.address, opened.web.hosts, opened.settings.data_dir)
 
     await serve(
         opened.settings,
