@@ -29,7 +29,7 @@ class House:
 
     async def fates(self) -> dict[str, str | None]:
         """Every URL with its reason, None while it is pending."""
-        return {str(row["url"]): row["reason"] for row in await self.desk.outcomes()}
+        return {str(row["url"]): row["reason"] for row in await self.desk.frontier.urls()}
 
     async def work(self, *, until_idle_seconds: float = 30.0) -> None:
         """Run fetchers and maintenance until the queue is empty."""

@@ -200,6 +200,13 @@ class Settings:
     lease_seconds: float = _setting(
         _number(5, 86400), 120.0, "How long a claim lasts; a dead worker's work is taken over after this."
     )
+    politeness_by: str = _setting(
+        _one_of("host", "domain"),
+        "host",
+        "Who shares a turn: each host has its own, or all hosts of a registrable domain have one. Holds for hosts that "
+        "are new; `headwater frontier group` moves others.",
+    )
+    fetch_log_days: int = _setting(_whole(1, 36500), 90, "How long each attempt to fetch a page is remembered.")
     sandbox_workers: int = _setting(_whole(1, 64), 2, "Child processes that read what the web sent.")
     sandbox_memory_mb: int = _setting(_whole(256, 65536), 1024, "Memory one such child may use.")
     sandbox_seconds: float = _setting(_number(0.1, 3600), 20.0, "Time one body may take to be read.")

@@ -112,6 +112,7 @@ async def test_redirects_within_the_host_are_followed_and_others_submitted(site:
     await house.work()
     assert await house.fates() == {
         "http://news.test/here": "stored",
+        "http://news.test/moved": "same_page",
         "http://news.test/there": "redirect",
         "http://other.test/x": "stored",
     }
@@ -128,7 +129,11 @@ async def test_a_redirect_that_only_adds_a_slash_or_a_parameter_is_followed_as_i
     site.answers["http://news.test/new?utm_source=x&b=1&a=2"] = Answer(page("an old one"), headers=HTML)
     await house.desk.add(FEED)
     await house.work()
-    assert await house.fates() == {"http://news.test/story": "stored", "http://news.test/old": "stored"}
+    assert await house.fates() == {
+        "http://news.test/story": "stored",
+        "http://news.test/old": "stored",
+        "http://news.test/new?a=2&b=1": "same_page",
+    }
 
 
 async def test_an_item_finds_its_document_behind_a_redirect_to_another_host(site: Site, house: House) -> None:

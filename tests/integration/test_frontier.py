@@ -12,6 +12,7 @@ from headwater.frontier import rescue
 from headwater.frontier.claim import claim
 from headwater.frontier.finish import Finish, finish, still_held
 from headwater.frontier.submit import Candidate, Submitted, submit
+from headwater.frontier.sweep import Sweeper
 from headwater.model.frontier import Claim, Ending, HostRelease, Origin, UrlStatus
 from headwater.model.reasons import Reason
 from headwater.policy.priority import priority as rank
@@ -202,7 +203,7 @@ async def test_a_forgotten_host_is_woken_by_the_sweeper(frontier: Frontier) -> N
     async with frontier.database.connection() as connection:
         await connection.execute("UPDATE host_state SET ready_at = NULL")
     assert await frontier.take() == []
-    assert await rescue.wake_forgotten(frontier.database) == 1
+    assert await Sweeper(frontier.database).sweep() == 1
     assert len(await frontier.take()) == 1
 
 
@@ -267,4 +268,4 @@ async def test_submits_and_finishes_of_one_host_at_once_lose_no_wake_up(frontier
         claims = await frontier.take()
         assert claims, f"nothing was claimable in round {round_number}"
         await asyncio.gather(frontier.end(claims[0], STORED), frontier.put(f"http://a.test/{round_number}"))
-    assert await rescue.wake_forgotten(frontier.database) == 0
+    assert await Sweeper(frontier.database).sweep() == 0

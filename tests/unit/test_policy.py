@@ -81,13 +81,38 @@ def test_a_crawl_delay_is_cut_at_the_cap() -> None:
     assert politeness.capped_crawl_delay_ms(None, 60) is None
 
 
-def test_a_429_doubles_the_delay_and_other_answers_forgive_it() -> None:
+def test_a_429_doubles_the_delay_with_a_little_by_chance() -> None:
     """Spec 4.2."""
-    doubled = politeness.backoff_after(True, 0, timedelta(seconds=1))
-    assert doubled == 2000
-    assert politeness.backoff_after(True, doubled, timedelta(milliseconds=doubled)) == 4000
-    assert politeness.backoff_after(False, doubled, timedelta(milliseconds=doubled)) == 1000
-    assert politeness.backoff_after(True, 0, timedelta(days=9)) == politeness.LONGEST_BACKOFF_MS
+    assert politeness.longer_backoff(timedelta(seconds=1), 0) == 2000
+    assert politeness.longer_backoff(timedelta(seconds=2), 0) == 4000
+    assert politeness.longer_backoff(timedelta(seconds=2), 1) == 5000
+    assert politeness.longer_backoff(timedelta(0), 0) == 1000
+    assert politeness.longer_backoff(timedelta(days=9), 0) == politeness.LONGEST_BACKOFF_MS
+
+
+def test_a_good_answer_halves_the_back_off_and_a_long_quiet_forgives_it() -> None:
+    """Spec 4.2."""
+    assert politeness.shorter_backoff(2000, NOW - timedelta(minutes=5), NOW) == 1000
+    assert politeness.shorter_backoff(1, NOW - timedelta(minutes=5), NOW) == 0
+    assert politeness.shorter_backoff(3_600_000, NOW - politeness.QUIET, NOW) == 0
+
+
+@pytest.mark.parametrize(
+    ("host", "key"),
+    [
+        ("www.bbc.co.uk", "domain:bbc.co.uk"),
+        ("bbc.co.uk:8080", "domain:bbc.co.uk"),
+        ("a.b.github.io", "domain:b.github.io"),
+        ("co.uk", "co.uk"),
+        ("localhost", "localhost"),
+        ("127.0.0.1:80", "127.0.0.1:80"),
+        ("[::1]:80", "[::1]:80"),
+    ],
+)
+def test_hosts_of_one_registrable_domain_share_a_turn(host: str, key: str) -> None:
+    """Spec 2.3."""
+    assert politeness.KEYS["domain"](host) == key
+    assert politeness.KEYS["host"](host) == host
 
 
 def test_robots_are_asked_for_again_after_a_day() -> None:

@@ -111,22 +111,24 @@ async def _demo(data: Path | None, *, as_json: bool, stay: bool) -> bool:
     async with open_demo(data) as opened:
         with show.demo_progress(quiet=as_json) as progress:
             outcome = await opened.run(progress)
-        if as_json:
-            print_json(outcome.as_json())
-        else:
+        told = outcome.as_json() if as_json else None
+        if told is None:
             show.demo(outcome)
+        elif not stay:
+            print_json(told)
         if stay:
-            await _stay(opened, as_json=as_json)
+            await _stay(opened, told)
     return outcome.as_expected
 
 
-async def _stay(opened: "Demo", *, as_json: bool) -> None:
+async def _stay(opened: "Demo", told: dict[str, Any] | None) -> None:
+    """Serve until stopped; with `told`, print it once as JSON, with the addresses in it."""
     from headwater.api import make_app
     from headwater.service.running import RoleName, serve
 
     def ready(api: str) -> None:
-        if as_json:
-            print_json({"api": api, "web": opened.web.address})
+        if told is not None:
+            print_json(told | {"api": api, "web": opened.web.address})
         else:
             show.demo_serves(api, opened.web.address, opened.settings.data_dir)
 

@@ -11,7 +11,7 @@ from headwater.model.reasons import Reason
 
 STORED = frozenset({Reason.STORED})
 STORED_OR_LINKED = frozenset({Reason.STORED, Reason.LINKED})  # linked is whichever of two pages comes second
-NO_IDENTITY: frozenset[Reason] = frozenset()  # reached only by a redirect that is followed in place
+NO_IDENTITY: frozenset[Reason] = frozenset()  # reached only by a redirect that leads nowhere
 _CRAWL_DELAY = re.compile(r"^crawl-delay:\s*([\d.]+)", re.IGNORECASE | re.MULTILINE)
 
 
@@ -33,6 +33,7 @@ class Piece:
     link: str | None = None
     listed: bool = True
     form: Form = article_page
+    title: str | None = None  # of the page, where it is not the headline
     content_type: str = HTML
     canonical: str | None = None  # the path of the page that this one is another form of
     answer: Maker | None = whole  # None: nothing is at the address

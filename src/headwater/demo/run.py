@@ -4,10 +4,11 @@ import asyncio
 import contextlib
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from headwater.config import Settings
 from headwater.demo.expected import Expected, expected_outcomes
@@ -104,7 +105,7 @@ def _day(data: Path) -> date:
 
 
 async def _read_feeds(desk: Desk, expected: Expected, progress: Progress) -> None:
-    known = {source["settings"]["feed_url"] for source in await desk.sources()}
+    known = {source["settings"].get("feed_url") for source in await desk.sources()}
     for done, feed in enumerate(expected.feeds.values(), start=1):
         if feed.url not in known:
             await _add(desk, feed.url)
@@ -132,8 +133,8 @@ async def _fetch_pages(desk: Desk, pages: int, progress: Progress) -> None:
                 if not source["polling"]:
                     await desk.poll_now(source["name"])
             soon = desk.parts.records.clock.now() + LONG_WAIT
-            outcomes = await desk.outcomes()
-            settled = sum(outcome["status"] != UrlStatus.PENDING or outcome["due_at"] > soon for outcome in outcomes)
+            outcomes = await desk.frontier.urls()
+            settled = sum(_is_settled(outcome, soon) for outcome in outcomes)
             progress("pages", settled, max(pages, len(outcomes)))
             if settled == len(outcomes) and not unread:
                 break
@@ -144,6 +145,12 @@ async def _fetch_pages(desk: Desk, pages: int, progress: Progress) -> None:
     async with asyncio.TaskGroup() as group:
         group.create_task(run_roles(roles, stop))
         group.create_task(watch())
+
+
+def _is_settled(outcome: Mapping[str, Any], soon: datetime) -> bool:
+    """Tell whether a URL has ended, or waits for so long that it is shown as waiting."""
+    waits = outcome["status"] == UrlStatus.PENDING and outcome["due_at"] > soon
+    return waits or outcome["status"] in (UrlStatus.FETCHED, UrlStatus.DEAD)
 
 
 class _Stopwatch:

@@ -29,6 +29,7 @@ from headwater.demo.variants import amp, for_print, login_wall, soft_404
 from headwater.model.reasons import Reason
 
 REDIRECTED = frozenset({Reason.REDIRECT})
+SAME_PAGE = frozenset({Reason.SAME_PAGE})
 REDIRECT_LIMIT = frozenset({Reason.REDIRECT_LIMIT})
 NOT_FOUND = frozenset({Reason.NOT_FOUND})
 GONE = frozenset({Reason.GONE})
@@ -133,7 +134,7 @@ WIRE = Site(
         Piece(_STORM, "weather", 2, ends=STORED_OR_LINKED),
         Piece(_ROADS, "budgets", 1, link=f"http://gazette.demo.test{_ROADS_PATH}{_TRACKING}"),
         Piece(_WEIR, "rivers", 3, path="/r/1182", answer=redirect(301, _WEIR_PATH)),
-        Piece(_WEIR, "rivers", 3, path=_WEIR_PATH, listed=False, ends=NO_IDENTITY),
+        Piece(_WEIR, "rivers", 3, path=_WEIR_PATH, listed=False, ends=SAME_PAGE),
         Piece(_MAPS, "libraries", 4, path="/out/4471", answer=_TO_THE_MIRROR, ends=REDIRECTED),
         Piece(_CIRCLE, "councils", 5, path="/r/there", answer=redirect(302, "/r/back"), ends=REDIRECT_LIMIT),
         Piece(_CIRCLE, "councils", 5, path="/r/back", answer=redirect(302, "/r/there"), listed=False, ends=NO_IDENTITY),
@@ -196,8 +197,17 @@ BOARD = Site(
     pieces=(
         Piece(HOSTILE_TITLE, "budgets", 0, path="/notices/sale", stamp=iso_z),
         Piece("Lost near the weir: one grey bicycle", "rivers", 1, stamp=iso_z),
-        Piece("Found in the reading room: a folder of letters", "libraries", 2, form=soft_404, stamp=iso_z),
-        Piece("For members: garden plots to let", "councils", 3, form=login_wall, stamp=iso_z),
+        Piece(
+            "Found in the reading room: a folder of letters",
+            "libraries",
+            2,
+            form=soft_404,
+            title="Page not found",
+            stamp=iso_z,
+        ),
+        Piece(
+            "For members: garden plots to let", "councils", 3, form=login_wall, title="Log in to read on", stamp=iso_z
+        ),
     ),
 )
 

@@ -17,6 +17,7 @@ from headwater.model.clock import Clock
 from headwater.model.poll import Polled
 from headwater.model.reasons import Reason, ReasonClass
 from headwater.model.source import Item, Source
+from headwater.policy.politeness import KeyOf
 from headwater.policy.polling import next_poll
 from headwater.policy.priority import priority
 from headwater.sandbox import Sandbox
@@ -36,7 +37,15 @@ class Poller:
     """Polls claimed sources."""
 
     def __init__(
-        self, *, database: Database, gate: Gate, sandbox: Sandbox, clock: Clock, timezone: str, interval_minutes: int
+        self,
+        *,
+        database: Database,
+        gate: Gate,
+        sandbox: Sandbox,
+        clock: Clock,
+        timezone: str,
+        interval_minutes: int,
+        key_of: KeyOf,
     ) -> None:
         self._database = database
         self._gate = gate
@@ -44,6 +53,7 @@ class Poller:
         self._clock = clock
         self._timezone = timezone
         self._interval_minutes = interval_minutes
+        self._key_of = key_of
 
     async def poll(self, claim: FeedClaim) -> Polled:
         """Read a source and settle its claim, whatever happens short of losing the database."""
@@ -106,7 +116,7 @@ class Poller:
         now = self._clock.now()
         if not await sources.hold_feed(connection, claim):
             raise LeaseLost(f"The poll of {claim.source.name} took longer than its lease.")
-        urls = await submit(connection, [_candidate(claim.source, kind, item) for item in found], now)
+        urls = await submit(connection, [_candidate(claim.source, kind, item) for item in found], now, self._key_of)
         rows = {
             _item_id(claim.source, known.url): (replace(item, url=known.url), known.id)
             for item in found

@@ -6,42 +6,64 @@ from datetime import datetime
 
 from headwater.fetch.visit import Visited
 from headwater.frontier.finish import Finish, finish, still_held
-from headwater.frontier.submit import submit
+from headwater.frontier.submit import submit, web_page
 from headwater.model.reasons import Reason
-from headwater.store import documents, items
+from headwater.policy.politeness import KeyOf, own_key
+from headwater.policy.urls import identify, url_hash
+from headwater.store import documents, frontier, hosts, items
 from headwater.store.pool import Connection
 
 
-async def commit(connection: Connection, visits: Collection[Visited], now: datetime) -> list[Finish]:
+async def commit(
+    connection: Connection, visits: Collection[Visited], now: datetime, key_of: KeyOf = own_key
+) -> list[Finish]:
     """Save what visits brought and end their claims; those that lost their lease change nothing and are left out."""
     held = await still_held(connection, [visited.finish.claim for visited in visits])
     visits = [visited for visited in visits if visited.finish.claim.url_id in held]
     finishes = await _save_documents(connection, visits, now)
-    await _send_onward(connection, visits, now)
+    await _send_onward(connection, visits, now, key_of)
+    await _name_twins(connection, visits, now)
     await finish(connection, finishes, now)
     return finishes
 
 
-async def _send_onward(connection: Connection, visits: Collection[Visited], now: datetime) -> None:
+async def _send_onward(connection: Connection, visits: Collection[Visited], now: datetime, key_of: KeyOf) -> None:
     """Submit where redirects lead; the items that led to the old address go along, so they find their document."""
-    onward = {visited.onward.url: visited.finish.claim.url_id for visited in visits if visited.onward}
+    onward = [(visited.onward, visited.finish.claim.url_id) for visited in visits if visited.onward]
     if not onward:
         return
-    submitted = await submit(connection, [visited.onward for visited in visits if visited.onward], now)
-    moved = {old: submitted.known[url].id for url, old in onward.items() if url in submitted.known}
+    submitted = await submit(connection, [candidate for candidate, _ in onward], now, key_of)
+    moved = {old: submitted.known[candidate.url].id for candidate, old in onward if candidate.url in submitted.known}
     await items.move_items(connection, moved)
+
+
+async def _name_twins(connection: Connection, visits: Collection[Visited], now: datetime) -> None:
+    """Remember the addresses that redirects within a host led to, so that none of them is fetched for itself."""
+    led_to = {}
+    for visited in visits:
+        for url in visited.twins:
+            identity, host = identify(url, keeps_slash=await hosts.slash_hosts(connection))
+            digest = url_hash(identity)
+            led_to[digest] = (visited.finish.claim.url_id, identity, digest, web_page(host, digest))
+    if led_to:
+        await items.move_items(connection, await frontier.name_twins(connection, led_to.values(), now))
 
 
 async def _save_documents(connection: Connection, visits: Collection[Visited], now: datetime) -> list[Finish]:
     """Save texts once each; a page whose text was there already is linked to it."""
     texts = {visited.document.content_hash: visited.document.article.text for visited in visits if visited.document}
-    unclaimed = await documents.save_texts(connection, texts, now) if texts else set()
+    if not texts:
+        return [visited.finish for visited in visits]
+    before = await documents.current_texts(connection, [visited.finish.claim.url_id for visited in visits])
+    unclaimed = await documents.save_texts(connection, texts, now)
     finishes = []
     for visited in visits:
         done, document = visited.finish, visited.document
         if document:
             await documents.save_document(connection, done.claim.url_id, done.claim.source_id, document, now)
-            if document.content_hash not in unclaimed:
+            if before.get(done.claim.url_id) == document.content_hash:
+                done = replace(done, ending=replace(done.ending, reason=Reason.UNCHANGED))
+            elif document.content_hash not in unclaimed:
                 done = replace(done, ending=replace(done.ending, reason=Reason.LINKED))
             unclaimed.discard(document.content_hash)
         finishes.append(done)

@@ -13,6 +13,7 @@ from headwater.frontier.claim import claim
 from headwater.frontier.finish import Finish
 from headwater.model.clock import Clock
 from headwater.model.frontier import Claim
+from headwater.policy.politeness import KeyOf
 from headwater.store import hosts
 from headwater.store.pool import Connection, Database, is_down
 
@@ -36,6 +37,7 @@ class Crew:
         workers: int,
         lease_seconds: float,
         default_delay_ms: int,
+        key_of: KeyOf,
         on_finish: Callable[[Finish], None] = lambda _: None,
     ) -> None:
         self._database = database
@@ -45,6 +47,7 @@ class Crew:
         self._workers = workers
         self._lease = timedelta(seconds=lease_seconds)
         self._default_delay_ms = default_delay_ms
+        self._key_of = key_of
         self._on_finish = on_finish
         self._visits: set[asyncio.Task[None]] = set()
         self._brought: asyncio.Queue[Visited] = asyncio.Queue()
@@ -114,7 +117,7 @@ class Crew:
         """Commit a batch, trying again while the database is away: until the leases end nobody else has the work."""
 
         async def work(connection: Connection) -> list[Finish]:
-            return await commit(connection, batch, self._clock.now())
+            return await commit(connection, batch, self._clock.now(), self._key_of)
 
         last_moment = max(visited.finish.claim.lease.until for visited in batch)
         while True:

@@ -10,7 +10,7 @@ import structlog
 from headwater.corpus import Corpus, RawFile
 from headwater.errors import HeadwaterError, NotNow
 from headwater.frontier.finish import Finish
-from headwater.frontier.submit import Candidate
+from headwater.frontier.submit import Candidate, find
 from headwater.gate.gate import Gate
 from headwater.gate.hold import Hold
 from headwater.model.clock import Clock
@@ -24,7 +24,7 @@ from headwater.policy.redirects import MAX_HOPS, redirect_target
 from headwater.policy.statuses import reason_of_status
 from headwater.policy.urls import host_of
 from headwater.sandbox import Sandbox
-from headwater.store.pool import is_down
+from headwater.store.pool import Database, is_down
 
 log = structlog.get_logger()
 # A visit ends this long before its lease does, so that what it brought can be committed in time.
@@ -34,11 +34,12 @@ NOT_THE_PAGES_FAULT = frozenset({Reason.STORAGE, Reason.DATABASE_LOST, Reason.SH
 
 @dataclass(frozen=True, slots=True)
 class Visited:
-    """How a visit ended; `document` is to be saved and `onward` to be submitted in the same transaction."""
+    """How a visit ended; `document` and `twins` are to be saved, `onward` to be submitted, in the same transaction."""
 
     finish: Finish
     document: NewDocument | None = None
     onward: Candidate | None = None
+    twins: tuple[str, ...] = ()  # other addresses of the host that led to the document
 
 
 @dataclass(slots=True)
@@ -48,6 +49,7 @@ class _Visit:
     claim: Claim
     hold: Hold
     response: Response | None = None
+    twins: tuple[str, ...] = ()
 
     def exchange(self) -> Exchange | None:
         if self.response is None:
@@ -66,6 +68,7 @@ class Visitor:
     def __init__(
         self,
         *,
+        database: Database,
         gate: Gate,
         corpus: Corpus,
         sandbox: Sandbox,
@@ -75,6 +78,7 @@ class Visitor:
         max_retries: int,
         retry_base_seconds: float,
     ) -> None:
+        self._database = database
         self._gate = gate
         self._corpus = corpus
         self._sandbox = sandbox
@@ -118,10 +122,17 @@ class Visitor:
             target = redirect_target(response)
             if target is None:
                 return await self._answer(visit, response)
-            if host_of(target) != host_of(url):
+            if host_of(target) != host_of(url) or await self._is_another_page(visit, target):
                 return self._moved(visit, target, hops + 1)
             url, headers = target, {}
+            visit.twins += (target,)
         return self._end(visit, Ending(Reason.REDIRECT_LIMIT, UrlStatus.DEAD))
+
+    async def _is_another_page(self, visit: _Visit, url: str) -> bool:
+        """Tell whether an address is known as a page of its own, so that it is not downloaded here too."""
+        async with self._database.connection() as connection:
+            known = await find(connection, url)
+        return known is not None and known.id != visit.claim.url_id
 
     def _moved(self, visit: _Visit, target: str, hops: int) -> Visited:
         if hops > MAX_HOPS:
@@ -164,7 +175,7 @@ class Visitor:
             etag=response.headers.get("etag"),
             last_modified=response.headers.get("last-modified"),
         )
-        return self._end(visit, ending, document=document)
+        return self._end(visit, ending, document=document, twins=visit.twins)
 
     async def _keep(self, claim: Claim, body: bytes) -> RawFile:
         """Write the raw file, before anything can go wrong in reading it, and not once the lease may be another's."""
@@ -207,9 +218,10 @@ class Visitor:
         *,
         document: NewDocument | None = None,
         onward: Candidate | None = None,
+        twins: tuple[str, ...] = (),
     ) -> Visited:
         release = visit.hold.release(self._clock.now())
-        return Visited(Finish(visit.claim, ending, release, visit.exchange()), document, onward)
+        return Visited(Finish(visit.claim, ending, release, visit.exchange()), document, onward, twins)
 
 
 def _validators(claim: Claim) -> dict[str, str]:

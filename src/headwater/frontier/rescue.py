@@ -1,4 +1,4 @@
-"""What dead workers leave behind: expired claims and holds come back, and no host with work is forgotten."""
+"""What dead workers leave behind: expired claims and holds come back."""
 
 from datetime import datetime
 
@@ -27,7 +27,7 @@ async def rescue_claims(database: Database, now: datetime, max_attempts: int) ->
         await frontier.log_fetches(
             connection, [(url_id, lease, endings[url_id], None) for url_id, _, lease in expired], now
         )
-        await hosts.rest_hosts(connection, sorted({host.host for _, host, _ in expired}))
+        await hosts.rest_hosts(connection, sorted({key for _, key, _ in expired}))
         return len(expired)
 
     return await database.transact(work)
@@ -41,17 +41,5 @@ async def rescue_holds(database: Database, now: datetime) -> int:
         if expired:
             await hosts.release_hosts(connection, expired)
         return len(expired)
-
-    return await database.transact(work)
-
-
-async def wake_forgotten(database: Database) -> int:
-    """Wake hosts that have work but that no claim would look at; there should be none."""
-
-    async def work(connection: Connection) -> int:
-        forgotten = await hosts.forgotten_hosts(connection, BATCH)
-        if forgotten:
-            await hosts.rest_hosts(connection, forgotten)
-        return len(forgotten)
 
     return await database.transact(work)

@@ -1,13 +1,14 @@
 """The way in: one URL has one identity, whoever submits it."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
 from headwater.errors import InvalidURL
 from headwater.model.frontier import Origin, Submission
-from headwater.policy.urls import host_of, normalize_url, url_hash
-from headwater.store import frontier
+from headwater.policy.politeness import KeyOf, own_key
+from headwater.policy.urls import identify, url_hash
+from headwater.store import frontier, hosts
 from headwater.store.pool import Connection
 
 
@@ -31,6 +32,7 @@ class Identity:
 
     id: int
     url: str
+    is_new: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +44,17 @@ class Submitted:
     new: int
 
 
-async def submit(connection: Connection, candidates: Iterable[Candidate], now: datetime) -> Submitted:
+async def submit(
+    connection: Connection, candidates: Iterable[Candidate], now: datetime, key_of: KeyOf = own_key
+) -> Submitted:
     """Put a batch into the frontier; what cannot be used is refused with its reason and the rest goes in."""
+    keeps_slash = await hosts.slash_hosts(connection)
     prepared: dict[str, Submission] = {}
     normalized: dict[str, str] = {}
     refused: dict[str, str] = {}
     for candidate in candidates:
         try:
-            submission = _prepare(candidate)
+            submission = _prepare(candidate, keeps_slash, key_of)
         except InvalidURL as error:
             refused[candidate.url] = str(error)
             continue
@@ -60,24 +65,37 @@ async def submit(connection: Connection, candidates: Iterable[Candidate], now: d
     if not prepared:
         return Submitted({}, refused, 0)
     found = await frontier.submit_urls(connection, list(prepared.values()), now)
-    known = {given: Identity(found[url][0], url) for given, url in normalized.items()}
+    known = {given: Identity(found[url][0], url, found[url][1]) for given, url in normalized.items()}
     return Submitted(known, refused, sum(is_new for _, is_new in found.values()))
 
 
-def _prepare(candidate: Candidate) -> Submission:
-    url = normalize_url(candidate.url)
+async def find(connection: Connection, url: str) -> Identity | None:
+    """Return what a URL is called here, if it has ever been seen."""
+    identity, _ = identify(url, keeps_slash=await hosts.slash_hosts(connection))
+    digest = url_hash(identity)
+    found = await frontier.find_urls(connection, [digest])
+    return Identity(found[digest], identity) if found else None
+
+
+def web_page(host: str, digest: bytes) -> str:
+    """Return where a page's raw bytes go when its source has no place of its own for it."""
+    name = digest.hex()
+    return f"{host}/{name[:2]}/{name}"
+
+
+def _prepare(candidate: Candidate, keeps_slash: Container[str], key_of: KeyOf) -> Submission:
+    url, host = identify(candidate.url, keeps_slash=keeps_slash)
+    digest = url_hash(url)
     return Submission(
         url=url,
+        url_hash=digest,
+        host=host,
+        new_key=key_of(host),
         source_id=candidate.source_id,
         origin=candidate.origin,
         priority=candidate.priority,
-        subpath=candidate.subpath or _web_page(url),
+        subpath=candidate.subpath or web_page(host, digest),
         depth=candidate.depth,
         hops=candidate.hops,
         parent_id=candidate.parent_id,
     )
-
-
-def _web_page(url: str) -> str:
-    digest = url_hash(url).hex()
-    return f"{host_of(url)}/{digest[:2]}/{digest}"

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from headwater.errors import ExchangeFailed, NotAllowed, NotNow
-from headwater.formats.robots import MAX_BYTES, RobotsVerdict, check_robots
+from headwater.formats.robots import RobotsVerdict, check_robots, within_limit
 from headwater.gate.hold import Hold
 from headwater.model.clock import Clock
 from headwater.model.frontier import Claim
@@ -48,6 +48,7 @@ class Gate:
         crawl_delay_cap_seconds: float,
         lease_seconds: float,
         limits: Limits,
+        key_of: politeness.KeyOf,
     ) -> None:
         self._database = database
         self._client = client
@@ -59,10 +60,12 @@ class Gate:
         self._crawl_delay_cap_seconds = crawl_delay_cap_seconds
         self._lease = timedelta(seconds=lease_seconds)
         self._limits = limits
+        self._key_of = key_of
 
     def hold_of(self, claim: Claim) -> Hold:
         """Return the hold that comes with a claimed URL; it is given back when the claim is finished."""
-        return Hold(claim.host, claim.lease, self._default_delay_ms)
+        delay_ms = self._default_delay_ms if claim.page_delay_ms is None else claim.page_delay_ms
+        return Hold(claim.host, claim.lease, delay_ms)
 
     @contextlib.asynccontextmanager
     async def hold(self, host: str, patience: timedelta = PATIENCE) -> AsyncIterator[Hold]:
@@ -100,8 +103,8 @@ class Gate:
         if hold.host.robots_txt is not None and not (await self._verdict(hold.host.robots_txt, url)).allowed:
             raise NotAllowed(f"robots.txt of {hold.host.host} forbids {url}.", url=url)
         response = await self._exchange(hold, url, headers or {}, limits or self._limits)
-        if response.status == 429:
-            hold.rate_limited = True
+        if politeness.asks_for_less(response.status):
+            hold.troubled = True
             wait = backoff.retry_after(response.headers.get("retry-after"), self._clock.now())
             if wait:
                 hold.block(self._clock.now() + wait, Reason.RATE_LIMITED)
@@ -136,14 +139,17 @@ class Gate:
             now = self._clock.now()
             lease = Lease(self._holder, uuid4(), now + self._lease, 1)
             async with self._database.connection() as connection:
-                record = await hosts.hold_host(connection, host, lease, now, self._default_delay_ms)
+                known = await hosts.meet_host(connection, host, self._key_of(host))
+                record = await hosts.hold_host(connection, known, lease, now, self._default_delay_ms)
                 if record:
                     return Hold(record, lease, self._default_delay_ms)
-                not_before, in_use, reason = await hosts.reserve_host(connection, host, now, _RESERVATION)
+                not_before, in_use, reason = await hosts.reserve_host(
+                    connection, known.politeness_key, now, _RESERVATION
+                )
             # A host in use comes back long before its lease ends.
             again = now + timedelta(seconds=_LOOK_SECONDS) if in_use else not_before
             if again > give_up:
-                until = now + PATIENCE if in_use else not_before
+                until = min(not_before, now + PATIENCE) if in_use else not_before
                 raise NotNow(f"{host} may not be asked before {until:%H:%M:%S} UTC.", until=until, reason=reason)
             await asyncio.sleep(max(0.001, (again - now).total_seconds()))
 
@@ -155,7 +161,7 @@ class Gate:
         delay_ms = politeness.capped_crawl_delay_ms(crawl_delay, self._crawl_delay_cap_seconds)
         now = self._clock.now()
         async with self._database.connection() as connection:
-            await hosts.save_robots(connection, hold.host.host, text, delay_ms, now)
+            delay_ms = await hosts.save_robots(connection, hold.host, text, delay_ms, now)
         hold.host = replace(hold.host, robots_txt=text, robots_fetched_at=now, crawl_delay_ms=delay_ms)
 
     async def _read_robots(self, hold: Hold, url: str) -> str | None:
@@ -167,7 +173,7 @@ class Gate:
                 raise  # it is this host itself that may not be visited
             raise self._blocked(hold, str(error), politeness.ROBOTS_BLOCK) from error
         if 200 <= response.status < 300:
-            return response.body[:MAX_BYTES].decode("utf-8", "replace").replace("\0", "")
+            return within_limit(response.body).decode("utf-8", "replace").replace("\0", "")
         if response.status == 429 or response.status >= 500:
             wait = backoff.retry_after(response.headers.get("retry-after"), self._clock.now())
             raise self._blocked(hold, f"status {response.status}", max(politeness.ROBOTS_BLOCK, wait or timedelta(0)))

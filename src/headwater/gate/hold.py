@@ -1,5 +1,6 @@
 """A host in our hands: nobody else asks it anything until it is given back."""
 
+import random
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -17,14 +18,14 @@ class Hold:
     lease: Lease
     default_delay_ms: int
     last_sent_at: datetime | None = None
-    rate_limited: bool = False
+    troubled: bool = False
     blocked_until: datetime | None = None
     blocked_reason: Reason | None = None
 
     @property
     def delay(self) -> timedelta:
         """The pause the host is due between two requests."""
-        return politeness.delay(self.host.crawl_delay_ms, self.default_delay_ms, self.host.backoff_ms)
+        return self._delay(self.host.backoff_ms)
 
     @property
     def next_turn(self) -> datetime | None:
@@ -38,9 +39,18 @@ class Hold:
 
     def release(self, now: datetime) -> HostRelease:
         """Tell how the host is to be given back."""
-        backoff_ms = self.host.backoff_ms
-        if self.last_sent_at:
-            backoff_ms = politeness.backoff_after(self.rate_limited, backoff_ms, self.delay)
-        delay = politeness.delay(self.host.crawl_delay_ms, self.default_delay_ms, backoff_ms)
-        not_before = self.last_sent_at + delay if self.last_sent_at else now
-        return HostRelease(max(not_before, self.blocked_until or not_before), backoff_ms, self.blocked_reason)
+        backoff_ms, troubled_at = self._backoff(now)
+        not_before = self.last_sent_at + self._delay(backoff_ms) if self.last_sent_at else now
+        until = max(not_before, self.blocked_until or not_before)
+        return HostRelease(until, backoff_ms, troubled_at, self.blocked_reason)
+
+    def _backoff(self, now: datetime) -> tuple[int, datetime | None]:
+        if self.troubled:
+            return politeness.longer_backoff(self.delay, random.random()), now  # noqa: S311 - spreads, guards nothing
+        if self.last_sent_at is None:
+            return self.host.backoff_ms, self.host.troubled_at
+        backoff_ms = politeness.shorter_backoff(self.host.backoff_ms, self.host.troubled_at, now)
+        return backoff_ms, self.host.troubled_at
+
+    def _delay(self, backoff_ms: int) -> timedelta:
+        return politeness.delay(self.host.crawl_delay_ms, self.default_delay_ms, backoff_ms)

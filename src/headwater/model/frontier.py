@@ -31,6 +31,9 @@ class Submission:
     """A normalized URL on its way into the frontier."""
 
     url: str
+    url_hash: bytes
+    host: str
+    new_key: str  # the politeness key of its host, if the host is new
     source_id: int
     origin: Origin
     priority: int
@@ -45,8 +48,10 @@ class HostRecord:
     """What is known of a host when it is claimed or held."""
 
     host: str
+    politeness_key: str
     crawl_delay_ms: int | None = None
     backoff_ms: int = 0
+    troubled_at: datetime | None = None
     robots_txt: str | None = None
     robots_fetched_at: datetime | None = None
 
@@ -61,6 +66,7 @@ class Claim:
     host: HostRecord
     source_id: int
     source_name: str
+    page_delay_ms: int | None  # what its source asks for
     origin: Origin
     priority: int
     subpath: str
@@ -72,10 +78,11 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class HostRelease:
-    """How a host is given back: not before when, with what back-off, and why it is blocked if it is."""
+    """How a host is given back: not before when, with what back-off since when, and why it is blocked if it is."""
 
     not_before: datetime
     backoff_ms: int = 0
+    troubled_at: datetime | None = None
     blocked_reason: Reason | None = None
 
 

@@ -45,7 +45,12 @@ class Reason(StrEnum):
     # It ended well.
     STORED = "stored", ReasonClass.DONE, "The page was fetched and its text is stored."
     LINKED = "linked", ReasonClass.DONE, "The page was fetched; its text was known from another page and is kept once."
-    UNCHANGED = "unchanged", ReasonClass.DONE, "The server says nothing has changed since the last visit (304)."
+    UNCHANGED = "unchanged", ReasonClass.DONE, "Nothing has changed since the last visit."
+    SAME_PAGE = (
+        "same_page",
+        ReasonClass.DONE,
+        "Another address of the same host leads here; the page is kept under that one.",
+    )
     POLLED = "polled", ReasonClass.DONE, "The source was read and what it lists is saved."
 
     # The outside failed for now.
@@ -76,7 +81,7 @@ class Reason(StrEnum):
     MAX_RETRIES = "max_retries", ReasonClass.PERMANENT, "It kept failing, so it was given up after the last retry."
 
     # A rule decided.
-    REDIRECT = "redirect", ReasonClass.POLICY, "The page moved to another host; the new address was queued instead."
+    REDIRECT = "redirect", ReasonClass.POLICY, "The page moved to another address, which is fetched in its own right."
     REDIRECT_LIMIT = "redirect_limit", ReasonClass.POLICY, "The page redirects too often."
     ROBOTS_BLOCKED = "robots_blocked", ReasonClass.POLICY, "The host's robots.txt forbids this address."
     ADDRESS_REFUSED = (
@@ -84,6 +89,7 @@ class Reason(StrEnum):
         ReasonClass.POLICY,
         "The name leads to a private or reserved network address, which is never visited unless allowed.",
     )
+    HOST_CLOSED = "host_closed", ReasonClass.POLICY, "An operator has closed the host: nothing is asked of it."
     BODY_TOO_LARGE = "body_too_large", ReasonClass.POLICY, "The body is larger than the cap."
     INVALID_URL = "invalid_url", ReasonClass.POLICY, "The address cannot be used."
 
@@ -99,6 +105,9 @@ class Reason(StrEnum):
     BAD_SOURCE = "bad_source", ReasonClass.CONFIG, "A source's settings cannot be used."
 
     BAD_REQUEST = "bad_request", ReasonClass.CONFIG, "The request has a part that cannot be used."
+    UNKNOWN_URL = "unknown_url", ReasonClass.CONFIG, "This address has never been seen here."
+    UNKNOWN_HOST = "unknown_host", ReasonClass.CONFIG, "This host has never been seen here."
+    HOST_IN_USE = "host_in_use", ReasonClass.CONFIG, "The host is being asked just now; try again in a moment."
     UNKNOWN_DOCUMENT = "unknown_document", ReasonClass.CONFIG, "There is no document of this number."
     UNKNOWN_PATH = "unknown_path", ReasonClass.CONFIG, "There is nothing at this path, or not for this method."
     TOKEN_REQUIRED = "token_required", ReasonClass.CONFIG, "What writes needs the API token."

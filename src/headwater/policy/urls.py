@@ -6,6 +6,7 @@ query, no trailing slash except the root's, no trailing dot in the host. Percent
 """
 
 import re
+from collections.abc import Callable, Container
 from hashlib import sha256
 
 import ada_url
@@ -39,15 +40,27 @@ def normalize_url(url: str, base: str | None = None, *, keep_trailing_slash: boo
 
     Raises InvalidURL, saying why, for what is not an http(s) address without credentials.
     """
-    scheme, authority, path, query = _split(url, base)
-    if not keep_trailing_slash:
+    return _normalize(url, base, lambda _: keep_trailing_slash)[0]
+
+
+def identify(url: str, *, keeps_slash: Container[str] = ()) -> tuple[str, str]:
+    """Return the one spelling of a URL, and its host; the hosts in `keeps_slash` keep their trailing slashes.
+
+    Raises InvalidURL as `normalize_url` does.
+    """
+    return _normalize(url, None, keeps_slash.__contains__)
+
+
+def _normalize(url: str, base: str | None, keeps_slash: Callable[[str], bool]) -> tuple[str, str]:
+    scheme, host, path, query = _split(url, base)
+    if path.endswith("/") and not keeps_slash(host):
         path = path.rstrip("/")
     if query:
         query = _normalize_query(query)
-    normalized = f"{scheme}//{authority}/{path}?{query}" if query else f"{scheme}//{authority}/{path}"
+    normalized = f"{scheme}//{host}/{path}?{query}" if query else f"{scheme}//{host}/{path}"
     if len(normalized) > MAX_URL_LENGTH:
         raise InvalidURL(f"The address is longer than {MAX_URL_LENGTH} characters when written out.", url=url)
-    return normalized
+    return normalized, host
 
 
 def join_url(url: str, base: str) -> str:

@@ -14,6 +14,7 @@ from headwater.model.poll import Polled
 from headwater.model.reasons import Reason
 from headwater.policy.days import day_of
 from headwater.policy.urls import normalize_url
+from headwater.service.frontier_desk import FrontierDesk
 from headwater.service.metrics import Metrics
 from headwater.service.parts import Parts, Records
 from headwater.sources.registry import configure
@@ -32,6 +33,7 @@ class Reader:
 
     def __init__(self, records: Records) -> None:
         self._records = records
+        self.frontier = FrontierDesk(records)
 
     async def today(self, day: date | None = None) -> tuple[date, list[dict[str, Any]]]:
         """Return a day, by default today, and what was NEW and LATEST on it."""
@@ -67,11 +69,6 @@ class Reader:
         """List sources with the state of their polls."""
         async with self._records.database.connection() as connection:
             return await sources.list_sources(connection)
-
-    async def outcomes(self, source: str | None = None, limit: int = 10_000) -> list[dict[str, Any]]:
-        """List URLs with how each ended, or why it still waits and until when."""
-        async with self._records.database.connection() as connection:
-            return await frontier.url_outcomes(connection, source, limit)
 
     async def unfinished(self) -> tuple[int, int, datetime | None]:
         """Count queued and leased URLs, and tell when the next is due."""

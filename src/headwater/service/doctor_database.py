@@ -178,5 +178,5 @@ async def _leases(connection: Connection, reading: Reading) -> Finding:
 
 
 async def _hosts(connection: Connection, reading: Reading) -> Finding:
-    known, blocked = await hosts.count_hosts(connection, reading.server)
-    return ok(f"{known} known, {blocked} blocked for now")
+    count = await hosts.count_hosts(connection, reading.server)
+    return ok(f"{count['with_work']} have work, {count['blocked']} blocked for now, {count['closed']} closed")

@@ -1,11 +1,14 @@
-"""The maintenance role: the one rescuer and the sweeper of idle hosts; and the clock that every process keeps."""
+"""The maintenance role: the one rescuer, the sweeper, the pruner; and the clock that every process keeps."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 
 import structlog
 
 from headwater.frontier import rescue
+from headwater.frontier.prune import fold_tally, prune_log
+from headwater.frontier.sweep import Sweeper
 from headwater.service.parts import Records
 from headwater.service.waiting import wait_for
 from headwater.store import runs, sources
@@ -56,6 +59,7 @@ class MaintenanceRole:
         self._records = records
         self._look_seconds = look_seconds
         self._on_rescue = on_rescue
+        self._sweeper = Sweeper(records.database)
 
     async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
         """Look every few seconds until `stop`."""
@@ -75,9 +79,11 @@ class MaintenanceRole:
         if rescued:
             log.warning("leases.rescued", leases=rescued)
             self._on_rescue(rescued)
-        forgotten = await rescue.wake_forgotten(self._records.database)
-        if forgotten:
-            log.warning("hosts.woken", hosts=forgotten)
+        if woken := await self._sweeper.sweep():
+            log.warning("hosts.woken", hosts=woken)
+        await fold_tally(self._records.database)
+        keep = timedelta(days=self._records.settings.fetch_log_days)
+        await prune_log(self._records.database, self._records.clock.now(), keep)
 
 
 class ClockRole:

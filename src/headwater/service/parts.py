@@ -18,6 +18,7 @@ from headwater.gate.gate import Gate
 from headwater.model.http import Limits
 from headwater.net.client import HttpClient
 from headwater.net.guard import AddressGuard
+from headwater.policy import politeness
 from headwater.sandbox import Sandbox
 from headwater.store import migrate
 from headwater.store.clock import DatabaseClock
@@ -78,6 +79,7 @@ async def open_records(
 async def open_parts(records: Records) -> AsyncIterator[Parts]:
     """Open what reaches out and what reads."""
     settings = records.settings
+    key_of = politeness.KEYS[settings.politeness_by]
     guard = AddressGuard(ipaddress.ip_network(network) for network in settings.allow_networks)
     client = HttpClient(
         guard=guard,
@@ -96,6 +98,7 @@ async def open_parts(records: Records) -> AsyncIterator[Parts]:
             crawl_delay_cap_seconds=settings.crawl_delay_cap_seconds,
             lease_seconds=settings.lease_seconds,
             limits=Limits(body_bytes=settings.max_body_mb * 1024 * 1024),
+            key_of=key_of,
         )
         poller = Poller(
             database=records.database,
@@ -104,8 +107,10 @@ async def open_parts(records: Records) -> AsyncIterator[Parts]:
             clock=records.clock,
             timezone=settings.timezone,
             interval_minutes=settings.poll_interval_minutes,
+            key_of=key_of,
         )
         visitor = Visitor(
+            database=records.database,
             gate=gate,
             corpus=Corpus(settings.data_dir / "corpus"),
             sandbox=sandbox,

@@ -16,6 +16,7 @@ from headwater.config import Settings
 from headwater.errors import OperatorError
 from headwater.fetch.crew import Crew
 from headwater.model.reasons import Reason
+from headwater.policy import politeness
 from headwater.service.desk import Desk
 from headwater.service.maintenance import ClockRole, MaintenanceRole
 from headwater.service.metrics import Metrics
@@ -160,6 +161,7 @@ def make_crew(parts: Parts, metrics: Metrics) -> Crew:
         workers=settings.fetch_workers,
         lease_seconds=settings.lease_seconds,
         default_delay_ms=settings.host_delay_ms,
+        key_of=politeness.KEYS[settings.politeness_by],
         on_finish=finished,
     )
 

@@ -25,6 +25,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     timezone: str | None = None  # None: the setting `timezone`
     poll_interval_minutes: int | None = None  # None: the setting of the same name
     priority: int = 5  # 1 (least) to 10
+    rate_per_second: float | None = None  # pages asked of one host; None: as its robots.txt or the settings say
 
     def discover(self, run: Run) -> AsyncIterator[Item]:
         """Yield what the source lists now."""
@@ -49,5 +50,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
                 raise ValueError(f"timezone: {error}") from None
         if self.poll_interval_minutes is not None and not 1 <= self.poll_interval_minutes <= 7 * 24 * 60:
             raise ValueError("poll_interval_minutes: must be from 1 to 10080")
+        if self.rate_per_second is not None and not 0.0001 <= self.rate_per_second <= 1000:
+            raise ValueError("rate_per_second: must be from 0.0001 to 1000")
         if not 1 <= self.priority <= 10:
             raise ValueError("priority: must be from 1 to 10")

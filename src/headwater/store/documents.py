@@ -1,6 +1,6 @@
 """Typed functions over queries/documents.sql."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -43,6 +43,17 @@ async def save_document(
         now,
         article.text[:SEARCHED_CHARACTERS],
     )
+
+
+async def current_texts(connection: Connection, url_ids: Collection[int]) -> dict[int, bytes]:
+    """Return the content hash of each URL's document, for those that have one."""
+    rows = await connection.fetch(query("current_texts"), list(url_ids))
+    return {row["url_id"]: row["content_hash"] for row in rows}
+
+
+async def revisions(connection: Connection, document_id: int) -> list[dict[str, Any]]:
+    """List what a document's text was before, newest first."""
+    return [dict(row) for row in await connection.fetch(query("revisions"), document_id)]
 
 
 async def list_documents(

@@ -5,9 +5,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from headwater.model.frontier import Claim, Ending, Exchange, HostRecord, Origin, Submission, UrlStatus
+from headwater.model.frontier import Claim, Ending, Exchange, Origin, Submission, UrlStatus
 from headwater.model.lease import Lease
-from headwater.policy.urls import host_of, url_hash
 from headwater.store.hosts import host_record
 from headwater.store.pool import Connection
 from headwater.store.sql import query
@@ -17,12 +16,13 @@ async def submit_urls(
     connection: Connection, submissions: Sequence[Submission], now: datetime
 ) -> dict[str, tuple[int, bool]]:
     """Put URLs into the frontier; answer for each its id and whether it is new. No URL may be given twice."""
-    hashes = {url_hash(submission.url): submission for submission in submissions}
+    hashes = {submission.url_hash: submission.url for submission in submissions}
     rows = await connection.fetch(
         query("submit_urls"),
         [submission.url for submission in submissions],
         list(hashes),
-        [host_of(submission.url) for submission in submissions],
+        [submission.host for submission in submissions],
+        [submission.new_key for submission in submissions],
         [submission.source_id for submission in submissions],
         [submission.origin for submission in submissions],
         [submission.priority for submission in submissions],
@@ -32,12 +32,16 @@ async def submit_urls(
         [submission.subpath for submission in submissions],
         now,
     )
-    found = {hashes[row["url_hash"]].url: (row["id"], row["is_new"]) for row in rows}
-    missing = [digest for digest, submission in hashes.items() if submission.url not in found]
-    if missing:
-        for row in await connection.fetch(query("find_urls"), missing):
-            found[hashes[row["url_hash"]].url] = (row["id"], False)
+    found = {hashes[row["url_hash"]]: (row["id"], row["is_new"]) for row in rows}
+    missing = [digest for digest, url in hashes.items() if url not in found]
+    if missing:  # another submit inserted them at the same moment
+        found |= {hashes[digest]: (url_id, False) for digest, url_id in (await find_urls(connection, missing)).items()}
     return found
+
+
+async def find_urls(connection: Connection, hashes: Collection[bytes]) -> dict[bytes, int]:
+    """Return the ids of the pages that URLs are the address of, for those that are known."""
+    return {row["url_hash"]: row["id"] for row in await connection.fetch(query("find_urls"), list(hashes))}
 
 
 async def claim_urls(
@@ -48,7 +52,7 @@ async def claim_urls(
     idle: list[str] = []
     for row in await connection.fetch(query("claim_urls"), now, limit, holder, until, default_delay_ms):
         if row["url_id"] is None:
-            idle.append(row["host"])
+            idle.append(row["politeness_key"])
             continue
         claims.append(
             Claim(
@@ -58,6 +62,7 @@ async def claim_urls(
                 host=host_record(row),
                 source_id=row["source_id"],
                 source_name=row["source_name"],
+                page_delay_ms=row["page_delay_ms"],
                 origin=Origin(row["origin"]),
                 priority=row["priority"],
                 subpath=row["subpath"],
@@ -119,13 +124,21 @@ async def log_fetches(
     )
 
 
-async def expired_claims(connection: Connection, now: datetime, limit: int) -> list[tuple[int, HostRecord, Lease]]:
-    """Lock claims whose holder is late; answer each with its host and lease."""
+async def name_twins(
+    connection: Connection, twins: Collection[tuple[int, str, bytes, str]], now: datetime
+) -> dict[int, int]:
+    """Let other addresses (page id, url, hash, subpath) stand for pages; return the ids of those that were free to."""
+    rows = await connection.fetch(query("name_twins"), *map(list, zip(*twins, strict=True)), now)
+    return {row["id"]: row["same_as"] for row in rows}
+
+
+async def expired_claims(connection: Connection, now: datetime, limit: int) -> list[tuple[int, str, Lease]]:
+    """Lock claims whose holder is late; answer each with its politeness key and lease."""
     rows = await connection.fetch(query("expired_claims"), now, limit)
     return [
         (
             row["url_id"],
-            HostRecord(row["host"]),
+            row["politeness_key"],
             Lease(row["lease_holder"], row["lease_token"], now, row["attempts"]),
         )
         for row in rows
@@ -139,6 +152,51 @@ async def unfinished_urls(connection: Connection) -> tuple[int, int, datetime | 
     return row["queued"], row["leased"], row["next_due"]
 
 
-async def url_outcomes(connection: Connection, source: str | None, limit: int) -> list[dict[str, Any]]:
-    """List URLs: url, status, source, the reason of an ended one, due_at and waiting_reason of a pending one."""
-    return [dict(row) for row in await connection.fetch(query("url_outcomes"), source, limit)]
+async def list_urls(
+    connection: Connection,
+    *,
+    now: datetime,
+    status: str | None = None,
+    reason: str | None = None,
+    host: str | None = None,
+    source: str | None = None,
+    after: int = 0,
+    limit: int,
+) -> list[dict[str, Any]]:
+    """List URLs by pages, oldest first: how each ended, or why it still waits and until when. In a transaction."""
+    # So that each mix of filters is planned for itself, and finds its index.
+    await connection.execute(query("plan_anew"))
+    if status in ("pending", "fetching"):
+        if reason is not None:
+            return []  # what has not ended has no reason
+        rows = await connection.fetch(query("list_queued"), status == "fetching", host, source, after, limit, now)
+    else:
+        rows = await connection.fetch(query("list_urls"), status, reason, host, source, after, limit, now)
+    return [dict(row) for row in rows]
+
+
+async def retry_urls(connection: Connection, url_ids: Collection[int], priority: int, now: datetime) -> set[int]:
+    """Queue URLs again, whatever their end; return the ids of those that are queued and not being fetched."""
+    rows = await connection.fetch(query("retry_urls"), list(url_ids), priority, now)
+    return {row["url_id"] for row in rows}
+
+
+async def url_counts(connection: Connection) -> list[tuple[str, str | None, int]]:
+    """Count URLs by status and reason."""
+    return [(row["status"], row["reason"], row["urls"]) for row in await connection.fetch(query("url_counts"))]
+
+
+async def leased_urls(connection: Connection) -> int:
+    """Count the URLs that are being fetched."""
+    count: int = await connection.fetchval(query("leased_urls"))
+    return count
+
+
+async def fold_tally(connection: Connection) -> None:
+    """Sum up what has gathered in the tally."""
+    await connection.execute(query("fold_tally"))
+
+
+async def prune_log(connection: Connection, before: datetime, limit: int) -> int:
+    """Forget attempts that ended before a time; return how many."""
+    return int((await connection.execute(query("prune_log"), before, limit)).rpartition(" ")[2])

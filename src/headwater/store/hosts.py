@@ -1,6 +1,7 @@
 """Typed functions over queries/hosts.sql."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -16,28 +17,40 @@ def host_record(row: Mapping[str, Any]) -> HostRecord:
     """Read what is known of a host from a row that carries its columns."""
     return HostRecord(
         host=row["host"],
+        politeness_key=row["politeness_key"],
         crawl_delay_ms=row["crawl_delay_ms"],
         backoff_ms=row["backoff_ms"],
+        troubled_at=row["troubled_at"],
         robots_txt=row["robots_txt"],
         robots_fetched_at=row["robots_fetched_at"],
     )
 
 
+async def meet_host(connection: Connection, host: str, new_key: str) -> HostRecord:
+    """Return a host's politeness key and robots.txt; one that is new waits for the turn of `new_key`."""
+    row = await connection.fetchrow(query("meet_host"), host, new_key)
+    if row is None:  # somebody else met it at the same moment
+        return await meet_host(connection, host, new_key)
+    return HostRecord(
+        host, row["politeness_key"], robots_txt=row["robots_txt"], robots_fetched_at=row["robots_fetched_at"]
+    )
+
+
 async def hold_host(
-    connection: Connection, host: str, lease: Lease, now: datetime, default_delay_ms: int
+    connection: Connection, host: HostRecord, lease: Lease, now: datetime, default_delay_ms: int
 ) -> HostRecord | None:
     """Lease a host for a request of its own; None when it may not be asked yet."""
     row = await connection.fetchrow(
-        query("hold_host"), host, now, lease.holder, lease.token, lease.until, default_delay_ms
+        query("hold_host"), host.politeness_key, now, lease.holder, lease.token, lease.until, default_delay_ms
     )
-    return host_record(row) if row else None
+    return replace(host, **row) if row else None
 
 
 async def reserve_host(
-    connection: Connection, host: str, now: datetime, beyond: timedelta
+    connection: Connection, key: str, now: datetime, beyond: timedelta
 ) -> tuple[datetime, bool, Reason | None]:
     """Ask claims to let us go first; answer when the host may be asked, whether it is in use, why it is blocked."""
-    row = await connection.fetchrow(query("reserve_host"), host, now, beyond)
+    row = await connection.fetchrow(query("reserve_host"), key, now, beyond)
     assert row is not None, "a host that cannot be held has a row"
     return row["not_before"], row["is_held"], _reason(row)
 
@@ -51,6 +64,7 @@ async def release_hosts(connection: Connection, releases: Collection[tuple[UUID,
         tokens,
         [release.not_before for _, release in releases],
         [release.backoff_ms for _, release in releases],
+        [release.troubled_at for _, release in releases],
         [release.blocked_reason for _, release in releases],
     )
 
@@ -61,9 +75,11 @@ async def rest_hosts(connection: Connection, hosts: Collection[str]) -> None:
     await connection.execute(query("rest_hosts"), list(hosts))
 
 
-async def forgotten_hosts(connection: Connection, limit: int) -> list[str]:
-    """Name hosts that have work but would never be looked at."""
-    return [row["host"] for row in await connection.fetch(query("forgotten_hosts"), limit)]
+async def forgotten_hosts(connection: Connection, after: str, limit: int) -> tuple[list[str], str | None]:
+    """Among the next hosts by name, name those that have work but would never be looked at; and the last one seen."""
+    row = await connection.fetchrow(query("forgotten_hosts"), after, limit)
+    assert row is not None
+    return row["forgotten"], row["last"]
 
 
 async def expired_holds(connection: Connection, now: datetime, limit: int) -> list[tuple[UUID, HostRelease]]:
@@ -72,17 +88,18 @@ async def expired_holds(connection: Connection, now: datetime, limit: int) -> li
     return [
         (
             row["lease_token"],
-            HostRelease(row["not_before"], row["backoff_ms"], _reason(row)),
+            HostRelease(row["not_before"], row["backoff_ms"], row["troubled_at"], _reason(row)),
         )
         for row in rows
     ]
 
 
 async def save_robots(
-    connection: Connection, host: str, text: str | None, crawl_delay_ms: int | None, now: datetime
-) -> None:
-    """Keep a host's robots.txt and the delay it asks for."""
-    await connection.execute(query("save_robots"), host, text, crawl_delay_ms, now)
+    connection: Connection, host: HostRecord, text: str | None, crawl_delay_ms: int | None, now: datetime
+) -> int | None:
+    """Keep a host's robots.txt and the delay it asks for; return the delay that holds: its group's, if it has one."""
+    row = await connection.fetchrow(query("save_robots"), host.host, text, crawl_delay_ms, now)
+    return row["crawl_delay_ms"] if row else crawl_delay_ms
 
 
 async def next_ready(connection: Connection, now: datetime) -> datetime | None:
@@ -91,12 +108,79 @@ async def next_ready(connection: Connection, now: datetime) -> datetime | None:
     return ready_at
 
 
-async def count_hosts(connection: Connection, now: datetime) -> tuple[int, int]:
-    """Count the hosts that are known, and those of them that are blocked for now."""
+async def count_hosts(connection: Connection, now: datetime) -> dict[str, int]:
+    """Count the hosts that are `blocked` for now, `closed` by an operator, `in_use`, and `with_work`."""
     row = await connection.fetchrow(query("count_hosts"), now)
     assert row is not None
-    return row["known"], row["blocked"]
+    return dict(row)
 
 
 def _reason(row: Mapping[str, Any]) -> Reason | None:
     return Reason.of(row["blocked_reason"]) if row["blocked_reason"] else None
+
+
+async def slash_hosts(connection: Connection) -> frozenset[str]:
+    """Name the hosts whose trailing slashes are kept."""
+    return frozenset(row["host"] for row in await connection.fetch(query("slash_hosts")))
+
+
+async def list_hosts(
+    connection: Connection, *, now: datetime, state: str | None = None, after: str = "", limit: int
+) -> list[dict[str, Any]]:
+    """List hosts by name, by pages, each with the length of its queue, which is counted to 1,001 at most."""
+    return [dict(row) for row in await connection.fetch(query("list_hosts"), state, after, limit, now)]
+
+
+async def get_host(connection: Connection, host: str) -> dict[str, Any] | None:
+    """Return all that is known of a host; its turn is that of its politeness key."""
+    row = await connection.fetchrow(query("get_host"), host)
+    return dict(row) if row else None
+
+
+async def close_host(connection: Connection, key: str, until: datetime) -> None:
+    """Ask nothing of a host until then."""
+    await connection.execute(query("close_host"), key, until)
+
+
+async def open_host(connection: Connection, key: str, now: datetime, default_delay_ms: int) -> None:
+    """Take back what closed or slowed a host. Must run inside a transaction."""
+    await connection.execute(query("open_host"), key, now, default_delay_ms)
+    await rest_hosts(connection, [key])
+
+
+async def set_slash(connection: Connection, host: str, keeps: bool) -> None:
+    """Say whether a host's trailing slashes are kept."""
+    await connection.execute(query("set_slash"), host, keeps)
+
+
+async def meet_hosts(connection: Connection, hosts: Collection[str]) -> None:
+    """Make sure that hosts have rows."""
+    await connection.execute(query("meet_hosts"), list(hosts))
+
+
+async def join_key(connection: Connection, hosts: Collection[str], key: str) -> set[str]:
+    """Let hosts that are not in use wait for the turn of a key, which has a row; return them. In a transaction."""
+    await connection.fetch(query("lock_hosts"), [*hosts, key])
+    rows = await connection.fetch(query("join_hosts"), list(hosts), key)
+    await connection.execute(query("adopt_pauses"), key)
+    await wake_hosts(connection, hosts)
+    return {row["host"] for row in rows}
+
+
+async def leave_keys(connection: Connection, hosts: Collection[str]) -> set[str]:
+    """Let hosts wait for their own turn again, unless their key is in use; return them. In a transaction."""
+    keys = await _keys_of(connection, hosts)
+    await connection.fetch(query("lock_hosts"), [*hosts, *keys])
+    rows = await connection.fetch(query("leave_keys"), list(hosts))
+    await wake_hosts(connection, [*hosts, *keys])
+    return {row["host"] for row in rows}
+
+
+async def wake_hosts(connection: Connection, hosts: Collection[str]) -> None:
+    """Set anew where the URLs of hosts queue, and when those they wait for have work next. In a transaction."""
+    await connection.execute(query("move_queue"), list(hosts))
+    await rest_hosts(connection, [*hosts, *await _keys_of(connection, hosts)])
+
+
+async def _keys_of(connection: Connection, hosts: Collection[str]) -> list[str]:
+    return [row["politeness_key"] for row in await connection.fetch(query("keys_of"), list(hosts))]

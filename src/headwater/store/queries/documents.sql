@@ -8,17 +8,32 @@ RETURNING content_hash
 -- name: save_document
 -- $1 url id, $2 source, $3 content hash, $4 title, $5 byline, $6 published, $7 language, $8 image, $9 abstract,
 -- $10 canonical URL, $11 provenance, $12 normalizer, $13 raw path, $14 raw hash, $15 raw bytes, $16 now, $17 what to search in.
--- A tsvector holds at most 1 MB, so the text to search in is cut by the caller.
-INSERT INTO documents (url_id, source_id, content_hash, title, byline, published_at, language, image, abstract,
+-- A tsvector holds at most 1 MB, so the text to search in is cut by the caller. A text that has changed stays as a revision.
+WITH replaced AS (
+    INSERT INTO document_revisions (document_id, revision, content_hash, title, raw_hash, fetched_at, replaced_at)
+    SELECT id, revision, content_hash, title, raw_hash, fetched_at, $16 FROM documents
+    WHERE url_id = $1 AND content_hash <> $3
+)
+INSERT INTO documents AS d (url_id, source_id, content_hash, title, byline, published_at, language, image, abstract,
                        canonical_url, provenance, normalizer, raw_path, raw_hash, raw_bytes, fetched_at, search)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16,
         setweight(to_tsvector('english', left($4, 2000)), 'A') || to_tsvector('english', $17))
 ON CONFLICT (url_id) DO UPDATE
-    SET content_hash = excluded.content_hash, title = excluded.title, byline = excluded.byline,
+    SET revision = d.revision + (d.content_hash <> excluded.content_hash)::int,
+        content_hash = excluded.content_hash, title = excluded.title, byline = excluded.byline,
         published_at = excluded.published_at, language = excluded.language, image = excluded.image,
         abstract = excluded.abstract, canonical_url = excluded.canonical_url, provenance = excluded.provenance,
         normalizer = excluded.normalizer, raw_path = excluded.raw_path, raw_hash = excluded.raw_hash,
         raw_bytes = excluded.raw_bytes, fetched_at = excluded.fetched_at, search = excluded.search
+
+-- name: current_texts
+-- The content hash of each URL's document. $1 url ids
+SELECT url_id, content_hash FROM documents WHERE url_id = ANY ($1::bigint[])
+
+-- name: revisions
+-- What a document's text was before, newest first. $1 document id
+SELECT revision, title, content_hash, raw_hash, fetched_at, replaced_at FROM document_revisions
+WHERE document_id = $1 ORDER BY revision DESC
 
 -- name: list_documents
 -- Newest first, by pages. $1 how many, $2 fetched before or NULL, $3 id before or NULL, $4 source name or NULL
@@ -36,7 +51,7 @@ SELECT d.id, u.url, s.name AS source, d.title, d.byline, d.language,
         WHERE i.url_id = d.url_id AND NOT i.published_is_sighting)) AS published_at,
        d.image, d.abstract,
        d.canonical_url, d.provenance, d.normalizer, d.raw_path, d.raw_hash, d.raw_bytes, d.fetched_at, d.content_hash,
-       t.body AS text
+       d.revision, t.body AS text
 FROM documents d
 JOIN url_frontier u ON u.id = d.url_id JOIN sources s ON s.id = d.source_id JOIN texts t USING (content_hash)
 WHERE d.id = $1

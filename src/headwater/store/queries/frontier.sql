@@ -1,36 +1,44 @@
 -- name: submit_urls
 -- Insert what is new, queue it and wake its hosts; raise the priority of what is pending. Answers each URL's id.
--- Arrays, one element a URL: $1 url, $2 hash, $3 host, $4 source, $5 origin, $6 priority, $7 depth, $8 hops, $9 parent,
--- $10 subpath; $11 now. Rows go in by hash and by host so that two submits never wait for each other crosswise.
+-- Arrays, one element a URL: $1 url, $2 hash, $3 host, $4 politeness key of a host that is new, $5 source, $6 origin,
+-- $7 priority, $8 depth, $9 hops, $10 parent, $11 subpath; $12 now.
+-- Rows go in by hash and by host so that two submits never wait for each other crosswise.
 WITH given AS MATERIALIZED (
-    SELECT * FROM unnest($1::text[], $2::bytea[], $3::text[], $4::int[], $5::text[], $6::int[], $7::int[], $8::int[],
-                         $9::bigint[], $10::text[])
-        AS g (url, url_hash, host, source_id, origin, priority, depth, hops, parent_id, subpath)
+    SELECT g.*, CASE WHEN h.host IS NULL THEN g.new_key ELSE coalesce(h.politeness_key, h.host) END AS politeness_key
+    FROM unnest($1::text[], $2::bytea[], $3::text[], $4::text[], $5::int[], $6::text[], $7::int[], $8::int[], $9::int[],
+                $10::bigint[], $11::text[])
+        AS g (url, url_hash, host, new_key, source_id, origin, priority, depth, hops, parent_id, subpath)
+    LEFT JOIN host_state h ON h.host = g.host
 ), added AS (
     INSERT INTO url_frontier (url, url_hash, host, source_id, origin, depth, hops, parent_id, subpath, discovered_at)
-    SELECT url, url_hash, host, source_id, origin, depth, hops, parent_id, subpath, $11 FROM given ORDER BY url_hash
+    SELECT url, url_hash, host, source_id, origin, depth, hops, parent_id, subpath, $12 FROM given ORDER BY url_hash
     ON CONFLICT (url_hash) DO NOTHING
-    RETURNING id, url_hash, host
+    RETURNING id, url_hash
 ), queued AS (
-    INSERT INTO frontier_queue (url_id, host, priority, due_at)
-    SELECT added.id, added.host, given.priority, $11 FROM added JOIN given USING (url_hash)
+    INSERT INTO frontier_queue (url_id, politeness_key, priority, due_at)
+    SELECT added.id, given.politeness_key, given.priority, $12 FROM added JOIN given USING (url_hash)
 ), raised AS (
     UPDATE frontier_queue q SET priority = given.priority
     FROM given JOIN url_frontier u USING (url_hash)
     WHERE q.url_id = u.id AND q.lease_token IS NULL AND q.priority < given.priority
 ), woken AS (
     INSERT INTO host_state AS h (host, ready_at)
-    SELECT DISTINCT host, $11::timestamptz FROM added ORDER BY host
+    SELECT DISTINCT given.politeness_key, $12::timestamptz FROM added JOIN given USING (url_hash) ORDER BY 1
     ON CONFLICT (host) DO UPDATE
-        SET ready_at = least(coalesce(h.ready_at, 'infinity'), greatest(h.not_before, excluded.ready_at))
+        SET ready_at = least(coalesce(h.ready_at, 'infinity'), greatest(h.not_before, h.closed_until, excluded.ready_at))
+        WHERE h.politeness_key IS NULL  -- else it was grouped at this very moment, and the sweeper moves its queue
+), joined AS (
+    INSERT INTO host_state (host, politeness_key)
+    SELECT DISTINCT host, politeness_key FROM given WHERE host <> politeness_key ORDER BY 1
+    ON CONFLICT (host) DO NOTHING
 )
 SELECT url_hash, id, true AS is_new FROM added
 UNION ALL
-SELECT u.url_hash, u.id, false FROM url_frontier u JOIN given USING (url_hash)
+SELECT u.url_hash, coalesce(u.same_as, u.id), false FROM url_frontier u JOIN given USING (url_hash)
 
 -- name: find_urls
--- $1 hashes. For those that another submit inserted at the same moment.
-SELECT url_hash, id FROM url_frontier WHERE url_hash = ANY ($1::bytea[])
+-- $1 hashes. Answers the id of the page that each is the address of.
+SELECT url_hash, coalesce(same_as, id) AS id FROM url_frontier WHERE url_hash = ANY ($1::bytea[])
 
 -- name: claim_urls
 -- Hosts first: lock those that are ready, take the best due URL of each, lease both with one token.
@@ -38,40 +46,46 @@ SELECT url_hash, id FROM url_frontier WHERE url_hash = ANY ($1::bytea[])
 -- due (see rest_hosts). Should the holder die, the host has its pause from the lease's end on: something may have been
 -- sent just before.
 WITH ready AS MATERIALIZED (
-    SELECT host FROM host_state
+    SELECT host AS politeness_key FROM host_state
     WHERE ready_at <= $1 AND (reserved_until IS NULL OR reserved_until <= $1)
     ORDER BY ready_at LIMIT $2
     FOR UPDATE SKIP LOCKED
 ), picked AS MATERIALIZED (
-    SELECT ready.host, best.url_id, gen_random_uuid() AS token
+    SELECT ready.politeness_key, best.url_id, gen_random_uuid() AS token
     FROM ready LEFT JOIN LATERAL (
         SELECT q.url_id FROM frontier_queue q
-        WHERE q.host = ready.host AND q.lease_token IS NULL AND q.due_at <= $1
+        WHERE q.politeness_key = ready.politeness_key AND q.lease_token IS NULL AND q.due_at <= $1
         ORDER BY q.priority DESC, q.due_at LIMIT 1
+        -- Looked at once more as it is locked: what was found first may be from before another worker had this URL,
+        -- put it off and gave its host back.
         FOR UPDATE SKIP LOCKED
     ) best ON true
 ), claimed AS (
     UPDATE frontier_queue q
     SET lease_holder = $3, lease_token = picked.token, lease_until = $4, attempts = q.attempts + 1
     FROM picked
-    -- Looked at once more: the pick may be from before another worker had this URL, put it off and gave its host back.
-    WHERE q.url_id = picked.url_id AND q.lease_token IS NULL AND q.due_at <= $1
-    RETURNING q.url_id, q.host, q.lease_token, q.attempts, q.priority
+    WHERE q.url_id = picked.url_id
+    RETURNING q.url_id, q.politeness_key, q.lease_token, q.attempts, q.priority
+), pages AS MATERIALIZED (
+    SELECT claimed.url_id, claimed.politeness_key, claimed.lease_token, claimed.attempts, claimed.priority,
+           u.url, u.host, u.source_id, u.subpath, u.depth, u.hops, u.origin, u.etag, u.last_modified,
+           s.name AS source_name, s.page_delay_ms
+    FROM claimed JOIN url_frontier u ON u.id = claimed.url_id JOIN sources s ON s.id = u.source_id
 ), held AS (
-    UPDATE host_state h
-    SET lease_holder = $3, lease_token = claimed.lease_token, lease_until = $4,
-        not_before = $4 + greatest(coalesce(h.crawl_delay_ms, $5::int), h.backoff_ms) * interval '1 ms',
-        ready_at = $4 + greatest(coalesce(h.crawl_delay_ms, $5), h.backoff_ms) * interval '1 ms'
-    FROM claimed WHERE h.host = claimed.host
+    UPDATE host_state k
+    SET lease_holder = $3, lease_token = pages.lease_token, lease_until = $4,
+        not_before = $4 + greatest(coalesce(k.crawl_delay_ms, pages.page_delay_ms, $5::int), k.backoff_ms) * interval '1 ms',
+        ready_at = $4 + greatest(coalesce(k.crawl_delay_ms, pages.page_delay_ms, $5), k.backoff_ms) * interval '1 ms'
+    FROM pages WHERE k.host = pages.politeness_key
 )
-SELECT picked.host, claimed.url_id, claimed.lease_token, claimed.attempts, claimed.priority,
-       u.url, u.source_id, s.name AS source_name, u.subpath, u.depth, u.hops, u.origin, u.etag, u.last_modified,
-       h.crawl_delay_ms, h.backoff_ms, h.robots_txt, h.robots_fetched_at
+SELECT picked.politeness_key, pages.url_id, pages.lease_token, pages.attempts, pages.priority,
+       pages.url, pages.host, pages.source_id, pages.subpath, pages.depth, pages.hops, pages.origin, pages.etag,
+       pages.last_modified, pages.source_name, pages.page_delay_ms,
+       k.crawl_delay_ms, k.backoff_ms, k.troubled_at, h.robots_txt, h.robots_fetched_at
 FROM picked
-JOIN host_state h USING (host)
-LEFT JOIN claimed USING (url_id)
-LEFT JOIN url_frontier u ON u.id = claimed.url_id
-LEFT JOIN sources s ON s.id = u.source_id
+JOIN host_state k ON k.host = picked.politeness_key
+LEFT JOIN pages ON pages.url_id = picked.url_id
+LEFT JOIN host_state h ON h.host = pages.host
 
 -- name: hold_claims
 -- The fence: of the given claims, which are still theirs? Those are locked until the transaction ends.
@@ -111,7 +125,7 @@ FROM unnest($1::bigint[], $2::text[], $3::int[], $4::timestamptz[], $5::int[], $
 
 -- name: expired_claims
 -- Claims whose holder is late, locked for whoever returns them. $1 now, $2 how many
-SELECT url_id, host, lease_holder, lease_token, attempts FROM frontier_queue
+SELECT url_id, politeness_key, lease_holder, lease_token, attempts FROM frontier_queue
 WHERE lease_token IS NOT NULL AND lease_until <= $1
 ORDER BY lease_until LIMIT $2
 FOR UPDATE SKIP LOCKED
@@ -120,15 +134,112 @@ FOR UPDATE SKIP LOCKED
 -- How many URLs are still queued or under way, and when the next of them is due.
 SELECT count(*) AS queued, count(lease_token) AS leased, min(due_at) AS next_due FROM frontier_queue
 
--- name: url_outcomes
--- Every URL with its end; a pending one with when it may be fetched at the earliest and with what keeps it waiting: why
--- its host is left alone, else how its last attempt ended. $1 source name or NULL, $2 how many
-SELECT u.url, u.status, u.reason, s.name AS source,
-       greatest(q.due_at, h.not_before) AS due_at, coalesce(h.blocked_reason, last.reason) AS waiting_reason
+-- name: name_twins
+-- Pages were read that other addresses of their hosts had led to; those addresses are the same pages from now on.
+-- Arrays: $1 ids of the pages, $2 the other addresses, $3 their hashes, $4 subpaths; $5 now. One that is queued meanwhile
+-- leaves the queue (its host is held by whoever calls this, so nobody has it).
+WITH given AS MATERIALIZED (
+    SELECT g.*, u.host, u.source_id, u.origin, u.depth
+    FROM unnest($1::bigint[], $2::text[], $3::bytea[], $4::text[]) AS g (page_id, url, url_hash, subpath)
+    JOIN url_frontier u ON u.id = g.page_id
+), named AS (
+    INSERT INTO url_frontier AS t (url, url_hash, host, source_id, origin, depth, subpath, parent_id, same_as,
+                                   status, reason, discovered_at, last_fetched_at)
+    SELECT url, url_hash, host, source_id, origin, depth, subpath, page_id, page_id, 'fetched', 'same_page', $5, $5
+    FROM given ORDER BY url_hash
+    ON CONFLICT (url_hash) DO UPDATE
+        SET same_as = excluded.same_as, status = 'fetched', reason = 'same_page', last_fetched_at = $5
+        WHERE t.status = 'pending' AND t.id <> excluded.same_as
+    RETURNING id, same_as
+), left_queue AS (
+    DELETE FROM frontier_queue q USING named WHERE q.url_id = named.id
+)
+SELECT id, same_as FROM named
+
+-- name: plan_anew
+-- For the rest of the transaction, plan each query for the values it has.
+SET LOCAL plan_cache_mode = force_custom_plan
+
+-- name: list_urls
+-- URLs by pages, oldest first: ended ones with their reason; a pending one with when it may be fetched at the earliest
+-- and with what keeps it waiting: why its host is left alone, else how its last attempt ended.
+-- Each or NULL for any: $1 status, $2 reason, $3 host, $4 source name; $5 after this id, $6 how many, $7 now
+SELECT u.id, u.url, CASE WHEN q.lease_token IS NULL THEN u.status ELSE 'fetching' END AS status, u.reason, u.host,
+       s.name AS source, u.origin, q.priority, u.discovered_at, u.last_fetched_at,
+       greatest(q.due_at, k.not_before, k.closed_until) AS due_at,
+       CASE WHEN k.closed_until > $7 THEN 'host_closed' WHEN q.url_id IS NOT NULL THEN coalesce(k.blocked_reason, last.reason)
+       END AS waiting_reason
 FROM url_frontier u
 JOIN sources s ON s.id = u.source_id
 LEFT JOIN frontier_queue q ON q.url_id = u.id
-LEFT JOIN host_state h ON h.host = q.host
+LEFT JOIN host_state k ON k.host = q.politeness_key
 LEFT JOIN LATERAL (SELECT reason FROM fetch_log l WHERE l.url_id = q.url_id ORDER BY l.id DESC LIMIT 1) last ON true
-WHERE $1::text IS NULL OR s.name = $1
-ORDER BY u.id LIMIT $2
+WHERE ($1::text IS NULL OR u.status = $1) AND ($2::text IS NULL OR u.reason = $2)
+  AND ($3::text IS NULL OR u.host = $3) AND ($4::text IS NULL OR u.source_id = (SELECT id FROM sources WHERE name = $4))
+  AND u.id > $5
+ORDER BY u.id LIMIT $6
+
+-- name: list_queued
+-- The same for URLs in the queue: those being fetched, or those waiting.
+-- $1 whether being fetched, each or NULL for any: $2 host, $3 source name; $4 after this id, $5 how many, $6 now
+SELECT u.id, u.url, CASE WHEN q.lease_token IS NULL THEN u.status ELSE 'fetching' END AS status, u.reason, u.host,
+       s.name AS source, u.origin, q.priority, u.discovered_at, u.last_fetched_at,
+       greatest(q.due_at, k.not_before, k.closed_until) AS due_at,
+       CASE WHEN k.closed_until > $6 THEN 'host_closed' ELSE coalesce(k.blocked_reason, last.reason) END AS waiting_reason
+FROM frontier_queue q
+JOIN url_frontier u ON u.id = q.url_id
+JOIN sources s ON s.id = u.source_id
+JOIN host_state k ON k.host = q.politeness_key
+LEFT JOIN LATERAL (SELECT reason FROM fetch_log l WHERE l.url_id = q.url_id ORDER BY l.id DESC LIMIT 1) last ON true
+WHERE (q.lease_token IS NOT NULL) = $1
+  AND ($2::text IS NULL OR u.host = $2) AND ($3::text IS NULL OR u.source_id = (SELECT id FROM sources WHERE name = $3))
+  AND q.url_id > $4
+ORDER BY q.url_id LIMIT $5
+
+-- name: retry_urls
+-- Fetch again what ended, and at once what waits; what is being fetched stays as it is. $1 ids, $2 priority, $3 now.
+-- Answers the ids that are queued now.
+WITH given AS MATERIALIZED (
+    SELECT DISTINCT coalesce(same_as, id) AS id FROM url_frontier WHERE id = ANY ($1::bigint[])
+), reopened AS (
+    UPDATE url_frontier u SET status = 'pending', reason = NULL
+    FROM given WHERE u.id = given.id AND u.status <> 'pending'
+    RETURNING u.id, u.host
+), queued AS (
+    INSERT INTO frontier_queue (url_id, politeness_key, priority, due_at)
+    SELECT r.id, coalesce(h.politeness_key, h.host), $2, $3 FROM reopened r JOIN host_state h ON h.host = r.host
+    RETURNING url_id, politeness_key
+), sooner AS (
+    UPDATE frontier_queue q SET due_at = least(q.due_at, $3), attempts = 0, priority = greatest(q.priority, $2)
+    FROM given WHERE q.url_id = given.id AND q.lease_token IS NULL
+    RETURNING q.url_id, q.politeness_key
+), all_queued AS (
+    SELECT * FROM queued UNION ALL SELECT * FROM sooner
+), woken AS (
+    UPDATE host_state k
+    SET ready_at = least(coalesce(k.ready_at, 'infinity'), greatest(k.not_before, k.closed_until, $3))
+    WHERE k.host IN (SELECT politeness_key FROM all_queued) AND k.politeness_key IS NULL
+)
+SELECT url_id FROM all_queued
+
+-- name: url_counts
+-- How many URLs there are of each status and reason.
+SELECT status, reason, sum(urls)::bigint AS urls FROM frontier_tally GROUP BY 1, 2 HAVING sum(urls) <> 0 ORDER BY 1, 2
+
+-- name: leased_urls
+-- How many URLs are being fetched.
+SELECT count(*) FROM frontier_queue WHERE lease_token IS NOT NULL
+
+-- name: fold_tally
+-- Sum the tally up into as few rows as it needs. Nobody who adds to it waits; a second one who folds leaves it to the first.
+WITH mine AS MATERIALIZED (
+    SELECT pg_try_advisory_xact_lock(hashtext('headwater.frontier_tally')) AS locked
+), folded AS (
+    DELETE FROM frontier_tally WHERE (SELECT locked FROM mine) RETURNING status, reason, urls
+)
+INSERT INTO frontier_tally (status, reason, urls)
+SELECT status, reason, sum(urls) FROM folded GROUP BY 1, 2 HAVING sum(urls) <> 0
+
+-- name: prune_log
+-- Forget attempts that ended before $1, oldest first, up to $2 of them.
+DELETE FROM fetch_log WHERE id IN (SELECT id FROM fetch_log WHERE finished_at < $1 ORDER BY finished_at LIMIT $2)

@@ -1,40 +1,53 @@
+-- name: meet_host
+-- Make sure that a host has a row. $1 host, $2 its politeness key if it is new. Answers its key and its robots.txt.
+WITH key_row AS (
+    INSERT INTO host_state (host) SELECT $2 WHERE $2 <> $1 ON CONFLICT (host) DO NOTHING
+), met AS (
+    INSERT INTO host_state (host, politeness_key) VALUES ($1, nullif($2, $1)) ON CONFLICT (host) DO NOTHING
+    RETURNING politeness_key, robots_txt, robots_fetched_at
+)
+SELECT coalesce(politeness_key, $1) AS politeness_key, robots_txt, robots_fetched_at FROM met
+UNION ALL
+SELECT coalesce(politeness_key, $1), robots_txt, robots_fetched_at FROM host_state WHERE host = $1
+
 -- name: hold_host
--- Lease a host for a request that no URL claim stands behind (a poll). Answers nothing when it may not be asked yet.
--- Should its holder die, it has its pause from the lease's end on: something may have been sent just before.
--- $1 host, $2 now, $3 holder, $4 token, $5 until, $6 default delay in ms
-INSERT INTO host_state AS h (host, not_before, lease_holder, lease_token, lease_until)
-VALUES ($1, $5::timestamptz + $6::int * interval '1 ms', $3, $4, $5)
-ON CONFLICT (host) DO UPDATE
-    SET not_before = $5 + greatest(coalesce(h.crawl_delay_ms, $6), h.backoff_ms) * interval '1 ms',
-        lease_holder = $3, lease_token = $4, lease_until = $5, reserved_until = NULL,
-        ready_at = CASE WHEN h.ready_at IS NOT NULL
-                        THEN $5 + greatest(coalesce(h.crawl_delay_ms, $6), h.backoff_ms) * interval '1 ms' END
-    WHERE h.not_before <= $2
-RETURNING host, crawl_delay_ms, backoff_ms, robots_txt, robots_fetched_at
+-- Lease a politeness key for a request that no URL claim stands behind (a poll). Answers nothing when it may not be asked
+-- yet. Should its holder die, it has its pause from the lease's end on: something may have been sent just before.
+-- $1 key, $2 now, $3 holder, $4 token, $5 until, $6 default delay in ms
+UPDATE host_state k
+SET not_before = $5::timestamptz + greatest(coalesce(k.crawl_delay_ms, $6::int), k.backoff_ms) * interval '1 ms',
+    lease_holder = $3, lease_token = $4, lease_until = $5, reserved_until = NULL,
+    ready_at = CASE WHEN k.ready_at IS NOT NULL
+                    THEN $5 + greatest(coalesce(k.crawl_delay_ms, $6), k.backoff_ms) * interval '1 ms' END
+WHERE k.host = $1 AND k.not_before <= $2 AND (k.closed_until IS NULL OR k.closed_until <= $2)
+RETURNING crawl_delay_ms, backoff_ms, troubled_at
 
 -- name: reserve_host
--- Ask claims to let a waiting poll go first, until a little past the host's next turn. $1 host, $2 now, $3 how much past.
+-- Ask claims to let a waiting poll go first, until a little past the host's next turn. $1 key, $2 now, $3 how much past.
 -- Answers when the host may be asked, and why not yet.
 UPDATE host_state
 SET reserved_until = CASE WHEN lease_token IS NULL THEN greatest(not_before, $2) ELSE $2 END + $3::interval
 WHERE host = $1
-RETURNING not_before, lease_token IS NOT NULL AS is_held, blocked_reason
+RETURNING greatest(not_before, closed_until) AS not_before, lease_token IS NOT NULL AS is_held,
+          CASE WHEN closed_until > $2 THEN 'host_closed' ELSE blocked_reason END AS blocked_reason
 
 -- name: lock_held_hosts
 -- Taken before release_hosts, so that its look at the queue sees every submit that went before. $1 tokens
 SELECT host FROM host_state WHERE lease_token = ANY ($1::uuid[]) ORDER BY host FOR UPDATE
 
 -- name: release_hosts
--- Give hosts back, each fenced by its token. Arrays: $1 tokens, $2 not before, $3 back-off ms, $4 blocked reasons.
-UPDATE host_state h
+-- Give hosts back, each fenced by its token. Arrays: $1 tokens, $2 not before, $3 back-off ms, $4 last complaints, $5 blocked
+-- reasons.
+UPDATE host_state k
 SET lease_holder = NULL, lease_token = NULL, lease_until = NULL,
-    not_before = g.not_before, backoff_ms = g.backoff_ms, blocked_reason = g.blocked_reason,
+    not_before = g.not_before, backoff_ms = g.backoff_ms, troubled_at = g.troubled_at, blocked_reason = g.blocked_reason,
     ready_at = (
-        SELECT greatest(q.due_at, g.not_before) FROM frontier_queue q
-        WHERE q.host = h.host AND q.lease_token IS NULL ORDER BY q.due_at LIMIT 1
+        SELECT greatest(q.due_at, g.not_before, k.closed_until) FROM frontier_queue q
+        WHERE q.politeness_key = k.host AND q.lease_token IS NULL ORDER BY q.due_at LIMIT 1
     )
-FROM unnest($1::uuid[], $2::timestamptz[], $3::int[], $4::text[]) AS g (token, not_before, backoff_ms, blocked_reason)
-WHERE h.lease_token = g.token
+FROM unnest($1::uuid[], $2::timestamptz[], $3::int[], $4::timestamptz[], $5::text[])
+    AS g (token, not_before, backoff_ms, troubled_at, blocked_reason)
+WHERE k.lease_token = g.token
 
 -- name: lock_hosts
 -- $1 hosts
@@ -42,30 +55,41 @@ SELECT host FROM host_state WHERE host = ANY ($1::text[]) ORDER BY host FOR UPDA
 
 -- name: rest_hosts
 -- Set when a host that is not held has work next; NULL where it has none. $1 hosts
-UPDATE host_state h
+UPDATE host_state k
 SET ready_at = (
-    SELECT greatest(q.due_at, h.not_before) FROM frontier_queue q
-    WHERE q.host = h.host AND q.lease_token IS NULL ORDER BY q.due_at LIMIT 1
+    SELECT greatest(q.due_at, k.not_before, k.closed_until) FROM frontier_queue q
+    WHERE q.politeness_key = k.host AND q.lease_token IS NULL ORDER BY q.due_at LIMIT 1
 )
-WHERE h.host = ANY ($1::text[]) AND h.lease_token IS NULL
+WHERE k.host = ANY ($1::text[]) AND k.lease_token IS NULL AND k.politeness_key IS NULL
 
 -- name: forgotten_hosts
--- Hosts that have work but would never be looked at. There should be none; the sweeper makes sure. $1 how many
-SELECT h.host FROM host_state h
-WHERE h.ready_at IS NULL AND h.lease_token IS NULL
-  AND EXISTS (SELECT 1 FROM frontier_queue q WHERE q.host = h.host AND q.lease_token IS NULL)
-LIMIT $1
+-- Hosts that have work but would never be looked at. There should be none; the sweeper makes sure, a slice at a time.
+-- $1 after this host, $2 how many to look at. Answers the last one looked at (NULL at the end) and the forgotten ones.
+WITH slice AS MATERIALIZED (
+    SELECT host, ready_at IS NULL AND lease_token IS NULL AS is_idle FROM host_state WHERE host > $1 ORDER BY host LIMIT $2
+)
+SELECT (SELECT max(host) FROM slice) AS last,
+       ARRAY(SELECT host FROM slice WHERE is_idle AND EXISTS (
+           SELECT 1 FROM frontier_queue q WHERE q.politeness_key = slice.host AND q.lease_token IS NULL)) AS forgotten
 
 -- name: expired_holds
 -- Hosts whose holder is late. $1 now, $2 how many
-SELECT host, lease_token, not_before, backoff_ms, blocked_reason FROM host_state
+SELECT host, lease_token, not_before, backoff_ms, troubled_at, blocked_reason FROM host_state
 WHERE lease_token IS NOT NULL AND lease_until <= $1
 ORDER BY lease_until LIMIT $2
 FOR UPDATE SKIP LOCKED
 
 -- name: save_robots
--- $1 host, $2 text or NULL, $3 crawl delay in ms or NULL, $4 now
-UPDATE host_state SET robots_txt = $2, crawl_delay_ms = $3, robots_fetched_at = $4 WHERE host = $1
+-- A group is as slow as the slowest of its hosts. $1 host, $2 text or NULL, $3 crawl delay in ms or NULL, $4 now
+WITH saved AS (
+    UPDATE host_state SET robots_txt = $2, crawl_delay_ms = $3, robots_fetched_at = $4 WHERE host = $1
+    RETURNING host, politeness_key
+)
+UPDATE host_state k
+SET crawl_delay_ms = greatest($3::int, (
+    SELECT max(m.crawl_delay_ms) FROM host_state m WHERE m.politeness_key = k.host AND m.host <> $1))
+FROM saved WHERE k.host = saved.politeness_key
+RETURNING k.crawl_delay_ms
 
 -- name: next_ready
 -- When the next host may be asked for a queued URL, those aside that a poll has reserved. $1 now
@@ -75,5 +99,88 @@ ORDER BY ready_at LIMIT 1
 
 -- name: count_hosts
 -- $1 now
-SELECT count(*) AS known, count(*) FILTER (WHERE blocked_reason IS NOT NULL AND not_before > $1) AS blocked
-FROM host_state
+SELECT (SELECT count(*) FROM host_state WHERE blocked_reason IS NOT NULL AND not_before > $1) AS blocked,
+       (SELECT count(*) FROM host_state WHERE closed_until > $1) AS closed,
+       (SELECT count(*) FROM host_state WHERE lease_token IS NOT NULL) AS in_use,
+       (SELECT count(*) FROM host_state WHERE ready_at IS NOT NULL) AS with_work
+
+-- name: list_hosts
+-- Hosts by name, by pages, each with the start of its queue. $1 state or NULL for any, $2 after this host, $3 how many, $4 now
+SELECT k.host, k.politeness_key, k.not_before, k.ready_at, k.crawl_delay_ms, k.backoff_ms, k.troubled_at, k.blocked_reason,
+       k.closed_until, k.keeps_slash, k.robots_fetched_at, k.lease_holder, k.lease_until, queue.urls AS queued
+FROM (
+    SELECT *, CASE WHEN closed_until > $4 THEN 'closed' WHEN lease_token IS NOT NULL THEN 'in_use'
+                   WHEN blocked_reason IS NOT NULL AND not_before > $4 THEN 'blocked'
+                   WHEN ready_at IS NOT NULL THEN 'waiting' ELSE 'idle' END AS state
+    FROM host_state
+) k
+LEFT JOIN LATERAL (
+    SELECT count(*) AS urls FROM (SELECT FROM frontier_queue q WHERE q.politeness_key = k.host LIMIT 1001) first
+) queue ON true
+WHERE ($1::text IS NULL OR k.state = $1) AND k.host > $2
+ORDER BY k.host LIMIT $3
+
+-- name: get_host
+-- $1 host
+SELECT h.host, coalesce(h.politeness_key, h.host) AS politeness_key, k.not_before, k.ready_at, k.crawl_delay_ms,
+       k.backoff_ms, k.troubled_at, k.blocked_reason, k.closed_until, h.keeps_slash, h.robots_txt, h.robots_fetched_at,
+       k.lease_holder, k.lease_until, k.reserved_until
+FROM host_state h JOIN host_state k ON k.host = coalesce(h.politeness_key, h.host) WHERE h.host = $1
+
+-- name: close_host
+-- Nothing is asked of it until then. $1 key, $2 until
+UPDATE host_state SET closed_until = $2, ready_at = CASE WHEN ready_at IS NOT NULL THEN greatest(ready_at, $2) END
+WHERE host = $1
+
+-- name: open_host
+-- Take back what closed or slowed it, its pause after the last request aside. $1 key, $2 now, $3 default delay in ms
+UPDATE host_state
+SET closed_until = NULL,
+    backoff_ms = CASE WHEN lease_token IS NULL THEN 0 ELSE backoff_ms END,
+    blocked_reason = CASE WHEN lease_token IS NULL THEN NULL ELSE blocked_reason END,
+    not_before = CASE WHEN lease_token IS NOT NULL THEN not_before
+                      ELSE least(not_before, $2::timestamptz + coalesce(crawl_delay_ms, $3::int) * interval '1 ms') END
+WHERE host = $1
+
+-- name: set_slash
+-- $1 host, $2 whether its trailing slashes are kept
+UPDATE host_state SET keeps_slash = $2 WHERE host = $1
+
+-- name: slash_hosts
+-- Hosts whose trailing slashes are kept.
+SELECT host FROM host_state WHERE keeps_slash
+
+-- name: join_hosts
+-- Hosts wait for the turn of a key from now on; one that is in use, or whose key is, is left out. $1 hosts, $2 key
+UPDATE host_state h SET politeness_key = $2, ready_at = NULL
+WHERE h.host = ANY ($1::text[]) AND h.lease_token IS NULL
+  AND NOT EXISTS (SELECT 1 FROM host_state k WHERE k.host = h.politeness_key AND k.lease_token IS NOT NULL)
+RETURNING host
+
+-- name: leave_keys
+-- Hosts wait for their own turn again, as late as the key they leave. $1 hosts
+UPDATE host_state h SET politeness_key = NULL, not_before = greatest(h.not_before, k.not_before)
+FROM host_state k WHERE h.host = ANY ($1::text[]) AND k.host = h.politeness_key AND k.lease_token IS NULL
+RETURNING h.host
+
+-- name: keys_of
+-- The keys whose turn hosts wait for, if not their own. $1 hosts
+SELECT DISTINCT politeness_key FROM host_state WHERE host = ANY ($1::text[]) AND politeness_key IS NOT NULL
+
+-- name: meet_hosts
+-- Make sure that hosts have rows. $1 hosts
+INSERT INTO host_state (host) SELECT DISTINCT unnest($1::text[]) ORDER BY 1 ON CONFLICT (host) DO NOTHING
+
+-- name: adopt_pauses
+-- A key is at least as late and as slow as each of its hosts. $1 key
+UPDATE host_state k
+SET not_before = greatest(k.not_before, m.not_before), crawl_delay_ms = greatest(k.crawl_delay_ms, m.crawl_delay_ms)
+FROM (SELECT max(not_before) AS not_before, max(crawl_delay_ms) AS crawl_delay_ms
+      FROM host_state WHERE politeness_key = $1) m
+WHERE k.host = $1
+
+-- name: move_queue
+-- The queued URLs of hosts follow them to the key they wait for. $1 hosts
+UPDATE frontier_queue q SET politeness_key = coalesce(h.politeness_key, h.host)
+FROM url_frontier u JOIN host_state h ON h.host = u.host
+WHERE u.host = ANY ($1::text[]) AND u.status = 'pending' AND q.url_id = u.id

@@ -1,0 +1,18 @@
+"""The pruner: the fetch log is kept for as long as the operator wants, and its tally small."""
+
+from datetime import datetime, timedelta
+
+from headwater.store import frontier
+from headwater.store.pool import Database
+
+BATCH = 5000
+
+
+async def prune_log(database: Database, now: datetime, keep: timedelta) -> int:
+    """Forget a batch of the attempts that ended longer ago than `keep`; return how many."""
+    return await database.transact(lambda connection: frontier.prune_log(connection, now - keep, BATCH))
+
+
+async def fold_tally(database: Database) -> None:
+    """Sum up the tally of URLs, which every change adds a row to."""
+    await database.transact(frontier.fold_tally)

@@ -1,0 +1,22 @@
+"""The manual kind: what people hand in. It looks for nothing by itself."""
+
+from collections.abc import AsyncIterator
+from typing import ClassVar
+
+from headwater.model.frontier import Origin
+from headwater.model.source import Item
+from headwater.sources.kind import Kind
+from headwater.sources.run import Run
+
+
+class ManualKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A source that is never polled; its URLs come by `headwater frontier submit` and by the API."""
+
+    origin: ClassVar[Origin] = Origin.MANUAL
+
+    async def discover(self, run: Run) -> AsyncIterator[Item]:
+        """Yield nothing."""
+        del run
+        nothing: tuple[Item, ...] = ()
+        for item in nothing:
+            yield item

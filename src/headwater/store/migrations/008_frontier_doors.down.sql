@@ -1,0 +1,13 @@
+DROP TRIGGER tally_lost ON url_frontier;
+DROP TRIGGER tally_changed ON url_frontier;
+DROP TRIGGER tally_new ON url_frontier;
+DROP FUNCTION tally_lost_urls();
+DROP FUNCTION tally_changed_urls();
+DROP FUNCTION tally_new_urls();
+DROP TABLE frontier_tally;
+DROP INDEX fetch_log_finished;
+DROP INDEX url_frontier_dead;
+DROP INDEX url_frontier_host;
+DROP INDEX url_frontier_source;
+CREATE INDEX url_frontier_source ON url_frontier (source_id, status);
+ALTER TABLE url_frontier DROP COLUMN same_as;

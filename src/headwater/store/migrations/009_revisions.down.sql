@@ -1,0 +1,2 @@
+DROP TABLE document_revisions;
+ALTER TABLE documents DROP COLUMN revision;
