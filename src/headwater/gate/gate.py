@@ -139,6 +139,8 @@ class Gate:
         give_up = self._clock.now() + patience
         while True:
             now = self._clock.now()
+            if not self._clock.is_settled:
+                raise NotNow("The database's clock has stepped; no host is asked until that is over.", until=give_up)
             lease = Lease(self._holder, uuid4(), now + self._lease, 1)
             async with self._database.connection() as connection:
                 known = await hosts.meet_host(connection, host, self._key_of(host))
