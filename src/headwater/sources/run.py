@@ -11,6 +11,7 @@ from tenacity.wait import wait_base
 
 from headwater.errors import ExchangeFailed
 from headwater.formats.feeds import parse_feed_page
+from headwater.formats.json_body import parse_json
 from headwater.gate.gate import Gate
 from headwater.gate.pace import Pace
 from headwater.model.feed import Feed
@@ -42,6 +43,10 @@ class Page:
             parse_feed_page, response.body, response.url, response.headers.get("content-type"), returns=Feed
         )
 
+    async def json(self) -> Any:
+        """Read the body as JSON."""
+        return await self.sandbox.run(parse_json, self.response.body, returns=object)
+
 
 class Http:
     """The way out for kinds: through the gate, at the source's pace, trying again what fails for a passing reason."""
@@ -70,7 +75,7 @@ class Http:
         async for attempt in retrying:
             with attempt:
                 response = await self._ask(target, headers)
-                _raise_for_status(response)
+                raise_for_status(response)
         return Page(response, self._sandbox)
 
     async def _ask(self, url: str, headers: Mapping[str, str] | None) -> Response:
@@ -112,7 +117,8 @@ def _passing(error: BaseException, retry: Retry) -> bool:
     return retry.on_rate_limit or error.reason is not Reason.RATE_LIMITED
 
 
-def _raise_for_status(response: Response) -> None:
+def raise_for_status(response: Response) -> None:
+    """Raise for a status that is no answer."""
     reason = reason_of_status(response.status)
     if reason:
         raise ExchangeFailed(
