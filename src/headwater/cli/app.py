@@ -226,6 +226,20 @@ def config(
         show.settings(rows)
 
 
+@source_app.command("new-kind")
+def source_new_kind(
+    name: Annotated[str, typer.Argument(help="What to call the kind, such as court_rulings.")],
+    folder: Annotated[Path, typer.Option(help="Where to write it.")] = Path(),
+) -> None:
+    """Write a new kind of source: a class, a golden pair, and a test that passes."""
+    from headwater.service.new_kind import entry_point, write_skeleton
+
+    for path in write_skeleton(name, folder):
+        typer.echo(f"wrote {path}")
+    typer.echo(f"\nMake it known in the pyproject.toml of your package:\n\n{entry_point(name)}\n")
+    typer.echo(f"Run its test with: python -m pytest {folder / f'test_{name}.py'}")
+
+
 @source_app.command("list")
 def source_list(as_json: Json = False) -> None:
     """List the sources with the state of their polls."""
