@@ -50,37 +50,36 @@ class Books:
         return sum(at >= since and child in (None, whose) for at, whose in self.sent)
 
 
+SECONDS = st.just(0.0) | st.floats(0, 20) | st.floats(0, 2000)
 STEPS = st.lists(
     st.one_of(
-        st.tuples(st.just("ask"), st.sampled_from(SOURCES), st.integers(1, 12)),
-        st.tuples(st.just("wait"), st.none(), st.floats(0, 2000)),
-        st.tuples(st.just("limit"), st.none(), st.integers(1, 60)),
-        st.tuples(st.just("empty"), st.none(), st.integers(1, 4000)),
+        # Ask so often, some time later, or as long after the time to come back that was told last.
+        st.tuples(st.sampled_from(["later", "come back"]), SECONDS, st.sampled_from(SOURCES), st.integers(1, 12)),
+        st.tuples(st.just("limit"), SECONDS, st.none(), st.integers(1, 60)),
+        st.tuples(st.just("empty"), SECONDS, st.none(), st.integers(1, 4000)),
     ),
-    max_size=60,
+    max_size=40,
 )
 
 
 @given(st.integers(1, 40), st.dictionaries(st.sampled_from(SOURCES), st.integers(1, 15)), STEPS)
 def test_no_rolling_hour_has_more_than_the_limit_and_no_source_more_than_its_share(
-    limit: int, overrides: dict[str, int], steps: list[tuple[str, str, float]]
+    limit: int, overrides: dict[str, int], steps: list[tuple[str, float, str, int]]
 ) -> None:
     """Spec 1.4: the first hour included; nobody is kept waiting for long after that."""
-    books, now = Books(limit, Split(overrides)), NOW
-    for what, source, number in steps:
-        if what == "wait":
-            now += timedelta(seconds=number)
-        elif what == "limit":
-            books.limit = int(number)
+    books, now, told = Books(limit, Split(overrides)), NOW, NOW
+    for what, seconds, source, number in steps:
+        now = (max(now, told) if what == "come back" else now) + timedelta(seconds=seconds)
+        if what == "limit":
+            books.limit = number
         elif what == "empty":
             books.empty_until = now + timedelta(seconds=number)
         else:
-            child = books.split.child_of(source)
-            for _ in range(int(number)):
-                ask(books, child, now)
+            for _ in range(number):
+                told = ask(books, books.split.child_of(source), now) or told
 
 
-def ask(books: Books, child: str, now: datetime) -> None:
+def ask(books: Books, child: str, now: datetime) -> datetime | None:
     """Ask once, and hold the answer against the model."""
     before = [books.model(now - LONGEST + TICK, whose) for whose in (None, child)]
     allowed, spent = books.allowance(child), books.spent(child)
@@ -96,6 +95,7 @@ def ask(books: Books, child: str, now: datetime) -> None:
         assert now < again <= max(now + LONGEST, books.empty_until or now)
         assert allowed.free_at(spent, again) is None
         assert allowed.free_at(spent, again - TICK) == again
+    return again
 
 
 def test_a_burst_at_the_end_of_an_hour_leaves_nothing_for_the_next_hours_begin() -> None:
