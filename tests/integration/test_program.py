@@ -115,6 +115,7 @@ def test_an_empty_house_answers_every_question(data: Path, tmp_path: Path) -> No
         (("today",), "nothing new"),
         (("search", "rivers"), "Nothing found"),
         (("source", "list"), "no sources yet"),
+        (("source", "budgets"), "set HEADWATER_API_DATA_GOV_KEY"),
         (("config",), "fetch_workers"),
         (("migrate", "status"), "applied"),
         (("--version",), "headwater 0."),
@@ -122,7 +123,14 @@ def test_an_empty_house_answers_every_question(data: Path, tmp_path: Path) -> No
         answered = headwater(*words, cwd=tmp_path, data_dir=data)
         assert (answered.returncode, answered.stderr) == (0, "")
         assert said in answered.stdout
-    for words in (("today",), ("search", "x"), ("source", "list"), ("config",), ("migrate", "status")):
+    for words in (
+        ("today",),
+        ("search", "x"),
+        ("source", "list"),
+        ("source", "budgets"),
+        ("config",),
+        ("migrate", "status"),
+    ):
         json.loads(headwater(*words, "--json", cwd=tmp_path, data_dir=data).stdout)
 
 

@@ -253,6 +253,19 @@ def source_list(as_json: Json = False) -> None:
         show.sources(rows)
 
 
+@source_app.command("budgets")
+def source_budgets(as_json: Json = False) -> None:
+    """Show what each source may ask and has asked of the APIs behind api.data.gov in the last hour."""
+    from headwater.service.asking import with_reader
+
+    settings = settings_with_logs("error")
+    rows = run(with_reader(settings, lambda reader: reader.budgets()))
+    if as_json:
+        print_json({"key_is_set": rows is not None, "hosts": rows or []})
+    else:
+        show.budgets(rows)
+
+
 @migrate_app.command("up")
 def migrate_up() -> None:
     """Apply the migrations that are missing."""

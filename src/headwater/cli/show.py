@@ -121,6 +121,23 @@ def sources(rows: list[dict[str, Any]]) -> None:
     console.print(grid)
 
 
+def budgets(rows: list[dict[str, Any]] | None) -> None:
+    """Show what is left of the key's budgets, host by host; None: there is no key."""
+    if rows is None:
+        console.print("No api.data.gov key is set; sources that need one cannot be read without.")
+        console.print("https://api.data.gov/signup/ gives one: set HEADWATER_API_DATA_GOV_KEY to it.")
+    elif not rows:
+        console.print("The api.data.gov key has not been used yet; each API host's budget shows here once it has been.")
+    for row in rows or ():
+        told = "as the host says" if row["limit_seen_at"] else "assumed, the host has not said"
+        console.print(f"[bold]{plain(row['host'])}[/]  {row['hourly_limit']:,} requests an hour ({told})")
+        grid = Table("source", "share", "spent", "left", "next free (UTC)", box=None, pad_edge=False)
+        for part in row["sources"]:
+            free = f"{part['next_free']:%H:%M:%S}" if part["next_free"] else "now"
+            grid.add_row(plain(part["source"]), *(f"{part[name]:,}" for name in ("share", "spent", "left")), free)
+        console.print(grid)
+
+
 def findings(found: "dict[str, Finding]") -> None:
     """Show what the doctor found, each check with what to do about it, and last what failed."""
     colours = {
