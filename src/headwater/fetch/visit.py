@@ -168,6 +168,8 @@ class Visitor:
             raw_path=raw.path,
             raw_hash=raw.sha256,
             raw_bytes=raw.size,
+            fetched_url=response.url,
+            content_type=response.headers.get("content-type"),
         )
         ending = Ending(
             Reason.STORED,
