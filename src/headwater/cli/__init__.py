@@ -3,6 +3,7 @@
 import os
 import sys
 
+from headwater.cli import upkeep  # noqa: F401 (its commands join the app by being read)
 from headwater.cli.app import app
 from headwater.errors import HeadwaterError
 

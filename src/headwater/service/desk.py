@@ -17,6 +17,7 @@ from headwater.policy.urls import normalize_url
 from headwater.service.frontier_desk import FrontierDesk
 from headwater.service.metrics import Metrics
 from headwater.service.parts import Parts, Records
+from headwater.service.upkeep_desk import UpkeepDesk
 from headwater.sources.registry import configure
 from headwater.store import daily, documents, frontier, sources
 from headwater.store.pool import Connection, is_down
@@ -34,6 +35,7 @@ class Reader:
     def __init__(self, records: Records) -> None:
         self._records = records
         self.frontier = FrontierDesk(records)
+        self.upkeep = UpkeepDesk(records)
 
     async def today(self, day: date | None = None) -> tuple[date, list[dict[str, Any]]]:
         """Return a day, by default today, and what was NEW and LATEST on it."""

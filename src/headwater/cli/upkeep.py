@@ -1,0 +1,65 @@
+"""The commands that look after what is kept."""
+
+import re
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+
+from headwater.cli import show_upkeep
+from headwater.cli.app import Json, print_json, run, settings_with_logs, source_app
+from headwater.errors import OperatorError
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+@source_app.command("janitor")
+def source_janitor(
+    name: Annotated[str | None, typer.Argument(help="A source.")] = None,
+    all_sources: Annotated[bool, typer.Option("--all", help="Every source.")] = False,
+    older_than: Annotated[str, typer.Option(help="The least age of what is swept, as 36h or 7d.")] = "24h",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Remove the drafts of raw files that killed writers left. Exits 1 if a source could not be swept."""
+    from headwater.service.asking import with_reader
+    from headwater.service.upkeep_desk import Sweep, UpkeepDesk
+
+    if (name is None) is not all_sources:
+        raise OperatorError("Name a source, or say --all.")
+    age = _duration(older_than)
+
+    async def ask(desk: UpkeepDesk) -> tuple[list[Sweep], list[str]]:
+        if name is None:
+            return await desk.sweep_all(older_than=age, dry_run=dry_run)
+        return [await desk.sweep(name, older_than=age, dry_run=dry_run)], []
+
+    sweeps, strangers = run(with_reader(settings_with_logs("error"), lambda reader: ask(reader.upkeep)))
+    if as_json:
+        print_json(
+            {
+                "dry_run": dry_run,
+                "drafts": sum(sweep.swept.drafts for sweep in sweeps),
+                "bytes": sum(sweep.swept.size for sweep in sweeps),
+                "sources": [
+                    {
+                        "name": sweep.source,
+                        "drafts": sweep.swept.drafts,
+                        "bytes": sweep.swept.size,
+                        "error": sweep.error,
+                    }
+                    for sweep in sweeps
+                ],
+                "without_source": strangers,
+            }
+        )
+    else:
+        show_upkeep.sweeps(sweeps, strangers, dry_run=dry_run)
+    raise typer.Exit(1 if any(sweep.error for sweep in sweeps) else 0)
+
+
+def _duration(text: str) -> timedelta:
+    match = re.fullmatch(r"(\d{1,6})([smhd])", text.strip())
+    if match is None:
+        raise OperatorError(f"{text!r} is not a time such as 90m, 36h or 7d.")
+    return timedelta(**{_UNITS[match[2]]: int(match[1])})
