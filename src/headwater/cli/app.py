@@ -109,7 +109,7 @@ async def _demo(data: Path | None, *, as_json: bool, stay: bool) -> bool:
     from headwater.demo.run import open_demo
 
     async with open_demo(data) as opened:
-        with show.demo_progress(quiet=as_json) as progress:
+        with show.progress(quiet=as_json) as progress:
             outcome = await opened.run(progress)
         told = outcome.as_json() if as_json else None
         if told is None:

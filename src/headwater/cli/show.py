@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -150,8 +158,8 @@ def schema(rows: list[dict[str, Any]]) -> None:
 
 
 @contextmanager
-def demo_progress(*, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """Show a demo's progress: live bars in a terminal, a line a stage in a log."""
+def progress(*, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """Show how far each stage has come: live bars in a terminal, a line a stage in a log."""
     if quiet:
         yield lambda stage, done, total: None
     elif console.is_terminal:
@@ -161,7 +169,13 @@ def demo_progress(*, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
 
 
 def _bars() -> Iterator[Callable[[str, int, int], None]]:
-    columns = (TextColumn("{task.description:<6}"), BarColumn(30), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description:<6}"),
+        BarColumn(30),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
     tasks: dict[str, TaskID] = {}
     with Progress(*columns, console=console) as bars:
 

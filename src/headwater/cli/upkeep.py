@@ -1,14 +1,20 @@
 """The commands that look after what is kept."""
 
 import re
+from contextlib import AsyncExitStack
+from dataclasses import asdict
 from datetime import timedelta
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headwater.cli import show_upkeep
-from headwater.cli.app import Json, print_json, run, settings_with_logs, source_app
+from headwater.cli import show, show_upkeep
+from headwater.cli.app import Json, app, print_json, run, settings_with_logs, source_app
 from headwater.errors import OperatorError
+
+if TYPE_CHECKING:
+    from headwater.service.desk import Reader
+    from headwater.service.upkeep_desk import Verified
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
@@ -56,6 +62,47 @@ def source_janitor(
     else:
         show_upkeep.sweeps(sweeps, strangers, dry_run=dry_run)
     raise typer.Exit(1 if any(sweep.error for sweep in sweeps) else 0)
+
+
+@app.command()
+def verify(
+    source: Annotated[str | None, typer.Option(help="Only documents of this source.")] = None,
+    since_id: Annotated[int, typer.Option(min=0, help="Only documents with a number over this.")] = 0,
+    restart: Annotated[bool, typer.Option("--restart", help="Do not go on where one was interrupted.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Look whether every document is what its raw file says. Exits 1 if one is not; interrupted, it goes on later."""
+    from headwater.service.asking import with_reader
+
+    settings = settings_with_logs("error")
+
+    async def ask(reader: "Reader") -> bool:
+        async with AsyncExitStack() as told:
+            with show.progress(quiet=as_json) as on_progress:
+                verified = await told.enter_async_context(
+                    reader.upkeep.verify(source=source, since_id=since_id, restart=restart, on_progress=on_progress)
+                )
+            if as_json:
+                print_json(_as_json(verified))
+            else:
+                show_upkeep.verified(verified)
+        return not verified.progress.wrong
+
+    raise typer.Exit(0 if run(with_reader(settings, ask)) else 1)
+
+
+def _as_json(verified: "Verified") -> dict[str, Any]:
+    progress = verified.progress
+    return {
+        "begun_at": progress.begun_at,
+        "resumed_after": verified.resumed_after,
+        "checked": progress.checked,
+        "right": progress.checked - progress.wrong,
+        "wrong": progress.wrong,
+        "faults": progress.faults,
+        "findings": [asdict(finding) for finding in progress.findings],
+        "unlisted": progress.faults.total() - len(progress.findings),
+    }
 
 
 def _duration(text: str) -> timedelta:

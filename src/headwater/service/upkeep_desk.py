@@ -1,14 +1,23 @@
-"""What a door may ask for the corpus' sake: sweep what killed writers left."""
+"""What a door may ask for the corpus' sake: sweep what killed writers left, look whether all is still right."""
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from headwater.corpus import Corpus, Swept
 from headwater.errors import OperatorError, StorageFailed
 from headwater.model.reasons import Reason
-from headwater.service.parts import Records
+from headwater.service.parts import Records, make_sandbox
+from headwater.service.verify_journal import Journal, Progress
+from headwater.service.verifying import Verifier
 from headwater.store import sources
+from headwater.store.pool import is_down
+from headwater.store.verify import StoredDocument, documents_to_verify, extent_to_verify
+
+PAGE = 50
+OnProgress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +27,14 @@ class Sweep:
     source: str
     swept: Swept
     error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What a verify has found; `resumed_after` is where an earlier one was interrupted that this one went on from."""
+
+    progress: Progress
+    resumed_after: int | None
 
 
 class UpkeepDesk:
@@ -54,6 +71,75 @@ class UpkeepDesk:
         # The clock of this machine, not of the database: it is the one that files are dated by.
         before = datetime.now(UTC) - older_than
         return await asyncio.to_thread(self._corpus.sweep, source, before, dry_run=dry_run)
+
+    @contextlib.asynccontextmanager
+    async def verify(
+        self,
+        *,
+        source: str | None = None,
+        since_id: int = 0,
+        restart: bool = False,
+        on_progress: OnProgress = lambda stage, done, total: None,
+    ) -> AsyncIterator[Verified]:
+        """Look whether the documents after an id, of all sources or of one, are still what their raw files say.
+
+        An interrupted one goes on where it was, also when only the telling was interrupted: leave the context when the
+        outcome is told.
+        """
+        source_id = await self._source_id(source) if source else None
+        path = self._records.settings.data_dir / "verify" / f"{source or '_all'}.{since_id}.jsonl"
+        journal = await asyncio.to_thread(Journal, path, now=self._records.clock.now(), restart=restart)
+        with contextlib.closing(journal):
+            resumed_after = journal.progress.after or None
+            journal.progress.after = max(journal.progress.after, since_id)
+            try:
+                await self._verify(journal, source_id, on_progress)
+            except Exception as error:
+                if not is_down(error):
+                    raise
+                raise OperatorError(
+                    f"The database went away: {error}. Verify again: it goes on where it was.",
+                    reason=Reason.DATABASE_LOST,
+                ) from error
+            yield Verified(journal.progress, resumed_after)
+            journal.remove()
+
+    async def _verify(self, journal: Journal, source_id: int | None, on_progress: OnProgress) -> None:
+        progress, settings = journal.progress, self._records.settings
+        async with self._records.database.connection() as connection:
+            left, last = await extent_to_verify(connection, after=progress.after, source_id=source_id)
+        if not left:
+            return
+        if not self._corpus.folders():
+            raise OperatorError(
+                f"There are documents, but no raw files below {settings.data_dir / 'corpus'}: is its disk mounted?",
+                reason=Reason.FOLDER_UNUSABLE,
+            )
+
+        done, total = progress.checked, progress.checked + left
+        on_progress("verify", done, total)
+
+        def one_more() -> None:
+            nonlocal done
+            done += 1
+            on_progress("verify", done, max(done, total))
+
+        async with make_sandbox(settings) as sandbox:
+            verifier = Verifier(
+                database=self._records.database,
+                corpus=self._corpus,
+                sandbox=sandbox,
+                sandbox_seconds=settings.sandbox_seconds,
+                at_once=2 * settings.sandbox_workers,  # while one is read in a child another comes from the disk
+            )
+            while page := await self._page(progress.after, last, source_id):
+                findings = await verifier.verify(page, one_more)
+                journal.add(page[-1].id, len(page), findings)
+
+    async def _page(self, after: int, last: int, source_id: int | None) -> list[StoredDocument]:
+        return await self._records.database.transact(
+            lambda connection: documents_to_verify(connection, after=after, last=last, source_id=source_id, limit=PAGE)
+        )
 
     async def _source_id(self, name: str) -> int:
         async with self._records.database.connection() as connection:
