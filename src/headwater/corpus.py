@@ -80,6 +80,14 @@ class Corpus:
         with (self._folder / path).open("rb") as file:
             return file.read(most)
 
+    def holds(self, raw: RawFile) -> bool:
+        """Tell whether a file is there and is the one that was put in place. Blocks on the disk."""
+        try:
+            body = self.read(raw.path, raw.size + 1)
+        except OSError:
+            return False
+        return len(body) == raw.size and hashlib.sha256(body).digest() == raw.sha256
+
     def sweep(self, source: str, before: datetime, *, dry_run: bool = False) -> Swept:
         """Remove the drafts of a source that were last written before a time, or only count them.
 

@@ -238,6 +238,44 @@ async def test_a_file_newer_than_its_row_whose_fetch_was_killed_is_told_with_wha
     assert faults(await verify(stocked)) == {}
 
 
+async def test_a_page_that_cannot_be_read_any_more_leaves_document_and_raw_file_as_they_were(
+    site: Site, stocked: House
+) -> None:
+    """Spec 1.5: every row's file matches its hash, whatever a re-fetch brings."""
+    raw = await raw_file(stocked, "a")
+    before = raw.read_bytes()
+    site.answers[address("a")] = Answer(b"%PDF-1.7\n" + b"x" * 500, headers=HTML)
+    await stocked.desk.frontier.retry([address("a")])
+    await stocked.work()
+    assert (await stocked.fates())[address("a")] == "unsupported_type"
+    assert raw.read_bytes() == before
+    assert faults(await verify(stocked)) == {}
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_text(page("newer, and its row was lost"))])
+async def test_another_visit_mends_a_raw_file_also_when_the_page_has_not_changed(
+    damage: Callable[[Path], object], site: Site, stocked: House
+) -> None:
+    """Spec 1.5, 4.2: a 304 touches only what is right here too."""
+    tagged = Answer(page("tagged"), headers={**HTML, "ETag": '"v1"'})
+    site.answers[address("a")] = tagged
+    await stocked.desk.frontier.retry([address("a")])
+    await stocked.work()
+    damage(await raw_file(stocked, "a"))
+    assert list(faults(await verify(stocked))) == ["a"]
+    site.answers[address("a")] = [Answer(status=304), tagged]
+    await stocked.desk.frontier.retry([address("a")])
+    await stocked.work()
+    assert faults(await verify(stocked)) == {}
+    asked = [seen.headers.get("If-None-Match") for seen in site.seen if seen.url == address("a")]
+    assert asked == [None, None, '"v1"', None]
+    site.answers[address("a")] = Answer(status=304)
+    await stocked.desk.frontier.retry([address("a")])
+    await stocked.work()
+    assert (await stocked.fates())[address("a")] == "unchanged"
+    assert site.visits(address("a")) == 5
+
+
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(upkeep_desk, "PAGE", 2)

@@ -41,6 +41,12 @@ async def documents_to_verify(
     return [StoredDocument(**row) for row in rows]
 
 
+async def raw_file_of(connection: Connection, url_id: int) -> tuple[str, bytes, int] | None:
+    """Return path, hash and size of the raw file of a URL's document, if it has one."""
+    row = await connection.fetchrow(query("raw_file_of"), url_id)
+    return (row["raw_path"], row["raw_hash"], row["raw_bytes"]) if row else None
+
+
 async def extent_to_verify(connection: Connection, *, after: int, source_id: int | None) -> tuple[int, int]:
     """Count the documents after an id, and tell the id of the last."""
     row = await connection.fetchrow(query("extent_to_verify"), after, source_id)

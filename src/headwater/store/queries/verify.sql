@@ -10,6 +10,10 @@ LEFT JOIN frontier_queue q ON q.url_id = d.url_id
 WHERE d.id > $1 AND d.id <= $2 AND ($3::int IS NULL OR d.source_id = $3)
 ORDER BY d.id LIMIT $4
 
+-- name: raw_file_of
+-- The raw file of a URL's document. $1 url id
+SELECT raw_path, raw_hash, raw_bytes FROM documents WHERE url_id = $1
+
 -- name: extent_to_verify
 -- How many documents come after an id, and which is the last. $1 after this id, $2 source id or NULL
 SELECT count(*) AS documents, coalesce(max(id), 0) AS last FROM documents
