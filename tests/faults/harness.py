@@ -74,7 +74,7 @@ class Harness:
             *self.wrapped_by,
             *command,
             *words,
-            env=environment(**self.settings()) | {"PYTHONPATH": str(ROOT)},
+            env=environment(**self.settings()) | {"PYTHONPATH": os.pathsep.join([str(ROOT), *_search_path()])},
             cwd=self.folder,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL if not os.environ.get("FAULTS_LOUD") else None,
@@ -153,6 +153,10 @@ class Harness:
         """Wait until some of the URLs have ended."""
         while (await self.progress())[0] < self.swarm.size * part:
             await asyncio.sleep(0.02)
+
+
+def _search_path() -> list[str]:
+    return [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
 
 
 def _runs(pid: int) -> bool:

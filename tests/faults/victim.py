@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 STALE_SECONDS = 14.0  # a lease of the harness, the look of a rescuer, and time for another to do the work
@@ -30,8 +31,10 @@ POINTS = {
     "a page has come": "headwater.net.client:HttpClient.get",
     "a page is read": "headwater.fetch.visit:Visitor._read",
     "the raw file is drafted": "headwater.corpus:_write_durably",
+    "the raw file is renamed": "headwater.corpus:os.replace",
     "the raw file is in place": "headwater.corpus:Corpus.write",
     "texts are written": "headwater.store.documents:save_texts",
+    "a document is saved": "headwater.store.documents:save_document",
     "queue and log are written": "headwater.frontier.finish:finish",
     "a batch is committed": "headwater.fetch.crew:Crew._commit",
 }
@@ -111,6 +114,17 @@ def _slow_commit() -> None:
     crew.Crew._commit = late
 
 
+def _half_a_draft() -> None:
+    """Not a bug but a fault: killed in the middle of a draft's bytes."""
+    corpus = importlib.import_module("headwater.corpus")
+
+    def cut(path: Path, body: bytes) -> None:
+        path.write_bytes(body[: len(body) // 2])
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    corpus._write_durably = cut
+
+
 def _commit_before_file() -> None:
     """The row is committed while the file is still on its way."""
     corpus = importlib.import_module("headwater.corpus")
@@ -154,6 +168,7 @@ def _stepped_clock() -> None:
 PLANTS: dict[str, Callable[[], None]] = {
     "no fence": _without_fence,
     "slow commit": _slow_commit,
+    "half a draft": _half_a_draft,
     "commit before file": _commit_before_file,
     "no politeness": _no_politeness,
     "stepped clock": _stepped_clock,
