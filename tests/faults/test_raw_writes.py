@@ -25,9 +25,11 @@ AFTER_THE_COMMIT = ("a batch is committed",)
 
 
 @pytest.mark.timeout(240)
-async def test_a_kill_around_any_step_of_a_raw_write_leaves_every_row_its_file(tmp_path: Path) -> None:
+async def test_a_kill_around_any_step_of_a_raw_write_leaves_every_row_its_file(
+    tmp_path: Path, database_url: str
+) -> None:
     """All pages have changed and are fetched again, so that a file of today beside a row of yesterday can be told."""
-    async with open_harness(tmp_path, hosts=40, pages=1) as harness:
+    async with open_harness(tmp_path, database_url, hosts=40, pages=1) as harness:
         await crawl(harness)
         harness.swarm.edition = 2
         ids = [row[0] for row in await harness.rows("SELECT id FROM url_frontier")]

@@ -117,10 +117,10 @@ def assert_refused(answer: "subprocess.CompletedProcess[str]", said: str) -> Non
         (("nobodys",), "no source named nobodys"),
         ((), "Name a source, or say --all"),
         (("news", "--all"), "Name a source, or say --all"),
-        (("news", "--older-than", "yesterday"), "'yesterday' is not a time such as"),
+        (("news", "--older-than", "yesterday"), "--older-than: 'yesterday' is not a time"),
         (("news", "--older-than", "-1h"), "'-1h' is not a time such as"),
         (("news", "--older-than", "5s"), "younger than 120 s"),
-        (("--all", "--older-than", "0h"), "younger than 120 s"),
+        (("--all", "--older-than", "0h"), "'0h' is not a time such as"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_and_nothing_is_swept(

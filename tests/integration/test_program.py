@@ -185,6 +185,22 @@ def test_the_demo_refuses_a_folder_with_somebodys_data(data: Path, tmp_path: Pat
     assert_refused(headwater("demo", "--data", str(data), cwd=tmp_path), str(data), "not the demo's")
 
 
+def test_the_demo_says_in_words_why_a_folder_will_not_do(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd/demo-day").write_text("someday")
+    for folder, said in (
+        ("", "--data must name a folder"),
+        ("file", f"{tmp_path}/file cannot be used for the demo: it, or a part of the way to it, is not a folder"),
+        ("file/below", "is not a folder"),
+        ("/proc/headwater", "/proc/headwater cannot be used for the demo: No such file or directory."),
+        ("odd", "demo-day is not a day"),
+    ):
+        answer = headwater("demo", "--data", folder, cwd=tmp_path)
+        assert_refused(answer, said, "--data")
+        assert "Errno" not in answer.stderr
+
+
 def test_a_taken_port_is_said_before_anything_starts(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

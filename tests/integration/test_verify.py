@@ -195,7 +195,7 @@ async def test_a_page_that_is_being_fetched_again_is_not_called_wrong(site: Site
         working = asyncio.create_task(stocked.work())
         while raw.read_bytes() == before:
             await asyncio.sleep(0.01)
-        verifying = asyncio.create_task(verify(stocked, lambda _, done, total: done and some_are_done.set()))
+        verifying = asyncio.create_task(verify(stocked, lambda done, total: done and some_are_done.set()))
         await some_are_done.wait()
         assert not verifying.done()
         await held.rollback()
@@ -312,7 +312,7 @@ class Looked:
         self._done = 0
         self._changed = asyncio.Event()
 
-    def __call__(self, stage: str, done: int, total: int) -> None:
+    def __call__(self, done: int, total: int) -> None:
         self.first = self.first or (done, total)
         self._done = done
         self._changed.set()

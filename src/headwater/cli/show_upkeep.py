@@ -1,8 +1,11 @@
 """What people see of the upkeep."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.filesize import decimal
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 
 from headwater.cli.show import console, plain
 
@@ -23,6 +26,18 @@ def sweeps(done: "list[Sweep]", strangers: list[str], *, dry_run: bool) -> None:
         console.print(f"The folder {plain(name)} belongs to no source; it was left alone.")
     total = _drafts(sum(sweep.swept.drafts for sweep in done), sum(sweep.swept.size for sweep in done))
     console.print(f"{total} {'would be removed' if dry_run else 'removed'}.")
+
+
+@contextmanager
+def progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar in a terminal; what is yielded takes how many are done, and of how many."""
+    if quiet or not console.is_terminal:
+        yield lambda done, total: None
+        return
+    columns = (BarColumn(30), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console) as bars:
+        task = bars.add_task("verify", total=None)
+        yield lambda done, total: bars.update(task, completed=done, total=total)
 
 
 def verified(outcome: "Verified") -> None:

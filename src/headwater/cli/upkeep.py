@@ -1,25 +1,21 @@
 """The commands that look after what is kept."""
 
-import re
 from contextlib import AsyncExitStack
 from dataclasses import asdict
-from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headwater.cli import show, show_upkeep
-from headwater.cli.app import Json, app, print_json, run, settings_with_logs, source_app
+from headwater.cli import show_upkeep as show
+from headwater.cli.common import LAST_ID, Json, duration, print_json, run, settings_with_logs
 from headwater.errors import OperatorError
+from headwater.model.reasons import Reason
 
 if TYPE_CHECKING:
     from headwater.service.desk import Reader
     from headwater.service.upkeep_desk import Verified
 
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
-
-@source_app.command("janitor")
 def source_janitor(
     name: Annotated[str | None, typer.Argument(help="A source.")] = None,
     all_sources: Annotated[bool, typer.Option("--all", help="Every source.")] = False,
@@ -32,8 +28,8 @@ def source_janitor(
     from headwater.service.upkeep_desk import Sweep, UpkeepDesk
 
     if (name is None) is not all_sources:
-        raise OperatorError("Name a source, or say --all.")
-    age = _duration(older_than)
+        raise OperatorError("Name a source, or say --all.", reason=Reason.BAD_REQUEST)
+    age = duration(older_than, "--older-than")
 
     async def ask(desk: UpkeepDesk) -> tuple[list[Sweep], list[str]]:
         if name is None:
@@ -60,14 +56,13 @@ def source_janitor(
             }
         )
     else:
-        show_upkeep.sweeps(sweeps, strangers, dry_run=dry_run)
+        show.sweeps(sweeps, strangers, dry_run=dry_run)
     raise typer.Exit(1 if any(sweep.error for sweep in sweeps) else 0)
 
 
-@app.command()
 def verify(
     source: Annotated[str | None, typer.Option(help="Only documents of this source.")] = None,
-    since_id: Annotated[int, typer.Option(min=0, help="Only documents with a number over this.")] = 0,
+    since_id: Annotated[int, typer.Option(min=0, max=LAST_ID, help="Only documents with a number over this.")] = 0,
     restart: Annotated[bool, typer.Option("--restart", help="Do not go on where one was interrupted.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -85,10 +80,15 @@ def verify(
             if as_json:
                 print_json(_as_json(verified))
             else:
-                show_upkeep.verified(verified)
+                show.verified(verified)
         return not verified.progress.wrong
 
-    raise typer.Exit(0 if run(with_reader(settings, ask)) else 1)
+    try:
+        right = run(with_reader(settings, ask))
+    except SystemExit as ending:
+        ending.add_note("Verify again, it goes on from here.")
+        raise
+    raise typer.Exit(0 if right else 1)
 
 
 def _as_json(verified: "Verified") -> dict[str, Any]:
@@ -103,10 +103,3 @@ def _as_json(verified: "Verified") -> dict[str, Any]:
         "findings": [asdict(finding) for finding in progress.findings],
         "unlisted": progress.faults.total() - len(progress.findings),
     }
-
-
-def _duration(text: str) -> timedelta:
-    match = re.fullmatch(r"(\d{1,6})([smhd])", text.strip())
-    if match is None:
-        raise OperatorError(f"{text!r} is not a time such as 90m, 36h or 7d.")
-    return timedelta(**{_UNITS[match[2]]: int(match[1])})

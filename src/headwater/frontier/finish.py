@@ -32,4 +32,6 @@ async def finish(connection: Connection, finishes: Collection[Finish], now: date
     await frontier.log_fetches(
         connection, [(done.claim.url_id, done.claim.lease, done.ending, done.exchange) for done in finishes], now
     )
-    await hosts.release_hosts(connection, [(done.claim.lease.token, done.release) for done in finishes])
+    await hosts.release_hosts(
+        connection, [(done.claim.host.politeness_key, done.claim.lease.token, done.release) for done in finishes]
+    )

@@ -77,7 +77,9 @@ class Gate:
             release = hold.release(self._clock.now())
             await asyncio.shield(
                 self._database.transact(
-                    lambda connection: hosts.release_hosts(connection, [(hold.lease.token, release)])
+                    lambda connection: hosts.release_hosts(
+                        connection, [(hold.host.politeness_key, hold.lease.token, release)]
+                    )
                 )
             )
 
@@ -137,6 +139,8 @@ class Gate:
         give_up = self._clock.now() + patience
         while True:
             now = self._clock.now()
+            if not self._clock.is_settled:
+                raise NotNow("The database's clock has stepped; no host is asked until that is over.", until=give_up)
             lease = Lease(self._holder, uuid4(), now + self._lease, 1)
             async with self._database.connection() as connection:
                 known = await hosts.meet_host(connection, host, self._key_of(host))

@@ -17,7 +17,7 @@ from headwater.store.pool import is_down
 from headwater.store.verify import StoredDocument, documents_to_verify, extent_to_verify
 
 PAGE = 50
-OnProgress = Callable[[str, int, int], None]
+OnProgress = Callable[[int, int], None]  # how many are done, and of how many
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,8 @@ class UpkeepDesk:
         lease = self._records.settings.lease_seconds
         if older_than.total_seconds() < lease:
             raise OperatorError(
-                f"A draft may be at work as long as a claim lasts; sweep none that is younger than {lease:g} s."
+                f"A draft may be at work as long as a claim lasts; sweep none that is younger than {lease:g} s.",
+                reason=Reason.BAD_REQUEST,
             )
         # The clock of this machine, not of the database: it is the one that files are dated by.
         before = datetime.now(UTC) - older_than
@@ -79,14 +80,14 @@ class UpkeepDesk:
         source: str | None = None,
         since_id: int = 0,
         restart: bool = False,
-        on_progress: OnProgress = lambda stage, done, total: None,
+        on_progress: OnProgress = lambda done, total: None,
     ) -> AsyncIterator[Verified]:
         """Look whether the documents after an id, of all sources or of one, are still what their raw files say.
 
         An interrupted one goes on where it was, also when only the telling was interrupted: leave the context when the
         outcome is told.
         """
-        source_id = await self._source_id(source) if source else None
+        source_id = await self._source_id(source) if source is not None else None
         path = self._records.settings.data_dir / "verify" / f"{source or '_all'}.{since_id}.jsonl"
         journal = await asyncio.to_thread(Journal, path, now=self._records.clock.now(), restart=restart)
         with contextlib.closing(journal):
@@ -117,12 +118,12 @@ class UpkeepDesk:
             )
 
         done, total = progress.checked, progress.checked + left
-        on_progress("verify", done, total)
+        on_progress(done, total)
 
         def one_more() -> None:
             nonlocal done
             done += 1
-            on_progress("verify", done, max(done, total))
+            on_progress(done, max(done, total))
 
         async with make_sandbox(settings) as sandbox:
             verifier = Verifier(

@@ -102,7 +102,9 @@ def _lock(file: BinaryIO) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise OperatorError("A verify of the same documents is running; let it end, or end it.") from None
+        raise OperatorError(
+            "A verify of the same documents is running; let it end, or end it.", reason=Reason.BAD_REQUEST
+        ) from None
 
 
 def _begin(file: BinaryIO, now: datetime) -> Progress:
