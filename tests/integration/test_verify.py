@@ -348,7 +348,7 @@ async def test_a_restart_does_not_go_on(stocked: House) -> None:
     assert (looked.first, verified.resumed_after, verified.progress.checked) == ((0, 8), None, 8)
 
 
-async def test_a_killed_program_goes_on_where_it_was(
+async def test_a_program_that_was_stopped_and_then_killed_goes_on_where_it_was(
     site: Site, house: House, make_settings: Callable[..., Settings], tmp_path: Path
 ) -> None:
     """Spec 9.3."""
@@ -361,11 +361,16 @@ async def test_a_killed_program_goes_on_where_it_was(
     settings = make_settings()
     where = {"cwd": tmp_path, "data_dir": settings.data_dir, "database_url": settings.database_url}
     journal = tmp_path / "data/verify/_all.0.jsonl"
-    process = start("verify", **where)  # type: ignore[arg-type]
-    wait_until(lambda: journal.exists() and journal.read_bytes().count(b"\n") > 1)
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
+
+    def end_after(pages: int, how: signal.Signals) -> "tuple[int, str]":
+        process = start("verify", **where)  # type: ignore[arg-type]
+        wait_until(lambda: journal.exists() and journal.read_bytes().count(b"\n") > pages)
+        os.kill(process.pid, how)
+        _, said = process.communicate()
+        return process.returncode, said
+
+    assert end_after(1, signal.SIGTERM) == (143, "headwater: stopped. Verify again, it goes on from here.\n")
+    assert end_after(2, signal.SIGKILL)[0] == -signal.SIGKILL
     told = json.loads(headwater("verify", "--json", **where).stdout)  # type: ignore[arg-type]
     assert told["resumed_after"] is not None
     assert (told["checked"], told["wrong"]) == (160, 1)
