@@ -201,6 +201,22 @@ async def test_the_raw_bytes_of_what_cannot_be_read_yet_are_kept(site: Site, hou
     assert kept.read_bytes().startswith(b"%PDF")
 
 
+async def test_what_the_normalizer_was_given_besides_the_bytes_is_kept(site: Site, house: House) -> None:
+    """Spec 1.5: so that the text can be derived from the raw file again. Only HTTP says in which charset."""
+    listing(site, "/old", "/plain")
+    cyrillic = {"Content-Type": "text/html; charset=windows-1251"}
+    site.answers["http://news.test/old"] = Answer(status=301, headers={"Location": "/new"})
+    site.answers["http://news.test/new"] = Answer(page("Вода").encode("cp1251"), headers=cyrillic)
+    site.answers["http://news.test/plain"] = Answer(page("water"), headers={"Content-Type": ""})
+    await house.desk.add(FEED)
+    await house.work()
+    kept = await house.rows("SELECT fetched_url, content_type, title FROM documents ORDER BY fetched_url")
+    assert kept == [
+        ("http://news.test/new", "text/html; charset=windows-1251", "Вода"),
+        ("http://news.test/plain", "", "water"),
+    ]
+
+
 async def test_redirects_without_end_or_aim_are_given_up(site: Site, house: House) -> None:
     """Spec 4.2: over five hops, within a host and across hosts."""
     listing(site, "/loop", "/nowhere", "/javascript", "http://a.test/ping")
