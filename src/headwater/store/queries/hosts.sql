@@ -39,11 +39,11 @@ SET lease_holder = NULL, lease_token = NULL, lease_until = NULL,
     not_before = g.not_before, backoff_ms = g.backoff_ms, troubled_at = g.troubled_at, blocked_reason = g.blocked_reason,
     ready_at = (
         SELECT greatest(q.due_at, g.not_before, k.closed_until) FROM frontier_queue q
-        WHERE q.politeness_key = k.host AND q.lease_token IS NULL ORDER BY q.due_at LIMIT 1
+        WHERE q.politeness_key = k.host AND q.lease_token IS NULL AND q.attempts >= 0 ORDER BY q.due_at LIMIT 1
     )
 FROM unnest($1::text[], $2::uuid[], $3::timestamptz[], $4::int[], $5::timestamptz[], $6::text[])
     AS g (host, token, not_before, backoff_ms, troubled_at, blocked_reason)
-WHERE k.host = g.host AND k.lease_token = g.token
+WHERE k.host = ANY ($1) AND k.host = g.host AND k.lease_token = g.token
 
 -- name: lock_hosts
 -- Taken before release_hosts and rest_hosts, so that their look at the queue sees every submit that went before. $1 hosts
@@ -54,7 +54,7 @@ SELECT host FROM host_state WHERE host = ANY ($1::text[]) ORDER BY host FOR UPDA
 UPDATE host_state k
 SET ready_at = (
     SELECT greatest(q.due_at, k.not_before, k.closed_until) FROM frontier_queue q
-    WHERE q.politeness_key = k.host AND q.lease_token IS NULL ORDER BY q.due_at LIMIT 1
+    WHERE q.politeness_key = k.host AND q.lease_token IS NULL AND q.attempts >= 0 ORDER BY q.due_at LIMIT 1
 )
 WHERE k.host = ANY ($1::text[]) AND k.lease_token IS NULL AND k.politeness_key IS NULL
 
@@ -66,7 +66,7 @@ WITH slice AS MATERIALIZED (
 )
 SELECT (SELECT max(host) FROM slice) AS last,
        ARRAY(SELECT host FROM slice WHERE is_idle AND EXISTS (
-           SELECT 1 FROM frontier_queue q WHERE q.politeness_key = slice.host AND q.lease_token IS NULL)) AS forgotten
+           SELECT 1 FROM frontier_queue q WHERE q.politeness_key = slice.host AND q.lease_token IS NULL AND q.attempts >= 0)) AS forgotten
 
 -- name: expired_holds
 -- Hosts whose holder is late. $1 now, $2 how many
@@ -118,7 +118,7 @@ FROM (
 ) page
 LEFT JOIN LATERAL (
     SELECT count(*) AS urls FROM (
-        SELECT FROM frontier_queue q WHERE q.politeness_key = page.host AND q.lease_token IS NULL LIMIT 1001
+        SELECT FROM frontier_queue q WHERE q.politeness_key = page.host AND q.lease_token IS NULL AND q.attempts >= 0 LIMIT 1001
     ) first
 ) queue ON page.shares_turn_of IS NULL
 ORDER BY page.host
