@@ -132,12 +132,20 @@ FROM host_state h JOIN host_state k ON k.host = coalesce(h.politeness_key, h.hos
 
 -- name: close_host
 -- Nothing is asked of it until then. One that is held is not looked at sooner, even if its holder never gives it back.
--- $1 key, $2 until
+-- A poll that was put off to the end of an earlier closing is put off to the end of this one. $1 key, $2 until
+WITH put_off AS (
+    UPDATE feed_state f SET next_poll_at = $2 FROM host_state k WHERE k.host = $1 AND f.next_poll_at = k.closed_until
+)
 UPDATE host_state SET closed_until = $2, ready_at = CASE WHEN ready_at IS NOT NULL THEN greatest(ready_at, $2) END
 WHERE host = $1
 
 -- name: open_host
--- Take back what closed or slowed it, its pause after the last request aside. $1 key, $2 now, $3 default delay in ms
+-- Take back what closed or slowed it, its pause after the last request aside; polls that were put off for it are due.
+-- $1 key, $2 now, $3 default delay in ms
+WITH put_off AS (
+    UPDATE feed_state f SET next_poll_at = $2
+    FROM host_state k WHERE k.host = $1 AND f.next_poll_at IN (k.not_before, k.closed_until)
+)
 UPDATE host_state
 SET closed_until = NULL,
     backoff_ms = CASE WHEN lease_token IS NULL THEN 0 ELSE backoff_ms END,
