@@ -31,6 +31,7 @@ LEAST_ROOM = timedelta(seconds=1)  # less than this left of a hold is not worth 
 # How often a poll that waits for a host in use looks again, and how long claims let it go first.
 _LOOK_SECONDS = 0.05
 _RESERVATION = timedelta(seconds=2)
+_LONGEST_WAIT = timedelta(days=1)
 
 
 class Gate:
@@ -178,7 +179,8 @@ class Gate:
             # A host in use comes back long before its lease ends.
             again = now + timedelta(seconds=_LOOK_SECONDS) if in_use else not_before
             if again > give_up:
-                until = min(not_before, now + PATIENCE) if in_use else not_before
+                # One that is closed for good may be opened tomorrow.
+                until = min(not_before, now + (PATIENCE if in_use else _LONGEST_WAIT))
                 raise NotNow(f"{host} may not be asked before {until:%H:%M:%S} UTC.", until=until, reason=reason)
             await asyncio.sleep(max(0.001, (again - now).total_seconds()))
 
