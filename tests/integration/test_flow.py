@@ -434,3 +434,20 @@ async def test_a_huge_or_hostile_text_is_stored_and_searchable(site: Site, house
     await house.work()
     assert await house.fates() == {"http://news.test/huge": "stored"}
     assert len(await house.desk.search("w1ord")) == 1
+
+
+@pytest.mark.both_servers
+async def test_a_host_that_is_closed_for_good_waits_and_breaks_nothing(site: Site, house: House) -> None:
+    """Spec 2.3: neither its queued pages nor a poll of it, until an operator opens it."""
+    listing(site, "http://closed.test/a")
+    site.answers["http://closed.test/a"] = Answer(page("behind a closed door"), headers=HTML)
+    await house.desk.add(FEED)
+    for host in ("closed.test", "news.test"):
+        await house.desk.frontier.close_host(host)
+    await house.work(until_idle_seconds=0.5)
+    assert await house.fates() == {"http://closed.test/a": None}
+    assert (await house.desk.poll_now("news.test")).reason is Reason.HOST_CLOSED
+    assert site.visits("http://closed.test/a") == 0
+    await house.desk.frontier.open_host("closed.test")
+    await house.work()
+    assert await house.fates() == {"http://closed.test/a": "stored"}

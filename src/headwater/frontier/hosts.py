@@ -6,7 +6,7 @@ from datetime import datetime
 
 from headwater.errors import InvalidURL, OperatorError
 from headwater.model.reasons import Reason
-from headwater.policy.politeness import group_key
+from headwater.policy.politeness import KeyOf, group_key, own_key
 from headwater.policy.urls import host_of
 from headwater.store import hosts
 from headwater.store.pool import Connection, Database
@@ -24,12 +24,12 @@ def read_host(text: str) -> str:
         raise OperatorError(f"{text!r} is not a host: {error}", reason=Reason.UNKNOWN_HOST) from None
 
 
-async def close_host(database: Database, host: str, until: datetime) -> None:
+async def close_host(database: Database, host: str, until: datetime, key_of: KeyOf = own_key) -> None:
     """Ask nothing of a host, and of whoever shares its turn, until then; one that was never seen is closed as well."""
 
     async def work(connection: Connection) -> None:
-        await hosts.meet_hosts(connection, [host])
-        await hosts.close_host(connection, await _key(connection, host), until)
+        met = await hosts.meet_host(connection, host, key_of(host))
+        await hosts.close_host(connection, met.politeness_key, until)
 
     await database.transact(work)
 
@@ -43,11 +43,11 @@ async def open_host(database: Database, host: str, now: datetime, default_delay_
     await database.transact(work)
 
 
-async def keep_slash(database: Database, host: str, keeps: bool) -> None:
+async def keep_slash(database: Database, host: str, keeps: bool, key_of: KeyOf = own_key) -> None:
     """Let /a/ and /a be two pages of a host, or one. What is known of it already keeps its name."""
 
     async def work(connection: Connection) -> None:
-        await hosts.meet_hosts(connection, [host])
+        await hosts.meet_host(connection, host, key_of(host))
         await hosts.set_slash(connection, host, keeps)
 
     await database.transact(work)

@@ -21,7 +21,8 @@ from headwater.store.pool import Connection
 BATCH = 1000
 MANUAL = "manual"  # the source of what a person hands in without naming one
 STATUSES = ("pending", "fetching", "fetched", "dead")
-FOREVER = datetime.max.replace(tzinfo=UTC)
+# Not the last moment there is: the driver would read that back as infinity, which has no time zone.
+FOREVER = datetime(9999, 12, 31, tzinfo=UTC)
 HOST_STATES = ("closed", "in_use", "blocked", "waiting", "idle")
 
 
@@ -30,16 +31,16 @@ class FrontierDesk:
 
     def __init__(self, records: Records) -> None:
         self._records = records
+        self._key_of = KEYS[records.settings.politeness_by]
 
     async def submit(self, urls: Sequence[str], source: str | None = None) -> Submitted:
         """Put a batch of URLs into the frontier in one transaction; each is known or refused afterwards."""
         now = self._records.clock.now()
-        key_of = KEYS[self._records.settings.politeness_by]
 
         async def work(connection: Connection) -> Submitted:
             source_id, rank = await self._source(connection, source or MANUAL, now)
             batch = [Candidate(url, source_id, Origin.MANUAL, rank) for url in urls]
-            return await submit(connection, batch, now, key_of)
+            return await submit(connection, batch, now, self._key_of)
 
         return await self._records.database.transact(work)
 
@@ -100,7 +101,7 @@ class FrontierDesk:
         """Ask nothing of a host for so long, or until it is opened again; return its name."""
         name = read_host(host)
         until = self._records.clock.now() + lasting if lasting else FOREVER
-        await operator_hosts.close_host(self._records.database, name, until)
+        await operator_hosts.close_host(self._records.database, name, until, self._key_of)
         return name
 
     async def open_host(self, host: str) -> str:
@@ -125,5 +126,5 @@ class FrontierDesk:
     async def keep_slash(self, host: str, keeps: bool) -> str:
         """Let /a/ and /a be two pages of a host, or one; return its name."""
         name = read_host(host)
-        await operator_hosts.keep_slash(self._records.database, name, keeps)
+        await operator_hosts.keep_slash(self._records.database, name, keeps, self._key_of)
         return name

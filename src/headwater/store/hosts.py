@@ -55,10 +55,10 @@ async def reserve_host(
     return row["not_before"], row["is_held"], _reason(row)
 
 
-async def release_hosts(connection: Connection, releases: Collection[tuple[UUID, HostRelease]]) -> None:
-    """Give hosts back, each fenced by its token. Must run inside a transaction."""
+async def release_hosts(connection: Connection, releases: Collection[tuple[UUID, HostRelease]]) -> set[str]:
+    """Give hosts back, each fenced by its token; return them. Must run inside a transaction."""
     tokens = [token for token, _ in releases]
-    await connection.fetch(query("lock_held_hosts"), tokens)
+    held = await connection.fetch(query("lock_held_hosts"), tokens)
     await connection.execute(
         query("release_hosts"),
         tokens,
@@ -67,6 +67,7 @@ async def release_hosts(connection: Connection, releases: Collection[tuple[UUID,
         [release.troubled_at for _, release in releases],
         [release.blocked_reason for _, release in releases],
     )
+    return {row["host"] for row in held}
 
 
 async def rest_hosts(connection: Connection, hosts: Collection[str]) -> None:
@@ -138,8 +139,9 @@ async def get_host(connection: Connection, host: str) -> dict[str, Any] | None:
 
 
 async def close_host(connection: Connection, key: str, until: datetime) -> None:
-    """Ask nothing of a host until then."""
+    """Ask nothing of a host until then. Must run inside a transaction."""
     await connection.execute(query("close_host"), key, until)
+    await rest_hosts(connection, [key])  # it may have been closed for longer before
 
 
 async def open_host(connection: Connection, key: str, now: datetime, default_delay_ms: int) -> None:
@@ -160,9 +162,9 @@ async def meet_hosts(connection: Connection, hosts: Collection[str]) -> None:
 
 async def join_key(connection: Connection, hosts: Collection[str], key: str) -> set[str]:
     """Let hosts that are not in use wait for the turn of a key, which has a row; return them. In a transaction."""
-    await connection.fetch(query("lock_hosts"), [*hosts, key])
+    await connection.fetch(query("lock_hosts"), [*hosts, key, *await _keys_of(connection, hosts)])
+    await connection.execute(query("adopt_pauses"), key, list(hosts))
     rows = await connection.fetch(query("join_hosts"), list(hosts), key)
-    await connection.execute(query("adopt_pauses"), key)
     await wake_hosts(connection, hosts)
     return {row["host"] for row in rows}
 

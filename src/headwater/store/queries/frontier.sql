@@ -108,12 +108,14 @@ SET status = given.status, reason = given.reason, etag = given.etag, last_modifi
 FROM given WHERE u.id = given.url_id
 
 -- name: requeue_urls
--- A URL goes back to the queue. Arrays: $1 url ids, $2 due times, $3 whether the attempt counts.
+-- A URL goes back to the queue. Arrays: $1 url ids, $2 due times, $3 whether the attempt counts. Answers whose turn it
+-- waits for.
 UPDATE frontier_queue q
 SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, due_at = g.due_at,
     attempts = q.attempts - (NOT g.counts)::int
 FROM unnest($1::bigint[], $2::timestamptz[], $3::boolean[]) AS g (url_id, due_at, counts)
 WHERE q.url_id = g.url_id
+RETURNING q.politeness_key
 
 -- name: log_fetches
 -- Arrays: $1 url ids, $2 holders, $3 attempts, $4 sent, $5 http statuses, $6 bytes, $7 ms, $8 reasons, $9 details; $10 now.

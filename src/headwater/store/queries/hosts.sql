@@ -1,7 +1,8 @@
 -- name: meet_host
 -- Make sure that a host has a row. $1 host, $2 its politeness key if it is new. Answers its key and its robots.txt.
 WITH key_row AS (
-    INSERT INTO host_state (host) SELECT $2 WHERE $2 <> $1 ON CONFLICT (host) DO NOTHING
+    INSERT INTO host_state (host)
+    SELECT $2 WHERE $2 <> $1 AND NOT EXISTS (SELECT 1 FROM host_state WHERE host = $1) ON CONFLICT (host) DO NOTHING
 ), met AS (
     INSERT INTO host_state (host, politeness_key) VALUES ($1, nullif($2, $1)) ON CONFLICT (host) DO NOTHING
     RETURNING politeness_key, robots_txt, robots_fetched_at
@@ -151,15 +152,18 @@ UPDATE host_state SET keeps_slash = $2 WHERE host = $1
 SELECT host FROM host_state WHERE keeps_slash
 
 -- name: join_hosts
--- Hosts wait for the turn of a key from now on; one that is in use, or whose key is, is left out. $1 hosts, $2 key
+-- Hosts wait for the turn of a key from now on; one that is in use, or whose old or new key is, is left out.
+-- $1 hosts, $2 key
 UPDATE host_state h SET politeness_key = $2, ready_at = NULL
 WHERE h.host = ANY ($1::text[]) AND h.lease_token IS NULL
-  AND NOT EXISTS (SELECT 1 FROM host_state k WHERE k.host = h.politeness_key AND k.lease_token IS NOT NULL)
+  AND NOT EXISTS (SELECT 1 FROM host_state k WHERE k.host IN (h.politeness_key, $2) AND k.lease_token IS NOT NULL)
 RETURNING host
 
 -- name: leave_keys
--- Hosts wait for their own turn again, as late as the key they leave. $1 hosts
-UPDATE host_state h SET politeness_key = NULL, not_before = greatest(h.not_before, k.not_before)
+-- Hosts wait for their own turn again, as late and as closed as the key they leave. $1 hosts
+UPDATE host_state h
+SET politeness_key = NULL, not_before = k.not_before, closed_until = k.closed_until, backoff_ms = k.backoff_ms,
+    troubled_at = k.troubled_at, blocked_reason = k.blocked_reason
 FROM host_state k WHERE h.host = ANY ($1::text[]) AND k.host = h.politeness_key AND k.lease_token IS NULL
 RETURNING h.host
 
@@ -172,11 +176,15 @@ SELECT DISTINCT politeness_key FROM host_state WHERE host = ANY ($1::text[]) AND
 INSERT INTO host_state (host) SELECT DISTINCT unnest($1::text[]) ORDER BY 1 ON CONFLICT (host) DO NOTHING
 
 -- name: adopt_pauses
--- A key is at least as late and as slow as each of its hosts. $1 key
+-- A key becomes at least as late, as closed and as slow as hosts that are about to wait for its turn. $1 key, $2 hosts
 UPDATE host_state k
-SET not_before = greatest(k.not_before, m.not_before), crawl_delay_ms = greatest(k.crawl_delay_ms, m.crawl_delay_ms)
-FROM (SELECT max(not_before) AS not_before, max(crawl_delay_ms) AS crawl_delay_ms
-      FROM host_state WHERE politeness_key = $1) m
+SET not_before = greatest(k.not_before, m.not_before), closed_until = greatest(k.closed_until, m.closed_until),
+    backoff_ms = greatest(k.backoff_ms, m.backoff_ms), troubled_at = greatest(k.troubled_at, m.troubled_at),
+    crawl_delay_ms = greatest(k.crawl_delay_ms, m.crawl_delay_ms)
+FROM (SELECT max(turn.not_before) AS not_before, max(turn.closed_until) AS closed_until, max(turn.backoff_ms) AS backoff_ms,
+             max(turn.troubled_at) AS troubled_at, max(h.crawl_delay_ms) AS crawl_delay_ms
+      FROM host_state h JOIN host_state turn ON turn.host = coalesce(h.politeness_key, h.host)
+      WHERE h.host = ANY ($2::text[])) m
 WHERE k.host = $1
 
 -- name: move_queue
