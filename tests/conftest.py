@@ -6,7 +6,6 @@ Tests marked `both_servers` run twice: on the embedded server and on PostgreSQL 
 import secrets
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
-from datetime import date
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -14,7 +13,6 @@ import asyncpg
 import pytest
 
 from headwater.config import Settings
-from headwater.demo.web import DemoWeb
 from headwater.store import migrate
 from headwater.store.embedded import EmbeddedServer, open_server
 from headwater.store.pool import Database, open_database
@@ -22,7 +20,6 @@ from tests.house import House, open_house
 from tests.postgres15 import Postgres15, find_programs, run_postgres15
 from tests.server import Site
 
-DEMO_DAY = date(2026, 3, 12)
 Server = EmbeddedServer | Postgres15
 
 
@@ -94,13 +91,6 @@ async def database(make_settings: Callable[..., Settings]) -> AsyncIterator[Data
     async with open_database(make_settings()) as opened:
         await migrate.up(opened)
         yield opened
-
-
-@pytest.fixture
-async def web() -> AsyncIterator[DemoWeb]:
-    """The demo web."""
-    async with DemoWeb(today=DEMO_DAY) as serving:
-        yield serving
 
 
 @pytest.fixture

@@ -102,10 +102,6 @@ class Model:
         """Whose turn a host waits for."""
         return self.hosts[host].key or host
 
-    def in_use(self, host: str) -> bool:
-        """Whether somebody holds a host, or the key it waits for."""
-        return self.hosts[host].lease is not None or self.hosts[self.key(host)].lease is not None
-
     def meet(self, host: str) -> str:
         """Make sure that a host is known; return its key."""
         if host not in self.hosts:
@@ -202,44 +198,64 @@ class Model:
 
     def group(self, hosts: set[str], key: str) -> bool:
         """Let hosts wait for one turn; all or none of them."""
-        if any(self.in_use(host) for host in {*hosts, key} if host in self.hosts):
+        turns = {self.key(host) if host in self.hosts else self.key_of(host) for host in hosts}
+        if self._any_held({*hosts, *turns, key}):
             return False
-        turn = self.hosts.setdefault(key, Host())
         for host in hosts:
-            own = self.hosts.setdefault(host, Host())
-            before = self.hosts[self.key(host)]
-            turn.not_before = max(turn.not_before, before.not_before)
-            turn.closed_until = latest(turn.closed_until, before.closed_until)
-            turn.backoff_ms = max(turn.backoff_ms, before.backoff_ms)
-            turn.crawl_delay_ms = slowest(turn.crawl_delay_ms, own.crawl_delay_ms)
-            own.key = key
-        self._move(hosts)
+            self.meet(host)
+            self._join(host, key)
         return True
 
     def ungroup(self, hosts: set[str]) -> bool:
-        """Let hosts have their own turn; all or none of them."""
-        grouped = {host for host in hosts if self.hosts[host].key}
-        if any(self.in_use(host) for host in grouped):
+        """Let hosts have the turn again that they had when they were new; all or none of them."""
+        grouped = {host for host in hosts if self.key(host) != self.key_of(host)}
+        if self._any_held({name for host in grouped for name in (host, self.key(host), self.key_of(host))}):
             return False
         for host in grouped:
-            own, turn = self.hosts[host], self.hosts[self.key(host)]
-            own.key = None
-            own.not_before, own.closed_until, own.backoff_ms = turn.not_before, turn.closed_until, turn.backoff_ms
-        self._move(grouped)
+            if self.key_of(host) == host:
+                self._leave(host)
+            else:
+                self._join(host, self.key_of(host))
         return True
 
-    def _move(self, hosts: set[str]) -> None:
+    def _any_held(self, names: set[str]) -> bool:
+        return any(name in self.hosts and self.hosts[name].lease for name in names)
+
+    def _join(self, host: str, key: str) -> None:
+        """Wait for the turn of a key, which becomes as late and as slow as the host was."""
+        own, before, turn = self.hosts[host], self.key(host), self.hosts.setdefault(key, Host())
+        turn.not_before = max(turn.not_before, self.hosts[before].not_before)
+        turn.closed_until = latest(turn.closed_until, self.hosts[before].closed_until)
+        turn.backoff_ms = max(turn.backoff_ms, self.hosts[before].backoff_ms)
+        turn.crawl_delay_ms = slowest(turn.crawl_delay_ms, own.crawl_delay_ms)
+        own.key, own.closed_until, own.backoff_ms = key, None, 0
+        self._move(host, before)
+
+    def _leave(self, host: str) -> None:
+        """Have a turn of its own, as late and as slow as the one left."""
+        own, before = self.hosts[host], self.key(host)
+        turn = self.hosts[before]
+        own.not_before = max(own.not_before, turn.not_before)
+        own.key, own.closed_until, own.backoff_ms = None, turn.closed_until, turn.backoff_ms
+        self._move(host, before)
+
+    def _move(self, host: str, before: str) -> None:
+        """Take the queue along; the turn that was left is as slow as the slowest of those that still wait for it."""
         for url, row in self.queue.items():
-            if self.pages[url].host in hosts:
-                row.key = self.key(self.pages[url].host)
+            if self.pages[url].host == host:
+                row.key = self.key(host)
+        if before != host:
+            self._be_slow(before)
+
+    def _be_slow(self, key: str) -> None:
+        members = (host for host in self.hosts.values() if host.key == key)
+        self.hosts[key].crawl_delay_ms = slowest(*(member.crawl_delay_ms for member in members))
 
     def save_crawl_delay(self, host: str, delay_ms: int | None) -> None:
         """Remember what a host's robots.txt asks for; its key is as slow as the slowest that waits for it."""
         self.hosts[host].crawl_delay_ms = delay_ms
-        key = self.key(host)
-        if key != host:
-            members = (other for other in self.hosts.values() if other.key == key)
-            self.hosts[key].crawl_delay_ms = slowest(*(member.crawl_delay_ms for member in members))
+        if self.key(host) != host:
+            self._be_slow(self.key(host))
 
 
 def latest(*moments: datetime | None) -> datetime | None:

@@ -409,7 +409,9 @@ def test_a_token_that_is_no_secret_is_named(data: Path, doctor: Doctor) -> None:
     assert doctor.finds(exit_code=0, api_token="hunter2")["write token"]["state"] == "ok"
     token.write_text("\n")
     token.chmod(0o600)
-    assert "empty" in doctor.finds(exit_code=1)["write token"]["found"]
+    assert "holds no token" in doctor.finds(exit_code=1)["write token"]["found"]
+    token.write_bytes(b"\xff\xfe")
+    assert "holds no token" in doctor.finds(exit_code=1)["write token"]["found"]
 
 
 @pytest.mark.both_servers
@@ -435,7 +437,7 @@ async def test_leases_past_their_end_and_blocked_hosts_are_counted(current_url: 
     )
     found = doctor.finds(exit_code=0, database_url=current_url)
     assert "2 past their end" in found["leases"]["found"]
-    assert found["hosts"]["found"] == "4 known, 1 blocked for now"
+    assert found["hosts"]["found"] == "0 have work, 1 blocked for now, 0 closed"
 
 
 def test_leases_of_every_kind_are_counted() -> None:

@@ -211,8 +211,11 @@ async def test_a_host_closed_for_less_long_than_before_is_open_sooner(frontier: 
     assert len(await frontier.take()) == 1
 
 
-async def test_a_group_keeps_what_an_operator_or_a_pause_kept_its_hosts_from(frontier: Frontier) -> None:
+async def test_a_group_keeps_what_an_operator_or_a_pause_kept_its_hosts_from(
+    frontier: Frontier, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Spec 2.3: a host cannot be asked sooner by joining a group or by leaving one."""
+    monkeypatch.setattr("headwater.frontier.hosts._PATIENCE_SECONDS", 0)
     await frontier.put("http://closed.test/1", "http://free.test/1", *(f"http://paused.test/{n}" for n in range(3)))
     await close_host(frontier.database, "closed.test", NOW + timedelta(hours=1))
     claims = {claimed.host.host: claimed for claimed in await frontier.take()}

@@ -34,7 +34,7 @@ from headwater.service.frontier_desk import FOREVER
 from headwater.store import hosts as store_hosts
 from headwater.store import migrate, sources
 from headwater.store.pool import Connection, Database, open_database
-from tests.integration.frontier_model import DELAY_MS, LEASE, LONG_AGO, MAX_ATTEMPTS, Host, Model, Page, Queued
+from tests.integration.frontier_model import DELAY_MS, LEASE, MAX_ATTEMPTS, Host, Model, Page, Queued
 
 T = TypeVar("T")
 START = datetime(2026, 3, 12, 12, 0, tzinfo=UTC)
@@ -70,7 +70,7 @@ class FrontierMachine(RuleBasedStateMachine):
         self.url_ids: dict[str, int] = {}
         self.model = Model(key_of, START)
         self.claims: list[Claim] = []  # every one there ever was: those that are no longer held are stale
-        self.polls: list[UUID] = []
+        self.polls: list[tuple[str, UUID]] = []
         self.transact(lambda connection: connection.execute("TRUNCATE host_state, frontier_tally CASCADE"))
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -224,12 +224,13 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @rule(members=some_hosts)
     def hosts_are_grouped(self, members: set[str]) -> None:
-        self.expect(self.model.group(members, group_key("one")), operator.group_hosts(self.database, "one", members))
+        grouping = operator.group_hosts(self.database, "one", members, key_of)
+        self.expect(self.model.group(members, group_key("one")), grouping)
 
     @rule(members=some_hosts)
     def hosts_are_ungrouped(self, members: set[str]) -> None:
         members &= self.model.hosts.keys()
-        self.expect(self.model.ungroup(members), operator.ungroup_hosts(self.database, members))
+        self.expect(self.model.ungroup(members), operator.ungroup_hosts(self.database, members, key_of))
 
     def expect(self, possible: bool, work: Coroutine[Any, Any, None]) -> None:
         if possible:
@@ -255,7 +256,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
         assert self.transact(work) is possible
         if possible:
-            self.polls.append(lease.token)
+            self.polls.append((self.model.key(host), lease.token))
             key.lease, key.not_before, key.reserved_until = (lease.token, lease.until), lease.until + key.pause, None
         else:
             turn = self.now if key.lease else max(key.not_before, self.now)
@@ -265,8 +266,9 @@ class FrontierMachine(RuleBasedStateMachine):
     @rule(data=st.data(), wait=waits, backoff_ms=backoffs)
     def a_poll_gives_its_host_back(self, data: st.DataObject, wait: timedelta, backoff_ms: int) -> None:
         """Some of them late, when it is no longer theirs."""
-        token, release = data.draw(st.sampled_from(self.polls)), HostRelease(self.now + wait, backoff_ms)
-        self.transact(lambda connection: store_hosts.release_hosts(connection, [(token, release)]))
+        key, token = data.draw(st.sampled_from(self.polls))
+        release = HostRelease(self.now + wait, backoff_ms)
+        self.transact(lambda connection: store_hosts.release_hosts(connection, [(key, token, release)]))
         self.model.release(token, release)
 
     @rule(host=hosts, delay_ms=st.sampled_from([None, 0, 3000]))
@@ -357,8 +359,11 @@ async def open_frontier(settings: Settings) -> AsyncIterator[tuple[Database, Con
         yield database, watcher, source.id
 
 
-def test_the_frontier_does_what_a_plain_model_does(make_settings: Callable[..., Settings]) -> None:
+def test_the_frontier_does_what_a_plain_model_does(
+    make_settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Spec 2.1-2.4."""
+    monkeypatch.setattr(operator, "_PATIENCE_SECONDS", 0)  # nobody else is at work here who could give a host back
     with asyncio.Runner() as runner:
         opening = open_frontier(make_settings())
         parts = runner.run(opening.__aenter__())

@@ -35,6 +35,7 @@ CYRILLIC = "Размер"
         (f"<meta charset=utf-16>{WORD}".encode(), None, WORD),
         (WORD.encode(), "text/html; charset=utf-16", WORD),
         (f"<meta charset=utf-8>{CYRILLIC}".encode("cp1251"), "text/html; charset=windows-1251", CYRILLIC),
+        ("Où sont passées les clés ?".encode("cp1252"), "text/html; charset=utf-8", "Où sont passées les clés ?"),
         (f"<meta charset=rot13>{WORD}".encode(), "text/html; charset=unicode_escape", WORD),
         # a broken byte breaks one character only
         (f"{WORD} ".encode() * 5 + b"\xff", None, f"{WORD} " * 5 + "\ufffd"),

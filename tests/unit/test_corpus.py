@@ -29,6 +29,29 @@ def test_a_second_write_replaces_the_first_and_leaves_no_draft(tmp_path: Path) -
     assert list((tmp_path / "s/bodies/raw/.tmp").iterdir()) == []
 
 
+def test_bytes_and_names_are_flushed_to_the_disk_before_a_row_may_speak_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spec 1.5: no kill shows a missing flush, only a power cut does; so the order of the calls is looked at."""
+    calls: list[str] = []
+    fsync, replace = os.fsync, os.replace
+
+    def recorded_fsync(descriptor: int) -> None:
+        calls.append(f"flush {Path(os.readlink(f'/proc/self/fd/{descriptor}')).parent.name}")
+        fsync(descriptor)
+
+    def recorded_replace(source: Path, target: Path) -> None:
+        calls.append("replace")
+        replace(source, target)
+
+    corpus = Corpus(tmp_path)
+    corpus.write("s", "folder/a", b"one")  # its folders are new and flushed too
+    monkeypatch.setattr(os, "fsync", recorded_fsync)
+    monkeypatch.setattr(os, "replace", recorded_replace)
+    corpus.write("s", "folder/a", b"two")
+    assert calls == ["flush .tmp", "replace", "flush raw"]
+
+
 @pytest.mark.parametrize(
     "subpath", ["", "/etc/x", "../../etc/x", "a/../../x", "a/..", ".tmp/x", "a\0b", ".", "x" * 256, "a\ud800b"]
 )

@@ -116,7 +116,9 @@ async def test_feeds_list_as_many_new_and_latest_entries_as_promised_in_every_ti
 def _counts(entries: list[Entry], today: date, zone: ZoneInfo) -> tuple[int, int]:
     new = latest = 0
     for entry in entries:
-        published = entry.published.astimezone(zone).date() if entry.published else today
+        if entry.published is None:
+            continue
+        published = entry.published.astimezone(zone).date()
         updated = entry.updated.astimezone(zone).date() if entry.updated else None
         new += published == today
         latest += published < today and updated == today

@@ -17,6 +17,7 @@ from headwater.demo.sites import HOSTILE_TITLE
 from headwater.model.poll import Polled
 from headwater.model.reasons import Reason
 from headwater.model.source import Source
+from headwater.service.doctor_finding import Finding, State
 
 # What markup, emoji codes, escapes and marks of direction are made of, and anything else.
 HOSTILE_TEXT = st.text(st.sampled_from("[]/\\:bold x\x1b\x9b\x07\r\n\t\u202e\u2066⟦⟧\ufeff…") | st.characters())
@@ -64,6 +65,7 @@ def test_every_view_of_a_hostile_title_is_harmless(capsys: pytest.CaptureFixture
     show.hits(HOSTILE_TITLE, [row(published_at=None, snippet=HOSTILE_TITLE)])
     show.hits(HOSTILE_TITLE, [])
     show.added(Polled(source, Reason.POLLED, title=HOSTILE_TITLE, refused={HOSTILE_TITLE: HOSTILE_TITLE}))
+    show.findings({"disk": Finding(State.FAILED, HOSTILE_TITLE[:40], HOSTILE_TITLE[:40], (HOSTILE_TITLE[:40],))})
     printed = capsys.readouterr().out
     assert_harmless(printed)
     assert printed.count("[bold red]Sale[/bold red] [31mtoday[0m :bomb: [/] \\[link]") == 7
@@ -81,7 +83,7 @@ def test_the_demo_keeps_to_80_columns_and_names_what_is_wrong(capsys: pytest.Cap
         ],
         items=[row(bucket="NEW"), row(bucket="LATEST", title="川" * 100)],
         seconds={"pages": 1.0},
-        checks=[Check("all is well", "yes"), Check("the sky is up", "no", wrong=(HOSTILE_TITLE[:60], "down"))],
+        checks=[Check("all is well", "yes"), Check("the sky is up", "no", wrong=(HOSTILE_TITLE, "down", *"a" * 9))],
     )
     show.demo(outcome)
     printed = capsys.readouterr().out
@@ -94,6 +96,7 @@ def test_the_demo_keeps_to_80_columns_and_names_what_is_wrong(capsys: pytest.Cap
         "3  The host's robots.txt",
         "It was not its turn",
         "FAIL the sky is up",
+        "and 1 more",
         "Not every",
     ):
         assert said in printed

@@ -3,6 +3,7 @@
 import os
 import sys
 
+from headwater.cli import show
 from headwater.cli.app import app
 from headwater.errors import HeadwaterError
 
@@ -14,7 +15,7 @@ def main() -> None:
     try:
         app()
     except HeadwaterError as error:
-        sys.stderr.write(f"headwater: {error}\n")
+        sys.stderr.write(f"headwater: {show.visible(str(error))}\n")
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)

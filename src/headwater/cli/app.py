@@ -1,21 +1,19 @@
 """The commands. Each parses its words, asks the service, and prints."""
 
-import asyncio
-import json
 import os
-import signal
-from collections.abc import Coroutine
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from headwater import __version__
 from headwater.cli import show
+from headwater.cli.common import Json, configuration, print_json, run, settings_with_logs
+from headwater.cli.frontier import frontier_app
 from headwater.cli.logs import set_up_logs
-from headwater.config import Configuration, Settings, load, markdown, masked, table
+from headwater.config import markdown, masked, table
 from headwater.errors import OperatorError
 
 if TYPE_CHECKING:
@@ -32,37 +30,7 @@ source_app = typer.Typer(help="The sources.", no_args_is_help=True)
 migrate_app = typer.Typer(help="The database schema.", no_args_is_help=True)
 app.add_typer(source_app, name="source")
 app.add_typer(migrate_app, name="migrate")
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for a script.")]
-T = TypeVar("T")
-
-
-def configuration() -> Configuration:
-    """Read the settings of this environment and folder."""
-    return load(os.environ, Path.cwd())
-
-
-def settings_with_logs(level: str | None = None) -> Settings:
-    """Read the settings and set up logging as they say, or quieter for commands that answer by themselves."""
-    settings = configuration().settings
-    set_up_logs(level or settings.log_level, settings.log_format)
-    return settings
-
-
-def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end; a signal that asks us to stop lets it clean up behind itself."""
-
-    async def stoppable() -> T:
-        task = asyncio.current_task()
-        assert task is not None
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-        return await work
-
-    try:
-        return asyncio.run(stoppable())
-    except asyncio.CancelledError:
-        raise SystemExit(128 + signal.SIGTERM) from None
+app.add_typer(frontier_app, name="frontier")
 
 
 @app.callback(invoke_without_command=True)
@@ -111,22 +79,24 @@ async def _demo(data: Path | None, *, as_json: bool, stay: bool) -> bool:
     async with open_demo(data) as opened:
         with show.demo_progress(quiet=as_json) as progress:
             outcome = await opened.run(progress)
-        if as_json:
-            print_json(outcome.as_json())
-        else:
+        told = outcome.as_json() if as_json else None
+        if told is None:
             show.demo(outcome)
+        elif not stay:
+            print_json(told)
         if stay:
-            await _stay(opened, as_json=as_json)
+            await _stay(opened, told)
     return outcome.as_expected
 
 
-async def _stay(opened: "Demo", *, as_json: bool) -> None:
+async def _stay(opened: "Demo", told: dict[str, Any] | None) -> None:
+    """Serve until stopped; with `told`, print it once as JSON, with the addresses in it."""
     from headwater.api import make_app
     from headwater.service.running import RoleName, serve
 
     def ready(api: str) -> None:
-        if as_json:
-            print_json({"api": api, "web": opened.web.address})
+        if told is not None:
+            print_json(told | {"api": api, "web": opened.web.address})
         else:
             show.demo_serves(api, opened.web.address, opened.settings.data_dir)
 
@@ -288,12 +258,6 @@ def migrate_status(as_json: Json = False) -> None:
         print_json(rows)
     else:
         show.schema(rows)
-
-
-def print_json(value: Any) -> None:
-    """Print JSON; times and dates as ISO 8601, and escaped what a terminal would not show but obey."""
-    text = json.dumps(value, indent=2, ensure_ascii=False, default=lambda odd: odd.isoformat())
-    typer.echo("".join(mark if mark.isprintable() or mark == "\n" else json.dumps(mark)[1:-1] for mark in text))
 
 
 def _date(text: str | None) -> date | None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 console = Console(highlight=False, soft_wrap=True, emoji=False)
 _MARGIN = 29  # where the doctor's words begin
+_SHOWN_WRONG = 10  # of what is wrong with one check of the demo
 _FOUND_WORDS = re.compile("(⟦[^⟦⟧]*⟧)")
 
 
@@ -119,7 +120,7 @@ def findings(found: "dict[str, Finding]") -> None:
     for name, finding in found.items():
         head = f"{name:<13}[{colours[finding.state]}]{finding.state:<16}[/]"
         for line in (finding.found, *([f"-> {finding.mend}"] if finding.mend else []), *finding.log):
-            for piece in textwrap.wrap(line, max(console.width - _MARGIN, 20), break_on_hyphens=False):
+            for piece in textwrap.wrap(visible(line), max(console.width - _MARGIN, 20), break_on_hyphens=False):
                 console.print(head + escape(piece))
                 head = " " * _MARGIN
     counts = Counter(str(finding.state) for finding in found.values())
@@ -197,8 +198,11 @@ def demo(outcome: "DemoOutcome") -> None:
     for check in outcome.checks:
         mark = "[green]ok  [/]" if check.holds else "[red]FAIL[/]"
         _cut(f"  {mark} {plain(check.name)} ({plain(check.found)})")
-        for wrong in check.wrong:
-            console.print(f"       {plain(wrong)}")
+        for wrong in check.wrong[:_SHOWN_WRONG]:
+            margin = " " * 7
+            console.print(escape(textwrap.fill(visible(wrong), 80, initial_indent=margin, subsequent_indent=margin)))
+        if len(check.wrong) > _SHOWN_WRONG:
+            console.print(f"       and {len(check.wrong) - _SHOWN_WRONG} more")
     console.print(f"\n{'Everything' if outcome.as_expected else 'Not everything'} came out as it must.")
 
 

@@ -12,7 +12,7 @@ from headwater.model.reasons import Reason
 class ExpectedFeed:
     """Of one feed: its address, its entries, and how many of them are NEW and LATEST on the web's day.
 
-    Every entry counts, whatever becomes of its page. The undated ones count as NEW, as on the day of first sight.
+    Every entry counts, whatever becomes of its page, but for the undated ones: they are NEW on the day of first sight.
     """
 
     url: str
@@ -30,6 +30,7 @@ class Expected:
     """
 
     outcomes: Mapping[str, frozenset[Reason]]
+    titles: Mapping[str, str]  # of the pages that become documents
     feeds: Mapping[str, ExpectedFeed]
     documents: int
     texts: int
@@ -43,6 +44,7 @@ def expected_outcomes(web: DemoWeb) -> Expected:
     told = [piece for piece in pieces.values() if Reason.STORED in piece.ends]
     return Expected(
         outcomes={url: piece.ends for url, piece in pieces.items()},
+        titles={url: piece.title or piece.headline for url, piece in pieces.items() if Reason.STORED in piece.ends},
         feeds={site.host: feed for site in web.sites if (feed := _feed(site)) is not None},
         documents=len(told),
         texts=len({(piece.headline, piece.topic, piece.language) for piece in told}),
@@ -57,7 +59,7 @@ def _feed(site: Site) -> ExpectedFeed | None:
 
 
 def _is_new(piece: Piece) -> bool:
-    return piece.days_ago in (0, None)
+    return piece.days_ago == 0
 
 
 def _is_latest(piece: Piece) -> bool:

@@ -33,6 +33,7 @@ class Piece:
     link: str | None = None
     listed: bool = True
     form: Form = article_page
+    title: str | None = None  # of the page, where it is not the headline
     content_type: str = HTML
     canonical: str | None = None  # the path of the page that this one is another form of
     answer: Maker | None = whole  # None: nothing is at the address

@@ -197,8 +197,17 @@ BOARD = Site(
     pieces=(
         Piece(HOSTILE_TITLE, "budgets", 0, path="/notices/sale", stamp=iso_z),
         Piece("Lost near the weir: one grey bicycle", "rivers", 1, stamp=iso_z),
-        Piece("Found in the reading room: a folder of letters", "libraries", 2, form=soft_404, stamp=iso_z),
-        Piece("For members: garden plots to let", "councils", 3, form=login_wall, stamp=iso_z),
+        Piece(
+            "Found in the reading room: a folder of letters",
+            "libraries",
+            2,
+            form=soft_404,
+            title="Page not found",
+            stamp=iso_z,
+        ),
+        Piece(
+            "For members: garden plots to let", "councils", 3, form=login_wall, title="Log in to read on", stamp=iso_z
+        ),
     ),
 )
 

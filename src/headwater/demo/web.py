@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, date, datetime
+from email.utils import parsedate_to_datetime
 from itertools import repeat
 from types import TracebackType
 from typing import Self
@@ -19,7 +20,6 @@ from headwater.demo.answers import Answer
 from headwater.demo.build import build_host
 from headwater.demo.sites import SITES
 from headwater.demo.visits import DemoRequest, Violation, find_violations
-from headwater.policy.backoff import retry_after
 
 _KEPT_REQUESTS = 20_000  # a web that is left running must not grow
 
@@ -125,5 +125,8 @@ class DemoWeb:
 
 
 def _pause(response: web.StreamResponse) -> float:
-    wait = retry_after(response.headers.get("Retry-After"), datetime.now(UTC))
-    return wait.total_seconds() if wait else 0.0
+    """Return how long an answer asks to be left alone; read here, not by the program that is judged."""
+    after = response.headers.get("Retry-After", "0")
+    if after.isdigit():
+        return float(after)
+    return max(0.0, (parsedate_to_datetime(after) - datetime.now(UTC)).total_seconds())

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from headwater.errors import ExchangeFailed, NotAllowed, NotNow
-from headwater.formats.robots import MAX_BYTES, RobotsVerdict, check_robots
+from headwater.formats.robots import RobotsVerdict, check_robots, within_limit
 from headwater.gate.hold import Hold
 from headwater.model.clock import Clock
 from headwater.model.frontier import Claim
@@ -77,7 +77,9 @@ class Gate:
             release = hold.release(self._clock.now())
             await asyncio.shield(
                 self._database.transact(
-                    lambda connection: hosts.release_hosts(connection, [(hold.lease.token, release)])
+                    lambda connection: hosts.release_hosts(
+                        connection, [(hold.host.politeness_key, hold.lease.token, release)]
+                    )
                 )
             )
 
@@ -173,7 +175,7 @@ class Gate:
                 raise  # it is this host itself that may not be visited
             raise self._blocked(hold, str(error), politeness.ROBOTS_BLOCK) from error
         if 200 <= response.status < 300:
-            return response.body[:MAX_BYTES].decode("utf-8", "replace").replace("\0", "")
+            return within_limit(response.body).decode("utf-8", "replace").replace("\0", "")
         if response.status == 429 or response.status >= 500:
             wait = backoff.retry_after(response.headers.get("retry-after"), self._clock.now())
             raise self._blocked(hold, f"status {response.status}", max(politeness.ROBOTS_BLOCK, wait or timedelta(0)))

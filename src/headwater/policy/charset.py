@@ -109,7 +109,8 @@ def _decode(body: bytes, declared: list[str | None]) -> str:
             return body.decode(codec)
         except UnicodeDecodeError:
             continue
-    return body.decode(best, "replace")
+    # What was declared UTF-8 and mostly is not has a wrong label.
+    return body.decode(_guess(body) if best == "utf-8" else best, "replace")
 
 
 def _guess(body: bytes) -> str:

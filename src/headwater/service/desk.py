@@ -56,9 +56,10 @@ class Reader:
             )
 
     async def document(self, document_id: int) -> dict[str, Any] | None:
-        """Return one document with its text and provenance."""
+        """Return one document with its text, provenance and earlier revisions."""
         async with self._records.database.connection() as connection:
-            return await documents.get_document(connection, document_id)
+            document = await documents.get_document(connection, document_id)
+            return document and document | {"revisions": await documents.revisions(connection, document_id)}
 
     async def raw_matches(self, document: Mapping[str, Any]) -> bool:
         """Tell whether a document's raw file is the one its row was made from."""
@@ -88,12 +89,25 @@ class Reader:
 class Desk(Reader):
     """What can be asked of a process that reaches out."""
 
+    _LOOK_SECONDS = 2.0  # whoever reads metrics has little patience
+
     def __init__(self, parts: Parts, metrics: Metrics, *, ready: Callable[[], bool] = lambda: True) -> None:
         super().__init__(parts.records)
         self.parts = parts
         self.metrics = metrics
         self.is_ready = ready
         self.settings = parts.records.settings
+
+    async def measure(self) -> bytes:
+        """Write the metrics; without what only the database knows while it is away."""
+        try:
+            async with asyncio.timeout(self._LOOK_SECONDS):
+                self.metrics.holds((await self.frontier.stats())["urls"])
+        except Exception as error:
+            if not is_down(error):
+                raise
+            self.metrics.holds({})
+        return self.metrics.text()
 
     async def add(self, url: str, name: str | None = None, overrides: dict[str, Any] | None = None) -> Polled:
         """Add the feed at a URL as a source, poll it at once and tell what came. What is no feed is not saved."""

@@ -67,7 +67,7 @@ async def examine(environment: Mapping[str, str], folder: Path) -> dict[str, Fin
 def _settings(configuration: Configuration, problems: list[Problem]) -> Finding:
     if problems:
         said = " ".join(str(problem.error) for problem in problems)
-        return failed(said, "Correct or remove what is named; `headwater config` shows what is in force.")
+        return failed(said, "Correct or remove what is named; docs/settings.md lists what there is.")
     origins = [origin for origin in configuration.origins.values() if origin != "default"]
     places = " and ".join(dict.fromkeys(origins))
     return ok(f"{len(origins)} set in {places}" if origins else "none set: all have their defaults")

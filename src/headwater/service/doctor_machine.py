@@ -5,6 +5,7 @@ import errno
 import os
 import pwd
 import re
+import shlex
 import shutil
 import stat
 import tempfile
@@ -55,8 +56,8 @@ def _data_folder(folder: Path) -> Finding:
         return not_configured(f"{folder} is not there yet", "The first start makes it.")
     owner, own = folder.stat().st_uid, os.geteuid()
     if owner != own:
-        mend = f"Run Headwater as {_name(owner)}, or give the folder away: chown -R {_name(own)} {folder}"
-        return warning(f"{folder} belongs to {_name(owner)}, and this is {_name(own)}", mend)
+        # Not "chown -R": the embedded database below has an owner of its own.
+        return warning(f"{folder} belongs to {_name(owner)}, and this is {_name(own)}", f"Run as {_name(owner)}.")
     return ok(f"{folder}, writable, belongs to {_name(owner)}")
 
 
@@ -149,13 +150,13 @@ async def write_token(settings: Settings) -> Finding:
 def _token_file(path: Path) -> Finding:
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
-        empty = not path.read_text(encoding="ascii").strip()
+        token = path.read_bytes().strip()
     except (FileNotFoundError, NotADirectoryError):
         return not_configured("not made yet", "The first start makes it.")
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
-        return failed(f"{path} is open to others (mode {mode:04o})", f"chmod 600 {path}")
-    if empty:
-        return failed(f"{path} is empty", "Remove it: the next start makes a new one.")
+        return failed(f"{path} is open to others (mode {mode:04o})", f"chmod 600 {shlex.quote(str(path))}")
+    if not token or not token.isascii():
+        return failed(f"{path} holds no token", "Remove it: the next start makes a new one.")
     return ok(f"{path}, for its owner only")
 
 

@@ -6,7 +6,7 @@ DROP FUNCTION tally_changed_urls();
 DROP FUNCTION tally_new_urls();
 DROP TABLE frontier_tally;
 DROP INDEX fetch_log_finished;
-DROP INDEX url_frontier_dead;
+ALTER TABLE url_frontier RESET (fillfactor);
 DROP INDEX url_frontier_host;
 DROP INDEX url_frontier_source;
 CREATE INDEX url_frontier_source ON url_frontier (source_id, status);

@@ -1,44 +1,58 @@
--- name: submit_urls
--- Insert what is new, queue it and wake its hosts; raise the priority of what is pending. Answers each URL's id.
--- Arrays, one element a URL: $1 url, $2 hash, $3 host, $4 politeness key of a host that is new, $5 source, $6 origin,
--- $7 priority, $8 depth, $9 hops, $10 parent, $11 subpath; $12 now.
--- Rows go in by hash and by host so that two submits never wait for each other crosswise.
+-- name: find_urls
+-- Which URLs are known, by the id of the page they are the address of, and the priority of those that wait. $1 hashes.
+-- LATERAL makes it one look into an index for each, whatever the planner believes of a table it has no statistics of yet.
+SELECT u.url_hash, coalesce(u.same_as, u.id) AS id, q.priority
+FROM unnest($1::bytea[]) AS g (url_hash)
+CROSS JOIN LATERAL (SELECT f.id, f.url_hash, f.same_as FROM url_frontier f WHERE f.url_hash = g.url_hash LIMIT 1) u
+LEFT JOIN LATERAL (
+    SELECT w.priority FROM frontier_queue w WHERE w.url_id = u.id AND w.lease_token IS NULL LIMIT 1
+) q ON true
+
+-- name: raise_priorities
+-- Arrays: $1 url ids, $2 priorities
+UPDATE frontier_queue q SET priority = g.priority
+FROM unnest($1::bigint[], $2::smallint[]) AS g (url_id, priority)
+WHERE q.url_id = g.url_id AND q.lease_token IS NULL AND q.priority < g.priority
+
+-- name: wake_keys
+-- What has a new URL is ready as soon as it may be asked. Its row is locked even where nothing changes: a release of the
+-- same host waits, and then sees the new URL. Arrays: $1 hosts, in order, so that two submits never wait crosswise,
+-- $2 the politeness key of each if it is new; $3 now. Answers the key that each has.
 WITH given AS MATERIALIZED (
-    SELECT g.*, CASE WHEN h.host IS NULL THEN g.new_key ELSE coalesce(h.politeness_key, h.host) END AS politeness_key
-    FROM unnest($1::text[], $2::bytea[], $3::text[], $4::text[], $5::int[], $6::text[], $7::int[], $8::int[], $9::int[],
-                $10::bigint[], $11::text[])
-        AS g (url, url_hash, host, new_key, source_id, origin, priority, depth, hops, parent_id, subpath)
-    LEFT JOIN host_state h ON h.host = g.host
-), added AS (
-    INSERT INTO url_frontier (url, url_hash, host, source_id, origin, depth, hops, parent_id, subpath, discovered_at)
-    SELECT url, url_hash, host, source_id, origin, depth, hops, parent_id, subpath, $12 FROM given ORDER BY url_hash
-    ON CONFLICT (url_hash) DO NOTHING
-    RETURNING id, url_hash
-), queued AS (
-    INSERT INTO frontier_queue (url_id, politeness_key, priority, due_at)
-    SELECT added.id, given.politeness_key, given.priority, $12 FROM added JOIN given USING (url_hash)
-), raised AS (
-    UPDATE frontier_queue q SET priority = given.priority
-    FROM given JOIN url_frontier u USING (url_hash)
-    WHERE q.url_id = u.id AND q.lease_token IS NULL AND q.priority < given.priority
+    SELECT g.host, coalesce(known.politeness_key, g.new_key) AS politeness_key
+    FROM unnest($1::text[], $2::text[]) AS g (host, new_key)
+    LEFT JOIN LATERAL (
+        SELECT coalesce(h.politeness_key, h.host) AS politeness_key FROM host_state h WHERE h.host = g.host LIMIT 1
+    ) known ON true
 ), woken AS (
-    INSERT INTO host_state AS h (host, ready_at)
-    SELECT DISTINCT given.politeness_key, $12::timestamptz FROM added JOIN given USING (url_hash) ORDER BY 1
-    ON CONFLICT (host) DO UPDATE
-        SET ready_at = least(coalesce(h.ready_at, 'infinity'), greatest(h.not_before, h.closed_until, excluded.ready_at))
-        WHERE h.politeness_key IS NULL  -- else it was grouped at this very moment, and the sweeper moves its queue
+    INSERT INTO host_state AS k (host, ready_at)
+    SELECT DISTINCT politeness_key, $3::timestamptz FROM given ORDER BY 1
+    ON CONFLICT (host) DO UPDATE SET ready_at = greatest(k.not_before, k.closed_until, excluded.ready_at)
+        WHERE k.politeness_key IS NULL  -- else it was grouped at this very moment, and the sweeper moves its queue
+          AND (k.ready_at IS NULL OR k.ready_at > greatest(k.not_before, k.closed_until, excluded.ready_at))
 ), joined AS (
     INSERT INTO host_state (host, politeness_key)
-    SELECT DISTINCT host, politeness_key FROM given WHERE host <> politeness_key ORDER BY 1
+    SELECT host, politeness_key FROM given WHERE host <> politeness_key ORDER BY 1
     ON CONFLICT (host) DO NOTHING
 )
-SELECT url_hash, id, true AS is_new FROM added
-UNION ALL
-SELECT u.url_hash, coalesce(u.same_as, u.id), false FROM url_frontier u JOIN given USING (url_hash)
+SELECT host, politeness_key FROM given
 
--- name: find_urls
--- $1 hashes. Answers the id of the page that each is the address of.
-SELECT url_hash, coalesce(same_as, id) AS id FROM url_frontier WHERE url_hash = ANY ($1::bytea[])
+-- name: add_urls
+-- Insert what is new; what another submit has just inserted is left out. Arrays, one element a URL, in order of the
+-- hashes, as above: $1 url, $2 hash, $3 host, $4 source, $5 origin, $6 depth, $7 hops, $8 parent, $9 subpath; $10 now
+INSERT INTO url_frontier (url, url_hash, host, source_id, origin, depth, hops, parent_id, subpath, discovered_at)
+SELECT url, url_hash, host, source_id, origin, depth, hops, parent_id, subpath, $10
+FROM unnest($1::text[], $2::bytea[], $3::text[], $4::int[], $5::text[], $6::smallint[], $7::smallint[], $8::bigint[],
+            $9::text[])
+    AS g (url, url_hash, host, source_id, origin, depth, hops, parent_id, subpath)
+ON CONFLICT (url_hash) DO NOTHING
+RETURNING id, url_hash
+
+-- name: queue_urls
+-- Arrays: $1 url ids, $2 politeness keys, $3 priorities; $4 due
+INSERT INTO frontier_queue (url_id, politeness_key, priority, due_at)
+SELECT url_id, politeness_key, priority, $4
+FROM unnest($1::bigint[], $2::text[], $3::smallint[]) AS g (url_id, politeness_key, priority)
 
 -- name: claim_urls
 -- Hosts first: lock those that are ready, take the best due URL of each, lease both with one token.
@@ -56,14 +70,15 @@ WITH ready AS MATERIALIZED (
         SELECT q.url_id FROM frontier_queue q
         WHERE q.politeness_key = ready.politeness_key AND q.lease_token IS NULL AND q.due_at <= $1
         ORDER BY q.priority DESC, q.due_at LIMIT 1
+        -- Looked at once more as it is locked: what was found first may be from before another worker had this URL,
+        -- put it off and gave its host back.
         FOR UPDATE SKIP LOCKED
     ) best ON true
 ), claimed AS (
     UPDATE frontier_queue q
     SET lease_holder = $3, lease_token = picked.token, lease_until = $4, attempts = q.attempts + 1
     FROM picked
-    -- Looked at once more: the pick may be from before another worker had this URL, put it off and gave its host back.
-    WHERE q.url_id = picked.url_id AND q.lease_token IS NULL AND q.due_at <= $1
+    WHERE q.url_id = picked.url_id
     RETURNING q.url_id, q.politeness_key, q.lease_token, q.attempts, q.priority
 ), pages AS MATERIALIZED (
     SELECT claimed.url_id, claimed.politeness_key, claimed.lease_token, claimed.attempts, claimed.priority,
@@ -167,9 +182,10 @@ SET LOCAL plan_cache_mode = force_custom_plan
 -- Each or NULL for any: $1 status, $2 reason, $3 host, $4 source name; $5 after this id, $6 how many, $7 now
 SELECT u.id, u.url, CASE WHEN q.lease_token IS NULL THEN u.status ELSE 'fetching' END AS status, u.reason, u.host,
        s.name AS source, u.origin, q.priority, u.discovered_at, u.last_fetched_at,
-       greatest(q.due_at, k.not_before, k.closed_until) AS due_at,
-       CASE WHEN k.closed_until > $7 THEN 'host_closed' WHEN q.url_id IS NOT NULL THEN coalesce(k.blocked_reason, last.reason)
-       END AS waiting_reason
+       CASE WHEN q.lease_token IS NULL
+            THEN greatest(q.due_at, CASE WHEN k.lease_token IS NULL THEN k.not_before END, k.closed_until) END AS due_at,
+       CASE WHEN q.lease_token IS NOT NULL THEN NULL WHEN k.closed_until > $7 THEN 'host_closed'
+            WHEN k.not_before > $7 THEN coalesce(k.blocked_reason, last.reason) ELSE last.reason END AS waiting_reason
 FROM url_frontier u
 JOIN sources s ON s.id = u.source_id
 LEFT JOIN frontier_queue q ON q.url_id = u.id
@@ -185,8 +201,10 @@ ORDER BY u.id LIMIT $6
 -- $1 whether being fetched, each or NULL for any: $2 host, $3 source name; $4 after this id, $5 how many, $6 now
 SELECT u.id, u.url, CASE WHEN q.lease_token IS NULL THEN u.status ELSE 'fetching' END AS status, u.reason, u.host,
        s.name AS source, u.origin, q.priority, u.discovered_at, u.last_fetched_at,
-       greatest(q.due_at, k.not_before, k.closed_until) AS due_at,
-       CASE WHEN k.closed_until > $6 THEN 'host_closed' ELSE coalesce(k.blocked_reason, last.reason) END AS waiting_reason
+       CASE WHEN q.lease_token IS NULL
+            THEN greatest(q.due_at, CASE WHEN k.lease_token IS NULL THEN k.not_before END, k.closed_until) END AS due_at,
+       CASE WHEN q.lease_token IS NOT NULL THEN NULL WHEN k.closed_until > $6 THEN 'host_closed'
+            WHEN k.not_before > $6 THEN coalesce(k.blocked_reason, last.reason) ELSE last.reason END AS waiting_reason
 FROM frontier_queue q
 JOIN url_frontier u ON u.id = q.url_id
 JOIN sources s ON s.id = u.source_id

@@ -1,0 +1,56 @@
+"""What every command needs: the settings, a way to run, a way to print JSON."""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from headwater.cli.logs import set_up_logs
+from headwater.config import Configuration, Settings, load
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for a script.")]
+T = TypeVar("T")
+
+
+def configuration() -> Configuration:
+    """Read the settings of this environment and folder."""
+    return load(os.environ, Path.cwd())
+
+
+def settings_with_logs(level: str | None = None) -> Settings:
+    """Read the settings and set up logging as they say, or quieter for commands that answer by themselves."""
+    settings = configuration().settings
+    set_up_logs(level or settings.log_level, settings.log_format)
+    return settings
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end; a signal that asks us to stop lets it clean up behind itself."""
+
+    async def stoppable() -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+        return await work
+
+    try:
+        return asyncio.run(stoppable())
+    except asyncio.CancelledError:
+        raise SystemExit(128 + signal.SIGTERM) from None
+
+
+def print_json(value: Any) -> None:
+    """Print JSON; times and dates as ISO 8601."""
+    typer.echo(json_text(value))
+
+
+def json_text(value: Any) -> str:
+    """Write JSON, and escaped what a terminal would not show but obey."""
+    text = json.dumps(value, indent=2, ensure_ascii=False, default=lambda odd: odd.isoformat())
+    return "".join(mark if mark.isprintable() or mark == "\n" else json.dumps(mark)[1:-1] for mark in text)
