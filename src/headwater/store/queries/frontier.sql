@@ -59,32 +59,40 @@ FROM unnest($1::bigint[], $2::text[], $3::smallint[]) AS g (url_id, politeness_k
 -- $1 now, $2 how many, $3 holder, $4 lease until, $5 default delay in ms. A row without url_id is a host with nothing
 -- due (see rest_hosts). Should the holder die, the host has its pause from the lease's end on: something may have been
 -- sent just before.
+-- Whatever the planner believes of the tables, each step is a look into an index: one priority after the other, so that
+-- of a long queue neither what is put off nor what is due is read; by arrays and not by joins, whose sides it would hash.
 WITH ready AS MATERIALIZED (
-    SELECT host AS politeness_key FROM host_state
+    SELECT host AS politeness_key, crawl_delay_ms, backoff_ms, troubled_at FROM host_state
     WHERE ready_at <= $1 AND (reserved_until IS NULL OR reserved_until <= $1)
     ORDER BY ready_at LIMIT $2
     FOR UPDATE SKIP LOCKED
 ), picked AS MATERIALIZED (
-    SELECT ready.politeness_key, best.url_id, gen_random_uuid() AS token
+    SELECT ready.*, best.url_id
     FROM ready LEFT JOIN LATERAL (
-        SELECT q.url_id FROM frontier_queue q
-        WHERE q.politeness_key = ready.politeness_key AND q.lease_token IS NULL AND q.due_at <= $1
-        ORDER BY q.priority DESC, q.due_at LIMIT 1
-        -- Looked at once more as it is locked: what was found first may be from before another worker had this URL,
-        -- put it off and gave its host back.
-        FOR UPDATE SKIP LOCKED
+        SELECT first.url_id
+        FROM unnest('{10,9,8,7,6,5,4,3,2,1}'::smallint[]) WITH ORDINALITY AS p (priority, place)
+        CROSS JOIN LATERAL (
+            SELECT q.url_id FROM frontier_queue q
+            WHERE q.politeness_key = ready.politeness_key AND q.priority = p.priority AND q.lease_token IS NULL
+              AND q.due_at <= $1
+            ORDER BY q.due_at LIMIT 1
+            -- Looked at once more as it is locked: what was found first may be from before another worker had this URL,
+            -- put it off and gave its host back.
+            FOR UPDATE SKIP LOCKED
+        ) first
+        ORDER BY p.place LIMIT 1
     ) best ON true
 ), claimed AS (
     UPDATE frontier_queue q
-    SET lease_holder = $3, lease_token = picked.token, lease_until = $4, attempts = q.attempts + 1
-    FROM picked
-    WHERE q.url_id = picked.url_id
+    SET lease_holder = $3, lease_token = gen_random_uuid(), lease_until = $4, attempts = q.attempts + 1
+    WHERE q.url_id = ANY (ARRAY(SELECT url_id FROM picked))
     RETURNING q.url_id, q.politeness_key, q.lease_token, q.attempts, q.priority
 ), pages AS MATERIALIZED (
     SELECT claimed.url_id, claimed.politeness_key, claimed.lease_token, claimed.attempts, claimed.priority,
            u.url, u.host, u.source_id, u.subpath, u.depth, u.hops, u.origin, u.etag, u.last_modified,
-           s.name AS source_name, s.page_delay_ms
-    FROM claimed JOIN url_frontier u ON u.id = claimed.url_id JOIN sources s ON s.id = u.source_id
+           s.name AS source_name, s.page_delay_ms, h.robots_txt, h.robots_fetched_at
+    FROM claimed
+    JOIN url_frontier u ON u.id = claimed.url_id JOIN sources s ON s.id = u.source_id JOIN host_state h ON h.host = u.host
 ), held AS (
     UPDATE host_state k
     SET lease_holder = $3, lease_token = pages.lease_token, lease_until = $4,
@@ -95,11 +103,8 @@ WITH ready AS MATERIALIZED (
 SELECT picked.politeness_key, pages.url_id, pages.lease_token, pages.attempts, pages.priority,
        pages.url, pages.host, pages.source_id, pages.subpath, pages.depth, pages.hops, pages.origin, pages.etag,
        pages.last_modified, pages.source_name, pages.page_delay_ms,
-       k.crawl_delay_ms, k.backoff_ms, k.troubled_at, h.robots_txt, h.robots_fetched_at
-FROM picked
-JOIN host_state k ON k.host = picked.politeness_key
-LEFT JOIN pages ON pages.url_id = picked.url_id
-LEFT JOIN host_state h ON h.host = pages.host
+       picked.crawl_delay_ms, picked.backoff_ms, picked.troubled_at, pages.robots_txt, pages.robots_fetched_at
+FROM picked LEFT JOIN pages ON pages.url_id = picked.url_id
 
 -- name: hold_claims
 -- The fence: of the given claims, which are still theirs? Those are locked until the transaction ends.
