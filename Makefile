@@ -8,7 +8,7 @@ STAMP := .venv/.ready
 
 help:
 	@echo "make setup   make .venv with everything pinned (quick when nothing changed)"
-	@echo "make demo    set up, then run the whole flow offline on a small web of its own"
+	@echo "make demo    set up, then run the whole flow offline on a small web of its own (ARGS=--serve keeps it up)"
 	@echo "make run     set up, then start Headwater for real (Ctrl-C stops it)"
 	@echo "make test    set up, then run all tests"
 	@echo "make check   set up, then lint, types and import rules"
@@ -30,7 +30,7 @@ $(STAMP): requirements-dev.txt pyproject.toml
 	@echo "setup: done"
 
 demo: setup
-	@$(BIN)/headwater demo
+	@$(BIN)/headwater demo $(ARGS)
 
 run: setup
 	@$(BIN)/headwater up

@@ -1,7 +1,7 @@
 """A harness that hurts the real program: real processes, a real PostgreSQL, a real web, and what must hold afterwards.
 
-A test builds a `Harness`, starts programs, does them harm, waits until the crawl is done and calls `check()`. A new
-fault is a method here or a point in victim.py; a new invariant is a function in invariants.py.
+A test opens a `Harness`, starts programs, does them harm, waits until the crawl is done and asks for `violations()`. A
+new fault is a method here or a point in victim.py; a new invariant is a function in invariants.py.
 """
 
 import asyncio
@@ -17,10 +17,13 @@ from typing import Any
 
 import asyncpg
 
-from headwater.store.embedded import EmbeddedServer, open_server
+from headwater.config import Settings
+from headwater.service import schema
 from tests.faults.network import Network
 from tests.faults.swarm import Swarm
+from tests.faults.victim import COMMITTED, HELD_BACK, MAY_COMMIT
 from tests.program import PROGRAM, environment
+from tests.stepping import make_clock
 
 Program = asyncio.subprocess.Process
 ROOT = Path(__file__).parents[2]
@@ -33,11 +36,12 @@ class Harness:
 
     folder: Path
     swarm: Swarm
-    server: EmbeddedServer
+    database_url: str
     overrides: dict[str, object] = field(default_factory=dict)
     wrapped_by: tuple[str, ...] = ()  # the words that put a program into a network of its own
-    programs: dict[asyncio.subprocess.Process, tuple[str, ...]] = field(default_factory=dict)
+    programs: dict[Program, tuple[str, ...]] = field(default_factory=dict)
     kills: int = 0
+    _connection: "asyncpg.Connection[Any] | None" = None
 
     @property
     def data(self) -> Path:
@@ -48,7 +52,7 @@ class Harness:
         """The settings every program gets."""
         quick: dict[str, object] = {
             "data_dir": self.data,
-            "database_url": self.server.dsn,
+            "database_url": self.database_url,
             "connect_to": ",".join(self.swarm.connect_to),
             "allow_networks": f"{self.swarm.address}/32",
             "host_delay_ms": self.swarm.delay_ms,
@@ -63,9 +67,7 @@ class Harness:
         }
         return quick | self.overrides
 
-    async def start(
-        self, *words: str, point: str | None = None, plant: str | None = None
-    ) -> asyncio.subprocess.Process:
+    async def start(self, *words: str, point: str | None = None, plant: str | None = None) -> Program:
         """Start a program; with a `point` it kills itself there, with a `plant` it has that bug."""
         command = [*PROGRAM]
         if point or plant:
@@ -74,13 +76,24 @@ class Harness:
             *self.wrapped_by,
             *command,
             *words,
-            env=environment(**self.settings()) | {"PYTHONPATH": str(ROOT)},
+            env=environment(**self.settings()) | {"PYTHONPATH": os.pathsep.join([str(ROOT), *_search_path()])},
             cwd=self.folder,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL if not os.environ.get("FAULTS_LOUD") else None,
         )
         self.programs[program] = words
         return program
+
+    async def until_held_back(self) -> None:
+        """Wait until a program with a late commit has something to commit."""
+        while not (self.folder / HELD_BACK).exists():
+            await self._look_again()
+
+    async def let_commit(self) -> None:
+        """Let it commit, and wait until it has."""
+        (self.folder / MAY_COMMIT).touch()
+        while not (self.folder / COMMITTED).exists():
+            await self._look_again()
 
     async def kill(self, program: Program) -> tuple[str, ...]:
         """SIGKILL one program; return its words, to start another like it."""
@@ -90,22 +103,13 @@ class Harness:
         self.kills += 1
         return self.programs.pop(program)
 
-    async def freeze(self, program: Program, seconds: float) -> None:
-        """Stop a program in its tracks for a while, as a laptop's lid does."""
+    async def freeze(self, program: Program) -> None:
+        """Stop a program in its tracks, as when a laptop's lid is closed, at a moment when it has something claimed."""
         program.send_signal(signal.SIGSTOP)
-        await asyncio.sleep(seconds)
-        program.send_signal(signal.SIGCONT)
-
-    async def restart_database(self, *, how: signal.Signals) -> None:
-        """End the database server, with SIGKILL or SIGINT, and bring it back at the same address."""
-        (pid_file,) = (self.folder / "database").glob("postgres/*/cluster/postmaster.pid")
-        pid = int(pid_file.read_text().split()[0])
-        os.kill(pid, how)
-        while _runs(pid):
+        while not await self.rows("SELECT FROM frontier_queue WHERE lease_token IS NOT NULL FOR UPDATE SKIP LOCKED"):
+            program.send_signal(signal.SIGCONT)
             await asyncio.sleep(0.01)
-        again = await asyncio.to_thread(open_server, self.folder / "database")
-        assert again.dsn == self.server.dsn
-        again.close()
+            program.send_signal(signal.SIGSTOP)
 
     async def stop(self) -> None:
         """SIGTERM every program and wait for it."""
@@ -120,15 +124,20 @@ class Harness:
         give_up = time.monotonic() + 30
         while True:
             try:
-                connection = await asyncpg.connect(self.server.dsn, timeout=5)
-                try:
-                    return [tuple(row) for row in await connection.fetch(query, *arguments)]
-                finally:
-                    await connection.close(timeout=2)
+                if self._connection is None:
+                    self._connection = await asyncpg.connect(self.database_url, timeout=5)
+                return [tuple(row) for row in await self._connection.fetch(query, *arguments, timeout=10)]
             except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                self.hang_up()
                 if time.monotonic() > give_up:
                     raise
                 await asyncio.sleep(0.05)
+
+    def hang_up(self) -> None:
+        """Close the connection to the database, if there is one."""
+        if self._connection:
+            self._connection.terminate()
+        self._connection = None
 
     async def progress(self) -> tuple[int, int]:
         """How many URLs have ended, and how many are known."""
@@ -142,29 +151,32 @@ class Harness:
         give_up = time.monotonic() + seconds
         while (done := await self.progress()) != (self.swarm.size, self.swarm.size):
             assert time.monotonic() < give_up, f"only {done} of {self.swarm.size} URLs ended"
-            await asyncio.sleep(0.1)
-
-    async def until_claimed(self) -> None:
-        """Wait until somebody has claimed something."""
-        while not await self.rows("SELECT 1 FROM frontier_queue WHERE lease_token IS NOT NULL LIMIT 1"):
-            await asyncio.sleep(0.02)
+            await self._look_again(0.1)
 
     async def until_under_way(self, part: float = 0.05) -> None:
         """Wait until some of the URLs have ended."""
         while (await self.progress())[0] < self.swarm.size * part:
-            await asyncio.sleep(0.02)
+            await self._look_again()
+
+    async def until_logged(self, reason: str) -> None:
+        """Wait until an attempt has ended like that."""
+        while not await self.rows("SELECT FROM fetch_log WHERE reason = $1 LIMIT 1", reason):
+            await self._look_again()
+
+    async def _look_again(self, seconds: float = 0.02) -> None:
+        for program, words in self.programs.items():
+            assert program.returncode is None, f"{' '.join(words)} ended by itself ({program.returncode})"
+        await asyncio.sleep(seconds)
 
 
-def _runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+def _search_path() -> list[str]:
+    return [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
 
 
 @contextlib.asynccontextmanager
 async def open_harness(
     folder: Path,
+    database_url: str,
     *,
     hosts: int,
     pages: int,
@@ -174,11 +186,10 @@ async def open_harness(
     network: Network | None = None,
     **overrides: object,
 ) -> AsyncIterator[Harness]:
-    """Make a database, a web of `hosts` times `pages` URLs, and a source for each of its feeds; start `programs`."""
-    server = await asyncio.to_thread(open_server, folder / "database")
+    """Make a web of `hosts` times `pages` URLs and a source for each of its feeds; start `programs`."""
     where: dict[str, Any] = {"address": network.web_address, "listen": network.listen} if network else {}
     async with Swarm(hosts=hosts, pages=pages, feeds=feeds, delay_ms=delay_ms, **where) as swarm:
-        harness = Harness(folder, swarm, server, overrides, network.wrapped_by if network else ())
+        harness = Harness(folder, swarm, database_url, overrides, network.wrapped_by if network else ())
         try:
             await _prepare(harness)
             for words in programs:
@@ -189,14 +200,13 @@ async def open_harness(
                 with contextlib.suppress(ProcessLookupError):
                     program.kill()
                 await program.wait()
-            await asyncio.to_thread(server.close)
+            harness.hang_up()
 
 
 async def _prepare(harness: Harness) -> None:
-    """Migrate, and add the sources as rows that are due at once."""
-    migrating = await harness.start("migrate", "up")
-    assert await migrating.wait() == 0
-    del harness.programs[migrating]
+    """Make a clock that can jump, migrate, and add the sources as rows that are due at once."""
+    await make_clock(harness.database_url)
+    await schema.up(Settings(database_url=harness.database_url, data_dir=harness.data))
     await harness.rows(
         "WITH added AS (INSERT INTO sources (name, kind, settings, created_at) "
         "SELECT 's' || n, 'feed', jsonb_build_object('feed_url', url), now() "

@@ -1,16 +1,16 @@
 """What goes wrong around the program: the database, the disk, the network, the clock, time itself (spec 9.3)."""
 
-import asyncio
 import signal
 from pathlib import Path
 
 import pytest
 
+from tests.faults.database import own_server
 from tests.faults.disk import small_disk
-from tests.faults.harness import LEASE_SECONDS, Harness, open_harness
+from tests.faults.harness import Harness, open_harness
 from tests.faults.invariants import violations
 from tests.faults.network import own_network
-from tests.faults.victim import STALE_SECONDS
+from tests.stepping import step_clock
 
 
 async def finish_and_check(harness: Harness) -> None:
@@ -19,80 +19,80 @@ async def finish_and_check(harness: Harness) -> None:
     assert await violations(harness) == {}
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-async def test_a_database_that_dies_and_comes_back_costs_nothing(how: signal.Signals, tmp_path: Path) -> None:
-    async with open_harness(tmp_path, hosts=40, pages=10, feeds=4, programs=["up", "worker"]) as harness:
-        for part in (0.1, 0.4, 0.7):
-            await harness.until_under_way(part)
-            await harness.restart_database(how=how)
-        await finish_and_check(harness)
-        assert harness.kills == 0
+async def test_a_database_that_dies_and_comes_back_costs_nothing(tmp_path: Path) -> None:
+    with own_server(tmp_path / "database") as server:
+        async with open_harness(
+            tmp_path, server.url, hosts=40, pages=10, feeds=4, programs=["up", "worker"]
+        ) as harness:
+            for part, how in ((0.1, signal.SIGKILL), (0.4, signal.SIGINT), (0.7, signal.SIGKILL)):
+                await harness.until_under_way(part)
+                await server.restart(how)
+            await finish_and_check(harness)
+            assert harness.kills == 0
 
 
-async def test_a_program_that_was_frozen_past_its_leases_changes_nothing_it_has_lost(tmp_path: Path) -> None:
+async def test_a_program_that_was_frozen_past_its_leases_changes_nothing_it_has_lost(
+    tmp_path: Path, database_url: str
+) -> None:
     """Spec 2.4: the fence, with real processes."""
-    async with open_harness(tmp_path, hosts=30, pages=10, feeds=2, programs=["up"]) as harness:
+    async with open_harness(tmp_path, database_url, hosts=30, pages=10, feeds=2, programs=["up"]) as harness:
         await harness.until_under_way(0.1)
         (frozen,) = harness.programs
-        thawing = asyncio.create_task(harness.freeze(frozen, LEASE_SECONDS + 3))
-        await harness.start("up")
-        await thawing
+        await harness.freeze(frozen)
+        await harness.start("up", plant="brisk rescuer")
+        await harness.until_logged("worker_lost")
+        frozen.send_signal(signal.SIGCONT)
         await finish_and_check(harness)
 
 
-async def test_a_commit_long_after_its_leases_changes_nothing(tmp_path: Path) -> None:
+async def test_a_commit_long_after_its_leases_changes_nothing(tmp_path: Path, database_url: str) -> None:
     """Spec 2.4: the fence; test_planted_bugs.py shows what happens without it."""
-    async with open_harness(tmp_path, hosts=20, pages=10, feeds=2) as harness:
-        await harness.start("up", plant="slow commit")
-        await harness.until_claimed()
-        await harness.start("up")
+    async with open_harness(tmp_path, database_url, hosts=20, pages=10, feeds=2) as harness:
+        await harness.start("up", plant="late commit")
+        await harness.until_held_back()
+        await harness.start("up", plant="brisk rescuer")
         await harness.until_done(60)
-        await asyncio.sleep(STALE_SECONDS)
+        await harness.let_commit()
         await finish_and_check(harness)
 
 
-async def test_a_clock_that_jumps_back_and_forth_loses_nothing(tmp_path: Path) -> None:
-    """Leases seem to end early and hosts to have waited, so one may be asked too soon; nothing is lost or doubled."""
-    async with open_harness(tmp_path, hosts=30, pages=10, feeds=2, programs=["up", "worker"]) as harness:
+@pytest.mark.parametrize("seconds", [60, -5])
+async def test_a_step_of_the_databases_clock_costs_nothing(seconds: int, tmp_path: Path, database_url: str) -> None:
+    """Hosts that are held or have their pause are not taken for free, nor leases for over."""
+    async with open_harness(
+        tmp_path, database_url, hosts=30, pages=10, feeds=2, programs=["up", "worker"], crawl_delay_cap_seconds=0.5
+    ) as harness:
         await harness.until_under_way(0.2)
-        await harness.kill(next(iter(harness.programs)))
-        await harness.start("up", plant="stepped clock")
-        await harness.until_done(90)
-        await harness.stop()
-        assert set(await violations(harness)) <= {"no_host_is_asked_too_soon"}
+        await step_clock(harness.database_url, seconds)
+        await finish_and_check(harness)
 
 
-async def test_a_full_disk_loses_nothing_once_there_is_room_again(tmp_path: Path) -> None:
+async def test_a_full_disk_loses_nothing_once_there_is_room_again(tmp_path: Path, database_url: str) -> None:
     with small_disk(tmp_path / "data") as disk:
-        async with open_harness(tmp_path, hosts=30, pages=8, feeds=2, programs=["up"]) as harness:
-            await failures_logged(harness, "storage")
+        async with open_harness(tmp_path, database_url, hosts=30, pages=8, feeds=2, programs=["up"]) as harness:
+            await harness.until_logged("storage")
             disk.make_room()
             await finish_and_check(harness)
 
 
-async def test_a_web_that_hangs_up_loses_nothing(tmp_path: Path) -> None:
+async def test_a_web_that_hangs_up_loses_nothing(tmp_path: Path, database_url: str) -> None:
     """Every connection is closed and refused for a while, then all is well; no URL is given up for it."""
-    async with open_harness(tmp_path, hosts=30, pages=6, feeds=2, programs=["up"]) as harness:
+    async with open_harness(tmp_path, database_url, hosts=30, pages=6, feeds=2, programs=["up"]) as harness:
         await harness.until_under_way(0.2)
         await harness.swarm.go_away()
-        await failures_logged(harness, "network")
+        await harness.until_logged("network")
         await harness.swarm.come_back()
         await finish_and_check(harness)
 
 
-async def test_a_network_that_is_cut_loses_nothing(tmp_path: Path) -> None:
+async def test_a_network_that_is_cut_loses_nothing(tmp_path: Path, database_url: str) -> None:
     """Packets vanish in a network of our own: nothing is refused, nothing answers."""
     with own_network() as network:
         async with open_harness(
-            tmp_path, hosts=30, pages=8, feeds=2, programs=["up"], network=network, page_seconds=1
+            tmp_path, database_url, hosts=30, pages=8, feeds=2, programs=["up"], network=network, page_seconds=1
         ) as harness:
             await harness.until_under_way(0.2)
             network.cut()
-            await failures_logged(harness, "timeout")
+            await harness.until_logged("timeout")
             network.mend()
             await finish_and_check(harness)
-
-
-async def failures_logged(harness: Harness, reason: str) -> None:
-    while not await harness.rows("SELECT 1 FROM fetch_log WHERE reason = $1", reason):
-        await asyncio.sleep(0.05)

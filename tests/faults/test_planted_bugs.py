@@ -1,22 +1,21 @@
 """The harness itself: with a bug put into the program, the invariant that guards against it is seen to break."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
 
 from tests.faults.harness import Harness, open_harness
 from tests.faults.invariants import violations
-from tests.faults.victim import STALE_SECONDS
+from tests.stepping import step_clock
 
 
 async def found_without_fence(harness: Harness) -> None:
     """A program commits long after its leases have ended, when another has done the work."""
-    await harness.start("up", plant="no fence,slow commit")
-    await harness.until_claimed()
-    await harness.start("up", plant="no fence")
+    await harness.start("up", plant="no fence,late commit")
+    await harness.until_held_back()
+    await harness.start("up", plant="no fence,brisk rescuer")
     await harness.until_done(60)
-    await asyncio.sleep(STALE_SECONDS)
+    await harness.let_commit()
 
 
 async def found_with_commit_before_file(harness: Harness) -> None:
@@ -33,17 +32,27 @@ async def found_without_politeness(harness: Harness) -> None:
     await harness.until_done(60)
 
 
+async def found_with_a_hasty_clock(harness: Harness) -> None:
+    await harness.start("up", plant="hasty clock")
+    await harness.until_under_way(0.2)
+    await step_clock(harness.database_url, 60)
+    await harness.until_done(60)
+
+
 @pytest.mark.parametrize(
     ("scenario", "invariant"),
     [
         (found_without_fence, "every_url_ends_once"),
         (found_with_commit_before_file, "every_raw_file_matches_its_row"),
         (found_without_politeness, "no_host_is_asked_too_soon"),
+        (found_with_a_hasty_clock, "no_host_is_asked_too_soon"),
     ],
 )
-async def test_a_planted_bug_breaks_its_invariant(scenario: object, invariant: str, tmp_path: Path) -> None:
+async def test_a_planted_bug_breaks_its_invariant(
+    scenario: object, invariant: str, tmp_path: Path, database_url: str
+) -> None:
     """Issue 3. The re-check of claims is planted against in test_frontier.py, where its moment can be held still."""
-    async with open_harness(tmp_path, hosts=20, pages=8, feeds=2, delay_ms=300) as harness:
+    async with open_harness(tmp_path, database_url, hosts=20, pages=8, feeds=2, delay_ms=300) as harness:
         await scenario(harness)  # type: ignore[operator]
         await harness.stop()
         assert invariant in await violations(harness)

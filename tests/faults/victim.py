@@ -14,9 +14,11 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-STALE_SECONDS = 14.0  # a lease of the harness, the look of a rescuer, and time for another to do the work
+# Files in the program's folder, for a commit that comes late: it is held back, it may be made, it was made.
+HELD_BACK, MAY_COMMIT, COMMITTED = Path("held-back"), Path("may-commit"), Path("committed")
 
 # Each strikes right after a call of the named function, given as module:attribute.
 POINTS = {
@@ -98,17 +100,28 @@ def _without_fence() -> None:
     sql._QUERIES["hold_claims"] = "SELECT id AS url_id FROM url_frontier WHERE id = ANY ($1) AND $2::uuid[] IS NOT NULL"
 
 
-def _slow_commit() -> None:
-    """Not a bug but a fault: what this program's first batch brought is committed long after its leases have ended."""
+def _late_commit() -> None:
+    """Not a bug but a fault: the first page that this program brought is committed when the test says so."""
     crew = importlib.import_module("headwater.fetch.crew")
     commit = crew.Crew._commit
-    waits = iter([STALE_SECONDS])
 
     async def late(self: Any, batch: Any) -> Any:
-        await asyncio.sleep(next(waits, 0))
-        return await commit(self, batch)
+        if not any(visited.document for visited in batch):
+            return await commit(self, batch)
+        await asyncio.to_thread(HELD_BACK.touch)
+        while not await asyncio.to_thread(MAY_COMMIT.exists):
+            await asyncio.sleep(0.05)
+        committed = await commit(self, batch)
+        await asyncio.to_thread(COMMITTED.touch)
+        return committed
 
     crew.Crew._commit = late
+
+
+def _brisk_rescuer() -> None:
+    """Neither: expired leases are looked for more often, so that a test waits for little else than the lease."""
+    role = importlib.import_module("headwater.service.maintenance").MaintenanceRole
+    role.__init__.__kwdefaults__["look_seconds"] = 0.2
 
 
 def _commit_before_file() -> None:
@@ -136,27 +149,19 @@ def _no_politeness() -> None:
     hold.Hold.release = at_once
 
 
-def _stepped_clock() -> None:
-    """Not a bug but a fault: the database's clock jumps back and forth by a minute at every reading."""
-    clock = importlib.import_module("headwater.store.clock")
-    sql = importlib.import_module("headwater.store.sql")
-    shifts = iter(range(1_000_000))
-    sync = clock.DatabaseClock.sync
-
-    async def stepped(self: Any, database: Any) -> None:
-        seconds = 60 if next(shifts) % 2 else 0
-        sql._QUERIES["server_time"] = f"SELECT clock_timestamp() + interval '{seconds} seconds'"
-        await sync(self, database)
-
-    clock.DatabaseClock.sync = stepped
+def _hasty_clock() -> None:
+    """A step of the database's clock is followed at once."""
+    clock = importlib.import_module("headwater.store.clock").DatabaseClock
+    clock._follow = lambda self, reading, _: self._set(reading)
 
 
 PLANTS: dict[str, Callable[[], None]] = {
     "no fence": _without_fence,
-    "slow commit": _slow_commit,
+    "late commit": _late_commit,
+    "brisk rescuer": _brisk_rescuer,
     "commit before file": _commit_before_file,
     "no politeness": _no_politeness,
-    "stepped clock": _stepped_clock,
+    "hasty clock": _hasty_clock,
 }
 
 

@@ -15,6 +15,7 @@ from starlette.middleware.base import RequestResponseEndpoint
 from headwater import __version__
 from headwater.api import shapes
 from headwater.api.frontier import add_frontier
+from headwater.api.why import add_why
 from headwater.errors import HeadwaterError
 from headwater.model.reasons import Reason
 from headwater.service.desk import Desk, database_is_down
@@ -51,6 +52,7 @@ def make_app(desk: Desk) -> FastAPI:
     _answer_errors(app)
     _add_signs_of_life(app, desk)
     _add_reading(app, desk)
+    add_why(app, desk)
     _add_writing(app, desk)
     add_frontier(app, desk)
     return app

@@ -13,6 +13,7 @@ from headwater.cli import show
 from headwater.cli.common import Json, configuration, print_json, run, settings_with_logs
 from headwater.cli.frontier import frontier_app
 from headwater.cli.logs import set_up_logs
+from headwater.cli.why import why
 from headwater.config import markdown, masked, table
 from headwater.errors import OperatorError
 
@@ -31,6 +32,7 @@ migrate_app = typer.Typer(help="The database schema.", no_args_is_help=True)
 app.add_typer(source_app, name="source")
 app.add_typer(migrate_app, name="migrate")
 app.add_typer(frontier_app, name="frontier")
+app.command()(why)
 
 
 @app.callback(invoke_without_command=True)
@@ -64,12 +66,21 @@ def worker() -> None:
 @app.command()
 def demo(
     as_json: Json = False,
-    data: Annotated[Path | None, typer.Option(help="Keep the data here, and go on from it next time.")] = None,
+    data: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="Keep the data here, and go on from it next time.")
+    ] = None,
     stay: Annotated[bool, typer.Option("--serve", help="Keep the small web and the API up afterwards.")] = False,
 ) -> None:
     """Run the whole flow, offline, on a small web of its own. Exits 0 only if everything came out as expected."""
+    if data == "":
+        raise OperatorError("--data must name a folder.")
     settings_with_logs("error")
-    as_expected = run(_demo(data.absolute() if data else None, as_json=as_json, stay=stay))
+    try:
+        as_expected = run(_demo(Path(data).absolute() if data else None, as_json=as_json, stay=stay))
+    except SystemExit as ending:
+        if data:
+            ending.add_note("Run again with the same --data, it goes on from here.")
+        raise
     raise typer.Exit(0 if as_expected else 1)
 
 
@@ -96,9 +107,10 @@ async def _stay(opened: "Demo", told: dict[str, Any] | None) -> None:
 
     def ready(api: str) -> None:
         if told is not None:
-            print_json(told | {"api": api, "web": opened.web.address})
+            places = {"api": api, "web": opened.web.address, "data": str(opened.settings.data_dir)}
+            print_json(told | places)
         else:
-            show.demo_serves(api, opened.web.address, opened.settings.data_dir)
+            show.demo_serves(api, opened.web.address, opened.web.hosts, opened.settings.data_dir)
 
     await serve(
         opened.settings,
@@ -214,6 +226,20 @@ def config(
         show.settings(rows)
 
 
+@source_app.command("new-kind")
+def source_new_kind(
+    name: Annotated[str, typer.Argument(help="What to call the kind, such as court_rulings.")],
+    folder: Annotated[Path, typer.Option(help="Where to write it.")] = Path(),
+) -> None:
+    """Write a new kind of source: a class, a golden pair, and a test that passes."""
+    from headwater.service.new_kind import entry_point, write_skeleton
+
+    for path in write_skeleton(name, folder):
+        typer.echo(f"wrote {path}")
+    typer.echo(f"\nMake it known in the pyproject.toml of your package:\n\n{entry_point(name)}\n")
+    typer.echo(f"Run its test with: python -m pytest {folder / f'test_{name}.py'}")
+
+
 @source_app.command("list")
 def source_list(as_json: Json = False) -> None:
     """List the sources with the state of their polls."""
@@ -225,6 +251,19 @@ def source_list(as_json: Json = False) -> None:
         print_json({"sources": rows})
     else:
         show.sources(rows)
+
+
+@source_app.command("budgets")
+def source_budgets(as_json: Json = False) -> None:
+    """Show what each source may ask and has asked of the APIs behind api.data.gov in the last hour."""
+    from headwater.service.asking import with_reader
+
+    settings = settings_with_logs("error")
+    rows = run(with_reader(settings, lambda reader: reader.budgets()))
+    if as_json:
+        print_json({"key_is_set": rows is not None, "hosts": rows or []})
+    else:
+        show.budgets(rows)
 
 
 @migrate_app.command("up")

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import sys
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -15,6 +16,7 @@ from headwater.config import Configuration, Settings, load
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a script.")]
 T = TypeVar("T")
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)  # Python itself minds SIGINT
 
 
 def configuration() -> Configuration:
@@ -31,18 +33,26 @@ def settings_with_logs(level: str | None = None) -> Settings:
 
 def run(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end; a signal that asks us to stop lets it clean up behind itself."""
+    received: list[signal.Signals] = []
 
     async def stoppable() -> T:
         task = asyncio.current_task()
         assert task is not None
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+
+        def stop(number: signal.Signals) -> None:
+            received.append(number)
+            task.cancel()
+
+        for number in STOP_SIGNALS:
+            asyncio.get_running_loop().add_signal_handler(number, stop, number)
         return await work
 
     try:
         return asyncio.run(stoppable())
     except asyncio.CancelledError:
-        raise SystemExit(128 + signal.SIGTERM) from None
+        raise SystemExit(128 + received[0]) from None
+    except KeyboardInterrupt:
+        raise SystemExit(128 + signal.SIGINT) from None
 
 
 def print_json(value: Any) -> None:
@@ -51,6 +61,7 @@ def print_json(value: Any) -> None:
 
 
 def json_text(value: Any) -> str:
-    """Write JSON, and escaped what a terminal would not show but obey."""
-    text = json.dumps(value, indent=2, ensure_ascii=False, default=lambda odd: odd.isoformat())
+    """Write JSON, and escaped what cannot be shown or a terminal would obey."""
+    speaks_all = sys.stdout is None or sys.stdout.encoding.lower().startswith("utf")
+    text = json.dumps(value, indent=2, ensure_ascii=not speaks_all, default=lambda odd: odd.isoformat())
     return "".join(mark if mark.isprintable() or mark == "\n" else json.dumps(mark)[1:-1] for mark in text)

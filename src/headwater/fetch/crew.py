@@ -79,7 +79,7 @@ class Crew:
     async def _claim_more(self) -> float:
         """Fill the free slots; return how long there is nothing more to claim."""
         free = self._workers - self._open
-        if free <= 0:
+        if free <= 0 or not self._clock.is_settled:
             return _LONG
         claims = await claim(
             self._database,

@@ -69,6 +69,18 @@ async def submit(
     return Submitted(known, refused, len(new))
 
 
+def spell(candidates: Iterable[Candidate]) -> Submitted:
+    """Give addresses their one spelling without putting them anywhere; their ids are 0."""
+    known: dict[str, Identity] = {}
+    refused: dict[str, str] = {}
+    for candidate in candidates:
+        try:
+            known[candidate.url] = Identity(0, identify(candidate.url)[0])
+        except InvalidURL as error:
+            refused[candidate.url] = str(error)
+    return Submitted(known, refused, 0)
+
+
 async def find(connection: Connection, url: str) -> Identity | None:
     """Return what a URL is called here, if it has ever been seen."""
     identity, _ = identify(url, keeps_slash=await hosts.slash_hosts(connection))

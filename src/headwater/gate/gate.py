@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Container, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from urllib.parse import urlsplit
@@ -18,6 +18,7 @@ from headwater.model.lease import Lease
 from headwater.model.reasons import Reason
 from headwater.net.client import HttpClient
 from headwater.policy import backoff, politeness
+from headwater.policy.agents import HONEST
 from headwater.policy.redirects import MAX_HOPS, redirect_target
 from headwater.policy.urls import host_of
 from headwater.sandbox import Sandbox
@@ -43,7 +44,7 @@ class Gate:
         sandbox: Sandbox,
         clock: Clock,
         holder: str,
-        user_agent: str,
+        user_agents: Mapping[str, str],
         default_delay_ms: int,
         crawl_delay_cap_seconds: float,
         lease_seconds: float,
@@ -55,11 +56,11 @@ class Gate:
         self._sandbox = sandbox
         self._clock = clock
         self._holder = holder
-        self._user_agent = user_agent
+        self._user_agents = user_agents
         self._default_delay_ms = default_delay_ms
         self._crawl_delay_cap_seconds = crawl_delay_cap_seconds
         self._lease = timedelta(seconds=lease_seconds)
-        self._limits = limits
+        self.limits = limits
         self._key_of = key_of
 
     def hold_of(self, claim: Claim) -> Hold:
@@ -84,27 +85,46 @@ class Gate:
             )
 
     async def get(
-        self, url: str, *, headers: Mapping[str, str] | None = None, limits: Limits | None = None
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        limits: Limits | None = None,
+        agent: str = HONEST,
+        api_hosts: Container[str] = (),
     ) -> Response:
-        """Ask for a URL, holding each host for as long as it is asked, and follow redirects."""
+        """Ask for a URL and follow redirects, holding each host for as long as it is asked.
+
+        The hosts of declared APIs are not held and their robots.txt is not read: the caller keeps to its source's rate.
+        """
         target: str | None = url
         for _ in range(MAX_HOPS + 1):
             assert target is not None
-            async with self.hold(host_of(target)) as hold:
-                response = await self.send(hold, target, headers=headers, limits=limits)
+            host = host_of(target)
+            if host in api_hosts:
+                response = await self._get(target, agent, headers or {}, limits or self.limits)
+            else:
+                async with self.hold(host) as hold:
+                    response = await self.send(hold, target, headers=headers, limits=limits, agent=agent)
             target = redirect_target(response)
             if target is None:
                 return response
         raise ExchangeFailed(f"{url} redirects more than {MAX_HOPS} times.", reason=Reason.REDIRECT_LIMIT, url=url)
 
     async def send(
-        self, hold: Hold, url: str, *, headers: Mapping[str, str] | None = None, limits: Limits | None = None
+        self,
+        hold: Hold,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        limits: Limits | None = None,
+        agent: str = HONEST,
     ) -> Response:
         """Ask a held host for a URL, if its robots.txt allows and when its turn has come."""
         await self._know_robots(hold, url)
         if hold.host.robots_txt is not None and not (await self._verdict(hold.host.robots_txt, url)).allowed:
             raise NotAllowed(f"robots.txt of {hold.host.host} forbids {url}.", url=url)
-        response = await self._exchange(hold, url, headers or {}, limits or self._limits)
+        response = await self._exchange(hold, url, headers or {}, limits or self.limits, agent)
         if politeness.asks_for_less(response.status):
             hold.troubled = True
             wait = backoff.retry_after(response.headers.get("retry-after"), self._clock.now())
@@ -112,12 +132,14 @@ class Gate:
                 hold.block(self._clock.now() + wait, Reason.RATE_LIMITED)
         return response
 
-    async def _exchange(self, hold: Hold, url: str, headers: Mapping[str, str], limits: Limits) -> Response:
+    async def _exchange(
+        self, hold: Hold, url: str, headers: Mapping[str, str], limits: Limits, agent: str = HONEST
+    ) -> Response:
         """Send in the host's turn; the exchange ends with the hold at the latest, so no two ever overlap."""
         room = await self._await_turn(hold)
         limits = replace(limits, total_seconds=min(limits.total_seconds, room.total_seconds()))
         try:
-            response = await self._client.get(url, user_agent=self._user_agent, headers=headers, limits=limits)
+            response = await self._get(url, agent, headers, limits)
         except BaseException as error:
             # Unless it never left, it may have been sent; the host gets the benefit of the doubt.
             if not (isinstance(error, ExchangeFailed) and error.reason is Reason.ADDRESS_REFUSED):
@@ -125,6 +147,9 @@ class Gate:
             raise
         hold.last_sent_at = response.sent_at
         return response
+
+    async def _get(self, url: str, agent: str, headers: Mapping[str, str], limits: Limits) -> Response:
+        return await self._client.get(url, user_agent=self._user_agents[agent], headers=headers, limits=limits)
 
     async def _await_turn(self, hold: Hold) -> timedelta:
         """Wait until the host may be asked again; return how long the hold lasts from then on."""
@@ -139,6 +164,8 @@ class Gate:
         give_up = self._clock.now() + patience
         while True:
             now = self._clock.now()
+            if not self._clock.is_settled:
+                raise NotNow("The database's clock has stepped; no host is asked until that is over.", until=give_up)
             lease = Lease(self._holder, uuid4(), now + self._lease, 1)
             async with self._database.connection() as connection:
                 known = await hosts.meet_host(connection, host, self._key_of(host))
@@ -183,17 +210,17 @@ class Gate:
 
     async def _get_robots(self, hold: Hold, url: str) -> Response:
         """Follow redirects, to other hosts too (RFC 9309 2.3.1.2); what is answered after the last hop stands."""
-        response = await self._exchange(hold, url, {}, self._limits)
+        response = await self._exchange(hold, url, {}, self.limits)
         for _ in range(MAX_HOPS):
             target = redirect_target(response)
             if target is None:
                 break
             if host_of(target) == hold.host.host:
-                response = await self._exchange(hold, target, {}, self._limits)
+                response = await self._exchange(hold, target, {}, self.limits)
             else:
                 # Waiting here would keep this host too: two that point at each other would wait for ever.
                 async with self.hold(host_of(target), patience=timedelta(0)) as other:
-                    response = await self._exchange(other, target, {}, self._limits)
+                    response = await self._exchange(other, target, {}, self.limits)
         return response
 
     def _blocked(self, hold: Hold, why: str, wait: timedelta) -> NotNow:

@@ -9,3 +9,7 @@ class Clock(Protocol):
 
     def now(self) -> datetime:
         """Return the time, in UTC."""
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether hosts may be taken by this time: not while a step of it is waited out."""

@@ -134,6 +134,14 @@ class HttpClient:
         return socket.socket(family, kind, protocol)
 
 
+def fixed_address(host: str, connect_to: ConnectTo) -> tuple[str, int] | None:
+    """Return where connections for a host go without a look-up, if it is one of those."""
+    name = host.lower().rstrip(".")
+    labels = name.split(".")
+    patterns = [name, *("*." + ".".join(labels[start:]) for start in range(1, len(labels)))]
+    return next((connect_to[pattern] for pattern in patterns if pattern in connect_to), None)
+
+
 @dataclass(slots=True)
 class _Sending:
     """When a request left."""
@@ -155,7 +163,7 @@ class _GuardedResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        fixed = self._fixed(host)
+        fixed = fixed_address(host, self._connect_to)
         found = [fixed] if fixed else await self._look_up(host, port, family)
         allowed, refusal = [], OSError(f"{host} has no address")
         for address, to_port in found:
@@ -168,12 +176,6 @@ class _GuardedResolver(AbstractResolver):
         if not allowed:
             raise refusal
         return [_resolved(host, address, to_port) for address, to_port in allowed]
-
-    def _fixed(self, host: str) -> tuple[str, int] | None:
-        name = host.lower().rstrip(".")
-        labels = name.split(".")
-        patterns = [name, *("*." + ".".join(labels[start:]) for start in range(1, len(labels)))]
-        return next((self._connect_to[pattern] for pattern in patterns if pattern in self._connect_to), None)
 
     async def _look_up(self, host: str, port: int, family: socket.AddressFamily) -> list[tuple[str, int]]:
         loop = asyncio.get_running_loop()

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import re
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import date, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,13 +13,16 @@ from headwater.corpus import Corpus
 from headwater.errors import OperatorError
 from headwater.model.poll import Polled
 from headwater.model.reasons import Reason
+from headwater.policy.budget import Split, fingerprint
 from headwater.policy.days import day_of
 from headwater.policy.urls import normalize_url
+from headwater.sandbox import Sandbox
 from headwater.service.frontier_desk import FrontierDesk
 from headwater.service.metrics import Metrics
-from headwater.service.parts import Parts, Records
+from headwater.service.parts import Parts, Records, make_sandbox
+from headwater.service.why import Why, explain
 from headwater.sources.registry import configure
-from headwater.store import daily, documents, frontier, sources
+from headwater.store import budgets, daily, documents, frontier, sources
 from headwater.store.pool import Connection, is_down
 from headwater.store.sources import FeedClaim
 
@@ -71,6 +75,23 @@ class Reader:
         async with self._records.database.connection() as connection:
             return await sources.list_sources(connection)
 
+    async def why(self, url: str) -> Why:
+        """Tell all that is known of a URL; raise for one that has never been seen."""
+        return await explain(self._records, url, self._sandbox())
+
+    def _sandbox(self) -> AbstractAsyncContextManager[Sandbox]:
+        """Lend a place to read what came from outside."""
+        return make_sandbox(self._records.settings)
+
+    async def budgets(self) -> list[dict[str, Any]] | None:
+        """List the hosts that the api.data.gov key was used at, with the budget of each source; None: no key is set."""
+        settings = self._records.settings
+        if not settings.api_data_gov_key:
+            return None
+        mark, split = fingerprint(settings.api_data_gov_key), Split(settings.rate_limits)
+        async with self._records.database.connection() as connection:
+            return await budgets.list_budgets(connection, mark, split, self._records.clock.now())
+
     async def unfinished(self) -> tuple[int, int, datetime | None]:
         """Count queued and leased URLs, and tell when the next is due."""
         async with self._records.database.connection() as connection:
@@ -97,6 +118,9 @@ class Desk(Reader):
         self.metrics = metrics
         self.is_ready = ready
         self.settings = parts.records.settings
+
+    def _sandbox(self) -> AbstractAsyncContextManager[Sandbox]:
+        return nullcontext(self.parts.sandbox)
 
     async def measure(self) -> bytes:
         """Write the metrics; without what only the database knows while it is away."""

@@ -6,16 +6,17 @@ from datetime import timedelta
 
 import structlog
 
+from headwater.config import Settings
 from headwater.frontier import rescue
 from headwater.frontier.prune import fold_tally, prune_log
 from headwater.frontier.sweep import Sweeper
 from headwater.service.parts import Records
 from headwater.service.waiting import wait_for
 from headwater.store import runs, sources
+from headwater.store.clock import SYNC_SECONDS
 from headwater.store.pool import is_down
 
 log = structlog.get_logger()
-_SYNC_SECONDS = 30.0
 
 
 async def _rescue_claims(records: Records) -> int:
@@ -93,13 +94,20 @@ class ClockRole:
         self._records = records
 
     async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
-        """Read the database's time now and then until `stop`."""
+        """Look at the database's time every second until `stop`."""
         del grace_seconds
+        settle_seconds = _longest_hold_seconds(self._records.settings)
         while not stop.is_set():
             try:
-                await self._records.clock.sync(self._records.database)
+                await self._records.clock.sync(self._records.database, settle_seconds)
             except Exception as error:
                 if not is_down(error):
                     raise
                 log.warning("clock.sync_failed", error=str(error))
-            await wait_for(stop, _SYNC_SECONDS)
+            await wait_for(stop, SYNC_SECONDS)
+
+
+def _longest_hold_seconds(settings: Settings) -> float:
+    """How long a host may be held and then have its pause, in the hands of one who has not looked at the clock yet."""
+    pause = max(settings.crawl_delay_cap_seconds, settings.host_delay_ms / 1000)
+    return 2 * SYNC_SECONDS + settings.lease_seconds + pause

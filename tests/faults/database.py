@@ -1,0 +1,44 @@
+"""A database server of our own, that can die."""
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from headwater.store.embedded import open_server
+
+
+@dataclass(frozen=True)
+class OwnServer:
+    """A running server."""
+
+    folder: Path
+    url: str
+
+    async def restart(self, how: signal.Signals) -> None:
+        """End it, with SIGKILL or SIGINT, and bring it back at the same address."""
+        (pid_file,) = self.folder.glob("postgres/*/cluster/postmaster.pid")
+        pid = int(pid_file.read_text().split()[0])
+        os.kill(pid, how)
+        while _runs(pid):
+            await asyncio.sleep(0.01)
+        again = await asyncio.to_thread(open_server, self.folder)
+        assert again.dsn == self.url
+        again.close()
+
+
+@contextlib.contextmanager
+def own_server(folder: Path) -> Iterator[OwnServer]:
+    """Start a server, and stop it."""
+    with open_server(folder) as server:
+        yield OwnServer(folder, server.dsn)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,26 @@
+"""A database server whose clock can jump, for everybody at the same moment."""
+
+import asyncpg
+
+# Found before PostgreSQL's own by every session that starts after it was made.
+_MAKE = """
+CREATE SCHEMA faults;
+CREATE TABLE faults.clock AS SELECT interval '0' AS ahead;
+CREATE FUNCTION faults.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE
+    RETURN (SELECT pg_catalog.clock_timestamp() + ahead FROM faults.clock);
+DO 'BEGIN EXECUTE format($$ALTER DATABASE %I SET search_path = public, faults, pg_catalog$$, current_database()); END';
+"""
+
+
+async def make_clock(database_url: str) -> None:
+    """Give a database a clock that can jump; sessions from now on go by it."""
+    connection = await asyncpg.connect(database_url)
+    await connection.execute(_MAKE)
+    await connection.close()
+
+
+async def step_clock(database_url: str, seconds: float) -> None:
+    """Let it jump."""
+    connection = await asyncpg.connect(database_url)
+    await connection.execute("UPDATE faults.clock SET ahead = ahead + $1 * interval '1 s'", seconds)
+    await connection.close()
