@@ -8,11 +8,9 @@ from uuid import uuid4
 import pytest
 
 from headwater.config import Settings
-from headwater.errors import OperatorError
 from headwater.frontier import rescue
 from headwater.frontier.claim import claim
 from headwater.frontier.finish import Finish, finish, still_held
-from headwater.frontier.hosts import close_host, group_hosts, ungroup_hosts
 from headwater.frontier.submit import Candidate, Submitted, submit
 from headwater.frontier.sweep import Sweeper
 from headwater.model.frontier import Claim, Ending, HostRelease, Origin, UrlStatus
@@ -198,45 +196,6 @@ async def test_a_url_that_goes_back_after_its_host_was_rescued_is_not_forgotten(
     assert await rescue.rescue_holds(frontier.database, frontier.now) == 1
     assert await frontier.end(late, Ending(Reason.TIMEOUT, UrlStatus.PENDING))
     assert [claimed.lease.attempts for claimed in await frontier.take()] == [2]
-
-
-async def test_a_host_closed_for_less_long_than_before_is_open_sooner(frontier: Frontier) -> None:
-    """Spec 2.3."""
-    await frontier.put("http://a.test/1")
-    for hours in (24, 1):
-        await close_host(frontier.database, "a.test", NOW + timedelta(hours=hours))
-    frontier.now = NOW + timedelta(minutes=59)
-    assert await frontier.take() == []
-    frontier.now = NOW + timedelta(hours=1)
-    assert len(await frontier.take()) == 1
-
-
-async def test_a_group_keeps_what_an_operator_or_a_pause_kept_its_hosts_from(
-    frontier: Frontier, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Spec 2.3: a host cannot be asked sooner by joining a group or by leaving one."""
-    monkeypatch.setattr("headwater.frontier.hosts._PATIENCE_SECONDS", 0)
-    await frontier.put("http://closed.test/1", "http://free.test/1", *(f"http://paused.test/{n}" for n in range(3)))
-    await close_host(frontier.database, "closed.test", NOW + timedelta(hours=1))
-    claims = {claimed.host.host: claimed for claimed in await frontier.take()}
-    await frontier.end(claims["paused.test"], STORED, not_before=NOW + timedelta(minutes=5))
-    with pytest.raises(OperatorError, match="being asked"):
-        await group_hosts(frontier.database, "g", ["free.test"])
-    await frontier.end(claims["free.test"], STORED)
-    await group_hosts(frontier.database, "g", ["free.test", "paused.test"])
-    await frontier.put("http://free.test/2")
-    assert await frontier.take() == []
-    frontier.now = NOW + timedelta(minutes=5)
-    (held,) = await frontier.take()
-    with pytest.raises(OperatorError, match="being asked"):
-        await group_hosts(frontier.database, "g", ["closed.test"])
-    await frontier.end(held, STORED)
-    await group_hosts(frontier.database, "g", ["closed.test"])
-    assert await frontier.take() == []
-    await ungroup_hosts(frontier.database, ["paused.test"])
-    assert await frontier.take() == []
-    frontier.now = NOW + timedelta(hours=1)
-    assert len(await frontier.take()) == 2
 
 
 async def test_a_submit_does_not_wake_a_held_host(frontier: Frontier) -> None:

@@ -370,7 +370,13 @@ def test_the_frontier_does_what_a_plain_model_does(
         try:
             run_state_machine_as_test(
                 lambda: FrontierMachine(runner.get_loop(), *parts),
-                settings=settings(max_examples=int(os.environ.get("EX", "60")), stateful_step_count=40, deadline=None, derandomize="EX" not in os.environ, phases=[Phase.explicit, Phase.generate]),
+                settings=settings(
+                    max_examples=int(os.environ.get("EX", "60")),
+                    stateful_step_count=40,
+                    deadline=None,
+                    derandomize="EX" not in os.environ,
+                    phases=[Phase.explicit, Phase.generate],
+                ),
             )
         finally:
             runner.run(opening.__aexit__(None, None, None))
