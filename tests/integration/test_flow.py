@@ -85,6 +85,22 @@ async def test_a_robots_file_that_cannot_be_read_blocks_the_host_and_kills_nothi
     ]
 
 
+async def test_what_the_normalizer_was_given_besides_the_bytes_is_kept(site: Site, house: House) -> None:
+    """Spec 1.5: so that the text can be derived from the raw file again. Only HTTP says in which charset."""
+    listing(site, "/old", "/plain")
+    cyrillic = {"Content-Type": "text/html; charset=windows-1251"}
+    site.answers["http://news.test/old"] = Answer(status=301, headers={"Location": "/new"})
+    site.answers["http://news.test/new"] = Answer(page("Вода").encode("cp1251"), headers=cyrillic)
+    site.answers["http://news.test/plain"] = Answer(page("water"), headers={"Content-Type": ""})
+    await house.desk.add(FEED)
+    await house.work()
+    kept = await house.rows("SELECT fetched_url, content_type, title FROM documents ORDER BY fetched_url")
+    assert kept == [
+        ("http://news.test/new", "text/html; charset=windows-1251", "Вода"),
+        ("http://news.test/plain", "", "water"),
+    ]
+
+
 async def test_robots_are_obeyed_and_asked_for_once(site: Site, house: House) -> None:
     """Spec 4.1."""
     listing(site, "/open", "/closed/x")

@@ -13,6 +13,7 @@ from headwater.cli import show
 from headwater.cli.common import Json, configuration, print_json, run, settings_with_logs
 from headwater.cli.frontier import frontier_app
 from headwater.cli.logs import set_up_logs
+from headwater.cli.upkeep import source_janitor, verify
 from headwater.cli.why import why
 from headwater.config import markdown, masked, table
 from headwater.errors import OperatorError
@@ -33,6 +34,8 @@ app.add_typer(source_app, name="source")
 app.add_typer(migrate_app, name="migrate")
 app.add_typer(frontier_app, name="frontier")
 app.command()(why)
+app.command()(verify)
+source_app.command("janitor")(source_janitor)
 
 
 @app.callback(invoke_without_command=True)

@@ -1,11 +1,13 @@
-"""What every command needs: the settings, a way to run, a way to print JSON."""
+"""What every command needs: the settings, a way to run, a way to read a time, a way to print JSON."""
 
 import asyncio
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Coroutine
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -13,9 +15,14 @@ import typer
 
 from headwater.cli.logs import set_up_logs
 from headwater.config import Configuration, Settings, load
+from headwater.errors import OperatorError
+from headwater.model.reasons import Reason
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a script.")]
 T = TypeVar("T")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_LONGEST = timedelta(days=3650)
+LAST_ID = 2**63 - 1  # that a database can count to
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)  # Python itself minds SIGINT
 
 
@@ -53,6 +60,17 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         raise SystemExit(128 + received[0]) from None
     except KeyboardInterrupt:
         raise SystemExit(128 + signal.SIGINT) from None
+
+
+def duration(text: str, option: str) -> timedelta:
+    """Read a time such as 2h, as an option was given it."""
+    match = re.fullmatch(r"(\d{1,9})([smhd])", text.strip().lower())
+    lasting = timedelta(seconds=int(match[1]) * _UNITS[match[2]]) if match else timedelta(0)
+    if not timedelta(0) < lasting <= _LONGEST:
+        raise OperatorError(
+            f"{option}: {text!r} is not a time such as 30m, 2h or 7d, of ten years at most.", reason=Reason.BAD_REQUEST
+        )
+    return lasting
 
 
 def print_json(value: Any) -> None:

@@ -1,9 +1,7 @@
 """`headwater frontier`: what goes in, what there is, what is fetched again, and what an operator says of hosts."""
 
-import re
 import shlex
 import sys
-from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headwater.cli import show_frontier as show
-from headwater.cli.common import Json, T, print_json, run, settings_with_logs
+from headwater.cli.common import LAST_ID, Json, T, duration, print_json, run, settings_with_logs
 from headwater.cli.lines import Arguments, Lines
 from headwater.cli.submitting import hand_in
 from headwater.errors import OperatorError
@@ -23,10 +21,6 @@ if TYPE_CHECKING:
     from headwater.service.frontier_desk import FrontierDesk
 
 frontier_app = typer.Typer(help="The queue of URLs, and the hosts they are asked of.", no_args_is_help=True)
-
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-_LONGEST = timedelta(days=3650)
-_LAST_ID = 2**63 - 1
 
 StatusOption = Annotated[str | None, typer.Option("--status", help="pending, fetching, fetched or dead.")]
 ReasonOption = Annotated[str | None, typer.Option("--reason", help=show.reason_help())]
@@ -84,7 +78,7 @@ def list_urls(
     host: HostOption = None,
     source: SourceOption = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000)] = 50,
-    after: Annotated[int, typer.Option(min=0, max=_LAST_ID, help="Go on after this id.")] = 0,
+    after: Annotated[int, typer.Option(min=0, max=LAST_ID, help="Go on after this id.")] = 0,
     as_json: Json = False,
 ) -> None:
     """List URLs, oldest first: how each ended, or why it still waits and until when."""
@@ -180,8 +174,8 @@ def block(
     lasting: Annotated[str | None, typer.Option("--for", help="30m, 2h, 7d; by default until it is released.")] = None,
 ) -> None:
     """Ask nothing of a host, and of whoever shares its turn. What is queued for it waits."""
-    duration = _duration(lasting) if lasting is not None else None
-    _show_changed(lambda frontier: frontier.close_host(host, duration))
+    how_long = duration(lasting, "--for") if lasting is not None else None
+    _show_changed(lambda frontier: frontier.close_host(host, how_long))
 
 
 @frontier_app.command()
@@ -226,16 +220,6 @@ async def _ask(question: "Callable[[FrontierDesk], Awaitable[T]]") -> T:
     from headwater.service.asking import with_reader
 
     return await with_reader(settings_with_logs("error"), lambda reader: question(reader.frontier))
-
-
-def _duration(text: str) -> timedelta:
-    match = re.fullmatch(r"(\d{1,9})([smhd])", text.strip().lower())
-    lasting = timedelta(seconds=int(match[1]) * _UNITS[match[2]]) if match else timedelta(0)
-    if not timedelta(0) < lasting <= _LONGEST:
-        raise OperatorError(
-            f"--for: {text!r} is not a time such as 30m, 2h or 7d, of ten years at most.", reason=Reason.BAD_REQUEST
-        )
-    return lasting
 
 
 def _command(name: str, **options: Any) -> str:

@@ -25,6 +25,7 @@ from headwater.policy.statuses import reason_of_status
 from headwater.policy.urls import host_of
 from headwater.sandbox import Sandbox
 from headwater.store.pool import Database, is_down
+from headwater.store.verify import raw_file_of
 
 log = structlog.get_logger()
 # A visit ends this long before its lease does, so that what it brought can be committed in time.
@@ -119,6 +120,9 @@ class Visitor:
         headers = _validators(claim)
         for hops in range(claim.hops, MAX_HOPS + 1):
             visit.response = response = await self._gate.send(visit.hold, url, headers=headers, limits=self._limits)
+            if response.status == 304 and headers and not await self._still_held(claim):
+                headers = {}  # what has not changed there is not what we have here: ask for all of it
+                continue
             target = redirect_target(response)
             if target is None:
                 return await self._answer(visit, response)
@@ -159,8 +163,8 @@ class Visitor:
             return self._end(visit, self._come_back(visit))
         if reason:
             return self._end(visit, self._failure(claim, reason, f"The server answered {response.status}."))
+        page = await self._read_or_keep(claim, response)
         raw = await self._keep(claim, response.body)
-        page = await self._read(response)
         document = NewDocument(
             article=page.article,
             content_hash=bytes.fromhex(page.content_hash),
@@ -168,6 +172,8 @@ class Visitor:
             raw_path=raw.path,
             raw_hash=raw.sha256,
             raw_bytes=raw.size,
+            fetched_url=response.url,
+            content_type=response.headers.get("content-type"),
         )
         ending = Ending(
             Reason.STORED,
@@ -177,8 +183,27 @@ class Visitor:
         )
         return self._end(visit, ending, document=document, twins=visit.twins)
 
+    async def _still_held(self, claim: Claim) -> bool:
+        """Tell whether the raw file is the document's: a visit that was killed may have replaced it before its row."""
+        raw = await self._document_file(claim)
+        return raw is not None and await asyncio.to_thread(self._corpus.holds, raw)
+
+    async def _document_file(self, claim: Claim) -> RawFile | None:
+        async with self._database.connection() as connection:
+            known = await raw_file_of(connection, claim.url_id)
+        return RawFile(*known) if known else None
+
+    async def _read_or_keep(self, claim: Claim, response: Response) -> NormalizedPage:
+        """Read the page. What cannot be read is kept too, but not in place of a file that a document was made from."""
+        try:
+            return await self._read(response)
+        except HeadwaterError:
+            if await self._document_file(claim) is None:
+                await self._keep(claim, response.body)
+            raise
+
     async def _keep(self, claim: Claim, body: bytes) -> RawFile:
-        """Write the raw file, before anything can go wrong in reading it, and not once the lease may be another's."""
+        """Write the raw file, but not once the lease may be another's."""
 
         def still_ours() -> bool:
             return self._clock.now() < claim.lease.until - MARGIN

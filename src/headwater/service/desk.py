@@ -20,6 +20,7 @@ from headwater.sandbox import Sandbox
 from headwater.service.frontier_desk import FrontierDesk
 from headwater.service.metrics import Metrics
 from headwater.service.parts import Parts, Records, make_sandbox
+from headwater.service.upkeep_desk import UpkeepDesk
 from headwater.service.why import Why, explain
 from headwater.sources.registry import configure
 from headwater.store import budgets, daily, documents, frontier, sources
@@ -38,6 +39,7 @@ class Reader:
     def __init__(self, records: Records) -> None:
         self._records = records
         self.frontier = FrontierDesk(records)
+        self.upkeep = UpkeepDesk(records)
 
     async def today(self, day: date | None = None) -> tuple[date, list[dict[str, Any]]]:
         """Return a day, by default today, and what was NEW and LATEST on it."""

@@ -12,6 +12,14 @@ CREATE INDEX url_frontier_host ON url_frontier (host, id);
 ALTER TABLE url_frontier SET (fillfactor = 90);
 CREATE INDEX url_frontier_twins ON url_frontier (same_as) WHERE same_as IS NOT NULL;
 
+-- The two orders of a queue. Each query names the predicate of the index it needs (which all rows meet), so that neither
+-- can be mistaken for the other where statistics are old.
+DROP INDEX frontier_queue_pick;
+DROP INDEX frontier_queue_due;
+CREATE INDEX frontier_queue_pick ON frontier_queue (politeness_key, priority DESC, due_at)
+    WHERE lease_token IS NULL AND priority > 0;
+CREATE INDEX frontier_queue_due ON frontier_queue (politeness_key, due_at) WHERE lease_token IS NULL AND attempts >= 0;
+
 CREATE INDEX fetch_log_finished ON fetch_log (finished_at);
 
 -- How many URLs there are of each status and reason: the sum of these rows. Whoever changes URLs adds a row of the

@@ -1,18 +1,16 @@
 -- name: find_urls
 -- Which URLs are known, by the id of the page they are the address of, and the priority of those that wait. $1 hashes.
 -- LATERAL makes it one look into an index for each, whatever the planner believes of a table it has no statistics of yet.
-SELECT u.url_hash, coalesce(u.same_as, u.id) AS id, q.priority
+SELECT u.url_hash, coalesce(u.same_as, u.id) AS id, CASE WHEN q.lease_token IS NULL THEN q.priority END AS priority
 FROM unnest($1::bytea[]) AS g (url_hash)
 CROSS JOIN LATERAL (SELECT f.id, f.url_hash, f.same_as FROM url_frontier f WHERE f.url_hash = g.url_hash LIMIT 1) u
-LEFT JOIN LATERAL (
-    SELECT w.priority FROM frontier_queue w WHERE w.url_id = u.id AND w.lease_token IS NULL LIMIT 1
-) q ON true
+LEFT JOIN LATERAL (SELECT w.priority, w.lease_token FROM frontier_queue w WHERE w.url_id = u.id LIMIT 1) q ON true
 
 -- name: raise_priorities
 -- Arrays: $1 url ids, $2 priorities
 UPDATE frontier_queue q SET priority = g.priority
 FROM unnest($1::bigint[], $2::smallint[]) AS g (url_id, priority)
-WHERE q.url_id = g.url_id AND q.lease_token IS NULL AND q.priority < g.priority
+WHERE q.url_id = ANY ($1) AND q.url_id = g.url_id AND (q.lease_token IS NULL AND q.priority < g.priority) IS TRUE
 
 -- name: wake_keys
 -- What has a new URL is ready as soon as it may be asked. Its row is locked even where nothing changes: a release of the
@@ -59,58 +57,57 @@ FROM unnest($1::bigint[], $2::text[], $3::smallint[]) AS g (url_id, politeness_k
 -- $1 now, $2 how many, $3 holder, $4 lease until, $5 default delay in ms. A row without url_id is a host with nothing
 -- due (see rest_hosts). Should the holder die, the host has its pause from the lease's end on: something may have been
 -- sent just before.
--- Whatever the planner believes of the tables, each step is a look into an index: one priority after the other, so that
--- of a long queue neither what is put off nor what is due is read; by arrays and not by joins, whose sides it would hash.
+-- Statistics of a queue are old news, so nothing is left for the planner to mistake: rows are found by their keys
+-- (= ANY, LATERAL with LIMIT 1), and the order of a pick has one index that can give it (its predicate says priority > 0).
 WITH ready AS MATERIALIZED (
-    SELECT host AS politeness_key, crawl_delay_ms, backoff_ms, troubled_at FROM host_state
+    SELECT host AS politeness_key FROM host_state
     WHERE ready_at <= $1 AND (reserved_until IS NULL OR reserved_until <= $1)
     ORDER BY ready_at LIMIT $2
     FOR UPDATE SKIP LOCKED
 ), picked AS MATERIALIZED (
-    SELECT ready.*, best.url_id
+    SELECT ready.politeness_key, best.url_id
     FROM ready LEFT JOIN LATERAL (
-        SELECT first.url_id
-        FROM unnest('{10,9,8,7,6,5,4,3,2,1}'::smallint[]) WITH ORDINALITY AS p (priority, place)
-        CROSS JOIN LATERAL (
-            SELECT q.url_id FROM frontier_queue q
-            WHERE q.politeness_key = ready.politeness_key AND q.priority = p.priority AND q.lease_token IS NULL
-              AND q.due_at <= $1
-            ORDER BY q.due_at LIMIT 1
-            -- Looked at once more as it is locked: what was found first may be from before another worker had this URL,
-            -- put it off and gave its host back.
-            FOR UPDATE SKIP LOCKED
-        ) first
-        ORDER BY p.place LIMIT 1
+        SELECT q.url_id FROM frontier_queue q
+        WHERE q.politeness_key = ready.politeness_key AND q.lease_token IS NULL AND q.priority > 0 AND q.due_at <= $1
+        ORDER BY q.priority DESC, q.due_at LIMIT 1
+        -- Looked at once more as it is locked: what was found first may be from before another worker had this URL,
+        -- put it off and gave its host back.
+        FOR UPDATE SKIP LOCKED
     ) best ON true
 ), claimed AS (
     UPDATE frontier_queue q
     SET lease_holder = $3, lease_token = gen_random_uuid(), lease_until = $4, attempts = q.attempts + 1
-    WHERE q.url_id = ANY (ARRAY(SELECT url_id FROM picked))
+    WHERE q.url_id = ANY (ARRAY (SELECT url_id FROM picked))
     RETURNING q.url_id, q.politeness_key, q.lease_token, q.attempts, q.priority
 ), pages AS MATERIALIZED (
     SELECT claimed.url_id, claimed.politeness_key, claimed.lease_token, claimed.attempts, claimed.priority,
            u.url, u.host, u.source_id, u.subpath, u.depth, u.hops, u.origin, u.etag, u.last_modified,
-           s.name AS source_name, s.page_delay_ms, h.robots_txt, h.robots_fetched_at
+           s.name AS source_name, s.page_delay_ms
     FROM claimed
-    JOIN url_frontier u ON u.id = claimed.url_id JOIN sources s ON s.id = u.source_id JOIN host_state h ON h.host = u.host
+    CROSS JOIN LATERAL (SELECT f.* FROM url_frontier f WHERE f.id = claimed.url_id LIMIT 1) u
+    JOIN sources s ON s.id = u.source_id
 ), held AS (
     UPDATE host_state k
     SET lease_holder = $3, lease_token = pages.lease_token, lease_until = $4,
         not_before = $4 + greatest(coalesce(k.crawl_delay_ms, pages.page_delay_ms, $5::int), k.backoff_ms) * interval '1 ms',
         ready_at = $4 + greatest(coalesce(k.crawl_delay_ms, pages.page_delay_ms, $5), k.backoff_ms) * interval '1 ms'
-    FROM pages WHERE k.host = pages.politeness_key
+    FROM pages WHERE k.host = ANY (ARRAY (SELECT politeness_key FROM pages)) AND k.host = pages.politeness_key
+    RETURNING pages.*, k.crawl_delay_ms, k.backoff_ms, k.troubled_at
 )
-SELECT picked.politeness_key, pages.url_id, pages.lease_token, pages.attempts, pages.priority,
-       pages.url, pages.host, pages.source_id, pages.subpath, pages.depth, pages.hops, pages.origin, pages.etag,
-       pages.last_modified, pages.source_name, pages.page_delay_ms,
-       picked.crawl_delay_ms, picked.backoff_ms, picked.troubled_at, pages.robots_txt, pages.robots_fetched_at
-FROM picked LEFT JOIN pages ON pages.url_id = picked.url_id
+SELECT picked.politeness_key, held.url_id, held.lease_token, held.attempts, held.priority,
+       held.url, held.host, held.source_id, held.subpath, held.depth, held.hops, held.origin, held.etag,
+       held.last_modified, held.source_name, held.page_delay_ms,
+       held.crawl_delay_ms, held.backoff_ms, held.troubled_at, h.robots_txt, h.robots_fetched_at
+FROM picked
+LEFT JOIN held ON held.url_id = picked.url_id
+LEFT JOIN LATERAL (SELECT r.robots_txt, r.robots_fetched_at FROM host_state r WHERE r.host = held.host LIMIT 1) h ON true
 
 -- name: hold_claims
 -- The fence: of the given claims, which are still theirs? Those are locked until the transaction ends.
 -- $1 url ids, $2 tokens
 SELECT q.url_id FROM frontier_queue q
 JOIN unnest($1::bigint[], $2::uuid[]) AS g (url_id, token) ON q.url_id = g.url_id AND q.lease_token = g.token
+WHERE q.url_id = ANY ($1)
 ORDER BY q.url_id
 FOR UPDATE OF q
 
@@ -120,12 +117,12 @@ WITH given AS (
     SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[])
         AS g (url_id, status, reason, etag, last_modified)
 ), left_queue AS (
-    DELETE FROM frontier_queue q USING given WHERE q.url_id = given.url_id
+    DELETE FROM frontier_queue q WHERE q.url_id = ANY ($1)
 )
 UPDATE url_frontier u
 SET status = given.status, reason = given.reason, etag = given.etag, last_modified = given.last_modified,
     last_fetched_at = $6, fetch_count = u.fetch_count + 1
-FROM given WHERE u.id = given.url_id
+FROM given WHERE u.id = ANY ($1) AND u.id = given.url_id
 
 -- name: requeue_urls
 -- A URL goes back to the queue. Arrays: $1 url ids, $2 due times, $3 whether the attempt counts. Answers whose turn it
@@ -134,7 +131,7 @@ UPDATE frontier_queue q
 SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, due_at = g.due_at,
     attempts = q.attempts - (NOT g.counts)::int
 FROM unnest($1::bigint[], $2::timestamptz[], $3::boolean[]) AS g (url_id, due_at, counts)
-WHERE q.url_id = g.url_id
+WHERE q.url_id = ANY ($1) AND q.url_id = g.url_id
 RETURNING q.politeness_key
 
 -- name: log_fetches

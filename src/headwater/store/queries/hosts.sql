@@ -40,11 +40,11 @@ SET lease_holder = NULL, lease_token = NULL, lease_until = NULL,
     not_before = g.not_before, backoff_ms = g.backoff_ms, troubled_at = g.troubled_at, blocked_reason = g.blocked_reason,
     ready_at = (
         SELECT greatest(q.due_at, g.not_before, k.closed_until) FROM frontier_queue q
-        WHERE q.politeness_key = k.host AND q.lease_token IS NULL ORDER BY q.due_at LIMIT 1
+        WHERE q.politeness_key = k.host AND q.lease_token IS NULL AND q.attempts >= 0 ORDER BY q.due_at LIMIT 1
     )
 FROM unnest($1::text[], $2::uuid[], $3::timestamptz[], $4::int[], $5::timestamptz[], $6::text[])
     AS g (host, token, not_before, backoff_ms, troubled_at, blocked_reason)
-WHERE k.host = g.host AND k.lease_token = g.token
+WHERE k.host = ANY ($1) AND k.host = g.host AND k.lease_token = g.token
 RETURNING k.host
 
 -- name: lock_hosts
@@ -56,7 +56,7 @@ SELECT host FROM host_state WHERE host = ANY ($1::text[]) ORDER BY host FOR UPDA
 UPDATE host_state k
 SET ready_at = (
     SELECT greatest(q.due_at, k.not_before, k.closed_until) FROM frontier_queue q
-    WHERE q.politeness_key = k.host AND q.lease_token IS NULL ORDER BY q.due_at LIMIT 1
+    WHERE q.politeness_key = k.host AND q.lease_token IS NULL AND q.attempts >= 0 ORDER BY q.due_at LIMIT 1
 )
 WHERE k.host = ANY ($1::text[]) AND k.lease_token IS NULL AND k.politeness_key IS NULL
 
@@ -68,7 +68,7 @@ WITH slice AS MATERIALIZED (
 )
 SELECT (SELECT max(host) FROM slice) AS last,
        ARRAY(SELECT host FROM slice WHERE is_idle AND EXISTS (
-           SELECT 1 FROM frontier_queue q WHERE q.politeness_key = slice.host AND q.lease_token IS NULL)) AS forgotten
+           SELECT 1 FROM frontier_queue q WHERE q.politeness_key = slice.host AND q.lease_token IS NULL AND q.attempts >= 0)) AS forgotten
 
 -- name: expired_holds
 -- Hosts whose holder is late. $1 now, $2 how many
@@ -120,7 +120,7 @@ FROM (
 ) page
 LEFT JOIN LATERAL (
     SELECT count(*) AS urls FROM (
-        SELECT FROM frontier_queue q WHERE q.politeness_key = page.host AND q.lease_token IS NULL LIMIT 1001
+        SELECT FROM frontier_queue q WHERE q.politeness_key = page.host AND q.lease_token IS NULL AND q.attempts >= 0 LIMIT 1001
     ) first
 ) queue ON page.shares_turn_of IS NULL
 ORDER BY page.host
@@ -134,12 +134,20 @@ FROM host_state h JOIN host_state k ON k.host = coalesce(h.politeness_key, h.hos
 
 -- name: close_host
 -- Nothing is asked of it until then. One that is held is not looked at sooner, even if its holder never gives it back.
--- $1 key, $2 until
+-- A poll that was put off to the end of an earlier closing is put off to the end of this one. $1 key, $2 until
+WITH put_off AS (
+    UPDATE feed_state f SET next_poll_at = $2 FROM host_state k WHERE k.host = $1 AND f.next_poll_at = k.closed_until
+)
 UPDATE host_state SET closed_until = $2, ready_at = CASE WHEN ready_at IS NOT NULL THEN greatest(ready_at, $2) END
 WHERE host = $1
 
 -- name: open_host
--- Take back what closed or slowed it, its pause after the last request aside. $1 key, $2 now, $3 default delay in ms
+-- Take back what closed or slowed it, its pause after the last request aside; polls that were put off for it are due.
+-- $1 key, $2 now, $3 default delay in ms
+WITH put_off AS (
+    UPDATE feed_state f SET next_poll_at = $2
+    FROM host_state k WHERE k.host = $1 AND f.next_poll_at IN (k.not_before, k.closed_until)
+)
 UPDATE host_state
 SET closed_until = NULL,
     backoff_ms = CASE WHEN lease_token IS NULL THEN 0 ELSE backoff_ms END,

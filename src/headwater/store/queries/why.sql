@@ -13,7 +13,7 @@ LEFT JOIN frontier_queue q ON q.url_id = u.id
 LEFT JOIN LATERAL (
     SELECT count(*) AS urls FROM (
         SELECT FROM frontier_queue o
-        WHERE o.politeness_key = q.politeness_key AND o.lease_token IS NULL AND o.due_at <= $2
+        WHERE o.politeness_key = q.politeness_key AND o.lease_token IS NULL AND o.priority > 0 AND o.due_at <= $2
           AND o.priority >= q.priority AND (o.priority > q.priority OR o.due_at < q.due_at)
         LIMIT 1001
     ) better
