@@ -121,8 +121,8 @@ async def hold_claims(connection: Connection, claims: Iterable[tuple[int, UUID]]
     return {row["url_id"] for row in rows}
 
 
-async def settle_claims(connection: Connection, endings: Collection[tuple[int, Ending]], now: datetime) -> None:
-    """Take URLs out of the queue, or put them back, as their endings say."""
+async def settle_claims(connection: Connection, endings: Collection[tuple[int, Ending]], now: datetime) -> set[str]:
+    """Take URLs out of the queue, or put them back, as their endings say; return whose turn the latter wait for."""
     ended = [(url_id, ending) for url_id, ending in endings if ending.status is not UrlStatus.PENDING]
     if ended:
         await connection.execute(
@@ -135,13 +135,15 @@ async def settle_claims(connection: Connection, endings: Collection[tuple[int, E
             now,
         )
     back = [(url_id, ending) for url_id, ending in endings if ending.status is UrlStatus.PENDING]
-    if back:
-        await connection.execute(
-            query("requeue_urls"),
-            [url_id for url_id, _ in back],
-            [ending.due_at or now for _, ending in back],
-            [ending.counts for _, ending in back],
-        )
+    if not back:
+        return set()
+    rows = await connection.fetch(
+        query("requeue_urls"),
+        [url_id for url_id, _ in back],
+        [ending.due_at or now for _, ending in back],
+        [ending.counts for _, ending in back],
+    )
+    return {row["politeness_key"] for row in rows}
 
 
 async def log_fetches(

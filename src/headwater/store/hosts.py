@@ -55,11 +55,11 @@ async def reserve_host(
     return row["not_before"], row["is_held"], _reason(row)
 
 
-async def release_hosts(connection: Connection, releases: Collection[tuple[str, UUID, HostRelease]]) -> None:
-    """Give hosts back, by politeness key, each fenced by its token. Must run inside a transaction."""
+async def release_hosts(connection: Connection, releases: Collection[tuple[str, UUID, HostRelease]]) -> set[str]:
+    """Give hosts back, by politeness key, each fenced by its token; return them. Must run inside a transaction."""
     keys = [key for key, _, _ in releases]
     await connection.execute(query("lock_hosts"), keys)
-    await connection.execute(
+    rows = await connection.fetch(
         query("release_hosts"),
         keys,
         [token for _, token, _ in releases],
@@ -68,6 +68,7 @@ async def release_hosts(connection: Connection, releases: Collection[tuple[str, 
         [release.troubled_at for _, _, release in releases],
         [release.blocked_reason for _, _, release in releases],
     )
+    return {row["host"] for row in rows}
 
 
 async def rest_hosts(connection: Connection, hosts: Collection[str]) -> None:

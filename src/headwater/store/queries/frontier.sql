@@ -59,6 +59,7 @@ FROM unnest($1::bigint[], $2::text[], $3::smallint[]) AS g (url_id, politeness_k
 -- sent just before.
 -- Statistics of a queue are old news, so nothing is left for the planner to mistake: rows are found by their keys
 -- (= ANY, LATERAL with LIMIT 1), and the order of a pick has one index that can give it (its predicate says priority > 0).
+-- A pick looks at one priority after the other: servers before 18 would else read all that is urgent but put off.
 WITH ready AS MATERIALIZED (
     SELECT host AS politeness_key FROM host_state
     WHERE ready_at <= $1 AND (reserved_until IS NULL OR reserved_until <= $1)
@@ -67,12 +68,18 @@ WITH ready AS MATERIALIZED (
 ), picked AS MATERIALIZED (
     SELECT ready.politeness_key, best.url_id
     FROM ready LEFT JOIN LATERAL (
-        SELECT q.url_id FROM frontier_queue q
-        WHERE q.politeness_key = ready.politeness_key AND q.lease_token IS NULL AND q.priority > 0 AND q.due_at <= $1
-        ORDER BY q.priority DESC, q.due_at LIMIT 1
-        -- Looked at once more as it is locked: what was found first may be from before another worker had this URL,
-        -- put it off and gave its host back.
-        FOR UPDATE SKIP LOCKED
+        SELECT first.url_id
+        FROM unnest('{10,9,8,7,6,5,4,3,2,1}'::smallint[]) WITH ORDINALITY AS p (priority, place)
+        CROSS JOIN LATERAL (
+            SELECT q.url_id FROM frontier_queue q
+            WHERE q.politeness_key = ready.politeness_key AND q.lease_token IS NULL
+              AND q.priority = p.priority AND q.priority > 0 AND q.due_at <= $1
+            ORDER BY q.due_at LIMIT 1
+            -- Looked at once more as it is locked: what was found first may be from before another worker had this URL,
+            -- put it off and gave its host back.
+            FOR UPDATE SKIP LOCKED
+        ) first
+        ORDER BY p.place LIMIT 1
     ) best ON true
 ), claimed AS (
     UPDATE frontier_queue q
@@ -125,12 +132,14 @@ SET status = given.status, reason = given.reason, etag = given.etag, last_modifi
 FROM given WHERE u.id = ANY ($1) AND u.id = given.url_id
 
 -- name: requeue_urls
--- A URL goes back to the queue. Arrays: $1 url ids, $2 due times, $3 whether the attempt counts.
+-- A URL goes back to the queue. Arrays: $1 url ids, $2 due times, $3 whether the attempt counts. Answers whose turn it
+-- waits for.
 UPDATE frontier_queue q
 SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, due_at = g.due_at,
     attempts = q.attempts - (NOT g.counts)::int
 FROM unnest($1::bigint[], $2::timestamptz[], $3::boolean[]) AS g (url_id, due_at, counts)
 WHERE q.url_id = ANY ($1) AND q.url_id = g.url_id
+RETURNING q.politeness_key
 
 -- name: log_fetches
 -- Arrays: $1 url ids, $2 holders, $3 attempts, $4 sent, $5 http statuses, $6 bytes, $7 ms, $8 reasons, $9 details; $10 now.

@@ -1,7 +1,8 @@
 -- name: meet_host
 -- Make sure that a host has a row. $1 host, $2 its politeness key if it is new. Answers its key and its robots.txt.
 WITH key_row AS (
-    INSERT INTO host_state (host) SELECT $2 WHERE $2 <> $1 ON CONFLICT (host) DO NOTHING
+    INSERT INTO host_state (host)
+    SELECT $2 WHERE $2 <> $1 AND NOT EXISTS (SELECT 1 FROM host_state WHERE host = $1) ON CONFLICT (host) DO NOTHING
 ), met AS (
     INSERT INTO host_state (host, politeness_key) VALUES ($1, nullif($2, $1)) ON CONFLICT (host) DO NOTHING
     RETURNING politeness_key, robots_txt, robots_fetched_at
@@ -44,6 +45,7 @@ SET lease_holder = NULL, lease_token = NULL, lease_until = NULL,
 FROM unnest($1::text[], $2::uuid[], $3::timestamptz[], $4::int[], $5::timestamptz[], $6::text[])
     AS g (host, token, not_before, backoff_ms, troubled_at, blocked_reason)
 WHERE k.host = ANY ($1) AND k.host = g.host AND k.lease_token = g.token
+RETURNING k.host
 
 -- name: lock_hosts
 -- Taken before release_hosts and rest_hosts, so that their look at the queue sees every submit that went before. $1 hosts
