@@ -210,7 +210,7 @@ def _tell_each(urls: Sequence[str], submitted: Submitted) -> list[Handed]:
             told.append(Handed(presentable(url), None, why_refused=why))
             continue
         identity = submitted.known[url]
-        told.append(Handed(presentable(url), identity.url, identity.is_new and identity.id not in seen))
+        told.append(Handed(url, identity.url, identity.is_new and identity.id not in seen))
         seen.add(identity.id)
     return told
 
