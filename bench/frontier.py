@@ -4,6 +4,8 @@ import argparse
 import asyncio
 import logging
 import os
+import signal
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -150,5 +152,6 @@ async def run(options: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))  # after stopping the server
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     asyncio.run(run(parse_options()))
