@@ -3,15 +3,16 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
 
-.PHONY: setup demo run test check docs lock clean
+.PHONY: setup demo run test check bench bench-frontier docs lock clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make setup   make .venv with everything pinned (quick when nothing changed)"
-	@echo "make demo    set up, then run the whole flow offline on a small web of its own"
+	@echo "make demo    set up, then run the whole flow offline on a small web of its own (ARGS=--serve keeps it up)"
 	@echo "make run     set up, then start Headwater for real (Ctrl-C stops it)"
 	@echo "make test    set up, then run all tests"
 	@echo "make check   set up, then lint, types and import rules"
+	@echo "make bench   set up, then measure everything beside its target; bench-frontier measures the frontier alone"
 	@echo "make docs    write the generated parts of docs/ anew"
 	@echo "make lock    pin the newest versions into requirements*.txt (needs uv)"
 
@@ -29,13 +30,13 @@ $(STAMP): requirements-dev.txt pyproject.toml
 	@echo "setup: done"
 
 demo: setup
-	@$(BIN)/headwater demo
+	@$(BIN)/headwater demo $(ARGS)
 
 run: setup
 	@$(BIN)/headwater up
 
 test: setup
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 check: setup
 	$(BIN)/ruff check .
@@ -43,12 +44,18 @@ check: setup
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 
+bench: bench-frontier
+
+bench-frontier: setup
+	@$(BIN)/python -m bench.frontier $(ARGS)
+
 docs: setup
 	@$(BIN)/headwater config --markdown > docs/settings.md
 
 lock:
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade pyproject.toml -o requirements.txt
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade pyproject.toml --group dev -o requirements-dev.txt
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade bench/requirements-crawlee.in -o bench/requirements-crawlee.txt
 
 clean:
-	rm -rf .venv
+	rm -rf .venv .venv-bench

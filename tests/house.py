@@ -31,13 +31,25 @@ class House:
         """Every URL with its reason, None while it is pending."""
         return {str(row["url"]): row["reason"] for row in await self.desk.frontier.urls()}
 
-    async def work(self, *, until_idle_seconds: float = 30.0) -> None:
-        """Run fetchers and maintenance until the queue is empty."""
+    async def fetch(self, *urls: str) -> dict[str, str | None]:
+        """Hand URLs in, work until all have ended, and tell how."""
+        await self.desk.frontier.submit(urls)
+        await self.work()
+        return await self.fates()
+
+    async def attempts(self) -> list[tuple[Any, ...]]:
+        """The fetch log: the reason of each attempt, its number, and the status that was answered."""
+        return await self.rows("SELECT reason, attempt, http_status FROM fetch_log ORDER BY id")
+
+    async def work(self, *, until_idle_seconds: float = 30.0, until_attempts: int | None = None) -> None:
+        """Run fetchers and maintenance until the queue is empty, or until so many attempts have been made in all."""
         stop = asyncio.Event()
 
         async def watch() -> None:
             give_up = time.monotonic() + until_idle_seconds
             while (await self.desk.unfinished())[0] and time.monotonic() < give_up:
+                if until_attempts is not None and len(await self.attempts()) >= until_attempts:
+                    break
                 await asyncio.sleep(0.02)
             stop.set()
 

@@ -1,6 +1,7 @@
 """A visitor of the demo web with no manners of its own: it asks what and when the test says."""
 
 import socket
+from datetime import date
 from typing import Any
 
 import aiohttp
@@ -8,6 +9,8 @@ from aiohttp.abc import AbstractResolver
 from yarl import URL
 
 from headwater.demo.web import DemoWeb
+
+TODAY = date(2026, 3, 3)  # of the demo web that tests visit
 
 
 class _DemoResolver(AbstractResolver):

@@ -3,7 +3,9 @@
 What is listed here is for everybody: pure, typed, without configuration.
 """
 
+from importlib import import_module
 from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
 from headwater.errors import HeadwaterError, InvalidURL, Unreadable
 from headwater.formats.feeds import parse_feed
@@ -15,7 +17,14 @@ from headwater.model.source import Item
 from headwater.normalize.html_v1 import extract_html
 from headwater.policy.urls import normalize_url
 
+if TYPE_CHECKING:
+    from headwater.sources.kind import Kind
+    from headwater.sources.run import Run
+
 __version__ = version("headwater")
+
+# The kind API brings the whole house with it, so it is fetched only when asked for.
+_LATE = {"Kind": "headwater.sources.kind", "Run": "headwater.sources.run"}
 
 __all__ = [
     "Article",
@@ -24,11 +33,19 @@ __all__ = [
     "HeadwaterError",
     "InvalidURL",
     "Item",
+    "Kind",
     "Reason",
     "Robots",
+    "Run",
     "Unreadable",
     "__version__",
     "extract_html",
     "normalize_url",
     "parse_feed",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATE:
+        return getattr(import_module(_LATE[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,6 +8,7 @@ else from its default. `headwater config` prints them all; docs/settings.md is g
 import difflib
 import ipaddress
 import os
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
@@ -17,13 +18,24 @@ from zoneinfo import ZoneInfo
 
 from headwater.errors import OperatorError
 from headwater.model.reasons import Reason
+from headwater.policy.budget import LARGEST_LIMIT, child_name
 
 PREFIX = "HEADWATER_"
 FILE_VARIABLE = "HEADWATER_CONFIG"
 # Read by tests and benches, not by the program.
 OTHER_VARIABLES = frozenset({FILE_VARIABLE, "HEADWATER_CORPORA"})
 
-type_names = {"int": "whole number", "float": "number", "bool": "yes/no", "Path": "folder", "str": "text"}
+# Variables that hold one entry each of a setting that is a table.
+_RATE_LIMIT = re.compile(r"rate_limit_(\w+)_per_hour")
+
+type_names = {
+    "int": "whole number",
+    "float": "number",
+    "bool": "yes/no",
+    "Path": "folder",
+    "str": "text",
+    "Mapping": "table",
+}
 
 
 def _text(raw: object) -> str:
@@ -129,6 +141,27 @@ def split_connect_to(part: str) -> tuple[str, tuple[str, int]]:
     return pattern.strip().lower(), (address.strip("[]"), number)
 
 
+def _api_key(raw: object) -> str:
+    value = _text(raw)
+    if not re.fullmatch("[!-~]*", value):
+        raise ValueError("must be one word, as it came from https://api.data.gov/signup/")
+    return value
+
+
+def _rate_limits(raw: object) -> dict[str, int]:
+    if not isinstance(raw, Mapping):
+        raise ValueError(
+            f"must be a table in the settings file; in the environment, set {PREFIX}RATE_LIMIT_<SOURCE>_PER_HOUR"
+        )
+    limits: dict[str, int] = {}
+    for source, rate in raw.items():
+        try:
+            limits[child_name(source)] = _whole(1, LARGEST_LIMIT)(rate)
+        except ValueError as error:
+            raise ValueError(f"has a rate for {source} that {error}") from None
+    return limits
+
+
 def _default_data_dir() -> Path:
     """Where a system service keeps its state, or an ordinary user's programs keep theirs."""
     if os.geteuid() == 0:
@@ -216,6 +249,20 @@ class Settings:
     connect_to: tuple[str, ...] = _setting(
         _connect_to, (), "Hosts whose connections go to a fixed address instead, as *.staging.example=10.0.0.5:8080."
     )
+    api_data_gov_key: str = _setting(
+        _api_key,
+        "",
+        "The key for the APIs behind api.data.gov, one for all sources; https://api.data.gov/signup/ gives one.",
+        secret=True,
+    )
+    rate_limits: Mapping[str, int] = _setting(
+        _rate_limits,
+        dict,
+        "Requests an hour that a source may make with that key, instead of its share of what the key may: a table "
+        f"`[rate_limits]` of sources, or `{PREFIX}RATE_LIMIT_<SOURCE>_PER_HOUR` for each. "
+        "`headwater source budgets` shows what is in force.",
+        shown="empty",
+    )
 
 
 def table() -> tuple[Field[Any], ...]:
@@ -262,7 +309,8 @@ def survey(environment: Mapping[str, str], folder: Path) -> tuple[Configuration,
             problems.append(Problem(OperatorError(what)))
             return
         try:
-            values[name] = known[name].metadata["parse"](raw)
+            value = known[name].metadata["parse"](raw)
+            values[name] = {**values.get(name, {}), **value} if isinstance(value, dict) else value
         except ValueError as error:
             what = f"Setting {spelled} in {origin} {error}."
             problems.append(Problem(OperatorError(what), frozenset({name})))
@@ -279,7 +327,8 @@ def survey(environment: Mapping[str, str], folder: Path) -> tuple[Configuration,
             take(name, raw, str(path), name)
     for variable, raw in sorted(environment.items()):
         if variable.startswith(PREFIX) and variable not in OTHER_VARIABLES:
-            take(variable.removeprefix(PREFIX).lower(), raw, "the environment", variable)
+            name, value = _entry(variable.removeprefix(PREFIX).lower(), raw)
+            take(name, value, "the environment", variable)
     settings = Settings(**values)
     if settings.lease_seconds < settings.page_seconds + 2:
         what = (
@@ -288,6 +337,12 @@ def survey(environment: Mapping[str, str], folder: Path) -> tuple[Configuration,
         )
         problems.append(Problem(OperatorError(what), frozenset({"lease_seconds", "page_seconds"})))
     return Configuration(settings, origins), problems
+
+
+def _entry(name: str, raw: str) -> tuple[str, object]:
+    """Tell which setting a variable is for: its own, or the table it has one entry of."""
+    match = _RATE_LIMIT.fullmatch(name)
+    return ("rate_limits", {match[1]: raw}) if match else (name, raw)
 
 
 def _read_file(environment: Mapping[str, str], folder: Path) -> tuple[Path, dict[str, Any]]:
@@ -306,9 +361,11 @@ def _read_file(environment: Mapping[str, str], folder: Path) -> tuple[Path, dict
 
 
 def masked(setting: Field[Any], value: object) -> str:
-    """Show a value to a person: secrets never, tuples as they would be written."""
+    """Show a value to a person: secrets never, lists and tables in one line."""
     if isinstance(value, tuple):
         value = ",".join(value)
+    if isinstance(value, Mapping):
+        value = ",".join(f"{name}={entry}" for name, entry in value.items())
     text = str(value)
     return "********" if setting.metadata["secret"] and text else text
 

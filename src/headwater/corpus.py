@@ -1,20 +1,27 @@
 """The only raw files (spec 1.5).
 
 Bytes go to `<data>/corpus/<source>/bodies/raw/<subpath>`: written under `.tmp/` beside, flushed to disk, moved into
-place. Only then may a row that names them be committed.
+place. Only then may a row that names them be committed. A kill in between may leave a draft, for `sweep` to remove.
 """
 
 import contextlib
+import errno
 import hashlib
 import os
+import re
 import secrets
-from collections.abc import Callable
+import stat
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 
 from headwater.errors import StorageFailed
 
+RAW = ("bodies", "raw")
 TEMPORARY = ".tmp"
+_DRAFT_BYTES = 16
+_DRAFT = re.compile(rf"[0-9a-f]{{{_DRAFT_BYTES * 2}}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +33,25 @@ class RawFile:
     size: int
 
 
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """How many drafts were left behind, and how many bytes they had together."""
+
+    drafts: int = 0
+    size: int = 0
+
+
 class Corpus:
     """The raw files below one folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+
+    def folders(self) -> list[str]:
+        """Name the folders that raw files were ever put in: one a source."""
+        if not self._folder.is_dir():
+            return []
+        return sorted(entry.name for entry in self._folder.iterdir() if entry.is_dir())
 
     def write(self, source: str, subpath: str, body: bytes, still_ours: Callable[[], bool] = lambda: True) -> RawFile:
         """Put bytes in place, whole or not at all. Blocks on the disk: call it in a thread.
@@ -39,7 +60,7 @@ class Corpus:
         """
         relative = raw_path(source, subpath)
         target = self._folder / relative
-        temporary = self._folder / source / "bodies" / "raw" / TEMPORARY / secrets.token_hex(16)
+        temporary = self._folder.joinpath(source, *RAW, TEMPORARY, secrets.token_hex(_DRAFT_BYTES))
         try:
             _make_folders(temporary.parent)
             _make_folders(target.parent)
@@ -54,9 +75,36 @@ class Corpus:
             raise StorageFailed(f"The raw file {relative} cannot be written: {error.strerror or error}.") from error
         return RawFile(str(relative), hashlib.sha256(body).digest(), len(body))
 
-    def read(self, path: str) -> bytes:
-        """Return the bytes of a raw file, by the path its row carries."""
-        return (self._folder / path).read_bytes()
+    def read(self, path: str, most: int = -1) -> bytes:
+        """Return the bytes of a raw file, by the path its row carries; the first `most`, where so many are enough."""
+        with (self._folder / path).open("rb") as file:
+            return file.read(most)
+
+    def holds(self, raw: RawFile) -> bool:
+        """Tell whether a file is there and is the one that was put in place. Blocks on the disk."""
+        try:
+            body = self.read(raw.path, raw.size + 1)
+        except OSError:
+            return False
+        return len(body) == raw.size and hashlib.sha256(body).digest() == raw.sha256
+
+    def sweep(self, source: str, before: datetime, *, dry_run: bool = False) -> Swept:
+        """Remove the drafts of a source that were last written before a time, or only count them.
+
+        Nothing else is ever removed: drafts are the regular files directly in the source's folder of drafts that have a
+        draft's name, and no link below the corpus folder is followed. Blocks on the disk: call it in a thread.
+        """
+        try:
+            with _opened(self._folder, source, *RAW, TEMPORARY) as folder:
+                found = _old_drafts(folder, before.timestamp())
+                sizes = [size for name, size in found if dry_run or _removed(folder, name)]
+        except FileNotFoundError:
+            return Swept()  # nothing was ever drafted
+        except OSError as error:
+            raise StorageFailed(
+                f"The drafts of source {source} cannot be swept: {error.strerror} (links are not followed)."
+            ) from error
+        return Swept(len(sizes), sum(sizes))
 
 
 def raw_path(source: str, subpath: str) -> PurePosixPath:
@@ -65,7 +113,7 @@ def raw_path(source: str, subpath: str) -> PurePosixPath:
     stays = parts and not subpath.startswith("/") and not any(part in ("..", ".", TEMPORARY) for part in parts)
     if not stays or not all(_is_a_name(part) for part in parts):
         raise StorageFailed(f"The subpath {subpath!r} of source {source} does not stay inside the source's folder.")
-    return PurePosixPath(source, "bodies", "raw", *parts)
+    return PurePosixPath(source, *RAW, *parts)
 
 
 def _is_a_name(part: str) -> bool:
@@ -74,6 +122,41 @@ def _is_a_name(part: str) -> bool:
         return "\0" not in part and len(part.encode()) <= 255
     except UnicodeEncodeError:
         return False
+
+
+@contextlib.contextmanager
+def _opened(folder: Path, *below: str) -> Iterator[int]:
+    """Open a folder step by step, so that no name and no link on the way down can lead elsewhere."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for name in below:
+            if name == ".." or "/" in name:
+                raise NotADirectoryError(errno.ENOTDIR, f"{name} is not a folder's name")
+            outer = descriptor
+            descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=outer)
+            os.close(outer)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _old_drafts(folder: int, before: float) -> Iterator[tuple[str, int]]:
+    """Find drafts last written before a time: their names and sizes."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            with contextlib.suppress(FileNotFoundError):  # it was put in place just now
+                known = entry.stat(follow_symlinks=False)
+                if _DRAFT.fullmatch(entry.name) and stat.S_ISREG(known.st_mode) and known.st_mtime < before:
+                    yield entry.name, known.st_size
+
+
+def _removed(folder: int, name: str) -> bool:
+    """Remove a file; False when somebody else has."""
+    try:
+        os.unlink(name, dir_fd=folder)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _make_folders(folder: Path) -> None:

@@ -14,7 +14,7 @@
 Which member of the closed list applies is the error's `reason`; `retryable` follows from the reason's class.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from headwater.model.reasons import Reason
 
@@ -48,9 +48,20 @@ class InvalidURL(HeadwaterError):
 
 
 class ExchangeFailed(HeadwaterError):
-    """No usable answer came."""
+    """No usable answer came; `retry_after` is how long the server wants to be left alone, if it said so."""
 
     default_reason = Reason.NETWORK
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        reason: Reason | None = None,
+        url: str | None = None,
+        retry_after: timedelta | None = None,
+    ) -> None:
+        super().__init__(message, reason=reason, url=url)
+        self.retry_after = retry_after
 
 
 class NotNow(HeadwaterError):

@@ -11,6 +11,7 @@ class Swarm(Site):
     def __init__(self, *, hosts: int, pages: int, feeds: int, delay_ms: int, **where: Any) -> None:
         super().__init__(**where)
         self.delay_ms = delay_ms
+        self.edition = 1  # of every page's text
         self.urls = [f"http://h{host}.test/p{page}" for page in range(pages) for host in range(hosts)]
         self.size = len(self.urls)
         self._known = set(self.urls)
@@ -23,7 +24,7 @@ class Swarm(Site):
 
     def _next(self, url: str) -> Answer:
         if url in self._known:
-            return Answer(_page(url), headers={"Content-Type": "text/html"})
+            return Answer(_page(url, self.edition), headers={"Content-Type": "text/html"})
         return self._feeds.get(url, Answer(status=404))
 
 
@@ -39,6 +40,7 @@ def _date(number: int) -> str:
     return f"{number % 28 + 1:02} Feb 2026 12:00:00 GMT"
 
 
-def _page(url: str) -> str:
+def _page(url: str, edition: int) -> str:
     sentence = f"This is what {url} has to say about the water in the reservoirs this season. "
-    return f"<html><head><title>{url}</title></head><body><article><p>{sentence * 4}</p></article></body></html>"
+    article = f"<article><p>{sentence * 4}Edition {edition}.</p></article>"
+    return f"<html><head><title>{url}</title></head><body>{article}</body></html>"

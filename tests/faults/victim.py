@@ -32,8 +32,10 @@ POINTS = {
     "a page has come": "headwater.net.client:HttpClient.get",
     "a page is read": "headwater.fetch.visit:Visitor._read",
     "the raw file is drafted": "headwater.corpus:_write_durably",
+    "the raw file is renamed": "headwater.corpus:os.replace",
     "the raw file is in place": "headwater.corpus:Corpus.write",
     "texts are written": "headwater.store.documents:save_texts",
+    "a document is saved": "headwater.store.documents:save_document",
     "queue and log are written": "headwater.fetch.commit:finish",
     "a batch is committed": "headwater.fetch.crew:Crew._commit",
 }
@@ -118,6 +120,17 @@ def _late_commit() -> None:
     crew.Crew._commit = late
 
 
+def _half_a_draft() -> None:
+    """Not a bug but a fault: killed in the middle of a draft's bytes."""
+    corpus = importlib.import_module("headwater.corpus")
+
+    def cut(path: Path, body: bytes) -> None:
+        path.write_bytes(body[: len(body) // 2])
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    corpus._write_durably = cut
+
+
 def _brisk_rescuer() -> None:
     """Neither: expired leases are looked for more often, so that a test waits for little else than the lease."""
     role = importlib.import_module("headwater.service.maintenance").MaintenanceRole
@@ -159,6 +172,7 @@ PLANTS: dict[str, Callable[[], None]] = {
     "no fence": _without_fence,
     "late commit": _late_commit,
     "brisk rescuer": _brisk_rescuer,
+    "half a draft": _half_a_draft,
     "commit before file": _commit_before_file,
     "no politeness": _no_politeness,
     "hasty clock": _hasty_clock,

@@ -10,20 +10,23 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
 from rich.cells import cell_len
 
 from headwater.config import Settings
 from headwater.demo.answers import status
 from headwater.demo.run import open_demo
+from headwater.demo.sites import SITES
+from headwater.errors import OperatorError
 from headwater.model.reasons import Reason
 from tests.house import open_house
-from tests.program import environment, headwater, start
+from tests.program import PROGRAM, environment, headwater, start
 from tests.server import Answer, Site, page, rss
 
 WIDTH = 80
 SECONDS = 20
-# The program with one host of its web gone: all else is as users have it.
-WITH_A_HOST_GONE = """
+# The program with two hosts of its web gone: all else is as users have it.
+WITH_HOSTS_GONE = """
 from headwater.cli import main
 from headwater.demo import run
 from headwater.config import Settings
@@ -32,7 +35,8 @@ from headwater.demo.answers import status
 class Broken(run.DemoWeb):
     async def start(self):
         await super().start()
-        self.break_host("mirror.demo.test", status(410))
+        for host in ("mirror.demo.test", "sahifa.demo.test"):
+            self.break_host(host, status(410))
 
 run.DemoWeb = Broken
 main()
@@ -49,9 +53,9 @@ def no_server_is_left(folder: Path) -> bool:
     return not list(folder.glob("**/postmaster.pid"))
 
 
-def stopped(process: "subprocess.Popen[str]") -> tuple[int, str]:
+def stopped(process: "subprocess.Popen[str]", by: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
     """How a program ends that is told to, and what it says of that."""
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(by)
     _, errors = process.communicate(timeout=15)
     return process.returncode, errors
 
@@ -65,14 +69,32 @@ def test_the_whole_flow_runs_on_the_whole_small_web_and_says_so_in_json(tmp_path
     assert all(check["holds"] and not check["wrong"] for check in outcome["checks"])
     assert sum(outcome["seconds"].values()) < SECONDS
     assert len(outcome["documents"]) >= 14
-    assert outcome["fates"].keys() >= {
-        *("stored", "linked", "redirect", "redirect_limit", "not_found", "gone", "http_4xx", "max_retries"),
-        *("robots_blocked", "unsupported_type", "body_too_large", "robots_unreachable"),
+    assert outcome["fates"].keys() == {
+        *("stored", "linked", "same_page", "redirect", "redirect_limit", "not_found", "gone", "http_4xx"),
+        *("max_retries", "robots_blocked", "unsupported_type", "body_too_large"),
     }
     assert outcome["waiting"] == {Reason.ROBOTS_UNREACHABLE: 2}
+    counted = sum([*outcome["fates"].values(), *outcome["waiting"].values()])
+    assert outcome["checks"][0]["found"] == f"{counted} URLs"
     assert outcome["examples"]["robots_unreachable"].startswith("http://clinic.demo.test/")
     assert {item["bucket"] for item in outcome["daily"]} == {"NEW", "LATEST"}
     assert no_server_is_left(tmp_path)
+    assert_a_second_run_asks_nothing_and_tells_where_it_serves(tmp_path)
+
+
+def assert_a_second_run_asks_nothing_and_tells_where_it_serves(tmp_path: Path) -> None:
+    process = start("demo", "--serve", "--json", "--data", "data", cwd=tmp_path)
+    assert process.stdout
+    try:
+        outcome = json.loads("".join(iter(process.stdout.readline, "}\n")) + "}")
+        assert outcome["as_expected"]
+        assert outcome["checks"][-1]["name"] == "nothing was asked: all of this is from an earlier run"
+        assert outcome["data"] == str(tmp_path / "data")
+        assert {outcome["api"][:17], outcome["web"][:17]} == {"http://127.0.0.1:"}
+        assert stopped(process) == (0, "")
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def test_what_it_shows_reads_well_and_with_serve_it_stays_until_it_is_told_to_stop(tmp_path: Path) -> None:
@@ -88,10 +110,19 @@ def test_what_it_shows_reads_well_and_with_serve_it_stays_until_it_is_told_to_st
         ):
             assert said in report
         assert "FAIL" not in report
-        where = "".join(process.stdout.readline() for _ in range(6))
+        where = "".join(iter(process.stdout.readline, f"    {PROGRAM[0]} today\n"))
+        assert_readable(where.replace(str(tmp_path), ""))
+        assert f"HEADWATER_DATA_DIR={tmp_path}/data \\\n" in where
         (api,) = re.findall(r"curl -s '(http://[\d.:]+)/search\?q=flood'\n", where)
         (web,) = re.findall(r"curl -s -H 'Host: gazette.demo.test' (http://[\d.:]+)/feed.xml\n", where)
-        assert f"Headwater listens on {api}, the small web on {web}.\n" in where
+        assert f"Headwater listens on {api} (OpenAPI at /docs).\n" in where
+        assert f"The small web listens on {web}, which lists its hosts:\n" in where
+        with urllib.request.urlopen(web, timeout=5) as answer:
+            index = answer.read().decode()
+        assert answer.headers.get_content_type() == "text/html"
+        for site in SITES:
+            assert site.host in where
+            assert f"curl -H 'Host: {site.host}' {web}/" in index
         with urllib.request.urlopen(f"{api}/search?q=flood", timeout=5) as answer:
             assert json.load(answer)["hits"]
         asked = urllib.request.Request(f"{web}/feed.xml", headers={"Host": "gazette.demo.test"})
@@ -106,7 +137,7 @@ def test_what_it_shows_reads_well_and_with_serve_it_stays_until_it_is_told_to_st
 
 def test_a_wrong_outcome_gives_exit_code_1_and_is_named(tmp_path: Path) -> None:
     answer = subprocess.run(
-        [sys.executable, "-c", WITH_A_HOST_GONE, "demo"],
+        [sys.executable, "-c", WITH_HOSTS_GONE, "demo"],
         capture_output=True,
         text=True,
         timeout=60,
@@ -114,23 +145,44 @@ def test_a_wrong_outcome_gives_exit_code_1_and_is_named(tmp_path: Path) -> None:
         cwd=tmp_path,
     )
     assert (answer.returncode, answer.stderr) == (1, "")
-    assert "FAIL every URL ends once" in answer.stdout
+    assert "FAIL every URL ends as it must" in answer.stdout
     assert "http://mirror.demo.test/copies/parish-maps: gone, expected stored" in answer.stdout
     assert "http://mirror.demo.test/private/minutes: gone, expected robots_blocked" in answer.stdout
+    wrong_feed = "http://sahifa.demo.test/feed.atom: 0 items, 0 NEW, 0 LATEST; expected 2, 1 and 0"
+    assert wrong_feed in " ".join(answer.stdout.split())
     assert "Not everything came out as it must." in answer.stdout
 
 
-def test_a_demo_told_to_stop_leaves_nothing_behind(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("words", "by", "said"),
+    [
+        (("--data", "data"), signal.SIGTERM, "stopped. Run again with the same --data, it goes on from here."),
+        (("--data", "data"), signal.SIGINT, "stopped. Run again with the same --data, it goes on from here."),
+        ((), signal.SIGHUP, "stopped."),
+    ],
+)
+def test_a_demo_told_to_stop_says_so_and_leaves_nothing_behind(
+    words: tuple[str, ...], by: signal.Signals, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Spec 9.3."""
-    process = start("demo", "--data", str(tmp_path / "data"), cwd=tmp_path)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    process = start("demo", *words, cwd=tmp_path)
     assert process.stdout
     try:
         assert process.stdout.readline() == "feeds: 7 of 7\n"
-        assert stopped(process) == (128 + signal.SIGTERM, "")
+        assert stopped(process, by) == (128 + by, f"headwater: {said}\n")
         assert no_server_is_left(tmp_path)
+        assert [path.name for path in tmp_path.iterdir()] == [*words][1:]
     finally:
         process.kill()
         process.communicate()
+
+
+async def test_a_machine_without_a_place_for_passing_folders_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", "/proc/nowhere")
+    with pytest.raises(OperatorError, match="No such file or directory. Name one with --data, or set TMPDIR."):
+        async with open_demo(None):
+            pass
 
 
 async def test_a_url_that_waits_says_why_and_until_when(site: Site, make_settings: Callable[..., Settings]) -> None:
@@ -155,7 +207,8 @@ async def test_a_host_that_fails_for_a_while_in_the_middle_changes_nothing(tmp_p
     """Spec 4.2: faults can be switched on and off while the program runs."""
     async with open_demo(tmp_path / "data") as demo:
 
-        def break_one(stage: str, done: int, total: int) -> None:
+        def break_one(stage: str, done: int, total: int, waits_for: str) -> None:
+            del waits_for
             if (stage, done) == ("feeds", total):
                 demo.web.break_host("gazette.demo.test", status(503), times=3)
 

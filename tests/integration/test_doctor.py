@@ -72,7 +72,7 @@ class Doctor:
         assert list(found) == NAMES
         assert report["healthy"] is (exit_code == 0)
         for check in found.values():
-            assert check["state"] in ("ok", "warning", "failed", "not configured")
+            assert check["state"] in ("ok", "warning", "failed", "not checked", "not configured")
             assert "\n" not in check["found"] + (check["mend"] or "")
             assert bool(check["mend"]) is (check["state"] != "ok"), check
         return found
@@ -137,8 +137,9 @@ def test_a_given_server_is_found_healthy(current_url: str, server: Server, docto
 
 def test_on_an_empty_machine_nothing_is_wrong_and_nothing_is_made(data: Path, doctor: Doctor) -> None:
     found = doctor.finds(exit_code=0)
-    missing = states(found, "data folder", "database", "schema", "clock", "leases", "hosts", "write token")
+    missing = states(found, "data folder", "database", "schema", "leases", "hosts", "write token")
     assert set(missing.values()) == {"not configured"}
+    assert found["clock"]["state"] == "not checked"
     assert "first start makes it" in found["database"]["mend"]
     assert not data.exists()
 
@@ -149,8 +150,10 @@ def test_it_reads_well_in_eighty_columns(data: Path, tmp_path: Path) -> None:
         lines = answer.stdout.splitlines()
         assert max(map(len, lines)) <= 80
         assert all(line == line.rstrip() for line in lines)
-        assert [line.split("  ")[0] for line in lines if line and not line.startswith(" ")][:-1] == NAMES
-        assert ("failed" in lines[-1]) is bool(settings)
+        starts = [line.split("  ")[0] for line in lines if line and not line.startswith(" ")]
+        assert starts[: len(NAMES)] == NAMES
+        assert lines[-1 - bool(settings)].endswith(" not configured")
+        assert (lines[-1] == "Failed: settings, database.") is bool(settings)
 
 
 @pytest.mark.both_servers
@@ -194,8 +197,8 @@ def test_an_unreachable_database_is_named_without_its_password(url: str, said: s
     found = doctor.finds(exit_code=1, database_url=url)
     assert states(found, "database", "schema", "clock", "sandbox") == {
         "database": "failed",
-        "schema": "warning",
-        "clock": "warning",
+        "schema": "not checked",
+        "clock": "not checked",
         "sandbox": "ok",
     }
     assert said in found["database"]["found"]
@@ -245,8 +248,8 @@ def test_an_embedded_server_that_cannot_start_shows_its_log(data: Path, doctor: 
     found = doctor.finds(exit_code=1)
     assert "it did not start" in found["database"]["found"]
     assert str(cluster.parent / "log") in found["database"]["mend"]
-    assert any("wal_level" in line for line in found["database"]["log"])
-    assert len(found["database"]["log"]) <= 5
+    assert any("wal_level" in line for line in found["database"]["lines"])
+    assert len(found["database"]["lines"]) <= 5
 
 
 def test_a_cluster_of_another_version_is_named_and_nothing_is_put_beside_it(data: Path, doctor: Doctor) -> None:
@@ -269,6 +272,33 @@ def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path, doctor: Doctor) -
         assert said in found["data folder"]["found"]
         assert "HEADWATER_DATA_DIR" in found["data folder"]["mend"]
         assert found["sandbox"]["state"] == "ok"
+        for name in ("database", "schema", "clock", "leases", "hosts", "write token"):
+            assert found[name]["state"] == "not checked"
+            assert found[name]["mend"] == "Mend the data folder first."
+
+
+def test_a_database_elsewhere_is_checked_whatever_the_folder_is(current_url: str, doctor: Doctor) -> None:
+    found = doctor.finds(exit_code=1, data_dir="/proc/headwater", database_url=current_url)
+    assert states(found, "data folder", "database", "clock") == {
+        "data folder": "failed",
+        "database": "ok",
+        "clock": "ok",
+    }
+
+
+def test_a_disk_that_cannot_be_written_to_any_more_is_to_be_remounted(data: Path, doctor: Doctor) -> None:
+    """A cluster that was there before is not blamed: what its log says has nothing to do with it."""
+    data.mkdir()
+    doctor.wrapped_by = with_a_mount(
+        f'cd "{data}" && mount -t tmpfs tmpfs . && cd "{data}" && mkdir -p postgres/18/cluster && '
+        'echo 18 >postgres/18/cluster/PG_VERSION && echo "long ago" >postgres/18/log && mount -o remount,ro . && '
+        f'cd "{data.parent}" && exec "$@"'
+    )
+    found = doctor.finds(exit_code=1)
+    assert found["data folder"]["found"] == f"{data} cannot be written to: Read-only file system"
+    assert f"mount -o remount,rw {data}" in found["data folder"]["mend"]
+    assert found["database"]["state"] == "not checked"
+    assert "long ago" not in str(found)
 
 
 @only_root
@@ -318,13 +348,18 @@ def test_an_address_that_a_stranger_holds_or_nobody_has_is_failed(doctor: Doctor
 def test_every_bad_setting_is_named_and_what_does_not_need_it_is_checked(tmp_path: Path, doctor: Doctor) -> None:
     (tmp_path / "headwater.toml").write_text("nonsense = 1\nfetch_workers = 0\n")
     found = doctor.finds(exit_code=1, database_url="mysql://me:hunter2@x/y", fetch_worker=3)
-    for said in ("nonsense", "fetch_workers", "HEADWATER_DATABASE_URL", "HEADWATER_FETCH_WORKER "):
-        assert said in found["settings"]["found"]
+    assert found["settings"]["found"] == "4 cannot be used"
+    for said, line in zip(
+        ("nonsense", "fetch_workers", "HEADWATER_DATABASE_URL", "HEADWATER_FETCH_WORKER "),
+        found["settings"]["lines"],
+        strict=True,
+    ):
+        assert said in line
     assert "hunter2" not in str(found)
     assert states(found, "settings", "database", "schema", "data folder", "sandbox") == {
         "settings": "failed",
-        "database": "warning",
-        "schema": "warning",
+        "database": "not checked",
+        "schema": "not checked",
         "data folder": "not configured",
         "sandbox": "ok",
     }
@@ -336,9 +371,15 @@ def test_a_settings_file_that_cannot_be_read_leaves_only_the_environment_sure(tm
     assert "not TOML" in found["settings"]["found"]
     assert states(found, "data folder", "database", "time zone") == {
         "data folder": "not configured",
-        "database": "warning",
-        "time zone": "ok",
+        "database": "not checked",
+        "time zone": "not checked",
     }
+
+
+def test_a_time_zone_that_is_none_is_the_settings_fault(doctor: Doctor) -> None:
+    found = doctor.finds(exit_code=1, timezone="Mars/Olympus")
+    assert states(found, "settings", "time zone") == {"settings": "failed", "time zone": "not checked"}
+    assert "Mars/Olympus" in found["settings"]["found"]
 
 
 @pytest.mark.parametrize(("seconds", "state"), [(10, "warning"), (-10, "warning"), (90, "failed"), (-90, "failed")])
@@ -379,6 +420,22 @@ async def test_the_host_of_the_first_feed_is_looked_up(current_url: str, doctor:
         found = doctor.finds(exit_code=0, database_url=current_url)
         assert found["dns"]["state"] == state
         assert host in found["dns"]["found"]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "looked_up"), [(["news.demo.test", "localhost"], "localhost"), (["news.demo.test"], "example.org")]
+)
+async def test_a_host_that_needs_no_look_up_is_passed_over(
+    hosts: list[str], looked_up: str, current_url: str, doctor: Doctor
+) -> None:
+    for number, host in enumerate(hosts):
+        await tell(
+            current_url,
+            "INSERT INTO sources (name, kind, settings, created_at) "
+            f"""VALUES ('{9 - number}', 'feed', '{{"feed_url": "http://{host}/feed"}}', now())""",
+        )
+    found = doctor.finds(exit_code=0, database_url=current_url, connect_to="*.demo.test=127.0.0.1:1")
+    assert looked_up in found["dns"]["found"]
 
 
 @only_root

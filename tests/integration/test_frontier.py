@@ -188,6 +188,16 @@ async def test_a_url_due_later_wakes_its_host_then(frontier: Frontier) -> None:
     assert again.url == "http://a.test/1"
 
 
+async def test_a_url_that_goes_back_after_its_host_was_rescued_is_not_forgotten(frontier: Frontier) -> None:
+    """Spec 2.4: the holder was late, but nobody had taken its URL back yet."""
+    await frontier.put("http://a.test/1")
+    (late,) = await frontier.take()
+    frontier.now = NOW + LEASE + timedelta(seconds=30)
+    assert await rescue.rescue_holds(frontier.database, frontier.now) == 1
+    assert await frontier.end(late, Ending(Reason.TIMEOUT, UrlStatus.PENDING))
+    assert [claimed.lease.attempts for claimed in await frontier.take()] == [2]
+
+
 async def test_a_submit_does_not_wake_a_held_host(frontier: Frontier) -> None:
     """Spec 2.3: one request at a time."""
     await frontier.put("http://a.test/1")

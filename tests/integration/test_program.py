@@ -115,6 +115,7 @@ def test_an_empty_house_answers_every_question(data: Path, tmp_path: Path) -> No
         (("today",), "nothing new"),
         (("search", "rivers"), "Nothing found"),
         (("source", "list"), "no sources yet"),
+        (("source", "budgets"), "set HEADWATER_API_DATA_GOV_KEY"),
         (("config",), "fetch_workers"),
         (("migrate", "status"), "applied"),
         (("--version",), "headwater 0."),
@@ -122,7 +123,14 @@ def test_an_empty_house_answers_every_question(data: Path, tmp_path: Path) -> No
         answered = headwater(*words, cwd=tmp_path, data_dir=data)
         assert (answered.returncode, answered.stderr) == (0, "")
         assert said in answered.stdout
-    for words in (("today",), ("search", "x"), ("source", "list"), ("config",), ("migrate", "status")):
+    for words in (
+        ("today",),
+        ("search", "x"),
+        ("source", "list"),
+        ("source", "budgets"),
+        ("config",),
+        ("migrate", "status"),
+    ):
         json.loads(headwater(*words, "--json", cwd=tmp_path, data_dir=data).stdout)
 
 
@@ -183,6 +191,22 @@ def test_an_unwritable_folder_is_said(tmp_path: Path) -> None:
 def test_the_demo_refuses_a_folder_with_somebodys_data(data: Path, tmp_path: Path) -> None:
     headwater("migrate", "up", cwd=tmp_path, data_dir=data)
     assert_refused(headwater("demo", "--data", str(data), cwd=tmp_path), str(data), "not the demo's")
+
+
+def test_the_demo_says_in_words_why_a_folder_will_not_do(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd/demo-day").write_text("someday")
+    for folder, said in (
+        ("", "--data must name a folder"),
+        ("file", f"{tmp_path}/file cannot be used for the demo: it, or a part of the way to it, is not a folder"),
+        ("file/below", "is not a folder"),
+        ("/proc/headwater", "/proc/headwater cannot be used for the demo: No such file or directory."),
+        ("odd", "demo-day is not a day"),
+    ):
+        answer = headwater("demo", "--data", folder, cwd=tmp_path)
+        assert_refused(answer, said, "--data")
+        assert "Errno" not in answer.stderr
 
 
 def test_a_taken_port_is_said_before_anything_starts(tmp_path: Path) -> None:

@@ -35,6 +35,11 @@ def test_the_environment_goes_before_the_file_and_the_file_before_the_default(tm
         ("HEADWATER_DATA_DIR", "", "must name a folder"),
         ("HEADWATER_PAGE_SECONDS", "nan", "must be from"),
         ("HEADWATER_PAGE_SECONDS", "600", "lease_seconds .* must be at least two more"),
+        ("HEADWATER_RATE_LIMIT_BILLS_PER_HOUR", "-5", "RATE_LIMIT_BILLS_PER_HOUR .* bills that must be from 1"),
+        ("HEADWATER_RATE_LIMIT_BILLS_PER_HOUR", "few", "RATE_LIMIT_BILLS_PER_HOUR .* bills that must be a whole"),
+        ("HEADWATER_RATE_LIMIT_BILLS", "5", "Unknown setting HEADWATER_RATE_LIMIT_BILLS"),
+        ("HEADWATER_RATE_LIMITS", "bills=5", "HEADWATER_RATE_LIMITS .* set HEADWATER_RATE_LIMIT_<SOURCE>_PER_HOUR"),
+        ("HEADWATER_API_DATA_GOV_KEY", "two words", "must be one word"),
     ],
 )
 def test_a_bad_setting_is_refused_by_name_with_what_to_do(variable: str, value: str, said: str, tmp_path: Path) -> None:
@@ -66,6 +71,16 @@ def test_lists_are_read_from_both_origins_alike(tmp_path: Path) -> None:
     assert by_file == by_environment == ("10.0.0.0/8", "::1/128")
 
 
+def test_rates_of_sources_make_one_table_and_the_environment_goes_before_the_file(tmp_path: Path) -> None:
+    """Spec 1.4."""
+    (tmp_path / "headwater.toml").write_text('[rate_limits]\nbills = 500\n"regulations.gov" = 50\n')
+    loaded = load({"HEADWATER_RATE_LIMIT_BILLS_PER_HOUR": "600", "HEADWATER_RATE_LIMIT_CRS_PER_HOUR": "7"}, tmp_path)
+    assert loaded.settings.rate_limits == {"bills": 600, "regulations_gov": 50, "crs": 7}
+    assert loaded.origins["rate_limits"] == "the environment"
+    (setting,) = (setting for setting in table() if setting.name == "rate_limits")
+    assert masked(setting, loaded.settings.rate_limits) == "bills=600,regulations_gov=50,crs=7"
+
+
 def test_connect_to_takes_ipv6_too() -> None:
     assert split_connect_to("*.x=[::1]:80") == ("*.x", ("::1", 80))
 
@@ -74,7 +89,11 @@ def test_secrets_are_never_shown() -> None:
     for setting in table():
         shown = masked(setting, "hunter2")
         assert shown == ("********" if setting.metadata["secret"] else "hunter2")
-    assert {setting.name for setting in table() if setting.metadata["secret"]} == {"database_url", "api_token"}
+    assert {setting.name for setting in table() if setting.metadata["secret"]} == {
+        "database_url",
+        "api_token",
+        "api_data_gov_key",
+    }
 
 
 def test_every_default_passes_its_own_parser() -> None:

@@ -2,13 +2,14 @@
 
 import hashlib
 import os
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.corpus import Corpus, raw_path
+from headwater.corpus import Corpus, Swept, raw_path
 from headwater.errors import StorageFailed
 
 
@@ -75,3 +76,112 @@ def test_a_disk_that_refuses_is_reported_and_nothing_is_left(tmp_path: Path) -> 
     (tmp_path / "s").write_text("a file where the folder should be")
     with pytest.raises(StorageFailed, match="cannot be written"):
         Corpus(tmp_path).write("s", "a", b"x")
+
+
+def test_no_more_of_a_file_is_read_than_asked_for(tmp_path: Path) -> None:
+    corpus = Corpus(tmp_path)
+    raw = corpus.write("s", "a", b"longer than anybody thought")
+    assert corpus.read(raw.path, 6) == b"longer"
+
+
+YESTERDAY = datetime.now(UTC) - timedelta(days=1)
+DRAFT, YOUNG = "0123456789abcdef" * 2, "f" * 32
+
+
+def put(path: Path, body: bytes = b"12345", *, days_old: float = 2) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(body)
+    written = (datetime.now(UTC) - timedelta(days=days_old)).timestamp()
+    os.utime(path, (written, written))
+    return path
+
+
+def drafts_of(corpus: Path, source: str = "s") -> Path:
+    return corpus / source / "bodies/raw/.tmp"
+
+
+def test_old_drafts_are_swept_and_counted_and_nothing_else(tmp_path: Path) -> None:
+    """Spec 1.5: what is young, named otherwise, deeper, another's, or no draft at all stays."""
+    drafts = drafts_of(tmp_path)
+    swept = [put(drafts / DRAFT), put(drafts / ("0" * 32), b"")]
+    kept = [
+        put(drafts / YOUNG, days_old=0.9),
+        put(drafts / "notes.txt"),
+        put(drafts / DRAFT.upper()),
+        put(drafts / (DRAFT + "0")),
+        put(drafts / ("a" * 32) / DRAFT),
+        put(tmp_path / "s/bodies/raw" / DRAFT),
+        put(tmp_path / "s/bodies/raw/x/.tmp" / DRAFT),
+        put(tmp_path / "s/.tmp" / DRAFT),
+        put(drafts_of(tmp_path, "other") / DRAFT),
+    ]
+    corpus = Corpus(tmp_path)
+    assert corpus.sweep("s", YESTERDAY, dry_run=True) == Swept(2, 5)
+    assert all(path.exists() for path in swept)
+    assert corpus.sweep("s", YESTERDAY) == Swept(2, 5)
+    assert not any(path.exists() for path in swept)
+    assert all(path.exists() for path in kept)
+    assert corpus.sweep("s", YESTERDAY) == Swept(0, 0)
+
+
+def test_a_draft_that_a_killed_writer_left_has_the_shape_that_is_swept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spec 1.5: the names that `write` makes are the names that `sweep` knows."""
+
+    class Killed(BaseException):
+        pass
+
+    def kill(*_: object) -> None:
+        raise Killed
+
+    corpus = Corpus(tmp_path)
+    monkeypatch.setattr(os, "replace", kill)
+    with pytest.raises(Killed):
+        corpus.write("s", "a", b"half way")
+    assert corpus.sweep("s", YESTERDAY) == Swept(0, 0)
+    assert corpus.sweep("s", datetime.now(UTC) + timedelta(days=1)) == Swept(1, 8)
+    assert list(drafts_of(tmp_path).iterdir()) == []
+
+
+def test_a_sweep_follows_no_link(tmp_path: Path) -> None:
+    """Spec 1.5: not among the drafts, and not on the way to them."""
+    elsewhere = put(tmp_path / "elsewhere" / DRAFT)
+    corpus = Corpus(tmp_path / "corpus")
+    linked = drafts_of(tmp_path / "corpus", "file") / DRAFT
+    linked.parent.mkdir(parents=True)
+    linked.symlink_to(elsewhere)
+    os.utime(linked, (0, 0), follow_symlinks=False)
+    assert corpus.sweep("file", YESTERDAY) == Swept(0, 0)
+    assert linked.is_symlink()
+    put(drafts_of(tmp_path / "elsewhere", "s") / DRAFT)
+    for source, link, target in (
+        ("folder", drafts_of(tmp_path / "corpus", "folder"), tmp_path / "elsewhere"),
+        ("source", tmp_path / "corpus/source", tmp_path / "elsewhere/s"),
+        ("raw", tmp_path / "corpus/raw/bodies", tmp_path / "elsewhere/s/bodies"),
+    ):
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(target)
+        with pytest.raises(StorageFailed, match=f"drafts of source {source} cannot be swept.*links are not followed"):
+            corpus.sweep(source, YESTERDAY)
+    assert elsewhere.exists()
+    assert (drafts_of(tmp_path / "elsewhere", "s") / DRAFT).exists()
+
+
+@pytest.mark.parametrize("source", ["..", "../corpus/s", "/", "s/"])
+def test_a_sweep_cannot_be_led_out_by_a_name(source: str, tmp_path: Path) -> None:
+    put(drafts_of(tmp_path / "corpus") / DRAFT)
+    put(tmp_path / "bodies/raw/.tmp" / DRAFT)
+    with pytest.raises(StorageFailed, match="cannot be swept"):
+        Corpus(tmp_path / "corpus").sweep(source, YESTERDAY)
+    assert len(list(tmp_path.rglob(DRAFT))) == 2
+
+
+def test_where_nothing_was_ever_drafted_there_is_nothing_to_sweep(tmp_path: Path) -> None:
+    corpus = Corpus(tmp_path / "corpus")
+    assert corpus.folders() == []
+    assert corpus.sweep("s", YESTERDAY) == Swept(0, 0)
+    (tmp_path / "corpus/s").mkdir(parents=True)
+    (tmp_path / "corpus/note.txt").touch()
+    assert corpus.folders() == ["s"]
+    assert corpus.sweep("s", YESTERDAY) == Swept(0, 0)

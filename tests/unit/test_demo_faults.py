@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable
-from datetime import UTC, date, datetime
+from collections.abc import Awaitable
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from itertools import accumulate, pairwise
 
@@ -16,23 +16,10 @@ from headwater.demo.answers import Answer, bomb, busy, drip, oversized, reset, s
 from headwater.demo.sites import GAZETTE
 from headwater.demo.visits import DemoRequest, find_violations
 from headwater.demo.web import DemoWeb
-from tests.visitor import get, visitor
+from tests.visitor import TODAY, get, visitor
 
-TODAY = date(2026, 3, 3)
 HOST = "wire.demo.test"
 HOME = f"http://{HOST}/"
-
-
-@pytest.fixture
-async def web() -> AsyncIterator[DemoWeb]:
-    async with DemoWeb(today=TODAY) as running:
-        yield running
-
-
-@pytest.fixture
-async def client(web: DemoWeb) -> AsyncIterator[aiohttp.ClientSession]:
-    async with visitor(web) as session:
-        yield session
 
 
 async def refused(answer: Awaitable[object]) -> bool:

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
@@ -18,30 +17,12 @@ from selectolax.lexbor import LexborHTMLParser
 from headwater.demo.expected import Expected, expected_outcomes
 from headwater.demo.sites import GAZETTE, REDIRECTED
 from headwater.demo.web import DemoWeb
-from tests.visitor import get, visitor
+from tests.visitor import TODAY, get, visitor
 
-TODAY = date(2026, 3, 3)
 FEED_OF_COUNCIL = "http://council.demo.test/news.atom"
 ZONES = ("America/New_York", "Europe/London", "UTC")
 SITEMAP = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
 NEWS = "{http://www.google.com/schemas/sitemap-news/0.9}"
-
-
-@pytest.fixture
-async def web() -> AsyncIterator[DemoWeb]:
-    async with DemoWeb(today=TODAY) as running:
-        yield running
-
-
-@pytest.fixture
-async def client(web: DemoWeb) -> AsyncIterator[aiohttp.ClientSession]:
-    async with visitor(web) as session:
-        yield session
-
-
-@pytest.fixture
-def expected(web: DemoWeb) -> Expected:
-    return expected_outcomes(web)
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,6 @@
 
 import json
 import re
-from collections.abc import AsyncIterator
-from datetime import date
 from html.parser import HTMLParser
 
 import aiohttp
@@ -20,27 +18,9 @@ from headwater.demo.sites import ARCHIVE, GAZETTE, HOSTILE_TITLE, SITES
 from headwater.demo.web import DemoWeb
 from headwater.formats.robots import MAX_BYTES, Robots
 from headwater.model.reasons import Reason
-from tests.visitor import get, visitor
+from tests.visitor import TODAY, get, visitor
 
-TODAY = date(2026, 3, 3)
 VOID_TAGS = {"area", "base", "br", "col", "hr", "img", "input", "link", "meta", "source", "wbr"}
-
-
-@pytest.fixture
-async def web() -> AsyncIterator[DemoWeb]:
-    async with DemoWeb(today=TODAY) as running:
-        yield running
-
-
-@pytest.fixture
-async def client(web: DemoWeb) -> AsyncIterator[aiohttp.ClientSession]:
-    async with visitor(web) as session:
-        yield session
-
-
-@pytest.fixture
-def expected(web: DemoWeb) -> Expected:
-    return expected_outcomes(web)
 
 
 # Pages that are given out whole, and of these the ones in the look of their site.

@@ -71,6 +71,21 @@ def test_every_view_of_a_hostile_title_is_harmless(capsys: pytest.CaptureFixture
     assert printed.count("[bold red]Sale[/bold red] [31mtoday[0m :bomb: [/] \\[link]") == 7
 
 
+def test_budgets_are_shown_by_host_and_what_is_missing_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """Spec 1.4."""
+    show.budgets(None)
+    assert "set HEADWATER_API_DATA_GOV_KEY" in capsys.readouterr().out
+    show.budgets([])
+    assert "has not been used yet" in capsys.readouterr().out
+    bills = {"source": "bills", "share": 1750, "spent": 1750, "left": 0, "next_free": datetime(2026, 3, 3, 14, 5, 10)}
+    other = bills | {"source": "reserve", "spent": 2, "left": 1748, "next_free": None}
+    show.budgets([{"host": "api.test", "hourly_limit": 5000, "limit_seen_at": None, "sources": [bills, other]}])
+    head, _, first, second = capsys.readouterr().out.splitlines()
+    assert head == "api.test  5,000 requests an hour (assumed, the host has not said)"
+    assert first.split() == ["bills", "1,750", "1,750", "0", "14:05:10"]
+    assert second.split() == ["reserve", "1,750", "2", "1,748", "now"]
+
+
 def test_the_demo_keeps_to_80_columns_and_names_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
     outcome = DemoOutcome(
         day=date(2026, 3, 3),

@@ -14,19 +14,24 @@ from starlette.middleware.base import RequestResponseEndpoint
 
 from headwater import __version__
 from headwater.api import shapes
+from headwater.api.frontier import add_frontier
+from headwater.api.why import add_why
 from headwater.errors import HeadwaterError
 from headwater.model.reasons import Reason
 from headwater.service.desk import Desk, database_is_down
 from headwater.service.token import write_token
 
 HOW_TO_WRITE = "Send the API token as `Authorization: Bearer TOKEN`; it is in the file api-token in the data folder."
-LARGEST_BODY = 1024 * 1024
+LARGEST_BODY = 8 * 1024 * 1024  # room for the largest batch of URLs
 LARGEST_ID = 2**63 - 1  # that the database can hold
 
 _STATUS = {
     Reason.TOKEN_REQUIRED: 401,
     Reason.UNKNOWN_DOCUMENT: 404,
     Reason.UNKNOWN_SOURCE: 404,
+    Reason.UNKNOWN_URL: 404,
+    Reason.UNKNOWN_HOST: 404,
+    Reason.HOST_IN_USE: 409,
     Reason.UNKNOWN_PATH: 404,
     Reason.SOURCE_EXISTS: 409,
     Reason.DATABASE_UNREACHABLE: 503,
@@ -47,7 +52,9 @@ def make_app(desk: Desk) -> FastAPI:
     _answer_errors(app)
     _add_signs_of_life(app, desk)
     _add_reading(app, desk)
+    add_why(app, desk)
     _add_writing(app, desk)
+    add_frontier(app, desk)
     return app
 
 
@@ -103,8 +110,8 @@ def _add_signs_of_life(app: FastAPI, desk: Desk) -> None:
 
     @app.get("/metrics", tags=["running it"], response_class=Response)
     async def metrics() -> Response:
-        """Counters for Prometheus."""
-        return Response(desk.metrics.text(), media_type="text/plain; version=0.0.4")
+        """Counters and gauges for Prometheus."""
+        return Response(await desk.measure(), media_type="text/plain; version=0.0.4")
 
 
 def _add_reading(app: FastAPI, desk: Desk) -> None:
@@ -120,12 +127,12 @@ def _add_reading(app: FastAPI, desk: Desk) -> None:
 
     @app.get("/documents/{document_id}", tags=["reading"])
     async def document(document_id: int) -> shapes.Document:
-        """Return a document with its text and provenance."""
+        """Return a document with its text, provenance and earlier revisions."""
         row = await desk.document(document_id) if 0 < document_id <= LARGEST_ID else None
         if row is None:
             raise HeadwaterError(f"There is no document {document_id}.", reason=Reason.UNKNOWN_DOCUMENT)
-        hashes = {name: row[name].hex() for name in ("content_hash", "raw_hash")}
-        return shapes.Document(**(row | hashes))
+        revisions = [shapes.Revision(**_with_hex_hashes(revision)) for revision in row["revisions"]]
+        return shapes.Document(**(_with_hex_hashes(row) | {"revisions": revisions}))
 
     @app.get("/search", tags=["reading"])
     async def search(
@@ -163,7 +170,7 @@ def _add_writing(app: FastAPI, desk: Desk) -> None:
         scheme, _, value = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not secrets.compare_digest(value.strip().encode(), token):
             return _error(401, Reason.TOKEN_REQUIRED, HOW_TO_WRITE)
-        length = request.headers.get("content-length", "")
+        length = request.headers.get("content-length", "" if "transfer-encoding" in request.headers else "0")
         if not length.isdigit() or int(length) > LARGEST_BODY:
             return _error(413, Reason.BAD_REQUEST, f"Send a body of at most {LARGEST_BODY} bytes, with its length.")
         return await call_next(request)
@@ -184,6 +191,10 @@ def _add_writing(app: FastAPI, desk: Desk) -> None:
 def _day(answer: tuple[date, list[dict[str, Any]]]) -> shapes.Day:
     day, rows = answer
     return shapes.Day(day=day, items=[shapes.DayItem(**row) for row in rows])
+
+
+def _with_hex_hashes(row: dict[str, Any]) -> dict[str, Any]:
+    return row | {name: row[name].hex() for name in ("content_hash", "raw_hash")}
 
 
 def _cursor(text: str | None) -> tuple[datetime, int] | None:

@@ -45,9 +45,22 @@ class DocumentPage(BaseModel):
     next: str | None
 
 
+class Revision(BaseModel):
+    """What a document was before its text changed."""
+
+    revision: int
+    title: str
+    content_hash: str = Field(description="SHA-256 of the text.")
+    raw_hash: str = Field(description="SHA-256 of the raw bytes.")
+    fetched_at: datetime
+    replaced_at: datetime
+
+
 class Document(DocumentLine):
     """A document with its text and provenance."""
 
+    revision: int = Field(description="1, and one more each time the text has changed.")
+    revisions: list[Revision] = Field(description="The earlier ones, newest first.")
     text: str
     byline: str | None
     image: str | None

@@ -1,21 +1,21 @@
 """The commands. Each parses its words, asks the service, and prints."""
 
-import asyncio
-import json
 import os
-import signal
-from collections.abc import Coroutine
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from headwater import __version__
 from headwater.cli import show
+from headwater.cli.common import Json, configuration, print_json, run, settings_with_logs
+from headwater.cli.frontier import frontier_app
 from headwater.cli.logs import set_up_logs
-from headwater.config import Configuration, Settings, load, markdown, masked, table
+from headwater.cli.upkeep import source_janitor, verify
+from headwater.cli.why import why
+from headwater.config import markdown, masked, table
 from headwater.errors import OperatorError
 
 if TYPE_CHECKING:
@@ -32,37 +32,10 @@ source_app = typer.Typer(help="The sources.", no_args_is_help=True)
 migrate_app = typer.Typer(help="The database schema.", no_args_is_help=True)
 app.add_typer(source_app, name="source")
 app.add_typer(migrate_app, name="migrate")
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for a script.")]
-T = TypeVar("T")
-
-
-def configuration() -> Configuration:
-    """Read the settings of this environment and folder."""
-    return load(os.environ, Path.cwd())
-
-
-def settings_with_logs(level: str | None = None) -> Settings:
-    """Read the settings and set up logging as they say, or quieter for commands that answer by themselves."""
-    settings = configuration().settings
-    set_up_logs(level or settings.log_level, settings.log_format)
-    return settings
-
-
-def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end; a signal that asks us to stop lets it clean up behind itself."""
-
-    async def stoppable() -> T:
-        task = asyncio.current_task()
-        assert task is not None
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-        return await work
-
-    try:
-        return asyncio.run(stoppable())
-    except asyncio.CancelledError:
-        raise SystemExit(128 + signal.SIGTERM) from None
+app.add_typer(frontier_app, name="frontier")
+app.command()(why)
+app.command()(verify)
+source_app.command("janitor")(source_janitor)
 
 
 @app.callback(invoke_without_command=True)
@@ -96,12 +69,21 @@ def worker() -> None:
 @app.command()
 def demo(
     as_json: Json = False,
-    data: Annotated[Path | None, typer.Option(help="Keep the data here, and go on from it next time.")] = None,
+    data: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="Keep the data here, and go on from it next time.")
+    ] = None,
     stay: Annotated[bool, typer.Option("--serve", help="Keep the small web and the API up afterwards.")] = False,
 ) -> None:
     """Run the whole flow, offline, on a small web of its own. Exits 0 only if everything came out as expected."""
+    if data == "":
+        raise OperatorError("--data must name a folder.")
     settings_with_logs("error")
-    as_expected = run(_demo(data.absolute() if data else None, as_json=as_json, stay=stay))
+    try:
+        as_expected = run(_demo(Path(data).absolute() if data else None, as_json=as_json, stay=stay))
+    except SystemExit as ending:
+        if data:
+            ending.add_note("Run again with the same --data, it goes on from here.")
+        raise
     raise typer.Exit(0 if as_expected else 1)
 
 
@@ -128,9 +110,10 @@ async def _stay(opened: "Demo", told: dict[str, Any] | None) -> None:
 
     def ready(api: str) -> None:
         if told is not None:
-            print_json(told | {"api": api, "web": opened.web.address})
+            places = {"api": api, "web": opened.web.address, "data": str(opened.settings.data_dir)}
+            print_json(told | places)
         else:
-            show.demo_serves(api, opened.web.address, opened.settings.data_dir)
+            show.demo_serves(api, opened.web.address, opened.web.hosts, opened.settings.data_dir)
 
     await serve(
         opened.settings,
@@ -246,6 +229,20 @@ def config(
         show.settings(rows)
 
 
+@source_app.command("new-kind")
+def source_new_kind(
+    name: Annotated[str, typer.Argument(help="What to call the kind, such as court_rulings.")],
+    folder: Annotated[Path, typer.Option(help="Where to write it.")] = Path(),
+) -> None:
+    """Write a new kind of source: a class, a golden pair, and a test that passes."""
+    from headwater.service.new_kind import entry_point, write_skeleton
+
+    for path in write_skeleton(name, folder):
+        typer.echo(f"wrote {path}")
+    typer.echo(f"\nMake it known in the pyproject.toml of your package:\n\n{entry_point(name)}\n")
+    typer.echo(f"Run its test with: python -m pytest {folder / f'test_{name}.py'}")
+
+
 @source_app.command("list")
 def source_list(as_json: Json = False) -> None:
     """List the sources with the state of their polls."""
@@ -257,6 +254,19 @@ def source_list(as_json: Json = False) -> None:
         print_json({"sources": rows})
     else:
         show.sources(rows)
+
+
+@source_app.command("budgets")
+def source_budgets(as_json: Json = False) -> None:
+    """Show what each source may ask and has asked of the APIs behind api.data.gov in the last hour."""
+    from headwater.service.asking import with_reader
+
+    settings = settings_with_logs("error")
+    rows = run(with_reader(settings, lambda reader: reader.budgets()))
+    if as_json:
+        print_json({"key_is_set": rows is not None, "hosts": rows or []})
+    else:
+        show.budgets(rows)
 
 
 @migrate_app.command("up")
@@ -290,12 +300,6 @@ def migrate_status(as_json: Json = False) -> None:
         print_json(rows)
     else:
         show.schema(rows)
-
-
-def print_json(value: Any) -> None:
-    """Print JSON; times and dates as ISO 8601, and escaped what a terminal would not show but obey."""
-    text = json.dumps(value, indent=2, ensure_ascii=False, default=lambda odd: odd.isoformat())
-    typer.echo("".join(mark if mark.isprintable() or mark == "\n" else json.dumps(mark)[1:-1] for mark in text))
 
 
 def _date(text: str | None) -> date | None:

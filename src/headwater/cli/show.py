@@ -3,11 +3,15 @@
 Whatever comes from outside goes through `plain`: a page's title can neither colour, move nor overwrite anything.
 """
 
+import os
 import re
 import shlex
+import shutil
+import sys
 import textwrap
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
@@ -15,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
 from rich.table import Table
 from rich.text import Text
 
@@ -23,11 +28,13 @@ from headwater.model.poll import Polled
 
 if TYPE_CHECKING:
     from headwater.demo.outcome import DemoOutcome, Fate
+    from headwater.demo.progress import Progress
     from headwater.service.doctor import Finding
 
 console = Console(highlight=False, soft_wrap=True, emoji=False)
 _MARGIN = 29  # where the doctor's words begin
 _SHOWN_WRONG = 10  # of what is wrong with one check of the demo
+_TOLD_AGAIN_SECONDS = 10.0
 _FOUND_WORDS = re.compile("(⟦[^⟦⟧]*⟧)")
 
 
@@ -114,17 +121,44 @@ def sources(rows: list[dict[str, Any]]) -> None:
     console.print(grid)
 
 
+def budgets(rows: list[dict[str, Any]] | None) -> None:
+    """Show what is left of the key's budgets, host by host; None: there is no key."""
+    if rows is None:
+        console.print("No api.data.gov key is set; sources that need one cannot be read without.")
+        console.print("https://api.data.gov/signup/ gives one: set HEADWATER_API_DATA_GOV_KEY to it.")
+    elif not rows:
+        console.print("The api.data.gov key has not been used yet; each API host's budget shows here once it has been.")
+    for row in rows or ():
+        told = "as the host says" if row["limit_seen_at"] else "assumed, the host has not said"
+        console.print(f"[bold]{plain(row['host'])}[/]  {row['hourly_limit']:,} requests an hour ({told})")
+        grid = Table("source", "share", "spent", "left", "next free (UTC)", box=None, pad_edge=False)
+        for part in row["sources"]:
+            free = f"{part['next_free']:%H:%M:%S}" if part["next_free"] else "now"
+            grid.add_row(plain(part["source"]), *(f"{part[name]:,}" for name in ("share", "spent", "left")), free)
+        console.print(grid)
+
+
 def findings(found: "dict[str, Finding]") -> None:
-    """Show what the doctor found, each check with what to do about it, and how many are in which state."""
-    colours = {"ok": "green", "warning": "yellow", "failed": "bold red", "not configured": "dim"}
+    """Show what the doctor found, each check with what to do about it, and last what failed."""
+    colours = {
+        "ok": "green",
+        "warning": "yellow",
+        "failed": "bold red",
+        "not checked": "yellow",
+        "not configured": "dim",
+    }
     for name, finding in found.items():
         head = f"{name:<13}[{colours[finding.state]}]{finding.state:<16}[/]"
-        for line in (finding.found, *([f"-> {finding.mend}"] if finding.mend else []), *finding.log):
-            for piece in textwrap.wrap(visible(line), max(console.width - _MARGIN, 20), break_on_hyphens=False):
+        for line in (finding.found, *finding.lines, *([f"-> {finding.mend}"] if finding.mend else [])):
+            width = max(console.width - _MARGIN, 20)
+            for piece in textwrap.wrap(visible(line), width, subsequent_indent="  ", break_on_hyphens=False):
                 console.print(head + escape(piece))
                 head = " " * _MARGIN
     counts = Counter(str(finding.state) for finding in found.values())
     console.print("\n" + ", ".join(f"{counts[state]} {state}" for state in colours if counts[state]))
+    failed = [name for name, finding in found.items() if finding.state == "failed"]
+    if failed:
+        console.print(textwrap.fill(f"Failed: {', '.join(failed)}.", console.width, subsequent_indent=" " * 8))
 
 
 def settings(rows: list[dict[str, Any]]) -> None:
@@ -150,36 +184,56 @@ def schema(rows: list[dict[str, Any]]) -> None:
 
 
 @contextmanager
-def demo_progress(*, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """Show a demo's progress: live bars in a terminal, a line a stage in a log."""
+def demo_progress(*, quiet: bool) -> "Iterator[Progress]":
+    """Show a demo's progress: live bars in a terminal; in a log a line a stage, and more where a stage lasts."""
     if quiet:
-        yield lambda stage, done, total: None
+        yield lambda stage, done, total, waits_for: None
     elif console.is_terminal:
         yield from _bars()
     else:
         yield from _stage_lines()
 
 
-def _bars() -> Iterator[Callable[[str, int, int], None]]:
-    columns = (TextColumn("{task.description:<6}"), BarColumn(30), MofNCompleteColumn(), TimeElapsedColumn())
+def _bars() -> "Iterator[Progress]":
+    columns = (
+        TextColumn("{task.description:<6}"),
+        BarColumn(16),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[waits]}"),
+    )
     tasks: dict[str, TaskID] = {}
-    with Progress(*columns, console=console) as bars:
+    with Bars(*columns, console=console) as bars:
 
-        def show(stage: str, done: int, total: int) -> None:
+        def show(stage: str, done: int, total: int, waits_for: str) -> None:
             if stage not in tasks:
-                tasks[stage] = bars.add_task(stage, total=total)
-            bars.update(tasks[stage], completed=done, total=total)
+                tasks[stage] = bars.add_task(stage, total=total, waits="")
+            waits = f"waiting for {plain(waits_for)}" if waits_for else ""
+            bars.update(tasks[stage], completed=done, total=total, waits=waits)
 
         yield show
 
 
-def _stage_lines() -> Iterator[Callable[[str, int, int], None]]:
+def _stage_lines(clock: Callable[[], float] = time.monotonic) -> "Iterator[Progress]":
     ended: set[str] = set()
+    begun: dict[str, float] = {}
+    told = clock()
 
-    def show(stage: str, done: int, total: int) -> None:
-        if done == total and stage not in ended:
+    def show(stage: str, done: int, total: int, waits_for: str) -> None:
+        nonlocal told
+        now = clock()
+        line = f"{stage}: {done} of {total}"
+        if done < total:
+            begun.setdefault(stage, now)
+            if now - max(told, begun[stage]) < _TOLD_AGAIN_SECONDS:
+                return
+            line += f" after {now - begun[stage]:.0f} s" + (f", waiting for {plain(waits_for)}" if waits_for else "")
+        elif stage in ended or total == 1:  # a single step that is done is shown by the next stage
+            return
+        else:
             ended.add(stage)
-            console.print(f"{stage}: {done} of {total}")
+        told = now
+        console.print(line)
 
     yield show
 
@@ -206,13 +260,23 @@ def demo(outcome: "DemoOutcome") -> None:
     console.print(f"\n{'Everything' if outcome.as_expected else 'Not everything'} came out as it must.")
 
 
-def demo_serves(api: str, web: str, data: Path) -> None:
+def demo_serves(api: str, web: str, hosts: Sequence[str], data: Path) -> None:
     """Say where the demo can be looked at, and how."""
-    console.print(f"\nHeadwater listens on {api}, the small web on {web}.")
+    console.print(f"\nHeadwater listens on {api} (OpenAPI at /docs).")
+    console.print(f"The small web listens on {web}, which lists its hosts:")
+    console.print(textwrap.fill(", ".join(hosts), 80, initial_indent="  ", subsequent_indent="  "))
     console.print("Ctrl-C stops both. Look around, for example with:")
     console.print(f"  curl -s '{api}/search?q=flood'")
     console.print(f"  curl -s -H 'Host: gazette.demo.test' {web}/feed.xml")
-    console.print(f"  HEADWATER_DATA_DIR={plain(shlex.quote(str(data)))} headwater today")
+    console.print(f"  HEADWATER_DATA_DIR={plain(shlex.quote(str(data)))} \\\n    {plain(_this_program())} today")
+
+
+def _this_program() -> str:
+    """Return the word that starts this program once more."""
+    started = sys.argv[0]
+    if not os.access(started, os.X_OK) or shutil.which("headwater") == started:
+        return "headwater"
+    return shlex.quote(started)
 
 
 def _fates(title: str, fates: "list[Fate]") -> None:

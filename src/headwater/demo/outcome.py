@@ -7,6 +7,7 @@ from datetime import date
 from typing import Any
 
 from headwater.demo.expected import Expected
+from headwater.demo.progress import counted
 from headwater.demo.web import DemoWeb
 from headwater.model.reasons import Reason, ReasonClass
 from headwater.policy.urls import host_of
@@ -70,14 +71,11 @@ class DemoOutcome:
 
     def as_json(self) -> dict[str, Any]:
         """Return the outcome for a script."""
-        counts: Counter[str] = Counter()
-        for fate in self.fates:
-            counts[fate.reason] += fate.count
         return {
             "as_expected": self.as_expected,
             "day": self.day,
             "documents": self.documents,
-            "fates": dict(counts),
+            "fates": {fate.reason: fate.count for fate in self.fates if not fate.waits},
             "waiting": {fate.reason: fate.count for fate in self.fates if fate.waits},
             "examples": {fate.reason: fate.example for fate in self.fates},
             "daily": self.items,
@@ -128,7 +126,7 @@ def _check_ends(expected: Expected, outcomes: list[dict[str, Any]]) -> Check:
         if url not in found or not _ends_so(found[url], reasons)
     ]
     wrong += [f"{url}: not expected at all" for url in found.keys() - expected.outcomes.keys()]
-    return Check("every URL ends as it must, or waits as it must", f"{len(found)} URLs", tuple(wrong))
+    return Check("every URL ends as it must, or waits as it must", counted(len(found), "URL"), tuple(wrong))
 
 
 def _ends_so(outcome: dict[str, Any], reasons: frozenset[Reason]) -> bool:
@@ -144,21 +142,22 @@ def _told(outcome: dict[str, Any] | None) -> str:
     return f"waits ({_reason(outcome)})" if outcome["reason"] is None else _reason(outcome)
 
 
-def _check_feeds(expected: Expected, sources: list[dict[str, Any]], items: list[dict[str, Any]]) -> Check:
-    dated = [item for item in items if not item["published_is_sighting"]]
-    counted = Counter((item["source"], item["bucket"]) for item in dated)
+def _check_feeds(expected: Expected, sources: list[dict[str, Any]], daily: list[dict[str, Any]]) -> Check:
+    dated = [item for item in daily if not item["published_is_sighting"]]
+    buckets = Counter((item["source"], item["bucket"]) for item in dated)
     by_url = {source["settings"].get("feed_url"): source for source in sources}
     wrong = []
     for feed in expected.feeds.values():
         source = by_url.get(feed.url, {"name": "", "items": 0})
-        found = (source["items"], counted[source["name"], "NEW"], counted[source["name"], "LATEST"])
-        if found != (feed.items, feed.new, feed.latest):
-            wrong.append(f"{feed.url}: {found}, expected {(feed.items, feed.new, feed.latest)}")
-    return Check("every feed gives its items, NEW and LATEST", f"{len(expected.feeds)} feeds", tuple(wrong))
+        items, new, latest = source["items"], buckets[source["name"], "NEW"], buckets[source["name"], "LATEST"]
+        if (items, new, latest) != (feed.items, feed.new, feed.latest):
+            found = f"{counted(items, 'item')}, {new} NEW, {latest} LATEST"
+            wrong.append(f"{feed.url}: {found}; expected {feed.items}, {feed.new} and {feed.latest}")
+    return Check("every feed gives its items, NEW and LATEST", counted(len(expected.feeds), "feed"), tuple(wrong))
 
 
 def _check_counts(expected: Expected, documents: int, texts: int) -> Check:
-    found = f"{documents} documents, {texts} texts"
+    found = f"{counted(documents, 'document')}, {counted(texts, 'text')}"
     right = (documents, texts) == (expected.documents, expected.texts)
     wrong = () if right else (f"{found}, expected {expected.documents} and {expected.texts}",)
     return Check("one document per page, one text per content", found, wrong)
@@ -170,7 +169,8 @@ def _check_titles(expected: Expected, documents: list[dict[str, Any]]) -> Check:
         for document in documents
         if _words(document["title"]) != _words(expected.titles.get(document["url"], ""))
     ]
-    return Check("every title is as it was written, in every charset", f"{len(documents)} titles", tuple(wrong))
+    found = counted(len(documents), "title")
+    return Check("every title is as it was written, in every charset", found, tuple(wrong))
 
 
 def _words(text: str) -> list[str]:
@@ -180,11 +180,13 @@ def _words(text: str) -> list[str]:
 
 async def _check_raw_files(desk: Desk, documents: list[dict[str, Any]]) -> Check:
     wrong = [document["url"] for document in documents if not await desk.raw_matches(document)]
-    return Check("every raw file matches its row", f"{len(documents)} files", tuple(wrong))
+    return Check("every raw file matches its row", counted(len(documents), "file"), tuple(wrong))
 
 
 def _check_politeness(web: DemoWeb, delay_seconds: float) -> Check:
+    if not web.requests:
+        return Check("nothing was asked: all of this is from an earlier run", "0 requests")
     broken = web.politeness(delay_seconds, tolerance_seconds=TOLERANCE_SECONDS)
     hosts = {request.host for request in web.requests}
-    found = f"{len(web.requests)} requests to {len(hosts)} hosts"
+    found = f"{counted(len(web.requests), 'request')} to {counted(len(hosts), 'host')}"
     return Check("politeness is kept: no host was asked too soon", found, tuple(map(str, broken)))

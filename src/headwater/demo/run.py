@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 from headwater.config import Settings
 from headwater.demo.expected import Expected, expected_outcomes
 from headwater.demo.outcome import DemoOutcome, look
+from headwater.demo.progress import Progress, counted, hosts_waited_for, told_again
 from headwater.demo.web import DemoWeb
 from headwater.errors import OperatorError
 from headwater.model.frontier import UrlStatus
@@ -32,8 +33,6 @@ LONG_WAIT = timedelta(minutes=1)
 PATIENCE_SECONDS = 90.0
 DAY_FILE = "demo-day"
 
-Progress = Callable[[str, int, int], None]  # stage, done, of how many
-
 
 @dataclass(frozen=True, slots=True)
 class Demo:
@@ -46,25 +45,40 @@ class Demo:
         """Run one whole cycle and look at what it brought."""
         clock = _Stopwatch()
         expected = expected_outcomes(self.web)
-        async with open_records(self.settings) as records, open_parts(records) as parts:
-            desk = Desk(parts, Metrics())
-            clock.lap("start")
-            await _read_feeds(desk, expected, progress)
-            clock.lap("feeds")
-            await _fetch_pages(desk, len(expected.outcomes), progress)
-            clock.lap("pages")
-            outcome = await look(desk, self.web, expected, DELAY_MS / 1000)
-            clock.lap("checks")
+        async with told_again(progress) as tell:
+            tell("start", 0, 1, "the database")
+            async with open_records(self.settings) as records, open_parts(records) as parts:
+                tell("start", 1, 1, "")
+                desk = Desk(parts, Metrics())
+                clock.lap("start")
+                await _read_feeds(desk, expected, tell)
+                clock.lap("feeds")
+                await _fetch_pages(desk, len(expected.outcomes), tell)
+                clock.lap("pages")
+                outcome = await look(desk, self.web, expected, DELAY_MS / 1000)
+                clock.lap("checks")
         return replace(outcome, seconds=clock.laps)
 
 
 @contextlib.asynccontextmanager
 async def open_demo(data: Path | None) -> AsyncIterator[Demo]:
     """Open the demo in a folder that is kept, or in one that is thrown away."""
-    with contextlib.ExitStack() as stack:
-        folder = data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headwater-demo-")))
+    with contextlib.nullcontext(data) if data else _passing_folder() as folder:
         async with DemoWeb(today=_day(folder)) as web:
             yield Demo(web, _settings(folder, web))
+
+
+@contextlib.contextmanager
+def _passing_folder() -> Iterator[Path]:
+    try:
+        passing = tempfile.TemporaryDirectory(prefix="headwater-demo-")
+    except OSError as error:
+        raise OperatorError(
+            f"No folder can be made for the demo: {error.strerror}. Name one with --data, or set TMPDIR.",
+            reason=Reason.FOLDER_UNUSABLE,
+        ) from None
+    with passing as name:
+        yield Path(name)
 
 
 def _settings(data: Path, web: DemoWeb) -> Settings:
@@ -97,19 +111,27 @@ def _day(data: Path) -> date:
         today = day_of(datetime.now(UTC), Settings().timezone)
         draft.write_text(today.isoformat(), encoding="ascii")
         draft.replace(path)
-    except (OSError, ValueError) as error:
-        raise OperatorError(
-            f"The folder {data} cannot be used for the demo: {error}.", reason=Reason.FOLDER_UNUSABLE
-        ) from None
+    except (FileExistsError, NotADirectoryError):
+        raise _unusable(data, "it, or a part of the way to it, is not a folder") from None
+    except OSError as error:
+        raise _unusable(data, error.strerror or str(error)) from None
+    except ValueError:
+        raise _unusable(data, f"what is in its file {DAY_FILE} is not a day") from None
     return today
+
+
+def _unusable(data: Path, why: str) -> OperatorError:
+    what = f"The folder {data} cannot be used for the demo: {why}. Name another with --data."
+    return OperatorError(what, reason=Reason.FOLDER_UNUSABLE)
 
 
 async def _read_feeds(desk: Desk, expected: Expected, progress: Progress) -> None:
     known = {source["settings"].get("feed_url") for source in await desk.sources()}
-    for done, feed in enumerate(expected.feeds.values(), start=1):
+    for done, (host, feed) in enumerate(expected.feeds.items()):
+        progress("feeds", done, len(expected.feeds), host)
         if feed.url not in known:
             await _add(desk, feed.url)
-        progress("feeds", done, len(expected.feeds))
+    progress("feeds", len(expected.feeds), len(expected.feeds), "")
 
 
 async def _add(desk: Desk, url: str) -> None:
@@ -134,9 +156,10 @@ async def _fetch_pages(desk: Desk, pages: int, progress: Progress) -> None:
                     await desk.poll_now(source["name"])
             soon = desk.parts.records.clock.now() + LONG_WAIT
             outcomes = await desk.frontier.urls()
-            settled = sum(_is_settled(outcome, soon) for outcome in outcomes)
-            progress("pages", settled, max(pages, len(outcomes)))
-            if settled == len(outcomes) and not unread:
+            unsettled = [outcome for outcome in outcomes if not _is_settled(outcome, soon)]
+            waits_for = counted(len(unread), "feed") if unread else hosts_waited_for(unsettled)
+            progress("pages", len(outcomes) - len(unsettled), max(pages, len(outcomes)), waits_for)
+            if not unsettled and not unread:
                 break
             await asyncio.sleep(0.05)
         stop.set()

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from email.utils import parsedate_to_datetime
+from html import escape
 from itertools import repeat
 from types import TracebackType
 from typing import Self
@@ -17,11 +18,26 @@ from typing import Self
 from aiohttp import web
 
 from headwater.demo.answers import Answer
+from headwater.demo.arrival import kernel_wait
 from headwater.demo.build import build_host
 from headwater.demo.sites import SITES
 from headwater.demo.visits import DemoRequest, Violation, find_violations
 
 _KEPT_REQUESTS = 20_000  # a web that is left running must not grow
+_PLAIN_NAMES = ("127.0.0.1", "localhost")  # what one comes to without saying which host
+
+
+_INDEX = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>The small web</title>
+<h1>The small web</h1>
+<p>Its hosts share this address and are told apart by the Host header, which a browser does not let you choose:</p>
+<table>
+{rows}
+</table>
+</html>
+"""
 
 
 class DemoWeb:
@@ -99,7 +115,7 @@ class DemoWeb:
         await self.stop()
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
-        arrived = time.monotonic()
+        arrived = time.monotonic() - kernel_wait(request)
         host = request.host.partition(":")[0].lower()
         response: web.StreamResponse = web.Response()
         status, pause = 0, 0.0
@@ -115,6 +131,8 @@ class DemoWeb:
 
     async def _answer(self, name: str, request: web.BaseRequest) -> web.StreamResponse:
         host = self._hosts.get(name)
+        if name in _PLAIN_NAMES and request.path == "/":
+            return web.Response(text=self._index(), content_type="text/html")
         if host is None:
             return web.Response(status=421, text=f"No host {name} here.\n")
         if request.method not in ("GET", "HEAD"):
@@ -122,6 +140,15 @@ class DemoWeb:
         fault = next(self._faults.get(name, iter(())), None)
         answer = fault or host.answers.get(request.raw_path.partition("?")[0], host.otherwise)
         return await answer(request)
+
+    def _index(self) -> str:
+        """Write for somebody who looks in by hand which hosts there are, and how they are reached."""
+        rows = "\n".join(
+            f"<tr><td>{site.host}<td>{escape(site.title)}<td><code>curl -H 'Host: {site.host}' "
+            f"{self.address}{site.feed.path if site.feed else '/'}</code>"
+            for site in self.sites
+        )
+        return _INDEX.format(rows=rows)
 
 
 def _pause(response: web.StreamResponse) -> float:

@@ -1,8 +1,10 @@
 """One poll: read the source, then save all it brought in one transaction, or nothing."""
 
 import asyncio
+import contextlib
 import hashlib
 import random
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,8 +13,9 @@ import structlog
 
 from headwater.daily import index
 from headwater.errors import ExchangeFailed, HeadwaterError, LeaseLost, NotNow
-from headwater.frontier.submit import Candidate, submit
+from headwater.frontier.submit import Candidate, Submitted, spell, submit
 from headwater.gate.gate import Gate
+from headwater.gate.pace import Pace
 from headwater.model.clock import Clock
 from headwater.model.poll import Polled
 from headwater.model.reasons import Reason, ReasonClass
@@ -29,8 +32,7 @@ from headwater.store.pool import Connection, Database, is_down
 from headwater.store.sources import FeedClaim, PollEnding
 
 log = structlog.get_logger()
-# A poll ends this long before its lease does, so that what it brought can be saved in time.
-MARGIN = timedelta(seconds=2)
+Renew = Callable[[datetime], Awaitable[object]]
 
 
 class Poller:
@@ -55,12 +57,19 @@ class Poller:
         self._interval_minutes = interval_minutes
         self._key_of = key_of
 
-    async def poll(self, claim: FeedClaim) -> Polled:
-        """Read a source and settle its claim, whatever happens short of losing the database."""
+    async def poll(self, claim: FeedClaim, renew_also: Renew | None = None) -> Polled:
+        """Read a source and settle its claim, whatever happens short of losing the database.
+
+        The claim's lease is renewed for as long as the reading goes on; `renew_also` does the same for what the caller
+        holds beside it.
+        """
         memory = dict(claim.memory)
         try:
             kind = kind_of(claim.source)
-            found = await self._discover(claim, kind, memory)
+            async with self._renewing(claim, renew_also):
+                found = await self._discover(claim, kind, memory)
+        except LeaseLost:
+            raise
         except NotNow as error:
             await self.release(claim, None if _is_scheduled(claim.source) else error.until)
             return Polled(claim.source, error.reason, str(error), deferred=True)
@@ -72,9 +81,10 @@ class Poller:
         return await self._database.transact(lambda connection: self._save(connection, claim, kind, found, memory))
 
     async def _discover(self, claim: FeedClaim, kind: Kind, memory: dict[str, Any]) -> list[Item]:
-        """Let the kind do its work, within the lease; a fault in it is told like any other."""
-        run = Run(Http(self._gate, self._sandbox), memory, self._clock.now())
-        limit = asyncio.timeout((claim.lease.until - MARGIN - self._clock.now()).total_seconds())
+        """Let the kind do its work, within its deadline; a fault in it is told like any other."""
+        pace = Pace(self._database, self._clock, claim.source.id, kind.rate_per_second)
+        run = Run(Http(self._gate, self._sandbox, kind, pace), memory, self._clock.now())
+        limit = asyncio.timeout(kind.deadline)
         try:
             async with limit:
                 return [item async for item in kind.discover(run)]
@@ -82,12 +92,48 @@ class Poller:
             raise
         except Exception as error:
             if limit.expired():
-                message = f"Reading {claim.source.name} took as long as its lease lasts."
+                message = f"Reading {claim.source.name} took longer than its deadline of {kind.deadline:g} seconds."
                 raise ExchangeFailed(message, reason=Reason.TIMEOUT) from None
             if is_down(error):
                 raise
             log.exception("discover.failed", source=claim.source.name)
             raise HeadwaterError(f"{type(error).__name__}: {error}", reason=Reason.INTERNAL) from error
+
+    @contextlib.asynccontextmanager
+    async def _renewing(self, claim: FeedClaim, renew_also: Renew | None) -> AsyncIterator[None]:
+        """Keep the lease while the block runs; the block is stopped when the lease is another's."""
+        reading = asyncio.current_task()
+        assert reading is not None
+        length, until = claim.lease.until - self._clock.now(), claim.lease.until
+        lost = False
+
+        async def renew() -> None:
+            nonlocal lost, until
+            while not lost:
+                await asyncio.sleep(length.total_seconds() / 3)
+                wanted = self._clock.now() + length
+                try:
+                    async with self._database.connection() as connection:
+                        lost = not await sources.renew_feed(connection, claim, wanted)
+                    if renew_also:
+                        await renew_also(wanted)
+                    until = wanted
+                except Exception as error:
+                    if not is_down(error):
+                        raise
+                    lost = self._clock.now() > until
+            reading.cancel()
+
+        renewing = asyncio.create_task(renew())
+        try:
+            yield
+        except asyncio.CancelledError:
+            if lost and not reading.uncancel():
+                raise LeaseLost(f"The poll of {claim.source.name} lost its lease.") from None
+            raise
+        finally:
+            renewing.cancel()
+            await asyncio.gather(renewing, return_exceptions=True)
 
     async def release(self, claim: FeedClaim, next_poll_at: datetime | None = None) -> None:
         """Give a claim back undone, at no cost to the source."""
@@ -116,9 +162,9 @@ class Poller:
         now = self._clock.now()
         if not await sources.hold_feed(connection, claim):
             raise LeaseLost(f"The poll of {claim.source.name} took longer than its lease.")
-        urls = await submit(connection, [_candidate(claim.source, kind, item) for item in found], now, self._key_of)
+        urls = await self._submit(connection, claim.source, kind, found, now)
         rows = {
-            _item_id(claim.source, known.url): (replace(item, url=known.url), known.id)
+            _item_id(claim.source, known.url): (replace(item, url=known.url), known.id if kind.fetch_items else None)
             for item in found
             if (known := urls.known.get(item.url))
         }
@@ -135,6 +181,15 @@ class Poller:
             new_urls=urls.new,
             refused=urls.refused,
         )
+
+    async def _submit(
+        self, connection: Connection, source: Source, kind: Kind, found: list[Item], now: datetime
+    ) -> Submitted:
+        """Submit the pages of items; where they are not to be fetched, their addresses only get their one spelling."""
+        candidates = [_candidate(source, kind, item) for item in found]
+        if kind.fetch_items:
+            return await submit(connection, candidates, now, self._key_of)
+        return spell(candidates)
 
     async def _rebuild_days(
         self, connection: Connection, source: Source, kind: Kind, saved: list[items.SavedItem]

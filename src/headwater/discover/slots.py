@@ -25,10 +25,15 @@ async def run_slot(
         claims = await sources.claim_feeds(
             connection, now=now, until=wanted.until, holder=holder, limit=1, name=source.name
         )
+
+    async def renew(until: datetime) -> None:
+        async with database.connection() as connection:
+            await runs.renew_run(connection, run, until)
+
     polled = None
     try:
         if claims:
-            polled = await poller.poll(claims[0])
+            polled = await poller.poll(claims[0], renew)
     finally:
         async with database.connection() as connection:
             if polled is None or polled.deferred:

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -24,7 +25,9 @@ from headwater.policy.redirects import MAX_HOPS, redirect_target
 from headwater.policy.statuses import reason_of_status
 from headwater.policy.urls import host_of
 from headwater.sandbox import Sandbox
+from headwater.store.frontier import is_dead
 from headwater.store.pool import Database, is_down
+from headwater.store.verify import raw_file_of
 
 log = structlog.get_logger()
 # A visit ends this long before its lease does, so that what it brought can be committed in time.
@@ -118,7 +121,13 @@ class Visitor:
         claim, url = visit.claim, visit.claim.url
         headers = _validators(claim)
         for hops in range(claim.hops, MAX_HOPS + 1):
-            visit.response = response = await self._gate.send(visit.hold, url, headers=headers, limits=self._limits)
+            try:
+                response = await self._ask(visit, url, headers)
+            except NotNow:
+                if not await self._is_another_address(visit, url):
+                    raise
+                # The pauses between its hops outlast a lease: the rest of the way is another visit.
+                return self._moved(visit, url, hops)
             target = redirect_target(response)
             if target is None:
                 return await self._answer(visit, response)
@@ -128,11 +137,27 @@ class Visitor:
             visit.twins += (target,)
         return self._end(visit, Ending(Reason.REDIRECT_LIMIT, UrlStatus.DEAD))
 
-    async def _is_another_page(self, visit: _Visit, url: str) -> bool:
-        """Tell whether an address is known as a page of its own, so that it is not downloaded here too."""
+    async def _ask(self, visit: _Visit, url: str, headers: Mapping[str, str]) -> Response:
+        visit.response = None
+        visit.response = await self._gate.send(visit.hold, url, headers=headers, limits=self._limits)
+        if visit.response.status == 304 and headers and not await self._still_held(visit.claim):
+            # What has not changed there is not what we have here: ask for all of it.
+            visit.response = await self._gate.send(visit.hold, url, limits=self._limits)
+        return visit.response
+
+    async def _is_another_address(self, visit: _Visit, url: str) -> bool:
+        """Tell whether an address is not only another spelling of the one that is visited."""
         async with self._database.connection() as connection:
             known = await find(connection, url)
-        return known is not None and known.id != visit.claim.url_id
+        return known is None or known.id != visit.claim.url_id
+
+    async def _is_another_page(self, visit: _Visit, url: str) -> bool:
+        """Tell whether an address is known as a page of its own that is or will be fetched, and not to be twice."""
+        async with self._database.connection() as connection:
+            known = await find(connection, url)
+            if known is None or known.id == visit.claim.url_id:
+                return False
+            return not await is_dead(connection, known.id)
 
     def _moved(self, visit: _Visit, target: str, hops: int) -> Visited:
         if hops > MAX_HOPS:
@@ -159,8 +184,8 @@ class Visitor:
             return self._end(visit, self._come_back(visit))
         if reason:
             return self._end(visit, self._failure(claim, reason, f"The server answered {response.status}."))
+        page = await self._read_or_keep(claim, response)
         raw = await self._keep(claim, response.body)
-        page = await self._read(response)
         document = NewDocument(
             article=page.article,
             content_hash=bytes.fromhex(page.content_hash),
@@ -168,6 +193,8 @@ class Visitor:
             raw_path=raw.path,
             raw_hash=raw.sha256,
             raw_bytes=raw.size,
+            fetched_url=response.url,
+            content_type=response.headers.get("content-type"),
         )
         ending = Ending(
             Reason.STORED,
@@ -177,8 +204,27 @@ class Visitor:
         )
         return self._end(visit, ending, document=document, twins=visit.twins)
 
+    async def _still_held(self, claim: Claim) -> bool:
+        """Tell whether the raw file is the document's: a visit that was killed may have replaced it before its row."""
+        raw = await self._document_file(claim)
+        return raw is not None and await asyncio.to_thread(self._corpus.holds, raw)
+
+    async def _document_file(self, claim: Claim) -> RawFile | None:
+        async with self._database.connection() as connection:
+            known = await raw_file_of(connection, claim.url_id)
+        return RawFile(*known) if known else None
+
+    async def _read_or_keep(self, claim: Claim, response: Response) -> NormalizedPage:
+        """Read the page. What cannot be read is kept too, but not in place of a file that a document was made from."""
+        try:
+            return await self._read(response)
+        except HeadwaterError:
+            if await self._document_file(claim) is None:
+                await self._keep(claim, response.body)
+            raise
+
     async def _keep(self, claim: Claim, body: bytes) -> RawFile:
-        """Write the raw file, before anything can go wrong in reading it, and not once the lease may be another's."""
+        """Write the raw file, but not once the lease may be another's."""
 
         def still_ours() -> bool:
             return self._clock.now() < claim.lease.until - MARGIN

@@ -28,8 +28,12 @@ async def finish(connection: Connection, finishes: Collection[Finish], now: date
     """End claims that `still_held` has confirmed in this transaction: queue, log, host."""
     if not finishes:
         return
-    await frontier.settle_claims(connection, [(done.claim.url_id, done.ending) for done in finishes], now)
+    back = await frontier.settle_claims(connection, [(done.claim.url_id, done.ending) for done in finishes], now)
     await frontier.log_fetches(
         connection, [(done.claim.url_id, done.claim.lease, done.ending, done.exchange) for done in finishes], now
     )
-    await hosts.release_hosts(connection, [(done.claim.lease.token, done.release) for done in finishes])
+    released = await hosts.release_hosts(
+        connection, [(done.claim.host.politeness_key, done.claim.lease.token, done.release) for done in finishes]
+    )
+    if left := back - released:  # by holders so late that their hosts were taken back already, but not their URLs
+        await hosts.rest_hosts(connection, left)

@@ -1,6 +1,7 @@
 """Fetch again what ended: only when somebody asks (spec 2.2)."""
 
 from collections.abc import AsyncIterator, Collection
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -11,26 +12,35 @@ SLICE = 1000
 PRIORITY = 5
 
 
+@dataclass(frozen=True, slots=True)
+class Retried:
+    """A slice of what was to be fetched again: how many are queued now, how many are being fetched, the last id."""
+
+    queued: int
+    fetching: int
+    last: int
+
+
 async def retry_ids(database: Database, url_ids: Collection[int], now: datetime, priority: int = PRIORITY) -> set[int]:
     """Queue URLs again; return those that are queued now. One that is being fetched stays as it is."""
     return await database.transact(lambda connection: frontier.retry_urls(connection, url_ids, priority, now))
 
 
 async def retry_all(
-    database: Database, now: datetime, filters: dict[str, Any], priority: int = PRIORITY
-) -> AsyncIterator[int]:
-    """Queue all URLs again that filters choose, a slice at a time; yield how many each slice had."""
-    after = 0
+    database: Database, now: datetime, filters: dict[str, Any], priority: int = PRIORITY, after: int = 0
+) -> AsyncIterator[Retried]:
+    """Queue all URLs again that filters choose, from an id on, a slice at a time."""
     while True:
 
-        async def work(connection: Connection, after: int = after) -> list[int]:
+        async def work(connection: Connection, after: int = after) -> Retried | None:
             rows = await frontier.list_urls(connection, now=now, after=after, limit=SLICE, **filters)
-            ids = [row["id"] for row in rows]
-            await frontier.retry_urls(connection, ids, priority, now)
-            return ids
+            if not rows:
+                return None
+            queued = await frontier.retry_urls(connection, [row["id"] for row in rows], priority, now)
+            return Retried(len(queued), sum(row["status"] == "fetching" for row in rows), rows[-1]["id"])
 
-        ids = await database.transact(work)
-        if not ids:
+        retried = await database.transact(work)
+        if retried is None:
             return
-        after = ids[-1]
-        yield len(ids)
+        after = retried.last
+        yield retried

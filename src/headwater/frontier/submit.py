@@ -49,8 +49,8 @@ async def submit(
 ) -> Submitted:
     """Put a batch into the frontier; what cannot be used is refused with its reason and the rest goes in."""
     keeps_slash = await hosts.slash_hosts(connection)
-    prepared: dict[str, Submission] = {}
-    normalized: dict[str, str] = {}
+    prepared: dict[bytes, Submission] = {}
+    hashes: dict[str, bytes] = {}
     refused: dict[str, str] = {}
     for candidate in candidates:
         try:
@@ -58,15 +58,27 @@ async def submit(
         except InvalidURL as error:
             refused[candidate.url] = str(error)
             continue
-        normalized[candidate.url] = submission.url
-        twin = prepared.get(submission.url)
+        hashes[candidate.url] = submission.url_hash
+        twin = prepared.get(submission.url_hash)
         if twin is None or twin.priority < submission.priority:
-            prepared[submission.url] = submission
+            prepared[submission.url_hash] = submission
     if not prepared:
         return Submitted({}, refused, 0)
-    found = await frontier.submit_urls(connection, list(prepared.values()), now)
-    known = {given: Identity(found[url][0], url, found[url][1]) for given, url in normalized.items()}
-    return Submitted(known, refused, sum(is_new for _, is_new in found.values()))
+    ids, new = await frontier.submit_urls(connection, prepared, now)
+    known = {given: Identity(ids[digest], prepared[digest].url, digest in new) for given, digest in hashes.items()}
+    return Submitted(known, refused, len(new))
+
+
+def spell(candidates: Iterable[Candidate]) -> Submitted:
+    """Give addresses their one spelling without putting them anywhere; their ids are 0."""
+    known: dict[str, Identity] = {}
+    refused: dict[str, str] = {}
+    for candidate in candidates:
+        try:
+            known[candidate.url] = Identity(0, identify(candidate.url)[0])
+        except InvalidURL as error:
+            refused[candidate.url] = str(error)
+    return Submitted(known, refused, 0)
 
 
 async def find(connection: Connection, url: str) -> Identity | None:

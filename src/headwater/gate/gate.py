@@ -2,14 +2,14 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Container, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-from headwater.errors import ExchangeFailed, NotAllowed, NotNow
-from headwater.formats.robots import RobotsVerdict, check_robots, within_limit
+from headwater.errors import ExchangeFailed, NotAllowed, NotNow, SandboxFailed
+from headwater.formats.robots import MAX_BYTES, RobotsVerdict, check_robots, within_limit
 from headwater.gate.hold import Hold
 from headwater.model.clock import Clock
 from headwater.model.frontier import Claim
@@ -18,6 +18,7 @@ from headwater.model.lease import Lease
 from headwater.model.reasons import Reason
 from headwater.net.client import HttpClient
 from headwater.policy import backoff, politeness
+from headwater.policy.agents import HONEST
 from headwater.policy.redirects import MAX_HOPS, redirect_target
 from headwater.policy.urls import host_of
 from headwater.sandbox import Sandbox
@@ -43,7 +44,7 @@ class Gate:
         sandbox: Sandbox,
         clock: Clock,
         holder: str,
-        user_agent: str,
+        user_agents: Mapping[str, str],
         default_delay_ms: int,
         crawl_delay_cap_seconds: float,
         lease_seconds: float,
@@ -55,11 +56,11 @@ class Gate:
         self._sandbox = sandbox
         self._clock = clock
         self._holder = holder
-        self._user_agent = user_agent
+        self._user_agents = user_agents
         self._default_delay_ms = default_delay_ms
         self._crawl_delay_cap_seconds = crawl_delay_cap_seconds
         self._lease = timedelta(seconds=lease_seconds)
-        self._limits = limits
+        self.limits = limits
         self._key_of = key_of
 
     def hold_of(self, claim: Claim) -> Hold:
@@ -77,52 +78,79 @@ class Gate:
             release = hold.release(self._clock.now())
             await asyncio.shield(
                 self._database.transact(
-                    lambda connection: hosts.release_hosts(connection, [(hold.lease.token, release)])
+                    lambda connection: hosts.release_hosts(
+                        connection, [(hold.host.politeness_key, hold.lease.token, release)]
+                    )
                 )
             )
 
     async def get(
-        self, url: str, *, headers: Mapping[str, str] | None = None, limits: Limits | None = None
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        limits: Limits | None = None,
+        agent: str = HONEST,
+        api_hosts: Container[str] = (),
     ) -> Response:
-        """Ask for a URL, holding each host for as long as it is asked, and follow redirects."""
+        """Ask for a URL and follow redirects, holding each host for as long as it is asked.
+
+        The hosts of declared APIs are not held and their robots.txt is not read: the caller keeps to its source's rate.
+        """
         target: str | None = url
         for _ in range(MAX_HOPS + 1):
             assert target is not None
-            async with self.hold(host_of(target)) as hold:
-                response = await self.send(hold, target, headers=headers, limits=limits)
+            host = host_of(target)
+            if host in api_hosts:
+                response = await self._get(target, agent, headers or {}, limits or self.limits)
+            else:
+                async with self.hold(host) as hold:
+                    response = await self.send(hold, target, headers=headers, limits=limits, agent=agent)
             target = redirect_target(response)
             if target is None:
                 return response
         raise ExchangeFailed(f"{url} redirects more than {MAX_HOPS} times.", reason=Reason.REDIRECT_LIMIT, url=url)
 
     async def send(
-        self, hold: Hold, url: str, *, headers: Mapping[str, str] | None = None, limits: Limits | None = None
+        self,
+        hold: Hold,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        limits: Limits | None = None,
+        agent: str = HONEST,
     ) -> Response:
         """Ask a held host for a URL, if its robots.txt allows and when its turn has come."""
         await self._know_robots(hold, url)
         if hold.host.robots_txt is not None and not (await self._verdict(hold.host.robots_txt, url)).allowed:
             raise NotAllowed(f"robots.txt of {hold.host.host} forbids {url}.", url=url)
-        response = await self._exchange(hold, url, headers or {}, limits or self._limits)
-        if politeness.asks_for_less(response.status):
-            hold.troubled = True
-            wait = backoff.retry_after(response.headers.get("retry-after"), self._clock.now())
-            if wait:
-                hold.block(self._clock.now() + wait, Reason.RATE_LIMITED)
-        return response
+        return await self._exchange(hold, url, headers or {}, limits or self.limits, agent)
 
-    async def _exchange(self, hold: Hold, url: str, headers: Mapping[str, str], limits: Limits) -> Response:
+    async def _exchange(
+        self, hold: Hold, url: str, headers: Mapping[str, str], limits: Limits, agent: str = HONEST
+    ) -> Response:
         """Send in the host's turn; the exchange ends with the hold at the latest, so no two ever overlap."""
         room = await self._await_turn(hold)
         limits = replace(limits, total_seconds=min(limits.total_seconds, room.total_seconds()))
         try:
-            response = await self._client.get(url, user_agent=self._user_agent, headers=headers, limits=limits)
+            response = await self._get(url, agent, headers, limits)
         except BaseException as error:
             # Unless it never left, it may have been sent; the host gets the benefit of the doubt.
             if not (isinstance(error, ExchangeFailed) and error.reason is Reason.ADDRESS_REFUSED):
                 hold.last_sent_at = self._clock.now()
             raise
         hold.last_sent_at = response.sent_at
+        if politeness.asks_for_less(response.status):
+            hold.troubled = True
+            wait = backoff.retry_after(response.headers.get("retry-after"), self._clock.now())
+            if wait:
+                hold.block(self._clock.now() + wait, Reason.RATE_LIMITED)
+        elif response.status < 500:
+            hold.answered = True
         return response
+
+    async def _get(self, url: str, agent: str, headers: Mapping[str, str], limits: Limits) -> Response:
+        return await self._client.get(url, user_agent=self._user_agents[agent], headers=headers, limits=limits)
 
     async def _await_turn(self, hold: Hold) -> timedelta:
         """Wait until the host may be asked again; return how long the hold lasts from then on."""
@@ -159,7 +187,10 @@ class Gate:
         if politeness.robots_are_fresh(hold.host.robots_fetched_at, self._clock.now()):
             return
         text = await self._read_robots(hold, url)
-        crawl_delay = (await self._verdict(text, url)).crawl_delay if text is not None else None
+        try:
+            crawl_delay = (await self._verdict(text, url)).crawl_delay if text is not None else None
+        except SandboxFailed as error:
+            raise self._blocked(hold, str(error), politeness.ROBOTS_BLOCK) from error
         delay_ms = politeness.capped_crawl_delay_ms(crawl_delay, self._crawl_delay_cap_seconds)
         now = self._clock.now()
         async with self._database.connection() as connection:
@@ -183,18 +214,35 @@ class Gate:
 
     async def _get_robots(self, hold: Hold, url: str) -> Response:
         """Follow redirects, to other hosts too (RFC 9309 2.3.1.2); what is answered after the last hop stands."""
-        response = await self._exchange(hold, url, {}, self._limits)
+        limits = replace(self.limits, body_bytes=MAX_BYTES, cut=True)
+        response = await self._exchange(hold, url, {}, limits)
         for _ in range(MAX_HOPS):
             target = redirect_target(response)
             if target is None:
                 break
-            if host_of(target) == hold.host.host:
-                response = await self._exchange(hold, target, {}, self._limits)
+            if await self._shares_turn(hold, host_of(target)):
+                response = await self._exchange(hold, target, {}, limits)
             else:
-                # Waiting here would keep this host too: two that point at each other would wait for ever.
-                async with self.hold(host_of(target), patience=timedelta(0)) as other:
-                    response = await self._exchange(other, target, {}, self._limits)
+                response = await self._ask_other(hold, target, limits)
         return response
+
+    async def _shares_turn(self, hold: Hold, host: str) -> bool:
+        """Tell whether a hold is also that of another host: waiting for it would be waiting for ourselves."""
+        if host == hold.host.host:
+            return True
+        async with self._database.connection() as connection:
+            known = await hosts.meet_host(connection, host, self._key_of(host))
+        return known.politeness_key == hold.host.politeness_key
+
+    async def _ask_other(self, hold: Hold, url: str, limits: Limits) -> Response:
+        """Ask another host if it is free: waiting would keep this one too, two that point at each other for ever."""
+        try:
+            async with self.hold(host_of(url), patience=timedelta(0)) as other:
+                return await self._exchange(other, url, {}, limits)
+        except NotNow as error:
+            if error.reason is Reason.HOST_CLOSED:
+                raise self._blocked(hold, str(error), politeness.ROBOTS_BLOCK) from error
+            raise
 
     def _blocked(self, hold: Hold, why: str, wait: timedelta) -> NotNow:
         until = self._clock.now() + wait

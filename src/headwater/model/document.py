@@ -7,7 +7,11 @@ from headwater.model.article import Article
 
 @dataclass(frozen=True, slots=True)
 class NewDocument:
-    """A document about to be saved; `raw_path` is below the corpus folder and its bytes hash to `raw_hash`."""
+    """A document about to be saved; `raw_path` is below the corpus folder and its bytes hash to `raw_hash`.
+
+    `fetched_url` and `content_type` are what its normalizer was given besides the bytes: with them the same text can
+    be derived from the raw file again.
+    """
 
     article: Article
     content_hash: bytes
@@ -15,3 +19,5 @@ class NewDocument:
     raw_path: str
     raw_hash: bytes
     raw_bytes: int
+    fetched_url: str
+    content_type: str | None

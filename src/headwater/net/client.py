@@ -110,7 +110,7 @@ class HttpClient:
             trace_request_ctx=sending,
         ) as answer:
             # Leaving with part of the body unread closes the connection.
-            body = await _read_body(answer, url, limits.body_bytes)
+            body = await _read_body(answer, url, limits)
         assert sending.at is not None
         return Response(
             url=url,
@@ -134,6 +134,14 @@ class HttpClient:
         return socket.socket(family, kind, protocol)
 
 
+def fixed_address(host: str, connect_to: ConnectTo) -> tuple[str, int] | None:
+    """Return where connections for a host go without a look-up, if it is one of those."""
+    name = host.lower().rstrip(".")
+    labels = name.split(".")
+    patterns = [name, *("*." + ".".join(labels[start:]) for start in range(1, len(labels)))]
+    return next((connect_to[pattern] for pattern in patterns if pattern in connect_to), None)
+
+
 @dataclass(slots=True)
 class _Sending:
     """When a request left."""
@@ -155,7 +163,7 @@ class _GuardedResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        fixed = self._fixed(host)
+        fixed = fixed_address(host, self._connect_to)
         found = [fixed] if fixed else await self._look_up(host, port, family)
         allowed, refusal = [], OSError(f"{host} has no address")
         for address, to_port in found:
@@ -168,12 +176,6 @@ class _GuardedResolver(AbstractResolver):
         if not allowed:
             raise refusal
         return [_resolved(host, address, to_port) for address, to_port in allowed]
-
-    def _fixed(self, host: str) -> tuple[str, int] | None:
-        name = host.lower().rstrip(".")
-        labels = name.split(".")
-        patterns = [name, *("*." + ".".join(labels[start:]) for start in range(1, len(labels)))]
-        return next((self._connect_to[pattern] for pattern in patterns if pattern in self._connect_to), None)
 
     async def _look_up(self, host: str, port: int, family: socket.AddressFamily) -> list[tuple[str, int]]:
         loop = asyncio.get_running_loop()
@@ -210,25 +212,24 @@ def _as_given(url: str) -> URL:
     raise InvalidURL(f"{url} is not a web address", url=url)
 
 
-async def _read_body(answer: aiohttp.ClientResponse, url: str, cap: int) -> bytes:
-    if answer.status not in _BODILESS and (answer.content_length or 0) > cap:
+async def _read_body(answer: aiohttp.ClientResponse, url: str, limits: Limits) -> bytes:
+    cap = limits.body_bytes
+    if not limits.cut and answer.status not in _BODILESS and (answer.content_length or 0) > cap:
         raise _too_large(url, cap)
     inflater = inflater_for(", ".join(answer.headers.getall("Content-Encoding", ())))
     pieces: list[bytes] = []
     received = inflated = 0
     async for chunk in answer.content.iter_any():
         received += len(chunk)
-        if received > cap:
-            raise _too_large(url, cap)
-        if inflater is None:
-            pieces.append(chunk)
-            continue
-        for piece in inflater.feed(chunk):
+        for piece in [chunk] if inflater is None else inflater.feed(chunk):
             pieces.append(piece)
             inflated += len(piece)
-            if inflated > cap:
+            if max(received, inflated) > cap:
+                if limits.cut:
+                    return b"".join(pieces)[:cap]
                 raise _too_large(url, cap)
-            await asyncio.sleep(0)  # a step is short, but a chunk may hold thousands
+            if inflater is not None:
+                await asyncio.sleep(0)  # a step is short, but a chunk may hold thousands
     if inflater is not None and not inflater.complete:
         raise aiohttp.ClientPayloadError("the compressed body is cut off")
     return b"".join(pieces)

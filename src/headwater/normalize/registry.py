@@ -53,7 +53,17 @@ def normalize(
     body: bytes, url: str, content_type: str | None, selectors: Mapping[str, str] | None = None
 ) -> NormalizedPage:
     """Return what the bytes from `url` say. Raises Unreadable where no normalizer can tell."""
-    name = choose(body, content_type)
+    return normalize_as(choose(body, content_type), body, url, content_type, selectors)
+
+
+def normalize_as(
+    name: str, body: bytes, url: str, content_type: str | None, selectors: Mapping[str, str] | None = None
+) -> NormalizedPage:
+    """Return what the normalizer of that name, one of NORMALIZERS, reads: the same from the same, at any time.
+
+    So a document's text can be derived again from its raw file, with the address and the content type that its row
+    keeps beside the normalizer's name.
+    """
     article = NORMALIZERS[name](body, url, content_type, selectors)
     return NormalizedPage(name, article, sha256(article.text.encode()).hexdigest())
 

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import re
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import date, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,13 +13,17 @@ from headwater.corpus import Corpus
 from headwater.errors import OperatorError
 from headwater.model.poll import Polled
 from headwater.model.reasons import Reason
+from headwater.policy.budget import Split, fingerprint
 from headwater.policy.days import day_of
 from headwater.policy.urls import normalize_url
+from headwater.sandbox import Sandbox
 from headwater.service.frontier_desk import FrontierDesk
 from headwater.service.metrics import Metrics
-from headwater.service.parts import Parts, Records
+from headwater.service.parts import Parts, Records, make_sandbox
+from headwater.service.upkeep_desk import UpkeepDesk
+from headwater.service.why import Why, explain
 from headwater.sources.registry import configure
-from headwater.store import daily, documents, frontier, sources
+from headwater.store import budgets, daily, documents, frontier, sources
 from headwater.store.pool import Connection, is_down
 from headwater.store.sources import FeedClaim
 
@@ -34,6 +39,7 @@ class Reader:
     def __init__(self, records: Records) -> None:
         self._records = records
         self.frontier = FrontierDesk(records)
+        self.upkeep = UpkeepDesk(records)
 
     async def today(self, day: date | None = None) -> tuple[date, list[dict[str, Any]]]:
         """Return a day, by default today, and what was NEW and LATEST on it."""
@@ -56,9 +62,10 @@ class Reader:
             )
 
     async def document(self, document_id: int) -> dict[str, Any] | None:
-        """Return one document with its text and provenance."""
+        """Return one document with its text, provenance and earlier revisions."""
         async with self._records.database.connection() as connection:
-            return await documents.get_document(connection, document_id)
+            document = await documents.get_document(connection, document_id)
+            return document and document | {"revisions": await documents.revisions(connection, document_id)}
 
     async def raw_matches(self, document: Mapping[str, Any]) -> bool:
         """Tell whether a document's raw file is the one its row was made from."""
@@ -69,6 +76,23 @@ class Reader:
         """List sources with the state of their polls."""
         async with self._records.database.connection() as connection:
             return await sources.list_sources(connection)
+
+    async def why(self, url: str) -> Why:
+        """Tell all that is known of a URL; raise for one that has never been seen."""
+        return await explain(self._records, url, self._sandbox())
+
+    def _sandbox(self) -> AbstractAsyncContextManager[Sandbox]:
+        """Lend a place to read what came from outside."""
+        return make_sandbox(self._records.settings)
+
+    async def budgets(self) -> list[dict[str, Any]] | None:
+        """List the hosts that the api.data.gov key was used at, with the budget of each source; None: no key is set."""
+        settings = self._records.settings
+        if not settings.api_data_gov_key:
+            return None
+        mark, split = fingerprint(settings.api_data_gov_key), Split(settings.rate_limits)
+        async with self._records.database.connection() as connection:
+            return await budgets.list_budgets(connection, mark, split, self._records.clock.now())
 
     async def unfinished(self) -> tuple[int, int, datetime | None]:
         """Count queued and leased URLs, and tell when the next is due."""
@@ -88,12 +112,28 @@ class Reader:
 class Desk(Reader):
     """What can be asked of a process that reaches out."""
 
+    _LOOK_SECONDS = 2.0  # whoever reads metrics has little patience
+
     def __init__(self, parts: Parts, metrics: Metrics, *, ready: Callable[[], bool] = lambda: True) -> None:
         super().__init__(parts.records)
         self.parts = parts
         self.metrics = metrics
         self.is_ready = ready
         self.settings = parts.records.settings
+
+    def _sandbox(self) -> AbstractAsyncContextManager[Sandbox]:
+        return nullcontext(self.parts.sandbox)
+
+    async def measure(self) -> bytes:
+        """Write the metrics; without what only the database knows while it is away."""
+        try:
+            async with asyncio.timeout(self._LOOK_SECONDS):
+                self.metrics.holds((await self.frontier.stats())["urls"])
+        except Exception as error:
+            if not is_down(error):
+                raise
+            self.metrics.holds({})
+        return self.metrics.text()
 
     async def add(self, url: str, name: str | None = None, overrides: dict[str, Any] | None = None) -> Polled:
         """Add the feed at a URL as a source, poll it at once and tell what came. What is no feed is not saved."""

@@ -1,7 +1,7 @@
 """Look at everything a Headwater needs, change nothing, and say how to mend what is wrong (spec 8.2)."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 
 from headwater.config import Configuration, Problem, Settings, survey
@@ -14,12 +14,13 @@ _LOOK_SECONDS = 6.0
 _HOST_SECONDS = 4.0  # for the database to name a host, before another one is looked up
 _ANY_HOST = "example.org"
 _DOUBTFUL = not_checked("a setting that it needs cannot be used", "the settings")
+_FOLDER_FIRST = not_checked("the data folder cannot be used", "the data folder")
 
 # Each check of the machine, with the settings it needs.
 _MACHINE: dict[str, tuple[Callable[[Settings], Awaitable[Finding]], tuple[str, ...]]] = {
     "data folder": (doctor_machine.data_folder, ("data_dir",)),
     "disk": (doctor_machine.disk, ("data_dir",)),
-    "time zone": (doctor_machine.time_zone, ()),
+    "time zone": (doctor_machine.time_zone, ("timezone",)),
     "api address": (doctor_machine.api_address, ("listen_host", "listen_port")),
     "write token": (doctor_machine.write_token, ("data_dir", "api_token")),
     "sandbox": (doctor_machine.sandbox, ("sandbox_memory_mb", "sandbox_seconds")),
@@ -61,13 +62,26 @@ async def examine(environment: Mapping[str, str], folder: Path) -> dict[str, Fin
         for name in _MACHINE:
             group.create_task(look_at(name))
     findings |= visit.findings
+    if findings["data folder"].state is State.FAILED:
+        findings |= dict.fromkeys(_below_the_folder(settings, findings), _FOLDER_FIRST)
     return {name: findings[name] for name in dict.fromkeys((*_ORDER, *_MACHINE))}
 
 
+def _below_the_folder(settings: Settings, findings: Mapping[str, Finding]) -> Iterator[str]:
+    """Name the checks that say nothing as long as the data folder cannot be used."""
+    if not settings.database_url and findings["database"].state is not State.OK:
+        yield from doctor_database.NAMES
+    if findings["write token"].state is State.NOT_CONFIGURED:
+        yield "write token"
+
+
 def _settings(configuration: Configuration, problems: list[Problem]) -> Finding:
-    if problems:
-        said = " ".join(str(problem.error) for problem in problems)
-        return failed(said, "Correct or remove what is named; docs/settings.md lists what there is.")
+    said = tuple(str(problem.error) for problem in problems)
+    mend = "Correct or remove what is named; docs/settings.md lists what there is."
+    if len(said) == 1:
+        return failed(said[0], mend)
+    if said:
+        return Finding(State.FAILED, f"{len(said)} cannot be used", mend, said)
     origins = [origin for origin in configuration.origins.values() if origin != "default"]
     places = " and ".join(dict.fromkeys(origins))
     return ok(f"{len(origins)} set in {places}" if origins else "none set: all have their defaults")

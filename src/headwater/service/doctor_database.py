@@ -7,8 +7,11 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 from urllib.parse import urlsplit
 
-from headwater.config import Settings
+import msgspec
+
+from headwater.config import Settings, split_connect_to
 from headwater.errors import OperatorError
+from headwater.net.client import fixed_address
 from headwater.service.doctor_finding import (
     Finding,
     State,
@@ -69,6 +72,7 @@ class Visit:
             await self._visit_embedded()
         else:
             self._note("database", not_configured("not there yet", _FIRST_START))
+            self._note("clock", Finding(State.NOT_CHECKED, "there is no database yet", _FIRST_START))
             for name in NAMES:
                 self._note(name, not_configured("there is no database yet", _FIRST_START))
 
@@ -90,7 +94,7 @@ class Visit:
         state = self.findings["schema"].state
         if state is State.OK:
             with contextlib.suppress(Exception):
-                self.feed_host = urlsplit(await sources.first_feed(connection) or "").hostname
+                self.feed_host = await _host_to_look_up(connection, self._settings)
             self._note("leases", await isolated(_leases(connection, reading), _STEP_SECONDS))
             self._note("hosts", await isolated(_hosts(connection, reading), _STEP_SECONDS))
         for name in ("leases", "hosts"):
@@ -132,6 +136,18 @@ async def _embedded(settings: Settings) -> AsyncIterator[str]:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LEAVE_SECONDS):
                 await asyncio.to_thread(server.close)
+
+
+async def _host_to_look_up(connection: Connection, settings: Settings) -> str | None:
+    """Return the host of the oldest source's feed that is not at an address which the settings give."""
+    fixed = dict(split_connect_to(part) for part in settings.connect_to)
+    for source in sorted(await sources.all_sources(connection), key=lambda source: source.id):
+        # A connection for one visit gives JSON as its text.
+        feed_url = msgspec.json.decode(str(source.settings)).get("feed_url")
+        host = urlsplit(feed_url or "").hostname
+        if host and not fixed_address(host, fixed):
+            return host
+    return None
 
 
 async def _schema(connection: Connection) -> Finding:

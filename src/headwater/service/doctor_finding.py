@@ -20,17 +20,18 @@ class State(StrEnum):
     OK = "ok"
     WARNING = "warning"  # it works, or may work; somebody should look
     FAILED = "failed"  # it has to be mended
+    NOT_CHECKED = "not checked"  # something else comes first
     NOT_CONFIGURED = "not configured"  # it is not there, and need not be
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check found, in one line, and what to do about it; `log` holds a log's last lines where they help."""
+    """What a check found, in one line, and what to do about it; `lines` are a log's last ones, or each thing wrong."""
 
     state: State
     found: str
     mend: str | None = None
-    log: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
 
 
 def ok(found: str) -> Finding:
@@ -55,7 +56,7 @@ def not_configured(found: str, mend: str) -> Finding:
 
 def not_checked(why: str, first: str) -> Finding:
     """Find out nothing, because something else has to be mended first."""
-    return warning(f"not checked: {why}", f"Mend {first} first.")
+    return Finding(State.NOT_CHECKED, why, f"Mend {first} first.")
 
 
 async def isolated(look: Awaitable[Finding], seconds: float) -> Finding:

@@ -50,8 +50,10 @@ def _data_folder(folder: Path) -> Finding:
                 # A file without a name, where the file system knows such, and else one that is gone at once.
                 tempfile.TemporaryFile(dir=part).close()
         except OSError as error:
-            mend = f"Let {_name(os.geteuid())} write there, or {choose}"
-            return failed(f"{part} cannot be written to: {error.strerror}", mend)
+            mend = f"Let {_name(os.geteuid())} write there"
+            if error.errno == errno.EROFS:
+                mend = f"Make it writable again: mount -o remount,rw {shlex.quote(str(_mount_of(part)))}"
+            return failed(f"{part} cannot be written to: {error.strerror}", f"{mend}; or {choose}")
     if standing != folder:
         return not_configured(f"{folder} is not there yet", "The first start makes it.")
     owner, own = folder.stat().st_uid, os.geteuid()
@@ -203,6 +205,12 @@ async def index(settings: Settings) -> Finding:
 def _nearest(path: Path) -> Path:
     """Return the path, or what stands of it."""
     while not path.exists() and path != path.parent:
+        path = path.parent
+    return path
+
+
+def _mount_of(path: Path) -> Path:
+    while not path.is_mount():
         path = path.parent
     return path
 

@@ -1,6 +1,8 @@
-"""Counters for Prometheus, fed by what the roles report."""
+"""Counters for Prometheus, fed by what the roles report, and gauges, fed by whoever is about to show them."""
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from collections.abc import Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from headwater import __version__
 from headwater.frontier.finish import Finish
@@ -8,7 +10,7 @@ from headwater.model.poll import Polled
 
 
 class Metrics:
-    """What this process has done since it started."""
+    """What this process has done since it started, and what the frontier holds."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -21,6 +23,7 @@ class Metrics:
             "headwater_rescued_leases", "Leases taken back from dead holders.", registry=self._registry
         )
         self._seconds = Histogram("headwater_exchange_seconds", "Time an exchange took.", registry=self._registry)
+        self._urls = Gauge("headwater_urls", "URLs in the frontier, by status.", ["status"], registry=self._registry)
 
     def fetched(self, done: Finish) -> None:
         """Count the end of a fetch."""
@@ -37,6 +40,12 @@ class Metrics:
         """Count leases that were taken back."""
         self._rescued.inc(leases)
 
+    def holds(self, urls: Mapping[str, int]) -> None:
+        """Say how many URLs there are of each status; nothing where that is not known."""
+        self._urls.clear()
+        for status, count in urls.items():
+            self._urls.labels(status).set(count)
+
     def text(self) -> bytes:
-        """Write the counters in Prometheus's text format."""
+        """Write them all in Prometheus's text format."""
         return generate_latest(self._registry)

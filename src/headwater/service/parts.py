@@ -18,7 +18,7 @@ from headwater.gate.gate import Gate
 from headwater.model.http import Limits
 from headwater.net.client import HttpClient
 from headwater.net.guard import AddressGuard
-from headwater.policy import politeness
+from headwater.policy import agents, politeness
 from headwater.sandbox import Sandbox
 from headwater.store import migrate
 from headwater.store.clock import DatabaseClock
@@ -85,6 +85,7 @@ async def open_parts(records: Records) -> AsyncIterator[Parts]:
         guard=guard,
         clock=records.clock.now,
         connect_to=dict(split_connect_to(part) for part in settings.connect_to),
+        max_connections=settings.fetch_workers + settings.poll_concurrency,
     )
     async with make_sandbox(settings) as sandbox, client:
         gate = Gate(
@@ -93,7 +94,7 @@ async def open_parts(records: Records) -> AsyncIterator[Parts]:
             sandbox=sandbox,
             clock=records.clock,
             holder=records.holder,
-            user_agent=user_agent(settings),
+            user_agents={style: agents.user_agent(style, __version__, settings.contact_url) for style in agents.STYLES},
             default_delay_ms=settings.host_delay_ms,
             crawl_delay_cap_seconds=settings.crawl_delay_cap_seconds,
             lease_seconds=settings.lease_seconds,
@@ -130,8 +131,7 @@ def make_sandbox(settings: Settings) -> Sandbox:
 
 def user_agent(settings: Settings) -> str:
     """Say who is visiting, and where a site owner can read more."""
-    contact = f" (+{settings.contact_url})" if settings.contact_url else ""
-    return f"Headwater/{__version__}{contact}"
+    return agents.user_agent(agents.HONEST, __version__, settings.contact_url)
 
 
 def _page_limits(settings: Settings) -> Limits:

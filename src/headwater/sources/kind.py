@@ -5,7 +5,8 @@ A kind declares its attributes with defaults; a source row may override any of t
 """
 
 from collections.abc import AsyncIterator
-from typing import ClassVar
+from operator import attrgetter
+from typing import ClassVar, Literal
 
 import msgspec
 
@@ -14,18 +15,42 @@ from headwater.model.source import Item
 from headwater.policy import cron
 from headwater.policy.days import check_timezone
 from headwater.sources.run import Run
+from headwater.sources.terms import Retry, Timeout
+
+_RANGES = (
+    ("priority", 1, 10),
+    ("timeout.connect", 0.1, 600),
+    ("timeout.read", 0.1, 600),
+    ("timeout.total", 0.1, 3600),
+    ("rate_per_second", 0.0001, 1000),
+    ("concurrency", 1, 100),
+    ("retry.attempts", 1, 20),
+    ("retry.base_seconds", 0, 3600),
+    ("deadline", 1, 86400),
+)
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What every source inherits. Each field is an attribute that a source row may override."""
 
     origin: ClassVar[Origin] = Origin.FEED
+    # Hosts of declared APIs: asked at the source's rate, without robots.txt and without the pause of a host.
+    api_hosts: ClassVar[frozenset[str]] = frozenset()
 
     schedule: str | None = None  # a cron string in the source's time zone; None: polled by interval
     timezone: str | None = None  # None: the setting `timezone`
     poll_interval_minutes: int | None = None  # None: the setting of the same name
     priority: int = 5  # 1 (least) to 10
-    rate_per_second: float | None = None  # pages asked of one host; None: as its robots.txt or the settings say
+    timeout: Timeout = Timeout()
+    rate_per_second: float = 2.0  # requests of its own; where a source sets it, pages of one host as well
+    concurrency: int = 4  # requests of its own that are under way at once
+    retry: Retry = Retry()
+    user_agent: Literal["honest", "browser"] = "honest"
+    needs_browser: bool = False
+    stealth: str | None = None  # the browser's profile
+    budget: str | None = None  # whose hourly budget its requests are taken from, such as api.data.gov
+    fetch_items: bool = True  # whether the pages of its items are fetched too
+    deadline: float = 3600.0  # seconds until a run is given up
 
     def discover(self, run: Run) -> AsyncIterator[Item]:
         """Yield what the source lists now."""
@@ -50,7 +75,6 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
                 raise ValueError(f"timezone: {error}") from None
         if self.poll_interval_minutes is not None and not 1 <= self.poll_interval_minutes <= 7 * 24 * 60:
             raise ValueError("poll_interval_minutes: must be from 1 to 10080")
-        if self.rate_per_second is not None and not 0.0001 <= self.rate_per_second <= 1000:
-            raise ValueError("rate_per_second: must be from 0.0001 to 1000")
-        if not 1 <= self.priority <= 10:
-            raise ValueError("priority: must be from 1 to 10")
+        for name, low, high in _RANGES:
+            if not low <= attrgetter(name)(self) <= high:
+                raise ValueError(f"{name}: must be from {low:g} to {high:g}")

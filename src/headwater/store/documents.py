@@ -42,6 +42,8 @@ async def save_document(
         document.raw_bytes,
         now,
         article.text[:SEARCHED_CHARACTERS],
+        document.fetched_url,
+        document.content_type,
     )
 
 

@@ -1,6 +1,6 @@
 """Typed functions over queries/frontier.sql."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -13,35 +13,75 @@ from headwater.store.sql import query
 
 
 async def submit_urls(
-    connection: Connection, submissions: Sequence[Submission], now: datetime
-) -> dict[str, tuple[int, bool]]:
-    """Put URLs into the frontier; answer for each its id and whether it is new. No URL may be given twice."""
-    hashes = {submission.url_hash: submission.url for submission in submissions}
-    rows = await connection.fetch(
-        query("submit_urls"),
-        [submission.url for submission in submissions],
-        list(hashes),
-        [submission.host for submission in submissions],
-        [submission.new_key for submission in submissions],
-        [submission.source_id for submission in submissions],
-        [submission.origin for submission in submissions],
-        [submission.priority for submission in submissions],
-        [submission.depth for submission in submissions],
-        [submission.hops for submission in submissions],
-        [submission.parent_id for submission in submissions],
-        [submission.subpath for submission in submissions],
-        now,
+    connection: Connection, submissions: Mapping[bytes, Submission], now: datetime
+) -> tuple[dict[bytes, int], set[bytes]]:
+    """Put URLs, given by their hashes, into the frontier; answer the id of each, and which are new."""
+    found = await _find_waiting(connection, list(submissions))
+    await _raise_priorities(
+        connection,
+        [
+            (url_id, submissions[digest].priority)
+            for digest, (url_id, priority) in found.items()
+            if priority is not None and priority < submissions[digest].priority
+        ],
     )
-    found = {hashes[row["url_hash"]]: (row["id"], row["is_new"]) for row in rows}
-    missing = [digest for digest, url in hashes.items() if url not in found]
-    if missing:  # another submit inserted them at the same moment
-        found |= {hashes[digest]: (url_id, False) for digest, url_id in (await find_urls(connection, missing)).items()}
-    return found
+    ids = {digest: url_id for digest, (url_id, _) in found.items()}
+    added = await _add_urls(connection, [submissions[digest] for digest in sorted(submissions.keys() - ids)], now)
+    ids |= added
+    if len(ids) < len(submissions):  # another submit was quicker
+        ids |= await find_urls(connection, submissions.keys() - ids)
+    return ids, set(added)
 
 
 async def find_urls(connection: Connection, hashes: Collection[bytes]) -> dict[bytes, int]:
     """Return the ids of the pages that URLs are the address of, for those that are known."""
-    return {row["url_hash"]: row["id"] for row in await connection.fetch(query("find_urls"), list(hashes))}
+    return {digest: url_id for digest, (url_id, _) in (await _find_waiting(connection, list(hashes))).items()}
+
+
+async def _find_waiting(connection: Connection, hashes: list[bytes]) -> dict[bytes, tuple[int, int | None]]:
+    """Return the id of each URL that is known, and its priority if it waits."""
+    rows = await connection.fetch(query("find_urls"), hashes)
+    return {digest: (url_id, priority) for digest, url_id, priority in rows}
+
+
+async def _raise_priorities(connection: Connection, raised: list[tuple[int, int]]) -> None:
+    if raised:
+        await connection.execute(
+            query("raise_priorities"),
+            [url_id for url_id, _ in sorted(raised)],
+            [priority for _, priority in sorted(raised)],
+        )
+
+
+async def _add_urls(connection: Connection, new: list[Submission], now: datetime) -> dict[bytes, int]:
+    """Wake hosts, insert and queue; answer the ids of those that were not there."""
+    if not new:
+        return {}
+    new_keys = dict(sorted({submission.host: submission.new_key for submission in new}.items()))
+    await connection.execute(query("wake_keys"), list(new_keys), list(new_keys.values()), now)
+    rows = await connection.fetch(
+        query("add_urls"),
+        [submission.url for submission in new],
+        [submission.url_hash for submission in new],
+        [submission.host for submission in new],
+        [submission.source_id for submission in new],
+        [submission.origin for submission in new],
+        [submission.depth for submission in new],
+        [submission.hops for submission in new],
+        [submission.parent_id for submission in new],
+        [submission.subpath for submission in new],
+        now,
+    )
+    ids: dict[bytes, int] = {digest: url_id for url_id, digest in rows}
+    queued = [submission for submission in new if submission.url_hash in ids]
+    await connection.execute(
+        query("queue_urls"),
+        [ids[submission.url_hash] for submission in queued],
+        [submission.host for submission in queued],
+        [submission.priority for submission in queued],
+        now,
+    )
+    return ids
 
 
 async def claim_urls(
@@ -82,8 +122,8 @@ async def hold_claims(connection: Connection, claims: Iterable[tuple[int, UUID]]
     return {row["url_id"] for row in rows}
 
 
-async def settle_claims(connection: Connection, endings: Collection[tuple[int, Ending]], now: datetime) -> None:
-    """Take URLs out of the queue, or put them back, as their endings say."""
+async def settle_claims(connection: Connection, endings: Collection[tuple[int, Ending]], now: datetime) -> set[str]:
+    """Take URLs out of the queue, or put them back, as their endings say; return whose turn the latter wait for."""
     ended = [(url_id, ending) for url_id, ending in endings if ending.status is not UrlStatus.PENDING]
     if ended:
         await connection.execute(
@@ -96,13 +136,15 @@ async def settle_claims(connection: Connection, endings: Collection[tuple[int, E
             now,
         )
     back = [(url_id, ending) for url_id, ending in endings if ending.status is UrlStatus.PENDING]
-    if back:
-        await connection.execute(
-            query("requeue_urls"),
-            [url_id for url_id, _ in back],
-            [ending.due_at or now for _, ending in back],
-            [ending.counts for _, ending in back],
-        )
+    if not back:
+        return set()
+    rows = await connection.fetch(
+        query("requeue_urls"),
+        [url_id for url_id, _ in back],
+        [ending.due_at or now for _, ending in back],
+        [ending.counts for _, ending in back],
+    )
+    return {row["politeness_key"] for row in rows}
 
 
 async def log_fetches(
@@ -129,7 +171,9 @@ async def name_twins(
 ) -> dict[int, int]:
     """Let other addresses (page id, url, hash, subpath) stand for pages; return the ids of those that were free to."""
     rows = await connection.fetch(query("name_twins"), *map(list, zip(*twins, strict=True)), now)
-    return {row["id"]: row["same_as"] for row in rows}
+    named = {row["id"]: row["same_as"] for row in rows}
+    await connection.execute(query("leave_queue"), list(named))
+    return named
 
 
 async def expired_claims(connection: Connection, now: datetime, limit: int) -> list[tuple[int, str, Lease]]:
@@ -200,3 +244,8 @@ async def fold_tally(connection: Connection) -> None:
 async def prune_log(connection: Connection, before: datetime, limit: int) -> int:
     """Forget attempts that ended before a time; return how many."""
     return int((await connection.execute(query("prune_log"), before, limit)).rpartition(" ")[2])
+
+
+async def is_dead(connection: Connection, url_id: int) -> bool:
+    """Tell whether a URL has ended without a page."""
+    return bool(await connection.fetchval(query("is_dead"), url_id))

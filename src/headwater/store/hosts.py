@@ -55,18 +55,20 @@ async def reserve_host(
     return row["not_before"], row["is_held"], _reason(row)
 
 
-async def release_hosts(connection: Connection, releases: Collection[tuple[UUID, HostRelease]]) -> None:
-    """Give hosts back, each fenced by its token. Must run inside a transaction."""
-    tokens = [token for token, _ in releases]
-    await connection.fetch(query("lock_held_hosts"), tokens)
-    await connection.execute(
+async def release_hosts(connection: Connection, releases: Collection[tuple[str, UUID, HostRelease]]) -> set[str]:
+    """Give hosts back, by politeness key, each fenced by its token; return them. Must run inside a transaction."""
+    keys = [key for key, _, _ in releases]
+    await connection.execute(query("lock_hosts"), keys)
+    rows = await connection.fetch(
         query("release_hosts"),
-        tokens,
-        [release.not_before for _, release in releases],
-        [release.backoff_ms for _, release in releases],
-        [release.troubled_at for _, release in releases],
-        [release.blocked_reason for _, release in releases],
+        keys,
+        [token for _, token, _ in releases],
+        [release.not_before for _, _, release in releases],
+        [release.backoff_ms for _, _, release in releases],
+        [release.troubled_at for _, _, release in releases],
+        [release.blocked_reason for _, _, release in releases],
     )
+    return {row["host"] for row in rows}
 
 
 async def rest_hosts(connection: Connection, hosts: Collection[str]) -> None:
@@ -82,11 +84,12 @@ async def forgotten_hosts(connection: Connection, after: str, limit: int) -> tup
     return row["forgotten"], row["last"]
 
 
-async def expired_holds(connection: Connection, now: datetime, limit: int) -> list[tuple[UUID, HostRelease]]:
+async def expired_holds(connection: Connection, now: datetime, limit: int) -> list[tuple[str, UUID, HostRelease]]:
     """Lock hosts whose holder is late; answer how each is given back."""
     rows = await connection.fetch(query("expired_holds"), now, limit)
     return [
         (
+            row["host"],
             row["lease_token"],
             HostRelease(row["not_before"], row["backoff_ms"], row["troubled_at"], _reason(row)),
         )
@@ -125,10 +128,17 @@ async def slash_hosts(connection: Connection) -> frozenset[str]:
 
 
 async def list_hosts(
-    connection: Connection, *, now: datetime, state: str | None = None, after: str = "", limit: int
+    connection: Connection,
+    *,
+    now: datetime,
+    state: str | None = None,
+    after: str = "",
+    limit: int,
+    only: str | None = None,
 ) -> list[dict[str, Any]]:
-    """List hosts by name, by pages, each with the length of its queue, which is counted to 1,001 at most."""
-    return [dict(row) for row in await connection.fetch(query("list_hosts"), state, after, limit, now)]
+    """List hosts by name, by pages, each with its queue, counted to 1,001 at most. Must run inside a transaction."""
+    await connection.execute(query("plan_anew"))
+    return [dict(row) for row in await connection.fetch(query("list_hosts"), state, after, limit, now, only)]
 
 
 async def get_host(connection: Connection, host: str) -> dict[str, Any] | None:
@@ -138,8 +148,9 @@ async def get_host(connection: Connection, host: str) -> dict[str, Any] | None:
 
 
 async def close_host(connection: Connection, key: str, until: datetime) -> None:
-    """Ask nothing of a host until then."""
+    """Ask nothing of a host until then, be that sooner or later than it was. Must run inside a transaction."""
     await connection.execute(query("close_host"), key, until)
+    await rest_hosts(connection, [key])
 
 
 async def open_host(connection: Connection, key: str, now: datetime, default_delay_ms: int) -> None:
@@ -159,21 +170,35 @@ async def meet_hosts(connection: Connection, hosts: Collection[str]) -> None:
 
 
 async def join_key(connection: Connection, hosts: Collection[str], key: str) -> set[str]:
-    """Let hosts that are not in use wait for the turn of a key, which has a row; return them. In a transaction."""
-    await connection.fetch(query("lock_hosts"), [*hosts, key])
-    rows = await connection.fetch(query("join_hosts"), list(hosts), key)
-    await connection.execute(query("adopt_pauses"), key)
-    await wake_hosts(connection, hosts)
-    return {row["host"] for row in rows}
+    """Let hosts wait for the turn of a key, which has a row; return those that nobody was using. In a transaction."""
+    left = await _lock_with_keys(connection, [*hosts, key])
+    await connection.execute(query("adopt_pauses"), list(hosts), key)
+    joined = {row["host"] for row in await connection.fetch(query("join_hosts"), list(hosts), key)}
+    if joined == set(hosts):  # else the caller takes it all back
+        await _settle_keys(connection, hosts, left)
+    return joined
 
 
 async def leave_keys(connection: Connection, hosts: Collection[str]) -> set[str]:
-    """Let hosts wait for their own turn again, unless their key is in use; return them. In a transaction."""
+    """Let hosts wait for their own turn again; return those whose key nobody was using. In a transaction."""
+    left = await _lock_with_keys(connection, hosts)
+    gone = {row["host"] for row in await connection.fetch(query("leave_keys"), list(hosts))}
+    if gone == set(hosts):
+        await _settle_keys(connection, hosts, left)
+    return gone
+
+
+async def _lock_with_keys(connection: Connection, hosts: Collection[str]) -> list[str]:
+    """Lock hosts and the keys whose turn they wait for; return the keys."""
     keys = await _keys_of(connection, hosts)
     await connection.fetch(query("lock_hosts"), [*hosts, *keys])
-    rows = await connection.fetch(query("leave_keys"), list(hosts))
-    await wake_hosts(connection, [*hosts, *keys])
-    return {row["host"] for row in rows}
+    return keys
+
+
+async def _settle_keys(connection: Connection, hosts: Collection[str], left: Collection[str]) -> None:
+    """Take along the queue of hosts that wait for another turn now, and leave the keys they had as they should be."""
+    await connection.execute(query("slowest_members"), list(left))
+    await wake_hosts(connection, [*hosts, *left])
 
 
 async def wake_hosts(connection: Connection, hosts: Collection[str]) -> None:

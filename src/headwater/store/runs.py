@@ -25,6 +25,11 @@ async def take_slot(connection: Connection, source: Source, slot: datetime, leas
     return Run(row["id"], lease) if row else None
 
 
+async def renew_run(connection: Connection, run: Run, until: datetime) -> bool:
+    """Keep a run's lease until then; False when it is somebody else's by now."""
+    return bool(await connection.fetchval(query("renew_run"), run.id, run.lease.token, until))
+
+
 async def end_run(connection: Connection, run: Run, reason: Reason, item_count: int | None, now: datetime) -> bool:
     """End a run, well or not as its reason says; False when the lease is somebody else's by now."""
     status = "succeeded" if reason.kind is ReasonClass.DONE else "failed"

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from headwater.model.lease import Lease
@@ -93,6 +93,17 @@ async def claim_feeds(
     """Claim feeds that are due, or the one of that name, due or not; one that somebody is polling is left alone."""
     rows = await connection.fetch(query("claim_feeds"), now, limit, holder, until, name)
     return [FeedClaim(source_of(row), lease_of(row), row["memory"], row["consecutive_errors"]) for row in rows]
+
+
+async def renew_feed(connection: Connection, claim: FeedClaim, until: datetime) -> bool:
+    """Keep a poll's lease until then; False when it is somebody else's by now."""
+    return bool(await connection.fetchval(query("renew_feed"), claim.source.id, claim.lease.token, until))
+
+
+async def reserve_request(connection: Connection, source_id: int, now: datetime, gap: timedelta) -> datetime:
+    """Return when the next request of a source may be sent."""
+    moment: datetime = await connection.fetchval(query("reserve_request"), source_id, now, gap)
+    return moment
 
 
 async def hold_feed(connection: Connection, claim: FeedClaim) -> bool:

@@ -4,12 +4,21 @@ ALTER TABLE url_frontier
     ADD COLUMN same_as bigint REFERENCES url_frontier,
     ADD CONSTRAINT a_twin_is_fetched CHECK (same_as IS NULL OR (status = 'fetched' AND same_as <> id));
 
--- Lists, by pages of ids.
+-- Lists, by pages of ids. No index has a column that a finish changes: the row is then rewritten within its page and no
+-- index is touched.
 DROP INDEX url_frontier_source;
 CREATE INDEX url_frontier_source ON url_frontier (source_id, id);
 CREATE INDEX url_frontier_host ON url_frontier (host, id);
-CREATE INDEX url_frontier_dead ON url_frontier (reason, id) WHERE status = 'dead';
+ALTER TABLE url_frontier SET (fillfactor = 90);
 CREATE INDEX url_frontier_twins ON url_frontier (same_as) WHERE same_as IS NOT NULL;
+
+-- The two orders of a queue. Each query names the predicate of the index it needs (which all rows meet), so that neither
+-- can be mistaken for the other where statistics are old.
+DROP INDEX frontier_queue_pick;
+DROP INDEX frontier_queue_due;
+CREATE INDEX frontier_queue_pick ON frontier_queue (politeness_key, priority DESC, due_at)
+    WHERE lease_token IS NULL AND priority > 0;
+CREATE INDEX frontier_queue_due ON frontier_queue (politeness_key, due_at) WHERE lease_token IS NULL AND attempts >= 0;
 
 CREATE INDEX fetch_log_finished ON fetch_log (finished_at);
 

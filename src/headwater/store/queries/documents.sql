@@ -7,7 +7,8 @@ RETURNING content_hash
 
 -- name: save_document
 -- $1 url id, $2 source, $3 content hash, $4 title, $5 byline, $6 published, $7 language, $8 image, $9 abstract,
--- $10 canonical URL, $11 provenance, $12 normalizer, $13 raw path, $14 raw hash, $15 raw bytes, $16 now, $17 what to search in.
+-- $10 canonical URL, $11 provenance, $12 normalizer, $13 raw path, $14 raw hash, $15 raw bytes, $16 now, $17 what to search in,
+-- $18 where the bytes came from, $19 their content type.
 -- A tsvector holds at most 1 MB, so the text to search in is cut by the caller. A text that has changed stays as a revision.
 WITH replaced AS (
     INSERT INTO document_revisions (document_id, revision, content_hash, title, raw_hash, fetched_at, replaced_at)
@@ -15,16 +16,18 @@ WITH replaced AS (
     WHERE url_id = $1 AND content_hash <> $3
 )
 INSERT INTO documents AS d (url_id, source_id, content_hash, title, byline, published_at, language, image, abstract,
-                       canonical_url, provenance, normalizer, raw_path, raw_hash, raw_bytes, fetched_at, search)
+                       canonical_url, provenance, normalizer, raw_path, raw_hash, raw_bytes, fetched_at, search,
+                       fetched_url, content_type)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16,
-        setweight(to_tsvector('english', left($4, 2000)), 'A') || to_tsvector('english', $17))
+        setweight(to_tsvector('english', left($4, 2000)), 'A') || to_tsvector('english', $17), $18, $19)
 ON CONFLICT (url_id) DO UPDATE
     SET revision = d.revision + (d.content_hash <> excluded.content_hash)::int,
         content_hash = excluded.content_hash, title = excluded.title, byline = excluded.byline,
         published_at = excluded.published_at, language = excluded.language, image = excluded.image,
         abstract = excluded.abstract, canonical_url = excluded.canonical_url, provenance = excluded.provenance,
         normalizer = excluded.normalizer, raw_path = excluded.raw_path, raw_hash = excluded.raw_hash,
-        raw_bytes = excluded.raw_bytes, fetched_at = excluded.fetched_at, search = excluded.search
+        raw_bytes = excluded.raw_bytes, fetched_at = excluded.fetched_at, search = excluded.search,
+        fetched_url = excluded.fetched_url, content_type = excluded.content_type
 
 -- name: current_texts
 -- The content hash of each URL's document. $1 url ids

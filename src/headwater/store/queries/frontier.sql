@@ -1,97 +1,122 @@
--- name: submit_urls
--- Insert what is new, queue it and wake its hosts; raise the priority of what is pending. Answers each URL's id.
--- Arrays, one element a URL: $1 url, $2 hash, $3 host, $4 politeness key of a host that is new, $5 source, $6 origin,
--- $7 priority, $8 depth, $9 hops, $10 parent, $11 subpath; $12 now.
--- Rows go in by hash and by host so that two submits never wait for each other crosswise.
-WITH given AS MATERIALIZED (
-    SELECT g.*, CASE WHEN h.host IS NULL THEN g.new_key ELSE coalesce(h.politeness_key, h.host) END AS politeness_key
-    FROM unnest($1::text[], $2::bytea[], $3::text[], $4::text[], $5::int[], $6::text[], $7::int[], $8::int[], $9::int[],
-                $10::bigint[], $11::text[])
-        AS g (url, url_hash, host, new_key, source_id, origin, priority, depth, hops, parent_id, subpath)
-    LEFT JOIN host_state h ON h.host = g.host
-), added AS (
-    INSERT INTO url_frontier (url, url_hash, host, source_id, origin, depth, hops, parent_id, subpath, discovered_at)
-    SELECT url, url_hash, host, source_id, origin, depth, hops, parent_id, subpath, $12 FROM given ORDER BY url_hash
-    ON CONFLICT (url_hash) DO NOTHING
-    RETURNING id, url_hash
-), queued AS (
-    INSERT INTO frontier_queue (url_id, politeness_key, priority, due_at)
-    SELECT added.id, given.politeness_key, given.priority, $12 FROM added JOIN given USING (url_hash)
-), raised AS (
-    UPDATE frontier_queue q SET priority = given.priority
-    FROM given JOIN url_frontier u USING (url_hash)
-    WHERE q.url_id = u.id AND q.lease_token IS NULL AND q.priority < given.priority
-), woken AS (
-    INSERT INTO host_state AS h (host, ready_at)
-    SELECT DISTINCT given.politeness_key, $12::timestamptz FROM added JOIN given USING (url_hash) ORDER BY 1
-    ON CONFLICT (host) DO UPDATE
-        SET ready_at = least(coalesce(h.ready_at, 'infinity'), greatest(h.not_before, h.closed_until, excluded.ready_at))
-        WHERE h.politeness_key IS NULL  -- else it was grouped at this very moment, and the sweeper moves its queue
-), joined AS (
-    INSERT INTO host_state (host, politeness_key)
-    SELECT DISTINCT host, politeness_key FROM given WHERE host <> politeness_key ORDER BY 1
-    ON CONFLICT (host) DO NOTHING
-)
-SELECT url_hash, id, true AS is_new FROM added
-UNION ALL
-SELECT u.url_hash, coalesce(u.same_as, u.id), false FROM url_frontier u JOIN given USING (url_hash)
-
 -- name: find_urls
--- $1 hashes. Answers the id of the page that each is the address of.
-SELECT url_hash, coalesce(same_as, id) AS id FROM url_frontier WHERE url_hash = ANY ($1::bytea[])
+-- Which URLs are known, by the id of the page they are the address of, and the priority of those that wait. $1 hashes.
+-- LATERAL makes it one look into an index for each, whatever the planner believes of a table it has no statistics of yet.
+SELECT u.url_hash, coalesce(u.same_as, u.id) AS id, CASE WHEN q.lease_token IS NULL THEN q.priority END AS priority
+FROM unnest($1::bytea[]) AS g (url_hash)
+CROSS JOIN LATERAL (SELECT f.id, f.url_hash, f.same_as FROM url_frontier f WHERE f.url_hash = g.url_hash LIMIT 1) u
+LEFT JOIN LATERAL (SELECT w.priority, w.lease_token FROM frontier_queue w WHERE w.url_id = u.id LIMIT 1) q ON true
+
+-- name: raise_priorities
+-- Arrays: $1 url ids, $2 priorities
+UPDATE frontier_queue q SET priority = g.priority
+FROM unnest($1::bigint[], $2::smallint[]) AS g (url_id, priority)
+WHERE q.url_id = ANY ($1) AND q.url_id = g.url_id AND (q.lease_token IS NULL AND q.priority < g.priority) IS TRUE
+
+-- name: wake_keys
+-- What has a new URL is ready as soon as it may be asked. Its row is locked even where nothing changes: a release of the
+-- same host waits, and then sees the new URL. Arrays: $1 hosts, in order, so that two submits never wait crosswise,
+-- $2 the politeness key of each if it is new; $3 now.
+WITH given AS MATERIALIZED (
+    SELECT g.host, coalesce(known.politeness_key, g.new_key) AS politeness_key
+    FROM unnest($1::text[], $2::text[]) AS g (host, new_key)
+    LEFT JOIN LATERAL (
+        SELECT coalesce(h.politeness_key, h.host) AS politeness_key FROM host_state h WHERE h.host = g.host LIMIT 1
+    ) known ON true
+), woken AS (
+    INSERT INTO host_state AS k (host, ready_at)
+    SELECT DISTINCT politeness_key, $3::timestamptz FROM given ORDER BY 1
+    ON CONFLICT (host) DO UPDATE SET ready_at = greatest(k.not_before, k.closed_until, excluded.ready_at)
+        WHERE k.politeness_key IS NULL  -- else it was grouped at this very moment, and the sweeper moves its queue
+          AND (k.ready_at IS NULL OR k.ready_at > greatest(k.not_before, k.closed_until, excluded.ready_at))
+)
+INSERT INTO host_state (host, politeness_key)
+SELECT host, politeness_key FROM given WHERE host <> politeness_key ORDER BY 1
+ON CONFLICT (host) DO NOTHING
+
+-- name: add_urls
+-- Insert what is new; what another submit has just inserted is left out. Arrays, one element a URL, in order of the
+-- hashes, as above: $1 url, $2 hash, $3 host, $4 source, $5 origin, $6 depth, $7 hops, $8 parent, $9 subpath; $10 now
+INSERT INTO url_frontier (url, url_hash, host, source_id, origin, depth, hops, parent_id, subpath, discovered_at)
+SELECT url, url_hash, host, source_id, origin, depth, hops, parent_id, subpath, $10
+FROM unnest($1::text[], $2::bytea[], $3::text[], $4::int[], $5::text[], $6::smallint[], $7::smallint[], $8::bigint[],
+            $9::text[])
+    AS g (url, url_hash, host, source_id, origin, depth, hops, parent_id, subpath)
+ON CONFLICT (url_hash) DO NOTHING
+RETURNING id, url_hash
+
+-- name: queue_urls
+-- After wake_keys, in a statement of its own: it sees the keys as they are once those rows are locked.
+-- Arrays: $1 url ids, $2 hosts, $3 priorities; $4 due
+INSERT INTO frontier_queue (url_id, politeness_key, priority, due_at)
+SELECT g.url_id, h.politeness_key, g.priority, $4
+FROM unnest($1::bigint[], $2::text[], $3::smallint[]) AS g (url_id, host, priority)
+CROSS JOIN LATERAL (
+    SELECT coalesce(k.politeness_key, k.host) AS politeness_key FROM host_state k WHERE k.host = g.host LIMIT 1
+) h
 
 -- name: claim_urls
 -- Hosts first: lock those that are ready, take the best due URL of each, lease both with one token.
 -- $1 now, $2 how many, $3 holder, $4 lease until, $5 default delay in ms. A row without url_id is a host with nothing
 -- due (see rest_hosts). Should the holder die, the host has its pause from the lease's end on: something may have been
 -- sent just before.
+-- Statistics of a queue are old news, so nothing is left for the planner to mistake: rows are found by their keys
+-- (= ANY, LATERAL with LIMIT 1), and the order of a pick has one index that can give it (its predicate says priority > 0).
+-- A pick looks at one priority after the other: servers before 18 would else read all that is urgent but put off.
 WITH ready AS MATERIALIZED (
     SELECT host AS politeness_key FROM host_state
     WHERE ready_at <= $1 AND (reserved_until IS NULL OR reserved_until <= $1)
     ORDER BY ready_at LIMIT $2
     FOR UPDATE SKIP LOCKED
 ), picked AS MATERIALIZED (
-    SELECT ready.politeness_key, best.url_id, gen_random_uuid() AS token
+    SELECT ready.politeness_key, best.url_id
     FROM ready LEFT JOIN LATERAL (
-        SELECT q.url_id FROM frontier_queue q
-        WHERE q.politeness_key = ready.politeness_key AND q.lease_token IS NULL AND q.due_at <= $1
-        ORDER BY q.priority DESC, q.due_at LIMIT 1
-        -- Looked at once more as it is locked: what was found first may be from before another worker had this URL,
-        -- put it off and gave its host back.
-        FOR UPDATE SKIP LOCKED
+        SELECT first.url_id
+        FROM unnest('{10,9,8,7,6,5,4,3,2,1}'::smallint[]) WITH ORDINALITY AS p (priority, place)
+        CROSS JOIN LATERAL (
+            SELECT q.url_id FROM frontier_queue q
+            WHERE q.politeness_key = ready.politeness_key AND q.lease_token IS NULL
+              AND q.priority = p.priority AND q.priority > 0 AND q.due_at <= $1
+            ORDER BY q.due_at LIMIT 1
+            -- Looked at once more as it is locked: what was found first may be from before another worker had this URL,
+            -- put it off and gave its host back.
+            FOR UPDATE SKIP LOCKED
+        ) first
+        ORDER BY p.place LIMIT 1
     ) best ON true
 ), claimed AS (
     UPDATE frontier_queue q
-    SET lease_holder = $3, lease_token = picked.token, lease_until = $4, attempts = q.attempts + 1
-    FROM picked
-    WHERE q.url_id = picked.url_id
+    SET lease_holder = $3, lease_token = gen_random_uuid(), lease_until = $4, attempts = q.attempts + 1
+    WHERE q.url_id = ANY (ARRAY (SELECT url_id FROM picked))
     RETURNING q.url_id, q.politeness_key, q.lease_token, q.attempts, q.priority
 ), pages AS MATERIALIZED (
     SELECT claimed.url_id, claimed.politeness_key, claimed.lease_token, claimed.attempts, claimed.priority,
            u.url, u.host, u.source_id, u.subpath, u.depth, u.hops, u.origin, u.etag, u.last_modified,
            s.name AS source_name, s.page_delay_ms
-    FROM claimed JOIN url_frontier u ON u.id = claimed.url_id JOIN sources s ON s.id = u.source_id
+    FROM claimed
+    CROSS JOIN LATERAL (SELECT f.* FROM url_frontier f WHERE f.id = claimed.url_id LIMIT 1) u
+    JOIN sources s ON s.id = u.source_id
 ), held AS (
     UPDATE host_state k
     SET lease_holder = $3, lease_token = pages.lease_token, lease_until = $4,
-        not_before = $4 + greatest(coalesce(k.crawl_delay_ms, pages.page_delay_ms, $5::int), k.backoff_ms) * interval '1 ms',
-        ready_at = $4 + greatest(coalesce(k.crawl_delay_ms, pages.page_delay_ms, $5), k.backoff_ms) * interval '1 ms'
-    FROM pages WHERE k.host = pages.politeness_key
+        not_before = $4 + greatest(k.crawl_delay_ms, pages.page_delay_ms, $5::int, k.backoff_ms) * interval '1 ms',
+        ready_at = $4 + greatest(k.crawl_delay_ms, pages.page_delay_ms, $5, k.backoff_ms) * interval '1 ms'
+    FROM pages WHERE k.host = ANY (ARRAY (SELECT politeness_key FROM pages)) AND k.host = pages.politeness_key
+    RETURNING pages.*, k.crawl_delay_ms, k.backoff_ms, k.troubled_at
 )
-SELECT picked.politeness_key, pages.url_id, pages.lease_token, pages.attempts, pages.priority,
-       pages.url, pages.host, pages.source_id, pages.subpath, pages.depth, pages.hops, pages.origin, pages.etag,
-       pages.last_modified, pages.source_name, pages.page_delay_ms,
-       k.crawl_delay_ms, k.backoff_ms, k.troubled_at, h.robots_txt, h.robots_fetched_at
+SELECT picked.politeness_key, held.url_id, held.lease_token, held.attempts, held.priority,
+       held.url, held.host, held.source_id, held.subpath, held.depth, held.hops, held.origin, held.etag,
+       held.last_modified, held.source_name, held.page_delay_ms,
+       held.crawl_delay_ms, held.backoff_ms, held.troubled_at, h.robots_txt, h.robots_fetched_at
 FROM picked
-JOIN host_state k ON k.host = picked.politeness_key
-LEFT JOIN pages ON pages.url_id = picked.url_id
-LEFT JOIN host_state h ON h.host = pages.host
+LEFT JOIN held ON held.url_id = picked.url_id
+LEFT JOIN LATERAL (SELECT r.robots_txt, r.robots_fetched_at FROM host_state r WHERE r.host = held.host LIMIT 1) h ON true
 
 -- name: hold_claims
 -- The fence: of the given claims, which are still theirs? Those are locked until the transaction ends.
 -- $1 url ids, $2 tokens
 SELECT q.url_id FROM frontier_queue q
 JOIN unnest($1::bigint[], $2::uuid[]) AS g (url_id, token) ON q.url_id = g.url_id AND q.lease_token = g.token
+WHERE q.url_id = ANY ($1)
 ORDER BY q.url_id
 FOR UPDATE OF q
 
@@ -101,20 +126,22 @@ WITH given AS (
     SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[])
         AS g (url_id, status, reason, etag, last_modified)
 ), left_queue AS (
-    DELETE FROM frontier_queue q USING given WHERE q.url_id = given.url_id
+    DELETE FROM frontier_queue q WHERE q.url_id = ANY ($1)
 )
 UPDATE url_frontier u
 SET status = given.status, reason = given.reason, etag = given.etag, last_modified = given.last_modified,
     last_fetched_at = $6, fetch_count = u.fetch_count + 1
-FROM given WHERE u.id = given.url_id
+FROM given WHERE u.id = ANY ($1) AND u.id = given.url_id
 
 -- name: requeue_urls
--- A URL goes back to the queue. Arrays: $1 url ids, $2 due times, $3 whether the attempt counts.
+-- A URL goes back to the queue. Arrays: $1 url ids, $2 due times, $3 whether the attempt counts. Answers whose turn it
+-- waits for.
 UPDATE frontier_queue q
 SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, due_at = g.due_at,
     attempts = q.attempts - (NOT g.counts)::int
 FROM unnest($1::bigint[], $2::timestamptz[], $3::boolean[]) AS g (url_id, due_at, counts)
-WHERE q.url_id = g.url_id
+WHERE q.url_id = ANY ($1) AND q.url_id = g.url_id
+RETURNING q.politeness_key
 
 -- name: log_fetches
 -- Arrays: $1 url ids, $2 holders, $3 attempts, $4 sent, $5 http statuses, $6 bytes, $7 ms, $8 reasons, $9 details; $10 now.
@@ -137,7 +164,7 @@ SELECT count(*) AS queued, count(lease_token) AS leased, min(due_at) AS next_due
 -- name: name_twins
 -- Pages were read that other addresses of their hosts had led to; those addresses are the same pages from now on.
 -- Arrays: $1 ids of the pages, $2 the other addresses, $3 their hashes, $4 subpaths; $5 now. One that is queued meanwhile
--- leaves the queue (its host is held by whoever calls this, so nobody has it).
+-- has to leave the queue (its host is held by whoever calls this, so nobody has it).
 WITH given AS MATERIALIZED (
     SELECT g.*, u.host, u.source_id, u.origin, u.depth
     FROM unnest($1::bigint[], $2::text[], $3::bytea[], $4::text[]) AS g (page_id, url, url_hash, subpath)
@@ -151,10 +178,12 @@ WITH given AS MATERIALIZED (
         SET same_as = excluded.same_as, status = 'fetched', reason = 'same_page', last_fetched_at = $5
         WHERE t.status = 'pending' AND t.id <> excluded.same_as
     RETURNING id, same_as
-), left_queue AS (
-    DELETE FROM frontier_queue q USING named WHERE q.url_id = named.id
 )
 SELECT id, same_as FROM named
+
+-- name: leave_queue
+-- After name_twins, in a statement of its own: one that was queued at that very moment is seen only now. $1 url ids
+DELETE FROM frontier_queue WHERE url_id = ANY ($1::bigint[])
 
 -- name: plan_anew
 -- For the rest of the transaction, plan each query for the values it has.
@@ -166,9 +195,10 @@ SET LOCAL plan_cache_mode = force_custom_plan
 -- Each or NULL for any: $1 status, $2 reason, $3 host, $4 source name; $5 after this id, $6 how many, $7 now
 SELECT u.id, u.url, CASE WHEN q.lease_token IS NULL THEN u.status ELSE 'fetching' END AS status, u.reason, u.host,
        s.name AS source, u.origin, q.priority, u.discovered_at, u.last_fetched_at,
-       greatest(q.due_at, k.not_before, k.closed_until) AS due_at,
-       CASE WHEN k.closed_until > $7 THEN 'host_closed' WHEN q.url_id IS NOT NULL THEN coalesce(k.blocked_reason, last.reason)
-       END AS waiting_reason
+       CASE WHEN q.lease_token IS NULL
+            THEN greatest(q.due_at, CASE WHEN k.lease_token IS NULL THEN k.not_before END, k.closed_until) END AS due_at,
+       CASE WHEN q.lease_token IS NOT NULL THEN NULL WHEN k.closed_until > $7 THEN 'host_closed'
+            WHEN k.not_before > $7 THEN coalesce(k.blocked_reason, last.reason) ELSE last.reason END AS waiting_reason
 FROM url_frontier u
 JOIN sources s ON s.id = u.source_id
 LEFT JOIN frontier_queue q ON q.url_id = u.id
@@ -184,8 +214,10 @@ ORDER BY u.id LIMIT $6
 -- $1 whether being fetched, each or NULL for any: $2 host, $3 source name; $4 after this id, $5 how many, $6 now
 SELECT u.id, u.url, CASE WHEN q.lease_token IS NULL THEN u.status ELSE 'fetching' END AS status, u.reason, u.host,
        s.name AS source, u.origin, q.priority, u.discovered_at, u.last_fetched_at,
-       greatest(q.due_at, k.not_before, k.closed_until) AS due_at,
-       CASE WHEN k.closed_until > $6 THEN 'host_closed' ELSE coalesce(k.blocked_reason, last.reason) END AS waiting_reason
+       CASE WHEN q.lease_token IS NULL
+            THEN greatest(q.due_at, CASE WHEN k.lease_token IS NULL THEN k.not_before END, k.closed_until) END AS due_at,
+       CASE WHEN q.lease_token IS NOT NULL THEN NULL WHEN k.closed_until > $6 THEN 'host_closed'
+            WHEN k.not_before > $6 THEN coalesce(k.blocked_reason, last.reason) ELSE last.reason END AS waiting_reason
 FROM frontier_queue q
 JOIN url_frontier u ON u.id = q.url_id
 JOIN sources s ON s.id = u.source_id
@@ -243,3 +275,7 @@ SELECT status, reason, sum(urls) FROM folded GROUP BY 1, 2 HAVING sum(urls) <> 0
 -- name: prune_log
 -- Forget attempts that ended before $1, oldest first, up to $2 of them.
 DELETE FROM fetch_log WHERE id IN (SELECT id FROM fetch_log WHERE finished_at < $1 ORDER BY finished_at LIMIT $2)
+
+-- name: is_dead
+-- $1 url id
+SELECT status = 'dead' FROM url_frontier WHERE id = $1

@@ -1,7 +1,8 @@
 -- name: meet_host
 -- Make sure that a host has a row. $1 host, $2 its politeness key if it is new. Answers its key and its robots.txt.
 WITH key_row AS (
-    INSERT INTO host_state (host) SELECT $2 WHERE $2 <> $1 ON CONFLICT (host) DO NOTHING
+    INSERT INTO host_state (host)
+    SELECT $2 WHERE $2 <> $1 AND NOT EXISTS (SELECT 1 FROM host_state WHERE host = $1) ON CONFLICT (host) DO NOTHING
 ), met AS (
     INSERT INTO host_state (host, politeness_key) VALUES ($1, nullif($2, $1)) ON CONFLICT (host) DO NOTHING
     RETURNING politeness_key, robots_txt, robots_fetched_at
@@ -15,10 +16,10 @@ SELECT coalesce(politeness_key, $1), robots_txt, robots_fetched_at FROM host_sta
 -- yet. Should its holder die, it has its pause from the lease's end on: something may have been sent just before.
 -- $1 key, $2 now, $3 holder, $4 token, $5 until, $6 default delay in ms
 UPDATE host_state k
-SET not_before = $5::timestamptz + greatest(coalesce(k.crawl_delay_ms, $6::int), k.backoff_ms) * interval '1 ms',
+SET not_before = $5::timestamptz + greatest(k.crawl_delay_ms, $6::int, k.backoff_ms) * interval '1 ms',
     lease_holder = $3, lease_token = $4, lease_until = $5, reserved_until = NULL,
     ready_at = CASE WHEN k.ready_at IS NOT NULL
-                    THEN $5 + greatest(coalesce(k.crawl_delay_ms, $6), k.backoff_ms) * interval '1 ms' END
+                    THEN $5 + greatest(k.crawl_delay_ms, $6, k.backoff_ms) * interval '1 ms' END
 WHERE k.host = $1 AND k.not_before <= $2 AND (k.closed_until IS NULL OR k.closed_until <= $2)
 RETURNING crawl_delay_ms, backoff_ms, troubled_at
 
@@ -31,26 +32,23 @@ WHERE host = $1
 RETURNING greatest(not_before, closed_until) AS not_before, lease_token IS NOT NULL AS is_held,
           CASE WHEN closed_until > $2 THEN 'host_closed' ELSE blocked_reason END AS blocked_reason
 
--- name: lock_held_hosts
--- Taken before release_hosts, so that its look at the queue sees every submit that went before. $1 tokens
-SELECT host FROM host_state WHERE lease_token = ANY ($1::uuid[]) ORDER BY host FOR UPDATE
-
 -- name: release_hosts
--- Give hosts back, each fenced by its token. Arrays: $1 tokens, $2 not before, $3 back-off ms, $4 last complaints, $5 blocked
--- reasons.
+-- Give hosts back, each fenced by its token. Arrays: $1 keys, $2 tokens, $3 not before, $4 back-off ms, $5 last complaints,
+-- $6 blocked reasons.
 UPDATE host_state k
 SET lease_holder = NULL, lease_token = NULL, lease_until = NULL,
     not_before = g.not_before, backoff_ms = g.backoff_ms, troubled_at = g.troubled_at, blocked_reason = g.blocked_reason,
     ready_at = (
         SELECT greatest(q.due_at, g.not_before, k.closed_until) FROM frontier_queue q
-        WHERE q.politeness_key = k.host AND q.lease_token IS NULL ORDER BY q.due_at LIMIT 1
+        WHERE q.politeness_key = k.host AND q.lease_token IS NULL AND q.attempts >= 0 ORDER BY q.due_at LIMIT 1
     )
-FROM unnest($1::uuid[], $2::timestamptz[], $3::int[], $4::timestamptz[], $5::text[])
-    AS g (token, not_before, backoff_ms, troubled_at, blocked_reason)
-WHERE k.lease_token = g.token
+FROM unnest($1::text[], $2::uuid[], $3::timestamptz[], $4::int[], $5::timestamptz[], $6::text[])
+    AS g (host, token, not_before, backoff_ms, troubled_at, blocked_reason)
+WHERE k.host = ANY ($1) AND k.host = g.host AND k.lease_token = g.token
+RETURNING k.host
 
 -- name: lock_hosts
--- $1 hosts
+-- Taken before release_hosts and rest_hosts, so that their look at the queue sees every submit that went before. $1 hosts
 SELECT host FROM host_state WHERE host = ANY ($1::text[]) ORDER BY host FOR UPDATE
 
 -- name: rest_hosts
@@ -58,7 +56,7 @@ SELECT host FROM host_state WHERE host = ANY ($1::text[]) ORDER BY host FOR UPDA
 UPDATE host_state k
 SET ready_at = (
     SELECT greatest(q.due_at, k.not_before, k.closed_until) FROM frontier_queue q
-    WHERE q.politeness_key = k.host AND q.lease_token IS NULL ORDER BY q.due_at LIMIT 1
+    WHERE q.politeness_key = k.host AND q.lease_token IS NULL AND q.attempts >= 0 ORDER BY q.due_at LIMIT 1
 )
 WHERE k.host = ANY ($1::text[]) AND k.lease_token IS NULL AND k.politeness_key IS NULL
 
@@ -70,7 +68,7 @@ WITH slice AS MATERIALIZED (
 )
 SELECT (SELECT max(host) FROM slice) AS last,
        ARRAY(SELECT host FROM slice WHERE is_idle AND EXISTS (
-           SELECT 1 FROM frontier_queue q WHERE q.politeness_key = slice.host AND q.lease_token IS NULL)) AS forgotten
+           SELECT 1 FROM frontier_queue q WHERE q.politeness_key = slice.host AND q.lease_token IS NULL AND q.attempts >= 0)) AS forgotten
 
 -- name: expired_holds
 -- Hosts whose holder is late. $1 now, $2 how many
@@ -105,20 +103,27 @@ SELECT (SELECT count(*) FROM host_state WHERE blocked_reason IS NOT NULL AND not
        (SELECT count(*) FROM host_state WHERE ready_at IS NOT NULL) AS with_work
 
 -- name: list_hosts
--- Hosts by name, by pages, each with the start of its queue. $1 state or NULL for any, $2 after this host, $3 how many, $4 now
-SELECT k.host, k.politeness_key, k.not_before, k.ready_at, k.crawl_delay_ms, k.backoff_ms, k.troubled_at, k.blocked_reason,
-       k.closed_until, k.keeps_slash, k.robots_fetched_at, k.lease_holder, k.lease_until, queue.urls AS queued
+-- Hosts by name, by pages. State, delay and turn of one that shares a turn are those of its key; the queue is the key's.
+-- $1 state or NULL for any, $2 after this host, $3 how many, $4 now, $5 this host only or NULL for any
+SELECT page.*, queue.urls AS queued
 FROM (
-    SELECT *, CASE WHEN closed_until > $4 THEN 'closed' WHEN lease_token IS NOT NULL THEN 'in_use'
-                   WHEN blocked_reason IS NOT NULL AND not_before > $4 THEN 'blocked'
-                   WHEN ready_at IS NOT NULL THEN 'waiting' ELSE 'idle' END AS state
-    FROM host_state
-) k
+    SELECT h.host, h.politeness_key AS shares_turn_of, h.keeps_slash, h.robots_fetched_at, k.state, k.not_before, k.ready_at,
+           k.crawl_delay_ms, k.backoff_ms, k.troubled_at, k.blocked_reason, k.closed_until, k.lease_holder
+    FROM host_state h CROSS JOIN LATERAL (
+        SELECT t.*, CASE WHEN t.closed_until > $4 THEN 'closed' WHEN t.lease_token IS NOT NULL THEN 'in_use'
+                         WHEN t.blocked_reason IS NOT NULL AND t.not_before > $4 THEN 'blocked'
+                         WHEN t.ready_at IS NOT NULL THEN 'waiting' ELSE 'idle' END AS state
+        FROM host_state t WHERE t.host = coalesce(h.politeness_key, h.host)
+    ) k
+    WHERE ($1::text IS NULL OR k.state = $1) AND h.host > $2 AND ($5::text IS NULL OR h.host = $5)
+    ORDER BY h.host LIMIT $3
+) page
 LEFT JOIN LATERAL (
-    SELECT count(*) AS urls FROM (SELECT FROM frontier_queue q WHERE q.politeness_key = k.host LIMIT 1001) first
-) queue ON true
-WHERE ($1::text IS NULL OR k.state = $1) AND k.host > $2
-ORDER BY k.host LIMIT $3
+    SELECT count(*) AS urls FROM (
+        SELECT FROM frontier_queue q WHERE q.politeness_key = page.host AND q.lease_token IS NULL AND q.attempts >= 0 LIMIT 1001
+    ) first
+) queue ON page.shares_turn_of IS NULL
+ORDER BY page.host
 
 -- name: get_host
 -- $1 host
@@ -128,12 +133,21 @@ SELECT h.host, coalesce(h.politeness_key, h.host) AS politeness_key, k.not_befor
 FROM host_state h JOIN host_state k ON k.host = coalesce(h.politeness_key, h.host) WHERE h.host = $1
 
 -- name: close_host
--- Nothing is asked of it until then. $1 key, $2 until
+-- Nothing is asked of it until then. One that is held is not looked at sooner, even if its holder never gives it back.
+-- A poll that was put off to the end of an earlier closing is put off to the end of this one. $1 key, $2 until
+WITH put_off AS (
+    UPDATE feed_state f SET next_poll_at = $2 FROM host_state k WHERE k.host = $1 AND f.next_poll_at = k.closed_until
+)
 UPDATE host_state SET closed_until = $2, ready_at = CASE WHEN ready_at IS NOT NULL THEN greatest(ready_at, $2) END
 WHERE host = $1
 
 -- name: open_host
--- Take back what closed or slowed it, its pause after the last request aside. $1 key, $2 now, $3 default delay in ms
+-- Take back what closed or slowed it, its pause after the last request aside; polls that were put off for it are due.
+-- $1 key, $2 now, $3 default delay in ms
+WITH put_off AS (
+    UPDATE feed_state f SET next_poll_at = $2
+    FROM host_state k WHERE k.host = $1 AND f.next_poll_at IN (k.not_before, k.closed_until)
+)
 UPDATE host_state
 SET closed_until = NULL,
     backoff_ms = CASE WHEN lease_token IS NULL THEN 0 ELSE backoff_ms END,
@@ -151,15 +165,19 @@ UPDATE host_state SET keeps_slash = $2 WHERE host = $1
 SELECT host FROM host_state WHERE keeps_slash
 
 -- name: join_hosts
--- Hosts wait for the turn of a key from now on; one that is in use, or whose key is, is left out. $1 hosts, $2 key
-UPDATE host_state h SET politeness_key = $2, ready_at = NULL
+-- Hosts wait for the turn of a key from now on, which has their pauses (see adopt_pauses). One is left out while it, the
+-- key it leaves or the one it joins is in use. $1 hosts, $2 key
+UPDATE host_state h
+SET politeness_key = $2, ready_at = NULL, closed_until = NULL, blocked_reason = NULL, backoff_ms = 0, troubled_at = NULL
 WHERE h.host = ANY ($1::text[]) AND h.lease_token IS NULL
-  AND NOT EXISTS (SELECT 1 FROM host_state k WHERE k.host = h.politeness_key AND k.lease_token IS NOT NULL)
+  AND NOT EXISTS (SELECT 1 FROM host_state k WHERE k.host IN (h.politeness_key, $2) AND k.lease_token IS NOT NULL)
 RETURNING host
 
 -- name: leave_keys
--- Hosts wait for their own turn again, as late as the key they leave. $1 hosts
-UPDATE host_state h SET politeness_key = NULL, not_before = greatest(h.not_before, k.not_before)
+-- Hosts wait for their own turn again, as late and as slow as the key they leave. $1 hosts
+UPDATE host_state h
+SET politeness_key = NULL, not_before = greatest(h.not_before, k.not_before), closed_until = k.closed_until,
+    backoff_ms = k.backoff_ms, troubled_at = k.troubled_at
 FROM host_state k WHERE h.host = ANY ($1::text[]) AND k.host = h.politeness_key AND k.lease_token IS NULL
 RETURNING h.host
 
@@ -172,15 +190,27 @@ SELECT DISTINCT politeness_key FROM host_state WHERE host = ANY ($1::text[]) AND
 INSERT INTO host_state (host) SELECT DISTINCT unnest($1::text[]) ORDER BY 1 ON CONFLICT (host) DO NOTHING
 
 -- name: adopt_pauses
--- A key is at least as late and as slow as each of its hosts. $1 key
+-- A key becomes as late and as slow as hosts are that are about to join it, whosever turn they wait for now. $1 hosts, $2 key
 UPDATE host_state k
-SET not_before = greatest(k.not_before, m.not_before), crawl_delay_ms = greatest(k.crawl_delay_ms, m.crawl_delay_ms)
-FROM (SELECT max(not_before) AS not_before, max(crawl_delay_ms) AS crawl_delay_ms
-      FROM host_state WHERE politeness_key = $1) m
-WHERE k.host = $1
+SET not_before = greatest(k.not_before, m.not_before), closed_until = greatest(k.closed_until, m.closed_until),
+    backoff_ms = greatest(k.backoff_ms, m.backoff_ms), troubled_at = greatest(k.troubled_at, m.troubled_at),
+    crawl_delay_ms = greatest(k.crawl_delay_ms, m.crawl_delay_ms)
+FROM (
+    SELECT max(t.not_before) AS not_before, max(t.closed_until) AS closed_until, max(t.backoff_ms) AS backoff_ms,
+           max(t.troubled_at) AS troubled_at, max(h.crawl_delay_ms) AS crawl_delay_ms
+    FROM host_state h JOIN host_state t ON t.host = coalesce(h.politeness_key, h.host) WHERE h.host = ANY ($1::text[])
+) m
+WHERE k.host = $2
+
+-- name: slowest_members
+-- Keys are as slow as the slowest of the hosts they still have. $1 keys
+UPDATE host_state k
+SET crawl_delay_ms = (SELECT max(m.crawl_delay_ms) FROM host_state m WHERE m.politeness_key = k.host)
+WHERE k.host = ANY ($1::text[])
 
 -- name: move_queue
 -- The queued URLs of hosts follow them to the key they wait for. $1 hosts
 UPDATE frontier_queue q SET politeness_key = coalesce(h.politeness_key, h.host)
 FROM url_frontier u JOIN host_state h ON h.host = u.host
 WHERE u.host = ANY ($1::text[]) AND u.status = 'pending' AND q.url_id = u.id
+  AND q.politeness_key <> coalesce(h.politeness_key, h.host)

@@ -37,3 +37,7 @@ SELECT s.id, s.name, s.kind, s.settings, s.enabled, s.created_at, r.slot
 FROM runs r JOIN sources s ON s.id = r.source_id
 WHERE r.status = 'running' AND r.lease_token IS NULL AND s.enabled
 ORDER BY r.slot
+
+-- name: renew_run
+-- A run that goes on keeps its lease. $1 id, $2 token, $3 until
+UPDATE runs SET lease_until = $3 WHERE id = $1 AND lease_token = $2 RETURNING true

@@ -83,3 +83,13 @@ SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, last_reason = '
                         THEN $1 + interval '10 seconds' * (power(2, least(attempts, 12)) - 2) END
 WHERE lease_token IS NOT NULL AND lease_until <= $1
 RETURNING source_id
+
+-- name: reserve_request
+-- Give a request of a source its moment: at once, or as long after the one before as the rate allows. $1 source, $2 now,
+-- $3 gap
+UPDATE feed_state SET next_request_at = greatest(next_request_at, $2::timestamptz) + $3::interval WHERE source_id = $1
+RETURNING next_request_at - $3::interval AS moment
+
+-- name: renew_feed
+-- A poll that goes on keeps its lease. Answers nothing when it has lost it. $1 source, $2 token, $3 until
+UPDATE feed_state SET lease_until = $3 WHERE source_id = $1 AND lease_token = $2 RETURNING true

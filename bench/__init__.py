@@ -1,0 +1,1 @@
+"""Measurements, beside their targets. Not part of the package."""

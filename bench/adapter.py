@@ -1,0 +1,68 @@
+"""The one place where the bench calls Headwater: when a signature changes, this file changes."""
+
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from headwater.config import Settings
+from headwater.frontier.claim import claim
+from headwater.frontier.finish import Finish, finish, still_held
+from headwater.frontier.submit import Candidate, submit
+from headwater.model.frontier import Claim, Ending, Exchange, HostRelease, Origin, UrlStatus
+from headwater.model.reasons import Reason
+from headwater.store import migrate, sources
+from headwater.store.embedded import EmbeddedServer, open_server
+from headwater.store.pool import Connection, Database, open_database
+
+__all__ = ["CLAIM_BATCH", "Claim", "EmbeddedServer", "Queue", "open_queue", "open_server"]
+
+CLAIM_BATCH = Settings().fetch_workers  # a crew claims as many as it has free slots
+_STORED = Ending(Reason.STORED, UrlStatus.FETCHED)
+_LEASE = timedelta(minutes=2)
+
+
+class Queue:
+    """The frontier of one database, with `now` and the hosts' delay in the caller's hand."""
+
+    def __init__(self, database: Database, source_id: int, delay_ms: int) -> None:
+        self.database = database
+        self.source_id = source_id
+        self._delay = timedelta(milliseconds=delay_ms)
+        self._delay_ms = delay_ms
+
+    async def put(self, urls: Sequence[str], now: datetime) -> int:
+        """Submit a batch in one transaction; answer how many were new."""
+        batch = [Candidate(url, self.source_id, Origin.SITEMAP, 6) for url in urls]
+        submitted = await self.database.transact(lambda connection: submit(connection, batch, now))
+        return submitted.new
+
+    async def claim(self, limit: int, now: datetime) -> list[Claim]:
+        """Claim up to `limit` URLs."""
+        return await claim(
+            self.database, now=now, lease=_LEASE, holder="bench", limit=limit, default_delay_ms=self._delay_ms
+        )
+
+    async def finish(self, claims: Sequence[Claim], now: datetime) -> int:
+        """End claims as fetched, in one transaction, the way a crew's committer does; answer how many were ours."""
+        exchange = Exchange(sent_at=now, http_status=200, body_bytes=50_000, elapsed_ms=120)
+        release = HostRelease(now + self._delay)
+
+        async def work(connection: Connection) -> int:
+            held = await still_held(connection, claims)
+            ours = [claimed for claimed in claims if claimed.url_id in held]
+            await finish(connection, [Finish(claimed, _STORED, release, exchange) for claimed in ours], now)
+            return len(ours)
+
+        return await self.database.transact(work)
+
+
+@contextlib.asynccontextmanager
+async def open_queue(dsn: str, folder: Path, now: datetime, *, delay_ms: int) -> AsyncIterator[Queue]:
+    """Open an empty database as a frontier with one source."""
+    async with open_database(Settings(database_url=dsn, data_dir=folder)) as database:
+        await migrate.up(database)
+        async with database.connection() as connection:
+            source = await sources.add_source(connection, "bench", "feed", {}, now=now, next_poll_at=None)
+        assert source
+        yield Queue(database, source.id, delay_ms)

@@ -1,0 +1,58 @@
+"""A backlog of millions of URLs, loaded within the server: making it is not what is measured."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from bench.server import Connection, connect, settle
+from bench.sql import read_queries
+
+HOT_HOST = "hot.example"
+CHUNK = 100_000
+_QUERIES = read_queries("backlog.sql")
+
+
+class Backlog:
+    """URLs in a migrated database, six of ten of them on one host."""
+
+    def __init__(self, dsn: str, source_id: int, hosts: int, now: datetime) -> None:
+        self._dsn = dsn
+        self._source_id = source_id
+        self._hosts = hosts
+        self._now = now
+        self.size = 0
+
+    async def grow(self, size: int, advance: Callable[[int], None]) -> None:
+        """Make the backlog `size` URLs large; `advance` is told of every step."""
+        async with connect(self._dsn) as connection:
+            # The rows are right as they are made: let no foreign key look at each of them.
+            await connection.execute("SET session_replication_role = replica; SET maintenance_work_mem = '256MB'")
+            if not self.size:
+                await connection.execute(_QUERIES["add_hosts"], self._hosts, self._now)
+            indexes = await connection.fetch(_QUERIES["indexes"])
+            for index in indexes:
+                await connection.execute(
+                    f"ALTER TABLE {index['table_name']} DROP CONSTRAINT {index['constraint_name']}"
+                    if index["constraint_name"]
+                    else f"DROP INDEX {index['index_name']}"
+                )
+            while self.size < size:
+                await self._load(connection, min(CHUNK, size - self.size), advance)
+            for index in indexes:
+                await connection.execute(
+                    f"ALTER TABLE {index['table_name']} ADD CONSTRAINT {index['constraint_name']} "
+                    f"{index['constraint_definition']}"
+                    if index["constraint_name"]
+                    else index["index_definition"]
+                )
+            await settle(connection)
+
+    async def _load(self, connection: Connection, count: int, advance: Callable[[int], None]) -> None:
+        first, last = self.size + 1, self.size + count
+        await connection.execute(_QUERIES["add_urls"], first, last, self._hosts, self._source_id, self._now)
+        self.size = last
+        advance(count)
+
+    async def cool_down_hot_host(self, until: datetime) -> None:
+        """Let nobody ask the hot host before `until`."""
+        async with connect(self._dsn) as connection:
+            await connection.execute(_QUERIES["cool_down"], HOT_HOST, until)

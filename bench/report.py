@@ -1,0 +1,92 @@
+"""Figures beside their targets, for people and for scripts."""
+
+import operator
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+WIDTH_IN_A_FILE = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a figure should reach."""
+
+    word: str  # ">=" or "<="
+    limit: float
+
+    def is_met(self, value: float) -> bool:
+        """Tell whether a value reaches the target."""
+        return bool((operator.ge if self.word == ">=" else operator.le)(value, self.limit))
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measured thing; without a value its note says why there is none."""
+
+    key: str
+    what: str
+    value: float | None
+    unit: str = ""
+    target: Target | None = None
+    note: str = ""
+
+    @property
+    def is_met(self) -> bool | None:
+        """Tell whether the target is reached; None where there is no target or no value."""
+        return None if self.target is None or self.value is None else self.target.is_met(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What a figure must be read with."""
+
+    cores: int
+    load_before: float
+    python: str
+    postgres: str
+    seconds: float
+
+
+def conditions(load_before: float, postgres: str, seconds: float) -> Conditions:
+    """Say what the machine was like."""
+    return Conditions(
+        os.cpu_count() or 1, round(load_before, 2), platform.python_version(), postgres, round(seconds, 1)
+    )
+
+
+def as_json(figures: Sequence[Figure], under: Conditions) -> str:
+    """Write figures for scripts."""
+    rows: list[dict[str, Any]] = [asdict(figure) | {"met": figure.is_met} for figure in figures]
+    return msgspec.json.format(msgspec.json.encode({"conditions": asdict(under), "figures": rows})).decode()
+
+
+def show(figures: Sequence[Figure], under: Conditions) -> None:
+    """Print figures for people."""
+    table = Table(
+        title="Frontier",
+        caption=f"{under.cores} cores, load {under.load_before} before, PostgreSQL {under.postgres}, "
+        f"Python {under.python}, {under.seconds:.0f} s in all",
+    )
+    table.add_column("what")
+    table.add_column("measured", justify="right")
+    table.add_column("target", justify="right")
+    table.add_column("")
+    table.add_column("note", style="dim")
+    for figure in figures:
+        measured = "not measured" if figure.value is None else f"{_rounded(figure.value)} {figure.unit}".rstrip()
+        target = f"{figure.target.word} {_rounded(figure.target.limit)}" if figure.target else ""
+        verdict = {True: "[green]met[/]", False: "[red]missed[/]", None: ""}[figure.is_met]
+        table.add_row(figure.what, measured, target, verdict, figure.note)
+    console = Console()
+    console.print(table, width=None if console.is_terminal else WIDTH_IN_A_FILE)
+
+
+def _rounded(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"

@@ -1,0 +1,85 @@
+"""What every command needs: the settings, a way to run, a way to read a time, a way to print JSON."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import sys
+from collections.abc import Coroutine
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from headwater.cli.logs import set_up_logs
+from headwater.config import Configuration, Settings, load
+from headwater.errors import OperatorError
+from headwater.model.reasons import Reason
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for a script.")]
+T = TypeVar("T")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_LONGEST = timedelta(days=3650)
+LAST_ID = 2**63 - 1  # that a database can count to
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)  # Python itself minds SIGINT
+
+
+def configuration() -> Configuration:
+    """Read the settings of this environment and folder."""
+    return load(os.environ, Path.cwd())
+
+
+def settings_with_logs(level: str | None = None) -> Settings:
+    """Read the settings and set up logging as they say, or quieter for commands that answer by themselves."""
+    settings = configuration().settings
+    set_up_logs(level or settings.log_level, settings.log_format)
+    return settings
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end; a signal that asks us to stop lets it clean up behind itself."""
+    received: list[signal.Signals] = []
+
+    async def stoppable() -> T:
+        task = asyncio.current_task()
+        assert task is not None
+
+        def stop(number: signal.Signals) -> None:
+            received.append(number)
+            task.cancel()
+
+        for number in STOP_SIGNALS:
+            asyncio.get_running_loop().add_signal_handler(number, stop, number)
+        return await work
+
+    try:
+        return asyncio.run(stoppable())
+    except asyncio.CancelledError:
+        raise SystemExit(128 + received[0]) from None
+    except KeyboardInterrupt:
+        raise SystemExit(128 + signal.SIGINT) from None
+
+
+def duration(text: str, option: str) -> timedelta:
+    """Read a time such as 2h, as an option was given it."""
+    match = re.fullmatch(r"(\d{1,9})([smhd])", text.strip().lower())
+    lasting = timedelta(seconds=int(match[1]) * _UNITS[match[2]]) if match else timedelta(0)
+    if not timedelta(0) < lasting <= _LONGEST:
+        raise OperatorError(
+            f"{option}: {text!r} is not a time such as 30m, 2h or 7d, of ten years at most.", reason=Reason.BAD_REQUEST
+        )
+    return lasting
+
+
+def print_json(value: Any) -> None:
+    """Print JSON; times and dates as ISO 8601."""
+    typer.echo(json_text(value))
+
+
+def json_text(value: Any) -> str:
+    """Write JSON, and escaped what cannot be shown or a terminal would obey."""
+    speaks_all = sys.stdout is None or sys.stdout.encoding.lower().startswith("utf")
+    text = json.dumps(value, indent=2, ensure_ascii=not speaks_all, default=lambda odd: odd.isoformat())
+    return "".join(mark if mark.isprintable() or mark == "\n" else json.dumps(mark)[1:-1] for mark in text)

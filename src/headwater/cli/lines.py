@@ -1,0 +1,101 @@
+"""Addresses as they are handed in, each with its number: from arguments, or a line each from a file or a pipe."""
+
+import asyncio
+import os
+import stat
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+from headwater.errors import OperatorError
+from headwater.model.reasons import Reason
+
+_CHUNK = 65_536
+_LONGEST = 16_384  # longer than any address; no more is kept of a line
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+Numbered = tuple[int, str]
+
+
+class Arguments:
+    """Addresses from the command line."""
+
+    where = "argument"
+
+    def __init__(self, urls: Sequence[str]) -> None:
+        self.total: int | None = len(urls)
+        self.done = 0
+        self._urls = urls
+
+    async def read(self) -> AsyncIterator[Numbered]:
+        """Yield each with its number."""
+        for url in self._urls:
+            self.done += 1
+            yield self.done, url
+
+
+class Lines:
+    """A file or a pipe with an address a line; blank lines and # comments are passed over.
+
+    `done` of `total` bytes are read; the total of a pipe is None.
+    """
+
+    where = "line"
+
+    def __init__(self, file: Path | None) -> None:
+        """Open a file; without one, standard input."""
+        self._name = str(file) if file else "standard input"
+        try:
+            self._descriptor = os.open(file, os.O_RDONLY) if file else 0
+            status = os.fstat(self._descriptor)
+        except (OSError, ValueError) as error:
+            raise self._unreadable(error) from None
+        self.total = status.st_size if stat.S_ISREG(status.st_mode) else None
+        self.done = 0
+
+    async def read(self) -> AsyncIterator[Numbered]:
+        """Yield each address with its line's number; what is not UTF-8 in it stands as lone surrogates."""
+        number = 0
+        async for line in self._lines():
+            number += 1
+            if number == 1:
+                line = line.removeprefix(_BYTE_ORDER_MARK)
+            text = line.decode(errors="surrogateescape").strip()
+            if text and not text.startswith("#"):
+                yield number, text
+
+    async def _lines(self) -> AsyncIterator[bytes]:
+        rest = b""
+        while chunk := await self._read():
+            *whole, rest = (rest + chunk).split(b"\n")
+            for line in whole:
+                yield line
+            rest = rest[:_LONGEST]
+        if rest:
+            yield rest
+
+    async def _read(self) -> bytes:
+        await _until_readable(self._descriptor)
+        try:
+            chunk = os.read(self._descriptor, _CHUNK)
+        except OSError as error:
+            raise self._unreadable(error) from None
+        self.done += len(chunk)
+        return chunk
+
+    def _unreadable(self, error: Exception) -> OperatorError:
+        why = error.strerror if isinstance(error, OSError) else error
+        return OperatorError(f"{self._name} cannot be read: {why}.", reason=Reason.BAD_REQUEST)
+
+
+async def _until_readable(descriptor: int) -> None:
+    """Wait for a pipe without keeping a signal waiting; a plain file can always be read."""
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    try:
+        loop.add_reader(descriptor, ready.set)
+    except OSError:
+        return
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(descriptor)

@@ -1,0 +1,68 @@
+"""What people see of the upkeep."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.filesize import decimal
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
+
+from headwater.cli.show import console, plain
+
+if TYPE_CHECKING:
+    from headwater.service.upkeep_desk import Sweep, Verified
+
+_SHOWN = 10  # findings of each fault
+
+
+def sweeps(done: "list[Sweep]", strangers: list[str], *, dry_run: bool) -> None:
+    """Show what was swept, or would be, source by source where there was something."""
+    for sweep in done:
+        if sweep.error:
+            console.print(plain(sweep.error))
+        elif sweep.swept.drafts and len(done) > 1:
+            console.print(f"{plain(sweep.source)}: {_drafts(sweep.swept.drafts, sweep.swept.size)}")
+    for name in strangers:
+        console.print(f"The folder {plain(name)} belongs to no source; it was left alone.")
+    total = _drafts(sum(sweep.swept.drafts for sweep in done), sum(sweep.swept.size for sweep in done))
+    console.print(f"{total} {'would be removed' if dry_run else 'removed'}.")
+
+
+@contextmanager
+def progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar in a terminal; what is yielded takes how many are done, and of how many."""
+    if quiet or not console.is_terminal:
+        yield lambda done, total: None
+        return
+    columns = (BarColumn(30), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console) as bars:
+        task = bars.add_task("verify", total=None)
+        yield lambda done, total: bars.update(task, completed=done, total=total)
+
+
+def verified(outcome: "Verified") -> None:
+    """Show what a verify has found, fault by fault."""
+    progress = outcome.progress
+    if outcome.resumed_after is not None:
+        begun = f"{progress.begun_at:%Y-%m-%d %H:%M} UTC"
+        console.print(f"One begun {begun} was interrupted: it went on after document {outcome.resumed_after}.")
+    for fault, count in progress.faults.most_common():
+        console.print(f"\n[bold]{count:,}[/]  {fault}: {fault.sentence}")
+        found = [finding for finding in progress.findings if finding.fault is fault]
+        for finding in found[:_SHOWN]:
+            console.print(f"  document {finding.document_id} of {plain(finding.source)}: {plain(finding.url)}")
+            console.print(f"    [dim]{plain(finding.raw_path)}[/] {plain(finding.detail)}")
+        if count > _SHOWN:
+            console.print(f"  and {count - min(_SHOWN, len(found)):,} more: --json lists them")
+    if progress.faults:
+        console.print()
+    if not progress.checked:
+        console.print("There are no documents to look at.")
+    elif progress.wrong:
+        console.print(f"{progress.wrong:,} of {progress.checked:,} documents are not right.")
+    else:
+        console.print(f"All {progress.checked:,} documents are right.")
+
+
+def _drafts(count: int, size: int) -> str:
+    return f"{count:,} draft{'' if count == 1 else 's'} ({decimal(size)})"

@@ -1,0 +1,105 @@
+"""The commands that look after what is kept."""
+
+from contextlib import AsyncExitStack
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headwater.cli import show_upkeep as show
+from headwater.cli.common import LAST_ID, Json, duration, print_json, run, settings_with_logs
+from headwater.errors import OperatorError
+from headwater.model.reasons import Reason
+
+if TYPE_CHECKING:
+    from headwater.service.desk import Reader
+    from headwater.service.upkeep_desk import Verified
+
+
+def source_janitor(
+    name: Annotated[str | None, typer.Argument(help="A source.")] = None,
+    all_sources: Annotated[bool, typer.Option("--all", help="Every source.")] = False,
+    older_than: Annotated[str, typer.Option(help="The least age of what is swept, as 36h or 7d.")] = "24h",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Remove the drafts of raw files that killed writers left. Exits 1 if a source could not be swept."""
+    from headwater.service.asking import with_reader
+    from headwater.service.upkeep_desk import Sweep, UpkeepDesk
+
+    if (name is None) is not all_sources:
+        raise OperatorError("Name a source, or say --all.", reason=Reason.BAD_REQUEST)
+    age = duration(older_than, "--older-than")
+
+    async def ask(desk: UpkeepDesk) -> tuple[list[Sweep], list[str]]:
+        if name is None:
+            return await desk.sweep_all(older_than=age, dry_run=dry_run)
+        return [await desk.sweep(name, older_than=age, dry_run=dry_run)], []
+
+    sweeps, strangers = run(with_reader(settings_with_logs("error"), lambda reader: ask(reader.upkeep)))
+    if as_json:
+        print_json(
+            {
+                "dry_run": dry_run,
+                "drafts": sum(sweep.swept.drafts for sweep in sweeps),
+                "bytes": sum(sweep.swept.size for sweep in sweeps),
+                "sources": [
+                    {
+                        "name": sweep.source,
+                        "drafts": sweep.swept.drafts,
+                        "bytes": sweep.swept.size,
+                        "error": sweep.error,
+                    }
+                    for sweep in sweeps
+                ],
+                "without_source": strangers,
+            }
+        )
+    else:
+        show.sweeps(sweeps, strangers, dry_run=dry_run)
+    raise typer.Exit(1 if any(sweep.error for sweep in sweeps) else 0)
+
+
+def verify(
+    source: Annotated[str | None, typer.Option(help="Only documents of this source.")] = None,
+    since_id: Annotated[int, typer.Option(min=0, max=LAST_ID, help="Only documents with a number over this.")] = 0,
+    restart: Annotated[bool, typer.Option("--restart", help="Do not go on where one was interrupted.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Look whether every document is what its raw file says. Exits 1 if one is not; interrupted, it goes on later."""
+    from headwater.service.asking import with_reader
+
+    settings = settings_with_logs("error")
+
+    async def ask(reader: "Reader") -> bool:
+        async with AsyncExitStack() as told:
+            with show.progress(quiet=as_json) as on_progress:
+                verified = await told.enter_async_context(
+                    reader.upkeep.verify(source=source, since_id=since_id, restart=restart, on_progress=on_progress)
+                )
+            if as_json:
+                print_json(_as_json(verified))
+            else:
+                show.verified(verified)
+        return not verified.progress.wrong
+
+    try:
+        right = run(with_reader(settings, ask))
+    except SystemExit as ending:
+        ending.add_note("Verify again, it goes on from here.")
+        raise
+    raise typer.Exit(0 if right else 1)
+
+
+def _as_json(verified: "Verified") -> dict[str, Any]:
+    progress = verified.progress
+    return {
+        "begun_at": progress.begun_at,
+        "resumed_after": verified.resumed_after,
+        "checked": progress.checked,
+        "right": progress.checked - progress.wrong,
+        "wrong": progress.wrong,
+        "faults": progress.faults,
+        "findings": [asdict(finding) for finding in progress.findings],
+        "unlisted": progress.faults.total() - len(progress.findings),
+    }

@@ -1,0 +1,80 @@
+"""The budgets of the api.data.gov key, shared by all processes on one database (spec 1.4)."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+
+import structlog
+
+from headwater.errors import OperatorError
+from headwater.model.clock import Clock
+from headwater.model.http import Response
+from headwater.policy import backoff
+from headwater.policy.budget import HOUR, Split, fingerprint, read_limit
+from headwater.store import budgets
+from headwater.store.pool import Database
+
+log = structlog.get_logger()
+# Who waits looks again this often: the host may have told a larger limit meanwhile.
+_LOOK_SECONDS = 60.0
+
+
+class Budgets:
+    """Says when a source may ask an API host, and learns from what the host answers.
+
+    A request is counted when it is acquired, so acquire last, just before it is sent.
+    """
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        clock: Clock,
+        key: str,
+        rate_limits: Mapping[str, int],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._key = key
+        self._split = Split(rate_limits)
+        self._sleep = sleep
+
+    @property
+    def key(self) -> str:
+        """The key, for the header X-Api-Key: in an address it would be logged."""
+        if not self._key:
+            raise OperatorError(
+                "This source needs a key of api.data.gov. https://api.data.gov/signup/ gives one; set "
+                "HEADWATER_API_DATA_GOV_KEY to it."
+            )
+        return self._key
+
+    async def acquire(self, source: str, host: str) -> None:
+        """Wait until a source may ask a host; nothing is held meanwhile."""
+        again = await self.try_acquire(source, host)
+        if again:
+            log.info("budget.spent", source=source, host=host, until=again.isoformat())
+        while again:
+            wait = (again - self._clock.now()).total_seconds()
+            await self._sleep(max(0.001, min(wait, _LOOK_SECONDS)))
+            again = await self.try_acquire(source, host)
+
+    async def try_acquire(self, source: str, host: str) -> datetime | None:
+        """Let a source ask a host now, or tell when to come back."""
+        mark, child = fingerprint(self.key), self._split.child_of(source)
+        return await self._database.transact(
+            lambda connection: budgets.take(connection, mark, host, child, self._split, self._clock.now())
+        )
+
+    async def note(self, host: str, response: Response) -> None:
+        """Learn a host's limit from its answer; after a 429 nobody asks until Retry-After, or for an hour."""
+        limit, now = read_limit(response.headers.get("x-ratelimit-limit")), self._clock.now()
+        mark = fingerprint(self.key)
+        async with self._database.connection() as connection:
+            if limit:
+                await budgets.observe(connection, mark, host, limit, now)
+            if response.status == 429:
+                until = now + (backoff.retry_after(response.headers.get("retry-after"), now) or HOUR)
+                log.warning("budget.exhausted", host=host, until=until.isoformat())
+                await budgets.exhaust(connection, mark, host, until)

@@ -1,0 +1,25 @@
+"""A source's own pace: its requests are spread out, in whatever process they are made (spec 1.3)."""
+
+import asyncio
+from datetime import timedelta
+
+from headwater.model.clock import Clock
+from headwater.store import sources
+from headwater.store.pool import Database
+
+
+class Pace:
+    """Gives each request of a source its moment, no two closer than the rate allows."""
+
+    def __init__(self, database: Database, clock: Clock, source_id: int, rate_per_second: float) -> None:
+        self._database = database
+        self._clock = clock
+        self._source_id = source_id
+        self._gap = timedelta(seconds=1 / rate_per_second)
+
+    async def wait(self) -> None:
+        """Take the next moment, and wait for it while holding nothing."""
+        async with self._database.connection() as connection:
+            moment = await sources.reserve_request(connection, self._source_id, self._clock.now(), self._gap)
+        while (wait := (moment - self._clock.now()).total_seconds()) > 0:
+            await asyncio.sleep(wait)

@@ -1,0 +1,91 @@
+"""Golden pairs: a kind is run on recorded answers, and what it yields is held against what is expected.
+
+A pair is a folder with `run.json` (the source's settings, what it remembered, the time, and each recorded answer, with
+the file its body is in) and `expected.json` (the items, and what it remembers afterwards).
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from headwater.model.http import Response
+from headwater.sandbox import Sandbox
+from headwater.sources.kind import Kind
+from headwater.sources.run import Http, Page, Run, raise_for_status
+
+T = TypeVar("T")
+
+
+class Exchange(msgspec.Struct, forbid_unknown_fields=True):
+    """One recorded answer."""
+
+    url: str
+    body: str | None = None  # the file it is in; None: there is none
+    status: int = 200
+    headers: dict[str, str] = {}
+
+
+class Recording(msgspec.Struct, forbid_unknown_fields=True):
+    """The input of a golden pair."""
+
+    now: datetime
+    settings: dict[str, Any] = {}
+    state: dict[str, Any] = {}
+    exchanges: list[Exchange] = []
+
+
+class _InProcess:
+    """Stands in for the sandbox: recorded bytes are our own."""
+
+    async def run(self, function: Callable[..., T], *args: Any, returns: type[T], seconds: float | None = None) -> T:
+        del returns, seconds
+        return function(*args)
+
+
+class _Recorded:
+    """Stands in for the way out: each address has the answers that were recorded, in their order."""
+
+    def __init__(self, folder: Path, recording: Recording) -> None:
+        self._folder = folder
+        self._left = list(recording.exchanges)
+        self._now = recording.now
+
+    async def get(self, url: str, *, headers: Mapping[str, str] | None = None) -> Page:
+        del headers
+        for exchange in self._left:
+            if exchange.url == url:
+                self._left.remove(exchange)
+                break
+        else:
+            raise LookupError(f"{self._folder.name}: no answer to {url} was recorded, or all were used")
+        body = (self._folder / exchange.body).read_bytes() if exchange.body else b""
+        response = Response(url, exchange.status, exchange.headers, body, self._now, 0.0)
+        raise_for_status(response)
+        return Page(response, cast("Sandbox", _InProcess()))
+
+
+async def replay(kind: type[Kind], folder: Path) -> dict[str, Any]:
+    """Run a kind on a pair's recording; return what must equal `expected.json`."""
+    recording = msgspec.json.decode((folder / "run.json").read_bytes(), type=Recording)
+    configured = msgspec.convert(recording.settings, kind)
+    configured.check()
+    state = dict(recording.state)
+    run = Run(cast("Http", _Recorded(folder, recording)), state, recording.now)
+    items = [asdict(item) | {"subpath": configured.partition(item)} async for item in configured.discover(run)]
+    told = {"items": items, "state": state}
+    return cast("dict[str, Any]", json.loads(json.dumps(told, default=lambda odd: odd.isoformat())))
+
+
+async def check(kind: type[Kind], folder: Path) -> None:
+    """Raise AssertionError, saying what differs, unless a pair comes out as expected."""
+    found = await replay(kind, folder)
+    expected = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
+    if found != expected:
+        raise AssertionError(
+            f"{folder.name} does not come out as expected. Found:\n{json.dumps(found, indent=2, ensure_ascii=False)}"
+        )

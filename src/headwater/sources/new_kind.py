@@ -1,0 +1,48 @@
+"""`headwater source new-kind NAME`: a class, a golden pair and its test, ready to run."""
+
+import re
+from importlib import resources
+from pathlib import Path
+from string import Template
+
+from headwater.errors import OperatorError
+from headwater.model.reasons import Reason
+
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
+
+
+def write_skeleton(name: str, folder: Path) -> list[Path]:
+    """Write the files of a new kind below `folder`; refuse, writing nothing, if one of them is there."""
+    if not _NAME.fullmatch(name):
+        raise OperatorError(
+            f"{name!r} cannot name a kind: use up to 41 of a-z, 0-9 and underscore, and begin with a letter.",
+            reason=Reason.BAD_REQUEST,
+        )
+    pair = folder / "golden" / name
+    files = {
+        folder / f"{name}.py": "kind.py.txt",
+        folder / f"test_{name}.py": "test.py.txt",
+        pair / "run.json": "run.json",
+        pair / "records.json": "records.json",
+        pair / "expected.json": "expected.json",
+    }
+    taken = next((path for path in files if path.exists()), None)
+    if taken:
+        raise OperatorError(f"{taken} is there already; nothing was written.", reason=Reason.FOLDER_UNUSABLE)
+    skeleton = resources.files("headwater.sources.skeleton")
+    values = {"name": name, "class_name": f"{name.title().replace('_', '')}Kind"}
+    try:
+        pair.mkdir(parents=True)
+        for path, template in files.items():
+            text = (skeleton / template).read_text(encoding="utf-8")
+            path.write_text(Template(text).substitute(values) if template.endswith(".txt") else text, encoding="utf-8")
+    except OSError as error:
+        raise OperatorError(
+            f"{folder} cannot be written to: {error.strerror}.", reason=Reason.FOLDER_UNUSABLE
+        ) from None
+    return list(files)
+
+
+def entry_point(name: str) -> str:
+    """Return the lines that make a kind known, for the pyproject.toml of the package it is in."""
+    return f'[project.entry-points."headwater.kinds"]\n{name} = "{name}:{name.title().replace("_", "")}Kind"'

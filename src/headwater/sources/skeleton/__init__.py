@@ -1,0 +1,1 @@
+"""What `headwater source new-kind` writes."""

@@ -1,0 +1,2 @@
+DROP TABLE budget_spending;
+DROP TABLE budgets;

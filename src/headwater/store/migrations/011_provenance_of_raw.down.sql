@@ -1,0 +1,2 @@
+DROP INDEX documents_source;
+ALTER TABLE documents DROP COLUMN content_type, DROP COLUMN fetched_url;

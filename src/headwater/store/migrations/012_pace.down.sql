@@ -1,0 +1,1 @@
+ALTER TABLE feed_state DROP COLUMN next_request_at;

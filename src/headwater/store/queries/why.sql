@@ -1,0 +1,52 @@
+-- name: why_url
+-- A URL, how it came, and where it stands in the queue. `ahead` counts, to 1,001 at most, what goes first of those that
+-- wait for the same turn. $1 hash, $2 now
+SELECT u.id, u.url, u.host, u.status, u.reason, u.origin, u.depth, u.hops, u.discovered_at, u.last_fetched_at,
+       u.fetch_count, page.id AS page_id, page.url AS same_as, came.url AS came_from,
+       s.id AS source_id, s.name AS source_name, s.kind, s.settings, s.enabled, s.created_at, s.page_delay_ms,
+       q.priority, q.due_at, q.attempts, q.lease_holder, q.lease_until, ahead.urls AS ahead
+FROM url_frontier u
+JOIN sources s ON s.id = u.source_id
+LEFT JOIN url_frontier page ON page.id = u.same_as
+LEFT JOIN url_frontier came ON came.id = u.parent_id
+LEFT JOIN frontier_queue q ON q.url_id = u.id
+LEFT JOIN LATERAL (
+    SELECT count(*) AS urls FROM (
+        SELECT FROM frontier_queue o
+        WHERE o.politeness_key = q.politeness_key AND o.lease_token IS NULL AND o.priority > 0 AND o.due_at <= $2
+          AND o.priority >= q.priority AND (o.priority > q.priority OR o.due_at < q.due_at)
+        LIMIT 1001
+    ) better
+) ahead ON true
+WHERE u.url_hash = $1
+
+-- name: why_addresses
+-- Other addresses of a page, and where it has moved to. $1 id, $2 how many
+SELECT url, same_as IS NOT NULL AS is_same_page FROM url_frontier
+WHERE same_as = $1 OR (parent_id = $1 AND hops > 0 AND same_as IS NULL)
+ORDER BY id DESC LIMIT $2
+
+-- name: why_sightings
+-- Items that list an address, or another one that leads there. An item's id is made from its source and address; as an
+-- array those are looked up in the index, however many sources there are. $1 id, $2 url, $3 how many
+SELECT s.name AS source, i.url, i.title, i.first_seen_at, i.last_seen_at, count(*) OVER () AS total
+FROM items i JOIN sources s ON s.id = i.source_id
+WHERE i.url_id = $1
+   OR i.id = ANY (ARRAY(SELECT encode(sha256(convert_to(name || ':' || $2::text, 'UTF8')), 'hex') FROM sources))
+ORDER BY i.first_seen_at, i.id LIMIT $3
+
+-- name: why_fetches
+-- $1 id, $2 how many
+SELECT attempt, holder, sent_at, finished_at, http_status, body_bytes, elapsed_ms, reason, detail, count(*) OVER () AS total
+FROM fetch_log WHERE url_id = $1 ORDER BY id DESC LIMIT $2
+
+-- name: why_document
+-- A page's document; `shared_with` counts the others with the same text, to 1,001 at most. $1 id
+SELECT d.id, d.title, d.revision, d.fetched_at, shared.documents AS shared_with
+FROM documents d
+CROSS JOIN LATERAL (
+    SELECT count(*) AS documents FROM (
+        SELECT FROM documents o WHERE o.content_hash = d.content_hash AND o.id <> d.id LIMIT 1001
+    ) others
+) shared
+WHERE d.url_id = $1

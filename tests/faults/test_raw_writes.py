@@ -1,0 +1,86 @@
+"""Killed around any step of a raw write, every row's file matches its hash after recovery (spec 1.5)."""
+
+import asyncio
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from headwater.store.sql import query
+from tests.faults.harness import Harness, open_harness
+from tests.faults.invariants import every_raw_file_matches_its_row
+from tests.program import headwater
+
+BEFORE_THE_REPLACE = ("the raw file is drafted",)
+BEFORE_THE_COMMIT = (
+    "the raw file is renamed",
+    "the raw file is in place",
+    "texts are written",
+    "a document is saved",
+    "queue and log are written",
+)
+AFTER_THE_COMMIT = ("a batch is committed",)
+
+
+@pytest.mark.timeout(240)
+async def test_a_kill_around_any_step_of_a_raw_write_leaves_every_row_its_file(
+    tmp_path: Path, database_url: str
+) -> None:
+    """All pages have changed and are fetched again, so that a file of today beside a row of yesterday can be told."""
+    async with open_harness(tmp_path, database_url, hosts=40, pages=1) as harness:
+        await crawl(harness)
+        harness.swarm.edition = 2
+        ids = [row[0] for row in await harness.rows("SELECT id FROM url_frontier")]
+        await harness.rows(query("retry_urls"), ids, 5, datetime.now(UTC))
+        await killed(harness, plant="half a draft")
+        for point in BEFORE_THE_REPLACE:
+            await killed(harness, point=point)
+        assert await every_raw_file_matches_its_row(harness) == [], "a draft has changed what is in place"
+        for point in (*BEFORE_THE_COMMIT, *AFTER_THE_COMMIT):
+            await killed(harness, point=point)
+        assert await every_raw_file_matches_its_row(harness) != [], "the kills must leave something to repair"
+        await crawl(harness)
+        assert await every_raw_file_matches_its_row(harness) == []
+        assert (
+            await harness.rows("SELECT 1 FROM documents JOIN texts USING (content_hash) WHERE body !~ 'Edition 2'")
+            == []
+        )
+        verified = await command(harness, "verify")
+        assert (verified["checked"], verified["wrong"]) == (40, 0)
+        await assert_drafts_are_swept(harness)
+
+
+async def crawl(harness: Harness) -> None:
+    await harness.start("up")
+    await harness.until_done(60)
+    await harness.stop()
+
+
+async def killed(harness: Harness, *, point: str | None = None, plant: str | None = None) -> None:
+    victim = await harness.start("up", point=point, plant=plant)
+    try:
+        await asyncio.wait_for(victim.wait(), 30)
+    except TimeoutError:
+        pytest.fail(f"{point or plant!r} was not reached")
+    assert victim.returncode == -9
+    del harness.programs[victim]
+
+
+async def command(harness: Harness, *words: str) -> dict[str, object]:
+    settings = harness.settings()
+    answer = await asyncio.to_thread(headwater, *words, "--json", cwd=harness.folder, **settings)  # type: ignore[arg-type]
+    told: dict[str, object] = json.loads(answer.stdout)
+    return told
+
+
+async def assert_drafts_are_swept(harness: Harness) -> None:
+    """What the kills have left is swept when it is old, and the raw files stay."""
+    drafts = list(harness.data.glob("corpus/*/bodies/raw/.tmp/*"))
+    assert drafts
+    for draft in drafts:
+        os.utime(draft, (0, 0))
+    assert (await command(harness, "source", "janitor", "--all"))["drafts"] == len(drafts)
+    assert not any(draft.exists() for draft in drafts)
+    assert await every_raw_file_matches_its_row(harness) == []

@@ -1,0 +1,60 @@
+"""A process that spends from a shared key when it is told to: `python -m tests.integration.spender DATABASE_URL`.
+
+Each line that it reads is a step: the time, and how often each source wants to ask. It answers how often each could;
+one that was told when to come back does not ask before.
+"""
+
+import asyncio
+import json
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from headwater.config import Settings
+from headwater.gate.budget import Budgets
+from headwater.store.pool import open_database
+
+KEY = "0123456789" * 4
+HOST = "api.test"
+
+
+class SetClock:
+    """Tells the time that it was set to."""
+
+    def __init__(self, at: datetime) -> None:
+        self.at = at
+
+    def now(self) -> datetime:
+        return self.at
+
+
+async def spend(database_url: str, rate_limits: dict[str, int]) -> None:
+    clock = SetClock(datetime.now(UTC))
+    again: dict[str, datetime] = {}
+
+    async def ask(source: str, times: int) -> int:
+        if again.get(source, clock.at) > clock.at:
+            return 0
+        for granted in range(times):
+            if until := await budgets.try_acquire(source, HOST):
+                again[source] = until
+                return granted
+        return times
+
+    async with open_database(Settings(data_dir=Path("unused"), database_url=database_url)) as database:
+        budgets = Budgets(database=database, clock=clock, key=KEY, rate_limits=rate_limits)
+        say("ready")
+        for line in iter(sys.stdin.readline, ""):
+            step = json.loads(line)
+            clock.at = datetime.fromisoformat(step["now"])
+            granted = await asyncio.gather(*(ask(source, times) for source, times in step["asks"].items()))
+            say(dict(zip(step["asks"], granted, strict=True)))
+
+
+def say(what: object) -> None:
+    sys.stdout.write(json.dumps(what) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    asyncio.run(spend(sys.argv[1], json.loads(sys.argv[2])))

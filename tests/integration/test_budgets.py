@@ -1,0 +1,329 @@
+"""Budgets of the api.data.gov key on a real database: shared, kept, never passed (spec 1.4)."""
+
+import asyncio
+import json
+import random
+import sys
+from bisect import bisect_left
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from headwater.config import Settings
+from headwater.errors import OperatorError
+from headwater.gate.budget import Budgets
+from headwater.model.http import Response
+from headwater.policy.budget import DEFAULT_SPLIT, HOUR, Split, fingerprint
+from headwater.store import budgets as books
+from headwater.store.pool import Database, open_database
+from tests.integration.spender import HOST, KEY, SetClock
+from tests.program import headwater
+
+pytestmark = pytest.mark.both_servers
+
+NOW = datetime(2026, 3, 12, 0, 0, 7, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+OTHER_HOST = "other.test"
+
+
+class Spender:
+    """Another process with the same key."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+
+    async def step(self, now: datetime, asks: dict[str, int]) -> dict[str, int]:
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.write(json.dumps({"now": now.isoformat(), "asks": asks}).encode() + b"\n")
+        granted: dict[str, int] = json.loads(await self._process.stdout.readline())
+        return granted
+
+    async def kill(self) -> None:
+        if self._process.returncode is None:
+            self._process.kill()
+        await self._process.communicate()
+
+
+@asynccontextmanager
+async def spenders(database_url: str, **rate_limits: int) -> AsyncIterator[Callable[[], Awaitable[Spender]]]:
+    """A way to start processes that end with the test."""
+    started: list[Spender] = []
+
+    async def start() -> Spender:
+        words = ("-m", "tests.integration.spender", database_url, json.dumps(rate_limits))
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, *words, stdin=pipe, stdout=pipe, cwd=Path(__file__).parents[2]
+        )
+        started.append(Spender(process))
+        assert process.stdout
+        await process.stdout.readline()
+        return started[-1]
+
+    try:
+        yield start
+    finally:
+        for spender in started:
+            await spender.kill()
+
+
+def most_in_an_hour(times: list[datetime]) -> int:
+    """The plain model: of all rolling hours, both ends included, the count of the fullest."""
+    times = sorted(times)
+    return max(number + 1 - bisect_left(times, at - HOUR) for number, at in enumerate(times))
+
+
+def demand(minute: int, chance: random.Random) -> dict[str, int]:
+    """What one process wants in a minute: all it can get at first and around noon, else a burst now and then."""
+    sources = ("bills", "regulations_gov", "hearings", "public_laws", "roll_call_votes", "crs", "gao")
+    if minute < 70 or 715 <= minute < 725:
+        return dict.fromkeys(sources, 30)
+    if chance.random() < 0.01:
+        return {source: chance.randint(1, 50) for source in chance.sample(sources, 2)}
+    return {}
+
+
+async def test_two_processes_never_pass_the_limit_in_any_rolling_hour_of_a_day(
+    database: Database, database_url: str
+) -> None:
+    """Spec 1.4, issue 5: the first hour included; one of them is killed at noon and started again."""
+    chance = random.Random(14)
+    split, sent = Split(), list[tuple[datetime, str]]()
+    async with spenders(database_url) as start:
+        pair = [await start(), await start()]
+        for minute in range(24 * 60):
+            if minute == 12 * 60:
+                await pair[0].kill()
+                pair[0] = await start()
+            # Their clocks do not quite agree.
+            nows = [NOW + minute * MINUTE + timedelta(seconds=chance.uniform(0, 40)) for _ in pair]
+            asks = [demand(minute, chance) for _ in pair]
+            granted = await asyncio.gather(*map(Spender.step, pair, nows, asks))
+            for now, by_source in zip(nows, granted, strict=True):
+                sent += [(now, source) for source, times in by_source.items() for _ in range(times)]
+
+    first_hour = [at for at, _ in sent if at < NOW + HOUR]
+    assert len(first_hour) == most_in_an_hour([at for at, _ in sent]) == 1000
+    assert sum(at < NOW + 70 * MINUTE for at, _ in sent) == 2000
+    for child, share in DEFAULT_SPLIT.items():
+        assert most_in_an_hour([at for at, source in sent if split.child_of(source) == child]) == share
+    async with database.connection() as connection:
+        kept = await connection.fetchval("SELECT count(*) FROM budget_spending")
+    assert kept <= 121 * len(DEFAULT_SPLIT) * 2
+
+
+@pytest.mark.usefixtures("database")
+async def test_two_processes_that_ask_at_once_get_together_what_is_there(database_url: str) -> None:
+    """Spec 1.4: the last request is given out once."""
+    all_at_once = {f"source{number}": 1 for number in range(8)}
+    async with spenders(database_url, reserve=5) as start:
+        pair = [await start(), await start()]
+        for number in range(5):
+            now = NOW + number * 2 * HOUR
+            granted = await asyncio.gather(*(each.step(now, all_at_once) for each in pair))
+            assert sum(sum(each.values()) for each in granted) == 5
+
+
+class Keyring:
+    """The budgets of this test's database, with a clock that goes on when somebody sleeps."""
+
+    def __init__(self, database: Database, **rate_limits: int) -> None:
+        self.clock = SetClock(NOW)
+        self.database = database
+        self.budgets = Budgets(database=database, clock=self.clock, key=KEY, rate_limits=rate_limits, sleep=self._sleep)
+        self.sleeps: list[float] = []
+
+    async def _sleep(self, seconds: float) -> None:
+        self.sleeps.append(seconds)
+        self.clock.at += timedelta(seconds=seconds)
+
+    async def spend(self, source: str, times: int, host: str = HOST) -> datetime | None:
+        """Ask so often, or until it may not; the time to come back."""
+        for _ in range(times):
+            if again := await self.budgets.try_acquire(source, host):
+                return again
+        return None
+
+    async def answer(self, status: int = 200, host: str = HOST, **headers: str) -> None:
+        """Let a host answer."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        await self.budgets.note(host, Response(f"https://{host}/", status, named, b"", self.clock.at, 0.1))
+
+    async def shares(self, host: str = HOST) -> dict[str, int]:
+        async with self.database.connection() as connection:
+            rows = await books.list_budgets(connection, fingerprint(KEY), Split(), self.clock.at)
+        (found,) = (row["sources"] for row in rows if row["host"] == host)
+        return {row["source"]: row["share"] for row in found}
+
+
+@pytest.fixture
+def keyring(database: Database) -> Keyring:
+    return Keyring(database)
+
+
+async def test_a_larger_limit_scales_its_host_and_no_other(keyring: Keyring) -> None:
+    """Spec 1.4: `X-RateLimit-Limit: 5000` gives bills 1,750; another host's header changes nothing."""
+    assert await keyring.spend("bills", 350) is None
+    assert await keyring.spend("bills", 1)
+    await keyring.answer(host=OTHER_HOST, x_ratelimit_limit="5000")
+    assert await keyring.spend("bills", 1)
+    assert (await keyring.shares())["bills"] == 350
+    assert await keyring.shares(OTHER_HOST) == {child: 5 * share for child, share in DEFAULT_SPLIT.items()}
+    await keyring.answer(x_ratelimit_limit="5000")
+    assert (await keyring.shares())["bills"] == 1750
+    assert await keyring.spend("bills", 20) is None
+
+
+async def test_a_smaller_limit_holds_for_what_was_spent_before(keyring: Keyring) -> None:
+    """Spec 1.4."""
+    assert await keyring.spend("bills", 20) is None
+    await keyring.answer(x_ratelimit_limit="40")
+    again = await keyring.spend("bills", 1)
+    assert again
+    assert again > keyring.clock.at + HOUR
+    assert await keyring.spend("hearings", 6) is None
+    assert await keyring.spend("hearings", 1)
+
+
+async def test_a_header_that_says_nothing_changes_nothing(keyring: Keyring) -> None:
+    for header in ("0", "-1", "many", ""):
+        await keyring.spend("bills", 1)
+        await keyring.answer(x_ratelimit_limit=header)
+    assert (await keyring.shares())["bills"] == 350
+
+
+async def test_a_restart_keeps_what_was_spent(make_settings: Callable[..., Settings], keyring: Keyring) -> None:
+    """Spec 1.4: budgets hold across restarts."""
+    await keyring.answer(x_ratelimit_limit="100")
+    assert await keyring.spend("bills", 30) is None
+    async with open_database(make_settings()) as reopened:
+        later = Keyring(reopened)
+        assert await later.spend("bills", 5) is None
+        assert await later.spend("bills", 1) == await keyring.spend("bills", 1) is not None
+
+
+async def test_a_429_stops_every_source_of_every_process_for_an_hour(
+    make_settings: Callable[..., Settings], keyring: Keyring
+) -> None:
+    """Spec 1.4: an upstream 429 empties the parent; its own host's only."""
+    await keyring.answer(429, x_ratelimit_limit="5000", x_ratelimit_remaining="0")
+    async with open_database(make_settings()) as database:
+        other = Keyring(database)
+        for source in (*DEFAULT_SPLIT, "crs"):
+            assert await other.spend(source, 1) == NOW + HOUR
+        assert await other.spend("bills", 1, OTHER_HOST) is None
+        other.clock.at = NOW + HOUR
+        assert await other.spend("bills", 1) is None
+    assert (await keyring.shares())["bills"] == 1750
+
+
+async def test_a_429_that_says_when_to_come_back_is_believed(keyring: Keyring) -> None:
+    """Spec 1.4."""
+    await keyring.answer(429, retry_after="90")
+    await keyring.answer(429, retry_after="30")
+    assert await keyring.spend("bills", 1) == NOW + timedelta(seconds=90)
+    await keyring.answer(429, retry_after="0")
+    assert await keyring.spend("bills", 1) == NOW + HOUR
+
+
+async def test_an_override_stands_and_sources_without_a_share_divide_the_reserve(database: Database) -> None:
+    """Spec 1.4: HEADWATER_RATE_LIMIT_<SOURCE>_PER_HOUR."""
+    keyring = Keyring(database, bills=3, crs=2)
+    assert await keyring.spend("bills", 3) is None
+    assert await keyring.spend("bills", 1)
+    assert await keyring.spend("crs", 2) is None
+    assert await keyring.spend("crs", 1)
+    assert await keyring.spend("gao", 60) is None
+    assert await keyring.spend("cbo", 40) is None
+    assert await keyring.spend("gao", 1)
+    assert await keyring.spend("cbo", 1)
+    assert await keyring.spend("hearings", 1) is None
+
+
+async def test_who_waits_goes_as_soon_as_there_is_room(database: Database) -> None:
+    """Spec 1.4: exhausted = wait, never an exception."""
+    keyring = Keyring(database, bills=2)
+    for _ in range(3):
+        await keyring.budgets.acquire("bills", HOST)
+    waited = keyring.clock.at - NOW
+    assert HOUR < waited < HOUR + MINUTE
+    assert max(keyring.sleeps) <= 60
+
+
+@pytest.mark.usefixtures("database")
+async def test_who_waits_holds_neither_lock_nor_connection(make_settings: Callable[..., Settings]) -> None:
+    """Spec 1.4."""
+    async with open_database(make_settings(database_connections=2)) as database:
+        asleep, wake = asyncio.Semaphore(0), asyncio.Event()
+        clock = SetClock(NOW)
+
+        async def sleep(_: float) -> None:
+            asleep.release()
+            await wake.wait()
+            clock.at = NOW + 2 * HOUR
+
+        budgets = Budgets(database=database, clock=clock, key=KEY, rate_limits={"bills": 10}, sleep=sleep)
+        for _ in range(10):
+            await budgets.acquire("bills", HOST)
+        waiting = [asyncio.create_task(budgets.acquire("bills", HOST)) for _ in range(10)]
+        for _ in waiting:
+            await asleep.acquire()
+        async with database.connection() as connection:
+            busy = await connection.fetchval(
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state <> 'idle'"
+                " AND pid <> pg_backend_pid()"
+            )
+            await connection.execute("SELECT 1 FROM budgets FOR UPDATE NOWAIT")
+        assert busy == 0
+        wake.set()
+        await asyncio.gather(*waiting)
+
+
+async def test_the_key_itself_is_never_kept(keyring: Keyring) -> None:
+    """Spec 1.4: only a fingerprint of it."""
+    await keyring.spend("bills", 1)
+    await keyring.answer(429, x_ratelimit_limit="5000")
+    async with keyring.database.connection() as connection:
+        rows = await connection.fetch("SELECT b::text FROM budgets b UNION ALL SELECT s::text FROM budget_spending s")
+        assert len(rows) == 2
+        assert all(KEY not in row["b"] and fingerprint(KEY) in row["b"] for row in rows)
+        with pytest.raises(asyncpg.CheckViolationError):
+            await books.observe(connection, KEY, HOST, 1000, NOW)
+
+
+async def test_a_missing_key_is_said_to_the_operator(database: Database) -> None:
+    """Spec 1.4."""
+    keyless = Budgets(database=database, clock=SetClock(NOW), key="", rate_limits={})
+    with pytest.raises(OperatorError, match="HEADWATER_API_DATA_GOV_KEY"):
+        await keyless.acquire("bills", HOST)
+
+
+async def test_the_command_shows_what_is_left(database: Database, database_url: str, tmp_path: Path) -> None:
+    """Spec 1.4, issue 5: `headwater source budgets`."""
+    settings = {"database_url": database_url, "api_data_gov_key": KEY, "rate_limit_bills_per_hour": 4}
+
+    async def ask(*words: str) -> str:
+        answer = await asyncio.to_thread(headwater, "source", "budgets", *words, cwd=tmp_path, **settings)
+        assert (answer.returncode, answer.stderr) == (0, "")
+        assert KEY not in answer.stdout
+        return answer.stdout
+
+    keyring = Keyring(database, bills=4)
+    keyring.clock.at = datetime.now(UTC)
+    assert await keyring.spend("bills", 4) is None
+    assert await keyring.spend("crs", 1) is None
+    await keyring.answer(x_ratelimit_limit="2000")
+    (host,) = json.loads(await ask("--json"))["hosts"]
+    bills, *others = host["sources"]
+    assert (host["host"], host["hourly_limit"]) == (HOST, 2000)
+    assert (bills["source"], bills["share"], bills["spent"], bills["left"]) == ("bills", 4, 4, 0)
+    assert datetime.fromisoformat(bills["next_free"]) > keyring.clock.at + HOUR
+    assert others[-1] == {"source": "reserve", "share": 200, "spent": 1, "left": 199, "next_free": None}
+    shown = await ask()
+    assert "2,000 requests an hour (as the host says)" in shown
+    assert len(shown.splitlines()) == 2 + len(DEFAULT_SPLIT)

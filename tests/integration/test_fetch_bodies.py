@@ -1,0 +1,109 @@
+"""What a page's bytes are taken for, and how many are taken (spec 4.3)."""
+
+import codecs
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from headwater.config import Settings
+from tests.house import House, open_house
+from tests.server import Answer, Site, page
+
+HTML = {"Content-Type": "text/html; charset=utf-8"}
+PAGE = "http://news.test/a"
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 4
+POLISH = "Zażółć gęślą jaźń"
+
+
+def in_polish(meta: str = "") -> str:
+    return page(POLISH).replace("<head>", f"<head>{meta}")
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        (codecs.BOM_UTF16_LE + in_polish().encode("utf-16-le"), "text/html; charset=iso-8859-1"),
+        (in_polish('<meta charset="utf-8">').encode("iso8859-2"), "text/html; charset=iso-8859-2"),
+        (in_polish('<meta charset="windows-1250">').encode("cp1250"), "text/html"),
+        (in_polish().encode(), "text/html"),
+    ],
+    ids=["byte order mark before header", "header before meta", "meta", "none of them"],
+)
+async def test_the_charset_is_the_marks_else_the_headers_else_the_pages_own(
+    body: bytes, content_type: str, site: Site, house: House
+) -> None:
+    site.answers[PAGE] = Answer(body, headers={"Content-Type": content_type})
+    assert await house.fetch(PAGE) == {PAGE: "stored"}
+    ((title, text),) = await house.rows("SELECT title, body FROM documents JOIN texts USING (content_hash)")
+    assert title == POLISH
+    assert POLISH in text
+
+
+async def test_a_page_is_a_page_whatever_it_is_called(site: Site, house: House) -> None:
+    for number, content_type in enumerate(("image/png", "application/pdf", "application/octet-stream", "nonsense")):
+        name = f"http://news.test/{number}.pdf"
+        site.answers[name] = Answer(page(f"misnamed {number}"), headers={"Content-Type": content_type})
+    assert await house.fetch(*site.answers) == dict.fromkeys(site.answers, "stored")
+
+
+NO_PAGES = {
+    "png.html": (PNG, {"unsupported_type"}),
+    "pdf.html": (b"%PDF-1.7\n" + b"x" * 500, {"unsupported_type"}),
+    "gzip.html": (gzip.compress(page("twice packed").encode()), {"unsupported_type"}),
+    "json.html": (b'{"title": "%s"}' % (b"x" * 500), {"unsupported_type"}),
+    "binary.html": (bytes(range(256)) * 10, {"unsupported_type", "bad_html"}),
+    "short.html": (b"<html>hi</html>", {"bad_html"}),
+    "empty.html": (f"<html><body>{'<div></div>' * 100}</body></html>".encode(), {"empty_text"}),
+}
+
+
+async def test_what_is_no_page_is_kept_as_it_came_and_ends_with_the_reason(
+    site: Site, house: House, tmp_path: Path
+) -> None:
+    """Spec 4.2: raw is stored first. Spec 5.3."""
+    for name, (body, _) in NO_PAGES.items():
+        site.answers[f"http://news.test/{name}"] = Answer(body, headers=HTML)
+    fates = await house.fetch(*site.answers)
+    for name, (_, reasons) in NO_PAGES.items():
+        assert fates[f"http://news.test/{name}"] in reasons
+    assert await house.desk.counts() == (0, 0)
+    kept = [path.read_bytes() for path in (tmp_path / "data/corpus").rglob("*") if path.is_file()]
+    assert sorted(kept) == sorted(body for body, _ in NO_PAGES.values())
+
+
+async def test_a_body_over_the_cap_is_not_taken(
+    site: Site, make_settings: Callable[..., Settings], tmp_path: Path
+) -> None:
+    """Neither as it is sent nor as it is unpacked."""
+    fits = page("it fits", extra=f"<!-- {'x' * 900_000} -->").encode()
+    huge = fits + b"x" * 200_000
+    packed = {**HTML, "Content-Encoding": "gzip"}
+    site.answers["http://news.test/huge"] = Answer(huge, headers=HTML)
+    site.answers["http://news.test/bomb"] = Answer(gzip.compress(huge), headers=packed)
+    site.answers["http://news.test/fits"] = Answer(gzip.compress(fits), headers=packed)
+    async with open_house(make_settings(connect_to=site.connect_to, max_body_mb=1)) as house:
+        assert await house.fetch(*site.answers) == {
+            "http://news.test/huge": "body_too_large",
+            "http://news.test/bomb": "body_too_large",
+            "http://news.test/fits": "stored",
+        }
+    assert len([path for path in (tmp_path / "data/corpus").rglob("*") if path.is_file()]) == 1
+
+
+async def test_a_body_that_cannot_be_unpacked_ends_the_url(site: Site, house: House) -> None:
+    site.answers[PAGE] = Answer(b"not gzip at all", headers={**HTML, "Content-Encoding": "gzip"})
+    assert await house.fetch(PAGE) == {PAGE: "bad_encoding"}
+
+
+@pytest.mark.both_servers
+async def test_a_huge_or_hostile_text_is_stored_and_searchable(site: Site, house: House) -> None:
+    """What a text holds cannot break the write of it."""
+    words = " ".join(f"w{number:x}ord" for number in range(300_000))
+    site.answers[PAGE] = Answer(
+        f"<html><body><article><h1>Huge</h1><p>{words}</p><p>nul \0 &#0; &#xD800; end.</p></article></body></html>",
+        headers=HTML,
+    )
+    assert await house.fetch(PAGE) == {PAGE: "stored"}
+    assert len(await house.desk.search("w1ord")) == 1

@@ -1,0 +1,175 @@
+"""Where redirects lead: within a host they are followed in place, and no page is downloaded twice (spec 4.2)."""
+
+import itertools
+from collections.abc import Callable
+from datetime import date
+
+import pytest
+
+from headwater.config import Settings
+from tests.house import House, open_house
+from tests.server import Answer, Site, page, rss
+
+FEED = "http://news.test/feed"
+HTML = {"Content-Type": "text/html; charset=utf-8"}
+OLD, NEW = "http://news.test/old", "http://news.test/new"
+ABROAD = "http://other.test/new"
+STATUSES = (301, 302, 303, 307, 308)
+
+
+def moved(target: str, status: int = 302) -> Answer:
+    return Answer(status=status, headers={"Location": target})
+
+
+async def test_within_the_host_a_redirect_is_followed_in_place(site: Site, house: House) -> None:
+    for status in STATUSES:
+        site.answers[f"{OLD}{status}"] = moved(f"/new{status}", status)
+        site.answers[f"{NEW}{status}"] = Answer(page(f"moved by {status}"), headers=HTML)
+    fates = await house.fetch(*(f"{OLD}{status}" for status in STATUSES))
+    assert fates == {f"{OLD}{status}": "stored" for status in STATUSES} | {
+        f"{NEW}{status}": "same_page" for status in STATUSES
+    }
+    assert all(site.visits(url) == 1 for url in site.answers)
+    assert await house.desk.counts() == (len(STATUSES), len(STATUSES))
+
+
+async def test_to_another_host_a_redirect_ends_the_url_and_submits_the_other(site: Site, house: House) -> None:
+    """With one hop more."""
+    for status in STATUSES:
+        site.answers[f"{OLD}{status}"] = moved(f"{ABROAD}{status}?utm_medium=r", status)
+        site.answers[f"{ABROAD}{status}"] = Answer(page(f"abroad by {status}"), headers=HTML)
+    fates = await house.fetch(*(f"{OLD}{status}" for status in STATUSES))
+    assert fates == {f"{OLD}{status}": "redirect" for status in STATUSES} | {
+        f"{ABROAD}{status}": "stored" for status in STATUSES
+    }
+    assert set(await house.rows("SELECT host, hops FROM url_frontier")) == {("news.test", 0), ("other.test", 1)}
+
+
+@pytest.mark.both_servers
+async def test_where_a_redirect_led_is_not_downloaded_again_when_a_feed_lists_it(site: Site, house: House) -> None:
+    """Each address on the way is the same page from now on, and an item at any of them finds its document."""
+    site.answers[OLD] = moved("/between")
+    site.answers["http://news.test/between"] = moved("/new")
+    site.answers[NEW] = Answer(page("moving house"), headers=HTML)
+    await house.fetch(OLD)
+    site.answers[FEED] = rss(NEW, "http://news.test/between", OLD)
+    polled = await house.desk.add(FEED)
+    assert (polled.items, polled.new_urls) == (3, 0)
+    await house.work()
+    assert site.visits(NEW) == 1
+    _, items = await house.desk.today(date(2026, 3, 12))
+    found = [await house.desk.document(item["document_id"]) for item in items]
+    assert [document and document["url"] for document in found] == [OLD] * 3
+
+
+@pytest.mark.both_servers
+@pytest.mark.parametrize("target", [NEW, ABROAD], ids=["within the host", "to another host"])
+@pytest.mark.parametrize("known_as", ["queued", "fetched"])
+async def test_a_redirect_to_a_page_that_is_known_ends_there_and_downloads_nothing_twice(
+    known_as: str, target: str, site: Site, house: House
+) -> None:
+    site.answers[OLD] = moved(target)
+    site.answers[target] = Answer(page("known already"), headers=HTML)
+    if known_as == "fetched":
+        await house.fetch(target)
+    site.answers[FEED] = rss(OLD, target)
+    await house.desk.add(FEED)
+    await house.work()
+    assert await house.fates() == {OLD: "redirect", target: "stored"}
+    assert site.visits(target) == 1
+    _, items = await house.desk.today(date(2026, 3, 12))
+    assert len({item["document_id"] for item in items}) == 1
+    assert all(item["document_id"] for item in items)
+
+
+async def test_a_redirect_that_only_adds_a_slash_or_a_parameter_is_followed_as_it_is(site: Site, house: House) -> None:
+    """Most blogs do that; what is asked for is what the server wrote, what is remembered is normalized."""
+    site.answers[FEED] = Answer(status=301, headers={"Location": "/feed/"})
+    site.answers[FEED + "/"] = rss("http://news.test/story/", OLD)
+    site.answers["http://news.test/story"] = Answer(status=301, headers={"Location": "/story/"})
+    site.answers["http://news.test/story/"] = Answer(page("a story"), headers=HTML)
+    site.answers[OLD] = moved("/new?utm_source=x&b=1&a=2")
+    site.answers["http://news.test/new?utm_source=x&b=1&a=2"] = Answer(page("an old one"), headers=HTML)
+    await house.desk.add(FEED)
+    await house.work()
+    assert await house.fates() == {
+        "http://news.test/story": "stored",
+        OLD: "stored",
+        "http://news.test/new?a=2&b=1": "same_page",
+    }
+
+
+async def test_an_item_finds_its_document_behind_a_redirect_to_another_host(site: Site, house: House) -> None:
+    """Spec 8.4."""
+    site.answers[FEED] = rss(OLD)
+    site.answers[OLD] = moved(ABROAD)
+    site.answers[ABROAD] = Answer(page("the long one"), headers=HTML)
+    await house.desk.add(FEED)
+    await house.work()
+    _, items = await house.desk.today(date(2026, 3, 12))
+    document = await house.desk.document(items[0]["document_id"])
+    assert document
+    assert document["url"] == ABROAD
+    assert document["published_at"] is not None
+
+
+@pytest.mark.parametrize(("hops", "fate"), [(5, "stored"), (6, "redirect_limit")])
+@pytest.mark.parametrize("hosts", [("news",), ("news", "other")], ids=["within a host", "from host to host"])
+async def test_five_hops_are_followed_and_no_more(
+    hosts: tuple[str, ...], hops: int, fate: str, site: Site, house: House
+) -> None:
+    """However often the host changes on the way."""
+    way = [f"http://{hosts[hop % len(hosts)]}.test/{hop}" for hop in range(hops + 1)]
+    for here, there in itertools.pairwise(way):
+        site.answers[here] = moved(there)
+    site.answers[way[-1]] = Answer(page("the end of the way"), headers=HTML)
+    fates = await house.fetch(way[0])
+    ends = {reason for reason in fates.values() if reason not in ("redirect", "same_page")}
+    assert ends == {fate}
+    assert site.visits(way[-1]) == (1 if fate == "stored" else 0)
+
+
+async def test_redirects_without_end_or_aim_are_given_up(site: Site, house: House) -> None:
+    site.answers["http://news.test/loop"] = moved("/loop")
+    site.answers["http://news.test/nowhere"] = Answer(status=302)
+    site.answers["http://news.test/javascript"] = moved("javascript:alert(1)")
+    site.answers["http://a.test/ping"] = moved("http://b.test/pong")
+    site.answers["http://b.test/pong"] = moved("http://a.test/ping")
+    fates = await house.fetch(
+        "http://news.test/loop", "http://news.test/nowhere", "http://news.test/javascript", "http://a.test/ping"
+    )
+    assert fates == {
+        "http://news.test/loop": "redirect_limit",
+        "http://news.test/nowhere": "bad_redirect",
+        "http://news.test/javascript": "bad_redirect",
+        "http://a.test/ping": "redirect",
+        "http://b.test/pong": "redirect",
+    }
+
+
+async def test_a_private_address_is_refused_at_connect_time_and_on_a_hop(
+    site: Site, make_settings: Callable[..., Settings]
+) -> None:
+    """Spec 4.3."""
+    site.answers[OLD] = moved("http://169.254.169.254/latest")
+    async with open_house(make_settings(connect_to=site.connect_to)) as house:
+        fates = await house.fetch("http://10.1.2.3/x", OLD, "http://[::1]/y")
+        assert (
+            await house.rows("SELECT 1 FROM fetch_log WHERE sent_at IS NOT NULL AND reason = 'address_refused'") == []
+        )
+    assert fates == {
+        "http://10.1.2.3/x": "address_refused",
+        "http://[::1]/y": "address_refused",
+        OLD: "redirect",
+        "http://169.254.169.254/latest": "address_refused",
+    }
+
+
+async def test_a_host_that_turns_private_is_refused_on_the_next_hop(
+    site: Site, make_settings: Callable[..., Settings]
+) -> None:
+    """Spec 4.3: the very address that is connected to counts, not the name that passed before."""
+    site.answers[OLD] = moved("http://inside.test/secret")
+    inside = "inside.test=10.9.8.7:80"
+    async with open_house(make_settings(connect_to=(*site.connect_to, inside))) as house:
+        assert await house.fetch(OLD) == {OLD: "redirect", "http://inside.test/secret": "address_refused"}

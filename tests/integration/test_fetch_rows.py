@@ -1,0 +1,266 @@
+"""What each answer of a server leads to, row by row of spec 4.2; redirects have a file of their own."""
+
+import asyncio
+import contextlib
+import itertools
+import struct
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+from socket import SO_LINGER, SOL_SOCKET
+
+import pytest
+
+from headwater.config import Settings
+from tests.house import House, open_house
+from tests.server import Answer, Site, page
+
+HTML = {"Content-Type": "text/html; charset=utf-8"}
+PAGE = "http://news.test/a"
+
+
+@pytest.mark.both_servers
+async def test_200_is_stored_raw_and_read(site: Site, house: House, tmp_path: Path) -> None:
+    site.answers[PAGE] = Answer(page("flood defences"), headers=HTML)
+    assert await house.fetch(PAGE) == {PAGE: "stored"}
+    assert await house.attempts() == [("stored", 1, 200)]
+    ((raw_path, text),) = await house.rows("SELECT raw_path, body FROM documents JOIN texts USING (content_hash)")
+    assert (tmp_path / "data/corpus" / raw_path).read_bytes() == page("flood defences").encode()
+    assert "Paragraph 3 of flood defences." in text
+    assert "Home" not in text
+
+
+@pytest.mark.both_servers
+async def test_200_with_a_text_that_is_known_is_linked_and_the_text_kept_once(site: Site, house: House) -> None:
+    """Spec 4.4."""
+    site.answers[PAGE] = Answer(page("the same"), headers=HTML)
+    site.answers["http://copy.test/a"] = Answer(page("the same", extra="<!-- other bytes -->"), headers=HTML)
+    fates = await house.fetch(PAGE, "http://copy.test/a")
+    assert sorted(map(str, fates.values())) == ["linked", "stored"]
+    assert await house.desk.counts() == (2, 1)
+
+
+@pytest.mark.both_servers
+async def test_200_with_another_text_than_before_keeps_the_old_one_as_a_revision(
+    site: Site, house: House, tmp_path: Path
+) -> None:
+    """Spec 4.4."""
+    site.answers[PAGE] = [Answer(page("first words"), headers=HTML), Answer(page("second thoughts"), headers=HTML)]
+    await house.fetch(PAGE)
+    await again(house, PAGE)
+    assert await house.attempts() == [("stored", 1, 200), ("stored", 1, 200)]
+    ((raw_path, revision, text),) = await house.rows(
+        "SELECT raw_path, revision, body FROM documents JOIN texts USING (content_hash)"
+    )
+    assert revision == 2
+    assert "second thoughts" in text
+    assert (tmp_path / "data/corpus" / raw_path).read_bytes() == page("second thoughts").encode()
+    ((old, title, old_text),) = await house.rows(
+        "SELECT revision, title, body FROM document_revisions JOIN texts USING (content_hash)"
+    )
+    assert (old, title) == (1, "first words")
+    assert "first words" in old_text
+
+
+async def test_200_with_the_same_text_as_before_is_unchanged(site: Site, house: House) -> None:
+    site.answers[PAGE] = [Answer(page("steady")), Answer(page("steady", extra="<!-- made anew -->"))]
+    await house.fetch(PAGE)
+    await again(house, PAGE)
+    assert await house.fates() == {PAGE: "unchanged"}
+    assert await house.rows("SELECT revision FROM documents") == [(1,)]
+    assert await house.rows("SELECT count(*) FROM document_revisions") == [(0,)]
+
+
+@pytest.mark.both_servers
+async def test_304_touches_the_url_and_nothing_else(site: Site, house: House) -> None:
+    """Each later request carries what the server gave with the page, though a 304 need not repeat it."""
+    validators = {"ETag": '"v1"', "Last-Modified": "Thu, 12 Mar 2026 11:00:00 GMT"}
+    site.answers[PAGE] = [Answer(page("steady"), headers={**HTML, **validators}), Answer(status=304)]
+    await house.fetch(PAGE)
+    everything = "SELECT * FROM documents"
+    before = await house.rows(everything)
+    for visits in (2, 3):
+        await again(house, PAGE)
+        assert await house.fates() == {PAGE: "unchanged"}
+        assert await house.rows("SELECT fetch_count FROM url_frontier") == [(visits,)]
+    assert await house.rows(everything) == before
+    sent = [seen.headers for seen in site.seen if seen.url == PAGE]
+    assert [headers.get("If-None-Match") for headers in sent] == [None, '"v1"', '"v1"']
+    assert [headers.get("If-Modified-Since") for headers in sent] == [None, *[validators["Last-Modified"]] * 2]
+
+
+async def again(house: House, url: str) -> None:
+    """Fetch once more what has ended, because an operator asks for it."""
+    await house.desk.frontier.retry([url])
+    await house.work()
+
+
+REFUSALS = {404: "not_found", 410: "gone", **dict.fromkeys((400, 401, 403, 405, 418, 451), "http_4xx"), 300: "http_odd"}
+
+
+async def test_a_refusal_ends_the_url_at_once_with_its_reason(site: Site, house: House) -> None:
+    for status in REFUSALS:
+        site.answers[f"{PAGE}{status}"] = Answer("no", status=status)
+    assert await house.fetch(*site.answers) == {f"{PAGE}{status}": reason for status, reason in REFUSALS.items()}
+    assert all(site.visits(url) == 1 for url in site.answers)
+    assert await house.desk.counts() == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("retry_after", "least", "most"),
+    [
+        (lambda: "30", 29, 32),
+        (lambda: format_datetime(datetime.now(UTC) + timedelta(seconds=60), usegmt=True), 40, 61),
+        (lambda: "999999", 24 * 3600, 24 * 3600 + 2),
+    ],
+    ids=["seconds", "date", "longer than a day"],
+)
+async def test_429_leaves_the_host_alone_for_as_long_as_it_asks_and_costs_no_retry(
+    retry_after: Callable[[], str], least: float, most: float, site: Site, house: House
+) -> None:
+    site.answers[PAGE] = Answer(status=429, headers={"Retry-After": retry_after()})
+    await house.desk.frontier.submit([PAGE])
+    await house.work(until_attempts=1)
+    assert await house.attempts() == [("rate_limited", 1, 429)]
+    ((attempts, is_due_by_then, wait, reason),) = await house.rows(
+        "SELECT attempts, due_at <= not_before, extract(epoch FROM not_before - (SELECT sent_at FROM fetch_log)), "
+        "blocked_reason FROM frontier_queue q JOIN host_state h ON h.host = q.politeness_key"
+    )
+    assert (attempts, is_due_by_then, reason) == (0, True, "rate_limited")
+    assert least <= wait <= most
+
+
+@pytest.mark.both_servers
+async def test_429_without_a_wish_doubles_the_hosts_delay_and_costs_no_retry(
+    site: Site, make_settings: Callable[..., Settings]
+) -> None:
+    """And a little more, by chance."""
+    site.answers[PAGE] = Answer(status=429)
+    async with open_house(make_settings(connect_to=site.connect_to, host_delay_ms=1500)) as house:
+        await house.desk.frontier.submit([PAGE])
+        await house.work(until_attempts=1)
+        ((attempts, backoff_ms, wait),) = await house.rows(
+            "SELECT attempts, backoff_ms, extract(epoch FROM not_before - (SELECT sent_at FROM fetch_log)) "
+            "FROM frontier_queue q JOIN host_state h ON h.host = q.politeness_key"
+        )
+    assert attempts == 0
+    assert 3000 <= backoff_ms <= 3750
+    assert float(wait) == pytest.approx(backoff_ms / 1000, abs=0.002)
+
+
+async def test_429s_are_waited_out(site: Site, house: House) -> None:
+    """However many there are: none of them is a retry."""
+    site.answers[PAGE] = [
+        Answer(status=429, headers={"Retry-After": "1"}),
+        Answer(status=429),
+        Answer(page("patience"), headers=HTML),
+    ]
+    assert await house.fetch(PAGE) == {PAGE: "stored"}
+    assert [(reason, attempt) for reason, attempt, _ in await house.attempts()] == [
+        ("rate_limited", 1),
+        ("rate_limited", 1),
+        ("stored", 1),
+    ]
+    first, second, third = (seen.arrived for seen in site.seen if seen.url == PAGE)
+    assert second - first >= 1.0
+    assert third - second >= 1.99
+
+
+@pytest.mark.both_servers
+async def test_503_leaves_the_host_alone_as_429_does_but_is_a_retry(site: Site, house: House) -> None:
+    site.answers[PAGE] = Answer(status=503, headers={"Retry-After": "30"})
+    await house.desk.frontier.submit([PAGE, "http://news.test/b"])
+    await house.work(until_attempts=1)
+    assert await house.attempts() == [("http_5xx", 1, 503)]
+    assert sorted(await house.rows("SELECT attempts FROM frontier_queue")) == [(0,), (1,)]
+    ((wait, reason),) = await house.rows(
+        "SELECT extract(epoch FROM not_before - clock_timestamp()), blocked_reason FROM host_state "
+        "WHERE host = 'news.test'"
+    )
+    assert 20 < wait <= 30
+    assert reason == "rate_limited"
+    assert site.visits("http://news.test/b") == 0
+
+
+async def test_a_server_that_fails_is_asked_again_five_times_and_then_given_up(site: Site, house: House) -> None:
+    statuses = (408, 425, 500, 502, 504, 599)
+    for status in statuses:
+        site.answers[f"http://h{status}.test/a"] = Answer(status=status)
+    assert await house.fetch(*site.answers) == dict.fromkeys(site.answers, "max_retries")
+    attempts = await house.attempts()
+    for status in statuses:
+        assert [attempt for attempt in attempts if attempt[2] == status] == [
+            *(("http_5xx", number, status) for number in range(1, 6)),
+            ("max_retries", 6, status),
+        ]
+        assert site.visits(f"http://h{status}.test/a") == 6
+
+
+async def test_each_retry_waits_twice_as_long_as_the_one_before_and_a_good_answer_ends_them(
+    site: Site, make_settings: Callable[..., Settings]
+) -> None:
+    site.answers[PAGE] = [*[Answer(status=500)] * 4, Answer(page("repairs"), headers=HTML)]
+    async with open_house(make_settings(connect_to=site.connect_to, retry_base_seconds=0.1)) as house:
+        assert await house.fetch(PAGE) == {PAGE: "stored"}
+    arrivals = [seen.arrived for seen in site.seen if seen.url == PAGE]
+    waits = [later - earlier for earlier, later in itertools.pairwise(arrivals)]
+    assert all(wait >= least for wait, least in zip(waits, (0.1, 0.2, 0.4, 0.8), strict=True))
+
+
+@contextlib.asynccontextmanager
+async def hanging_up() -> AsyncIterator[int]:
+    """A server that has no robots.txt and resets the connection of whoever asks for anything else; its port."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = await reader.readuntil(b"\r\n\r\n")
+        if b"/robots.txt" in request:
+            writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        else:
+            writer.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield server.sockets[0].getsockname()[1]
+
+
+async def test_a_connection_that_is_reset_is_tried_again_and_then_given_up(
+    make_settings: Callable[..., Settings],
+) -> None:
+    async with (
+        hanging_up() as port,
+        open_house(make_settings(connect_to=(f"news.test=127.0.0.1:{port}",))) as house,
+    ):
+        assert await house.fetch(PAGE) == {PAGE: "max_retries"}
+        assert [reason for reason, _, _ in await house.attempts()] == [*["network"] * 5, "max_retries"]
+
+
+async def test_a_server_that_does_not_answer_is_tried_again_and_then_given_up(
+    site: Site, make_settings: Callable[..., Settings]
+) -> None:
+    site.hanging.add(PAGE)
+    async with open_house(make_settings(connect_to=site.connect_to, page_seconds=0.2, max_retries=2)) as house:
+        assert await house.fetch(PAGE) == {PAGE: "max_retries"}
+        assert [reason for reason, _, _ in await house.attempts()] == ["timeout", "timeout", "max_retries"]
+
+
+async def test_a_name_that_cannot_be_resolved_is_tried_again_and_then_given_up(house: House) -> None:
+    """Where the host's robots.txt was read not long ago; else the host is blocked, as the next test shows."""
+    url = "http://nowhere.invalid/a"
+    await house.desk.frontier.submit([url])
+    await house.rows("UPDATE host_state SET robots_fetched_at = clock_timestamp()")
+    await house.work()
+    assert await house.fates() == {url: "max_retries"}
+    assert [reason for reason, _, _ in await house.attempts()] == [*["dns"] * 5, "max_retries"]
+
+
+async def test_a_name_that_cannot_be_resolved_blocks_the_host_while_its_robots_are_unknown(house: House) -> None:
+    """Spec 4.1: unreachable."""
+    await house.desk.frontier.submit(["http://nowhere.invalid/a"])
+    await house.work(until_attempts=1)
+    assert await house.fates() == {"http://nowhere.invalid/a": None}
+    assert [(reason, attempt) for reason, attempt, _ in await house.attempts()] == [("robots_unreachable", 1)]
+    assert await house.rows("SELECT attempts FROM frontier_queue") == [(0,)]

@@ -1,0 +1,296 @@
+"""The frontier over HTTP, served for real (issue 4; spec 2.1-2.3, 3.6, 4.4, 8.1)."""
+
+import asyncio
+import io
+import json
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from headwater.api import frontier_shapes, make_app
+from headwater.config import Settings
+from headwater.frontier import retry
+from headwater.model.reasons import Reason
+from headwater.service.running import RoleName, serve
+from tests.house import House, open_house
+from tests.integration.test_api import TOKEN, Api
+from tests.integration.test_frontier_doors import REFUSED
+from tests.server import Answer, Site, page
+
+
+@pytest.fixture
+async def house(site: Site, make_settings: Callable[..., Settings]) -> AsyncIterator[House]:
+    async with open_house(make_settings(connect_to=site.connect_to, api_token=TOKEN)) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def api(house: House) -> AsyncIterator[Api]:
+    """The API of a program that runs beside the house, on its database."""
+    address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    settings = house.parts.records.settings
+    serving = asyncio.create_task(serve(settings, [RoleName.API], make_app, on_ready=address.set_result))
+    async with aiohttp.ClientSession() as session:
+        yield Api(session, await address)
+    os.kill(os.getpid(), signal.SIGTERM)
+    await serving
+
+
+async def test_a_batch_is_answered_url_by_url(api: Api) -> None:
+    """Spec 2.1, 3.6: what cannot be used is refused with why, the rest goes in, the answer lists both."""
+    good = ["http://a.test/1", "HTTP://a.TEST/1#top", "http://a.test/2"]
+    status, body = await api.post("/frontier/urls", {"urls": [*good, *REFUSED, "", "http://a.test/\ud800"]})
+    assert status == 200
+    assert [named["url"] for named in body["new"]] == ["http://a.test/1", "http://a.test/2"]
+    assert body["known"] == [{"given": "HTTP://a.TEST/1#top", "url": "http://a.test/1"}]
+    for refused, word in zip(body["refused"], [*REFUSED.values(), "empty", "UTF-8"], strict=True):
+        assert word in refused["why"]
+    assert "hunter2" not in str(body)
+    status, body = await api.post("/frontier/urls", {"urls": ["javascript:x"]})
+    assert (status, len(body["refused"])) == (200, 1)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        [],
+        {"urls": []},
+        {"urls": "http://a.test/"},
+        {"urls": [1]},
+        {"urls": ["http://a.test/"], "sauce": "x"},
+        {"urls": ["http://a.test/"] * 10_001},
+    ],
+)
+async def test_a_malformed_batch_is_refused_whole(body: object, api: Api) -> None:
+    """Spec 8.1."""
+    status, answer = await api.post("/frontier/urls", body)
+    assert (status, answer["error"]["reason"]) == (422, Reason.BAD_REQUEST)
+    assert (await api.get("/frontier/urls"))[1]["urls"] == []
+
+
+async def test_ten_thousand_urls_fit_into_one_batch(api: Api) -> None:
+    """Spec 3.6: as long as they are not all of the longest; more is said to be too much before it is read."""
+    long = "x" * 170
+    urls = [f"http://a.test/{long}/{number}" for number in range(10_000)]
+    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+    body = io.BytesIO(json.dumps({"urls": urls}).encode())
+    async with api.session.post(api.base + "/frontier/urls", data=body, headers=headers) as response:
+        assert (response.status, len((await response.json())["new"])) == (200, 10_000)
+    answer = await ask(api, "/frontier/urls", "Content-Length: 8388609")
+    assert answer.startswith(b"HTTP/1.1 413")
+    assert b"8388608" in answer
+
+
+async def ask(api: Api, path: str, *headers: str) -> bytes:
+    """Send the head of a request that writes, and nothing after it."""
+    reader, writer = await asyncio.open_connection(*api.base.removeprefix("http://").split(":"))
+    head = (f"POST {path} HTTP/1.1", "Host: 127.0.0.1", f"Authorization: Bearer {TOKEN}", "Connection: close")
+    writer.write("\r\n".join([*head, *headers, "", ""]).encode())
+    answer = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    return answer
+
+
+async def test_what_changes_the_frontier_needs_the_token(api: Api) -> None:
+    """Spec 8.1."""
+    for path, body in (
+        ("/frontier/urls", {"urls": ["http://a.test/"]}),
+        ("/frontier/retry", {"filter": {"status": "dead"}}),
+        ("/frontier/hosts/a.test/block", {}),
+        ("/frontier/hosts/a.test/release", {}),
+    ):
+        status, answer = await api.post(path, body, token=None)
+        assert (status, answer["error"]["reason"]) == (401, Reason.TOKEN_REQUIRED)
+
+
+async def test_urls_are_listed_by_pages_with_filters(api: Api, house: House, site: Site) -> None:
+    """Spec 8.1."""
+    site.answers["http://a.test/fine"] = Answer(page("fine"))
+    await house.desk.frontier.hand_in(["http://a.test/fine", "http://a.test/missing"])
+    await house.work()
+    await house.desk.frontier.close_host("closed.test")
+    await house.desk.frontier.hand_in(["http://closed.test/1", "http://closed.test/2"])
+    seen, after = [], 0
+    while after is not None:
+        _, body = await api.get("/frontier/urls", params={"limit": 3, "after": after})
+        seen += body["urls"]
+        after = body["next"]
+    assert [row["id"] for row in seen] == sorted({row["id"] for row in seen})
+    assert {(row["url"], row["status"], row["reason"]) for row in seen} == {
+        ("http://a.test/fine", "fetched", "stored"),
+        ("http://a.test/missing", "dead", "not_found"),
+        ("http://closed.test/1", "pending", None),
+        ("http://closed.test/2", "pending", None),
+    }
+    assert {row["waiting_reason"] for row in seen} == {None, "host_closed"}
+    _, body = await api.get("/frontier/urls", params={"host": "A.test", "reason": "not_found", "source": "manual"})
+    assert [row["url"] for row in body["urls"]] == ["http://a.test/missing"]
+    _, stats = await api.get("/frontier/stats")
+    assert stats == {
+        "urls": {"pending": 2, "fetching": 0, "fetched": 1, "dead": 1},
+        "reasons": {"fetched": {"stored": 1}, "dead": {"not_found": 1}},
+        "hosts": {"with_work": 1, "in_use": 0, "blocked": 0, "closed": 1},
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "reason"),
+    [
+        ("/frontier/urls?status=lost", 422, Reason.BAD_REQUEST),
+        ("/frontier/urls?reason=bored", 422, Reason.BAD_REQUEST),
+        ("/frontier/urls?reason=%00", 422, Reason.BAD_REQUEST),
+        ("/frontier/urls?source=nope", 404, Reason.UNKNOWN_SOURCE),
+        ("/frontier/urls?source=%00", 404, Reason.UNKNOWN_SOURCE),
+        ("/frontier/urls?host=never.test", 404, Reason.UNKNOWN_HOST),
+        ("/frontier/urls?host=%00", 404, Reason.UNKNOWN_HOST),
+        ("/frontier/urls?host=group:x", 422, Reason.BAD_REQUEST),
+        ("/frontier/urls?status=pending&reason=gone", 422, Reason.BAD_REQUEST),
+        ("/frontier/urls?after=-1", 422, Reason.BAD_REQUEST),
+        ("/frontier/urls?after=99999999999999999999", 422, Reason.BAD_REQUEST),
+        ("/frontier/urls?limit=100000", 422, Reason.BAD_REQUEST),
+        ("/frontier/hosts?state=sad", 422, Reason.BAD_REQUEST),
+    ],
+)
+async def test_a_question_that_makes_no_sense_is_an_error_in_the_one_shape(
+    path: str, status: int, reason: Reason, api: Api
+) -> None:
+    """Spec 8.1."""
+    answered, body = await api.get(path)
+    assert (answered, body["error"]["reason"]) == (status, reason)
+    assert body["error"]["message"].endswith(".")
+
+
+async def test_no_place_to_go_on_from_is_an_error(api: Api) -> None:
+    assert (await api.get("/frontier/hosts?after=%00%F0"))[0] == 200
+
+
+async def test_hosts_are_listed_blocked_and_released(api: Api) -> None:
+    """Spec 2.3, 8.1."""
+    await api.post("/frontier/urls", {"urls": ["http://a.test/1", "http://b.test:8080/1"]})
+    _, body = await api.get("/frontier/hosts", params={"limit": 1})
+    assert [(host["host"], host["state"], host["queued"]) for host in body["hosts"]] == [("a.test", "waiting", 1)]
+    _, body = await api.get("/frontier/hosts", params={"limit": 1, "after": body["next"]})
+    assert body["hosts"][0]["host"] == "b.test:8080"
+    status, host = await api.post("/frontier/hosts/a.test/block", {"for_seconds": 3600})
+    assert (status, host["state"]) == (200, "closed")
+    until = datetime.fromisoformat(host["next_turn_at"])
+    assert timedelta(minutes=59) < until - datetime.now(until.tzinfo) < timedelta(minutes=61)
+    status, host = await api.post("/frontier/hosts/b.test:8080/block", {})
+    assert (status, host["state"], host["next_turn_at"]) == (200, "closed", None)
+    _, body = await api.get("/frontier/hosts?state=closed")
+    assert len(body["hosts"]) == 2
+    status, host = await api.post("/frontier/hosts/a.test/release", {})
+    assert (status, host["state"], host["why"]) == (200, "waiting", "Its turn has come.")
+
+
+async def test_a_block_needs_no_body(api: Api) -> None:
+    """Spec 8.1: as `curl -X POST` sends it."""
+    assert (await ask(api, "/frontier/hosts/a.test/block")).startswith(b"HTTP/1.1 200")
+    assert (await ask(api, "/frontier/hosts/a.test/block", "Transfer-Encoding: chunked")).startswith(b"HTTP/1.1 413")
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "reason"),
+    [
+        ("/frontier/hosts/never.test/release", {}, 404, Reason.UNKNOWN_HOST),
+        ("/frontier/hosts/group:nope/block", {}, 404, Reason.UNKNOWN_HOST),
+        ("/frontier/hosts/a b/block", {}, 404, Reason.UNKNOWN_HOST),
+        ("/frontier/hosts/a.test/block", {"for_seconds": 0}, 422, Reason.BAD_REQUEST),
+        ("/frontier/hosts/a.test/block", {"for_seconds": 10**12}, 422, Reason.BAD_REQUEST),
+        ("/frontier/retry", {}, 422, Reason.BAD_REQUEST),
+        ("/frontier/retry", {"filter": {}}, 422, Reason.BAD_REQUEST),
+        ("/frontier/retry", {"filter": {"status": "pending"}}, 422, Reason.BAD_REQUEST),
+        ("/frontier/retry", {"filter": {"host": "a.test"}, "urls": ["http://a.test/"]}, 422, Reason.BAD_REQUEST),
+        ("/frontier/retry", {"urls": ["http://never.test/"]}, 404, Reason.UNKNOWN_URL),
+        ("/frontier/retry", {"urls": ["http://user:hunter2@a.test/"]}, 422, Reason.INVALID_URL),
+        ("/frontier/retry", {"filter": {"source": "nope"}}, 404, Reason.UNKNOWN_SOURCE),
+        ("/frontier/urls", {"urls": ["http://a.test/"], "source": "nope\0"}, 404, Reason.UNKNOWN_SOURCE),
+    ],
+)
+async def test_an_order_that_makes_no_sense_is_an_error_in_the_one_shape(
+    path: str, body: object, status: int, reason: Reason, api: Api
+) -> None:
+    """Spec 8.1."""
+    answered, answer = await api.post(path, body)
+    assert (answered, answer["error"]["reason"]) == (status, reason)
+    assert "hunter2" not in str(answer)
+
+
+async def test_openapi_describes_it(api: Api) -> None:
+    """Spec 8.1."""
+    _, described = await api.get("/openapi.json")
+    assert set(described["paths"]) >= {
+        "/frontier/urls",
+        "/frontier/stats",
+        "/frontier/hosts",
+        "/frontier/retry",
+        "/frontier/hosts/{host}/block",
+        "/frontier/hosts/{host}/release",
+    }
+
+
+async def test_what_ended_is_fetched_again_in_portions(api: Api, house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spec 2.2: one request does no more than its share, and says where to go on."""
+    await house.desk.frontier.hand_in([f"http://a.test/{number}" for number in range(7)])
+    await house.work()
+    monkeypatch.setattr(frontier_shapes, "LARGEST_BATCH", 3)
+    monkeypatch.setattr(retry, "SLICE", 2)
+    order = {"filter": {"status": "dead", "reason": "not_found"}, "priority": 9}
+    status, body = await api.post("/frontier/retry", order)
+    assert (status, body["queued"], body["fetching"]) == (200, 4, 0)
+    _, body = await api.post("/frontier/retry", order | {"after": body["next"]})
+    assert body["queued"] == 3
+    _, body = await api.post("/frontier/retry", order | {"after": body["next"]})
+    assert body == {"queued": 0, "fetching": 0, "next": None}
+    assert set(await house.rows("SELECT priority FROM frontier_queue")) == {(9,)}
+    _, body = await api.post("/frontier/retry", {"urls": ["http://a.test/0", "http://a.test/0#x"]})
+    assert body == {"queued": 2, "fetching": 0, "next": None}
+
+
+async def test_a_document_tells_its_revisions(api: Api, house: House, site: Site) -> None:
+    """Spec 4.4: when the text changes the old one stays as a revision."""
+    url = "http://a.test/page"
+    site.answers[url] = Answer(page("first"))
+    await api.post("/frontier/urls", {"urls": [url]})
+    await house.work()
+    for title in ("second", "second", "third"):
+        site.answers[url] = Answer(page(title))
+        await api.post("/frontier/retry", {"urls": [url]})
+        await house.work()
+    _, listed = await api.get("/documents")
+    _, document = await api.get(f"/documents/{listed['documents'][0]['id']}")
+    assert (document["title"], document["revision"]) == ("third", 3)
+    assert [(old["revision"], old["title"]) for old in document["revisions"]] == [(2, "second"), (1, "first")]
+    assert all(len(old["raw_hash"]) == len(old["content_hash"]) == 64 for old in document["revisions"])
+
+
+async def test_metrics_tell_what_the_frontier_holds(api: Api) -> None:
+    """Spec 8.1."""
+    await api.post("/frontier/urls", {"urls": ["http://a.test/1", "http://a.test/2"]})
+    async with api.session.get(api.base + "/metrics") as response:
+        shown = await response.text()
+    assert 'headwater_urls{status="pending"} 2.0' in shown
+    assert 'headwater_urls{status="dead"} 0.0' in shown
+
+
+def postmaster(data: Path) -> int:
+    (pid_file,) = data.glob("postgres/*/cluster/postmaster.pid")
+    return int(pid_file.read_text().split()[0])
+
+
+async def test_metrics_are_answered_while_the_database_is_away(make_settings: Callable[..., Settings]) -> None:
+    """Spec 8.1: what this process did is known, what the frontier holds is not, and is not made up."""
+    settings = make_settings(database_url="")
+    async with open_house(settings) as house:
+        assert b'headwater_urls{status="pending"} 0.0' in await house.desk.measure()
+        os.kill(postmaster(settings.data_dir), signal.SIGKILL)
+        shown = await house.desk.measure()
+    assert b"headwater_urls{" not in shown
+    assert b"headwater_starts_total" in shown

@@ -1,0 +1,149 @@
+"""Counters that are right, and a log that does not grow for ever (spec 2.4, 2.5)."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from headwater.config import Settings
+from headwater.frontier import rescue
+from headwater.frontier.prune import fold_tally, prune_log
+from headwater.frontier.retry import retry_all
+from headwater.model.frontier import Ending, UrlStatus
+from headwater.model.reasons import Reason
+from headwater.service.maintenance import MaintenanceRole
+from headwater.service.parts import open_records
+from headwater.store import frontier as store
+from headwater.store import sources
+from headwater.store.pool import Database
+from tests.integration.test_frontier import LEASE, NOW, STORED, Frontier
+
+pytestmark = pytest.mark.both_servers
+
+ENDINGS = [
+    STORED,
+    Ending(Reason.LINKED, UrlStatus.FETCHED),
+    Ending(Reason.NOT_FOUND, UrlStatus.DEAD),
+    Ending(Reason.HTTP_5XX, UrlStatus.PENDING),
+]
+
+
+@pytest.fixture
+async def frontier(database: Database) -> Frontier:
+    async with database.connection() as connection:
+        source = await sources.add_source(connection, "s", "feed", {}, now=NOW, next_poll_at=None)
+    assert source
+    return Frontier(database, source.id)
+
+
+async def counted(frontier: Frontier) -> list[tuple[object, ...]]:
+    async with frontier.database.connection() as connection:
+        return sorted(await store.url_counts(connection), key=str)
+
+
+async def recounted(frontier: Frontier) -> list[tuple[object, ...]]:
+    return sorted(await frontier.rows("SELECT status, reason, count(*) FROM url_frontier GROUP BY 1, 2"), key=str)
+
+
+async def test_the_counters_equal_a_recount_whatever_happens(frontier: Frontier) -> None:
+    """Spec 2.5: stats cost the same at any size because every change adds its difference."""
+    chance = random.Random(4)
+
+    async def put() -> None:
+        await frontier.put(*(f"http://h{chance.randrange(6)}.test/{chance.randrange(60)}" for _ in range(8)))
+
+    async def work() -> None:
+        for claim in await frontier.take(limit=chance.randrange(1, 7)):
+            if chance.random() < 0.9:
+                await frontier.end(claim, chance.choice(ENDINGS))
+
+    async def retry() -> None:
+        async for _ in retry_all(frontier.database, frontier.now, {"status": chance.choice(["dead", "fetched"])}):
+            pass
+
+    async def twin() -> None:
+        number = chance.randrange(10**6)
+        fetched = await frontier.rows(
+            "SELECT id FROM url_frontier WHERE status = 'fetched' AND same_as IS NULL LIMIT 1"
+        )
+        for (page_id,) in fetched:
+            other = (int(str(page_id)), f"http://h0.test/twin-{number}", number.to_bytes(32, "big"), f"twin/{number}")
+            await frontier.database.transact(
+                lambda connection, other=other: store.name_twins(connection, [other], frontier.now)
+            )
+
+    async def lose_workers() -> None:
+        frontier.now += LEASE + timedelta(seconds=2)
+        await rescue.rescue_claims(frontier.database, frontier.now, 3)
+        await rescue.rescue_holds(frontier.database, frontier.now)
+
+    async def fold() -> None:
+        await fold_tally(frontier.database)
+
+    for _ in range(120):
+        frontier.now += timedelta(seconds=1)
+        await chance.choices([put, work, retry, twin, lose_workers, fold], weights=[4, 8, 1, 1, 1, 1])[0]()
+        assert await counted(frontier) == await recounted(frontier)
+    assert len(await counted(frontier)) >= 5, "the mix must reach most of the ends"
+    await frontier.rows("DELETE FROM frontier_queue")
+    await frontier.rows("TRUNCATE fetch_log")
+    await frontier.rows("DELETE FROM url_frontier WHERE same_as IS NOT NULL")
+    assert await counted(frontier) == await recounted(frontier)
+
+
+async def test_counters_are_right_while_many_change_and_fold_them_at_once(frontier: Frontier) -> None:
+    """Spec 2.5: nobody waits for anybody, and no difference is lost."""
+    await frontier.put(*(f"http://h{number}.test/x" for number in range(40)))
+
+    async def work() -> None:
+        while claims := await frontier.take(limit=3):
+            for claim in claims:
+                await frontier.end(claim, random.choice(ENDINGS[:3]))
+
+    async def fold() -> None:
+        for _ in range(20):
+            await fold_tally(frontier.database)
+
+    await asyncio.gather(work(), work(), fold(), fold())
+    assert await counted(frontier) == await recounted(frontier)
+    await fold_tally(frontier.database)
+    ((rows,),) = await frontier.rows("SELECT count(*) FROM frontier_tally")
+    assert rows == len(await counted(frontier))
+
+
+async def test_old_attempts_are_forgotten_and_young_ones_kept(frontier: Frontier) -> None:
+    """Spec 2.4: the log is kept for as long as the operator wants."""
+    for day in range(10):
+        frontier.now = NOW + timedelta(days=day)
+        await frontier.put(f"http://a.test/{day}")
+        (claim,) = await frontier.take()
+        await frontier.end(claim, STORED)
+    keep = timedelta(days=3)
+    assert await prune_log(frontier.database, frontier.now, keep) == 6
+    ((oldest, left),) = await frontier.rows("SELECT min(finished_at), count(*) FROM fetch_log")
+    assert (oldest, left) == (NOW + timedelta(days=6), 4)
+    assert await prune_log(frontier.database, frontier.now, keep) == 0
+    assert await frontier.rows("SELECT count(*) FROM url_frontier WHERE status = 'fetched'") == [(10,)]
+
+
+async def test_maintenance_prunes_and_folds_by_itself(
+    frontier: Frontier, make_settings: Callable[..., Settings]
+) -> None:
+    """Spec 2.4: as long as the setting says."""
+    await frontier.put(*(f"http://h{number}.test/x" for number in range(5)))
+    for claim in await frontier.take():
+        await frontier.end(claim, STORED)
+    await frontier.rows("UPDATE fetch_log SET finished_at = now() - url_id * interval '1 day'")
+    stop = asyncio.Event()
+    async with open_records(make_settings(fetch_log_days=3)) as records:
+        running = asyncio.create_task(MaintenanceRole(records, look_seconds=0.02).run(stop, 1.0))
+        while await frontier.rows("SELECT 1 FROM fetch_log WHERE finished_at < now() - interval '3 days'"):
+            await asyncio.sleep(0.02)
+        while await frontier.rows("SELECT 1 FROM frontier_tally GROUP BY status, reason HAVING count(*) > 1"):
+            await asyncio.sleep(0.02)
+        stop.set()
+        await running
+    assert await frontier.rows("SELECT count(*) FROM fetch_log") == [(2,)]
+    assert await counted(frontier) == await recounted(frontier)

@@ -1,0 +1,77 @@
+"""Where a command's output goes is its user's choice: none ends it with a traceback or in silence (spec 8.2)."""
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from tests.program import PROGRAM, environment, headwater, start
+
+CLOSED = 128 + signal.SIGPIPE
+COMMANDS = [("--help",), ("--version",), ("config",), ("config", "--json"), ("config", "--markdown"), ("today",)]
+
+
+def run(*words: str, cwd: Path, stdout: "int | IO[str]", stderr: "int | IO[str]" = subprocess.PIPE) -> tuple[int, str]:
+    """How a command ends, and what it says of that."""
+    env = environment(data_dir=cwd / "data")
+    ended = subprocess.run([*PROGRAM, *words], stdout=stdout, stderr=stderr, text=True, timeout=60, env=env, cwd=cwd)
+    return ended.returncode, ended.stderr
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_a_reader_who_has_gone_ends_a_command_without_a_word(words: tuple[str, ...], tmp_path: Path) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    try:
+        assert run(*words, cwd=tmp_path, stdout=write_end) == (CLOSED, "")
+    finally:
+        os.close(write_end)
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_a_full_disk_is_said_in_one_line(words: tuple[str, ...], tmp_path: Path) -> None:
+    with open("/dev/full", "w") as full:
+        said = "headwater: the output could not be written: No space left on device.\n"
+        assert run(*words, cwd=tmp_path, stdout=full) == (2, said)
+        assert run(*words, cwd=tmp_path, stdout=full, stderr=full)[0] == 2
+
+
+def test_a_log_that_cannot_be_written_changes_nothing(tmp_path: Path) -> None:
+    with open("/dev/full", "w") as full:
+        assert run("today", cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=full)[0] == 0
+        assert run("today", "yesterday", cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=full)[0] == 2
+
+
+def test_a_demo_whose_reader_leaves_in_the_middle_leaves_nothing_behind(tmp_path: Path) -> None:
+    """Spec 9.3."""
+    process = start("demo", "--data", str(tmp_path / "data"), cwd=tmp_path)
+    assert process.stdout
+    assert process.stderr
+    try:
+        assert process.stdout.readline() == "feeds: 7 of 7\n"
+        process.stdout.close()
+        assert process.wait(timeout=60) == CLOSED
+        assert process.stderr.read() == ""
+        assert not list(tmp_path.glob("**/postmaster.pid"))
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
+def test_what_cannot_be_shown_is_replaced_and_json_stays_exact(
+    encoding: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", encoding)
+    shown = headwater("config", cwd=tmp_path, contact_url="http://川.test/")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "http://?.test/" in shown.stdout
+    told = headwater("config", "--json", cwd=tmp_path, contact_url="http://川.test/")
+    assert "http://川.test/" in [setting["value"] for setting in json.loads(told.stdout)]
+    refused = headwater("today", "昨日", cwd=tmp_path)
+    assert (refused.returncode, len(refused.stderr.splitlines())) == (2, 1)

@@ -1,0 +1,222 @@
+"""What the frontier's queries read does not grow with the backlog, nor with one host holding most of it (spec 2.5).
+
+Each is explained with a plan made for its values and with the one PostgreSQL may keep for all values, on a table whose
+statistics are fresh.
+"""
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from headwater.policy.urls import url_hash
+from headwater.store import sources
+from headwater.store.pool import Connection, Database
+from headwater.store.sql import query
+
+pytestmark = pytest.mark.both_servers
+
+NOW = datetime(2026, 3, 12, 12, 0, tzinfo=UTC)
+SOON = NOW + timedelta(hours=1)
+GROWING = ("frontier_queue", "url_frontier", "host_state", "fetch_log")
+MODES = ("force_custom_plan", "force_generic_plan")
+TAKEN = 20
+
+
+class Explained:
+    """A plan that was carried out."""
+
+    def __init__(self, plan: dict[str, Any]) -> None:
+        self.plan = plan
+
+    def complaints(self) -> list[str]:
+        """Where it reads a growing table from end to end, or sorts what it reads of one."""
+        found = [f"Seq Scan on {node['Relation Name']}" for node in self._reads(self.plan, ("Seq Scan",))]
+        for node in _nodes(self.plan):
+            if node["Node Type"].endswith("Sort"):
+                found += [f"Sort over {read['Relation Name']}" for read in self._reads(node)]
+        return found
+
+    @property
+    def rows_read(self) -> float:
+        """How many rows of growing tables were looked at, those that were passed over among them."""
+        return sum(
+            node["Actual Loops"] * (node["Actual Rows"] + node.get("Rows Removed by Filter", 0))
+            for node in self._reads(self.plan)
+        )
+
+    @property
+    def pages_read(self) -> int:
+        """How many pages of tables and indexes."""
+        return int(self.plan["Shared Hit Blocks"] + self.plan["Shared Read Blocks"])
+
+    def _reads(self, top: dict[str, Any], types: tuple[str, ...] = ()) -> Iterator[dict[str, Any]]:
+        for node in _nodes(top):
+            is_read = node["Node Type"].endswith("Scan") and node.get("Relation Name") in GROWING
+            if is_read and (not types or node["Node Type"] in types):
+                yield node
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for child in plan.get("Plans", ()):
+        yield from _nodes(child)
+
+
+async def explain(database: Database, name: str, *arguments: object, mode: str = MODES[0]) -> Explained:
+    """Carry a named query out and undo it; tell how it was done."""
+    async with database.connection() as connection:
+        undone = connection.transaction()
+        await undone.start()
+        try:
+            await connection.execute(f"SET LOCAL plan_cache_mode = {mode}")
+            await connection.execute(f"PREPARE explained AS {query(name)}")
+            given = f"({', '.join(map(literal, arguments))})"
+            told = await connection.fetchval(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE explained{given}")
+        finally:
+            await undone.rollback()
+            await connection.execute("DEALLOCATE ALL")
+            await connection.reload_schema_state()
+        return Explained(json.loads(told)[0]["Plan"])
+
+
+def literal(value: object) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, list):
+        return "'{" + ",".join(f'"{_text(each)}"' if each is not None else "NULL" for each in value) + "}'"
+    return str(value) if isinstance(value, bool | int) else f"'{_text(value)}'"
+
+
+def _text(value: object) -> str:
+    return f"\\\\x{value.hex()}" if isinstance(value, bytes) else str(value)
+
+
+async def load(
+    connection: Connection, hosts: str, urls: int, *, is_due: str = "true", priority: str = "1 + n % 10"
+) -> None:
+    """Queue so many URLs, each n of them at the host, with the priority, and due or not, as is said."""
+    await connection.execute("SET session_replication_role = replica")  # no triggers: it is quicker
+    await connection.execute(
+        "CREATE TEMP TABLE loaded AS SELECT n, nextval(pg_get_serial_sequence('url_frontier', 'id')) AS id, "
+        f"{hosts} || '.test' AS host FROM generate_series(1, {urls}) AS n"
+    )
+    await connection.execute(
+        "INSERT INTO host_state (host, not_before, ready_at) "
+        "SELECT host, $1::timestamptz, $1::timestamptz + min(n) * interval '1 ms' FROM loaded GROUP BY host",
+        NOW - timedelta(minutes=1),
+    )
+    await connection.execute(
+        "INSERT INTO url_frontier (id, url, url_hash, host, source_id, origin, subpath, discovered_at) "
+        "OVERRIDING SYSTEM VALUE "
+        "SELECT id, id::text, sha256(convert_to(id::text, 'UTF8')), host, 1, 'feed', id::text, $1 FROM loaded",
+        NOW,
+    )
+    await connection.execute(
+        "INSERT INTO frontier_queue (url_id, politeness_key, priority, due_at) SELECT id, host, "
+        f"{priority}, $1::timestamptz + CASE WHEN {is_due} THEN -n ELSE n END * interval '1 s' FROM loaded",
+        NOW,
+    )
+    await connection.execute(
+        "INSERT INTO fetch_log (url_id, holder, attempt, finished_at, reason) "
+        "SELECT id, 'me', 1, $1, 'timeout' FROM loaded",
+        NOW,
+    )
+    await connection.execute("DROP TABLE loaded")
+    await connection.execute("RESET session_replication_role")
+    await connection.execute("ANALYZE")
+
+
+async def lease_some(connection: Connection, until: datetime) -> list[tuple[str, int, UUID]]:
+    """Lease a URL of each of some hosts; return their hosts, ids and tokens."""
+    rows = await connection.fetch(
+        "WITH chosen AS (SELECT host, gen_random_uuid() AS token, "
+        "  (SELECT url_id FROM frontier_queue WHERE politeness_key = host LIMIT 1) AS url_id "
+        " FROM host_state ORDER BY host LIMIT $1), "
+        "held AS (UPDATE host_state h SET lease_holder = 'me', lease_token = token, lease_until = $2 "
+        " FROM chosen WHERE h.host = chosen.host) "
+        "UPDATE frontier_queue q SET lease_holder = 'me', lease_token = token, lease_until = $2 "
+        "FROM chosen WHERE q.url_id = chosen.url_id RETURNING chosen.host, chosen.url_id, chosen.token",
+        TAKEN,
+        until,
+    )
+    return [tuple(row) for row in rows]
+
+
+@pytest.fixture
+async def connection(database: Database) -> AsyncIterator[Connection]:
+    async with database.connection() as lent:
+        await sources.add_source(lent, "s", "feed", {}, now=NOW, next_poll_at=None)
+        yield lent
+
+
+def claiming() -> tuple[object, ...]:
+    return (NOW, TAKEN, "me", NOW + timedelta(minutes=1), 1000)
+
+
+async def test_no_query_of_the_frontier_reads_a_table_from_end_to_end_or_sorts_it(
+    database: Database, connection: Connection
+) -> None:
+    await load(connection, "'h' || n % 5000", 20_000)
+    await load(connection, "'hot'", 30_000)
+    leased = await lease_some(connection, until=NOW)
+    keys, ids, tokens = (list(column) for column in zip(*leased, strict=True))
+    known = [row["url_hash"] for row in await connection.fetch("SELECT url_hash FROM url_frontier LIMIT $1", TAKEN)]
+    fresh = [url_hash(f"http://hot.test/new/{number}") for number in range(TAKEN)]
+    nothing = [None] * len(ids)
+    questions: dict[str, tuple[object, ...]] = {
+        "find_urls": ([*known, *fresh],),
+        "raise_priorities": (ids, [10] * len(ids)),
+        "wake_keys": (keys, keys, NOW),
+        "claim_urls": claiming(),
+        "end_urls": (ids, ["dead"] * len(ids), ["gone"] * len(ids), nothing, nothing, NOW),
+        "requeue_urls": (ids, [SOON] * len(ids), [True] * len(ids)),
+        "release_hosts": (keys, tokens, [NOW] * len(ids), [0] * len(ids), nothing, nothing),
+        "rest_hosts": (keys,),
+        "next_ready": (NOW,),
+        "expired_claims": (NOW, 500),
+        "expired_holds": (NOW, 500),
+        "forgotten_hosts": ("h2", 100),
+        "list_queued": (False, None, None, 0, 50, NOW),
+    }
+    complaints = {}
+    for name, arguments in questions.items():
+        for mode in MODES:
+            explained = await explain(database, name, *arguments, mode=mode)
+            found = explained.complaints()
+            if explained.rows_read > 1500:
+                found.append(f"{explained.rows_read} rows read")
+            if found:
+                complaints[name, mode] = found
+    assert complaints == {}
+
+
+# Which of the URLs of the host that holds most are due, and what priority they have.
+HOT_HOSTS = {
+    "all are due": ("true", "1 + n % 10"),
+    "a few are due": ("n % 100 = 0", "1 + n % 10"),
+    "one is due that all others would go before": ("n = 1", "CASE n WHEN 1 THEN 1 ELSE 10 END"),
+    "none is due": ("false", "1 + n % 10"),
+}
+
+
+async def test_a_claim_reads_as_much_of_a_long_queue_as_of_a_short_one(
+    database: Database, connection: Connection
+) -> None:
+    """Whatever of the host that holds most of it is due."""
+    grown = {}
+    for case, (is_due, priority) in HOT_HOSTS.items():
+        read: dict[str, list[Explained]] = {mode: [] for mode in MODES}
+        for length in (500, 20_000):
+            await connection.execute("TRUNCATE url_frontier, host_state CASCADE")
+            await load(connection, "'h' || n % 3000", 9_000)
+            await load(connection, "'hot'", length, is_due=is_due, priority=priority)
+            for mode in MODES:
+                read[mode].append(await explain(database, "claim_urls", *claiming(), mode=mode))
+        for mode, (short, long) in read.items():
+            if long.rows_read > short.rows_read * 1.1 or long.pages_read > short.pages_read * 1.1 + 10:
+                grown[case, mode] = [(one.rows_read, one.pages_read) for one in (short, long)]
+    assert grown == {}

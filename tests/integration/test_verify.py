@@ -1,0 +1,448 @@
+"""Every document is held against its raw file (spec 1.5): what is right, what is not, and what only looks so."""
+
+import asyncio
+import contextlib
+import json
+import os
+import pty
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.config import Settings
+from headwater.corpus import Corpus
+from headwater.errors import OperatorError
+from headwater.service import upkeep_desk
+from headwater.service.upkeep_desk import OnProgress, Verified
+from headwater.service.verify_journal import Journal
+from headwater.service.verifying import Verifier
+from headwater.store.verify import documents_to_verify
+from tests.house import House, open_house
+from tests.program import PROGRAM, environment, headwater, start, wait_until
+from tests.server import Answer, Site, page, rss
+
+HTML = {"Content-Type": "text/html; charset=utf-8"}
+NAMES = tuple("abcdefgh")
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+async def stocked(site: Site, house: House) -> House:
+    """A house that has fetched a page for each of the names, each of a host of its own."""
+    for name in NAMES:
+        site.answers[address(name)] = Answer(page(f"matter {name}"), headers=HTML)
+    await stock(site, house, "news", map(address, NAMES))
+    return house
+
+
+async def stock(site: Site, house: House, source: str, urls: Any) -> None:
+    feed = f"http://{source}.test/feed"
+    site.answers[feed] = rss(*urls)
+    await house.desk.add(feed, source)
+    await house.work()
+
+
+def address(name: str) -> str:
+    return f"http://{name}.test/page"
+
+
+async def raw_file(house: House, name: str) -> Path:
+    ((path,),) = await house.rows(
+        "SELECT raw_path FROM documents d JOIN url_frontier u ON u.id = d.url_id WHERE url = $1", address(name)
+    )
+    return house.desk.settings.data_dir / "corpus" / str(path)
+
+
+async def verify(house: House, on_progress: OnProgress = lambda *_: None, **options: Any) -> Verified:
+    async with house.desk.upkeep.verify(on_progress=on_progress, **options) as verified:
+        return verified
+
+
+def faults(verified: Verified) -> dict[str, str]:
+    return {finding.url.split(".")[0].removeprefix("http://"): finding.fault for finding in verified.progress.findings}
+
+
+@pytest.fixture
+def command(make_settings: Callable[..., Settings], tmp_path: Path) -> Command:
+    settings = make_settings()
+
+    def run(*words: str) -> "subprocess.CompletedProcess[str]":
+        return headwater("verify", *words, cwd=tmp_path, data_dir=settings.data_dir, database_url=settings.database_url)
+
+    return run
+
+
+@pytest.mark.both_servers
+async def test_all_is_right_whatever_charset_or_redirect_a_page_came_by(site: Site, house: House) -> None:
+    site.answers["http://a.test/page"] = Answer(status=301, headers={"Location": "/deep/er/page"})
+    site.answers["http://a.test/deep/er/page"] = Answer(page("moved", extra="<img src=x.png>"), headers=HTML)
+    charset = {"Content-Type": "text/html; charset=windows-1251"}
+    site.answers["http://b.test/page"] = Answer(page("Вода в реке").encode("cp1251"), headers=charset)
+    site.answers["http://c.test/page"] = Answer(page("Straße").encode("utf-16"), headers={"Content-Type": ""})
+    site.answers["http://d.test/page"] = Answer(page("moved", extra="<img src=x.png>"), headers=HTML)
+    await stock(site, house, "news", map(address, "abcd"))
+    verified = await verify(house)
+    assert (verified.progress.checked, verified.progress.wrong, verified.progress.findings) == (4, 0, [])
+
+
+async def test_the_program_says_that_all_is_right_and_leaves_nothing_behind(
+    stocked: House, command: Command, tmp_path: Path
+) -> None:
+    answer = command()
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert answer.stdout.splitlines()[-1] == "All 8 documents are right."
+    told = json.loads(command("--json").stdout)
+    assert told.pop("begun_at")
+    assert told == {
+        "resumed_after": None, "checked": 8, "right": 8, "wrong": 0, "faults": {}, "findings": [], "unlisted": 0
+    }  # fmt: skip
+    assert list((tmp_path / "data/verify").iterdir()) == []
+
+
+async def test_whatever_was_done_to_a_raw_file_is_found(stocked: House, command: Command) -> None:
+    changed = await raw_file(stocked, "a")
+    changed.write_bytes(changed.read_bytes().replace(b"council", b"cuoncil"))
+    with (await raw_file(stocked, "b")).open("ab") as longer:
+        longer.write(b"<!-- more -->")
+    os.truncate(await raw_file(stocked, "c"), 100)
+    (await raw_file(stocked, "d")).write_bytes(b"")
+    (await raw_file(stocked, "e")).unlink()
+    folder = await raw_file(stocked, "f")
+    folder.unlink()
+    folder.mkdir()
+    expected = {
+        "a": "raw_differs", "b": "raw_differs", "c": "raw_differs", "d": "raw_differs",
+        "e": "raw_missing", "f": "raw_unreadable",
+    }  # fmt: skip
+    assert faults(await verify(stocked)) == expected
+    answer = command("--json")
+    told = json.loads(answer.stdout)
+    assert answer.returncode == 1
+    assert (told["checked"], told["right"], told["wrong"]) == (8, 2, 6)
+    assert told["faults"] == {"raw_differs": 4, "raw_missing": 1, "raw_unreadable": 1}
+    (missing,) = [finding for finding in told["findings"] if finding["fault"] == "raw_missing"]
+    assert (missing["url"], missing["source"]) == (address("e"), "news")
+    assert missing["raw_path"].startswith("news/bodies/raw/")
+    shown = command()
+    assert shown.returncode == 1
+    assert "6 of 8 documents are not right." in shown.stdout
+    assert address("e") in shown.stdout
+
+
+@pytest.mark.both_servers
+async def test_whatever_was_done_to_a_row_is_found(stocked: House) -> None:
+    of = "WHERE url_id = (SELECT id FROM url_frontier WHERE url = $1)"
+    await stocked.rows(
+        f"UPDATE texts SET body = body || ' And more.' WHERE content_hash = (SELECT content_hash FROM documents {of})",
+        address("a"),
+    )
+    await stocked.rows(
+        f"UPDATE documents SET content_hash = (SELECT content_hash FROM documents {of.replace('1', '2')}) {of}",
+        address("b"),
+        address("c"),
+    )
+    await stocked.rows(f"UPDATE documents SET raw_hash = sha256('x') {of}", address("d"))
+    await stocked.rows(f"UPDATE documents SET normalizer = 'html_v0' {of}", address("e"))
+    await stocked.rows(f"UPDATE documents SET raw_path = '../nowhere' {of}", address("f"))
+    await stocked.rows(f"UPDATE documents SET raw_bytes = 7 {of}", address("g"))
+    assert faults(await verify(stocked)) == {
+        "a": "text_damaged", "b": "text_differs", "d": "raw_differs", "e": "no_normalizer", "f": "raw_missing",
+        "g": "raw_differs",
+    }  # fmt: skip
+
+
+async def test_all_that_is_wrong_with_a_document_is_told(stocked: House) -> None:
+    await stocked.rows("UPDATE texts SET body = body || '.'")
+    (await raw_file(stocked, "a")).unlink()
+    progress = (await verify(stocked)).progress
+    assert (progress.wrong, progress.faults) == (8, {"text_damaged": 8, "raw_missing": 1})
+
+
+async def test_what_was_fetched_before_the_content_type_was_kept_is_told_so(site: Site, house: House) -> None:
+    charset = {"Content-Type": "text/html; charset=windows-1251"}
+    site.answers["http://a.test/page"] = Answer(page("Вода в реке").encode("cp1251"), headers=charset)
+    site.answers["http://b.test/page"] = Answer(page("Вода в реке"), headers=HTML)
+    await stock(site, house, "news", map(address, "ab"))
+    await house.rows("UPDATE documents SET fetched_url = NULL, content_type = NULL")
+    (finding,) = (await verify(house)).progress.findings
+    assert (finding.url, finding.fault) == (address("a"), "text_differs")
+    assert "before its content type was kept" in finding.detail
+
+
+async def test_what_cannot_be_read_in_the_time_allowed_is_not_called_right(
+    stocked: House, make_settings: Callable[..., Settings]
+) -> None:
+    """Spec 4.3: it is read in a child with limits, as the first time."""
+    async with open_house(make_settings(sandbox_seconds=0.0001)) as hasty:
+        assert faults(await verify(hasty)) == dict.fromkeys(NAMES, "not_derived")
+
+
+async def test_a_page_that_is_being_fetched_again_is_not_called_wrong(site: Site, stocked: House) -> None:
+    """Spec 1.5: its new file is in place before its row says so. The commit is held up by a lock on that row."""
+    raw = await raw_file(stocked, "a")
+    before = raw.read_bytes()
+    site.answers[address("a")] = Answer(page("a newer matter"), headers=HTML)
+    await stocked.desk.frontier.retry([address("a")])
+    some_are_done = asyncio.Event()
+    async with stocked.parts.records.database.connection() as connection:
+        held = connection.transaction()
+        await held.start()
+        await connection.execute("SELECT 1 FROM documents FOR UPDATE")
+        working = asyncio.create_task(stocked.work())
+        while raw.read_bytes() == before:
+            await asyncio.sleep(0.01)
+        verifying = asyncio.create_task(verify(stocked, lambda done, total: done and some_are_done.set()))
+        await some_are_done.wait()
+        assert not verifying.done()
+        await held.rollback()
+    verified = await verifying
+    await working
+    assert (verified.progress.checked, verified.progress.findings) == (8, [])
+    assert raw.read_bytes() != before
+
+
+async def test_a_row_that_was_saved_anew_since_it_was_read_is_read_again(site: Site, stocked: House) -> None:
+    records = stocked.parts.records
+    stale = await records.database.transact(
+        lambda connection: documents_to_verify(connection, after=0, last=99, source_id=None, limit=99)
+    )
+    site.answers[address("a")] = Answer(page("a newer matter"), headers=HTML)
+    await stocked.desk.frontier.retry([address("a")])
+    await stocked.work()
+    await stocked.rows(
+        "DELETE FROM documents WHERE url_id = (SELECT id FROM url_frontier WHERE url = $1)", address("b")
+    )
+    (await raw_file(stocked, "c")).unlink()
+    verifier = Verifier(
+        database=records.database,
+        corpus=Corpus(records.settings.data_dir / "corpus"),
+        sandbox=stocked.parts.sandbox,
+        sandbox_seconds=20,
+        at_once=2,
+    )
+    assert [finding.url for finding in await verifier.verify(stale)] == [address("c")]
+
+
+async def test_a_file_newer_than_its_row_whose_fetch_was_killed_is_told_with_what_mends_it(stocked: House) -> None:
+    """Spec 1.5: the re-fetch of the returned lease repairs it."""
+    (await raw_file(stocked, "a")).write_text(page("a newer matter"))
+    await stocked.desk.frontier.retry([address("a")])
+    (finding,) = (await verify(stocked)).progress.findings
+    assert finding.fault == "raw_differs"
+    assert finding.detail.endswith("The page is queued to be fetched again.")
+    await stocked.work()
+    assert faults(await verify(stocked)) == {}
+
+
+async def test_a_page_that_cannot_be_read_any_more_leaves_document_and_raw_file_as_they_were(
+    site: Site, stocked: House
+) -> None:
+    """Spec 1.5: every row's file matches its hash, whatever a re-fetch brings."""
+    raw = await raw_file(stocked, "a")
+    before = raw.read_bytes()
+    site.answers[address("a")] = Answer(b"%PDF-1.7\n" + b"x" * 500, headers=HTML)
+    await stocked.desk.frontier.retry([address("a")])
+    await stocked.work()
+    assert (await stocked.fates())[address("a")] == "unsupported_type"
+    assert raw.read_bytes() == before
+    assert faults(await verify(stocked)) == {}
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_text(page("newer, and its row was lost"))])
+async def test_another_visit_mends_a_raw_file_also_when_the_page_has_not_changed(
+    damage: Callable[[Path], object], site: Site, stocked: House
+) -> None:
+    """Spec 1.5, 4.2: a 304 touches only what is right here too."""
+    tagged = Answer(page("tagged"), headers={**HTML, "ETag": '"v1"'})
+    site.answers[address("a")] = tagged
+    await stocked.desk.frontier.retry([address("a")])
+    await stocked.work()
+    damage(await raw_file(stocked, "a"))
+    assert list(faults(await verify(stocked))) == ["a"]
+    site.answers[address("a")] = [Answer(status=304), tagged]
+    await stocked.desk.frontier.retry([address("a")])
+    await stocked.work()
+    assert faults(await verify(stocked)) == {}
+    asked = [seen.headers.get("If-None-Match") for seen in site.seen if seen.url == address("a")]
+    assert asked == [None, None, '"v1"', None]
+    site.answers[address("a")] = Answer(status=304)
+    await stocked.desk.frontier.retry([address("a")])
+    await stocked.work()
+    assert (await stocked.fates())[address("a")] == "unchanged"
+    assert site.visits(address("a")) == 5
+
+
+@pytest.fixture
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep_desk, "PAGE", 2)
+
+
+@pytest.mark.usefixtures("small_pages")
+async def test_an_interrupted_verify_goes_on_where_it_was(stocked: House) -> None:
+    """What was wrong before the interruption is told at the end; --restart looks at everything again."""
+    (await raw_file(stocked, "a")).unlink()
+    (await raw_file(stocked, "h")).unlink()
+    ids = [row[0] for row in await stocked.rows("SELECT id FROM documents ORDER BY id")]
+    looked = Looked()
+    verifying = asyncio.create_task(verify(stocked, looked))
+    await looked.at(5)
+    verifying.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await verifying
+    looked = Looked()
+    verified = await verify(stocked, looked)
+    assert looked.first == (4, 8)
+    assert verified.resumed_after == ids[3]
+    assert (verified.progress.checked, verified.progress.wrong) == (8, 2)
+    assert set(faults(verified)) == {"a", "h"}
+    looked = Looked()
+    assert (await verify(stocked, looked)).resumed_after is None
+    assert looked.first == (0, 8)
+
+
+class Looked:
+    """Who watches how far a verify has come."""
+
+    def __init__(self) -> None:
+        self.first: tuple[int, int] | None = None
+        self._done = 0
+        self._changed = asyncio.Event()
+
+    def __call__(self, done: int, total: int) -> None:
+        self.first = self.first or (done, total)
+        self._done = done
+        self._changed.set()
+
+    async def at(self, done: int) -> None:
+        while self._done < done:
+            self._changed.clear()
+            await self._changed.wait()
+
+
+@pytest.mark.usefixtures("small_pages")
+async def test_an_outcome_that_was_not_told_to_its_end_is_told_again(stocked: House) -> None:
+    (await raw_file(stocked, "a")).unlink()
+
+    async def tell_and_fail() -> None:
+        async with stocked.desk.upkeep.verify():
+            raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        await tell_and_fail()
+    assert faults(await verify(stocked)) == {"a": "raw_missing"}
+
+
+@pytest.mark.usefixtures("small_pages")
+async def test_a_restart_does_not_go_on(stocked: House) -> None:
+    looked = Looked()
+    verifying = asyncio.create_task(verify(stocked, looked))
+    await looked.at(5)
+    verifying.cancel()
+    await asyncio.gather(verifying, return_exceptions=True)
+    looked = Looked()
+    verified = await verify(stocked, looked, restart=True)
+    assert (looked.first, verified.resumed_after, verified.progress.checked) == ((0, 8), None, 8)
+
+
+async def test_a_program_that_was_stopped_and_then_killed_goes_on_where_it_was(
+    site: Site, house: House, make_settings: Callable[..., Settings], tmp_path: Path
+) -> None:
+    """Spec 9.3."""
+    urls = [f"http://h{number}.test/page" for number in range(160)]
+    for url in urls:
+        site.answers[url] = Answer(page(url), headers=HTML)
+    await stock(site, house, "news", urls)
+    (first,) = await house.rows("SELECT id, raw_path FROM documents ORDER BY id LIMIT 1")
+    (tmp_path / "data/corpus" / str(first[1])).unlink()
+    settings = make_settings()
+    where = {"cwd": tmp_path, "data_dir": settings.data_dir, "database_url": settings.database_url}
+    journal = tmp_path / "data/verify/_all.0.jsonl"
+
+    def end_after(pages: int, how: signal.Signals) -> "tuple[int, str]":
+        process = start("verify", **where)  # type: ignore[arg-type]
+        wait_until(lambda: journal.exists() and journal.read_bytes().count(b"\n") > pages)
+        os.kill(process.pid, how)
+        _, said = process.communicate()
+        return process.returncode, said
+
+    assert end_after(1, signal.SIGTERM) == (143, "headwater: stopped. Verify again, it goes on from here.\n")
+    assert end_after(2, signal.SIGKILL)[0] == -signal.SIGKILL
+    told = json.loads(headwater("verify", "--json", **where).stdout)  # type: ignore[arg-type]
+    assert told["resumed_after"] is not None
+    assert (told["checked"], told["wrong"]) == (160, 1)
+    assert [finding["document_id"] for finding in told["findings"]] == [first[0]]
+    assert not journal.exists()
+
+
+async def test_two_at_once_are_refused(stocked: House, command: Command, tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "data/verify/_all.0.jsonl", now=stocked.parts.records.clock.now(), restart=False)
+    try:
+        answer = command()
+    finally:
+        journal.close()
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert "is running" in answer.stderr
+
+
+async def test_one_source_or_the_newest_documents_can_be_looked_at(site: Site, stocked: House) -> None:
+    await stock(site, stocked, "other", [])
+    site.answers["http://z.test/page"] = Answer(page("the last"), headers=HTML)
+    site.answers["http://other.test/feed"] = rss(address("z"))
+    await stocked.desk.poll_now("other")
+    await stocked.work()
+    for name in ("a", "z"):
+        (await raw_file(stocked, name)).unlink()
+    assert faults(await verify(stocked)) == {"a": "raw_missing", "z": "raw_missing"}
+    news, other = await verify(stocked, source="news"), await verify(stocked, source="other")
+    assert (news.progress.checked, faults(news)) == (8, {"a": "raw_missing"})
+    assert (other.progress.checked, faults(other)) == (1, {"z": "raw_missing"})
+    ((last,),) = await stocked.rows("SELECT max(id) FROM documents")
+    newest = await verify(stocked, since_id=int(last) - 1)
+    assert (newest.progress.checked, newest.resumed_after, faults(newest)) == (1, None, {"z": "raw_missing"})
+    with pytest.raises(OperatorError, match="no source named nobody"):
+        await verify(stocked, source="nobody")
+
+
+def test_an_empty_house_is_right(command: Command) -> None:
+    answer = command()
+    assert (answer.returncode, answer.stdout, answer.stderr) == (0, "There are no documents to look at.\n", "")
+    told = json.loads(command("--json").stdout)
+    assert (told["checked"], told["wrong"], told["findings"]) == (0, 0, [])
+
+
+async def test_a_disk_that_is_not_there_is_said_once(stocked: House, command: Command, tmp_path: Path) -> None:
+    (tmp_path / "data/corpus").rename(tmp_path / "data/away")
+    answer = command()
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert len(answer.stderr.splitlines()) == 1
+    assert "is its disk mounted?" in answer.stderr
+    (tmp_path / "data/away").rename(tmp_path / "data/corpus")
+    assert command().returncode == 0
+
+
+async def test_a_terminal_shows_a_bar(stocked: House, make_settings: Callable[..., Settings], tmp_path: Path) -> None:
+    """Spec 8.2."""
+    settings = make_settings()
+    where = environment(data_dir=settings.data_dir, database_url=settings.database_url) | {"TERM": "xterm"}
+    shown = await asyncio.to_thread(in_terminal, [*PROGRAM, "verify"], where, tmp_path)
+    assert "━" in shown
+    assert "8/8" in shown
+    assert "All 8 documents are right." in shown
+
+
+def in_terminal(words: list[str], env: dict[str, str], cwd: Path) -> str:
+    """Run a command where it believes to be looked at, and return what is seen."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(words, stdout=theirs, stderr=theirs, stdin=theirs, env=env, cwd=cwd)
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # when the other end is closed
+        while part := os.read(ours, 65536):
+            shown += part
+    os.close(ours)
+    assert process.wait() == 0
+    return shown.decode()

@@ -1,0 +1,96 @@
+"""Whoever watches the demo sees how far it is, and on what it waits (spec 8.2, 9.2)."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from headwater.cli import show
+from headwater.demo.progress import hosts_waited_for, told_again
+
+Told = tuple[str, int, int, str]
+
+
+async def test_a_stage_that_hangs_is_told_again_until_it_goes_on() -> None:
+    told: list[Told] = []
+    often_enough = asyncio.Event()
+
+    def progress(*news: Any) -> None:
+        told.append(news)
+        if len(told) == 3:
+            often_enough.set()
+
+    async with told_again(progress, seconds=0.001) as tell:
+        tell("feeds", 0, 2, "a.test")
+        await asyncio.wait_for(often_enough.wait(), 10)
+        tell("feeds", 1, 2, "b.test")
+    assert told[:3] == [("feeds", 0, 2, "a.test")] * 3
+    assert told[-1] == ("feeds", 1, 2, "b.test")
+
+
+async def test_a_teller_that_fails_fails_the_whole() -> None:
+    told: list[Told] = []
+    failed = asyncio.Event()
+
+    def progress(*news: Any) -> None:
+        told.append(news)
+        if len(told) == 2:
+            failed.set()
+            raise OSError("nobody listens")
+
+    async def run() -> None:
+        async with told_again(progress, seconds=0.001) as tell:
+            tell("feeds", 0, 2, "")
+            await asyncio.wait_for(failed.wait(), 10)
+
+    with pytest.raises(OSError, match="nobody listens"):
+        await run()
+
+
+def url(host: str, status: str = "pending", waiting_reason: str | None = None) -> dict[str, Any]:
+    return {"host": host, "status": status, "waiting_reason": waiting_reason}
+
+
+@pytest.mark.parametrize(
+    ("unsettled", "said"),
+    [
+        ([], ""),
+        ([url("a", "fetching")], "1 host to answer"),
+        ([url("a", "fetching"), url("b", "fetching")], "2 hosts to answer"),
+        ([url("a", waiting_reason="timeout")], "1 host to be asked again"),
+        ([url("a", waiting_reason="timeout"), url("b")], "2 hosts"),
+        ([url("a", "fetching"), url("a", waiting_reason="timeout")], "1 host"),
+    ],
+)
+def test_what_pages_wait_for_is_said_in_words(unsettled: list[dict[str, Any]], said: str) -> None:
+    assert hosts_waited_for(unsettled) == said
+
+
+def test_a_log_has_a_line_a_stage_and_one_now_and_then_where_a_stage_lasts(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    now = 0.0
+    (tell,) = show._stage_lines(lambda: now)
+
+    def at(seconds: float, *news: Any) -> None:
+        nonlocal now
+        now = seconds
+        tell(*news)
+
+    at(0, "start", 0, 1, "the database")
+    at(9, "start", 0, 1, "the database")
+    at(12, "start", 0, 1, "the database")
+    at(13, "start", 1, 1, "")
+    at(14, "feeds", 0, 2, "a.test")
+    at(15, "feeds", 2, 2, "")
+    for second in range(15, 40):
+        at(second, "pages", 68, 69, "1 host to be asked again")
+    at(41, "pages", 69, 69, "")
+    at(42, "pages", 69, 69, "")
+    assert capsys.readouterr().out.splitlines() == [
+        "start: 0 of 1 after 12 s, waiting for the database",
+        "feeds: 2 of 2",
+        "pages: 68 of 69 after 10 s, waiting for 1 host to be asked again",
+        "pages: 68 of 69 after 20 s, waiting for 1 host to be asked again",
+        "pages: 69 of 69",
+    ]

@@ -1,0 +1,40 @@
+"""A contributor begins with one command (spec 1.1)."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headwater.errors import OperatorError
+from headwater.sources.new_kind import entry_point, write_skeleton
+
+
+def test_the_skeleton_of_a_kind_passes_its_own_test(tmp_path: Path) -> None:
+    written = write_skeleton("court_rulings", tmp_path)
+    assert {path.relative_to(tmp_path).as_posix() for path in written} == {
+        "court_rulings.py",
+        "test_court_rulings.py",
+        "golden/court_rulings/run.json",
+        "golden/court_rulings/records.json",
+        "golden/court_rulings/expected.json",
+    }
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(tmp_path)]
+    done = subprocess.run(words, cwd=tmp_path, env=dict(os.environ), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "court_rulings:CourtRulingsKind" in entry_point("court_rulings")
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "test_votes.py").write_text("mine")
+    with pytest.raises(OperatorError, match="is there already; nothing was written"):
+        write_skeleton("votes", tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["test_votes.py"]
+
+
+@pytest.mark.parametrize("name", ["", "Votes", "../votes", "1st", "a-b", "x" * 42])
+def test_a_name_that_is_no_module_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(OperatorError, match="cannot name a kind"):
+        write_skeleton(name, tmp_path)
+    assert list(tmp_path.iterdir()) == []
