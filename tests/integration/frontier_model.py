@@ -57,6 +57,11 @@ class Host:
         return timedelta(milliseconds=max(wished, self.backoff_ms))
 
     @property
+    def pause_of_the_dead(self) -> timedelta:
+        """What it is due after a holder that died: whatever it wishes, the default at the least."""
+        return max(self.pause, timedelta(milliseconds=DELAY_MS))
+
+    @property
     def left_alone_until(self) -> datetime:
         """When it may be asked, whatever is queued."""
         return max(self.not_before, self.closed_until or LONG_AGO)
@@ -131,7 +136,7 @@ class Model:
         row, host = self.queue[claim.url], self.hosts[claim.host.politeness_key]
         row.attempts += 1
         row.lease = host.lease = (claim.lease.token, self.now + LEASE)
-        host.not_before = self.now + LEASE + host.pause
+        host.not_before = self.now + LEASE + host.pause_of_the_dead
 
     def is_held(self, claim: Claim) -> bool:
         """Whether a claim is still its holder's."""

@@ -257,7 +257,8 @@ class FrontierMachine(RuleBasedStateMachine):
         assert self.transact(work) is possible
         if possible:
             self.polls.append((self.model.key(host), lease.token))
-            key.lease, key.not_before, key.reserved_until = (lease.token, lease.until), lease.until + key.pause, None
+            key.lease, key.reserved_until = (lease.token, lease.until), None
+            key.not_before = lease.until + key.pause_of_the_dead
         else:
             turn = self.now if key.lease else max(key.not_before, self.now)
             key.reserved_until = turn + timedelta(seconds=2)
