@@ -1,5 +1,6 @@
 """What Headwater's own frontier does: throughput, claim latency as the backlog grows, memory."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -71,10 +72,16 @@ async def measure_throughput(server: str, folder: Path, steps: Steps, urls: int)
 
 
 async def _put(queue: Queue, urls: list[str], now: datetime, advance: Callable[[int], None]) -> float:
+    """Put with two batches on their way: while the database has one, the next is made ready."""
+    waiting = iter(batches(urls, PUT_BATCH))
+
+    async def put_some() -> None:
+        for batch in waiting:
+            await queue.put(batch, now)
+            advance(len(batch))
+
     watch = Stopwatch()
-    for batch in batches(urls, PUT_BATCH):
-        await watch.time(queue.put(batch, now))
-        advance(len(batch))
+    await watch.time(asyncio.gather(put_some(), put_some()))
     return watch.seconds
 
 
