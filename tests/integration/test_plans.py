@@ -211,7 +211,7 @@ async def test_a_claim_reads_as_much_of_a_long_queue_as_of_a_short_one(
     for case, (is_due, priority) in HOT_HOSTS.items():
         read: dict[str, list[Explained]] = {mode: [] for mode in MODES}
         for length in (500, 20_000):
-            await connection.execute("TRUNCATE url_frontier, host_state CASCADE")
+            await connection.execute("TRUNCATE url_frontier, frontier_queue, host_state CASCADE")
             await load(connection, "'h' || n % 3000", 9_000)
             await load(connection, "'hot'", length, is_due=is_due, priority=priority)
             for mode in MODES:

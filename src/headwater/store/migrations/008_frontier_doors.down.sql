@@ -6,6 +6,9 @@ DROP FUNCTION tally_changed_urls();
 DROP FUNCTION tally_new_urls();
 DROP TABLE frontier_tally;
 DROP INDEX fetch_log_finished;
+ALTER TABLE frontier_queue
+    ADD CONSTRAINT frontier_queue_url_id_fkey FOREIGN KEY (url_id) REFERENCES url_frontier ON DELETE CASCADE;
+ALTER TABLE url_frontier ADD CONSTRAINT url_frontier_host_fkey FOREIGN KEY (host) REFERENCES host_state;
 DROP INDEX frontier_queue_pick;
 DROP INDEX frontier_queue_due;
 CREATE INDEX frontier_queue_pick ON frontier_queue (politeness_key, priority DESC, due_at) WHERE lease_token IS NULL;

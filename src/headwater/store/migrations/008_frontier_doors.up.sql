@@ -20,6 +20,11 @@ CREATE INDEX frontier_queue_pick ON frontier_queue (politeness_key, priority DES
     WHERE lease_token IS NULL AND priority > 0;
 CREATE INDEX frontier_queue_due ON frontier_queue (politeness_key, due_at) WHERE lease_token IS NULL AND attempts >= 0;
 
+-- A submit writes the host, the URL and the queue's row in one transaction and nothing ever deletes a host or a URL, so
+-- these two keys can only cost: a fifth of every submit.
+ALTER TABLE frontier_queue DROP CONSTRAINT frontier_queue_url_id_fkey;
+ALTER TABLE url_frontier DROP CONSTRAINT url_frontier_host_fkey;
+
 CREATE INDEX fetch_log_finished ON fetch_log (finished_at);
 
 -- How many URLs there are of each status and reason: the sum of these rows. Whoever changes URLs adds a row of the
