@@ -47,7 +47,7 @@ check: setup
 bench: bench-frontier
 
 bench-frontier: setup
-	@$(BIN)/python -m bench.frontier
+	@$(BIN)/python -m bench.frontier $(ARGS)
 
 docs: setup
 	@$(BIN)/headwater config --markdown > docs/settings.md

@@ -55,7 +55,12 @@ async def _make_environment() -> None:
 async def _run(*command: str, told: str = "") -> str:
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=pipe)
-    output, errors = await process.communicate(told.encode())
+    try:
+        output, errors = await process.communicate(told.encode())
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
     if process.returncode:
         last = (errors.decode(errors="replace").strip().splitlines() or ["it said nothing"])[-1]
         raise Unavailable(f"{Path(command[0]).name} {' '.join(command[1:4])} failed: {last}")

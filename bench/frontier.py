@@ -4,6 +4,8 @@ import argparse
 import asyncio
 import logging
 import os
+import signal
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -133,9 +135,17 @@ def _memory_figure(latencies: list[Latency]) -> Figure:
     return Figure("memory_growth", "memory growth of this process", growth, "MB", Target("<=", 2), note)
 
 
+def _stop_cleanly_when_terminated() -> None:
+    """Let SIGTERM do what Ctrl-C does: the server is stopped and its folder removed."""
+    task = asyncio.current_task()
+    assert task
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+
+
 async def run(options: argparse.Namespace) -> None:
     """Run the bench on a server of its own and print what came out."""
     started, load = time.monotonic(), os.getloadavg()[0]
+    _stop_cleanly_when_terminated()
     with tempfile.TemporaryDirectory(prefix="headwater-bench-") as name:
         folder = Path(name)
         with open_server(folder) as server, showing_steps() as steps:
@@ -151,4 +161,7 @@ async def run(options: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
-    asyncio.run(run(parse_options()))
+    try:
+        asyncio.run(run(parse_options()))
+    except asyncio.CancelledError:
+        sys.exit("ended by a signal")

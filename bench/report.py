@@ -3,6 +3,7 @@
 import operator
 import os
 import platform
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -84,8 +85,7 @@ def show(figures: Sequence[Figure], under: Conditions) -> None:
         target = f"{figure.target.word} {_rounded(figure.target.limit)}" if figure.target else ""
         verdict = {True: "[green]met[/]", False: "[red]missed[/]", None: ""}[figure.is_met]
         table.add_row(figure.what, measured, target, verdict, figure.note)
-    console = Console()
-    console.print(table, width=None if console.is_terminal else WIDTH_IN_A_FILE)
+    Console(width=None if sys.stdout.isatty() else WIDTH_IN_A_FILE).print(table)
 
 
 def _rounded(value: float) -> str:

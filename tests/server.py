@@ -2,13 +2,14 @@
 
 import asyncio
 import socket
-import struct
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
 from aiohttp import web
+
+from headwater.demo.arrival import kernel_wait
 
 Listen = Callable[[tuple[str, int]], socket.socket]
 
@@ -75,7 +76,7 @@ class Site:
         await self._runner.cleanup()
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
-        arrived = time.monotonic() - _waited(request)
+        arrived = time.monotonic() - kernel_wait(request)
         url = f"http://{request.host}{request.raw_path}"
         if url in self.hanging:
             self.waiting.add(url)
@@ -93,15 +94,6 @@ class Site:
         if isinstance(answer, list):
             return answer.pop(0) if len(answer) > 1 else answer[0]
         return answer
-
-
-def _waited(request: web.BaseRequest) -> float:
-    """Ask the kernel how long ago the request came in: on a busy machine this server sees it late."""
-    if request.transport is None or not hasattr(socket, "TCP_INFO"):
-        return 0.0
-    told: bytes = request.transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
-    (last_data_received_ms,) = struct.unpack_from("I", told, 52)
-    return float(last_data_received_ms) / 1000
 
 
 def page(title: str, *, extra: str = "") -> str:

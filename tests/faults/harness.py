@@ -6,9 +6,7 @@ new fault is a method here or a point in victim.py; a new invariant is a functio
 
 import asyncio
 import contextlib
-import os
 import signal
-import sys
 import time
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
@@ -20,13 +18,12 @@ import asyncpg
 from headwater.config import Settings
 from headwater.service import schema
 from tests.faults.network import Network
+from tests.faults.nursery import Nursery, Order, Program
 from tests.faults.swarm import Swarm
 from tests.faults.victim import COMMITTED, HELD_BACK, MAY_COMMIT
-from tests.program import PROGRAM, environment
+from tests.program import environment
 from tests.stepping import make_clock
 
-Program = asyncio.subprocess.Process
-ROOT = Path(__file__).parents[2]
 LEASE_SECONDS = 5.0
 
 
@@ -37,8 +34,9 @@ class Harness:
     folder: Path
     swarm: Swarm
     database_url: str
+    nursery: Nursery
     overrides: dict[str, object] = field(default_factory=dict)
-    wrapped_by: tuple[str, ...] = ()  # the words that put a program into a network of its own
+    namespace: str | None = None  # the programs' network, if not the common one
     programs: dict[Program, tuple[str, ...]] = field(default_factory=dict)
     kills: int = 0
     _connection: "asyncpg.Connection[Any] | None" = None
@@ -69,18 +67,10 @@ class Harness:
 
     async def start(self, *words: str, point: str | None = None, plant: str | None = None) -> Program:
         """Start a program; with a `point` it kills itself there, with a `plant` it has that bug."""
-        command = [*PROGRAM]
-        if point or plant:
-            command = [sys.executable, "-m", "tests.faults.victim", point or "-", plant or "-"]
-        program = await asyncio.create_subprocess_exec(
-            *self.wrapped_by,
-            *command,
-            *words,
-            env=environment(**self.settings()) | {"PYTHONPATH": os.pathsep.join([str(ROOT), *_search_path()])},
-            cwd=self.folder,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL if not os.environ.get("FAULTS_LOUD") else None,
+        order = Order(
+            (point or "-", plant or "-", *words), str(self.folder), environment(**self.settings()), self.namespace
         )
+        program = await asyncio.to_thread(self.nursery.start, order)
         self.programs[program] = words
         return program
 
@@ -97,8 +87,7 @@ class Harness:
 
     async def kill(self, program: Program) -> tuple[str, ...]:
         """SIGKILL one program; return its words, to start another like it."""
-        with contextlib.suppress(ProcessLookupError):
-            program.kill()
+        program.send_signal(signal.SIGKILL)
         await program.wait()
         self.kills += 1
         return self.programs.pop(program)
@@ -114,8 +103,7 @@ class Harness:
     async def stop(self) -> None:
         """SIGTERM every program and wait for it."""
         for program in self.programs:
-            with contextlib.suppress(ProcessLookupError):
-                program.terminate()
+            program.send_signal(signal.SIGTERM)
         await asyncio.gather(*(asyncio.wait_for(program.wait(), 20) for program in self.programs))
         self.programs.clear()
 
@@ -169,15 +157,12 @@ class Harness:
         await asyncio.sleep(seconds)
 
 
-def _search_path() -> list[str]:
-    return [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
-
-
 @contextlib.asynccontextmanager
 async def open_harness(
+    *,
     folder: Path,
     database_url: str,
-    *,
+    nursery: Nursery,
     hosts: int,
     pages: int,
     feeds: int = 1,
@@ -189,7 +174,7 @@ async def open_harness(
     """Make a web of `hosts` times `pages` URLs and a source for each of its feeds; start `programs`."""
     where: dict[str, Any] = {"address": network.web_address, "listen": network.listen} if network else {}
     async with Swarm(hosts=hosts, pages=pages, feeds=feeds, delay_ms=delay_ms, **where) as swarm:
-        harness = Harness(folder, swarm, database_url, overrides, network.wrapped_by if network else ())
+        harness = Harness(folder, swarm, database_url, nursery, overrides, network.for_programs if network else None)
         try:
             await _prepare(harness)
             for words in programs:
@@ -197,8 +182,7 @@ async def open_harness(
             yield harness
         finally:
             for program in harness.programs:
-                with contextlib.suppress(ProcessLookupError):
-                    program.kill()
+                program.send_signal(signal.SIGKILL)
                 await program.wait()
             harness.hang_up()
 

@@ -24,9 +24,9 @@ class Network:
     web_address: str = WEB
 
     @property
-    def wrapped_by(self) -> tuple[str, ...]:
-        """The words that start a program at its end."""
-        return ("ip", "netns", "exec", f"{self.name}p")
+    def for_programs(self) -> str:
+        """The namespace at the programs' end."""
+        return f"{self.name}p"
 
     def listen(self, address: tuple[str, int]) -> socket.socket:
         """Open a listening socket at the web's end; a thread that goes there for it does not come back."""
@@ -34,9 +34,7 @@ class Network:
             return traveller.submit(self._listen_there, address).result()
 
     def _listen_there(self, address: tuple[str, int]) -> socket.socket:
-        with open(f"/run/netns/{self.name}w") as namespace:
-            if ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), 0):
-                raise OSError(ctypes.get_errno(), "setns failed")
+        enter(f"{self.name}w")
         return socket.create_server(address)
 
     def cut(self) -> None:
@@ -46,6 +44,13 @@ class Network:
     def mend(self) -> None:
         """Put it back in."""
         _ip("-n", f"{self.name}w", "link", "set", "cable", "up")
+
+
+def enter(namespace: str) -> None:
+    """Go to a namespace for good, with this thread."""
+    with open(f"/run/netns/{namespace}") as file:
+        if ctypes.CDLL(None, use_errno=True).setns(file.fileno(), 0):
+            raise OSError(ctypes.get_errno(), "setns failed")
 
 
 @contextlib.contextmanager

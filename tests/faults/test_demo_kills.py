@@ -6,6 +6,7 @@ import random
 import signal
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 
 from tests.program import headwater, start
 
-KILLS = 8
+KILLS = 4  # of each of two
 
 
 def complete(folder: Path) -> dict[str, Any]:
@@ -25,23 +26,30 @@ def complete(folder: Path) -> dict[str, Any]:
     return outcome
 
 
+def kill_often(folder: Path, seconds: float, chance: random.Random) -> None:
+    for kill in range(KILLS):
+        process = start("demo", "--json", "--data", str(folder), cwd=folder.parent)
+        try:
+            # Ever later, so that each kill meets another stage and the work is not done before the last.
+            process.communicate(timeout=seconds * (kill + chance.random()) / (KILLS + 1))
+        except subprocess.TimeoutExpired:
+            os.kill(process.pid, signal.SIGKILL)
+            process.communicate()
+        else:
+            assert kill, "the first kill must come before the end"
+
+
 @pytest.mark.timeout(240)
 def test_a_demo_killed_at_many_moments_is_completed_by_the_next_run(tmp_path: Path) -> None:
-    chance = random.Random(2)
     begun = time.monotonic()
     whole = complete(tmp_path / "whole")
     seconds = time.monotonic() - begun
-    for folder, kills in ((tmp_path / "often", KILLS // 2), (tmp_path / "again", KILLS // 2)):
-        for kill in range(kills):
-            process = start("demo", "--json", "--data", str(folder), cwd=tmp_path)
-            try:
-                # Ever later, so that each kill meets another stage and the work is not done before the last.
-                process.communicate(timeout=seconds * (kill + chance.random()) / (kills + 1))
-            except subprocess.TimeoutExpired:
-                os.kill(process.pid, signal.SIGKILL)
-                process.communicate()
-            else:
-                assert kill, "the first kill must come before the end"
-        outcome = complete(folder)
-        assert sum(outcome["documents"].values()) == sum(whole["documents"].values())
-        assert sum(outcome["fates"].values()) == sum(whole["fates"].values())
+
+    def kill_and_complete(name: str) -> dict[str, Any]:
+        kill_often(tmp_path / name, seconds, random.Random(name))
+        return complete(tmp_path / name)
+
+    with ThreadPoolExecutor() as side_by_side:
+        for outcome in side_by_side.map(kill_and_complete, ("first", "second")):
+            assert sum(outcome["documents"].values()) == sum(whole["documents"].values())
+            assert sum(outcome["fates"].values()) == sum(whole["fates"].values())

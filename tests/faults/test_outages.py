@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.conftest import Crawl
 from tests.faults.database import own_server
 from tests.faults.disk import small_disk
-from tests.faults.harness import Harness, open_harness
+from tests.faults.harness import Harness
 from tests.faults.invariants import violations
 from tests.faults.network import own_network
 from tests.stepping import step_clock
@@ -19,11 +20,9 @@ async def finish_and_check(harness: Harness) -> None:
     assert await violations(harness) == {}
 
 
-async def test_a_database_that_dies_and_comes_back_costs_nothing(tmp_path: Path) -> None:
+async def test_a_database_that_dies_and_comes_back_costs_nothing(tmp_path: Path, crawl: Crawl) -> None:
     with own_server(tmp_path / "database") as server:
-        async with open_harness(
-            tmp_path, server.url, hosts=40, pages=10, feeds=4, programs=["up", "worker"]
-        ) as harness:
+        async with crawl(database_url=server.url, hosts=40, pages=10, feeds=4, programs=["up", "worker"]) as harness:
             for part, how in ((0.1, signal.SIGKILL), (0.4, signal.SIGINT), (0.7, signal.SIGKILL)):
                 await harness.until_under_way(part)
                 await server.restart(how)
@@ -31,11 +30,9 @@ async def test_a_database_that_dies_and_comes_back_costs_nothing(tmp_path: Path)
             assert harness.kills == 0
 
 
-async def test_a_program_that_was_frozen_past_its_leases_changes_nothing_it_has_lost(
-    tmp_path: Path, database_url: str
-) -> None:
+async def test_a_program_that_was_frozen_past_its_leases_changes_nothing_it_has_lost(crawl: Crawl) -> None:
     """Spec 2.4: the fence, with real processes."""
-    async with open_harness(tmp_path, database_url, hosts=30, pages=10, feeds=2, programs=["up"]) as harness:
+    async with crawl(hosts=30, pages=10, feeds=2, programs=["up"]) as harness:
         await harness.until_under_way(0.1)
         (frozen,) = harness.programs
         await harness.freeze(frozen)
@@ -45,9 +42,9 @@ async def test_a_program_that_was_frozen_past_its_leases_changes_nothing_it_has_
         await finish_and_check(harness)
 
 
-async def test_a_commit_long_after_its_leases_changes_nothing(tmp_path: Path, database_url: str) -> None:
+async def test_a_commit_long_after_its_leases_changes_nothing(crawl: Crawl) -> None:
     """Spec 2.4: the fence; test_planted_bugs.py shows what happens without it."""
-    async with open_harness(tmp_path, database_url, hosts=20, pages=10, feeds=2) as harness:
+    async with crawl(hosts=20, pages=10, feeds=2) as harness:
         await harness.start("up", plant="late commit")
         await harness.until_held_back()
         await harness.start("up", plant="brisk rescuer")
@@ -57,27 +54,25 @@ async def test_a_commit_long_after_its_leases_changes_nothing(tmp_path: Path, da
 
 
 @pytest.mark.parametrize("seconds", [60, -5])
-async def test_a_step_of_the_databases_clock_costs_nothing(seconds: int, tmp_path: Path, database_url: str) -> None:
+async def test_a_step_of_the_databases_clock_costs_nothing(seconds: int, crawl: Crawl) -> None:
     """Hosts that are held or have their pause are not taken for free, nor leases for over."""
-    async with open_harness(
-        tmp_path, database_url, hosts=30, pages=10, feeds=2, programs=["up", "worker"], crawl_delay_cap_seconds=0.5
-    ) as harness:
+    async with crawl(hosts=30, pages=10, feeds=2, programs=["up", "worker"], crawl_delay_cap_seconds=0.5) as harness:
         await harness.until_under_way(0.2)
         await step_clock(harness.database_url, seconds)
         await finish_and_check(harness)
 
 
-async def test_a_full_disk_loses_nothing_once_there_is_room_again(tmp_path: Path, database_url: str) -> None:
+async def test_a_full_disk_loses_nothing_once_there_is_room_again(tmp_path: Path, crawl: Crawl) -> None:
     with small_disk(tmp_path / "data") as disk:
-        async with open_harness(tmp_path, database_url, hosts=30, pages=8, feeds=2, programs=["up"]) as harness:
+        async with crawl(hosts=30, pages=8, feeds=2, programs=["up"]) as harness:
             await harness.until_logged("storage")
             disk.make_room()
             await finish_and_check(harness)
 
 
-async def test_a_web_that_hangs_up_loses_nothing(tmp_path: Path, database_url: str) -> None:
+async def test_a_web_that_hangs_up_loses_nothing(crawl: Crawl) -> None:
     """Every connection is closed and refused for a while, then all is well; no URL is given up for it."""
-    async with open_harness(tmp_path, database_url, hosts=30, pages=6, feeds=2, programs=["up"]) as harness:
+    async with crawl(hosts=30, pages=6, feeds=2, programs=["up"]) as harness:
         await harness.until_under_way(0.2)
         await harness.swarm.go_away()
         await harness.until_logged("network")
@@ -85,12 +80,10 @@ async def test_a_web_that_hangs_up_loses_nothing(tmp_path: Path, database_url: s
         await finish_and_check(harness)
 
 
-async def test_a_network_that_is_cut_loses_nothing(tmp_path: Path, database_url: str) -> None:
+async def test_a_network_that_is_cut_loses_nothing(crawl: Crawl) -> None:
     """Packets vanish in a network of our own: nothing is refused, nothing answers."""
     with own_network() as network:
-        async with open_harness(
-            tmp_path, database_url, hosts=30, pages=8, feeds=2, programs=["up"], network=network, page_seconds=1
-        ) as harness:
+        async with crawl(hosts=30, pages=8, feeds=2, programs=["up"], network=network, page_seconds=1) as harness:
             await harness.until_under_way(0.2)
             network.cut()
             await harness.until_logged("timeout")

@@ -1,10 +1,9 @@
 """The harness itself: with a bug put into the program, the invariant that guards against it is seen to break."""
 
-from pathlib import Path
-
 import pytest
 
-from tests.faults.harness import Harness, open_harness
+from tests.faults.conftest import Crawl
+from tests.faults.harness import Harness
 from tests.faults.invariants import violations
 from tests.stepping import step_clock
 
@@ -48,11 +47,9 @@ async def found_with_a_hasty_clock(harness: Harness) -> None:
         (found_with_a_hasty_clock, "no_host_is_asked_too_soon"),
     ],
 )
-async def test_a_planted_bug_breaks_its_invariant(
-    scenario: object, invariant: str, tmp_path: Path, database_url: str
-) -> None:
+async def test_a_planted_bug_breaks_its_invariant(scenario: object, invariant: str, crawl: Crawl) -> None:
     """Issue 3. The re-check of claims is planted against in test_frontier.py, where its moment can be held still."""
-    async with open_harness(tmp_path, database_url, hosts=20, pages=8, feeds=2, delay_ms=300) as harness:
+    async with crawl(hosts=20, pages=8, feeds=2, delay_ms=300) as harness:
         await scenario(harness)  # type: ignore[operator]
         await harness.stop()
         assert invariant in await violations(harness)

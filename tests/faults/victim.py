@@ -1,6 +1,6 @@
 """Run the real program so that it kills itself at a named point, or has a named bug.
 
-    python -m tests.faults.victim POINT[:N] PLANT headwater's words...
+Its words are POINT[:N] PLANT, each `-` for none, and then headwater's own.
 
 The program's own code knows nothing of this: points and plants are put around its functions before it starts.
 """
@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +36,13 @@ POINTS = {
     "the raw file is in place": "headwater.corpus:Corpus.write",
     "texts are written": "headwater.store.documents:save_texts",
     "a document is saved": "headwater.store.documents:save_document",
-    "queue and log are written": "headwater.frontier.finish:finish",
+    "queue and log are written": "headwater.fetch.commit:finish",
     "a batch is committed": "headwater.fetch.crew:Crew._commit",
 }
 
 
-def main() -> None:
-    point, plant, *words = sys.argv[1:]
+def main(words: Sequence[str]) -> None:
+    point, plant, *words = words
     for name in plant.split(","):
         if name != "-":
             PLANTS[name]()
@@ -177,7 +177,3 @@ PLANTS: dict[str, Callable[[], None]] = {
     "no politeness": _no_politeness,
     "hasty clock": _hasty_clock,
 }
-
-
-if __name__ == "__main__":
-    main()

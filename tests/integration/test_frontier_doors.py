@@ -233,8 +233,9 @@ async def test_an_unknown_filter_is_an_error_that_names_what_there_is(house: Hou
     assert_one_line(frontier("list", "--reason", "bored"), "bored", "gone, http_4xx, linked, not_found, stored")
     assert_one_line(frontier("list", "--source", "nope"), "nope", "manual")
     assert_one_line(frontier("hosts", "--state", "sad"), "sad", "closed, in_use, blocked, waiting, idle")
-    assert_one_line(frontier("retry", "--all"), "by status, reason, host or source")
+    assert_one_line(frontier("retry", "--all", "--yes"), "by status, reason, host or source")
     assert_one_line(frontier("retry", "--status", "dead"), "--all")
+    assert_one_line(frontier("retry", "--all", "--status", "dead"), "--yes", "Nothing was queued")
     assert_one_line(frontier("block", "a.test", "--for", "soon"), "soon", "2h")
     assert_one_line(frontier("block", "a.test", "--for", "99999999d"), "ten years")
 
@@ -251,9 +252,9 @@ async def test_what_ended_is_fetched_again_when_somebody_asks(site: Site, house:
     before = site.visits("http://a.test/fine")
     answer = frontier("retry", "http://a.test/gone?utm_source=x", "http://closed.test/" + "long" * 40)
     assert (answer.returncode, answer.stdout) == (0, "2 queued to be fetched again.\n")
-    answer = frontier("retry", "--all", "--status", "dead", "--host", "a.test", "--priority", "9", "--json")
+    answer = frontier("retry", "--all", "--status", "dead", "--host", "a.test", "--priority", "9", "--yes", "--json")
     assert json.loads(answer.stdout) == {"queued": 2, "fetching": 0}
-    assert frontier("retry", "--all", "--reason", "gone").stdout == "0 queued to be fetched again.\n"
+    assert frontier("retry", "--all", "--reason", "gone", "--yes").stdout == "0 queued to be fetched again.\n"
     queued = await house.rows("SELECT priority, url FROM frontier_queue JOIN url_frontier ON id = url_id ORDER BY url")
     assert [(priority, url[:15]) for priority, url in queued] == [
         (9, "http://a.test/f"),
@@ -274,7 +275,7 @@ async def test_what_is_being_fetched_is_left_alone_by_a_retry(house: House, fron
     )
     answer = frontier("retry", "http://a.test/gone", "http://closed.test/" + "long" * 40)
     assert "1 queued to be fetched again.\n1 being fetched just now" in answer.stdout
-    answer = frontier("retry", "--all", "--host", "closed.test", "--json")
+    answer = frontier("retry", "--all", "--host", "closed.test", "--yes", "--json")
     assert json.loads(answer.stdout) == {"queued": 0, "fetching": 1}
     assert "fetching" in frontier("list", "--status", "fetching").stdout
 

@@ -407,7 +407,7 @@ async def test_a_page_that_is_not_the_best_of_its_host(site: Site, house: House)
         await told(house, A),
         "Seen: First seen at TIME, handed in by a person for source manual.",
         "Priority: 5 of 10: 5 for its source.",
-        "Next: It will be fetched as soon as a worker is free, after 2 better pages of its host (",
+        "Next: It will be fetched as soon as a worker is free, after 2 pages of its host that are ahead of it (",
     )
 
 

@@ -111,6 +111,7 @@ def test_a_source_can_keep_its_trailing_slashes() -> None:
         ("https://[::1/", "cannot be read"),
         ("https://1.2.3.4.5/", "cannot be read"),
         ("https://a..b/", "empty or too long part"),
+        ("http://xn--a/", "no international name"),
         ("https://a.1../", "empty or too long part"),
         ("https://" + "a" * 64 + ".org/", "empty or too long part"),
         ("https://" + "a." * 130 + "org/", "too long"),

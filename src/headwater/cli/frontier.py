@@ -140,7 +140,9 @@ def retry(
         answer = run(_ask(lambda frontier: frontier.retry(urls, priority)))
         _show_retried(len(answer[0]), len(answer[1]), answer[1], as_json=as_json)
         return
-    asks = not yes and not as_json and sys.stdin.isatty()
+    asks = not yes
+    if asks and not sys.stdin.isatty():
+        raise OperatorError("Nobody can be asked here: add --yes. Nothing was queued.", reason=Reason.BAD_REQUEST)
     queued, fetching = run(_ask(lambda frontier: _retry_all(frontier, filters, priority, asks=asks, quiet=as_json)))
     _show_retried(queued, fetching, as_json=as_json)
 

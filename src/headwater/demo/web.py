@@ -18,6 +18,7 @@ from typing import Self
 from aiohttp import web
 
 from headwater.demo.answers import Answer
+from headwater.demo.arrival import kernel_wait
 from headwater.demo.build import build_host
 from headwater.demo.sites import SITES
 from headwater.demo.visits import DemoRequest, Violation, find_violations
@@ -114,7 +115,7 @@ class DemoWeb:
         await self.stop()
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
-        arrived = time.monotonic()
+        arrived = time.monotonic() - kernel_wait(request)
         host = request.host.partition(":")[0].lower()
         response: web.StreamResponse = web.Response()
         status, pause = 0, 0.0

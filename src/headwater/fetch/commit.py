@@ -39,14 +39,16 @@ async def _send_onward(connection: Connection, visits: Collection[Visited], now:
 
 async def _name_twins(connection: Connection, visits: Collection[Visited], now: datetime) -> None:
     """Remember the addresses that redirects within a host led to, so that none of them is fetched for itself."""
+    if not any(visited.twins for visited in visits):
+        return
+    keeps_slash = await hosts.slash_hosts(connection)
     led_to = {}
     for visited in visits:
         for url in visited.twins:
-            identity, host = identify(url, keeps_slash=await hosts.slash_hosts(connection))
+            identity, host = identify(url, keeps_slash=keeps_slash)
             digest = url_hash(identity)
             led_to[digest] = (visited.finish.claim.url_id, identity, digest, web_page(host, digest))
-    if led_to:
-        await items.move_items(connection, await frontier.name_twins(connection, led_to.values(), now))
+    await items.move_items(connection, await frontier.name_twins(connection, led_to.values(), now))
 
 
 async def _save_documents(connection: Connection, visits: Collection[Visited], now: datetime) -> list[Finish]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -24,6 +25,7 @@ from headwater.policy.redirects import MAX_HOPS, redirect_target
 from headwater.policy.statuses import reason_of_status
 from headwater.policy.urls import host_of
 from headwater.sandbox import Sandbox
+from headwater.store.frontier import is_dead
 from headwater.store.pool import Database, is_down
 from headwater.store.verify import raw_file_of
 
@@ -119,10 +121,13 @@ class Visitor:
         claim, url = visit.claim, visit.claim.url
         headers = _validators(claim)
         for hops in range(claim.hops, MAX_HOPS + 1):
-            visit.response = response = await self._gate.send(visit.hold, url, headers=headers, limits=self._limits)
-            if response.status == 304 and headers and not await self._still_held(claim):
-                headers = {}  # what has not changed there is not what we have here: ask for all of it
-                continue
+            try:
+                response = await self._ask(visit, url, headers)
+            except NotNow:
+                if not await self._is_another_address(visit, url):
+                    raise
+                # The pauses between its hops outlast a lease: the rest of the way is another visit.
+                return self._moved(visit, url, hops)
             target = redirect_target(response)
             if target is None:
                 return await self._answer(visit, response)
@@ -132,11 +137,27 @@ class Visitor:
             visit.twins += (target,)
         return self._end(visit, Ending(Reason.REDIRECT_LIMIT, UrlStatus.DEAD))
 
-    async def _is_another_page(self, visit: _Visit, url: str) -> bool:
-        """Tell whether an address is known as a page of its own, so that it is not downloaded here too."""
+    async def _ask(self, visit: _Visit, url: str, headers: Mapping[str, str]) -> Response:
+        visit.response = None
+        visit.response = await self._gate.send(visit.hold, url, headers=headers, limits=self._limits)
+        if visit.response.status == 304 and headers and not await self._still_held(visit.claim):
+            # What has not changed there is not what we have here: ask for all of it.
+            visit.response = await self._gate.send(visit.hold, url, limits=self._limits)
+        return visit.response
+
+    async def _is_another_address(self, visit: _Visit, url: str) -> bool:
+        """Tell whether an address is not only another spelling of the one that is visited."""
         async with self._database.connection() as connection:
             known = await find(connection, url)
-        return known is not None and known.id != visit.claim.url_id
+        return known is None or known.id != visit.claim.url_id
+
+    async def _is_another_page(self, visit: _Visit, url: str) -> bool:
+        """Tell whether an address is known as a page of its own that is or will be fetched, and not to be twice."""
+        async with self._database.connection() as connection:
+            known = await find(connection, url)
+            if known is None or known.id == visit.claim.url_id:
+                return False
+            return not await is_dead(connection, known.id)
 
     def _moved(self, visit: _Visit, target: str, hops: int) -> Visited:
         if hops > MAX_HOPS:

@@ -2,7 +2,7 @@
 
 import re
 
-_CREDENTIALS = re.compile(r"^(\s*[a-z][a-z0-9+.-]*:)?.*@", re.IGNORECASE | re.DOTALL)
+_CREDENTIALS = re.compile(r"^(\s*[a-z][a-z0-9+.-]*:/{0,2})?.*@", re.IGNORECASE | re.DOTALL)
 _SHOWN_CHARACTERS = 200
 
 

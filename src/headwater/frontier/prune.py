@@ -9,8 +9,13 @@ BATCH = 5000
 
 
 async def prune_log(database: Database, now: datetime, keep: timedelta) -> int:
-    """Forget a batch of the attempts that ended longer ago than `keep`; return how many."""
-    return await database.transact(lambda connection: frontier.prune_log(connection, now - keep, BATCH))
+    """Forget the attempts that ended longer ago than `keep`, a batch at a time; return how many."""
+    pruned = 0
+    while True:
+        batch = await database.transact(lambda connection: frontier.prune_log(connection, now - keep, BATCH))
+        pruned += batch
+        if batch < BATCH:
+            return pruned
 
 
 async def fold_tally(database: Database) -> None:

@@ -8,8 +8,8 @@ from datetime import timedelta
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-from headwater.errors import ExchangeFailed, NotAllowed, NotNow
-from headwater.formats.robots import RobotsVerdict, check_robots, within_limit
+from headwater.errors import ExchangeFailed, NotAllowed, NotNow, SandboxFailed
+from headwater.formats.robots import MAX_BYTES, RobotsVerdict, check_robots, within_limit
 from headwater.gate.hold import Hold
 from headwater.model.clock import Clock
 from headwater.model.frontier import Claim
@@ -124,13 +124,7 @@ class Gate:
         await self._know_robots(hold, url)
         if hold.host.robots_txt is not None and not (await self._verdict(hold.host.robots_txt, url)).allowed:
             raise NotAllowed(f"robots.txt of {hold.host.host} forbids {url}.", url=url)
-        response = await self._exchange(hold, url, headers or {}, limits or self.limits, agent)
-        if politeness.asks_for_less(response.status):
-            hold.troubled = True
-            wait = backoff.retry_after(response.headers.get("retry-after"), self._clock.now())
-            if wait:
-                hold.block(self._clock.now() + wait, Reason.RATE_LIMITED)
-        return response
+        return await self._exchange(hold, url, headers or {}, limits or self.limits, agent)
 
     async def _exchange(
         self, hold: Hold, url: str, headers: Mapping[str, str], limits: Limits, agent: str = HONEST
@@ -146,6 +140,13 @@ class Gate:
                 hold.last_sent_at = self._clock.now()
             raise
         hold.last_sent_at = response.sent_at
+        if politeness.asks_for_less(response.status):
+            hold.troubled = True
+            wait = backoff.retry_after(response.headers.get("retry-after"), self._clock.now())
+            if wait:
+                hold.block(self._clock.now() + wait, Reason.RATE_LIMITED)
+        elif response.status < 500:
+            hold.answered = True
         return response
 
     async def _get(self, url: str, agent: str, headers: Mapping[str, str], limits: Limits) -> Response:
@@ -186,7 +187,10 @@ class Gate:
         if politeness.robots_are_fresh(hold.host.robots_fetched_at, self._clock.now()):
             return
         text = await self._read_robots(hold, url)
-        crawl_delay = (await self._verdict(text, url)).crawl_delay if text is not None else None
+        try:
+            crawl_delay = (await self._verdict(text, url)).crawl_delay if text is not None else None
+        except SandboxFailed as error:
+            raise self._blocked(hold, str(error), politeness.ROBOTS_BLOCK) from error
         delay_ms = politeness.capped_crawl_delay_ms(crawl_delay, self._crawl_delay_cap_seconds)
         now = self._clock.now()
         async with self._database.connection() as connection:
@@ -210,18 +214,35 @@ class Gate:
 
     async def _get_robots(self, hold: Hold, url: str) -> Response:
         """Follow redirects, to other hosts too (RFC 9309 2.3.1.2); what is answered after the last hop stands."""
-        response = await self._exchange(hold, url, {}, self.limits)
+        limits = replace(self.limits, body_bytes=MAX_BYTES, cut=True)
+        response = await self._exchange(hold, url, {}, limits)
         for _ in range(MAX_HOPS):
             target = redirect_target(response)
             if target is None:
                 break
-            if host_of(target) == hold.host.host:
-                response = await self._exchange(hold, target, {}, self.limits)
+            if await self._shares_turn(hold, host_of(target)):
+                response = await self._exchange(hold, target, {}, limits)
             else:
-                # Waiting here would keep this host too: two that point at each other would wait for ever.
-                async with self.hold(host_of(target), patience=timedelta(0)) as other:
-                    response = await self._exchange(other, target, {}, self.limits)
+                response = await self._ask_other(hold, target, limits)
         return response
+
+    async def _shares_turn(self, hold: Hold, host: str) -> bool:
+        """Tell whether a hold is also that of another host: waiting for it would be waiting for ourselves."""
+        if host == hold.host.host:
+            return True
+        async with self._database.connection() as connection:
+            known = await hosts.meet_host(connection, host, self._key_of(host))
+        return known.politeness_key == hold.host.politeness_key
+
+    async def _ask_other(self, hold: Hold, url: str, limits: Limits) -> Response:
+        """Ask another host if it is free: waiting would keep this one too, two that point at each other for ever."""
+        try:
+            async with self.hold(host_of(url), patience=timedelta(0)) as other:
+                return await self._exchange(other, url, {}, limits)
+        except NotNow as error:
+            if error.reason is Reason.HOST_CLOSED:
+                raise self._blocked(hold, str(error), politeness.ROBOTS_BLOCK) from error
+            raise
 
     def _blocked(self, hold: Hold, why: str, wait: timedelta) -> NotNow:
         until = self._clock.now() + wait

@@ -18,7 +18,8 @@ class Hold:
     lease: Lease
     default_delay_ms: int
     last_sent_at: datetime | None = None
-    troubled: bool = False
+    troubled: bool = False  # it asked for fewer requests
+    answered: bool = False  # it gave a good answer
     blocked_until: datetime | None = None
     blocked_reason: Reason | None = None
 
@@ -47,10 +48,11 @@ class Hold:
     def _backoff(self, now: datetime) -> tuple[int, datetime | None]:
         if self.troubled:
             return politeness.longer_backoff(self.delay, random.random()), now  # noqa: S311 - spreads, guards nothing
-        if self.last_sent_at is None:
+        if not self.answered:
             return self.host.backoff_ms, self.host.troubled_at
         backoff_ms = politeness.shorter_backoff(self.host.backoff_ms, self.host.troubled_at, now)
         return backoff_ms, self.host.troubled_at
 
     def _delay(self, backoff_ms: int) -> timedelta:
-        return politeness.delay(self.host.crawl_delay_ms, self.default_delay_ms, backoff_ms)
+        shared = self.host.politeness_key != self.host.host
+        return politeness.delay(self.host.crawl_delay_ms, self.default_delay_ms, backoff_ms, shared=shared)

@@ -13,6 +13,7 @@ class Limits:
     read_seconds: float = 60.0
     total_seconds: float = 120.0
     body_bytes: int = 20 * 1024 * 1024  # before and after decompression alike
+    cut: bool = False  # whether a longer body is cut there, and not refused
 
 
 @dataclass(frozen=True, slots=True)

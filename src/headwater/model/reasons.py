@@ -55,7 +55,7 @@ class Reason(StrEnum):
 
     # The outside failed for now.
     HTTP_5XX = "http_5xx", ReasonClass.TRANSIENT, "The server failed to answer the request (5xx, 408 or 425)."
-    RATE_LIMITED = "rate_limited", ReasonClass.TRANSIENT, "The server asked us to come back later (429)."
+    RATE_LIMITED = "rate_limited", ReasonClass.TRANSIENT, "The server asked us to come back later."
     TIMEOUT = "timeout", ReasonClass.TRANSIENT, "The server took longer than the time allowed."
     NETWORK = "network", ReasonClass.TRANSIENT, "The connection failed or broke off before the whole answer had come."
     DNS = "dns", ReasonClass.TRANSIENT, "The host name could not be resolved."

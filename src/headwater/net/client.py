@@ -110,7 +110,7 @@ class HttpClient:
             timeout=aiohttp.ClientTimeout(connect=limits.connect_seconds, sock_read=limits.read_seconds),
         ) as answer:
             # Leaving with part of the body unread closes the connection.
-            body = await _read_body(answer, url, limits.body_bytes)
+            body = await _read_body(answer, url, limits)
         assert sending.at is not None
         return Response(
             url=url,
@@ -222,25 +222,24 @@ def _as_given(url: str) -> URL:
     raise InvalidURL(f"{url} is not a web address", url=url)
 
 
-async def _read_body(answer: aiohttp.ClientResponse, url: str, cap: int) -> bytes:
-    if answer.status not in _BODILESS and (answer.content_length or 0) > cap:
+async def _read_body(answer: aiohttp.ClientResponse, url: str, limits: Limits) -> bytes:
+    cap = limits.body_bytes
+    if not limits.cut and answer.status not in _BODILESS and (answer.content_length or 0) > cap:
         raise _too_large(url, cap)
     inflater = inflater_for(", ".join(answer.headers.getall("Content-Encoding", ())))
     pieces: list[bytes] = []
     received = inflated = 0
     async for chunk in answer.content.iter_any():
         received += len(chunk)
-        if received > cap:
-            raise _too_large(url, cap)
-        if inflater is None:
-            pieces.append(chunk)
-            continue
-        for piece in inflater.feed(chunk):
+        for piece in [chunk] if inflater is None else inflater.feed(chunk):
             pieces.append(piece)
             inflated += len(piece)
-            if inflated > cap:
+            if max(received, inflated) > cap:
+                if limits.cut:
+                    return b"".join(pieces)[:cap]
                 raise _too_large(url, cap)
-            await asyncio.sleep(0)  # a step is short, but a chunk may hold thousands
+            if inflater is not None:
+                await asyncio.sleep(0)  # a step is short, but a chunk may hold thousands
     if inflater is not None and not inflater.complete:
         raise aiohttp.ClientPayloadError("the compressed body is cut off")
     return b"".join(pieces)

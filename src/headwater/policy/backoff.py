@@ -22,7 +22,7 @@ def retry_after(header: str | None, now: datetime) -> timedelta | None:
         return min(timedelta(seconds=int(text[:9])), LONGEST_RETRY)
     try:
         when = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     if when.tzinfo is None:
         when = when.replace(tzinfo=UTC)

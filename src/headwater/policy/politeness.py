@@ -39,9 +39,14 @@ def group_key(name: str) -> str:
     return f"group:{name}"
 
 
-def delay(crawl_delay_ms: int | None, default_ms: int, backoff_ms: int) -> timedelta:
-    """Return the host's own wish, else the default; after 429s at least the back-off."""
+def delay(crawl_delay_ms: int | None, default_ms: int, backoff_ms: int, *, shared: bool = False) -> timedelta:
+    """Return the host's own wish, else the default; after 429s at least the back-off.
+
+    A turn that hosts share is as slow as the slowest of them: a wish for less is not that of the others.
+    """
     wished = default_ms if crawl_delay_ms is None else crawl_delay_ms
+    if shared:
+        wished = max(wished, default_ms)
     return timedelta(milliseconds=max(wished, backoff_ms))
 
 

@@ -133,6 +133,11 @@ def _check_host(authority: str, url: str) -> str:
         raise InvalidURL("The address has no host.", url=url)
     if len(host) > _MAX_HOST_LENGTH or not all(0 < len(label) <= _MAX_LABEL_LENGTH for label in host.split(".")):
         raise InvalidURL("The host has an empty or too long part between its dots, or is too long.", url=url)
+    if "xn--" in host:
+        try:
+            host.encode().decode("idna")
+        except UnicodeError:
+            raise InvalidURL("The host has a part (xn--) that is no international name.", url=url) from None
     return host + colon + port
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from headwater.errors import OperatorError
+from headwater.errors import InvalidURL, OperatorError
 from headwater.frontier import hosts as operator_hosts
 from headwater.frontier.given import presentable, why_unusable
 from headwater.frontier.hosts import is_key, read_host
@@ -122,7 +122,11 @@ class FrontierDesk:
         """Queue URLs again; return those that are queued now and those that are being fetched. All must be known."""
         async with self._records.database.connection() as connection:
             keeps_slash = await hosts.slash_hosts(connection)
-            digests = {url: url_hash(identify(url, keeps_slash=keeps_slash)[0]) for url in urls}
+            try:
+                digests = {url: url_hash(identify(url, keeps_slash=keeps_slash)[0]) for url in urls}
+            except InvalidURL as error:
+                given = f"{presentable(error.url)}: " if error.url else ""
+                raise InvalidURL(f"{given}{error} Nothing was queued.", url=error.url) from None
             found = await frontier.find_urls(connection, digests.values())
         unknown = [url for url, digest in digests.items() if digest not in found]
         if unknown:
@@ -210,7 +214,7 @@ def _tell_each(urls: Sequence[str], submitted: Submitted) -> list[Handed]:
             told.append(Handed(presentable(url), None, why_refused=why))
             continue
         identity = submitted.known[url]
-        told.append(Handed(presentable(url), identity.url, identity.is_new and identity.id not in seen))
+        told.append(Handed(url, identity.url, identity.is_new and identity.id not in seen))
         seen.add(identity.id)
     return told
 

@@ -76,13 +76,32 @@ class MaintenanceRole:
             await wait_for(stop, self._look_seconds)
 
     async def _look(self) -> None:
+        """Do each duty, whatever becomes of the others; the first fault is raised at the end."""
+        faults = []
+        for duty in (self._rescue, self._sweep, self._fold, self._prune):
+            try:
+                await duty()
+            except Exception as error:
+                if not is_down(error):
+                    raise
+                faults.append(error)
+        if faults:
+            raise faults[0]
+
+    async def _rescue(self) -> None:
         rescued = await rescue_expired(self._records)
         if rescued:
             log.warning("leases.rescued", leases=rescued)
             self._on_rescue(rescued)
+
+    async def _sweep(self) -> None:
         if woken := await self._sweeper.sweep():
             log.warning("hosts.woken", hosts=woken)
+
+    async def _fold(self) -> None:
         await fold_tally(self._records.database)
+
+    async def _prune(self) -> None:
         keep = timedelta(days=self._records.settings.fetch_log_days)
         await prune_log(self._records.database, self._records.clock.now(), keep)
 

@@ -85,6 +85,7 @@ async def open_parts(records: Records) -> AsyncIterator[Parts]:
         guard=guard,
         clock=records.clock.now,
         connect_to=dict(split_connect_to(part) for part in settings.connect_to),
+        max_connections=settings.fetch_workers + settings.poll_concurrency,
     )
     async with make_sandbox(settings) as sandbox, client:
         gate = Gate(

@@ -109,7 +109,7 @@ def _while_waiting(why: Why, queued: Queued) -> str:
         return f"{will_be} at {_moment(earliest, why)} at the earliest{attempt}: {_what_for(why, earliest)}"
     if host.in_use_by:
         return f"{will_be} when its turn comes: its host is being asked for something else just now."
-    after = f", after {_capped_count(queued.ahead, 'better page')} of its host" if queued.ahead else ""
+    after = f", after {_capped_count(queued.ahead, 'page')} of its host that are ahead of it" if queued.ahead else ""
     return f"{will_be} as soon as a worker is free{after} ({_RUNNING})."
 
 

@@ -47,7 +47,9 @@ async def _find_waiting(connection: Connection, hashes: list[bytes]) -> dict[byt
 async def _raise_priorities(connection: Connection, raised: list[tuple[int, int]]) -> None:
     if raised:
         await connection.execute(
-            query("raise_priorities"), [url_id for url_id, _ in raised], [priority for _, priority in raised]
+            query("raise_priorities"),
+            [url_id for url_id, _ in sorted(raised)],
+            [priority for _, priority in sorted(raised)],
         )
 
 
@@ -56,8 +58,7 @@ async def _add_urls(connection: Connection, new: list[Submission], now: datetime
     if not new:
         return {}
     new_keys = dict(sorted({submission.host: submission.new_key for submission in new}.items()))
-    rows = await connection.fetch(query("wake_keys"), list(new_keys), list(new_keys.values()), now)
-    keys: dict[str, str] = {host: key for host, key in rows}  # noqa: C416 - a record is no pair to dict()
+    await connection.execute(query("wake_keys"), list(new_keys), list(new_keys.values()), now)
     rows = await connection.fetch(
         query("add_urls"),
         [submission.url for submission in new],
@@ -76,7 +77,7 @@ async def _add_urls(connection: Connection, new: list[Submission], now: datetime
     await connection.execute(
         query("queue_urls"),
         [ids[submission.url_hash] for submission in queued],
-        [keys[submission.host] for submission in queued],
+        [submission.host for submission in queued],
         [submission.priority for submission in queued],
         now,
     )
@@ -170,7 +171,9 @@ async def name_twins(
 ) -> dict[int, int]:
     """Let other addresses (page id, url, hash, subpath) stand for pages; return the ids of those that were free to."""
     rows = await connection.fetch(query("name_twins"), *map(list, zip(*twins, strict=True)), now)
-    return {row["id"]: row["same_as"] for row in rows}
+    named = {row["id"]: row["same_as"] for row in rows}
+    await connection.execute(query("leave_queue"), list(named))
+    return named
 
 
 async def expired_claims(connection: Connection, now: datetime, limit: int) -> list[tuple[int, str, Lease]]:
@@ -241,3 +244,8 @@ async def fold_tally(connection: Connection) -> None:
 async def prune_log(connection: Connection, before: datetime, limit: int) -> int:
     """Forget attempts that ended before a time; return how many."""
     return int((await connection.execute(query("prune_log"), before, limit)).rpartition(" ")[2])
+
+
+async def is_dead(connection: Connection, url_id: int) -> bool:
+    """Tell whether a URL has ended without a page."""
+    return bool(await connection.fetchval(query("is_dead"), url_id))

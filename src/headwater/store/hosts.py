@@ -173,17 +173,19 @@ async def join_key(connection: Connection, hosts: Collection[str], key: str) -> 
     """Let hosts wait for the turn of a key, which has a row; return those that nobody was using. In a transaction."""
     left = await _lock_with_keys(connection, [*hosts, key])
     await connection.execute(query("adopt_pauses"), list(hosts), key)
-    rows = await connection.fetch(query("join_hosts"), list(hosts), key)
-    await _settle_keys(connection, hosts, left)
-    return {row["host"] for row in rows}
+    joined = {row["host"] for row in await connection.fetch(query("join_hosts"), list(hosts), key)}
+    if joined == set(hosts):  # else the caller takes it all back
+        await _settle_keys(connection, hosts, left)
+    return joined
 
 
 async def leave_keys(connection: Connection, hosts: Collection[str]) -> set[str]:
     """Let hosts wait for their own turn again; return those whose key nobody was using. In a transaction."""
     left = await _lock_with_keys(connection, hosts)
-    rows = await connection.fetch(query("leave_keys"), list(hosts))
-    await _settle_keys(connection, hosts, left)
-    return {row["host"] for row in rows}
+    gone = {row["host"] for row in await connection.fetch(query("leave_keys"), list(hosts))}
+    if gone == set(hosts):
+        await _settle_keys(connection, hosts, left)
+    return gone
 
 
 async def _lock_with_keys(connection: Connection, hosts: Collection[str]) -> list[str]:

@@ -3,7 +3,7 @@ ALTER TABLE host_state
     -- NULL: the host is its own. Else the name of the row (domain:example.org, group:name) whose turn it waits for;
     -- robots.txt stays with the host.
     ADD COLUMN politeness_key  text REFERENCES host_state,
-    ADD COLUMN closed_until    timestamptz,                     -- by an operator; 'infinity' until released
+    ADD COLUMN closed_until    timestamptz,                     -- by an operator; the year 9999 until released
     ADD COLUMN troubled_at     timestamptz,                     -- the last 429 or 503
     ADD COLUMN keeps_slash     boolean NOT NULL DEFAULT false,  -- /a/ and /a are two pages here
     ADD CONSTRAINT a_key_is_its_own CHECK (politeness_key IS DISTINCT FROM host),

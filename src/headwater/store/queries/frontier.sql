@@ -15,7 +15,7 @@ WHERE q.url_id = ANY ($1) AND q.url_id = g.url_id AND (q.lease_token IS NULL AND
 -- name: wake_keys
 -- What has a new URL is ready as soon as it may be asked. Its row is locked even where nothing changes: a release of the
 -- same host waits, and then sees the new URL. Arrays: $1 hosts, in order, so that two submits never wait crosswise,
--- $2 the politeness key of each if it is new; $3 now. Answers the key that each has.
+-- $2 the politeness key of each if it is new; $3 now.
 WITH given AS MATERIALIZED (
     SELECT g.host, coalesce(known.politeness_key, g.new_key) AS politeness_key
     FROM unnest($1::text[], $2::text[]) AS g (host, new_key)
@@ -28,12 +28,10 @@ WITH given AS MATERIALIZED (
     ON CONFLICT (host) DO UPDATE SET ready_at = greatest(k.not_before, k.closed_until, excluded.ready_at)
         WHERE k.politeness_key IS NULL  -- else it was grouped at this very moment, and the sweeper moves its queue
           AND (k.ready_at IS NULL OR k.ready_at > greatest(k.not_before, k.closed_until, excluded.ready_at))
-), joined AS (
-    INSERT INTO host_state (host, politeness_key)
-    SELECT host, politeness_key FROM given WHERE host <> politeness_key ORDER BY 1
-    ON CONFLICT (host) DO NOTHING
 )
-SELECT host, politeness_key FROM given
+INSERT INTO host_state (host, politeness_key)
+SELECT host, politeness_key FROM given WHERE host <> politeness_key ORDER BY 1
+ON CONFLICT (host) DO NOTHING
 
 -- name: add_urls
 -- Insert what is new; what another submit has just inserted is left out. Arrays, one element a URL, in order of the
@@ -47,10 +45,14 @@ ON CONFLICT (url_hash) DO NOTHING
 RETURNING id, url_hash
 
 -- name: queue_urls
--- Arrays: $1 url ids, $2 politeness keys, $3 priorities; $4 due
+-- After wake_keys, in a statement of its own: it sees the keys as they are once those rows are locked.
+-- Arrays: $1 url ids, $2 hosts, $3 priorities; $4 due
 INSERT INTO frontier_queue (url_id, politeness_key, priority, due_at)
-SELECT url_id, politeness_key, priority, $4
-FROM unnest($1::bigint[], $2::text[], $3::smallint[]) AS g (url_id, politeness_key, priority)
+SELECT g.url_id, h.politeness_key, g.priority, $4
+FROM unnest($1::bigint[], $2::text[], $3::smallint[]) AS g (url_id, host, priority)
+CROSS JOIN LATERAL (
+    SELECT coalesce(k.politeness_key, k.host) AS politeness_key FROM host_state k WHERE k.host = g.host LIMIT 1
+) h
 
 -- name: claim_urls
 -- Hosts first: lock those that are ready, take the best due URL of each, lease both with one token.
@@ -96,8 +98,8 @@ WITH ready AS MATERIALIZED (
 ), held AS (
     UPDATE host_state k
     SET lease_holder = $3, lease_token = pages.lease_token, lease_until = $4,
-        not_before = $4 + greatest(coalesce(k.crawl_delay_ms, pages.page_delay_ms, $5::int), k.backoff_ms) * interval '1 ms',
-        ready_at = $4 + greatest(coalesce(k.crawl_delay_ms, pages.page_delay_ms, $5), k.backoff_ms) * interval '1 ms'
+        not_before = $4 + greatest(k.crawl_delay_ms, pages.page_delay_ms, $5::int, k.backoff_ms) * interval '1 ms',
+        ready_at = $4 + greatest(k.crawl_delay_ms, pages.page_delay_ms, $5, k.backoff_ms) * interval '1 ms'
     FROM pages WHERE k.host = ANY (ARRAY (SELECT politeness_key FROM pages)) AND k.host = pages.politeness_key
     RETURNING pages.*, k.crawl_delay_ms, k.backoff_ms, k.troubled_at
 )
@@ -162,7 +164,7 @@ SELECT count(*) AS queued, count(lease_token) AS leased, min(due_at) AS next_due
 -- name: name_twins
 -- Pages were read that other addresses of their hosts had led to; those addresses are the same pages from now on.
 -- Arrays: $1 ids of the pages, $2 the other addresses, $3 their hashes, $4 subpaths; $5 now. One that is queued meanwhile
--- leaves the queue (its host is held by whoever calls this, so nobody has it).
+-- has to leave the queue (its host is held by whoever calls this, so nobody has it).
 WITH given AS MATERIALIZED (
     SELECT g.*, u.host, u.source_id, u.origin, u.depth
     FROM unnest($1::bigint[], $2::text[], $3::bytea[], $4::text[]) AS g (page_id, url, url_hash, subpath)
@@ -176,10 +178,12 @@ WITH given AS MATERIALIZED (
         SET same_as = excluded.same_as, status = 'fetched', reason = 'same_page', last_fetched_at = $5
         WHERE t.status = 'pending' AND t.id <> excluded.same_as
     RETURNING id, same_as
-), left_queue AS (
-    DELETE FROM frontier_queue q USING named WHERE q.url_id = named.id
 )
 SELECT id, same_as FROM named
+
+-- name: leave_queue
+-- After name_twins, in a statement of its own: one that was queued at that very moment is seen only now. $1 url ids
+DELETE FROM frontier_queue WHERE url_id = ANY ($1::bigint[])
 
 -- name: plan_anew
 -- For the rest of the transaction, plan each query for the values it has.
@@ -271,3 +275,7 @@ SELECT status, reason, sum(urls) FROM folded GROUP BY 1, 2 HAVING sum(urls) <> 0
 -- name: prune_log
 -- Forget attempts that ended before $1, oldest first, up to $2 of them.
 DELETE FROM fetch_log WHERE id IN (SELECT id FROM fetch_log WHERE finished_at < $1 ORDER BY finished_at LIMIT $2)
+
+-- name: is_dead
+-- $1 url id
+SELECT status = 'dead' FROM url_frontier WHERE id = $1

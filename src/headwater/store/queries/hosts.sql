@@ -16,10 +16,10 @@ SELECT coalesce(politeness_key, $1), robots_txt, robots_fetched_at FROM host_sta
 -- yet. Should its holder die, it has its pause from the lease's end on: something may have been sent just before.
 -- $1 key, $2 now, $3 holder, $4 token, $5 until, $6 default delay in ms
 UPDATE host_state k
-SET not_before = $5::timestamptz + greatest(coalesce(k.crawl_delay_ms, $6::int), k.backoff_ms) * interval '1 ms',
+SET not_before = $5::timestamptz + greatest(k.crawl_delay_ms, $6::int, k.backoff_ms) * interval '1 ms',
     lease_holder = $3, lease_token = $4, lease_until = $5, reserved_until = NULL,
     ready_at = CASE WHEN k.ready_at IS NOT NULL
-                    THEN $5 + greatest(coalesce(k.crawl_delay_ms, $6), k.backoff_ms) * interval '1 ms' END
+                    THEN $5 + greatest(k.crawl_delay_ms, $6, k.backoff_ms) * interval '1 ms' END
 WHERE k.host = $1 AND k.not_before <= $2 AND (k.closed_until IS NULL OR k.closed_until <= $2)
 RETURNING crawl_delay_ms, backoff_ms, troubled_at
 
@@ -213,3 +213,4 @@ WHERE k.host = ANY ($1::text[])
 UPDATE frontier_queue q SET politeness_key = coalesce(h.politeness_key, h.host)
 FROM url_frontier u JOIN host_state h ON h.host = u.host
 WHERE u.host = ANY ($1::text[]) AND u.status = 'pending' AND q.url_id = u.id
+  AND q.politeness_key <> coalesce(h.politeness_key, h.host)

@@ -1,0 +1,98 @@
+"""Turns that hosts share, robots.txt on the way to them, and redirects that end elsewhere (spec 2.3, 4.1, 4.2)."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+from itertools import pairwise
+
+from headwater.config import Settings
+from headwater.frontier.submit import Candidate, submit, web_page
+from headwater.model.frontier import Origin
+from headwater.policy.urls import url_hash
+from headwater.store import frontier, sources
+from headwater.store.pool import Connection, Database
+from tests.house import House, open_house
+from tests.server import Answer, Site, page
+
+NOW = datetime(2026, 3, 12, 12, 0, tzinfo=UTC)
+HTML = {"Content-Type": "text/html"}
+
+
+async def test_a_robots_file_may_lead_to_a_host_that_shares_the_turn(
+    site: Site, make_settings: Callable[..., Settings]
+) -> None:
+    """Spec 2.3, 4.1: waiting for the other's turn would be waiting for our own."""
+    site.answers["http://club.test/robots.txt"] = Answer(
+        status=301, headers={"Location": "http://www.club.test/robots.txt"}
+    )
+    site.answers["http://www.club.test/robots.txt"] = Answer("User-agent: *\nDisallow: /no", headers={})
+    site.answers["http://club.test/yes"] = Answer(page("yes"), headers=HTML)
+    async with open_house(make_settings(connect_to=site.connect_to, host_delay_ms=0)) as house:
+        await house.desk.frontier.group_hosts("club", ["club.test", "www.club.test"])
+        fates = await house.fetch("http://club.test/yes", "http://club.test/no")
+    assert fates == {"http://club.test/yes": "stored", "http://club.test/no": "robots_blocked"}
+
+
+async def test_a_group_is_as_slow_as_the_slowest_of_its_hosts(
+    site: Site, make_settings: Callable[..., Settings]
+) -> None:
+    """Spec 2.3: one that asks for no pause speaks for itself alone."""
+    site.answers["http://quick.test/robots.txt"] = Answer("User-agent: *\nCrawl-delay: 0", headers={})
+    for host in ("quick", "other"):
+        site.answers[f"http://{host}.test/a"] = Answer(page(host), headers=HTML)
+    async with open_house(make_settings(connect_to=site.connect_to, host_delay_ms=300)) as house:
+        await house.desk.frontier.group_hosts("both", ["quick.test", "other.test"])
+        await house.fetch("http://quick.test/a", "http://other.test/a")
+    arrivals = sorted(seen.arrived for seen in site.seen)
+    assert len(arrivals) == 4
+    assert min(after - before for before, after in pairwise(arrivals)) >= 0.29
+
+
+async def test_a_robots_file_of_any_length_is_read_as_far_as_it_counts(site: Site, house: House) -> None:
+    """Spec 4.1: the first 500 KiB hold; what follows is not even fetched."""
+    rules = "User-agent: *\nDisallow: /no\n" + "# filler\n" * 3_000_000
+    site.answers["http://long.test/robots.txt"] = Answer(rules, headers={})
+    site.answers["http://long.test/yes"] = Answer(page("yes"), headers=HTML)
+    fates = await house.fetch("http://long.test/yes", "http://long.test/no")
+    assert fates == {"http://long.test/yes": "stored", "http://long.test/no": "robots_blocked"}
+
+
+async def test_a_redirect_to_a_page_that_was_given_up_is_followed(site: Site, house: House) -> None:
+    """Spec 4.2: what is dead is never fetched in its own right."""
+    site.answers["http://news.test/new"] = [Answer(status=404), Answer(page("back again"), headers=HTML)]
+    await house.fetch("http://news.test/new")
+    site.answers["http://news.test/old"] = Answer(status=301, headers={"Location": "/new"})
+    fates = await house.fetch("http://news.test/old")
+    assert fates == {"http://news.test/new": "not_found", "http://news.test/old": "stored"}
+
+
+async def test_a_twin_that_is_queued_at_that_very_moment_leaves_the_queue(database: Database) -> None:
+    """Spec 2.1, 4.2: a page is not downloaded twice, whoever lists its other address when."""
+    async with database.connection() as connection:
+        source = await sources.add_source(connection, "s", "manual", {}, now=NOW, next_poll_at=None)
+    assert source
+
+    async def put(connection: Connection, url: str) -> int:
+        candidate = Candidate(url, source.id, Origin.MANUAL, 5)
+        return (await submit(connection, [candidate], NOW)).known[url].id
+
+    page_id = await database.transact(lambda connection: put(connection, "http://a.test/old"))
+    digest = url_hash("http://a.test/new")
+    twin = (page_id, "http://a.test/new", digest, web_page("a.test", digest))
+    async with database.connection() as listing, database.connection() as naming:
+        slow_poll = listing.transaction()
+        await slow_poll.start()
+        twin_id = await put(listing, "http://a.test/new")
+        async with naming.transaction():
+            named = asyncio.ensure_future(frontier.name_twins(naming, [twin], NOW))
+            while not await _waits(database):
+                await asyncio.sleep(0.01)
+            await slow_poll.commit()
+            assert await named == {twin_id: page_id}
+    async with database.connection() as connection:
+        assert await connection.fetchval("SELECT count(*) FROM frontier_queue WHERE url_id = $1", twin_id) == 0
+
+
+async def _waits(database: Database) -> bool:
+    async with database.connection() as connection:
+        return bool(await connection.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"))
