@@ -3,6 +3,8 @@
 Tests marked `both_servers` run twice: on the embedded server and on PostgreSQL 15, the oldest that will do.
 """
 
+import contextlib
+import os
 import secrets
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -29,10 +31,40 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("server", ["embedded_server", "postgres15"], indirect=True)
 
 
+def _memory() -> Path | None:
+    """Where files are in memory, if there is plenty: nothing that a test writes has to outlive a power cut."""
+    folder = Path("/dev/shm")
+    if not folder.exists():
+        return None
+    room = os.statvfs(folder)
+    is_plenty = room.f_bavail * room.f_frsize > 8 << 30
+    return folder if is_plenty and not room.f_flag & os.ST_NOEXEC else None
+
+
+MEMORY = _memory()
+
+
+@contextlib.contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """A folder that goes away."""
+    with tempfile.TemporaryDirectory(prefix="headwater-tests-", dir=MEMORY, ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def tmp_path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder of this test's own; on a disk it is left to pytest to remove, which may take long."""
+    if MEMORY is None:
+        yield tmp_path_factory.mktemp("test")
+        return
+    with scratch_folder() as folder:
+        yield folder
+
+
 @pytest.fixture(scope="session")
 def embedded_server() -> Iterator[EmbeddedServer]:
     """The session's embedded server."""
-    with tempfile.TemporaryDirectory(prefix="headwater-tests-") as folder, open_server(Path(folder)) as running:
+    with scratch_folder() as folder, open_server(folder) as running:
         yield running
 
 

@@ -29,6 +29,7 @@ from headwater.errors import OperatorError
 from headwater.model.reasons import Reason
 from headwater.store import embedded
 from headwater.store.embedded import open_server
+from tests.conftest import scratch_folder
 from tests.program import with_a_mount
 
 ROOT = os.geteuid() == 0
@@ -200,11 +201,12 @@ def folder(tmp_path: Path, used: list[Path]) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def template(tmp_path_factory: pytest.TempPathFactory, used: list[Path]) -> Path:
-    folder = tmp_path_factory.mktemp("template") / "data"
-    open_server(folder).close()
-    used.append(folder)
-    return folder
+def template(used: list[Path]) -> Iterator[Path]:
+    with scratch_folder() as place:
+        folder = place / "data"
+        open_server(folder).close()
+        used.append(folder)
+        yield folder
 
 
 @pytest.fixture
