@@ -4,12 +4,12 @@ import asyncio
 import json
 import os
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
 from headwater.store.sql import query
-from tests.faults.harness import Harness, open_harness
+from tests.faults.conftest import Crawl
+from tests.faults.harness import Harness
 from tests.faults.invariants import every_raw_file_matches_its_row
 from tests.program import headwater
 
@@ -26,11 +26,11 @@ AFTER_THE_COMMIT = ("a batch is committed",)
 
 @pytest.mark.timeout(240)
 async def test_a_kill_around_any_step_of_a_raw_write_leaves_every_row_its_file(
-    tmp_path: Path, database_url: str
+    crawl: Crawl,
 ) -> None:
     """All pages have changed and are fetched again, so that a file of today beside a row of yesterday can be told."""
-    async with open_harness(tmp_path, database_url, hosts=40, pages=1) as harness:
-        await crawl(harness)
+    async with crawl(hosts=40, pages=1) as harness:
+        await work(harness)
         harness.swarm.edition = 2
         ids = [row[0] for row in await harness.rows("SELECT id FROM url_frontier")]
         await harness.rows(query("retry_urls"), ids, 5, datetime.now(UTC))
@@ -41,7 +41,7 @@ async def test_a_kill_around_any_step_of_a_raw_write_leaves_every_row_its_file(
         for point in (*BEFORE_THE_COMMIT, *AFTER_THE_COMMIT):
             await killed(harness, point=point)
         assert await every_raw_file_matches_its_row(harness) != [], "the kills must leave something to repair"
-        await crawl(harness)
+        await work(harness)
         assert await every_raw_file_matches_its_row(harness) == []
         assert (
             await harness.rows("SELECT 1 FROM documents JOIN texts USING (content_hash) WHERE body !~ 'Edition 2'")
@@ -52,7 +52,7 @@ async def test_a_kill_around_any_step_of_a_raw_write_leaves_every_row_its_file(
         await assert_drafts_are_swept(harness)
 
 
-async def crawl(harness: Harness) -> None:
+async def work(harness: Harness) -> None:
     await harness.start("up")
     await harness.until_done(60)
     await harness.stop()

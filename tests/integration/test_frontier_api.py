@@ -292,5 +292,7 @@ async def test_metrics_are_answered_while_the_database_is_away(make_settings: Ca
         assert b'headwater_urls{status="pending"} 0.0' in await house.desk.measure()
         os.kill(postmaster(settings.data_dir), signal.SIGKILL)
         shown = await house.desk.measure()
-    assert b"headwater_urls{" not in shown
+        while b"headwater_urls{" in shown:  # its children notice that it is dead a moment later
+            await asyncio.sleep(0.01)
+            shown = await house.desk.measure()
     assert b"headwater_starts_total" in shown

@@ -328,9 +328,9 @@ async def test_a_host_that_asks_to_come_back_later(site: Site, house: House) -> 
     assert_says(
         await told(house, "http://busy.test/a"),
         "Host: For now the pause is 1 s, as it asked for fewer requests at TIME; each good answer makes",
-        "Host: It is left alone until TIME. The server asked us to come back later (429).",
+        "Host: It is left alone until TIME. The server asked us to come back later.",
         "Fetches: TIME, attempt 1: answered 429, 0 bytes in ",
-        f"{AT_NO_COST} The server asked us to come back later (429).",
+        f"{AT_NO_COST} The server asked us to come back later.",
     )
     wait = await wait_of(house, "http://busy.test/a")
     assert wait
