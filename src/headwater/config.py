@@ -23,7 +23,16 @@ from headwater.policy.budget import LARGEST_LIMIT, child_name
 PREFIX = "HEADWATER_"
 FILE_VARIABLE = "HEADWATER_CONFIG"
 # Read by tests and benches, not by the program.
-OTHER_VARIABLES = frozenset({FILE_VARIABLE, "HEADWATER_CORPORA"})
+OTHER_VARIABLES = frozenset(
+    {
+        FILE_VARIABLE,
+        "HEADWATER_CORPORA",
+        "HEADWATER_TEST_EXAMPLES",
+        "HEADWATER_TEST_KILLS",
+        "HEADWATER_TEST_RATE",
+        "HEADWATER_TEST_URLS",
+    }
+)
 
 # Variables that hold one entry each of a setting that is a table.
 _RATE_LIMIT = re.compile(r"rate_limit_(\w+)_per_hour")

@@ -1,29 +1,34 @@
 """Killed at any instant, it starts again with nothing lost, nothing twice, and no host asked too soon (spec 9.3)."""
 
 import asyncio
+import os
 import random
 
 import pytest
 
 from tests.faults.conftest import Crawl
 from tests.faults.invariants import violations
-from tests.faults.victim import POINTS
+from tests.faults.victim import DEADLY, POINTS
+
+# Issue 4 asks for 20,000; that takes some minutes.
+URLS = int(os.environ.get("HEADWATER_TEST_URLS", "5000"))
+KILLS = int(os.environ.get("HEADWATER_TEST_KILLS", "100"))
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(300 + URLS / 10)
 async def test_a_hundred_random_kills_over_a_crawl_lose_nothing(crawl: Crawl) -> None:
     """Issue 3: 5,000 URLs, 100 SIGKILLs of three programs at random moments, all invariants hold."""
     chance = random.Random(3)
-    async with crawl(hosts=250, pages=20, feeds=10, programs=["up", "worker", "worker"]) as harness:
+    async with crawl(hosts=URLS // 20, pages=20, feeds=10, programs=["up", "worker", "worker"]) as harness:
         await harness.until_under_way(0.01)
-        while harness.kills < 100:
+        while harness.kills < KILLS:
             words = await harness.kill(chance.choice(list(harness.programs)))
             await harness.start(*words)
             await asyncio.sleep(chance.uniform(0.05, 0.4))
-        await harness.until_done()
+        await harness.until_done(120 + URLS / 20)
         await harness.stop()
         ((lost,),) = await harness.rows("SELECT count(*) FROM fetch_log WHERE reason = 'worker_lost'")
-        assert lost > 100, "the kills must meet work under way"
+        assert lost > KILLS, "the kills must meet work under way"
         assert await violations(harness) == {}
 
 
@@ -43,3 +48,20 @@ async def test_a_kill_at_every_named_point_loses_nothing(crawl: Crawl) -> None:
         await harness.until_done(60)
         await harness.stop()
         assert await violations(harness) == {}
+
+
+@pytest.mark.timeout(180)
+async def test_a_page_that_kills_its_worker_every_time_is_given_up_and_takes_no_other_with_it(crawl: Crawl) -> None:
+    """Spec 2.4: attempts count at claim."""
+    deaths = 4
+    async with crawl(hosts=10, pages=1, max_retries=deaths - 1) as harness:
+        for _ in range(deaths):
+            victim = await harness.start("up", plant="deadly page,brisk rescuer")
+            assert await asyncio.wait_for(victim.wait(), 30) == -9
+            del harness.programs[victim]
+        await harness.start("up", plant="deadly page,brisk rescuer")
+        await harness.until_done(30)
+        await harness.stop()
+        fates = dict(await harness.rows("SELECT url, reason FROM url_frontier"))
+        assert fates.pop(DEADLY) == "worker_lost"
+        assert set(fates.values()) == {"stored"}

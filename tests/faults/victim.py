@@ -20,6 +20,8 @@ from typing import Any
 # Files in the program's folder, for a commit that comes late: it is held back, it may be made, it was made.
 HELD_BACK, MAY_COMMIT, COMMITTED = Path("held-back"), Path("may-commit"), Path("committed")
 
+DEADLY = "http://h0.test/p0"  # for the plant of that name
+
 # Each strikes right after a call of the named function, given as module:attribute.
 POINTS = {
     "a host is held for a poll": "headwater.store.hosts:hold_host",
@@ -137,6 +139,20 @@ def _brisk_rescuer() -> None:
     role.__init__.__kwdefaults__["look_seconds"] = 0.2
 
 
+def _deadly_page() -> None:
+    """Not a bug but a fault: one page ends the process of whoever gets it."""
+    client = importlib.import_module("headwater.net.client").HttpClient
+    get = client.get
+
+    async def deadly(self: Any, url: str, **options: Any) -> Any:
+        response = await get(self, url, **options)
+        if url == DEADLY:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return response
+
+    client.get = deadly
+
+
 def _commit_before_file() -> None:
     """The row is committed while the file is still on its way."""
     corpus = importlib.import_module("headwater.corpus")
@@ -173,6 +189,7 @@ PLANTS: dict[str, Callable[[], None]] = {
     "late commit": _late_commit,
     "brisk rescuer": _brisk_rescuer,
     "half a draft": _half_a_draft,
+    "deadly page": _deadly_page,
     "commit before file": _commit_before_file,
     "no politeness": _no_politeness,
     "hasty clock": _hasty_clock,

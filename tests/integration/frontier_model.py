@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from headwater.model.frontier import Claim, Ending, HostRelease, UrlStatus
+from headwater.model.reasons import Reason
 from headwater.policy.politeness import KeyOf
 
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
@@ -51,15 +52,14 @@ class Host:
     lease: Leased | None = None
 
     @property
-    def pause(self) -> timedelta:
-        """What it is due between two requests."""
-        wished = DELAY_MS if self.crawl_delay_ms is None else self.crawl_delay_ms
-        return timedelta(milliseconds=max(wished, self.backoff_ms))
+    def delay(self) -> timedelta:
+        """What it asks for between two requests, else what everybody has."""
+        return timedelta(milliseconds=DELAY_MS if self.crawl_delay_ms is None else self.crawl_delay_ms)
 
     @property
-    def pause_of_the_dead(self) -> timedelta:
-        """What it is due after a holder that died: whatever it wishes, the default at the least."""
-        return max(self.pause, timedelta(milliseconds=DELAY_MS))
+    def longest_pause(self) -> timedelta:
+        """What it has after a holder that died, whatever that one has sent."""
+        return timedelta(milliseconds=max(self.crawl_delay_ms or 0, DELAY_MS, self.backoff_ms))
 
     @property
     def left_alone_until(self) -> datetime:
@@ -136,7 +136,7 @@ class Model:
         row, host = self.queue[claim.url], self.hosts[claim.host.politeness_key]
         row.attempts += 1
         row.lease = host.lease = (claim.lease.token, self.now + LEASE)
-        host.not_before = self.now + LEASE + host.pause_of_the_dead
+        host.not_before = self.now + LEASE + host.longest_pause
 
     def is_held(self, claim: Claim) -> bool:
         """Whether a claim is still its holder's."""
@@ -179,6 +179,13 @@ class Model:
         """Keys whose holder is late."""
         return [key for key, host in self.hosts.items() if host.lease and host.lease[1] <= self.now]
 
+    def rescue(self, urls: list[str]) -> list[str]:
+        """Take URLs back whose holder is late; return those that wait and were lost more than once."""
+        for url in urls:
+            given_up = self.queue[url].attempts >= MAX_ATTEMPTS
+            self.end(url, Ending(Reason.WORKER_LOST, UrlStatus.DEAD if given_up else UrlStatus.PENDING))
+        return [url for url in urls if url in self.queue and self.queue[url].attempts > 1]
+
     def retry(self, url: str, priority: int) -> bool:
         """Queue a URL again; False while it is being fetched."""
         url = self.page(url)
@@ -199,7 +206,7 @@ class Model:
         key.closed_until = None
         if key.lease is None:
             key.backoff_ms = 0
-            key.not_before = min(key.not_before, self.now + key.pause)
+            key.not_before = min(key.not_before, self.now + key.delay)
 
     def group(self, hosts: set[str], key: str) -> bool:
         """Let hosts wait for one turn; all or none of them."""

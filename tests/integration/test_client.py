@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import select
 import shutil
 import socket
 import ssl
@@ -261,6 +262,25 @@ async def test_the_sending_time_is_taken_after_connecting_and_before_the_server_
     async with web(script) as site, a_client(Noting([ip_network("127.0.0.0/8")]), clock=clock) as client:
         await client.get(f"http://news.test:{site.port}/", user_agent="x", limits=SMALL)
     assert events == ["connecting", "connecting", "sent", "heard"]
+
+
+async def test_the_sending_time_is_no_sooner_than_the_request_has_left() -> None:
+    """Spec 2.3: on a busy machine much time may pass between being about to send and having sent."""
+    has_arrived: list[bool] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(5)
+
+        def clock() -> datetime:
+            connection, _ = listener.accept()
+            with connection:
+                has_arrived.append(connection in select.select([connection], [], [], 0)[0])
+                connection.sendall(page(b""))
+            return NOON
+
+        async with a_client(clock=clock) as client:
+            url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+            assert (await client.get(url, user_agent="x", limits=SMALL)).sent_at == NOON
+    assert has_arrived == [True]
 
 
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 200 OK\r\n"])

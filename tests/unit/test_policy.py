@@ -1,6 +1,7 @@
 """The pure rules: priority, back-off, politeness, polling, days."""
 
 from datetime import UTC, date, datetime, timedelta
+from email.utils import format_datetime
 
 import pytest
 from hypothesis import example, given
@@ -23,6 +24,14 @@ def test_priority_stays_in_bounds_and_falls_with_depth(base: int, origin: Origin
     assert priority(base, origin, depth + 1) <= here
 
 
+@given(st.integers(1, 10), st.integers(1, 10), st.sampled_from(Origin), st.integers(0, 12))
+def test_of_two_sources_the_more_important_never_goes_last(one: int, other: int, origin: Origin, depth: int) -> None:
+    """Spec 2.2."""
+    less, more = sorted((one, other))
+    assert priority(less, origin, depth) <= priority(more, origin, depth)
+    assert priority(one, origin) == min(HIGHEST, one + {Origin.FEED: 2, Origin.SITEMAP: 1}.get(origin, 0))
+
+
 def test_a_feed_goes_before_a_sitemap_before_a_spider() -> None:
     """Spec 2.2."""
     assert [priority(5, origin) for origin in (Origin.FEED, Origin.SITEMAP, Origin.SPIDER)] == [7, 6, 5]
@@ -34,6 +43,39 @@ def test_a_retry_waits_longer_each_time_but_never_over_a_day(attempts: int, base
     wait = backoff.retry_wait(attempts, base, 0.0)
     assert wait <= backoff.retry_wait(attempts + 1, base, 0.0) <= backoff.LONGEST_RETRY
     assert wait <= backoff.retry_wait(attempts, base, chance) <= backoff.LONGEST_RETRY
+
+
+@given(st.integers(1, 8), st.floats(0.001, 60), st.floats(0, 1))
+def test_a_retry_waits_twice_as_long_as_the_one_before_and_a_quarter_more_at_most(
+    attempts: int, base: float, chance: float
+) -> None:
+    """Spec 4.2."""
+    wait = backoff.retry_wait(attempts, base, 0.0)
+    assert backoff.retry_wait(attempts + 1, base, 0.0) / wait == pytest.approx(2, rel=0.01)
+    assert wait <= backoff.retry_wait(attempts, base, chance) <= wait * 1.26
+
+
+@given(st.integers(1, 60), st.lists(st.integers(0, 500), min_size=2, max_size=2, unique=True))
+def test_what_was_lost_more_than_once_comes_back_one_after_the_other(attempts: int, places: list[int]) -> None:
+    """Spec 2.4."""
+    first, second = (backoff.wait_after_loss(attempts, place) for place in sorted(places))
+    if attempts == 1:
+        assert first == second == timedelta(0)
+    else:
+        assert second - first >= timedelta(seconds=1)
+
+
+@given(st.integers(0, 10**30))
+def test_retry_after_in_seconds_is_what_it_says_up_to_a_day(seconds: int) -> None:
+    """Spec 4.2."""
+    assert backoff.retry_after(str(seconds), NOW) == timedelta(seconds=min(seconds, 86400))
+
+
+@given(st.integers(-(10**6), 10**6))
+def test_retry_after_as_a_date_is_the_time_until_then_up_to_a_day(seconds: int) -> None:
+    """Spec 4.2."""
+    header = format_datetime(NOW + timedelta(seconds=seconds), usegmt=True)
+    assert backoff.retry_after(header, NOW) == timedelta(seconds=max(0, min(seconds, 86400)))
 
 
 @pytest.mark.parametrize(
@@ -80,6 +122,65 @@ def test_a_crawl_delay_is_cut_at_the_cap() -> None:
     assert politeness.capped_crawl_delay_ms(86400, 60) == 60_000
     assert politeness.capped_crawl_delay_ms(-1, 60) == 0
     assert politeness.capped_crawl_delay_ms(None, 60) is None
+
+
+delays = st.one_of(st.none(), st.integers(0, 3_600_000))
+
+
+@given(delays, st.integers(0, 3_600_000), st.integers(0, politeness.LONGEST_BACKOFF_MS), st.booleans())
+def test_no_host_is_asked_sooner_than_it_wishes_or_its_back_off_says(
+    crawl_delay: int | None, default: int, backoff_ms: int, shared: bool
+) -> None:
+    """Spec 4.1, 4.2: nor, where it shares its turn, sooner than the others wish."""
+    pause = politeness.delay(crawl_delay, default, backoff_ms, shared=shared) / timedelta(milliseconds=1)
+    asked = [backoff_ms, default if crawl_delay is None else crawl_delay, *([default] if shared else [])]
+    assert pause == max(asked)
+
+
+@given(st.integers(1, 200), st.integers(0, 60_000), st.floats(0, 1))
+def test_each_complaint_slows_down_at_least_twofold_up_to_an_hour(times: int, delay_ms: int, chance: float) -> None:
+    """Spec 4.2."""
+    in_force = timedelta(milliseconds=delay_ms)
+    for _ in range(times):
+        longer = timedelta(milliseconds=politeness.longer_backoff(in_force, chance))
+        longest = timedelta(milliseconds=politeness.LONGEST_BACKOFF_MS)
+        assert min(2 * in_force, longest) <= longer <= longest
+        assert longer <= max(timedelta(seconds=1), 2.5 * in_force)
+        in_force = longer
+
+
+@given(st.integers(0, politeness.LONGEST_BACKOFF_MS), st.integers(0, 10_000))
+def test_good_answers_shorten_a_back_off_and_never_lengthen_it(backoff_ms: int, seconds: int) -> None:
+    """Spec 4.2: forgiven after quiet."""
+    quiet = timedelta(seconds=seconds)
+    left = politeness.shorter_backoff(backoff_ms, NOW - quiet, NOW)
+    assert left == (0 if quiet >= politeness.QUIET else backoff_ms // 2)
+    assert politeness.shorter_backoff(backoff_ms, None, NOW) == 0
+
+
+@given(st.floats(allow_nan=False), st.floats(0, 3600))
+def test_no_crawl_delay_is_over_the_cap_or_under_nothing(wished: float, cap: float) -> None:
+    """Spec 4.1."""
+    delay_ms = politeness.capped_crawl_delay_ms(wished, cap)
+    assert delay_ms is not None
+    assert 0 <= delay_ms <= cap * 1000
+    if 0 <= wished <= cap:
+        assert delay_ms == int(wished * 1000)
+
+
+labels = st.from_regex(r"[a-z]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True)
+suffixes = st.sampled_from(["org", "co.uk", "github.io", "example", "com"])
+
+
+@given(labels, suffixes, st.lists(labels, max_size=3), st.sampled_from(["", ":8080"]))
+def test_all_hosts_below_a_registrable_domain_share_its_turn(
+    name: str, suffix: str, below: list[str], port: str
+) -> None:
+    """Spec 2.3."""
+    domain = f"{name}.{suffix}"
+    host = ".".join([*below, domain]) + port
+    assert politeness.domain_key(host) == f"domain:{domain}"
+    assert politeness.own_key(host) == host
 
 
 def test_a_429_doubles_the_delay_with_a_little_by_chance() -> None:

@@ -1,5 +1,6 @@
 """Spec 2.1: URL normalization, the eight rules of the frontier design and what hostile input makes of them."""
 
+from collections.abc import Callable
 from hashlib import sha256
 
 import pytest
@@ -8,7 +9,15 @@ from hypothesis import strategies as st
 
 from headwater.errors import HeadwaterError, InvalidURL
 from headwater.model.reasons import Reason
-from headwater.policy.urls import MAX_URL_LENGTH, host_of, normalize_url, url_hash
+from headwater.policy.urls import (
+    MAX_URL_LENGTH,
+    TRACKING_NAMES,
+    TRACKING_PREFIXES,
+    host_of,
+    identify,
+    normalize_url,
+    url_hash,
+)
 
 SAME_ADDRESS = [
     # 1: scheme and host in lower case, path case kept
@@ -181,3 +190,60 @@ def test_equal_keys_keep_their_order_whatever_stands_between(pairs: list[tuple[s
     query = normalize_url(url).partition("?")[2]
     read_back = [tuple(piece.split("=")) for piece in query.split("&") if piece]
     assert read_back == sorted(pairs, key=lambda pair: pair[0])
+
+
+names = st.text(alphabet="abcdefgh_", min_size=1, max_size=8).filter(
+    lambda name: name not in TRACKING_NAMES and not name.startswith(TRACKING_PREFIXES)
+)
+parameters = st.lists(st.builds("{}={}".format, names, st.text(alphabet="xyz%20", max_size=4)), max_size=5)
+tracking = st.one_of(
+    st.sampled_from(sorted(TRACKING_NAMES)),
+    st.builds("{}{}".format, st.sampled_from(TRACKING_PREFIXES), st.text(alphabet="abc", max_size=4)),
+)
+cases = st.sampled_from([str, str.upper, str.title])
+
+
+@given(parameters, st.lists(st.tuples(tracking, cases, st.integers(0, 5)), max_size=4))
+def test_where_a_reader_came_from_makes_no_other_address(
+    kept: list[str], added: list[tuple[str, Callable[[str], str], int]]
+) -> None:
+    """Wherever the tracking parameters stand and however they are written; all others stay."""
+    mixed = list(kept)
+    for name, case, place in added:
+        mixed.insert(place, f"{case(name)}=1")
+    normal = normalize_url("https://example.org/a?" + "&".join(mixed))
+    assert normal == normalize_url("https://example.org/a?" + "&".join(kept))
+    assert sorted(normal.partition("?")[2].split("&")) == sorted(kept or [""])
+
+
+@given(
+    path=st.lists(
+        st.text(alphabet="aZ9-_~!%20", min_size=1, max_size=5).filter(lambda part: part != "%2e"), max_size=4
+    ),
+    query=parameters,
+    host=st.sampled_from(["example.org", "EXAMPLE.org", "Example.Org.", "example.org:443", "example。org"]),
+    scheme=st.sampled_from(["https://", "HTTPS://", "https:\\\\", " https:/"]),
+    slashes=st.sampled_from(["", "/", "//"]),
+    fragment=st.sampled_from(["", "#", "#top?a=b"]),
+)
+def test_one_address_has_one_spelling_however_it_is_written(
+    path: list[str], query: list[str], host: str, scheme: str, slashes: str, fragment: str
+) -> None:
+    """And what is not ours to change, the path's case and the escapes, stays."""
+    plain = "https://example.org/" + "/".join(path)
+    asked = "?" + "&".join(sorted(query, key=lambda piece: piece.partition("=")[0])) if query else ""
+    given_url = f"{scheme}{host}/{'/'.join(path)}{slashes}{'?' if query else ''}{'&'.join(query)}{fragment}"
+    assert normalize_url(given_url) == plain + asked
+    assert identify(given_url) == (plain + asked, "example.org")
+
+
+@given(near_urls)
+def test_a_host_that_keeps_its_slashes_keeps_them_and_no_other_does(url: str) -> None:
+    try:
+        stripped, host = identify(url)
+        kept, _ = identify(url, keeps_slash={host})
+    except HeadwaterError:
+        return
+    assert kept == normalize_url(url, keep_trailing_slash=True)
+    assert stripped == identify(url, keeps_slash={f"not-{host}"})[0]
+    assert stripped == normalize_url(kept)

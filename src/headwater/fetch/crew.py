@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import heapq
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
@@ -19,8 +20,9 @@ from headwater.store.pool import Connection, Database, is_down
 
 log = structlog.get_logger()
 BATCH = 64
-# How long to wait before looking for work again: no less than the first, no more than the second.
-_SHORT, _LONG = 0.005, 0.5
+# How long to wait before looking for work again: no less than the first, no more than the last. Hosts that others gave
+# back are theirs to take again at the very moment; who looks for those too looks no sooner than the second.
+_SHORT, _FOR_OTHERS, _LONG = 0.005, 0.05, 0.5
 _AFTER_FAULT = 1.0
 
 
@@ -53,13 +55,13 @@ class Crew:
         self._brought: asyncio.Queue[Visited] = asyncio.Queue()
         self._changed = asyncio.Event()
         self._open = 0  # claims that are not committed yet
+        self._turns: list[datetime] = []  # a heap: when hosts that we gave back may be asked again
 
     async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
         """Work until `stop`, then finish what is under way within the grace and give the rest back."""
         committer = asyncio.create_task(self._commit_forever())
         try:
             while not stop.is_set() and not committer.done():
-                self._changed.clear()
                 try:
                     wait = await self._claim_more()
                 except Exception as error:
@@ -67,7 +69,7 @@ class Crew:
                         raise
                     log.warning("claim.failed", error=str(error))
                     wait = _AFTER_FAULT
-                await self._sleep(stop, wait)
+                await self._rest(stop, wait)
             if committer.done():
                 committer.result()  # it never ends by itself: this raises what ended it
             await self._wind_up(grace_seconds)
@@ -77,13 +79,15 @@ class Crew:
             await asyncio.gather(*self._visits, committer, return_exceptions=True)
 
     async def _claim_more(self) -> float:
-        """Fill the free slots; return how long there is nothing more to claim."""
-        free = self._workers - self._open
+        """Fill the free slots; return how long there is nothing more to claim, but for our own hosts."""
+        free, now = self._workers - self._open, self._clock.now()
         if free <= 0 or not self._clock.is_settled:
             return _LONG
+        while self._turns and self._turns[0] <= now:
+            heapq.heappop(self._turns)
         claims = await claim(
             self._database,
-            now=self._clock.now(),
+            now=now,
             lease=self._lease,
             holder=self._holder,
             limit=free,
@@ -110,6 +114,8 @@ class Crew:
                 batch.append(self._brought.get_nowait())
             for done in await self._commit(batch):
                 self._on_finish(done)
+                if done.release.not_before < self._clock.now() + timedelta(seconds=_LONG):
+                    heapq.heappush(self._turns, done.release.not_before)
             self._open -= len(batch)
             self._changed.set()
 
@@ -133,6 +139,20 @@ class Crew:
                 else:
                     log.exception("commit.given_up", url=batch[0].finish.claim.url)
                     return []
+
+    async def _rest(self, stop: asyncio.Event, seconds: float) -> None:
+        """Sleep so long, but no longer than until one of our hosts is ready, or a slot is free where there was none."""
+        until, was_full = self._clock.now() + timedelta(seconds=seconds), self._open >= self._workers
+        while not stop.is_set():
+            self._changed.clear()
+            is_full = self._open >= self._workers
+            if was_full and not is_full:
+                return
+            look_at = until if is_full else min([until, *self._turns[:1]])
+            wait = (look_at - self._clock.now()).total_seconds()
+            if wait <= 0:
+                return
+            await self._sleep(stop, max(_SHORT, wait))
 
     async def _sleep(self, stop: asyncio.Event, seconds: float) -> None:
         """Sleep until there may be something to do."""
@@ -159,4 +179,4 @@ class Crew:
 
 
 def _seconds_until(moment: datetime, now: datetime) -> float:
-    return min(_LONG, max(_SHORT, (moment - now).total_seconds()))
+    return min(_LONG, max(_FOR_OTHERS, (moment - now).total_seconds()))

@@ -1,9 +1,11 @@
 """What dead workers leave behind: expired claims and holds come back."""
 
+import itertools
 from datetime import datetime
 
 from headwater.model.frontier import Ending, UrlStatus
 from headwater.model.reasons import Reason
+from headwater.policy.backoff import wait_after_loss
 from headwater.store import frontier, hosts
 from headwater.store.pool import Connection, Database
 
@@ -17,12 +19,7 @@ async def rescue_claims(database: Database, now: datetime, max_attempts: int) ->
         expired = await frontier.expired_claims(connection, now, BATCH)
         if not expired:
             return 0
-        endings = {
-            url_id: Ending(Reason.WORKER_LOST, UrlStatus.DEAD)
-            if lease.attempts >= max_attempts
-            else Ending(Reason.WORKER_LOST, UrlStatus.PENDING, due_at=now)
-            for url_id, _, lease in expired
-        }
+        endings = _endings([(url_id, lease.attempts) for url_id, _, lease in expired], now, max_attempts)
         await frontier.settle_claims(connection, endings.items(), now)
         await frontier.log_fetches(
             connection, [(url_id, lease, endings[url_id], None) for url_id, _, lease in expired], now
@@ -43,3 +40,15 @@ async def rescue_holds(database: Database, now: datetime) -> int:
         return len(expired)
 
     return await database.transact(work)
+
+
+def _endings(lost: list[tuple[int, int]], now: datetime, max_attempts: int) -> dict[int, Ending]:
+    endings: dict[int, Ending] = {}
+    places = itertools.count()
+    for url_id, attempts in lost:
+        if attempts >= max_attempts:
+            endings[url_id] = Ending(Reason.WORKER_LOST, UrlStatus.DEAD)
+        else:
+            wait = wait_after_loss(attempts, next(places) if attempts > 1 else 0)
+            endings[url_id] = Ending(Reason.WORKER_LOST, UrlStatus.PENDING, due_at=now + wait)
+    return endings

@@ -6,13 +6,15 @@ import re
 import socket
 import ssl
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
-from types import MappingProxyType, SimpleNamespace
+from types import MappingProxyType
 from typing import Self
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.connector import Connection
 from yarl import URL
 
 from headwater.errors import ExchangeFailed, HeadwaterError, InvalidURL
@@ -60,8 +62,6 @@ class HttpClient:
             limit=0,
             keepalive_timeout=_KEEP_ALIVE_SECONDS,
         )
-        trace = aiohttp.TraceConfig()
-        trace.on_request_headers_sent.append(self._note_sending)
         self._session = aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -69,7 +69,7 @@ class HttpClient:
             auto_decompress=False,
             max_line_size=_HEADER_LINE_BYTES,
             max_field_size=_HEADER_LINE_BYTES,
-            trace_configs=[trace],
+            request_class=_TimedRequest,
             middlewares=[_send_once],
         )
         return self
@@ -101,13 +101,13 @@ class HttpClient:
 
     async def _exchange(self, url: str, headers: Mapping[str, str], limits: Limits) -> Response:
         assert self._session is not None, "HttpClient is used inside `async with`"
-        sending = _Sending()
+        sending = _Sending(self._clock)
+        _sending.set(sending)
         async with self._session.get(
             _as_given(url),
             headers={"Accept-Encoding": ACCEPT_ENCODING, **headers},
             allow_redirects=False,
             timeout=aiohttp.ClientTimeout(connect=limits.connect_seconds, sock_read=limits.read_seconds),
-            trace_request_ctx=sending,
         ) as answer:
             # Leaving with part of the body unread closes the connection.
             body = await _read_body(answer, url, limits)
@@ -120,12 +120,6 @@ class HttpClient:
             sent_at=sending.at,
             elapsed_seconds=_now() - sending.tick,
         )
-
-    async def _note_sending(
-        self, _session: aiohttp.ClientSession, context: SimpleNamespace, _sent: aiohttp.TraceRequestHeadersSentParams
-    ) -> None:
-        sending: _Sending = context.trace_request_ctx
-        sending.at, sending.tick = self._clock(), _now()
 
     def _open_socket(self, target: aiohttp.AddrInfoType) -> socket.socket:
         """Make the socket for one address: the last step before connecting, so nothing can change in between."""
@@ -146,8 +140,24 @@ def fixed_address(host: str, connect_to: ConnectTo) -> tuple[str, int] | None:
 class _Sending:
     """When a request left."""
 
+    clock: Callable[[], datetime]
     at: datetime | None = None
     tick: float = 0.0
+
+    def note(self) -> None:
+        self.at, self.tick = self.clock(), _now()
+
+
+_sending: ContextVar[_Sending] = ContextVar("_sending")
+
+
+class _TimedRequest(aiohttp.ClientRequest):
+    """Notes when it has left, not when it is about to: on a busy machine much time may lie between."""
+
+    async def send(self, conn: Connection) -> aiohttp.ClientResponse:
+        response = await super().send(conn)
+        _sending.get().note()
+        return response
 
 
 class _GuardedResolver(AbstractResolver):

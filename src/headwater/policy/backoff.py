@@ -12,6 +12,14 @@ def retry_wait(attempts: int, base_seconds: float, chance: float) -> timedelta:
     return min(timedelta(seconds=doubled * (1 + chance / 4)), LONGEST_RETRY)
 
 
+def wait_after_loss(attempts: int, place: int) -> timedelta:
+    """Return how long a URL waits that lost its worker, the `place`-th of those that were lost more than once.
+
+    One of them may be what ends workers: they come back one after the other, so that it takes no other with it again.
+    """
+    return timedelta(seconds=place * 2.0 ** min(attempts - 2, 6)) if attempts > 1 else timedelta(0)
+
+
 def retry_after(header: str | None, now: datetime) -> timedelta | None:
     """Read Retry-After, seconds or a date; never negative, at most a day, None where it says nothing."""
     if header is None:
