@@ -73,7 +73,8 @@ class FrontierMachine(RuleBasedStateMachine):
         self.model = Model(key_of, START)
         self.claims: list[Claim] = []  # every one there ever was: those that are no longer held are stale
         self.polls: list[tuple[str, UUID]] = []
-        self.transact(lambda connection: connection.execute("TRUNCATE host_state, url_frontier, frontier_queue, frontier_tally CASCADE"))
+        tables = "host_state, url_frontier, frontier_queue, frontier_tally"
+        self.transact(lambda connection: connection.execute(f"TRUNCATE {tables} CASCADE"))
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self.loop.run_until_complete(work)
