@@ -81,10 +81,10 @@ class Crew:
     async def _claim_more(self) -> float:
         """Fill the free slots; return how long there is nothing more to claim, but for our own hosts."""
         free, now = self._workers - self._open, self._clock.now()
-        if free <= 0 or not self._clock.is_settled:
-            return _LONG
         while self._turns and self._turns[0] <= now:
             heapq.heappop(self._turns)
+        if free <= 0 or not self._clock.is_settled:
+            return _LONG
         claims = await claim(
             self._database,
             now=now,
