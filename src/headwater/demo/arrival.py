@@ -6,6 +6,7 @@ import struct
 from aiohttp import web
 
 _LAST_DATA_RECEIVED = 52  # where struct tcp_info keeps it, in milliseconds
+_GRAIN = 0.005  # the kernel counts in ticks; only what is certain is taken off
 
 
 def kernel_wait(request: web.BaseRequest) -> float:
@@ -14,4 +15,4 @@ def kernel_wait(request: web.BaseRequest) -> float:
         return 0.0
     told: bytes = request.transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
     (milliseconds,) = struct.unpack_from("I", told, _LAST_DATA_RECEIVED)
-    return float(milliseconds) / 1000
+    return max(0.0, milliseconds / 1000 - _GRAIN)
