@@ -15,4 +15,4 @@ def kernel_wait(request: web.BaseRequest) -> float:
         return 0.0
     told: bytes = request.transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
     (milliseconds,) = struct.unpack_from("I", told, _LAST_DATA_RECEIVED)
-    return max(0.0, milliseconds / 1000 - _GRAIN)
+    return max(0.0, float(milliseconds) / 1000 - _GRAIN)
