@@ -76,12 +76,6 @@ async def source_of_feed(connection: Connection, kind: str, feed_url: str) -> st
     return name
 
 
-async def first_feed(connection: Connection) -> str | None:
-    """Return the address of the oldest source's feed."""
-    feed_url: str | None = await connection.fetchval(query("first_feed"))
-    return feed_url
-
-
 async def list_sources(connection: Connection) -> list[dict[str, Any]]:
     """List sources with the state of their polls and what they have brought."""
     return [dict(row) for row in await connection.fetch(query("list_sources"))]

@@ -22,10 +22,6 @@ SELECT id, name, kind, settings, enabled, created_at FROM sources WHERE name = $
 -- name: all_sources
 SELECT id, name, kind, settings, enabled, created_at FROM sources ORDER BY name
 
--- name: first_feed
--- The address of the oldest source's feed.
-SELECT settings ->> 'feed_url' FROM sources WHERE settings ->> 'feed_url' IS NOT NULL ORDER BY id LIMIT 1
-
 -- name: source_of_feed
 -- $1 kind, $2 feed URL
 SELECT name FROM sources WHERE kind = $1 AND settings ->> 'feed_url' = $2 LIMIT 1
