@@ -45,14 +45,14 @@ SEARCHED = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "0"))
 
 hosts = st.sampled_from(HOSTS)
 some_hosts = st.sets(hosts, min_size=1, max_size=2)
-priorities = st.integers(1, 10)
+priorities = st.sampled_from([1, 5, 5, 10])
 pages = st.integers(0, 2)
 # Each writes one and the same address another way.
 spellings = st.sampled_from(
     ["http://{}/{}", "HTTP://{}:80/{}", "http://{}/{}/", "http://{}/{}?utm_source=x", "http://{}./{}#top"]
 )
-sightings = st.lists(st.tuples(hosts, pages, priorities, spellings), min_size=1, max_size=4)
-waits = st.sampled_from([0, 0.5, 1, 5, 30, 90]).map(lambda seconds: timedelta(seconds=seconds))
+sightings = st.lists(st.tuples(hosts, pages, priorities, spellings), min_size=1, max_size=6)
+waits = st.sampled_from([0, 0, 1, 30]).map(lambda seconds: timedelta(seconds=seconds))
 backoffs = st.sampled_from([0, 0, 4000])
 reasons_to_wait = st.sampled_from([(Reason.TIMEOUT, True), (Reason.RATE_LIMITED, False)])
 
@@ -186,7 +186,7 @@ class FrontierMachine(RuleBasedStateMachine):
         release = HostRelease(self.now + wait, 8000)
         assert self.commit(self.some_claim(data, held=False), ending, release, twins=("http://a.test/stale",)) == []
 
-    @rule(wait=st.sampled_from([0.5, 1, 5, 30, 61, 100]))
+    @rule(wait=st.sampled_from([0.5, 1, 1, 30, 61, 100]))
     def time_passes(self, wait: float) -> None:
         self.model.now += timedelta(seconds=wait)
 
@@ -300,6 +300,10 @@ class FrontierMachine(RuleBasedStateMachine):
         assert self.run(Sweeper(self.database).sweep()) == 0
         self.run(fold_tally(self.database))
 
+    # What happens most often in life does so here: each name is chosen as often as any other.
+    urls_are_claimed_too, urls_are_claimed_as_well = urls_are_claimed, urls_are_claimed
+    a_url_goes_back_too, time_passes_too, urls_are_submitted_too = a_url_goes_back, time_passes, urls_are_submitted
+
     @invariant()
     def both_say_the_same(self) -> None:
         self.run(self.compare())
@@ -385,8 +389,8 @@ def test_the_frontier_does_what_a_plain_model_does(
             run_state_machine_as_test(
                 lambda: FrontierMachine(runner.get_loop(), *parts),
                 settings=settings(
-                    max_examples=SEARCHED or 100,
-                    stateful_step_count=40,
+                    max_examples=SEARCHED or 120,
+                    stateful_step_count=60,
                     deadline=None,
                     derandomize=not SEARCHED,
                     phases=Phase if SEARCHED else [Phase.generate],  # making a failure small takes minutes
