@@ -23,7 +23,7 @@ class Candidate:
     depth: int = 0
     hops: int = 0
     parent_id: int | None = None
-    subpath: str | None = None  # by host and URL hash where the source's kind has no partition of its own
+    subpath: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +89,6 @@ async def find(connection: Connection, url: str) -> Identity | None:
     return Identity(found[digest], identity) if found else None
 
 
-def web_page(host: str, digest: bytes) -> str:
-    """Return where a page's raw bytes go when its source has no place of its own for it."""
-    name = digest.hex()
-    return f"{host}/{name[:2]}/{name}"
-
-
 def _prepare(candidate: Candidate, keeps_slash: Container[str], key_of: KeyOf) -> Submission:
     url, host = identify(candidate.url, keeps_slash=keeps_slash)
     digest = url_hash(url)
@@ -106,7 +100,7 @@ def _prepare(candidate: Candidate, keeps_slash: Container[str], key_of: KeyOf) -
         source_id=candidate.source_id,
         origin=candidate.origin,
         priority=candidate.priority,
-        subpath=candidate.subpath or web_page(host, digest),
+        subpath=candidate.subpath,
         depth=candidate.depth,
         hops=candidate.hops,
         parent_id=candidate.parent_id,

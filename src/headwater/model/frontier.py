@@ -37,7 +37,7 @@ class Submission:
     source_id: int
     origin: Origin
     priority: int
-    subpath: str
+    subpath: str | None
     depth: int = 0
     hops: int = 0
     parent_id: int | None = None
@@ -69,7 +69,7 @@ class Claim:
     page_delay_ms: int | None  # what its source asks for
     origin: Origin
     priority: int
-    subpath: str
+    subpath: str | None  # where its raw bytes go below its source's folder; None: by host and URL hash
     depth: int
     hops: int
     etag: str | None
