@@ -3,6 +3,7 @@
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from headwater.errors import InvalidURL
 from headwater.model.frontier import Origin, Submission
@@ -12,8 +13,7 @@ from headwater.store import frontier, hosts
 from headwater.store.pool import Connection
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A URL as it was found, before anything is known of it."""
 
     url: str
@@ -26,8 +26,7 @@ class Candidate:
     subpath: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(NamedTuple):
     """What a URL is called here, whatever it was called when it was given."""
 
     id: int

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import NamedTuple
 
 from headwater.model.lease import Lease
 from headwater.model.reasons import Reason
@@ -26,8 +27,7 @@ class UrlStatus(StrEnum):
     DEAD = "dead"
 
 
-@dataclass(frozen=True, slots=True)
-class Submission:
+class Submission(NamedTuple):  # made for every URL that is seen: a frozen dataclass takes thrice as long
     """A normalized URL on its way into the frontier."""
 
     url: str
