@@ -63,8 +63,9 @@ class _Scanner:
 
     def scan(self, text: str) -> str:
         """Take in all but what may go on in the next piece, and return that."""
+        end = len(text)
         for token in self._tokens.finditer(text):
-            if token.end() == len(text):
+            if token.end() == end:
                 return token[0]
             self._read(token)
         return ""
