@@ -7,6 +7,7 @@ and every version that was there since is still to be had.
 
 import contextlib
 import fcntl
+import itertools
 import os
 import shutil
 import time
@@ -20,6 +21,7 @@ from headwater.errors import OperatorError
 from headwater.model.reasons import Reason
 
 _LOOK_SECONDS = 0.002
+_SWEEPS = 5
 _BEGIN_SECONDS = 5.0  # writers hold the lock for as long as a rename takes
 
 
@@ -106,8 +108,12 @@ class CorpusCopy:
         return list(self._drafts(PurePosixPath(path).parts[0]).glob(f"{aside_name(path)}*"))
 
     def _drop_aside(self) -> None:
-        for versions in self.replaced().values():
-            for version in versions:
+        """Remove what was set aside. More may come meanwhile; the little that stays is removed by the next backup."""
+        for _ in range(_SWEEPS):
+            versions = self.replaced()
+            if not versions:
+                return
+            for version in itertools.chain.from_iterable(versions.values()):
                 version.unlink(missing_ok=True)
 
     def _drafts(self, source: str) -> Path:
