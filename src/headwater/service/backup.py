@@ -88,6 +88,11 @@ async def _snapshot(records: Records, copy: CorpusCopy) -> AsyncIterator[Connect
 async def _copy_raw_files(connection: Connection, corpus: Corpus, copy: CorpusCopy, on_step: OnStep) -> tuple[int, int]:
     """Copy what rows speak of; count the files that are not there, and those of which no version is the row's."""
     done, total, missing = 0, await dump.count_documents(connection), 0
+    if total and not corpus.folders():
+        raise OperatorError(
+            f"There are documents, but no raw files below {corpus.folder}: is its disk mounted?",
+            reason=Reason.FOLDER_UNUSABLE,
+        )
     on_step("raw files", 0, total)
     async for page in dump.raw_files(connection, PAGE):
         missing += await in_thread(copy.take, [path for path, _, _ in page])
