@@ -93,19 +93,27 @@ class Corpus:
         """Tell whether a file is there and is the one that was put in place. Blocks on the disk."""
         return is_that(self.folder / raw.path, raw)
 
-    def open_lock(self) -> BinaryIO:
+    def open_lock(self, *, to_hold: bool = False) -> BinaryIO:
         """Open what a backup keeps locked; to be closed. The folder must be there."""
-        return (self.folder / LOCK).open("a+b")
+        path = self.folder / LOCK
+        if not path.exists():
+            path.touch()
+            owner = self.folder.stat()
+            if os.geteuid() == 0:  # a backup that root makes must not lock out who fetches
+                os.chown(path, owner.st_uid, owner.st_gid)
+        return path.open("r+b" if to_hold else "rb")  # a network file system lets only a writer hold
 
     @contextlib.contextmanager
     def _no_backup_beginning(self) -> Iterator[bool]:
         """Let no backup begin until this ends; True when one is under way already."""
         with self.open_lock() as lock:
+            under_way = False
             try:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                under_way = False
             except BlockingIOError:
                 under_way = True
+            except OSError:  # a file system without locks, on which no backup can be made
+                pass
             yield under_way
 
     def sweep(self, source: str, before: datetime, *, dry_run: bool = False) -> Swept:

@@ -37,15 +37,15 @@ class CorpusCopy:
     """A copy of a corpus in the making, of hard links where the disk is the same."""
 
     def __init__(self, corpus: Corpus, target: Path) -> None:
-        self._corpus = corpus
+        self.corpus = corpus
         self._target = target
         self._folders: set[Path] = set()
 
     @contextlib.contextmanager
     def holding(self) -> Iterator[None]:
         """Let nothing that is replaced be lost until this ends. Blocks for a moment."""
-        self._corpus.folder.mkdir(parents=True, exist_ok=True)
-        with self._corpus.open_lock() as lock:
+        self.corpus.folder.mkdir(parents=True, exist_ok=True)
+        with self.corpus.open_lock(to_hold=True) as lock:
             _lock(lock.fileno())
             self._drop_aside()  # what a killed backup left
             try:
@@ -56,9 +56,9 @@ class CorpusCopy:
     def has_all(self, raws: Iterable[RawFile]) -> bool:
         """Tell whether the bytes that rows speak of are to be had; a file that is not there is not waited for."""
         return all(
-            self._corpus.holds(raw)
+            self.corpus.holds(raw)
             or any(is_that(version, raw) for version in self._aside(raw.path))
-            or not (self._corpus.folder / raw.path).exists()
+            or not (self.corpus.folder / raw.path).exists()
             for raw in raws
         )
 
@@ -69,7 +69,7 @@ class CorpusCopy:
     def replaced(self) -> dict[bytes, list[Path]]:
         """Find what was set aside: versions of raw files by the hash of the file's path."""
         found = defaultdict(list)
-        for source in self._corpus.folders():
+        for source in self.corpus.folders():
             for version in self._drafts(source).glob(f"{ASIDE}.*"):
                 found[bytes.fromhex(version.name.split(".")[1])].append(version)
         return dict(found)
@@ -97,7 +97,7 @@ class CorpusCopy:
             copy.parent.mkdir(parents=True, exist_ok=True)
             self._folders.add(copy.parent)
         try:
-            link_or_copy(self._corpus.folder / path, copy)
+            link_or_copy(self.corpus.folder / path, copy)
         except FileExistsError:
             return True
         except (FileNotFoundError, IsADirectoryError):
@@ -117,7 +117,7 @@ class CorpusCopy:
                 version.unlink(missing_ok=True)
 
     def _drafts(self, source: str) -> Path:
-        return self._corpus.folder.joinpath(source, *RAW, TEMPORARY)
+        return self.corpus.folder.joinpath(source, *RAW, TEMPORARY)
 
 
 def raw_files(corpus: Path) -> Iterator[str]:

@@ -67,10 +67,10 @@ async def restored(harness: Harness, backup: Path, into: str = "restored") -> di
 def unlike(backup: Path) -> int:
     """Count the rows in a backup whose raw file in it is missing or another, as anybody could who reads its files."""
     manifest = json.loads((backup / "manifest.json").read_text())
-    (columns,) = [table["columns"] for table in manifest["tables"] if table["name"] == "documents"]
-    path, digest = columns.index("raw_path"), columns.index("raw_hash")
+    (table,) = [table for table in manifest["tables"] if table["name"] == "documents"]
+    path, digest = table["columns"].index("raw_path"), table["columns"].index("raw_hash")
     rows = [line.split("\t") for line in (backup / "database/documents.copy").read_text().splitlines()]
-    assert len(rows) == manifest["documents"] > 0
+    assert len(rows) == table["rows"] > 0
     files = [(backup / "corpus" / row[path], row[digest].removeprefix(r"\\x")) for row in rows]
     return sum(not file.exists() or hashlib.sha256(file.read_bytes()).hexdigest() != hashed for file, hashed in files)
 

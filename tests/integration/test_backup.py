@@ -211,7 +211,8 @@ async def test_a_backup_that_is_stopped_leaves_nothing(
     backing_up = asyncio.create_task(
         back_up(make_settings(), tmp_path / "backup", lambda step, *_: reached.set() if step == stop_at else None)
     )
-    await reached.wait()
+    async with asyncio.timeout(20):
+        await reached.wait()
     backing_up.cancel()
     with pytest.raises(asyncio.CancelledError):
         await backing_up

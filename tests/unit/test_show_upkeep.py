@@ -7,6 +7,7 @@ import pytest
 
 from headwater.cli import show_upkeep
 from headwater.corpus import Swept
+from headwater.corpus_copy import Extent
 from headwater.demo.sites import HOSTILE_TITLE
 from headwater.service.backup_manifest import Manifest
 from headwater.service.restore import Restored
@@ -47,7 +48,8 @@ def test_every_fault_has_its_sentence() -> None:
     assert all(fault.sentence.endswith(".") for fault in Fault)
 
 
-MANIFEST = Manifest("0.1.0", 12, 18, BEGUN, 5000, 5001, 230_000_000, 2, 1, [Table("t", [], 9, 4_000_000, "")], {})
+DOCUMENTS = Table("documents", [], 5000, 4_000_000, "")
+MANIFEST = Manifest("0.1.0", 12, 18, BEGUN, 2, 1, Extent(5001, 230_000_000), [DOCUMENTS], {})
 
 
 def test_what_a_backup_has_and_has_not_is_told(capsys: pytest.CaptureFixture[str]) -> None:

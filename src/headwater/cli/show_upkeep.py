@@ -90,10 +90,8 @@ def restored(outcome: "Restored") -> None:
 
 
 def _contents(manifest: "Manifest") -> str:
-    return (
-        f"{manifest.documents:,} documents, {manifest.files:,} raw files ({decimal(manifest.size)}) and all tables "
-        f"({decimal(manifest.database_size)})"
-    )
+    raw, tables = decimal(manifest.raw.size), decimal(manifest.database_size)
+    return f"{manifest.documents:,} documents, {manifest.raw.files:,} raw files ({raw}) and all tables ({tables})"
 
 
 def verified(outcome: "Verified") -> None:

@@ -39,30 +39,26 @@ async def back_up(settings: Settings, folder: Path, on_step: OnStep = lambda *_:
     """Make a backup in a folder that is not there yet, or empty; nothing is left of one that fails."""
     _refuse_unfit(settings, folder)
     async with open_records(settings, migrating=Migrating.NEVER) as records:
-        corpus = Corpus(settings.data_dir / "corpus")
-        copy = CorpusCopy(corpus, folder / CORPUS)
         with told_to_operator(f"The backup in {folder}"), contextlib.ExitStack() as holding:
+            copy = CorpusCopy(Corpus(settings.data_dir / "corpus"), folder / CORPUS)
             await in_thread(holding.enter_context, copy.holding())
             with _unfinished(folder):
                 async with _snapshot(records, copy) as connection:
                     taken_at = records.clock.now()
-                    missing, unlike = await _copy_raw_files(connection, corpus, copy, on_step)
+                    missing, unlike = await _copy_raw_files(connection, copy, on_step)
                     await in_thread(holding.close)
-                    tables = await _dump(connection, folder / DATABASE, on_step)
-                    extent = await in_thread(measure, folder / CORPUS)
                     manifest = Manifest(
                         headwater=__version__,
                         schema=max(await migrate.applied(connection)),
                         postgres=connection.get_server_version().major,
                         taken_at=taken_at,
-                        documents=next(table.rows for table in tables if table.name == "documents"),
-                        files=extent.files,
-                        size=extent.size,
                         missing=missing,
                         unlike=unlike,
-                        tables=tables,
+                        raw=await in_thread(measure, folder / CORPUS),
+                        tables=await _dump(connection, folder / DATABASE, on_step),
                         sequences=await dump.sequences(connection),
                     )
+                await _refuse_new_schema(records, manifest.schema)
                 await in_thread(_finish, folder, manifest)
     return manifest
 
@@ -71,9 +67,8 @@ async def back_up(settings: Settings, folder: Path, on_step: OnStep = lambda *_:
 async def _snapshot(records: Records, copy: CorpusCopy) -> AsyncIterator[Connection]:
     """Open a snapshot in which every row's raw file is still to be had.
 
-    Not to be had is one that was replaced before the corpus was held, if its new row is not committed yet: that takes
-    a moment, and if its visit has died no longer than the lease. A second later there are none, or they were there
-    before and are for `verify` to find.
+    Not to be had is one that was replaced before the corpus was held, as long as its new row is not committed: that is
+    a moment or, if its visit has died, until the lease ends. What is amiss then was so before, and `verify` finds it.
     """
     give_up = time.monotonic() + records.settings.lease_seconds + 1
     while True:
@@ -85,12 +80,12 @@ async def _snapshot(records: Records, copy: CorpusCopy) -> AsyncIterator[Connect
         await asyncio.sleep(_LOOK_SECONDS)
 
 
-async def _copy_raw_files(connection: Connection, corpus: Corpus, copy: CorpusCopy, on_step: OnStep) -> tuple[int, int]:
+async def _copy_raw_files(connection: Connection, copy: CorpusCopy, on_step: OnStep) -> tuple[int, int]:
     """Copy what rows speak of; count the files that are not there, and those of which no version is the row's."""
     done, total, missing = 0, await dump.count_documents(connection), 0
-    if total and not corpus.folders():
+    if total and not copy.corpus.folders():
         raise OperatorError(
-            f"There are documents, but no raw files below {corpus.folder}: is its disk mounted?",
+            f"There are documents, but no raw files below {copy.corpus.folder}: is its disk mounted?",
             reason=Reason.FOLDER_UNUSABLE,
         )
     on_step("raw files", 0, total)
@@ -99,7 +94,7 @@ async def _copy_raw_files(connection: Connection, corpus: Corpus, copy: CorpusCo
         done += len(page)
         on_step("raw files", done, total)
     # Pages that could not be read have no row, and their files are kept all the same.
-    for paths in pages(raw_files(corpus.folder)):
+    for paths in pages(raw_files(copy.corpus.folder)):
         await in_thread(copy.take, paths)
     replaced = await in_thread(copy.replaced)
     raws = [RawFile(*row) for row in await dump.raw_files_at(connection, list(replaced))]
@@ -119,6 +114,15 @@ async def _dump(connection: Connection, folder: Path, on_step: OnStep) -> list[d
         tables.append(await dump.dump_table(connection, name, folder))
     on_step("tables", len(tables), len(tables))
     return tables
+
+
+async def _refuse_new_schema(records: Records, schema: int) -> None:
+    """Refuse rows of which some may have been read by an older schema and some by a newer one."""
+    async with records.database.connection() as connection:
+        if max(await migrate.applied(connection)) != schema:
+            raise OperatorError(
+                "The schema was changed while the backup was made. Back up again.", reason=Reason.SCHEMA_MISMATCH
+            )
 
 
 def _refuse_unfit(settings: Settings, folder: Path) -> None:

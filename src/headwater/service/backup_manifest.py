@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from headwater.corpus_copy import Extent
 from headwater.errors import OperatorError
 from headwater.model.reasons import Reason
 from headwater.store.dump import Table
@@ -21,14 +22,17 @@ class Manifest(msgspec.Struct, frozen=True):
     schema: int
     postgres: int
     taken_at: datetime
-    documents: int
-    files: int
-    size: int
     missing: int
     unlike: int
+    raw: Extent
     tables: list[Table]
     sequences: dict[str, int]
     format: int = FORMAT
+
+    @property
+    def documents(self) -> int:
+        """How many documents are in it."""
+        return next(table.rows for table in self.tables if table.name == "documents")
 
     @property
     def database_size(self) -> int:

@@ -45,7 +45,7 @@ async def restore(settings: Settings, folder: Path, on_step: OnStep = lambda *_:
             async with database.connection() as connection:
                 await dump.refuse_occupied(connection, where)
             with _beside(data) as beside:
-                await _copy_raw_files(folder / CORPUS, beside, manifest.files, on_step)
+                await _copy_raw_files(folder / CORPUS, beside, manifest.raw.files, on_step)
                 async with dump.loading(database, where) as connection:
                     await _load(connection, manifest, folder / DATABASE, on_step)
                     await in_thread(_put_in_place, data, beside)
@@ -83,10 +83,10 @@ async def _refuse_damaged(folder: Path, manifest: Manifest, on_step: OnStep) -> 
         on_step("checks", number, len(manifest.tables))
         await in_thread(refuse_damaged, folder, table)
     extent = await in_thread(measure, folder / CORPUS)
-    if (extent.files, extent.size) != (manifest.files, manifest.size):
+    if extent != manifest.raw:
         raise OperatorError(
             f"The backup in {folder} is damaged: it has {extent.files:,} raw files of {extent.size:,} bytes and should "
-            f"have {manifest.files:,} of {manifest.size:,}. Nothing was restored.",
+            f"have {manifest.raw.files:,} of {manifest.raw.size:,}. Nothing was restored.",
             reason=Reason.BAD_REQUEST,
         )
 
