@@ -25,8 +25,9 @@ from headwater.store import migrate
 from headwater.store.embedded import EmbeddedServer
 from headwater.store.pool import open_database
 from tests.house import House, open_house
+from tests.integration.test_verify import in_terminal
 from tests.postgres15 import Postgres15
-from tests.program import headwater, with_a_mount
+from tests.program import PROGRAM, environment, headwater, with_a_mount
 from tests.server import Answer, Site, page
 
 HTML = {"Content-Type": "text/html; charset=utf-8"}
@@ -183,12 +184,23 @@ async def test_raw_files_that_are_not_there_are_told(stocked: House, command: Co
     raw.unlink()
     answer = command("backup", "backup")
     assert answer.returncode == 1
-    assert "1 documents have no raw file here." in answer.stdout
+    assert "1 of 4 documents have no raw file here." in answer.stdout
     shutil.rmtree(tmp_path / "data/corpus")
     answer = command("backup", "another")
     assert (answer.returncode, answer.stdout) == (2, "")
     assert "is its disk mounted?" in answer.stderr
     assert not (tmp_path / "another").exists()
+
+
+async def test_a_terminal_shows_a_bar_for_each_step(
+    stocked: House, make_settings: Callable[..., Settings], tmp_path: Path
+) -> None:
+    """Spec 8.2."""
+    settings = make_settings()
+    where = environment(data_dir=settings.data_dir, database_url=settings.database_url) | {"TERM": "xterm"}
+    shown = await asyncio.to_thread(in_terminal, [*PROGRAM, "backup", "backup"], where, tmp_path)
+    for part in ("raw files", "4/4", "tables", "17/17", "backup has 4 documents"):
+        assert part in shown
 
 
 async def test_a_full_disk_is_told_and_nothing_is_left(stocked: House, command: Command, tmp_path: Path) -> None:

@@ -56,8 +56,8 @@ def test_what_a_backup_has_and_has_not_is_told(capsys: pytest.CaptureFixture[str
     show_upkeep.backed_up(MANIFEST, f"/mnt/{HOSTILE_TITLE}")
     printed = " ".join(capsys.readouterr().out.split())
     assert [mark for mark in printed if not mark.isprintable()] == []
-    assert printed.startswith("2 documents have no raw file here.")
-    assert "1 documents have another raw file than their row tells of." in printed
+    assert printed.startswith("2 of 5,000 documents have no raw file here.")
+    assert "1 of 5,000 documents have another raw file than their row tells of." in printed
     assert printed.endswith(
         "5,000 documents, 5,001 raw files (230.0 MB) and all tables (4.0 MB), as of 2026-03-12 02:00:00 UTC."
     )

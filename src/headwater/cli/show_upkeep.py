@@ -70,13 +70,14 @@ def steps(*, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
 
 def backed_up(manifest: "Manifest", folder: str) -> None:
     """Show what is in a backup, and what should be and is not."""
+    of_all = f"of {manifest.documents:,} documents have"
     if manifest.missing:
         console.print(
-            f"{manifest.missing:,} documents have no raw file here. Were they fetched on another machine, or is a disk "
-            "not mounted?"
+            f"{manifest.missing:,} {of_all} no raw file here. Were they fetched on another machine, or is a disk not "
+            "mounted?"
         )
     if manifest.unlike:
-        console.print(f"{manifest.unlike:,} documents have another raw file than their row tells of.")
+        console.print(f"{manifest.unlike:,} {of_all} another raw file than their row tells of.")
     console.print(f"{plain(folder)} has {_contents(manifest)}, as of {manifest.taken_at:%Y-%m-%d %H:%M:%S} UTC.")
 
 

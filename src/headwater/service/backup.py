@@ -33,6 +33,7 @@ from headwater.store.pool import Connection, is_down
 OnStep = Callable[[str, int, int], None]  # what is being done, how many are, and of how many
 PAGE = 500
 _LOOK_SECONDS = 0.1
+_LATEST_SECONDS = 10.0  # past the end of a lease
 
 
 async def back_up(settings: Settings, folder: Path, on_step: OnStep = lambda *_: None) -> Manifest:
@@ -70,7 +71,7 @@ async def _snapshot(records: Records, copy: CorpusCopy) -> AsyncIterator[Connect
     Not to be had is one that was replaced before the corpus was held, as long as its new row is not committed: that is
     a moment or, if its visit has died, until the lease ends. What is amiss then was so before, and `verify` finds it.
     """
-    give_up = time.monotonic() + records.settings.lease_seconds + 1
+    give_up = time.monotonic() + records.settings.lease_seconds + _LATEST_SECONDS
     while True:
         async with dump.open_snapshot(records.database) as connection:
             raws = [RawFile(*row) for row in await dump.raw_files_being_replaced(connection)]

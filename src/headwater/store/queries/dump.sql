@@ -36,9 +36,10 @@ SELECT id, raw_path, raw_hash, raw_bytes FROM documents WHERE id > $1 ORDER BY i
 SELECT raw_path, raw_hash, raw_bytes FROM documents WHERE sha256(convert_to(raw_path, 'UTF8')) = ANY ($1::bytea[])
 
 -- name: raw_files_being_replaced
--- The same for pages that somebody is at: their file may be a newer one than their row tells of.
+-- The same for pages that somebody is at: their file may be a newer one than their row tells of. A lease that ended
+-- a while ago has lost its holder.
 SELECT d.raw_path, d.raw_hash, d.raw_bytes FROM frontier_queue q JOIN documents d USING (url_id)
-WHERE q.lease_token IS NOT NULL
+WHERE q.lease_until > clock_timestamp() - interval '10 s'
 
 -- name: count_documents
 SELECT count(*) FROM documents
