@@ -18,6 +18,7 @@ from headwater.formats import sitemaps
 from headwater.formats.sitemaps import parse_sitemap
 from headwater.model.reasons import Reason
 from headwater.model.sitemap import SitemapEntry, SitemapRef
+from headwater.policy.charset import xml_codec
 from headwater.policy.urls import join_url
 
 URL = "https://example.org/maps/sitemap.xml"
@@ -272,6 +273,11 @@ def test_gzip_is_told_by_its_bytes_and_may_have_several_members() -> None:
     pressed = gzip.compress(body[:100_000]) + gzip.compress(body[100_000:]) + b"padding"
     assert read_urls(pressed) == read_urls(body)
     assert len(read_urls(body)) == 3000
+
+
+def test_a_character_that_the_head_cuts_in_two_says_nothing_of_the_encoding() -> None:
+    assert xml_codec("<urlset>é".encode()[:-1]) == "utf-8"
+    assert xml_codec("<urlset>été".encode("cp1252")) == "cp1252"
 
 
 @given(st.data())

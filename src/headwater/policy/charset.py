@@ -101,9 +101,9 @@ def xml_codec(head: bytes) -> str:
         if head.startswith(start):
             return codec
     declared = _found(_PROLOG_ENCODING, head[:_PRESCAN_BYTES])
-    if declared in (None, "utf-8") or (not head.isascii() and _begins_utf8(head)):
-        return _guess(head)
-    return declared
+    if _begins_utf8(head) and (declared is None or not head.isascii()):
+        return "utf-8"
+    return _guess(head) if declared in (None, "utf-8") else declared
 
 
 def _begins_utf8(head: bytes) -> bool:
