@@ -1,8 +1,6 @@
 """Spec 3.2 and 8.6: RSS 0.9x-2.0, RDF, Atom and JSON Feed, however badly written."""
 
-import gzip
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -179,7 +177,6 @@ def test_json_feed_is_read_whole() -> None:
                 "tags": ["a", "b", 3],
             },
             {"id": "https://example.org/8", "content_text": "Plain", "author": {"name": "Old Style"}},
-            {"id": "no address"},
             "nonsense",
         ],
     }
@@ -240,15 +237,16 @@ def test_the_address_of_an_entry_is_absolute(body: bytes, url: str) -> None:
         "<link></link>",
     ],
 )
-def test_an_entry_without_a_usable_address_is_left_out(inner: str) -> None:
+def test_an_entry_without_a_usable_address_has_none(inner: str) -> None:
     assert [entry.url for entry in read(rss(f"<item>{inner}</item><item><link>/b</link></item>")).entries] == [
-        "https://example.org/b"
+        None,
+        "https://example.org/b",
     ]
 
 
-def test_of_entries_with_one_address_the_first_is_kept() -> None:
+def test_every_entry_is_kept_even_where_two_have_one_address() -> None:
     feed = read(rss("<item><link>/a</link><title>1</title></item><item><link>/a</link><title>2</title></item>"))
-    assert [entry.title for entry in feed.entries] == ["1"]
+    assert [entry.title for entry in feed.entries] == ["1", "2"]
 
 
 @pytest.mark.parametrize(
@@ -261,6 +259,9 @@ def test_of_entries_with_one_address_the_first_is_kept() -> None:
         ("&lt;i&gt;Nature&lt;/i&gt; of things", "Nature of things"),
         ("<![CDATA[It&#8217;s <b>bold</b>]]>", "It\u2019s bold"),
         ("Bare <b>markup</b> in it", "Bare markup in it"),
+        ("The &lt;link&gt; element &lt;link rel='x' href='y'&gt;", "The element"),
+        ("The &lt;link&gt; element", "The <link> element"),
+        ("safe&lt;!-- not seen", "safe"),
         ("  two\n  lines\t", "two lines"),
         ("Cafe\u0301", "Café"),
     ],
@@ -273,7 +274,7 @@ def test_summaries_hold_no_markup_and_are_bounded() -> None:
     entry = item("<description>&lt;style&gt;x{}&lt;/style&gt;" + "&lt;p&gt;word&lt;/p&gt;" * 5000 + "</description>")
     assert entry.summary.startswith("word word word")
     assert "<" not in entry.summary
-    assert 1990 <= len(entry.summary) <= 2000
+    assert 200 <= len(entry.summary) <= 250
 
 
 @pytest.mark.parametrize(
@@ -460,29 +461,3 @@ def _assert_storable(body: bytes) -> None:
     for text in _strings(feed):
         assert "\x00" not in text
         text.encode()
-
-
-CORPORA = Path(os.environ.get("HEADWATER_CORPORA", Path(__file__).parents[3] / "shared" / "corpora"))
-
-
-@pytest.mark.skipif(not CORPORA.is_dir(), reason="no corpora: set HEADWATER_CORPORA")
-def test_every_real_feed_of_the_corpora_is_read() -> None:
-    paths = sorted((CORPORA / "real-feeds-kagi" / "benchmark_data").glob("*.gz"))
-    assert len(paths) >= 97
-    empty = [path.name for path in paths if not read(gzip.decompress(path.read_bytes())).entries]
-    assert empty == []
-
-
-@pytest.mark.skipif(not CORPORA.is_dir(), reason="no corpora: set HEADWATER_CORPORA")
-def test_every_feed_of_feedparsers_tests_is_taken_for_one() -> None:
-    paths = sorted((CORPORA / "feedparser-tests" / "tests").rglob("*.xml"))
-    assert len(paths) > 1000
-    refused = [path.name for path in paths if not _is_feed(path.read_bytes())]
-    assert refused == []
-
-
-def _is_feed(body: bytes) -> bool:
-    try:
-        return isinstance(read(body), Feed)
-    except Unreadable:
-        return False

@@ -7,7 +7,6 @@ from typing import Any
 from headwater.formats.feed_parts import (
     absolute_link,
     author_name,
-    each_url_once,
     plain_tags,
     summary_text,
     ttl_seconds,
@@ -33,7 +32,7 @@ def read_broken_feed(text: str, url: str) -> Feed | None:
     about = parsed.feed
     return Feed(
         title=plain_text(_string(about, "title")),
-        entries=each_url_once(_entry(entry, url) for entry in parsed.entries),
+        entries=tuple(_entry(entry, url) for entry in parsed.entries),
         link=absolute_link(_string(about, "link"), url),
         language=one_line(_string(about, "language")) or None,
         ttl_seconds=ttl_seconds(_string(about, "ttl")),
@@ -44,18 +43,16 @@ def read_broken_feed(text: str, url: str) -> Feed | None:
     )
 
 
-def _entry(entry: Mapping[str, Any], base: str) -> FeedEntry | None:
-    link = absolute_link(_string(entry, "link"), base)
-    if link is None:
-        return None
+def _entry(entry: Mapping[str, Any], base: str) -> FeedEntry:
     content = next((_string(part, "value") for part in entry.get("content", ())), "")
+    summary = _string(entry, "summary") or content
     return FeedEntry(
-        url=link,
+        url=absolute_link(_string(entry, "link"), base),
         title=plain_text(_string(entry, "title")),
         # read from the raw text: feedparser's own reading fills in what a date leaves out
         published_at=parse_date(_string(entry, "published")),
         updated_at=parse_date(_string(entry, "updated")) if "updated" in entry else None,
-        summary=summary_text(_string(entry, "summary") or content),
+        summary=summary_text(lambda length: summary[:length]),
         guid=one_line(_string(entry, "id")) or None,
         author=author_name(_string(entry, "author")),
         tags=plain_tags(_string(tag, "term") for tag in entry.get("tags", ())),

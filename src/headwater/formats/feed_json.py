@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from headwater.formats.feed_parts import absolute_link, each_url_once, plain_tags, summary_text
+from headwater.formats.feed_parts import absolute_link, plain_tags, summary_text
 from headwater.model.feed import Feed, FeedEntry
 from headwater.policy.dates import parse_date
 from headwater.policy.text import one_line, plain_text, strip_markup
@@ -23,7 +23,7 @@ def read_json_feed(text: str, url: str) -> Feed | None:
     author = _author(document)
     return Feed(
         title=plain_text(_string(document, "title")),
-        entries=each_url_once(_entry(item, url, author) for item in _objects(document["items"])),
+        entries=tuple(_entry(item, url, author) for item in _objects(document["items"])),
         link=absolute_link(_string(document, "home_page_url"), url),
         language=one_line(_string(document, "language")) or None,
         hub=next(
@@ -32,13 +32,11 @@ def read_json_feed(text: str, url: str) -> Feed | None:
     )
 
 
-def _entry(item: Mapping[str, Any], base: str, feed_author: str | None) -> FeedEntry | None:
+def _entry(item: Mapping[str, Any], base: str, feed_author: str | None) -> FeedEntry:
     guid = one_line(_string(item, "id"))
     # only an absolute identifier is an address: a relative one would be joined into a page that does not exist
     link = absolute_link(_string(item, "url"), base) or absolute_link(_string(item, "external_url"), base)
     link = link or (absolute_link(guid, base) if guid.startswith(("https://", "http://")) else None)
-    if link is None:
-        return None
     markup = _string(item, "content_html")
     text = _string(item, "summary") or _string(item, "content_text")
     return FeedEntry(
@@ -46,7 +44,7 @@ def _entry(item: Mapping[str, Any], base: str, feed_author: str | None) -> FeedE
         title=plain_text(_string(item, "title")),
         published_at=parse_date(_string(item, "date_published")),
         updated_at=parse_date(_string(item, "date_modified")),
-        summary=summary_text(text or markup),
+        summary=summary_text(lambda length: (text or markup)[:length]),
         guid=guid or None,
         author=_author(item) or feed_author,
         tags=plain_tags(_strings(item.get("tags"))),

@@ -1,16 +1,17 @@
 """RSS 0.9x to 2.0, RDF and Atom, read from a parsed tree."""
 
+import binascii
 import html
 from collections.abc import Iterator
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from lxml import etree
 
+from headwater.formats.feed_lift import Lifted
 from headwater.formats.feed_parts import (
     absolute_link,
     author_name,
-    each_url_once,
     plain_tags,
     summary_text,
     ttl_seconds,
@@ -39,66 +40,164 @@ _PREFIXES = {
     "http://purl.org/dc/elements/1.1/": "dc:",
     "http://purl.org/dc/terms/": "dcterms:",
     "http://purl.org/rss/1.0/modules/content/": "content:",
+    "http://search.yahoo.com/mrss/": "media:",
+    "http://search.yahoo.com/mrss": "media:",
     "http://www.itunes.com/dtds/podcast-1.0.dtd": "itunes:",
 }
 _XML_BASE = "{http://www.w3.org/XML/1998/namespace}base"
 _XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 _RDF_ABOUT = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}about"
+_BASE64_TYPE = "application/octet-stream"
+_LONGEST_TITLE = 20_000  # of markup
 _HTML_TYPES = ("", "text/html", "application/xhtml+xml")
 
 
-def read_xml_feed(root: etree._Element, url: str) -> Feed | None:
-    """Return the feed that the tree holds, or None where it holds something else."""
+def read_xml_feed(root: etree._Element, url: str, lifted: Lifted) -> Feed | None:
+    """Return the feed that the tree of a lifted document holds, or None where it holds something else."""
+    reader = _Reader(url, lifted)
     match _name(root.tag):
         case "rss" | "rdf" | "channel":
-            return _read_rss(root, url)
+            return reader.rss(root)
         case "feed":
-            return _read_atom(root, url)
+            return reader.atom(root)
     return None
 
 
-def _read_rss(root: etree._Element, url: str) -> Feed | None:
-    top = _fields(root)
-    channel = top["channel"][0] if "channel" in top else root
-    fields = _fields(channel)
-    # RSS 1.0 has its items beside the channel, 2.0 inside it, and some have them in both places
-    items = [*fields.get("item", []), *(top.get("item", []) if channel is not root else [])]
-    if channel is root and _name(root.tag) == "rdf" and not items:
+class _Reader:
+    def __init__(self, url: str, lifted: Lifted) -> None:
+        self._url = url
+        self._lifted = lifted
+
+    def rss(self, root: etree._Element) -> Feed | None:
+        top = _fields(root)
+        channel = top["channel"][0] if "channel" in top else root
+        fields = _fields(channel)
+        # RSS 1.0 has its items beside the channel, 2.0 inside it, and some have them in both places
+        items = [*fields.get("item", []), *(top.get("item", []) if channel is not root else [])]
+        if channel is root and _name(root.tag) == "rdf" and not items:
+            return None
+        link = self._rss_link(fields, _base(channel, self._url))
+        return Feed(
+            title=self._title(fields, "title", "dc:title"),
+            entries=tuple([self._rss_entry(item, _base(item, link or self._url)) for item in items]),
+            link=link,
+            language=one_line(self._text(fields, "language", "dc:language")) or None,
+            published_at=self._date(fields, "pubdate", "dcterms:issued", "dcterms:created"),
+            updated_at=self._date(fields, "lastbuilddate", "dc:date", "dcterms:modified", "updated"),
+            ttl_seconds=ttl_seconds(self._text(fields, "ttl")),
+            hub=_linked(fields, "hub", self._url),
+        )
+
+    def _rss_entry(self, item: etree._Element, base: str) -> FeedEntry:
+        fields = _fields(item)
+        guid = self._text(fields, "guid", "id").strip()
+        return FeedEntry(
+            url=self._rss_link(fields, base) or _permalink(fields, guid) or absolute_link(item.get(_RDF_ABOUT), base),
+            title=self._title(fields, "title", "dc:title", "media:title"),
+            published_at=self._date(
+                fields, "pubdate", "published", "dc:date", "dcterms:issued", "dcterms:created", "issued"
+            ),
+            updated_at=self._date(fields, "updated", "dcterms:modified", "modified"),
+            summary=self._summary(fields, "description", "content:encoded", "summary", "itunes:summary", "content"),
+            guid=one_line(guid) or None,
+            author=self._author(fields, "author", "dc:creator", "itunes:author"),
+            tags=self._tags(fields),
+        )
+
+    def atom(self, root: etree._Element) -> Feed:
+        fields = _fields(root)
+        base = _base(root, self._url)
+        author = self._author(fields)
+        return Feed(
+            title=self._title(fields, "title"),
+            entries=tuple(
+                [self._atom_entry(entry, _base(entry, self._url), author) for entry in fields.get("entry", ())]
+            ),
+            link=_linked(fields, "alternate", base),
+            language=one_line(root.get(_XML_LANG, "")) or one_line(self._text(fields, "dc:language")) or None,
+            published_at=self._date(fields, "published", "issued", "created"),
+            updated_at=self._date(fields, "updated", "modified"),
+            hub=_linked(fields, "hub", base),
+        )
+
+    def _atom_entry(self, entry: etree._Element, base: str, feed_author: str | None) -> FeedEntry:
+        fields = _fields(entry)
+        guid = self._text(fields, "id", "guid").strip()
+        return FeedEntry(
+            url=_linked(fields, "alternate", base) or _permalink(fields, guid),
+            title=self._title(fields, "title", "media:title"),
+            published_at=self._date(fields, "published", "issued", "created", "dc:date", "pubdate"),
+            updated_at=self._date(fields, "updated", "modified", "dcterms:modified"),
+            summary=self._summary(fields, "summary", "content", "description"),
+            guid=one_line(guid) or None,
+            author=self._author(fields, "dc:creator") or feed_author,
+            tags=self._tags(fields),
+        )
+
+    def _rss_link(self, fields: Fields, base: str) -> str | None:
+        for element in fields.get("link", ()):
+            if link := absolute_link(self._lifted.text(element.text or ""), base):
+                return link
+        return _linked(fields, "alternate", base)
+
+    def _author(self, fields: Fields, *names: str) -> str | None:
+        """Return the names that Atom gives in elements of their own, else the first text under one of these names."""
+        people: dict[str, None] = {}
+        for person in fields.get("author", ()):
+            if len(person) and (name := author_name(self._text(_fields(person), "name", "email"))):
+                people[name] = None
+        return ", ".join(people) or author_name(self._text(fields, *names))
+
+    def _tags(self, fields: Fields) -> tuple[str, ...]:
+        tags = [element.get("term") or self._inner_text(element) for element in fields.get("category", ())]
+        tags += [self._inner_text(element) for element in fields.get("dc:subject", ())]
+        return plain_tags(tags) if tags else ()
+
+    def _date(self, fields: Fields, *names: str) -> datetime | None:
+        for element in _elements(fields, names):
+            if date := parse_date(self._inner_text(element)):
+                return date
         return None
-    link = _rss_link(fields, _base(channel, url))
-    return Feed(
-        title=_title(fields, "title", "dc:title"),
-        entries=each_url_once(_rss_entry(item, _base(item, link or url)) for item in items),
-        link=link,
-        language=one_line(_text(fields, "language", "dc:language")) or None,
-        ttl_seconds=ttl_seconds(_text(fields, "ttl")),
-        hub=_linked(fields, "hub", url),
-    )
+
+    def _text(self, fields: Fields, *names: str) -> str:
+        """Return the text of the first of these elements that has one."""
+        for element in _elements(fields, names):
+            if text := self._inner_text(element):
+                return text
+        return ""
+
+    def _title(self, fields: Fields, *names: str) -> str:
+        for element in _elements(fields, names):
+            markup = self._inner_markup(element, _LONGEST_TITLE)
+            if title := strip_markup(markup) if len(element) else plain_text(markup):
+                return title
+        return ""
+
+    def _summary(self, fields: Fields, *names: str) -> str:
+        for element in _elements(fields, names):
+            if summary := summary_text(partial(self._inner_markup, element)):
+                return summary
+        return ""
+
+    def _inner_text(self, element: etree._Element) -> str:
+        text = "".join(map(str, element.itertext())) if len(element) else element.text or ""
+        return self._lifted.text(text)
+
+    def _inner_markup(self, element: etree._Element, length: int) -> str:
+        """Return the beginning of what an element holds: HTML as text, or XHTML, or HTML unescaped by mistake."""
+        text = element.text or ""
+        if len(element):
+            children = "".join(etree.tostring(child, encoding="unicode") for child in element)
+            return self._lifted.markup(html.escape(text) + children, length)
+        text = self._lifted.text(text, length)
+        return _decoded(text) if element.get("mode") == "base64" or element.get("type") == _BASE64_TYPE else text
 
 
-def _rss_entry(item: etree._Element, base: str) -> FeedEntry | None:
-    fields = _fields(item)
-    guid = _text(fields, "guid", "id").strip()
-    link = _rss_link(fields, base) or _permalink(fields, guid) or absolute_link(item.get(_RDF_ABOUT), base)
-    if link is None:
-        return None
-    return FeedEntry(
-        url=link,
-        title=_title(fields, "title", "dc:title"),
-        published_at=_date(fields, "pubdate", "published", "dc:date", "dcterms:issued", "dcterms:created", "issued"),
-        updated_at=_date(fields, "updated", "dcterms:modified", "modified"),
-        summary=_summary(fields, "description", "content:encoded", "summary", "itunes:summary", "content"),
-        guid=one_line(guid) or None,
-        author=_people(fields) or author_name(_text(fields, "author", "dc:creator", "itunes:author")),
-        tags=plain_tags(_categories(fields)),
-    )
-
-
-def _rss_link(fields: Fields, base: str) -> str | None:
-    for element in fields.get("link", ()):
-        if link := absolute_link(element.text, base):
-            return link
-    return _linked(fields, "alternate", base)
+def _decoded(text: str) -> str:
+    try:
+        return binascii.a2b_base64(text).decode(errors="replace")
+    except ValueError:
+        return text
 
 
 def _permalink(fields: Fields, guid: str) -> str | None:
@@ -106,37 +205,6 @@ def _permalink(fields: Fields, guid: str) -> str | None:
         element.get("isPermaLink", "true").strip().lower() != "false" for element in fields.get("guid", ())
     )
     return absolute_link(guid, "") if is_permalink and guid[:4].lower() == "http" else None
-
-
-def _read_atom(root: etree._Element, url: str) -> Feed:
-    fields = _fields(root)
-    base = _base(root, url)
-    author = _people(fields)
-    return Feed(
-        title=_title(fields, "title"),
-        entries=each_url_once(_atom_entry(entry, _base(entry, url), author) for entry in fields.get("entry", ())),
-        link=_linked(fields, "alternate", base),
-        language=one_line(root.get(_XML_LANG, "")) or one_line(_text(fields, "dc:language")) or None,
-        hub=_linked(fields, "hub", base),
-    )
-
-
-def _atom_entry(entry: etree._Element, base: str, feed_author: str | None) -> FeedEntry | None:
-    fields = _fields(entry)
-    guid = _text(fields, "id", "guid").strip()
-    link = _linked(fields, "alternate", base) or _permalink(fields, guid)
-    if link is None:
-        return None
-    return FeedEntry(
-        url=link,
-        title=_title(fields, "title"),
-        published_at=_date(fields, "published", "issued", "created", "dc:date", "pubdate"),
-        updated_at=_date(fields, "updated", "modified", "dcterms:modified"),
-        summary=_summary(fields, "summary", "content", "description"),
-        guid=one_line(guid) or None,
-        author=_people(fields) or author_name(_text(fields, "dc:creator")) or feed_author,
-        tags=plain_tags(_categories(fields)),
-    )
 
 
 def _linked(fields: Fields, relation: str, base: str) -> str | None:
@@ -153,58 +221,10 @@ def _linked(fields: Fields, relation: str, base: str) -> str | None:
     return found
 
 
-def _people(fields: Fields) -> str | None:
-    """Return the names that Atom gives in elements of their own."""
-    names: dict[str, None] = {}
-    for person in fields.get("author", ()):
-        about = _fields(person)
-        if name := author_name(_text(about, "name", "email")):
-            names[name] = None
-    return ", ".join(names) or None
-
-
-def _categories(fields: Fields) -> Iterator[str]:
-    for element in fields.get("category", ()):
-        yield element.get("term") or _inner_text(element)
-    for element in fields.get("dc:subject", ()):
-        yield _inner_text(element)
-
-
-def _date(fields: Fields, *names: str) -> datetime | None:
-    return next(filter(None, (parse_date(_inner_text(element)) for element in _elements(fields, names))), None)
-
-
-def _text(fields: Fields, *names: str) -> str:
-    """Return the text of the first of these elements that has one."""
-    return next(filter(None, (_inner_text(element) for element in _elements(fields, names))), "")
-
-
-def _title(fields: Fields, *names: str) -> str:
-    for element in _elements(fields, names):
-        if title := strip_markup(_inner_markup(element)) if len(element) else plain_text(element.text or ""):
-            return title
-    return ""
-
-
-def _summary(fields: Fields, *names: str) -> str:
-    for element in _elements(fields, names):
-        if summary := summary_text(_inner_markup(element) if len(element) else element.text or ""):
-            return summary
-    return ""
-
-
 def _elements(fields: Fields, names: tuple[str, ...]) -> Iterator[etree._Element]:
     for name in names:
-        yield from fields.get(name, ())
-
-
-def _inner_text(element: etree._Element) -> str:
-    return "".join(map(str, element.itertext())) if len(element) else element.text or ""
-
-
-def _inner_markup(element: etree._Element) -> str:
-    """Return what an element holds that has its markup unescaped: XHTML, or HTML by mistake."""
-    return html.escape(element.text or "") + "".join(etree.tostring(child, encoding="unicode") for child in element)
+        if name in fields:
+            yield from fields[name]
 
 
 def _fields(element: etree._Element) -> Fields:

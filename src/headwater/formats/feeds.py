@@ -8,10 +8,11 @@ from lxml import etree
 from headwater.errors import Unreadable
 from headwater.formats.feed_fallback import read_broken_feed
 from headwater.formats.feed_json import read_json_feed
+from headwater.formats.feed_lift import Lifted
 from headwater.formats.feed_xml import read_xml_feed
 from headwater.model.feed import Feed
 from headwater.model.reasons import Reason
-from headwater.policy.charset import decode_xml
+from headwater.policy.charset import decode_xml, is_utf8_xml
 
 # A page as its first element tells it, past prolog, comments and document type.
 _PAGE = re.compile(
@@ -28,8 +29,10 @@ def parse_feed(body: bytes, *, url: str, content_type: str | None = None) -> Fee
 
     Raises Unreadable, with the reason NOT_A_FEED, where there is none.
     """
-    text = decode_xml(body, content_type).lstrip("\ufeff\x00 \t\r\n")
-    feed = read_json_feed(text, url) if text.startswith("{") else _read_xml(text, url)
+    feed = _read_well_formed(body, url) if is_utf8_xml(body, content_type) else None
+    if feed is None:
+        text = decode_xml(body, content_type).lstrip("\ufeff\x00 \t\r\n")
+        feed = read_json_feed(text, url) if text.startswith("{") else _read_broken(text, url)
     if feed is None:
         raise Unreadable(f"What came from {url} is not a feed.", reason=Reason.NOT_A_FEED, url=url)
     return feed
@@ -40,27 +43,34 @@ def parse_feed_page(body: bytes, url: str, content_type: str | None) -> Feed:
     return parse_feed(body, url=url, content_type=content_type)
 
 
-def _read_xml(text: str, url: str) -> Feed | None:
+def _read_well_formed(document: bytes, url: str) -> Feed | None:
+    lifted = Lifted(document)
+    root = _tree(lifted.document, recover=False)
+    try:
+        return read_xml_feed(root, url, lifted) if root is not None else None
+    except UnicodeDecodeError:  # in a text that was lifted past the parser
+        return None
+
+
+def _read_broken(text: str, url: str) -> Feed | None:
     start = _FEED_START.search(text)
     if start is None or _PAGE.match(text):
         return None
-    root = _tree(text, recover=False)
-    if root is not None:
-        return read_xml_feed(root, url) or read_broken_feed(text, url)
-    feed = _read_repaired(text[start.start() :], url)
-    return feed if feed and feed.entries else read_broken_feed(text, url) or feed
+    feed = _read_well_formed(text.encode(), url) or _read_repaired(text[start.start() :], url)
+    return feed if feed and any(entry.url for entry in feed.entries) else read_broken_feed(text, url) or feed
 
 
 def _read_repaired(text: str, url: str) -> Feed | None:
-    root = _tree(_repaired(text), recover=True)
+    lifted = Lifted(text.encode())
+    root = _tree(_repaired(lifted.document.decode()).encode(), recover=True)
     try:
-        return read_xml_feed(root, url) if root is not None else None
+        return read_xml_feed(root, url, lifted) if root is not None else None
     except UnicodeDecodeError:
         # recovery lets references to surrogates through, and then their text cannot be had
         return None
 
 
-def _tree(text: str, *, recover: bool) -> etree._Element | None:
+def _tree(document: bytes, *, recover: bool) -> etree._Element | None:
     parser = etree.XMLParser(
         encoding="utf-8",
         resolve_entities=False,
@@ -71,7 +81,7 @@ def _tree(text: str, *, recover: bool) -> etree._Element | None:
         collect_ids=False,
     )
     try:
-        return etree.fromstring(text.encode(), parser)
+        return etree.fromstring(document, parser)
     except etree.XMLSyntaxError:
         return None
 

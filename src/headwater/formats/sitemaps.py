@@ -159,7 +159,7 @@ def _read_line(line: str, url: str) -> SitemapEntry | None:
         return None
 
 
-def _read_feed(head: bytes, source: _Source, url: str) -> Iterator[SitemapEntry]:
+def _read_feed(head: bytes, source: _Source, url: str) -> Iterator[SitemapEntry | None]:
     body = bytearray(head)
     for piece in source:
         body += piece
@@ -168,4 +168,4 @@ def _read_feed(head: bytes, source: _Source, url: str) -> Iterator[SitemapEntry]
             raise Unreadable(message, reason=Reason.BODY_TOO_LARGE, url=url)
     for entry in parse_feed(bytes(body), url=url).entries:
         lastmod = entry.updated_at or entry.published_at
-        yield SitemapEntry(entry.url, lastmod, entry.title, entry.published_at)
+        yield SitemapEntry(entry.url, lastmod, entry.title, entry.published_at) if entry.url else None

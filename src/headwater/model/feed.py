@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class FeedEntry:
+class FeedEntry(NamedTuple):
     """One entry. Links are absolute, dates are UTC or None: a date that cannot be read is not guessed."""
 
-    url: str
+    url: str | None  # None: it names no page
     title: str = ""
     published_at: datetime | None = None
     updated_at: datetime | None = None
@@ -26,5 +26,7 @@ class Feed:
     entries: tuple[FeedEntry, ...]
     link: str | None = None
     language: str | None = None
+    published_at: datetime | None = None
+    updated_at: datetime | None = None
     ttl_seconds: int | None = None
     hub: str | None = None

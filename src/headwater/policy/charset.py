@@ -95,6 +95,11 @@ def decode_xml(body: bytes, content_type: str | None) -> str:
     return _decode(body, [_from_header(content_type), _found(_PROLOG_ENCODING, head)])
 
 
+def is_utf8_xml(body: bytes, content_type: str | None) -> bool:
+    """Tell whether an XML document is said to be in UTF-8, or nothing is said."""
+    return (_from_header(content_type) or _found(_PROLOG_ENCODING, body[:_PRESCAN_BYTES])) in (None, "utf-8")
+
+
 def xml_codec(head: bytes) -> str:
     """Return the codec of an XML document or a text that begins with `head`, for what is decoded a piece at a time."""
     for start, codec in (*_BYTE_ORDER_MARKS, *_UNMARKED):

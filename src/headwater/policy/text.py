@@ -15,10 +15,11 @@ _BLOCK_TAG = re.compile(
     r"|footer|form|h[1-6]|header|hr|img|li|main|nav|ol|option|p|pre|section|summary|table|tbody|td|tfoot|th|thead|tr"
     r"|ul)\b)"
 )
+# The second line names what a title may speak of ("the <link> element"): with attributes it is markup.
 _HTML_TAG = re.compile(
-    r"</?(?i:a|abbr|acronym|b|big|blockquote|br|center|cite|code|del|div|em|font|h[1-6]|hr|i|iframe|img|ins|kbd|li|mark"
-    r"|ol|p|pre|q|s|samp|script|small|span|strike|strong|style|sub|sup|table|td|th|time|tr|tt|u|ul|var|video|wbr)"
-    r"(?:\s[^<>]*)?/?>"
+    r"<!--|<(?:/?(?i:a|abbr|acronym|b|big|blink|blockquote|br|center|cite|code|del|div|em|font|frameset|h[1-6]|hr|i|iframe"
+    r"|img|ins|kbd|li|mark|ol|p|pre|q|s|samp|script|small|span|strike|strong|style|sub|sup|table|td|th|time|tr|tt|u|ul|var"
+    r"|video|wbr)(?:\s[^<>]*)?|(?i:embed|frame|frameset|link|meta|object)\s[^<>]*)/?>"
 )
 _UNSEEN = ["script", "style", "noscript", "template", "iframe", "object", "svg", "math", "head", "select", "textarea"]
 
@@ -39,7 +40,12 @@ def clean(text: str) -> str:
 
 def one_line(text: str) -> str:
     """Return the cleaned text with every run of whitespace as one space."""
-    return " ".join(clean(text).split())
+    line = text.strip()
+    if "  " in line or not line.isprintable():
+        line = " ".join(line.split())
+    if line.isprintable():  # which no control character and no surrogate is
+        return line if line.isascii() else unicodedata.normalize("NFC", line)
+    return " ".join(clean(line).split())
 
 
 def plain_text(text: str) -> str:

@@ -35,7 +35,8 @@ class FeedKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if body_hash != run.state.get("body_hash"):
             feed = await page.feed()
             for entry in feed.entries:
-                yield _item(entry)
+                if entry.url:
+                    yield _item(entry, entry.url)
             run.state["title"] = feed.title
         run.state.update(_remembered(page.response), body_hash=body_hash)
 
@@ -49,10 +50,10 @@ def _remembered(response: Response) -> dict[str, str | None]:
     return {"etag": response.headers.get("etag"), "last_modified": response.headers.get("last-modified")}
 
 
-def _item(entry: FeedEntry) -> Item:
+def _item(entry: FeedEntry, url: str) -> Item:
     raw = {"guid": entry.guid, "summary": entry.summary, "author": entry.author}
     return Item(
-        url=entry.url,
+        url=url,
         title=entry.title,
         published_at=entry.published_at,
         updated_at=entry.updated_at,
