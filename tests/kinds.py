@@ -1,5 +1,6 @@
 """Kinds of source that tests install beside ours."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import ClassVar, Literal
 
@@ -33,3 +34,20 @@ class LedgerKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
 def install(monkeypatch: pytest.MonkeyPatch, name: str = "ledger", kind: type[Kind] = LedgerKind) -> None:
     """Let a kind be among the installed ones for the time of a test."""
     monkeypatch.setitem(kinds(), name, kind)
+
+
+class PlainKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Asks for some addresses of an API at once; overrides nothing that it inherits."""
+
+    api_hosts: ClassVar[frozenset[str]] = frozenset({"api.test"})
+
+    urls: tuple[str, ...] = ()
+
+    async def discover(self, run: Run) -> AsyncIterator[Item]:
+        for page in await asyncio.gather(*(run.http.get(url) for url in self.urls)):
+            for record in await page.json():
+                yield Item(url=record["url"], title=record["number"], raw=record)
+
+    def partition(self, item: Item) -> str | None:
+        year, month, _ = item.raw["date"].split("-")
+        return f"{year}/{month}/{item.raw['number']}.html"
