@@ -15,7 +15,9 @@ _HORIZON = timedelta(days=366 * 5)
 
 
 def check(schedule: str) -> None:
-    """Refuse, with a ValueError saying why, a schedule that cannot be read or never fires."""
+    """Refuse, with a ValueError saying why, a schedule that cannot be read, never fires or counts seconds."""
+    if len(schedule.split()) != 5:
+        raise ValueError(f"{schedule!r} is not a cron schedule such as '0 2 * * *': it must have five fields")
     try:
         next(CronSim(schedule, datetime(2024, 1, 1, tzinfo=UTC)))
     except CronSimError as error:
