@@ -95,7 +95,7 @@ schedules = st.tuples(few_minutes, early_hours, days, months, weekdays).map(" ".
 
 
 @settings(deadline=None, max_examples=120)
-@given(schedules, st.sampled_from(CHANGES), st.integers(0, 2 * 24 * 60), st.integers(1, 8))
+@given(schedules, st.sampled_from(CHANGES), st.integers(0, 2 * 24 * 60), st.integers(1, 4))
 def test_slots_are_those_that_a_look_at_every_minute_finds(
     schedule: str, changing: tuple[str, datetime], minutes_before: int, length: int
 ) -> None:

@@ -53,12 +53,8 @@ def last_slot(schedule: str, timezone: str, until: datetime) -> datetime | None:
 
 def _slots(schedule: str, zone: ZoneInfo, local_start: datetime) -> Iterator[datetime]:
     """Walk the schedule in wall-clock time without a zone, then place each local time in the zone."""
-    previous = None
     for local in CronSim(schedule, local_start):
-        slot = _place(local, zone)
-        if slot != previous:  # two local times inside one gap end at the same moment
-            yield slot
-        previous = slot
+        yield _place(local, zone)
 
 
 def _place(local: datetime, zone: ZoneInfo) -> datetime:
