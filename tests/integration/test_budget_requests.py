@@ -12,11 +12,13 @@ import pytest
 import structlog
 
 from headwater.config import Settings
+from headwater.fetch import visit
 from headwater.gate.budget import Budgets
 from headwater.gate.pace import Pace
 from headwater.model.poll import Polled
 from headwater.model.reasons import Reason
 from headwater.policy.budget import HOUR
+from headwater.sources import run
 from headwater.sources.run import Http
 from tests import kinds
 from tests.house import open_house
@@ -416,6 +418,24 @@ async def test_a_page_of_the_api_that_leads_elsewhere_leaves_the_key_behind(site
         await paid.house.work()
         assert await paid.house.fates() == {PAGES[0]: "redirect", "http://elsewhere.test/page": "stored"}
         assert keys(site, "http://elsewhere.test/page") == [None]
+
+
+async def test_a_redirect_that_leaves_encryption_leaves_the_key_behind(
+    site: Site, open_paid: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spec 1.4. Nothing is encrypted here: the rule itself is in test_kind.py, this is that it is asked."""
+    async with open_paid() as paid:
+        await list_pages(site, paid, PAGES[0])
+        for module in (run, visit):
+            monkeypatch.setattr(module, "is_downgrade", lambda url, target: target.endswith("/plain"))
+        for url in (LIST, PAGES[0]):
+            site.answers[url] = Answer(status=302, headers={"Location": f"{url}/plain"})
+            site.answers[f"{url}/plain"] = records()
+        assert (await paid.house.desk.poll_now("bills")).error is None
+        await paid.house.work()
+        for url in (LIST, PAGES[0]):
+            assert keys(site, url)[-1] == KEY
+            assert keys(site, f"{url}/plain") == [None]
 
 
 async def eventually(condition: Callable[[], Awaitable[bool]], seconds: float = 10.0) -> None:
