@@ -26,6 +26,8 @@ LIST = "http://api.test/records.json"
 JSON = {"Content-Type": "application/json"}
 RECORDS = '[{"id": "2026-0001", "url": "http://news.test/1", "title": "The first record"}]'
 TOKEN = "a-token-for-tests"
+KEY = "abcdefgh" * 5
+DOCS = Path(__file__).parents[2] / "docs"
 
 Program = Callable[..., Awaitable["subprocess.CompletedProcess[str]"]]
 
@@ -40,7 +42,7 @@ def program(site: Site, database_url: str, tmp_path: Path) -> Program:
         "allow_networks": "127.0.0.0/8",
         "host_delay_ms": 0,
     }
-    return lambda *words: asyncio.to_thread(headwater, *words, cwd=tmp_path, **settings)
+    return lambda *words, **more: asyncio.to_thread(headwater, *words, cwd=tmp_path, **settings, **more)
 
 
 @pytest.fixture
@@ -98,6 +100,33 @@ async def test_a_partition_that_leaves_the_folder_fails_the_run_and_nothing_is_s
         for table in ("items", "url_frontier"):
             assert await connection.fetchval(f"SELECT count(*) FROM {table}") == 0
     assert not list((tmp_path / "data").rglob("x"))
+
+
+def give_it_a_budget(kind_file: Path) -> None:
+    """The two lines of docs/sources.md."""
+    lines = re.search(r"```python\n(.*?)```", (DOCS / "sources.md").read_text(), re.S)
+    assert lines
+    text = kind_file.read_text().replace(
+        "    list_url: str", lines[1].replace("api.congress.gov", "api.test") + "    list_url: str"
+    )
+    kind_file.write_text(text.replace("from headwater", "from typing import ClassVar, Literal\n\nfrom headwater", 1))
+
+
+@pytest.mark.usefixtures("database")
+async def test_the_program_tells_nobody_its_key_but_the_api(site: Site, program: Program, kind_file: Path) -> None:
+    """Spec 1.4: whatever goes wrong, and however much it logs."""
+    give_it_a_budget(kind_file)
+    site.answers[LIST] = [Answer(status=503), Answer(RECORDS, headers=JSON), Answer(status=404), Answer("no JSON")]
+    await program("source", "add", "votes", "--kind", "votes", "--set", f"list_url={LIST}")
+    words, told = ("source", "poll", "votes"), ""
+    for key in (KEY, KEY, KEY, ""):
+        done = await program(*words, log_level="debug", api_data_gov_key=key)
+        told += done.stdout + done.stderr
+    assert [seen.headers["X-Api-Key"] for seen in site.seen] == [KEY] * 4
+    assert "Polled votes: 1 items" in told
+    assert "answered 404" in told
+    assert "set HEADWATER_API_DATA_GOV_KEY to it" in told
+    assert KEY not in told
 
 
 BAD = {
