@@ -13,11 +13,14 @@ import structlog
 
 from headwater.config import Settings
 from headwater.fetch import visit
+from headwater.formats.json_body import parse_json
 from headwater.gate.budget import Budgets
 from headwater.gate.pace import Pace
 from headwater.model.poll import Polled
 from headwater.model.reasons import Reason
 from headwater.policy.budget import HOUR
+from headwater.service.polling import PollerRole
+from headwater.service.running import run_roles
 from headwater.sources import run
 from headwater.sources.run import Http
 from tests import kinds
@@ -25,7 +28,7 @@ from tests.house import open_house
 from tests.integration.keyring import NOW, Keyring
 from tests.integration.spender import HOST, KEY, SetClock
 from tests.integration.test_budgets import most_in_an_hour
-from tests.server import Answer, Site, page
+from tests.server import Answer, Site, page, rss
 
 LIST = f"http://{HOST}/list"
 OTHER_LIST = "http://api2.test/list"
@@ -247,9 +250,11 @@ async def waiting_poll(
         paid.keyring.clock.at = NOW + 2 * HOUR
 
     paid.pay_with(KEY, sleep=sleep)
+    await paid.house.parts.sandbox.run(parse_json, b"[]", returns=object)  # its start is not to count
     polling = asyncio.create_task(paid.poll("bills", LIST, LIST, **settings))
+    await asyncio.wait([polling, asyncio.create_task(asleep.wait())], return_when=asyncio.FIRST_COMPLETED)
+    assert not polling.done()
     try:
-        await asleep.wait()
         yield wake, polling
     finally:
         wake.set()
@@ -298,10 +303,10 @@ async def test_a_poll_keeps_its_lease_and_uses_up_no_deadline_while_it_waits(sit
     lease = "SELECT lease_token, lease_until FROM feed_state"
     async with (
         open_paid(rate_limits={"bills": 1}, lease_seconds=0.3) as paid,
-        waiting_poll(paid, deadline=1) as (wake, polling),
+        waiting_poll(paid, deadline=2) as (wake, polling),
     ):
         ((token, until),) = await paid.house.rows(lease)
-        over = time.monotonic() + 1.2
+        over = time.monotonic() + 2.2
 
         async def has_gone_on() -> bool:
             ((held, later),) = await paid.house.rows(lease)
@@ -314,15 +319,46 @@ async def test_a_poll_keeps_its_lease_and_uses_up_no_deadline_while_it_waits(sit
         assert (polled.error, polled.items) == (None, 1)
 
 
+async def test_polls_that_wait_do_not_keep_others_from_being_polled(site: Site, open_paid: Open) -> None:
+    """Spec 1.4: the one place there is for a poll is another's meanwhile."""
+    site.answers[LIST] = records("http://news.test/a")
+    site.answers["http://news.test/feed"] = rss("http://news.test/b")
+    one_at_a_time = {"poll_concurrency": 1, "poll_look_seconds": 0.05, "rate_limits": {"bills": 1}}
+    async with open_paid(**one_at_a_time) as paid:
+        await paid.house.desk.add("http://news.test/feed", "news")
+        await paid.house.desk.add_source("bills", "ledger", {"lists": [LIST, LIST]})
+        asleep = asyncio.Event()
+
+        async def sleep(_: float) -> None:
+            asleep.set()
+            await asyncio.Event().wait()
+
+        paid.pay_with(KEY, sleep=sleep)
+        stop = asyncio.Event()
+        working = asyncio.create_task(run_roles([PollerRole(paid.house.parts)], stop))
+        await asleep.wait()
+        polls = site.visits("http://news.test/feed")
+        await paid.house.rows("UPDATE feed_state SET next_poll_at = now() WHERE next_poll_at IS NOT NULL")
+
+        async def is_polled() -> bool:
+            return site.visits("http://news.test/feed") > polls
+
+        try:
+            await eventually(is_polled)
+        finally:
+            stop.set()
+            await working
+
+
 async def test_a_deadline_that_ends_after_a_wait_fails_the_run_and_loses_nothing(site: Site, open_paid: Open) -> None:
     """Spec 1.1, 1.4."""
     site.answers[LIST] = records("http://news.test/a")
-    async with open_paid(rate_limits={"bills": 1}) as paid, waiting_poll(paid, deadline=1) as (wake, polling):
+    async with open_paid(rate_limits={"bills": 1}) as paid, waiting_poll(paid, deadline=2) as (wake, polling):
         site.hanging.add(LIST)
         wake.set()
         polled = await polling
         assert polled.reason is Reason.TIMEOUT
-        assert "deadline of 1 seconds" in (polled.error or "")
+        assert "deadline of 2 seconds" in (polled.error or "")
         assert await paid.house.rows("SELECT count(*) FROM items") == [(0,)]
         assert await paid.house.rows("SELECT memory, lease_token FROM feed_state") == [({}, None)]
 

@@ -21,6 +21,11 @@ class Deadline:
         """Whether the block was ended by it."""
         return self._limit.expired()
 
+    @property
+    def is_paused(self) -> bool:
+        """Whether anybody waits under it."""
+        return self._pauses > 0
+
     async def __aenter__(self) -> Self:
         await self._limit.__aenter__()
         self._running = True

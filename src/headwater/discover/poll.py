@@ -60,6 +60,12 @@ class Poller:
         self._timezone = timezone
         self._interval_minutes = interval_minutes
         self._key_of = key_of
+        self._readings: set[Deadline] = set()
+
+    @property
+    def waiting(self) -> int:
+        """How many of the polls under way do nothing but wait for their budgets."""
+        return sum(reading.is_paused for reading in self._readings)
 
     async def poll(self, claim: FeedClaim, renew_also: Renew | None = None) -> Polled:
         """Read a source and settle its claim, whatever happens short of losing the database.
@@ -96,6 +102,7 @@ class Poller:
         deadline = Deadline(kind.deadline)
         http = Http(self._gate, self._sandbox, kind, pace, kind.asker(source.name), while_waiting=deadline.paused)
         run = Run(http, memory, self._clock.now())
+        self._readings.add(deadline)
         try:
             async with deadline:
                 return [(item, _subpath(source, kind, item)) async for item in kind.discover(run)]
@@ -109,6 +116,8 @@ class Poller:
                 raise
             log.exception("discover.failed", source=claim.source.name)
             raise HeadwaterError(f"{type(error).__name__}: {error}", reason=Reason.INTERNAL) from error
+        finally:
+            self._readings.discard(deadline)
 
     @contextlib.asynccontextmanager
     async def _renewing(self, claim: FeedClaim, renew_also: Renew | None) -> AsyncIterator[None]:
