@@ -17,8 +17,8 @@ WITH numbered AS (
 ), hashed AS (
     SELECT n, host, url, sha256(url::bytea) AS url_hash FROM written
 ), added AS (
-    INSERT INTO url_frontier (url, url_hash, host, source_id, origin, subpath, discovered_at)
-    SELECT url, url_hash, host, $4, 'sitemap', host || '/' || encode(url_hash, 'hex'), $5 FROM hashed
+    INSERT INTO url_frontier (url, url_hash, host, source_id, origin, discovered_at)
+    SELECT url, url_hash, host, $4, 'sitemap', $5 FROM hashed
     RETURNING id, host
 )
 INSERT INTO frontier_queue (url_id, politeness_key, priority, due_at)

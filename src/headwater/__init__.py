@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 from headwater.errors import HeadwaterError, InvalidURL, Unreadable
 from headwater.formats.feeds import parse_feed
 from headwater.formats.robots import Robots
+from headwater.formats.sitemaps import parse_sitemap
 from headwater.model.article import Article
 from headwater.model.feed import Feed, FeedEntry
 from headwater.model.reasons import Reason
+from headwater.model.sitemap import SitemapEntry, SitemapRef
 from headwater.model.source import Item
 from headwater.normalize.html_v1 import extract_html
 from headwater.policy.urls import normalize_url
@@ -37,11 +39,14 @@ __all__ = [
     "Reason",
     "Robots",
     "Run",
+    "SitemapEntry",
+    "SitemapRef",
     "Unreadable",
     "__version__",
     "extract_html",
     "normalize_url",
     "parse_feed",
+    "parse_sitemap",
 ]
 
 

@@ -65,10 +65,15 @@ class Harness:
         }
         return quick | self.overrides
 
-    async def start(self, *words: str, point: str | None = None, plant: str | None = None) -> Program:
+    async def start(
+        self, *words: str, point: str | None = None, plant: str | None = None, **settings: object
+    ) -> Program:
         """Start a program; with a `point` it kills itself there, with a `plant` it has that bug."""
         order = Order(
-            (point or "-", plant or "-", *words), str(self.folder), environment(**self.settings()), self.namespace
+            (point or "-", plant or "-", *words),
+            str(self.folder),
+            environment(**self.settings() | settings),
+            self.namespace,
         )
         program = await asyncio.to_thread(self.nursery.start, order)
         self.programs[program] = words
@@ -84,6 +89,12 @@ class Harness:
         (self.folder / MAY_COMMIT).touch()
         while not (self.folder / COMMITTED).exists():
             await self._look_again()
+
+    async def run(self, *words: str, point: str | None = None, plant: str | None = None, **settings: object) -> int:
+        """Run a program to its end, with some settings of its own; return how it ended."""
+        program = await self.start(*words, point=point, plant=plant, **settings)
+        del self.programs[program]
+        return await asyncio.wait_for(program.wait(), 60)
 
     async def kill(self, program: Program) -> tuple[str, ...]:
         """SIGKILL one program; return its words, to start another like it."""

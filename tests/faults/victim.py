@@ -42,6 +42,20 @@ POINTS = {
     "a batch is committed": "headwater.fetch.crew:Crew._commit",
 }
 
+# The same for a backup and for a restore.
+BACKUP_POINTS = {
+    "the folder is made": "headwater.service.backup:_clear",
+    "raw files are copied": "headwater.service.backup:_copy_raw_files",
+    "a table is written": "headwater.store.dump:dump_table",
+    "the manifest is written": "headwater.service.backup:write_manifest",
+}
+RESTORE_POINTS = {
+    "raw files are copied": "headwater.service.restore:_copy_raw_files",
+    "the schema is made": "headwater.store.migrate:apply",
+    "rows are loaded": "headwater.service.restore:_load",
+    "raw files are in place": "headwater.service.restore:_put_in_place",
+}
+
 
 def main(words: Sequence[str]) -> None:
     point, plant, *words = words
@@ -50,7 +64,8 @@ def main(words: Sequence[str]) -> None:
             PLANTS[name]()
     if point != "-":
         name, _, times = point.partition(":")
-        _arm(POINTS[name], int(times or 1))
+        points = {"backup": BACKUP_POINTS, "restore": RESTORE_POINTS}.get(words[0], POINTS)
+        _arm(points[name], int(times or 1))
     sys.argv = ["headwater", *words]
     from headwater.cli import main as program
 
@@ -122,6 +137,31 @@ def _late_commit() -> None:
     crew.Crew._commit = late
 
 
+def _held_backup() -> None:
+    """Not a bug but a fault: a backup that is long in copying, after its snapshot was taken."""
+    backup = importlib.import_module("headwater.service.backup")
+    copy_raw_files = backup._copy_raw_files
+
+    async def late(*arguments: Any) -> Any:
+        await asyncio.to_thread(HELD_BACK.touch)
+        while not await asyncio.to_thread(MAY_COMMIT.exists):
+            await asyncio.sleep(0.05)
+        return await copy_raw_files(*arguments)
+
+    backup._copy_raw_files = late
+
+
+def _nothing_set_aside() -> None:
+    """What is replaced while a backup is under way is gone."""
+    importlib.import_module("headwater.corpus")._set_aside = lambda *_: None
+
+
+def _hasty_backup() -> None:
+    """A backup does not wait for rows that are late."""
+    copy = importlib.import_module("headwater.corpus_copy").CorpusCopy
+    copy.has_all = lambda *_: True
+
+
 def _half_a_draft() -> None:
     """Not a bug but a fault: killed in the middle of a draft's bytes."""
     corpus = importlib.import_module("headwater.corpus")
@@ -187,6 +227,9 @@ def _hasty_clock() -> None:
 PLANTS: dict[str, Callable[[], None]] = {
     "no fence": _without_fence,
     "late commit": _late_commit,
+    "held backup": _held_backup,
+    "nothing set aside": _nothing_set_aside,
+    "hasty backup": _hasty_backup,
     "brisk rescuer": _brisk_rescuer,
     "half a draft": _half_a_draft,
     "deadly page": _deadly_page,

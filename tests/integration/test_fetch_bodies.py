@@ -69,7 +69,7 @@ async def test_what_is_no_page_is_kept_as_it_came_and_ends_with_the_reason(
     for name, (_, reasons) in NO_PAGES.items():
         assert fates[f"http://news.test/{name}"] in reasons
     assert await house.desk.counts() == (0, 0)
-    kept = [path.read_bytes() for path in (tmp_path / "data/corpus").rglob("*") if path.is_file()]
+    kept = [path.read_bytes() for path in (tmp_path / "data/corpus").rglob("raw/**/*") if path.is_file()]
     assert sorted(kept) == sorted(body for body, _ in NO_PAGES.values())
 
 
@@ -89,7 +89,7 @@ async def test_a_body_over_the_cap_is_not_taken(
             "http://news.test/bomb": "body_too_large",
             "http://news.test/fits": "stored",
         }
-    assert len([path for path in (tmp_path / "data/corpus").rglob("*") if path.is_file()]) == 1
+    assert len([path for path in (tmp_path / "data/corpus").rglob("raw/**/*") if path.is_file()]) == 1
 
 
 async def test_a_body_that_cannot_be_unpacked_ends_the_url(site: Site, house: House) -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 
 from headwater.config import Settings
-from headwater.frontier.submit import Candidate, submit, web_page
+from headwater.frontier.submit import Candidate, submit
 from headwater.model.frontier import Origin
 from headwater.policy.urls import url_hash
 from headwater.store import frontier, sources
@@ -78,7 +78,7 @@ async def test_a_twin_that_is_queued_at_that_very_moment_leaves_the_queue(databa
 
     page_id = await database.transact(lambda connection: put(connection, "http://a.test/old"))
     digest = url_hash("http://a.test/new")
-    twin = (page_id, "http://a.test/new", digest, web_page("a.test", digest))
+    twin = (page_id, "http://a.test/new", digest)
     async with database.connection() as listing, database.connection() as naming:
         slow_poll = listing.transaction()
         await slow_poll.start()

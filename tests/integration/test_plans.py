@@ -110,9 +110,9 @@ async def load(
         NOW - timedelta(minutes=1),
     )
     await connection.execute(
-        "INSERT INTO url_frontier (id, url, url_hash, host, source_id, origin, subpath, discovered_at) "
+        "INSERT INTO url_frontier (id, url, url_hash, host, source_id, origin, discovered_at) "
         "OVERRIDING SYSTEM VALUE "
-        "SELECT id, id::text, sha256(convert_to(id::text, 'UTF8')), host, 1, 'feed', id::text, $1 FROM loaded",
+        "SELECT id, id::text, sha256(convert_to(id::text, 'UTF8')), host, 1, 'feed', $1 FROM loaded",
         NOW,
     )
     await connection.execute(

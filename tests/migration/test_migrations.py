@@ -9,6 +9,7 @@ from headwater.config import Settings
 from headwater.errors import OperatorError
 from headwater.service.maintenance import RESCUERS
 from headwater.store import migrate, sql
+from headwater.store.dump import TABLES
 from headwater.store.pool import Database, open_database
 
 pytestmark = pytest.mark.both_servers
@@ -55,6 +56,24 @@ async def test_each_step_can_be_taken_back_alone(make_settings: Callable[..., Se
             await migrate.down(database, step.number - 1)
             assert await schema(database) != before
         await migrate.up(database)
+
+
+async def test_every_table_goes_into_a_backup_after_those_that_it_refers_to(
+    make_settings: Callable[..., Settings],
+) -> None:
+    """Spec 9.1."""
+    async with open_database(make_settings()) as database:
+        await migrate.up(database)
+        async with database.connection() as connection:
+            tables = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+            references = await connection.fetch(
+                "SELECT conrelid::regclass::text AS holder, confrelid::regclass::text AS held FROM pg_constraint "
+                "WHERE contype = 'f'"
+            )
+    assert {row["tablename"] for row in tables} == set(TABLES)
+    assert references
+    for row in references:
+        assert TABLES.index(row["held"]) <= TABLES.index(row["holder"])
 
 
 def test_migrations_are_numbered_without_gaps() -> None:

@@ -84,6 +84,14 @@ def test_no_more_of_a_file_is_read_than_asked_for(tmp_path: Path) -> None:
     assert corpus.read(raw.path, 6) == b"longer"
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_what_root_has_locked_once_others_can_lock_again(tmp_path: Path) -> None:
+    """Spec 9.1: a backup that root makes must not stop who fetches as another user."""
+    os.chown(tmp_path, 12345, 12345)
+    Corpus(tmp_path).open_lock(to_hold=True).close()
+    assert (tmp_path / ".lock").stat().st_uid == 12345
+
+
 YESTERDAY = datetime.now(UTC) - timedelta(days=1)
 DRAFT, YOUNG = "0123456789abcdef" * 2, "f" * 32
 

@@ -18,5 +18,7 @@ def test_it_works_without_configuration() -> None:
     assert headwater.Robots("User-agent: *\nDisallow: /x").allowed("headwater", "http://a.test/x") is False
     feed = b"<rss version='2.0'><channel><title>t</title><item><link>http://a.test/</link></item></channel></rss>"
     assert headwater.parse_feed(feed, url="http://a.test/f").entries[0].url == "http://a.test/"
+    sitemap = b"<urlset><url><loc>http://a.test/b</loc></url></urlset>"
+    assert [entry.url for entry in headwater.parse_sitemap(sitemap, url="http://a.test/s.xml")] == ["http://a.test/b"]
     page = "<html><title>t</title><body><article><p>" + "Rivers rise in hills. " * 20 + "</p></article></body></html>"
     assert "Rivers rise" in headwater.extract_html(page, url="http://a.test/").text

@@ -7,10 +7,14 @@ import pytest
 
 from headwater.cli import show_upkeep
 from headwater.corpus import Swept
+from headwater.corpus_copy import Extent
 from headwater.demo.sites import HOSTILE_TITLE
+from headwater.service.backup_manifest import Manifest
+from headwater.service.restore import Restored
 from headwater.service.upkeep_desk import Sweep, Verified
 from headwater.service.verify_journal import Progress
 from headwater.service.verifying import Fault, Finding
+from headwater.store.dump import Table
 
 BEGUN = datetime(2026, 3, 12, 2, 0, tzinfo=UTC)
 
@@ -42,6 +46,28 @@ def test_a_verify_is_told_fault_by_fault_and_whatever_a_page_calls_itself_is_har
 
 def test_every_fault_has_its_sentence() -> None:
     assert all(fault.sentence.endswith(".") for fault in Fault)
+
+
+DOCUMENTS = Table("documents", [], 5000, 4_000_000, "")
+MANIFEST = Manifest("0.1.0", 12, 18, BEGUN, 2, 1, Extent(5001, 230_000_000), [DOCUMENTS], {})
+
+
+def test_what_a_backup_has_and_has_not_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    show_upkeep.backed_up(MANIFEST, f"/mnt/{HOSTILE_TITLE}")
+    printed = " ".join(capsys.readouterr().out.split())
+    assert [mark for mark in printed if not mark.isprintable()] == []
+    assert printed.startswith("2 of 5,000 documents have no raw file here.")
+    assert "1 of 5,000 documents have another raw file than their row tells of." in printed
+    assert printed.endswith(
+        "5,000 documents, 5,001 raw files (230.0 MB) and all tables (4.0 MB), as of 2026-03-12 02:00:00 UTC."
+    )
+
+
+def test_what_was_restored_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    show_upkeep.restored(Restored(MANIFEST, 13))
+    printed = " ".join(capsys.readouterr().out.split())
+    assert printed.startswith("Restored 5,000 documents")
+    assert "The schema was brought from version 12 to 13." in printed
 
 
 def test_what_was_swept_is_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from headwater.cli.common import Json, configuration, print_json, run, settings_
 from headwater.cli.frontier import frontier_app
 from headwater.cli.logs import set_up_logs
 from headwater.cli.sources import source_add, source_poll
-from headwater.cli.upkeep import source_janitor, verify
+from headwater.cli.upkeep import backup, restore, source_janitor, verify
 from headwater.cli.why import why
 from headwater.config import markdown, masked, table
 from headwater.errors import OperatorError
@@ -36,6 +36,8 @@ app.add_typer(migrate_app, name="migrate")
 app.add_typer(frontier_app, name="frontier")
 app.command()(why)
 app.command()(verify)
+app.command()(backup)
+app.command()(restore)
 source_app.command("add")(source_add)
 source_app.command("poll")(source_poll)
 source_app.command("janitor")(source_janitor)

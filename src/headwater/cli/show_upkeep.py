@@ -5,11 +5,21 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.filesize import decimal
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from headwater.cli.show import console, plain
 
 if TYPE_CHECKING:
+    from headwater.service.backup_manifest import Manifest
+    from headwater.service.restore import Restored
     from headwater.service.upkeep_desk import Sweep, Verified
 
 _SHOWN = 10  # findings of each fault
@@ -38,6 +48,51 @@ def progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
     with Progress(*columns, console=console) as bars:
         task = bars.add_task("verify", total=None)
         yield lambda done, total: bars.update(task, completed=done, total=total)
+
+
+@contextmanager
+def steps(*, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """Show a bar for each step in a terminal; what is yielded takes the step, how many are done, and of how many."""
+    if quiet or not console.is_terminal:
+        yield lambda step, done, total: None
+        return
+    columns = (TextColumn("{task.description:9}"), BarColumn(30), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def show_step(step: str, done: int, total: int) -> None:
+            if step not in tasks:
+                tasks[step] = bars.add_task(step, total=total)
+            bars.update(tasks[step], completed=done, total=total)
+
+        yield show_step
+
+
+def backed_up(manifest: "Manifest", folder: str) -> None:
+    """Show what is in a backup, and what should be and is not."""
+    of_all = f"of {manifest.documents:,} documents have"
+    if manifest.missing:
+        console.print(
+            f"{manifest.missing:,} {of_all} no raw file here. Were they fetched on another machine, or is a disk not "
+            "mounted?"
+        )
+    if manifest.unlike:
+        console.print(f"{manifest.unlike:,} {of_all} another raw file than their row tells of.")
+    console.print(f"{plain(folder)} has {_contents(manifest)}, as of {manifest.taken_at:%Y-%m-%d %H:%M:%S} UTC.")
+
+
+def restored(outcome: "Restored") -> None:
+    """Show what was restored."""
+    manifest = outcome.manifest
+    console.print(f"Restored {_contents(manifest)}, as of {manifest.taken_at:%Y-%m-%d %H:%M:%S} UTC.")
+    if manifest.schema != outcome.schema:
+        console.print(f"The schema was brought from version {manifest.schema} to {outcome.schema}.")
+    console.print("`headwater verify` looks whether all of it is right.")
+
+
+def _contents(manifest: "Manifest") -> str:
+    raw, tables = decimal(manifest.raw.size), decimal(manifest.database_size)
+    return f"{manifest.documents:,} documents, {manifest.raw.files:,} raw files ({raw}) and all tables ({tables})"
 
 
 def verified(outcome: "Verified") -> None:

@@ -2,6 +2,7 @@
 
 from contextlib import AsyncExitStack
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,6 +13,7 @@ from headwater.errors import OperatorError
 from headwater.model.reasons import Reason
 
 if TYPE_CHECKING:
+    from headwater.service.backup_manifest import Manifest
     from headwater.service.desk import Reader
     from headwater.service.upkeep_desk import Verified
 
@@ -89,6 +91,52 @@ def verify(
         ending.add_note("Verify again, it goes on from here.")
         raise
     raise typer.Exit(0 if right else 1)
+
+
+def backup(
+    folder: Annotated[Path, typer.Argument(help="Where to; not there yet, or empty.")], as_json: Json = False
+) -> None:
+    """Copy database and raw files, as of one moment, while all goes on. Exits 1 if raw files are not right."""
+    from headwater.service.backup import back_up
+
+    settings = settings_with_logs("error")
+    with show.steps(quiet=as_json) as on_step:
+        manifest = run(back_up(settings, folder.absolute(), on_step))
+    if as_json:
+        print_json({"folder": str(folder.absolute()), **_told(manifest)})
+    else:
+        show.backed_up(manifest, str(folder))
+    raise typer.Exit(1 if manifest.missing or manifest.unlike else 0)
+
+
+def restore(
+    folder: Annotated[Path, typer.Argument(help="A folder that a backup was made in.")], as_json: Json = False
+) -> None:
+    """Take a backup back, into an empty data folder and an empty database."""
+    from headwater.service import restore as restoring
+
+    settings = settings_with_logs("error")
+    with show.steps(quiet=as_json) as on_step:
+        restored = run(restoring.restore(settings, folder.absolute(), on_step))
+    if as_json:
+        print_json({**_told(restored.manifest), "schema": restored.schema, "schema_before": restored.manifest.schema})
+    else:
+        show.restored(restored)
+
+
+def _told(manifest: "Manifest") -> dict[str, Any]:
+    return {
+        "taken_at": manifest.taken_at,
+        "headwater": manifest.headwater,
+        "schema": manifest.schema,
+        "postgres": manifest.postgres,
+        "documents": manifest.documents,
+        "files": manifest.raw.files,
+        "bytes": manifest.raw.size,
+        "database_bytes": manifest.database_size,
+        "missing": manifest.missing,
+        "unlike": manifest.unlike,
+    }
 
 
 def _as_json(verified: "Verified") -> dict[str, Any]:

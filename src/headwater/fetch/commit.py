@@ -6,7 +6,7 @@ from datetime import datetime
 
 from headwater.fetch.visit import Visited
 from headwater.frontier.finish import Finish, finish, still_held
-from headwater.frontier.submit import submit, web_page
+from headwater.frontier.submit import submit
 from headwater.model.reasons import Reason
 from headwater.policy.politeness import KeyOf, own_key
 from headwater.policy.urls import identify, url_hash
@@ -21,8 +21,8 @@ async def commit(
     held = await still_held(connection, [visited.finish.claim for visited in visits])
     visits = [visited for visited in visits if visited.finish.claim.url_id in held]
     finishes = await _save_documents(connection, visits, now)
-    await _send_onward(connection, visits, now, key_of)
     await _name_twins(connection, visits, now)
+    await _send_onward(connection, visits, now, key_of)
     await finish(connection, finishes, now)
     return finishes
 
@@ -45,9 +45,9 @@ async def _name_twins(connection: Connection, visits: Collection[Visited], now: 
     led_to = {}
     for visited in visits:
         for url in visited.twins:
-            identity, host = identify(url, keeps_slash=keeps_slash)
+            identity, _ = identify(url, keeps_slash=keeps_slash)
             digest = url_hash(identity)
-            led_to[digest] = (visited.finish.claim.url_id, identity, digest, web_page(host, digest))
+            led_to[digest] = (visited.finish.claim.url_id, identity, digest)
     await items.move_items(connection, await frontier.name_twins(connection, led_to.values(), now))
 
 

@@ -23,7 +23,7 @@ from headwater.normalize.registry import NormalizedPage, normalize
 from headwater.policy.backoff import retry_wait
 from headwater.policy.redirects import MAX_HOPS, is_downgrade, redirect_target
 from headwater.policy.statuses import reason_of_status
-from headwater.policy.urls import host_of
+from headwater.policy.urls import host_of, page_subpath
 from headwater.sandbox import Sandbox
 from headwater.store.frontier import is_dead
 from headwater.store.pool import Database, is_down
@@ -237,7 +237,8 @@ class Visitor:
         def still_ours() -> bool:
             return self._clock.now() < claim.lease.until - MARGIN
 
-        return await asyncio.to_thread(self._corpus.write, claim.asker.source, claim.subpath, body, still_ours)
+        subpath = claim.subpath or page_subpath(claim.host.host, claim.url)
+        return await asyncio.to_thread(self._corpus.write, claim.asker.source, subpath, body, still_ours)
 
     async def _read(self, response: Response) -> NormalizedPage:
         return await self._sandbox.run(

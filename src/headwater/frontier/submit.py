@@ -3,6 +3,7 @@
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from headwater.errors import InvalidURL
 from headwater.model.frontier import Origin, Submission
@@ -12,8 +13,7 @@ from headwater.store import frontier, hosts
 from headwater.store.pool import Connection
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A URL as it was found, before anything is known of it."""
 
     url: str
@@ -23,11 +23,10 @@ class Candidate:
     depth: int = 0
     hops: int = 0
     parent_id: int | None = None
-    subpath: str | None = None  # by host and URL hash where the source's kind has no partition of its own
+    subpath: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(NamedTuple):
     """What a URL is called here, whatever it was called when it was given."""
 
     id: int
@@ -89,12 +88,6 @@ async def find(connection: Connection, url: str) -> Identity | None:
     return Identity(found[digest], identity) if found else None
 
 
-def web_page(host: str, digest: bytes) -> str:
-    """Return where a page's raw bytes go when its source has no place of its own for it."""
-    name = digest.hex()
-    return f"{host}/{name[:2]}/{name}"
-
-
 def _prepare(candidate: Candidate, keeps_slash: Container[str], key_of: KeyOf) -> Submission:
     url, host = identify(candidate.url, keeps_slash=keeps_slash)
     digest = url_hash(url)
@@ -106,7 +99,7 @@ def _prepare(candidate: Candidate, keeps_slash: Container[str], key_of: KeyOf) -
         source_id=candidate.source_id,
         origin=candidate.origin,
         priority=candidate.priority,
-        subpath=candidate.subpath or web_page(host, digest),
+        subpath=candidate.subpath,
         depth=candidate.depth,
         hops=candidate.hops,
         parent_id=candidate.parent_id,

@@ -1,6 +1,5 @@
 """Pages to articles, version 1."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -12,17 +11,11 @@ from headwater.model.reasons import Reason
 from headwater.normalize.main_text import extract_main_text
 from headwater.normalize.metadata import read_metadata
 from headwater.policy.charset import decode_html
+from headwater.policy.nesting import is_too_deep
 from headwater.policy.text import blocks_of_markup, clean
 
 SELECTOR_KEYS = ("body", "title", "byline", "published", "image")
 _ABSTRACT_OVER = 40
-
-# The time it takes to parse HTML grows with the square of its depth: minutes, for a page made to be as deep as it can.
-_MAX_DEPTH = 5000
-_NESTING_TAG = re.compile(
-    r"<(/?)(?!(?i:area|base|br|col|dd|dt|embed|hr|img|input|li|link|meta|option|p|param|source|tbody|td|tfoot|th|thead"
-    r"|tr|track|wbr)\b)[a-zA-Z]"
-)
 
 
 def extract_html(body: bytes | str, *, url: str, selectors: Mapping[str, str] | None = None) -> Article:
@@ -47,7 +40,7 @@ def normalize_html(body: bytes, url: str, content_type: str | None, selectors: M
 
 
 def _article(text: str, url: str, selectors: Mapping[str, str]) -> Article:
-    if _is_too_deep(text):
+    if is_too_deep(text):
         raise Unreadable("The elements of the page are nested too deep.", url=url)
     tree = LexborHTMLParser(text)
     _check_selectors(tree, selectors)
@@ -62,17 +55,6 @@ def _article(text: str, url: str, selectors: Mapping[str, str]) -> Article:
     if abstract:
         provenance.setdefault("abstract", origin)
     return replace(article, text=main_text, abstract=abstract, provenance=provenance)
-
-
-def _is_too_deep(text: str) -> bool:
-    if text.count("<") <= _MAX_DEPTH:
-        return False
-    depth = 0
-    for tag in _NESTING_TAG.finditer(text):
-        depth = max(depth - 1, 0) if tag[1] else depth + 1
-        if depth > _MAX_DEPTH:
-            return True
-    return False
 
 
 def _check_selectors(tree: LexborHTMLParser, selectors: Mapping[str, str]) -> None:

@@ -95,6 +95,25 @@ def decode_xml(body: bytes, content_type: str | None) -> str:
     return _decode(body, [_from_header(content_type), _found(_PROLOG_ENCODING, head)])
 
 
+def xml_codec(head: bytes) -> str:
+    """Return the codec of an XML document or a text that begins with `head`, for what is decoded a piece at a time."""
+    for start, codec in (*_BYTE_ORDER_MARKS, *_UNMARKED):
+        if head.startswith(start):
+            return codec
+    declared = _found(_PROLOG_ENCODING, head[:_PRESCAN_BYTES])
+    if declared in (None, "utf-8") or (not head.isascii() and _begins_utf8(head)):
+        return _guess(head)
+    return declared
+
+
+def _begins_utf8(head: bytes) -> bool:
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def _decode(body: bytes, declared: list[str | None]) -> str:
     for mark, codec in _BYTE_ORDER_MARKS:
         if body.startswith(mark):

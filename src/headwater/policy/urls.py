@@ -82,6 +82,12 @@ def url_hash(url: str) -> bytes:
     return sha256(url.encode()).digest()
 
 
+def page_subpath(host: str, url: str) -> str:
+    """Return where a page's raw bytes go when its source has no place of its own for it."""
+    name = url_hash(url).hex()
+    return f"{host}/{name[:2]}/{name}"
+
+
 def _split(url: str, base: str | None) -> tuple[str, str, str, str]:
     """Return scheme with its colon, host with port, path without its first slash, and query."""
     href = _parse(url, base)

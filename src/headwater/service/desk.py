@@ -59,10 +59,11 @@ class Reader:
         self, *, limit: int = 50, before: tuple[datetime, int] | None = None, source: str | None = None
     ) -> list[dict[str, Any]]:
         """List documents, newest first."""
-        async with self._records.database.connection() as connection:
-            return await documents.list_documents(
+        return await self._records.database.transact(
+            lambda connection: documents.list_documents(
                 connection, limit=limit, before=before, source=_storable(source) if source else None
             )
+        )
 
     async def document(self, document_id: int) -> dict[str, Any] | None:
         """Return one document with its text, provenance and earlier revisions."""

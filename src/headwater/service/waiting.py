@@ -1,7 +1,10 @@
-"""Waiting that a stop cuts short."""
+"""Waiting that a stop cuts short, or must not."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 async def wait_for(stop: asyncio.Event, seconds: float) -> None:
@@ -17,3 +20,13 @@ async def wait_for_any(events: Collection[asyncio.Event], seconds: float) -> Non
     finally:
         for wait in waits:
             wait.cancel()
+
+
+async def in_thread(work: Callable[..., T], *arguments: Any) -> T:
+    """Run in a thread what blocks on the disk; one who is stopped meanwhile waits until it lets go of it."""
+    working = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await asyncio.wait([working])
+        raise

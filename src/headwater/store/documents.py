@@ -61,7 +61,11 @@ async def revisions(connection: Connection, document_id: int) -> list[dict[str, 
 async def list_documents(
     connection: Connection, *, limit: int, before: tuple[datetime, int] | None, source: str | None
 ) -> list[dict[str, Any]]:
-    """List documents, newest first; `before` is the (fetched_at, id) of the last one of the page before."""
+    """List documents, newest first; `before` is the (fetched_at, id) of the last of the page before.
+
+    Must run inside a transaction.
+    """
+    await connection.execute(query("plan_anew"))
     fetched_before, id_before = before or (None, None)
     rows = await connection.fetch(query("list_documents"), limit, fetched_before, id_before, source)
     return [dict(row) for row in rows]

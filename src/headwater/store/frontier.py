@@ -55,11 +55,12 @@ async def _raise_priorities(connection: Connection, raised: list[tuple[int, int]
 
 
 async def _add_urls(connection: Connection, new: list[Submission], now: datetime) -> dict[bytes, int]:
-    """Wake hosts, insert and queue; answer the ids of those that were not there."""
+    """Insert, wake hosts and queue; answer the ids of those that were not there.
+
+    Hosts come late, so that others who submit for the same hosts wait for as short as can be.
+    """
     if not new:
         return {}
-    new_keys = dict(sorted({submission.host: submission.new_key for submission in new}.items()))
-    await connection.execute(query("wake_keys"), list(new_keys), list(new_keys.values()), now)
     rows = await connection.fetch(
         query("add_urls"),
         [submission.url for submission in new],
@@ -75,6 +76,10 @@ async def _add_urls(connection: Connection, new: list[Submission], now: datetime
     )
     ids: dict[bytes, int] = {digest: url_id for url_id, digest in rows}
     queued = [submission for submission in new if submission.url_hash in ids]
+    if not queued:
+        return {}
+    new_keys = dict(sorted({submission.host: submission.new_key for submission in queued}.items()))
+    await connection.execute(query("wake_keys"), list(new_keys), list(new_keys.values()), now)
     await connection.execute(
         query("queue_urls"),
         [ids[submission.url_hash] for submission in queued],
@@ -168,9 +173,9 @@ async def log_fetches(
 
 
 async def name_twins(
-    connection: Connection, twins: Collection[tuple[int, str, bytes, str]], now: datetime
+    connection: Connection, twins: Collection[tuple[int, str, bytes]], now: datetime
 ) -> dict[int, int]:
-    """Let other addresses (page id, url, hash, subpath) stand for pages; return the ids of those that were free to."""
+    """Let other addresses (page id, url, hash) stand for pages; return the ids of those that were free to."""
     rows = await connection.fetch(query("name_twins"), *map(list, zip(*twins, strict=True)), now)
     named = {row["id"]: row["same_as"] for row in rows}
     await connection.execute(query("leave_queue"), list(named))

@@ -49,26 +49,28 @@ async def may_migrate(connection: Connection) -> bool:
 
 async def up(database: Database) -> list[Migration]:
     """Apply what is missing; return what was applied."""
-
-    async def work(connection: Connection) -> list[Migration]:
-        numbers = await _lock_and_read(connection)
-        missing = [migration for migration in known() if migration.number not in numbers]
-        for migration in missing:
-            await connection.execute(migration.up)
-            await connection.execute(query("record_migration"), migration.number, migration.name)
-        return missing
-
     async with database.connection() as connection:
         if set(await applied(connection)) == {migration.number for migration in known()}:
             return []
     try:
-        return await database.transact(work)
+        return await database.transact(apply)
     except (asyncpg.InsufficientPrivilegeError, asyncpg.DuplicateObjectError, asyncpg.DuplicateTableError) as error:
         raise OperatorError(
             f"The schema cannot be made in this database: {error}. Give Headwater a database of its own, "
             "owned by the user it connects as.",
             reason=Reason.SCHEMA_MISMATCH,
         ) from None
+
+
+async def apply(connection: Connection, through: int | None = None) -> list[Migration]:
+    """Apply what is missing, or only what is missing up to a number; return what was applied. In a transaction."""
+    numbers = await _lock_and_read(connection)
+    last = known()[-1].number if through is None else through
+    missing = [migration for migration in known() if migration.number not in numbers and migration.number <= last]
+    for migration in missing:
+        await connection.execute(migration.up)
+        await connection.execute(query("record_migration"), migration.number, migration.name)
+    return missing
 
 
 async def down(database: Database, to: int) -> list[Migration]:

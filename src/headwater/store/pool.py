@@ -153,7 +153,15 @@ async def _require_fit(dsn: str, connection: Connection) -> None:
 
 
 _CANNOT_CONNECT = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError, TimeoutError)
-_SESSION = {"application_name": "headwater", "timezone": "UTC", "statement_timeout": "60s", "jit": "off"}
+_SESSION = {
+    "application_name": "headwater",
+    "timezone": "UTC",
+    "statement_timeout": "60s",
+    "jit": "off",
+    # A claim would be planned each time, for as long as it takes to carry it out. Lists with filters ask for a plan of
+    # their own (`plan_anew`).
+    "plan_cache_mode": "force_generic_plan",
+}
 
 
 async def _prepare(connection: "asyncpg.Connection[Any]") -> None:

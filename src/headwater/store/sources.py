@@ -43,7 +43,8 @@ def source_of(row: Mapping[str, Any]) -> Source:
 def asker_of(row: Mapping[str, Any]) -> Asker:
     """Read from a row for whom the pages of a source are asked for."""
     asking = row["asking"]
-    return Asker(row["source_name"], **{**asking, "api_hosts": frozenset(asking.get("api_hosts", ()))})
+    hosts = frozenset(asking.get("api_hosts", ()))
+    return Asker(row["source_name"], asking.get("user_agent", "honest"), hosts, asking.get("budget"))
 
 
 async def keep_asking(connection: Connection, source_id: int, asker: Asker) -> None:

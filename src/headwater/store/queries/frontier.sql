@@ -163,19 +163,19 @@ SELECT count(*) AS queued, count(lease_token) AS leased, min(due_at) AS next_due
 
 -- name: name_twins
 -- Pages were read that other addresses of their hosts had led to; those addresses are the same pages from now on.
--- Arrays: $1 ids of the pages, $2 the other addresses, $3 their hashes, $4 subpaths; $5 now. One that is queued meanwhile
+-- Arrays: $1 ids of the pages, $2 the other addresses, $3 their hashes; $4 now. One that is queued meanwhile
 -- has to leave the queue (its host is held by whoever calls this, so nobody has it).
 WITH given AS MATERIALIZED (
     SELECT g.*, u.host, u.source_id, u.origin, u.depth
-    FROM unnest($1::bigint[], $2::text[], $3::bytea[], $4::text[]) AS g (page_id, url, url_hash, subpath)
+    FROM unnest($1::bigint[], $2::text[], $3::bytea[]) AS g (page_id, url, url_hash)
     JOIN url_frontier u ON u.id = g.page_id
 ), named AS (
-    INSERT INTO url_frontier AS t (url, url_hash, host, source_id, origin, depth, subpath, parent_id, same_as,
+    INSERT INTO url_frontier AS t (url, url_hash, host, source_id, origin, depth, parent_id, same_as,
                                    status, reason, discovered_at, last_fetched_at)
-    SELECT url, url_hash, host, source_id, origin, depth, subpath, page_id, page_id, 'fetched', 'same_page', $5, $5
+    SELECT url, url_hash, host, source_id, origin, depth, page_id, page_id, 'fetched', 'same_page', $4, $4
     FROM given ORDER BY url_hash
     ON CONFLICT (url_hash) DO UPDATE
-        SET same_as = excluded.same_as, status = 'fetched', reason = 'same_page', last_fetched_at = $5
+        SET same_as = excluded.same_as, status = 'fetched', reason = 'same_page', last_fetched_at = $4
         WHERE t.status = 'pending' AND t.id <> excluded.same_as
     RETURNING id, same_as
 )

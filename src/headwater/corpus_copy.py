@@ -1,0 +1,165 @@
+"""The raw files of a backup: those that the rows of one snapshot of the database name, while others are written.
+
+A page that is fetched again replaces its raw file, a moment before its new row is committed. So whoever copies holds
+the corpus' lock from before the snapshot is taken: as long as he does, what is replaced is set aside first (`Corpus`),
+and every version that was there since is still to be had.
+"""
+
+import contextlib
+import fcntl
+import itertools
+import os
+import shutil
+import time
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from headwater.corpus import ASIDE, RAW, TEMPORARY, Corpus, RawFile, aside_name, is_that, link_or_copy
+from headwater.errors import OperatorError
+from headwater.model.reasons import Reason
+
+_LOOK_SECONDS = 0.002
+_SWEEPS = 5
+_BEGIN_SECONDS = 5.0  # writers hold the lock for as long as a rename takes
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How many files there are, and how many bytes they have together."""
+
+    files: int
+    size: int
+
+
+class CorpusCopy:
+    """A copy of a corpus in the making, of hard links where the disk is the same."""
+
+    def __init__(self, corpus: Corpus, target: Path) -> None:
+        self.corpus = corpus
+        self._target = target
+        self._folders: set[Path] = set()
+
+    @contextlib.contextmanager
+    def holding(self) -> Iterator[None]:
+        """Let nothing that is replaced be lost until this ends. Blocks for a moment."""
+        self.corpus.folder.mkdir(parents=True, exist_ok=True)
+        with self.corpus.open_lock(to_hold=True) as lock:
+            _lock(lock.fileno())
+            self._drop_aside()  # what a killed backup left
+            try:
+                yield
+            finally:
+                self._drop_aside()
+
+    def has_all(self, raws: Iterable[RawFile]) -> bool:
+        """Tell whether the bytes that rows speak of are to be had; a file that is not there is not waited for."""
+        return all(
+            self.corpus.holds(raw)
+            or any(is_that(version, raw) for version in self._aside(raw.path))
+            or not (self.corpus.folder / raw.path).exists()
+            for raw in raws
+        )
+
+    def take(self, paths: Iterable[str]) -> int:
+        """Copy raw files, but for those that were before; count those that are not there."""
+        return sum(not self._take(path) for path in paths)
+
+    def replaced(self) -> dict[bytes, list[Path]]:
+        """Find what was set aside: versions of raw files by the hash of the file's path."""
+        found = defaultdict(list)
+        for source in self.corpus.folders():
+            for version in self._drafts(source).glob(f"{ASIDE}.*"):
+                found[bytes.fromhex(version.name.split(".")[1])].append(version)
+        return dict(found)
+
+    def settle(self, raws: Collection[RawFile]) -> int:
+        """Of raw files that were replaced take the version that the row speaks of; count where there is none."""
+        return sum(not self._settle(raw) for raw in raws)
+
+    def _settle(self, raw: RawFile) -> bool:
+        copy = self._target / raw.path
+        if is_that(copy, raw):
+            return True
+        for version in self._aside(raw.path):
+            if is_that(version, raw):
+                copy.unlink(missing_ok=True)
+                link_or_copy(version, copy)
+                return True
+        return False
+
+    def _take(self, path: str) -> bool:
+        if ".." in PurePosixPath(path).parts or path.startswith("/"):  # a row that somebody has damaged
+            return False
+        copy = self._target / path
+        if copy.parent not in self._folders:
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            self._folders.add(copy.parent)
+        try:
+            link_or_copy(self.corpus.folder / path, copy)
+        except FileExistsError:
+            return True
+        except (FileNotFoundError, IsADirectoryError):
+            return False
+        return True
+
+    def _aside(self, path: str) -> list[Path]:
+        return list(self._drafts(PurePosixPath(path).parts[0]).glob(f"{aside_name(path)}*"))
+
+    def _drop_aside(self) -> None:
+        """Remove what was set aside. More may come meanwhile; the little that stays is removed by the next backup."""
+        for _ in range(_SWEEPS):
+            versions = self.replaced()
+            if not versions:
+                return
+            for version in itertools.chain.from_iterable(versions.values()):
+                version.unlink(missing_ok=True)
+
+    def _drafts(self, source: str) -> Path:
+        return self.corpus.folder.joinpath(source, *RAW, TEMPORARY)
+
+
+def raw_files(corpus: Path) -> Iterator[str]:
+    """Name every file below a corpus folder, whether a row speaks of it or not; drafts are none."""
+    sources = [entry for entry in os.scandir(corpus) if entry.is_dir()] if corpus.is_dir() else []
+    for source in sources:
+        for folder, folders, names in os.walk(Path(source.path, *RAW), onerror=_raise):
+            if TEMPORARY in folders:
+                folders.remove(TEMPORARY)
+            for name in names:
+                yield str(Path(folder, name).relative_to(corpus))
+
+
+def measure(corpus: Path) -> Extent:
+    """Count the files below a corpus folder."""
+    sizes = [(corpus / path).stat().st_size for path in raw_files(corpus)]
+    return Extent(len(sizes), sum(sizes))
+
+
+def copy_files(source: Path, target: Path, paths: Iterable[str]) -> None:
+    """Copy files from one corpus folder to another. Not by links: what harms one of the two must not harm the other."""
+    for path in paths:
+        copy = target / path
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(source / path, copy)
+
+
+def _raise(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
+
+
+def _lock(descriptor: int) -> None:
+    give_up = time.monotonic() + _BEGIN_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > give_up:
+                raise OperatorError(
+                    "Another backup of this data folder is under way; let it end, or end it.", reason=Reason.BAD_REQUEST
+                ) from None
+            time.sleep(_LOOK_SECONDS)
+        else:
+            return

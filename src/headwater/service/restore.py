@@ -1,0 +1,135 @@
+"""A backup taken back, into an empty data folder and an empty database.
+
+Raw files are copied beside their place first. Then the rows go in, in one transaction; the files are moved into place
+just before it is committed. So what is killed on the way leaves an empty database, and is simply done again.
+"""
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from headwater.config import Settings
+from headwater.corpus import LOCK
+from headwater.corpus_copy import copy_files, measure, raw_files
+from headwater.errors import OperatorError
+from headwater.model.reasons import Reason
+from headwater.service.backup import OnStep, pages, told_to_operator
+from headwater.service.backup_manifest import CORPUS, DATABASE, Manifest, read_manifest, refuse_damaged
+from headwater.service.waiting import in_thread
+from headwater.store import dump, migrate
+from headwater.store.pool import Connection, open_database, shown
+
+_BESIDE = ".restoring"
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What was restored; the schema is the program's own by now."""
+
+    manifest: Manifest
+    schema: int
+
+
+async def restore(settings: Settings, folder: Path, on_step: OnStep = lambda *_: None) -> Restored:
+    """Take a backup back; whatever is there already is left alone, and nothing is restored then."""
+    manifest = read_manifest(folder)
+    _refuse_newer(manifest)
+    data, where = settings.data_dir, _where(settings)
+    with told_to_operator(f"The restore into {data}"):
+        _refuse_occupied(data)
+        await _refuse_damaged(folder, manifest, on_step)
+        async with open_database(settings) as database:
+            async with database.connection() as connection:
+                await dump.refuse_occupied(connection, where)
+            with _beside(data) as beside:
+                await _copy_raw_files(folder / CORPUS, beside, manifest.raw.files, on_step)
+                async with dump.loading(database, where) as connection:
+                    await _load(connection, manifest, folder / DATABASE, on_step)
+                    await in_thread(_put_in_place, data, beside)
+    return Restored(manifest, migrate.known()[-1].number)
+
+
+def _refuse_newer(manifest: Manifest) -> None:
+    known = migrate.known()[-1].number
+    if manifest.schema > known:
+        raise OperatorError(
+            f"The backup was made by Headwater {manifest.headwater}, with schema version {manifest.schema}; this "
+            f"program knows them up to {known}. Use that Headwater, or a newer one. Nothing was restored.",
+            reason=Reason.SCHEMA_MISMATCH,
+        )
+
+
+def _where(settings: Settings) -> str:
+    if settings.database_url:
+        return f"the database at {shown(settings.database_url)}"
+    return f"the database in {settings.data_dir / 'postgres'}"
+
+
+def _refuse_occupied(data: Path) -> None:
+    there = {path.name for path in (data / "corpus").iterdir()} if (data / "corpus").exists() else set()
+    if there - {_BESIDE, LOCK, "lost+found"}:
+        raise OperatorError(
+            f"There are raw files below {data / 'corpus'} already. Restore into an empty data folder; if a restore "
+            "that was interrupted has left them, remove them.",
+            reason=Reason.FOLDER_UNUSABLE,
+        )
+
+
+async def _refuse_damaged(folder: Path, manifest: Manifest, on_step: OnStep) -> None:
+    for number, table in enumerate(manifest.tables):
+        on_step("checks", number, len(manifest.tables))
+        await in_thread(refuse_damaged, folder, table)
+    extent = await in_thread(measure, folder / CORPUS)
+    if extent != manifest.raw:
+        raise OperatorError(
+            f"The backup in {folder} is damaged: it has {extent.files:,} raw files of {extent.size:,} bytes and should "
+            f"have {manifest.raw.files:,} of {manifest.raw.size:,}. Nothing was restored.",
+            reason=Reason.BAD_REQUEST,
+        )
+
+
+@contextlib.contextmanager
+def _beside(data: Path) -> Iterator[Path]:
+    """Give a place for raw files on the corpus' disk, over what an interrupted restore left there."""
+    beside = data / "corpus" / _BESIDE
+    if beside.exists():
+        shutil.rmtree(beside)
+    beside.mkdir(parents=True)
+    try:
+        yield beside
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+async def _copy_raw_files(source: Path, beside: Path, total: int, on_step: OnStep) -> None:
+    done = 0
+    for paths in pages(raw_files(source)):
+        on_step("raw files", done, total)
+        await in_thread(copy_files, source, beside, paths)
+        done += len(paths)
+    on_step("raw files", done, total)
+    await in_thread(os.sync)
+
+
+async def _load(connection: Connection, manifest: Manifest, folder: Path, on_step: OnStep) -> None:
+    total = len(manifest.tables)
+    await dump.load(
+        connection,
+        manifest.schema,
+        manifest.tables,
+        manifest.sequences,
+        folder,
+        lambda done: on_step("tables", done, total),
+    )
+    on_step("tables", total, total)
+
+
+def _put_in_place(data: Path, beside: Path) -> None:
+    """Move the raw files to where rows will look for them in a moment."""
+    for source in beside.iterdir():
+        source.rename(data / "corpus" / source.name)
+    os.sync()
+    shutil.rmtree(data / "verify", ignore_errors=True)  # how far somebody had come with other rows

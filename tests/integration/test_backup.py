@@ -1,0 +1,336 @@
+"""One consistent copy of database and corpus, and back (spec 9.1, 1.5). Under load and under kills: tests/faults."""
+
+import asyncio
+import contextlib
+import json
+import secrets
+import shutil
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import asyncpg
+import pytest
+
+from headwater import corpus_copy
+from headwater.config import Settings
+from headwater.corpus import Corpus, RawFile
+from headwater.corpus_copy import CorpusCopy
+from headwater.errors import OperatorError
+from headwater.service.backup import back_up
+from headwater.service.restore import restore
+from headwater.store import migrate
+from headwater.store.embedded import EmbeddedServer
+from headwater.store.pool import open_database
+from tests.house import House, open_house
+from tests.integration.test_verify import in_terminal
+from tests.postgres15 import Postgres15
+from tests.program import PROGRAM, environment, headwater, with_a_mount
+from tests.server import Answer, Site, page
+
+HTML = {"Content-Type": "text/html; charset=utf-8"}
+PAGES = {f"http://{name}.test/page": Answer(page(f"matter {name}"), headers=HTML) for name in "abcd"}
+UNREADABLE = {"http://e.test/page": Answer(b"%PDF-1.7\n" + b"x" * 500, headers=HTML)}
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+async def stocked(site: Site, house: House) -> House:
+    """A house with four documents, one of them with a revision, and a raw file that could not be read."""
+    site.answers |= PAGES | UNREADABLE
+    await house.fetch(*site.answers)
+    site.answers["http://a.test/page"] = Answer(page("a newer matter, \\N \t \\. and Straße"), headers=HTML)
+    await house.desk.frontier.retry(["http://a.test/page"])
+    await house.work()
+    return house
+
+
+@pytest.fixture
+def command(make_settings: Callable[..., Settings], tmp_path: Path) -> Command:
+    """Runs the program on this test's data, unless told of others."""
+    settings = make_settings()
+    ours = {"data_dir": settings.data_dir, "database_url": settings.database_url}
+
+    def run(*words: str, **others: Any) -> "subprocess.CompletedProcess[str]":
+        return headwater(*words, cwd=tmp_path, **(ours | others))
+
+    return run
+
+
+def elsewhere(folder: Path) -> dict[str, object]:
+    """The settings of a machine with nothing on it yet."""
+    return {"data_dir": folder / "elsewhere", "database_url": ""}
+
+
+def contents(backup: Path) -> dict[str, Any]:
+    """What a backup has in it, apart from when it was taken and where."""
+    manifest = json.loads((backup / "manifest.json").read_text())
+    files = {str(path.relative_to(backup)): path.read_bytes() for path in backup.rglob("corpus/**/*") if path.is_file()}
+    return {"tables": manifest["tables"], "sequences": manifest["sequences"], "files": files}
+
+
+@pytest.mark.both_servers
+async def test_what_is_restored_elsewhere_is_the_same_to_the_byte(
+    stocked: House, command: Command, tmp_path: Path
+) -> None:
+    """From PostgreSQL 15 and from 18, into the embedded one; a backup of what was restored is the same backup."""
+    backup, again = tmp_path / "backup", tmp_path / "again"
+    answer = command("backup", str(backup), "--json")
+    assert (answer.returncode, answer.stderr) == (0, "")
+    told = json.loads(answer.stdout)
+    assert (told["documents"], told["files"], told["missing"], told["unlike"]) == (4, 5, 0, 0)
+    assert backup.stat().st_mode & 0o077 == 0
+    (stale := tmp_path / "elsewhere/verify/_all.0.jsonl").parent.mkdir(parents=True)
+    stale.write_text("how far somebody was in an earlier life")
+
+    answer = command("restore", "backup", "--json", **elsewhere(tmp_path))
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert json.loads(answer.stdout)["documents"] == 4
+    verified = json.loads(command("verify", "--json", **elsewhere(tmp_path)).stdout)
+    assert (verified["checked"], verified["wrong"], verified["resumed_after"]) == (4, 0, None)
+    assert command("backup", "again", **elsewhere(tmp_path)).returncode == 0
+    assert contents(again) == contents(backup)
+    assert not list((tmp_path / "elsewhere/corpus").glob(".restoring"))
+
+
+@contextlib.asynccontextmanager
+async def new_database(dsn: str) -> AsyncIterator[str]:
+    name = f"restored_{secrets.token_hex(4)}"
+    admin = await asyncpg.connect(dsn)
+    try:
+        await admin.execute(f"CREATE DATABASE {name}")
+        yield urlsplit(dsn)._replace(path=f"/{name}").geturl()
+        await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    finally:
+        await admin.close()
+
+
+LAST = "SELECT last_value FROM pg_sequences WHERE sequencename = 'documents_id_seq'"
+SCHEMA = """
+SELECT indexdef FROM pg_indexes WHERE schemaname = 'public'
+UNION ALL SELECT tgname || tgenabled::text FROM pg_trigger WHERE NOT tgisinternal
+UNION ALL SELECT conname FROM pg_constraint WHERE connamespace = 'public'::regnamespace AND contype <> 'n' ORDER BY 1
+"""
+
+
+async def test_a_newer_server_s_backup_goes_into_an_older_server_and_work_goes_on_there(
+    stocked: House,
+    site: Site,
+    make_settings: Callable[..., Settings],
+    embedded_server: EmbeddedServer,
+    postgres15: Postgres15,
+    tmp_path: Path,
+) -> None:
+    """Indexes, triggers and counters are as they were: what comes next is counted on, under a number of its own."""
+    del embedded_server  # what `stocked` is on
+    await back_up(make_settings(), tmp_path / "backup")
+    async with new_database(postgres15.dsn) as url:
+        settings = make_settings(data_dir=tmp_path / "elsewhere", database_url=url, connect_to=site.connect_to)
+        await restore(settings, tmp_path / "backup")
+        async with open_house(settings) as moved:
+            assert await moved.rows(SCHEMA) == await stocked.rows(SCHEMA)
+            site.answers["http://f.test/page"] = Answer(page("after the move"), headers=HTML)
+            await moved.fetch("http://f.test/page")
+            known = "SELECT (SELECT sum(urls) FROM frontier_tally), (SELECT count(*) FROM documents)"
+            assert (await stocked.rows(known), await moved.rows(known)) == ([(5, 4)], [(6, 5)])
+            assert await moved.rows("SELECT FROM documents WHERE id > $1", *(await stocked.rows(LAST))[0])
+
+
+async def test_leases_in_a_backup_are_given_back_by_the_rescuer(
+    stocked: House, site: Site, make_settings: Callable[..., Settings], tmp_path: Path
+) -> None:
+    """Spec 2.4: their holders are far away."""
+    site.answers["http://f.test/page"] = Answer(page("was under way"), headers=HTML)
+    await stocked.desk.frontier.submit(["http://f.test/page"])
+    for table, where in (("frontier_queue", "url_id > 5"), ("host_state", "host = 'f.test'")):
+        await stocked.rows(
+            f"UPDATE {table} SET lease_holder = 'gone', lease_token = gen_random_uuid(), "
+            f"lease_until = clock_timestamp() + interval '1 s' WHERE {where}"
+        )
+    await back_up(make_settings(), tmp_path / "backup")
+    settings = make_settings(data_dir=tmp_path / "elsewhere", database_url="", connect_to=site.connect_to)
+    await restore(settings, tmp_path / "backup")
+    async with open_house(settings) as moved:
+        await moved.work()
+        assert (await moved.fates())["http://f.test/page"] == "stored"
+
+
+@pytest.mark.parametrize(
+    ("folder", "said"),
+    [
+        ("data/backup", "is inside the data folder"),
+        ("data", "is inside the data folder"),
+        ("full", "is not empty"),
+        ("file", "is not a folder"),
+        ("nowhere/backup", "is its disk mounted?"),
+    ],
+)
+async def test_a_backup_goes_nowhere_but_into_a_folder_of_its_own(
+    folder: str, said: str, stocked: House, make_settings: Callable[..., Settings], tmp_path: Path
+) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/corpus").mkdir()
+    (tmp_path / "file").touch()
+    with pytest.raises(OperatorError, match=said.replace("?", "\\?")):
+        await back_up(make_settings(), tmp_path / folder)
+    assert [path.name for path in (tmp_path / "full").iterdir()] == ["corpus"]
+    assert not (tmp_path / "data/backup").exists()
+
+
+async def test_raw_files_that_are_not_there_are_told(stocked: House, command: Command, tmp_path: Path) -> None:
+    raw = next(path for path in (tmp_path / "data/corpus").rglob("raw/a.test/**/*") if path.is_file())
+    raw.unlink()
+    answer = command("backup", "backup")
+    assert answer.returncode == 1
+    assert "1 of 4 documents have no raw file here." in answer.stdout
+    shutil.rmtree(tmp_path / "data/corpus")
+    answer = command("backup", "another")
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert "is its disk mounted?" in answer.stderr
+    assert not (tmp_path / "another").exists()
+
+
+async def test_a_terminal_shows_a_bar_for_each_step(
+    stocked: House, make_settings: Callable[..., Settings], tmp_path: Path
+) -> None:
+    """Spec 8.2."""
+    settings = make_settings()
+    where = environment(data_dir=settings.data_dir, database_url=settings.database_url) | {"TERM": "xterm"}
+    shown = await asyncio.to_thread(in_terminal, [*PROGRAM, "backup", "backup"], where, tmp_path)
+    for part in ("raw files", "4/4", "tables", "17/17", "backup has 4 documents"):
+        assert part in shown
+
+
+async def test_a_full_disk_is_told_and_nothing_is_left(stocked: House, command: Command, tmp_path: Path) -> None:
+    """The disk is another than the corpus', too: there files are copied."""
+    (tmp_path / "disk").mkdir()
+    script = f'mount -t tmpfs -o size=$0 tmpfs "{tmp_path}/disk" && "$@"; echo $?; ls -A "{tmp_path}/disk"'
+    wrapped = with_a_mount('true && exec "$@"')[:-2]
+    small = await asyncio.to_thread(command, "backup", "disk/b", wrapped_by=(*wrapped, script, "16k"))
+    assert "No space left on device" in small.stderr
+    assert small.stdout.splitlines() == ["2"]
+    large = await asyncio.to_thread(command, "backup", "disk/b", wrapped_by=(*wrapped, script, "16m"))
+    assert (large.stderr, large.stdout.splitlines()[-2:]) == ("", ["0", "b"])
+
+
+@pytest.mark.parametrize("stop_at", ["raw files", "tables"])
+async def test_a_backup_that_is_stopped_leaves_nothing(
+    stop_at: str, stocked: House, make_settings: Callable[..., Settings], tmp_path: Path
+) -> None:
+    reached = asyncio.Event()
+    backing_up = asyncio.create_task(
+        back_up(make_settings(), tmp_path / "backup", lambda step, *_: reached.set() if step == stop_at else None)
+    )
+    async with asyncio.timeout(20):
+        await reached.wait()
+    backing_up.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await backing_up
+    assert not (tmp_path / "backup").exists()
+
+
+async def damaged(backup: Path, settings: Settings) -> str:
+    with pytest.raises(OperatorError) as refused:
+        await restore(settings, backup)
+    assert not settings.data_dir.exists()
+    return str(refused.value)
+
+
+async def test_a_damaged_backup_is_refused_before_anything_is_touched(
+    stocked: House, make_settings: Callable[..., Settings], tmp_path: Path
+) -> None:
+    whole = tmp_path / "whole"
+    await back_up(make_settings(), whole)
+    settings = make_settings(data_dir=tmp_path / "elsewhere", database_url="")
+
+    def spoilt(spoil: Callable[[Path], object]) -> Path:
+        backup = tmp_path / f"backup-{secrets.token_hex(4)}"
+        shutil.copytree(whole, backup)
+        spoil(backup)
+        return backup
+
+    def cut(path: Path) -> None:
+        path.write_bytes(path.read_bytes()[:-1])
+
+    def reword(old: str, new: str) -> Callable[[Path], object]:
+        def spoil(backup: Path) -> None:
+            text = (backup / "manifest.json").read_text()
+            assert old in text
+            (backup / "manifest.json").write_text(text.replace(old, new))
+
+        return spoil
+
+    raw = next(path.relative_to(whole) for path in whole.rglob("raw/**/*") if path.is_file())
+    schema = migrate.known()[-1].number
+    for spoil, said in (
+        (lambda backup: cut(backup / "database/documents.copy"), "documents.copy is not the file that was written"),
+        (lambda backup: (backup / "database/texts.copy").unlink(), "texts.copy is missing"),
+        (lambda backup: (backup / raw).unlink(), "has 4 raw files"),
+        (lambda backup: cut(backup / "manifest.json") or cut(backup / "manifest.json"), "manifest.json cannot be read"),
+        (lambda backup: (backup / "manifest.json").unlink(), "There is no backup in"),
+        (lambda backup: (backup / "UNFINISHED").touch(), "is not whole"),
+        (reword(f'"schema": {schema}', '"schema": 999'), f"knows them up to {schema}"),
+        (reword('"format": 1', '"format": 2'), "a newer Headwater"),
+    ):
+        message = await damaged(spoilt(spoil), settings)
+        assert said in message
+        assert message.endswith("Nothing was restored.")
+
+
+async def test_nothing_is_restored_over_what_is_there(
+    stocked: House, make_settings: Callable[..., Settings], database_url: str, tmp_path: Path
+) -> None:
+    await back_up(make_settings(), tmp_path / "backup")
+    with pytest.raises(OperatorError, match="There are raw files below"):
+        await restore(make_settings(), tmp_path / "backup")
+    with pytest.raises(
+        OperatorError, match=r"already \(the tables budget_spending, budgets, daily_index and 14 more\)"
+    ):
+        await restore(make_settings(data_dir=tmp_path / "elsewhere"), tmp_path / "backup")
+    assert not (tmp_path / "elsewhere").exists()
+    assert len(await stocked.rows("SELECT FROM documents")) == 4
+
+
+async def test_a_backup_of_an_older_schema_is_brought_up_to_date(
+    make_settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    known = migrate.known()
+    monkeypatch.setattr(migrate, "known", lambda: known[:-1])
+    async with open_database(make_settings()) as database:
+        await migrate.up(database)
+        async with database.connection() as connection:
+            await connection.execute("INSERT INTO sources (name, kind, created_at) VALUES ('old', 'manual', now())")
+    await back_up(make_settings(), tmp_path / "backup")
+    monkeypatch.undo()
+    settings = make_settings(data_dir=tmp_path / "elsewhere", database_url="")
+    restored = await restore(settings, tmp_path / "backup")
+    assert (restored.manifest.schema, restored.schema) == (known[-2].number, known[-1].number)
+    async with open_database(settings) as database:
+        await migrate.require_current(database)
+        async with database.connection() as connection:
+            assert await connection.fetchval("SELECT name FROM sources") == "old"
+
+
+def test_while_a_backup_holds_the_corpus_every_version_is_to_be_had_and_afterwards_none_is_left(tmp_path: Path) -> None:
+    corpus = Corpus(tmp_path / "corpus")
+    versions = [corpus.write("s", "a", b"one")]
+    copy = CorpusCopy(corpus, tmp_path / "copy")
+    with copy.holding():
+        versions += [corpus.write("s", "a", body) for body in (b"two", b"three")]
+        assert copy.has_all(versions)
+        assert not copy.has_all([RawFile("s/bodies/raw/a", b"x" * 32, 3)])
+        assert copy.take(["s/bodies/raw/a", "s/bodies/raw/b", "../s/bodies/raw/a"]) == 2
+        for version in reversed(versions):
+            assert copy.settle([version]) == 0
+            assert Corpus(tmp_path / "copy").holds(version)
+    assert list(corpus.folder.rglob("replaced.*")) == []
+    assert corpus.read("s/bodies/raw/a") == b"three"
+
+
+def test_two_backups_at_once_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpus_copy, "_BEGIN_SECONDS", 0.01)
+    copy = CorpusCopy(Corpus(tmp_path / "corpus"), tmp_path / "copy")
+    with copy.holding(), pytest.raises(OperatorError, match="Another backup"), copy.holding():
+        pass
