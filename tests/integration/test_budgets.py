@@ -16,16 +16,15 @@ import pytest
 from headwater.config import Settings
 from headwater.errors import OperatorError
 from headwater.gate.budget import Budgets
-from headwater.model.http import Response
 from headwater.policy.budget import DEFAULT_SPLIT, HOUR, Split, fingerprint
 from headwater.store import budgets as books
 from headwater.store.pool import Database, open_database
+from tests.integration.keyring import NOW, Keyring
 from tests.integration.spender import HOST, KEY, SetClock
 from tests.program import headwater
 
 pytestmark = pytest.mark.both_servers
 
-NOW = datetime(2026, 3, 12, 0, 0, 7, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 OTHER_HOST = "other.test"
 
@@ -129,38 +128,6 @@ async def test_two_processes_that_ask_at_once_get_together_what_is_there(databas
             assert sum(sum(each.values()) for each in granted) == 5
 
 
-class Keyring:
-    """The budgets of this test's database, with a clock that goes on when somebody sleeps."""
-
-    def __init__(self, database: Database, **rate_limits: int) -> None:
-        self.clock = SetClock(NOW)
-        self.database = database
-        self.budgets = Budgets(database=database, clock=self.clock, key=KEY, rate_limits=rate_limits, sleep=self._sleep)
-        self.sleeps: list[float] = []
-
-    async def _sleep(self, seconds: float) -> None:
-        self.sleeps.append(seconds)
-        self.clock.at += timedelta(seconds=seconds)
-
-    async def spend(self, source: str, times: int, host: str = HOST) -> datetime | None:
-        """Ask so often, or until it may not; the time to come back."""
-        for _ in range(times):
-            if again := await self.budgets.try_acquire(source, host):
-                return again
-        return None
-
-    async def answer(self, status: int = 200, host: str = HOST, **headers: str) -> None:
-        """Let a host answer."""
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        await self.budgets.note(host, Response(f"https://{host}/", status, named, b"", self.clock.at, 0.1))
-
-    async def shares(self, host: str = HOST) -> dict[str, int]:
-        async with self.database.connection() as connection:
-            rows = await books.list_budgets(connection, fingerprint(KEY), Split(), self.clock.at)
-        (found,) = (row["sources"] for row in rows if row["host"] == host)
-        return {row["source"]: row["share"] for row in found}
-
-
 @pytest.fixture
 def keyring(database: Database) -> Keyring:
     return Keyring(database)
@@ -245,45 +212,6 @@ async def test_an_override_stands_and_sources_without_a_share_divide_the_reserve
     assert await keyring.spend("hearings", 1) is None
 
 
-async def test_who_waits_goes_as_soon_as_there_is_room(database: Database) -> None:
-    """Spec 1.4: exhausted = wait, never an exception."""
-    keyring = Keyring(database, bills=2)
-    for _ in range(3):
-        await keyring.budgets.acquire("bills", HOST)
-    waited = keyring.clock.at - NOW
-    assert HOUR < waited < HOUR + MINUTE
-    assert max(keyring.sleeps) <= 60
-
-
-@pytest.mark.usefixtures("database")
-async def test_who_waits_holds_neither_lock_nor_connection(make_settings: Callable[..., Settings]) -> None:
-    """Spec 1.4."""
-    async with open_database(make_settings(database_connections=2)) as database:
-        asleep, wake = asyncio.Semaphore(0), asyncio.Event()
-        clock = SetClock(NOW)
-
-        async def sleep(_: float) -> None:
-            asleep.release()
-            await wake.wait()
-            clock.at = NOW + 2 * HOUR
-
-        budgets = Budgets(database=database, clock=clock, key=KEY, rate_limits={"bills": 10}, sleep=sleep)
-        for _ in range(10):
-            await budgets.acquire("bills", HOST)
-        waiting = [asyncio.create_task(budgets.acquire("bills", HOST)) for _ in range(10)]
-        for _ in waiting:
-            await asleep.acquire()
-        async with database.connection() as connection:
-            busy = await connection.fetchval(
-                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state <> 'idle'"
-                " AND pid <> pg_backend_pid()"
-            )
-            await connection.execute("SELECT 1 FROM budgets FOR UPDATE NOWAIT")
-        assert busy == 0
-        wake.set()
-        await asyncio.gather(*waiting)
-
-
 async def test_the_key_itself_is_never_kept(keyring: Keyring) -> None:
     """Spec 1.4: only a fingerprint of it."""
     await keyring.spend("bills", 1)
@@ -300,7 +228,7 @@ async def test_a_missing_key_is_said_to_the_operator(database: Database) -> None
     """Spec 1.4."""
     keyless = Budgets(database=database, clock=SetClock(NOW), key="", rate_limits={})
     with pytest.raises(OperatorError, match="HEADWATER_API_DATA_GOV_KEY"):
-        await keyless.acquire("bills", HOST)
+        await keyless.spend("bills", HOST)
 
 
 async def test_the_command_shows_what_is_left(database: Database, database_url: str, tmp_path: Path) -> None:

@@ -177,7 +177,14 @@ def _add_writing(app: FastAPI, desk: Desk) -> None:
 
     @app.post("/sources", tags=["writing"], status_code=201, dependencies=[Depends(HTTPBearer(auto_error=False))])
     async def add_source(new: shapes.NewSource) -> shapes.AddedSource:
-        """Add a feed as a source and poll it at once."""
+        """Add a source. A feed is polled at once, and what is no feed is not added; other kinds when they are due."""
+        if new.kind != "feed":
+            if new.name is None or new.url is not None:
+                raise HeadwaterError(f"A source of kind {new.kind} has a name and no url.", reason=Reason.BAD_REQUEST)
+            source = await desk.add_source(new.name, new.kind, new.settings)
+            return shapes.AddedSource(name=source.name, title="", items=0, new_urls=0, refused={})
+        if new.url is None:
+            raise HeadwaterError("url: a feed has an address.", reason=Reason.BAD_REQUEST)
         polled = await desk.add(new.url, new.name, new.settings)
         return shapes.AddedSource(
             name=polled.source.name,

@@ -137,10 +137,11 @@ class Sources(BaseModel):
 
 
 class NewSource(BaseModel, extra="forbid"):
-    """A feed to add as a source."""
+    """A source to add: a feed by its address, any other kind by its name and settings."""
 
-    url: str = Field(description="The feed's address.")
-    name: str | None = Field(default=None, description="By default made from the host.")
+    kind: str = Field(default="feed", description="One of the installed kinds.")
+    url: str | None = Field(default=None, description="The feed's address; other kinds have theirs in the settings.")
+    name: str | None = Field(default=None, description="That of a feed is by default made from its host.")
     settings: dict[str, Any] = Field(default_factory=dict, description="What overrides the kind's defaults.")
 
 

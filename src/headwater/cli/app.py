@@ -13,6 +13,7 @@ from headwater.cli import show
 from headwater.cli.common import Json, configuration, print_json, run, settings_with_logs
 from headwater.cli.frontier import frontier_app
 from headwater.cli.logs import set_up_logs
+from headwater.cli.sources import source_add, source_poll
 from headwater.cli.upkeep import backup, restore, source_janitor, verify
 from headwater.cli.why import why
 from headwater.config import markdown, masked, table
@@ -37,6 +38,8 @@ app.command()(why)
 app.command()(verify)
 app.command()(backup)
 app.command()(restore)
+source_app.command("add")(source_add)
+source_app.command("poll")(source_poll)
 source_app.command("janitor")(source_janitor)
 
 

@@ -63,6 +63,15 @@ def added(polled: Polled) -> None:
     console.print("`headwater up` fetches the pages; `headwater today` shows what is new.")
 
 
+def polled(done: Polled) -> None:
+    """Show what a poll brought."""
+    name, refused = plain(done.source.name), len(done.refused)
+    console.print(
+        f"Polled [bold]{name}[/]: {done.items} items, {done.new_items} of them new, {done.new_urls} new pages to fetch"
+        + (f", {refused} addresses refused." if refused else ".")
+    )
+
+
 def day(wanted: date, rows: list[dict[str, Any]], *, brief: bool = False) -> None:
     """Show a day's index; briefly: without addresses, and titles cut to the width."""
     if not rows:

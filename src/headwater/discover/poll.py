@@ -11,8 +11,10 @@ from typing import Any
 
 import structlog
 
+from headwater.corpus import raw_path
 from headwater.daily import index
-from headwater.errors import ExchangeFailed, HeadwaterError, LeaseLost, NotNow
+from headwater.discover.deadline import Deadline
+from headwater.errors import ExchangeFailed, HeadwaterError, LeaseLost, NotNow, StorageFailed
 from headwater.frontier.submit import Candidate, Submitted, spell, submit
 from headwater.gate.gate import Gate
 from headwater.gate.pace import Pace
@@ -20,6 +22,7 @@ from headwater.model.clock import Clock
 from headwater.model.poll import Polled
 from headwater.model.reasons import Reason, ReasonClass
 from headwater.model.source import Item, Source
+from headwater.policy.agents import BROWSER, CHROME_RELEASED, browser_is_stale
 from headwater.policy.politeness import KeyOf
 from headwater.policy.polling import next_poll
 from headwater.policy.priority import priority
@@ -33,6 +36,7 @@ from headwater.store.sources import FeedClaim, PollEnding
 
 log = structlog.get_logger()
 Renew = Callable[[datetime], Awaitable[object]]
+_Found = tuple[Item, str | None]  # with where its raw bytes go
 
 
 class Poller:
@@ -56,6 +60,12 @@ class Poller:
         self._timezone = timezone
         self._interval_minutes = interval_minutes
         self._key_of = key_of
+        self._readings: set[Deadline] = set()
+
+    @property
+    def waiting(self) -> int:
+        """How many of the polls under way do nothing but wait for their budgets."""
+        return sum(reading.is_paused for reading in self._readings)
 
     async def poll(self, claim: FeedClaim, renew_also: Renew | None = None) -> Polled:
         """Read a source and settle its claim, whatever happens short of losing the database.
@@ -66,6 +76,7 @@ class Poller:
         memory = dict(claim.memory)
         try:
             kind = kind_of(claim.source)
+            self._mind_the_agent(claim.source, kind)
             async with self._renewing(claim, renew_also):
                 found = await self._discover(claim, kind, memory)
         except LeaseLost:
@@ -80,24 +91,33 @@ class Poller:
             raise
         return await self._database.transact(lambda connection: self._save(connection, claim, kind, found, memory))
 
-    async def _discover(self, claim: FeedClaim, kind: Kind, memory: dict[str, Any]) -> list[Item]:
+    def _mind_the_agent(self, source: Source, kind: Kind) -> None:
+        if kind.user_agent == BROWSER and browser_is_stale(self._clock.now().date()):
+            log.warning("agent.stale", source=source.name, browser_of=CHROME_RELEASED.isoformat())
+
+    async def _discover(self, claim: FeedClaim, kind: Kind, memory: dict[str, Any]) -> list[_Found]:
         """Let the kind do its work, within its deadline; a fault in it is told like any other."""
-        pace = Pace(self._database, self._clock, claim.source.id, kind.rate_per_second)
-        run = Run(Http(self._gate, self._sandbox, kind, pace), memory, self._clock.now())
-        limit = asyncio.timeout(kind.deadline)
+        source = claim.source
+        pace = Pace(self._database, self._clock, source.id, kind.rate_per_second)
+        deadline = Deadline(kind.deadline)
+        http = Http(self._gate, self._sandbox, kind, pace, kind.asker(source.name), while_waiting=deadline.paused)
+        run = Run(http, memory, self._clock.now())
+        self._readings.add(deadline)
         try:
-            async with limit:
-                return [item async for item in kind.discover(run)]
+            async with deadline:
+                return [(item, _subpath(source, kind, item)) async for item in kind.discover(run)]
         except HeadwaterError:
             raise
         except Exception as error:
-            if limit.expired():
+            if deadline.has_passed:
                 message = f"Reading {claim.source.name} took longer than its deadline of {kind.deadline:g} seconds."
                 raise ExchangeFailed(message, reason=Reason.TIMEOUT) from None
             if is_down(error):
                 raise
             log.exception("discover.failed", source=claim.source.name)
             raise HeadwaterError(f"{type(error).__name__}: {error}", reason=Reason.INTERNAL) from error
+        finally:
+            self._readings.discard(deadline)
 
     @contextlib.asynccontextmanager
     async def _renewing(self, claim: FeedClaim, renew_also: Renew | None) -> AsyncIterator[None]:
@@ -157,15 +177,16 @@ class Poller:
         return next_poll(self._clock.now(), timedelta(minutes=minutes), errors, chance)
 
     async def _save(
-        self, connection: Connection, claim: FeedClaim, kind: Kind, found: list[Item], memory: dict[str, Any]
+        self, connection: Connection, claim: FeedClaim, kind: Kind, found: list[_Found], memory: dict[str, Any]
     ) -> Polled:
         now = self._clock.now()
         if not await sources.hold_feed(connection, claim):
             raise LeaseLost(f"The poll of {claim.source.name} took longer than its lease.")
+        await sources.keep_asking(connection, claim.source.id, kind.asker(claim.source.name))
         urls = await self._submit(connection, claim.source, kind, found, now)
         rows = {
             _item_id(claim.source, known.url): (replace(item, url=known.url), known.id if kind.fetch_items else None)
-            for item in found
+            for item, _ in found
             if (known := urls.known.get(item.url))
         }
         saved = await items.save_items(connection, claim.source.id, rows, now) if rows else []
@@ -183,10 +204,10 @@ class Poller:
         )
 
     async def _submit(
-        self, connection: Connection, source: Source, kind: Kind, found: list[Item], now: datetime
+        self, connection: Connection, source: Source, kind: Kind, found: list[_Found], now: datetime
     ) -> Submitted:
         """Submit the pages of items; where they are not to be fetched, their addresses only get their one spelling."""
-        candidates = [_candidate(source, kind, item) for item in found]
+        candidates = [_candidate(source, kind, item, subpath) for item, subpath in found]
         if kind.fetch_items:
             return await submit(connection, candidates, now, self._key_of)
         return spell(candidates)
@@ -204,13 +225,26 @@ def _is_scheduled(source: Source) -> bool:
     return source.settings.get("schedule") is not None
 
 
-def _candidate(source: Source, kind: Kind, item: Item) -> Candidate:
+def _subpath(source: Source, kind: Kind, item: Item) -> str | None:
+    """Return where an item's raw bytes go; a place outside the source's folder is refused before anything is saved."""
+    subpath = kind.partition(item)
+    if subpath is not None:
+        try:
+            raw_path(source.name, subpath)
+        except StorageFailed as error:
+            raise HeadwaterError(
+                f"Source {source.name}: partition: {error}", reason=Reason.BAD_SOURCE, url=item.url
+            ) from None
+    return subpath
+
+
+def _candidate(source: Source, kind: Kind, item: Item, subpath: str | None) -> Candidate:
     return Candidate(
         url=item.url,
         source_id=source.id,
         origin=kind.origin,
         priority=priority(kind.priority, kind.origin),
-        subpath=kind.partition(item),
+        subpath=subpath,
     )
 
 

@@ -3,13 +3,13 @@
 import asyncio
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import structlog
 
 from headwater.corpus import Corpus, RawFile
-from headwater.errors import HeadwaterError, NotNow
+from headwater.errors import HeadwaterError, NotNow, OperatorError
 from headwater.frontier.finish import Finish
 from headwater.frontier.submit import Candidate, find
 from headwater.gate.gate import Gate
@@ -21,7 +21,7 @@ from headwater.model.http import Limits, Response
 from headwater.model.reasons import Reason
 from headwater.normalize.registry import NormalizedPage, normalize
 from headwater.policy.backoff import retry_wait
-from headwater.policy.redirects import MAX_HOPS, redirect_target
+from headwater.policy.redirects import MAX_HOPS, is_downgrade, redirect_target
 from headwater.policy.statuses import reason_of_status
 from headwater.policy.urls import host_of, page_subpath
 from headwater.sandbox import Sandbox
@@ -32,6 +32,8 @@ from headwater.store.verify import raw_file_of
 log = structlog.get_logger()
 # A visit ends this long before its lease does, so that what it brought can be committed in time.
 MARGIN = timedelta(seconds=2)
+# What only an operator can mend (a key that is missing here) is looked at again after this, at no cost to the page.
+UNTIL_MENDED = timedelta(minutes=10)
 NOT_THE_PAGES_FAULT = frozenset({Reason.STORAGE, Reason.DATABASE_LOST, Reason.SHUTDOWN})
 
 
@@ -109,6 +111,9 @@ class Visitor:
             return self._failure(claim, Reason.TIMEOUT, lease_ended)
         if isinstance(error, NotNow):
             return Ending(error.reason, UrlStatus.PENDING, str(error), due_at=error.until, counts=False)
+        if isinstance(error, OperatorError):
+            due = self._clock.now() + UNTIL_MENDED
+            return Ending(error.reason, UrlStatus.PENDING, str(error), due_at=due, counts=False)
         if isinstance(error, HeadwaterError):
             return self._failure(claim, error.reason, str(error))
         if is_down(error):
@@ -139,10 +144,13 @@ class Visitor:
 
     async def _ask(self, visit: _Visit, url: str, headers: Mapping[str, str]) -> Response:
         visit.response = None
-        visit.response = await self._gate.send(visit.hold, url, headers=headers, limits=self._limits)
+        asker = visit.claim.asker
+        if is_downgrade(visit.claim.url, url):
+            asker = replace(asker, budget=None)
+        visit.response = await self._gate.send(visit.hold, url, headers=headers, limits=self._limits, asker=asker)
         if visit.response.status == 304 and headers and not await self._still_held(visit.claim):
             # What has not changed there is not what we have here: ask for all of it.
-            visit.response = await self._gate.send(visit.hold, url, limits=self._limits)
+            visit.response = await self._gate.send(visit.hold, url, limits=self._limits, asker=asker)
         return visit.response
 
     async def _is_another_address(self, visit: _Visit, url: str) -> bool:
@@ -230,7 +238,7 @@ class Visitor:
             return self._clock.now() < claim.lease.until - MARGIN
 
         subpath = claim.subpath or page_subpath(claim.host.host, claim.url)
-        return await asyncio.to_thread(self._corpus.write, claim.source_name, subpath, body, still_ours)
+        return await asyncio.to_thread(self._corpus.write, claim.asker.source, subpath, body, still_ours)
 
     async def _read(self, response: Response) -> NormalizedPage:
         return await self._sandbox.run(

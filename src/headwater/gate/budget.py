@@ -6,9 +6,10 @@ from datetime import datetime
 
 import structlog
 
-from headwater.errors import OperatorError
+from headwater.errors import NotNow, OperatorError
 from headwater.model.clock import Clock
 from headwater.model.http import Response
+from headwater.model.reasons import Reason
 from headwater.policy import backoff
 from headwater.policy.budget import HOUR, Split, fingerprint, read_limit
 from headwater.store import budgets
@@ -20,10 +21,7 @@ _LOOK_SECONDS = 60.0
 
 
 class Budgets:
-    """Says when a source may ask an API host, and learns from what the host answers.
-
-    A request is counted when it is acquired, so acquire last, just before it is sent.
-    """
+    """Says when a source may ask an API host, and learns from what the host answers."""
 
     def __init__(
         self,
@@ -50,15 +48,21 @@ class Budgets:
             )
         return self._key
 
-    async def acquire(self, source: str, host: str) -> None:
-        """Wait until a source may ask a host; nothing is held meanwhile."""
+    async def spend(self, source: str, host: str) -> None:
+        """Count a request that is about to be sent; raise NotNow, and count nothing, when it may not go yet."""
         again = await self.try_acquire(source, host)
         if again:
-            log.info("budget.spent", source=source, host=host, until=again.isoformat())
-        while again:
-            wait = (again - self._clock.now()).total_seconds()
-            await self._sleep(max(0.001, min(wait, _LOOK_SECONDS)))
-            again = await self.try_acquire(source, host)
+            raise NotNow(
+                f"The requests to {host} that source {source} has in an hour are used up; the next may go at "
+                f"{again:%H:%M:%S} UTC.",
+                until=again,
+                reason=Reason.BUDGET_SPENT,
+            )
+
+    async def wait(self, until: datetime) -> None:
+        """Wait until a request may go, or until it is worth another look."""
+        wait = (until - self._clock.now()).total_seconds()
+        await self._sleep(max(0.001, min(wait, _LOOK_SECONDS)))
 
     async def try_acquire(self, source: str, host: str) -> datetime | None:
         """Let a source ask a host now, or tell when to come back."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Container, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from urllib.parse import urlsplit
@@ -10,15 +10,16 @@ from uuid import uuid4
 
 from headwater.errors import ExchangeFailed, NotAllowed, NotNow, SandboxFailed
 from headwater.formats.robots import MAX_BYTES, RobotsVerdict, check_robots, within_limit
+from headwater.gate.budget import Budgets
 from headwater.gate.hold import Hold
 from headwater.model.clock import Clock
 from headwater.model.frontier import Claim
 from headwater.model.http import Limits, Response
 from headwater.model.lease import Lease
 from headwater.model.reasons import Reason
+from headwater.model.source import Asker
 from headwater.net.client import HttpClient
 from headwater.policy import backoff, politeness
-from headwater.policy.agents import HONEST
 from headwater.policy.redirects import MAX_HOPS, redirect_target
 from headwater.policy.urls import host_of
 from headwater.sandbox import Sandbox
@@ -31,6 +32,7 @@ LEAST_ROOM = timedelta(seconds=1)  # less than this left of a hold is not worth 
 # How often a poll that waits for a host in use looks again, and how long claims let it go first.
 _LOOK_SECONDS = 0.05
 _RESERVATION = timedelta(seconds=2)
+_NOBODY = Asker()
 
 
 class Gate:
@@ -41,6 +43,7 @@ class Gate:
         *,
         database: Database,
         client: HttpClient,
+        budgets: Budgets,
         sandbox: Sandbox,
         clock: Clock,
         holder: str,
@@ -53,6 +56,7 @@ class Gate:
     ) -> None:
         self._database = database
         self._client = client
+        self.budgets = budgets
         self._sandbox = sandbox
         self._clock = clock
         self._holder = holder
@@ -90,26 +94,17 @@ class Gate:
         *,
         headers: Mapping[str, str] | None = None,
         limits: Limits | None = None,
-        agent: str = HONEST,
-        api_hosts: Container[str] = (),
+        asker: Asker = _NOBODY,
     ) -> Response:
-        """Ask for a URL and follow redirects, holding each host for as long as it is asked.
+        """Ask for a URL, holding its host for as long as it is asked; a redirect is returned, not followed.
 
         The hosts of declared APIs are not held and their robots.txt is not read: the caller keeps to its source's rate.
         """
-        target: str | None = url
-        for _ in range(MAX_HOPS + 1):
-            assert target is not None
-            host = host_of(target)
-            if host in api_hosts:
-                response = await self._get(target, agent, headers or {}, limits or self.limits)
-            else:
-                async with self.hold(host) as hold:
-                    response = await self.send(hold, target, headers=headers, limits=limits, agent=agent)
-            target = redirect_target(response)
-            if target is None:
-                return response
-        raise ExchangeFailed(f"{url} redirects more than {MAX_HOPS} times.", reason=Reason.REDIRECT_LIMIT, url=url)
+        host = host_of(url)
+        if host in asker.api_hosts:
+            return await self._get(url, headers or {}, limits or self.limits, asker)
+        async with self.hold(host) as hold:
+            return await self.send(hold, url, headers=headers, limits=limits, asker=asker)
 
     async def send(
         self,
@@ -118,24 +113,29 @@ class Gate:
         *,
         headers: Mapping[str, str] | None = None,
         limits: Limits | None = None,
-        agent: str = HONEST,
+        asker: Asker = _NOBODY,
     ) -> Response:
-        """Ask a held host for a URL, if its robots.txt allows and when its turn has come."""
+        """Ask a held host for a URL, if its robots.txt allows (an API has none) and when its turn has come."""
+        if host_of(url) not in asker.api_hosts:
+            await self._obey_robots(hold, url)
+        return await self._exchange(hold, url, headers or {}, limits or self.limits, asker)
+
+    async def _obey_robots(self, hold: Hold, url: str) -> None:
         await self._know_robots(hold, url)
         if hold.host.robots_txt is not None and not (await self._verdict(hold.host.robots_txt, url)).allowed:
             raise NotAllowed(f"robots.txt of {hold.host.host} forbids {url}.", url=url)
-        return await self._exchange(hold, url, headers or {}, limits or self.limits, agent)
 
     async def _exchange(
-        self, hold: Hold, url: str, headers: Mapping[str, str], limits: Limits, agent: str = HONEST
+        self, hold: Hold, url: str, headers: Mapping[str, str], limits: Limits, asker: Asker = _NOBODY
     ) -> Response:
         """Send in the host's turn; the exchange ends with the hold at the latest, so no two ever overlap."""
         room = await self._await_turn(hold)
         limits = replace(limits, total_seconds=min(limits.total_seconds, room.total_seconds()))
         try:
-            response = await self._get(url, agent, headers, limits)
+            response = await self._get(url, headers, limits, asker)
         except BaseException as error:
-            # Unless it never left, it may have been sent; the host gets the benefit of the doubt.
+            # Unless it never left, it may have been sent; the host gets the benefit of the doubt. One that its budget
+            # kept back has had its turn too, or all that wait for the same budget would come one right after the other.
             if not (isinstance(error, ExchangeFailed) and error.reason is Reason.ADDRESS_REFUSED):
                 hold.last_sent_at = self._clock.now()
             raise
@@ -149,8 +149,20 @@ class Gate:
             hold.answered = True
         return response
 
-    async def _get(self, url: str, agent: str, headers: Mapping[str, str], limits: Limits) -> Response:
-        return await self._client.get(url, user_agent=self._user_agents[agent], headers=headers, limits=limits)
+    async def _get(self, url: str, headers: Mapping[str, str], limits: Limits, asker: Asker) -> Response:
+        """Send; where it is to be paid for, with the key and out of the budget."""
+        agent, host = self._user_agents[asker.user_agent], host_of(url)
+        if not asker.pays(host):
+            return await self._client.get(url, user_agent=agent, headers=headers, limits=limits)
+        response = await self._client.get(
+            url,
+            user_agent=agent,
+            headers={**headers, "X-Api-Key": self.budgets.key},
+            limits=limits,
+            permit=lambda: self.budgets.spend(asker.source, host),
+        )
+        await self.budgets.note(host, response)
+        return response
 
     async def _await_turn(self, hold: Hold) -> timedelta:
         """Wait until the host may be asked again; return how long the hold lasts from then on."""

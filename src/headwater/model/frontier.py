@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from headwater.model.lease import Lease
 from headwater.model.reasons import Reason
+from headwater.model.source import Asker
 
 
 class Origin(StrEnum):
@@ -65,7 +66,7 @@ class Claim:
     lease: Lease
     host: HostRecord
     source_id: int
-    source_name: str
+    asker: Asker
     page_delay_ms: int | None  # what its source asks for
     origin: Origin
     priority: int

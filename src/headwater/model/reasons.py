@@ -64,6 +64,11 @@ class Reason(StrEnum):
         ReasonClass.TRANSIENT,
         "The host's robots.txt cannot be read, so nothing is asked of that host for a while.",
     )
+    BUDGET_SPENT = (
+        "budget_spent",
+        ReasonClass.TRANSIENT,
+        "The hour's requests to this API are used up; it waits until there is room again.",
+    )
     HOST_BUSY = "host_busy", ReasonClass.TRANSIENT, "The host may not be asked again yet."
 
     # The outside said no.

@@ -19,6 +19,23 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
+class Asker:
+    """For whom a request is made: what it calls itself, and the hosts that are declared APIs to it.
+
+    Kept with the source, so that the pages of its items are asked for likewise.
+    """
+
+    source: str = ""
+    user_agent: str = "honest"
+    api_hosts: frozenset[str] = frozenset()  # asked at the source's rate, without robots.txt
+    budget: str | None = None  # whose key goes to those hosts, and whose hourly budget each request is taken from
+
+    def pays(self, host: str) -> bool:
+        """Whether a request to a host carries the key and is taken from the budget."""
+        return self.budget is not None and host in self.api_hosts
+
+
+@dataclass(frozen=True, slots=True)
 class Item:
     """What a source lists: an address with a title, dates and tags, and the raw record they were read from.
 

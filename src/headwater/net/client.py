@@ -5,7 +5,7 @@ import os
 import re
 import socket
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,6 +24,7 @@ from headwater.net.decode import ACCEPT_ENCODING, BadEncoding, inflater_for
 from headwater.net.guard import AddressGuard, AddressRefused
 
 ConnectTo = Mapping[str, tuple[str, int]]
+Permit = Callable[[], Awaitable[None]]
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _FIXED_NOWHERE: ConnectTo = MappingProxyType({})
@@ -85,19 +86,24 @@ class HttpClient:
         user_agent: str,
         headers: Mapping[str, str] = _NOTHING,
         limits: Limits = Limits(),  # noqa: B008 (frozen)
+        permit: Permit | None = None,
     ) -> Response:
         """Send one GET and return the answer, whatever its status; redirects are not followed.
 
         `url` is sent as it is: it must be normalized. Raises ExchangeFailed where no whole answer came within the
-        limits, InvalidURL where the address cannot be used, and nothing else.
+        limits, InvalidURL where the address cannot be used, and nothing else. `permit` is asked last, when nothing more
+        has to be waited for; what it raises is passed on, and nothing is sent.
         """
-        try:
-            async with self._places, asyncio.timeout(limits.total_seconds):
-                return await self._exchange(url, {"User-Agent": user_agent, **headers}, limits)
-        except HeadwaterError:
-            raise
-        except Exception as error:
-            raise failure(error, url) from error
+        async with self._places:
+            if permit:
+                await permit()
+            try:
+                async with asyncio.timeout(limits.total_seconds):
+                    return await self._exchange(url, {"User-Agent": user_agent, **headers}, limits)
+            except HeadwaterError:
+                raise
+            except Exception as error:
+                raise failure(error, url) from error
 
     async def _exchange(self, url: str, headers: Mapping[str, str], limits: Limits) -> Response:
         assert self._session is not None, "HttpClient is used inside `async with`"

@@ -15,7 +15,9 @@ _HORIZON = timedelta(days=366 * 5)
 
 
 def check(schedule: str) -> None:
-    """Refuse, with a ValueError saying why, a schedule that cannot be read or never fires."""
+    """Refuse, with a ValueError saying why, a schedule that cannot be read, never fires or counts seconds."""
+    if len(schedule.split()) != 5:
+        raise ValueError(f"{schedule!r} is not a cron schedule such as '0 2 * * *': it must have five fields")
     try:
         next(CronSim(schedule, datetime(2024, 1, 1, tzinfo=UTC)))
     except CronSimError as error:
@@ -51,12 +53,8 @@ def last_slot(schedule: str, timezone: str, until: datetime) -> datetime | None:
 
 def _slots(schedule: str, zone: ZoneInfo, local_start: datetime) -> Iterator[datetime]:
     """Walk the schedule in wall-clock time without a zone, then place each local time in the zone."""
-    previous = None
     for local in CronSim(schedule, local_start):
-        slot = _place(local, zone)
-        if slot != previous:  # two local times inside one gap end at the same moment
-            yield slot
-        previous = slot
+        yield _place(local, zone)
 
 
 def _place(local: datetime, zone: ZoneInfo) -> datetime:

@@ -11,8 +11,10 @@ from urllib.parse import urlsplit
 
 from headwater.corpus import Corpus
 from headwater.errors import OperatorError
+from headwater.model.frontier import Origin
 from headwater.model.poll import Polled
 from headwater.model.reasons import Reason
+from headwater.model.source import Source
 from headwater.policy.budget import Split, fingerprint
 from headwater.policy.days import day_of
 from headwater.policy.urls import normalize_url
@@ -22,6 +24,7 @@ from headwater.service.metrics import Metrics
 from headwater.service.parts import Parts, Records, make_sandbox
 from headwater.service.upkeep_desk import UpkeepDesk
 from headwater.service.why import Why, explain
+from headwater.sources.kind import Kind
 from headwater.sources.registry import configure
 from headwater.store import budgets, daily, documents, frontier, sources
 from headwater.store.pool import Connection, is_down
@@ -143,19 +146,13 @@ class Desk(Reader):
         chosen = name or source_name(feed_url)
         kind = configure(chosen, "feed", settings)
         records = self._records
-        now = records.clock.now()
 
         async def insert(connection: Connection) -> FeedClaim:
             """Add the row and claim its first poll at once, so that no running poller is faster."""
             known = await sources.source_of_feed(connection, "feed", feed_url)
             if known:
                 raise OperatorError(f"{feed_url} is read by source {known} already.", reason=Reason.SOURCE_EXISTS)
-            due = None if kind.schedule else now
-            if not await sources.add_source(connection, chosen, "feed", settings, now=now, next_poll_at=due):
-                raise OperatorError(
-                    f"There is a source named {chosen} already; choose another with --name.",
-                    reason=Reason.SOURCE_EXISTS,
-                )
+            await self._insert(connection, chosen, "feed", kind, settings)
             return (await self._claim(connection, chosen))[0]
 
         claim = await records.database.transact(insert)
@@ -169,6 +166,24 @@ class Desk(Reader):
         if polled.error:
             raise OperatorError(f"{feed_url} was not added: {polled.error}", reason=polled.reason, url=feed_url)
         return polled
+
+    async def add_source(self, name: str, kind: str, settings: dict[str, Any]) -> Source:
+        """Add a source of any kind. It is polled when it is due: by the running poller at once, or at its schedule."""
+        configured = configure(name, kind, settings)
+        async with self._records.database.connection() as connection:
+            return await self._insert(connection, name, kind, configured, settings)
+
+    async def _insert(
+        self, connection: Connection, name: str, kind_name: str, kind: Kind, settings: dict[str, Any]
+    ) -> Source:
+        now = self._records.clock.now()
+        due = None if kind.schedule or kind.origin is Origin.MANUAL else now
+        source = await sources.add_source(connection, name, kind_name, settings, now=now, next_poll_at=due)
+        if source is None:
+            raise OperatorError(
+                f"There is a source named {name} already; choose another name.", reason=Reason.SOURCE_EXISTS
+            )
+        return source
 
     async def _take_back(self, claim: FeedClaim) -> None:
         """Remove a source that was not found to be one; one that has brought something meanwhile stays."""

@@ -14,6 +14,7 @@ from headwater.config import Settings, split_connect_to
 from headwater.corpus import Corpus
 from headwater.discover.poll import Poller
 from headwater.fetch.visit import Visitor
+from headwater.gate.budget import Budgets
 from headwater.gate.gate import Gate
 from headwater.model.http import Limits
 from headwater.net.client import HttpClient
@@ -91,6 +92,12 @@ async def open_parts(records: Records) -> AsyncIterator[Parts]:
         gate = Gate(
             database=records.database,
             client=client,
+            budgets=Budgets(
+                database=records.database,
+                clock=records.clock,
+                key=settings.api_data_gov_key,
+                rate_limits=settings.rate_limits,
+            ),
             sandbox=sandbox,
             clock=records.clock,
             holder=records.holder,

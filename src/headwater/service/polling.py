@@ -18,7 +18,7 @@ log = structlog.get_logger()
 
 
 class PollerRole:
-    """Claims due feeds and polls them, at most `poll_concurrency` at once."""
+    """Claims due feeds and polls them, at most `poll_concurrency` at once, those aside that wait for a budget."""
 
     def __init__(self, parts: Parts, on_poll: Callable[[Polled], None] = lambda _: None) -> None:
         self._parts = parts
@@ -49,7 +49,7 @@ class PollerRole:
     async def _start_due(self) -> bool:
         """Start polls of what is due; tell whether every slot is taken."""
         settings = self._records.settings
-        free = settings.poll_concurrency - len(self._polls)
+        free = settings.poll_concurrency - self._busy()
         if free > 0:
             now = self._records.clock.now()
             async with self._records.database.connection() as connection:
@@ -64,7 +64,10 @@ class PollerRole:
                 task = asyncio.create_task(self._poll(claim))
                 self._polls.add(task)
                 task.add_done_callback(self._end)
-        return len(self._polls) >= settings.poll_concurrency
+        return self._busy() >= settings.poll_concurrency
+
+    def _busy(self) -> int:
+        return len(self._polls) - self._parts.poller.waiting
 
     def _end(self, poll: asyncio.Task[None]) -> None:
         self._polls.discard(poll)

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 import msgspec
 
 from headwater.model.frontier import Origin
-from headwater.model.source import Item
+from headwater.model.source import Asker, Item
 from headwater.policy import cron
 from headwater.policy.days import check_timezone
 from headwater.sources.run import Run
@@ -48,9 +48,10 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     user_agent: Literal["honest", "browser"] = "honest"
     needs_browser: bool = False
     stealth: str | None = None  # the browser's profile
-    budget: str | None = None  # whose hourly budget its requests are taken from, such as api.data.gov
+    # Whose key its requests to `api_hosts` carry, and whose hourly budget they are taken from.
+    budget: Literal["api.data.gov"] | None = None
     fetch_items: bool = True  # whether the pages of its items are fetched too
-    deadline: float = 3600.0  # seconds until a run is given up
+    deadline: float = 3600.0  # seconds until a run is given up; waits for the budget are not counted
 
     def discover(self, run: Run) -> AsyncIterator[Item]:
         """Yield what the source lists now."""
@@ -60,6 +61,10 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Return where an item's raw bytes go below the source's folder; None: by host and URL hash."""
         del item
         return None
+
+    def asker(self, source: str) -> Asker:
+        """Return for whom the requests of a source of this kind are made."""
+        return Asker(source, self.user_agent, self.api_hosts, self.budget)
 
     def check(self) -> None:
         """Refuse settings that cannot work, with a ValueError that names the field."""
@@ -75,6 +80,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
                 raise ValueError(f"timezone: {error}") from None
         if self.poll_interval_minutes is not None and not 1 <= self.poll_interval_minutes <= 7 * 24 * 60:
             raise ValueError("poll_interval_minutes: must be from 1 to 10080")
+        if self.budget is not None and not self.api_hosts:
+            raise ValueError(f"budget: {type(self).__name__} declares no api_hosts to spend it at")
         for name, low, high in _RANGES:
             if not low <= attrgetter(name)(self) <= high:
                 raise ValueError(f"{name}: must be from {low:g} to {high:g}")

@@ -1,15 +1,16 @@
 """What a kind gets to work with: a way to ask, a memory, and the time."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+import structlog
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_exponential
-from tenacity.wait import wait_base
 
-from headwater.errors import ExchangeFailed
+from headwater.errors import ExchangeFailed, NotNow
 from headwater.formats.feeds import parse_feed_page
 from headwater.formats.json_body import parse_json
 from headwater.gate.gate import Gate
@@ -17,11 +18,15 @@ from headwater.gate.pace import Pace
 from headwater.model.feed import Feed
 from headwater.model.http import Response
 from headwater.model.reasons import Reason
+from headwater.model.source import Asker
 from headwater.policy.backoff import retry_after
+from headwater.policy.redirects import MAX_HOPS, is_downgrade, redirect_target
 from headwater.policy.statuses import reason_of_status
-from headwater.policy.urls import normalize_url
+from headwater.policy.urls import host_of, normalize_url
 from headwater.sandbox import Sandbox
-from headwater.sources.terms import Retry, Terms
+from headwater.sources.terms import Terms
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +56,24 @@ class Page:
 class Http:
     """The way out for kinds: through the gate, at the source's pace, trying again what fails for a passing reason."""
 
-    def __init__(self, gate: Gate, sandbox: Sandbox, terms: Terms, pace: Pace) -> None:
+    def __init__(
+        self,
+        gate: Gate,
+        sandbox: Sandbox,
+        terms: Terms,
+        pace: Pace,
+        asker: Asker,
+        *,
+        while_waiting: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
         self._gate = gate
         self._sandbox = sandbox
-        self._terms = terms
+        self._retry = terms.retry
         self._pace = pace
+        self._asker = asker
+        self._while_waiting = while_waiting  # entered for as long as a request waits for its budget
         self._in_flight = asyncio.Semaphore(terms.concurrency)
+        self._doubling = wait_exponential(multiplier=terms.retry.base_seconds)
         timeout = terms.timeout
         self._limits = replace(
             gate.limits, connect_seconds=timeout.connect, read_seconds=timeout.read, total_seconds=timeout.total
@@ -65,29 +82,61 @@ class Http:
     async def get(self, url: str, *, headers: Mapping[str, str] | None = None) -> Page:
         """Ask for a URL; an answer of 400 or above is an error, once it is clear that it stays."""
         target = normalize_url(url, keep_trailing_slash=True)
-        retry = self._terms.retry
         retrying = AsyncRetrying(
-            stop=stop_after_attempt(retry.attempts),
-            wait=_Wait(retry),
-            retry=retry_if_exception(lambda error: _passing(error, retry)),
+            stop=stop_after_attempt(self._retry.attempts),
+            wait=self._wait,
+            retry=retry_if_exception(self._is_passing),
             reraise=True,
         )
         async for attempt in retrying:
             with attempt:
-                response = await self._ask(target, headers)
+                response = await self._follow(target, headers)
                 raise_for_status(response)
         return Page(response, self._sandbox)
 
-    async def _ask(self, url: str, headers: Mapping[str, str] | None) -> Response:
-        async with self._in_flight:
-            await self._pace.wait()
-            return await self._gate.get(
-                url,
-                headers=headers,
-                limits=self._limits,
-                agent=self._terms.user_agent,
-                api_hosts=self._terms.api_hosts,
-            )
+    async def _follow(self, url: str, headers: Mapping[str, str] | None) -> Response:
+        """Ask, and follow redirects; each hop is a request like any other."""
+        target, asker = url, self._asker
+        for _ in range(MAX_HOPS + 1):
+            response = await self._ask(target, headers, asker)
+            following = redirect_target(response)
+            if following is None:
+                return response
+            if is_downgrade(target, following):
+                asker = replace(asker, budget=None)
+            target = following
+        raise ExchangeFailed(f"{url} redirects more than {MAX_HOPS} times.", reason=Reason.REDIRECT_LIMIT, url=url)
+
+    async def _ask(self, url: str, headers: Mapping[str, str] | None, asker: Asker) -> Response:
+        """Ask at the source's pace; where its budget is used up, wait for that while holding nothing at all."""
+        while True:
+            try:
+                async with self._in_flight:
+                    await self._pace.wait()
+                    return await self._gate.get(url, headers=headers, limits=self._limits, asker=asker)
+            except NotNow as error:
+                if error.reason is not Reason.BUDGET_SPENT:
+                    raise
+                until = error.until
+            log.info("budget.spent", source=asker.source, host=host_of(url), until=until.isoformat())
+            with self._while_waiting():
+                await self._gate.budgets.wait(until)
+
+    def _is_passing(self, error: BaseException) -> bool:
+        if not isinstance(error, ExchangeFailed) or not error.retryable:
+            return False
+        return error.reason is not Reason.RATE_LIMITED or self._retry.on_rate_limit or self._is_spent(error)
+
+    def _is_spent(self, error: ExchangeFailed) -> bool:
+        """Tell whether a 429 says that the budget is used up, which the next attempt then waits for."""
+        return error.reason is Reason.RATE_LIMITED and bool(error.url) and self._asker.pays(host_of(error.url or ""))
+
+    def _wait(self, retry_state: RetryCallState) -> float:
+        """Double with each attempt; what a server asks for comes first."""
+        error = retry_state.outcome.exception() if retry_state.outcome else None
+        if not isinstance(error, ExchangeFailed) or error.retry_after is None:
+            return self._doubling(retry_state)
+        return 0.0 if self._is_spent(error) else error.retry_after.total_seconds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,24 +146,6 @@ class Run:
     http: Http
     state: dict[str, Any]
     now: datetime
-
-
-class _Wait(wait_base):
-    """Doubles with each attempt; what a server asks for comes first."""
-
-    def __init__(self, retry: Retry) -> None:
-        self._doubling = wait_exponential(multiplier=retry.base_seconds)
-
-    def __call__(self, retry_state: RetryCallState) -> float:
-        error = retry_state.outcome.exception() if retry_state.outcome else None
-        asked = error.retry_after if isinstance(error, ExchangeFailed) else None
-        return self._doubling(retry_state) if asked is None else asked.total_seconds()
-
-
-def _passing(error: BaseException, retry: Retry) -> bool:
-    if not isinstance(error, ExchangeFailed) or not error.retryable:
-        return False
-    return retry.on_rate_limit or error.reason is not Reason.RATE_LIMITED
 
 
 def raise_for_status(response: Response) -> None:

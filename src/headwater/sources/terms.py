@@ -32,7 +32,3 @@ class Terms(Protocol):
     def concurrency(self) -> int: ...  # noqa: D102
     @property
     def retry(self) -> Retry: ...  # noqa: D102
-    @property
-    def user_agent(self) -> str: ...  # noqa: D102
-    @property
-    def api_hosts(self) -> frozenset[str]: ...  # noqa: D102

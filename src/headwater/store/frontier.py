@@ -7,6 +7,7 @@ from uuid import UUID
 
 from headwater.model.frontier import Claim, Ending, Exchange, Origin, Submission, UrlStatus
 from headwater.model.lease import Lease
+from headwater.store import sources
 from headwater.store.hosts import host_record
 from headwater.store.pool import Connection
 from headwater.store.sql import query
@@ -106,7 +107,7 @@ async def claim_urls(
                 lease=Lease(holder, row["lease_token"], until, row["attempts"]),
                 host=host_record(row),
                 source_id=row["source_id"],
-                source_name=row["source_name"],
+                asker=sources.asker_of(row),
                 page_delay_ms=row["page_delay_ms"],
                 origin=Origin(row["origin"]),
                 priority=row["priority"],

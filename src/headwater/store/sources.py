@@ -7,7 +7,7 @@ from typing import Any
 
 from headwater.model.lease import Lease
 from headwater.model.reasons import Reason
-from headwater.model.source import Source
+from headwater.model.source import Asker, Source
 from headwater.store.leases import lease_of
 from headwater.store.pool import Connection
 from headwater.store.sql import query
@@ -38,6 +38,19 @@ class PollEnding:
 def source_of(row: Mapping[str, Any]) -> Source:
     """Read a source from a row that carries its columns."""
     return Source(row["id"], row["name"], row["kind"], row["settings"], row["enabled"], row["created_at"])
+
+
+def asker_of(row: Mapping[str, Any]) -> Asker:
+    """Read from a row for whom the pages of a source are asked for."""
+    asking = row["asking"]
+    hosts = frozenset(asking.get("api_hosts", ()))
+    return Asker(row["source_name"], asking.get("user_agent", "honest"), hosts, asking.get("budget"))
+
+
+async def keep_asking(connection: Connection, source_id: int, asker: Asker) -> None:
+    """Keep how a source's requests are made, for the pages of its items."""
+    asking = {"user_agent": asker.user_agent, "api_hosts": sorted(asker.api_hosts), "budget": asker.budget}
+    await connection.execute(query("keep_asking"), source_id, asking)
 
 
 async def add_source(

@@ -86,6 +86,10 @@ RETURNING source_id
 UPDATE feed_state SET next_request_at = greatest(next_request_at, $2::timestamptz) + $3::interval WHERE source_id = $1
 RETURNING next_request_at - $3::interval AS moment
 
+-- name: keep_asking
+-- $1 source, $2 how its requests are made
+UPDATE sources SET asking = $2 WHERE id = $1 AND asking <> $2
+
 -- name: renew_feed
 -- A poll that goes on keeps its lease. Answers nothing when it has lost it. $1 source, $2 token, $3 until
 UPDATE feed_state SET lease_until = $3 WHERE source_id = $1 AND lease_token = $2 RETURNING true

@@ -1,0 +1,423 @@
+"""What every source inherits (spec 1.8): each criterion of the substrate's defaults, against the running code.
+
+The PDF normalizer and the browser have theirs where they live.
+"""
+
+import asyncio
+import gzip
+import itertools
+import json
+import os
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+import structlog
+
+from headwater import __version__
+from headwater.config import Settings, load
+from headwater.model.http import Limits, Response
+from headwater.model.reasons import Reason
+from headwater.net.client import HttpClient
+from headwater.policy import agents
+from headwater.service.running import Role, run_roles
+from headwater.service.scheduling import SchedulerRole
+from tests import kinds
+from tests.house import House, open_house
+from tests.program import headwater
+from tests.server import Answer, Site, page, rss
+
+KEY = "abcdefgh" * 5
+FEED = "http://news.test/feed"
+LIST = "http://api.test/list"
+PAGE = "http://news.test/2026-00123"
+HTML = {"Content-Type": "text/html; charset=utf-8"}
+RECORD = {"url": PAGE, "number": "2026-00123", "date": "2026-03-12"}
+DOCS = Path(__file__).parents[2] / "docs"
+HONEST = f"Headwater/{__version__} (+https://example.org/about)"
+
+
+@pytest.fixture(autouse=True)
+def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds.install(monkeypatch, "plain", kinds.PlainKind)
+    kinds.install(monkeypatch)
+
+
+@pytest.fixture
+async def house(site: Site, make_settings: Callable[..., Settings]) -> AsyncIterator[House]:
+    settings = make_settings(connect_to=site.connect_to, contact_url="https://example.org/about", api_data_gov_key=KEY)
+    async with open_house(settings) as opened:
+        yield opened
+
+
+async def poll(house: House, name: str = "plain", kind: str = "plain", **settings: Any) -> Any:
+    await house.desk.add_source(name, kind, settings)
+    return await house.desk.poll_now(name)
+
+
+def listing(*records: dict[str, str], **headers: str) -> Answer:
+    named = {header.replace("_", "-"): value for header, value in headers.items()}
+    return Answer(json.dumps(records), headers={"Content-Type": "application/json", **named})
+
+
+def agents_of(site: Site, url: str) -> set[str]:
+    return {seen.headers["User-Agent"] for seen in site.seen if seen.url == url}
+
+
+# 1. Schedules
+
+
+async def test_a_schedule_is_read_in_new_york_unless_its_source_has_a_time_zone(site: Site, house: House) -> None:
+    """A source's cron string is in America/New_York by default; its `timezone` overrides that."""
+    schedule = {"schedule": "0 2 * * *"}
+    for name, overrides in (("here", schedule), ("there", schedule | {"timezone": "Europe/London"})):
+        site.answers[f"http://{name}.test/feed"] = rss()
+        await house.desk.add(f"http://{name}.test/feed", name, overrides)
+    await house.rows("UPDATE sources SET created_at = created_at - interval '3 days'")
+    stop = asyncio.Event()
+    roles: list[Role] = [SchedulerRole(house.parts, lambda polled: None)]
+    working = asyncio.create_task(run_roles(roles, stop))
+    slots = "SELECT s.name, r.slot FROM runs r JOIN sources s ON s.id = r.source_id WHERE r.status = 'succeeded'"
+    while len(found := dict(await house.rows(slots))) < 2:
+        await asyncio.sleep(0.02)
+    stop.set()
+    await working
+    assert found["here"].astimezone(ZoneInfo("America/New_York")).hour == 2
+    assert found["there"].astimezone(ZoneInfo("Europe/London")).hour == 2
+
+
+def test_the_time_zone_of_schedules_is_a_documented_default() -> None:
+    """The scheduler's default is America/New_York, and the convention is written down."""
+    assert Settings().timezone == "America/New_York"
+    for document in ("settings.md", "sources.md"):
+        assert "America/New_York" in (DOCS / document).read_text()
+
+
+# 2. HTTP
+
+
+async def test_requests_are_honest_about_who_makes_them(site: Site, house: House) -> None:
+    """The user agent is Headwater's own, with where to read more; for polls, pages and robots.txt."""
+    site.answers[LIST] = listing(RECORD)
+    site.answers[PAGE] = Answer(page("honest"), headers=HTML)
+    await poll(house, urls=[LIST])
+    await house.work()
+    assert {seen.headers["User-Agent"] for seen in site.seen} == {HONEST}
+    assert len(site.seen) == 3
+
+
+async def test_a_source_may_choose_to_look_like_a_browser(site: Site, house: House) -> None:
+    """The browser's user agent ends with our name; robots.txt is asked for and obeyed as ourselves."""
+    site.answers["http://news.test/robots.txt"] = Answer("User-agent: headwater\nDisallow: /closed\n")
+    closed = RECORD | {"url": "http://news.test/closed", "number": "2"}
+    site.answers[LIST] = listing(RECORD, closed)
+    site.answers[PAGE] = Answer(page("disguised"), headers=HTML)
+    await poll(house, urls=[LIST], user_agent="browser")
+    await house.work()
+    (seen,) = agents_of(site, LIST) | agents_of(site, PAGE)
+    assert seen.startswith("Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/537.36")
+    assert " Chrome/" in seen
+    assert seen.endswith(f" headwater/{__version__}")
+    assert agents_of(site, "http://news.test/robots.txt") == {HONEST}
+    assert await house.fates() == {PAGE: "stored", closed["url"]: "robots_blocked"}
+
+
+async def test_a_browser_over_a_year_old_is_a_warning_and_no_failure(
+    site: Site, house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The version is one dated constant; when it is over 12 months old, somebody should bump it."""
+    site.answers[LIST] = listing(RECORD)
+    today = house.parts.records.clock.now().date()
+    for released, is_old in ((today - timedelta(days=366), False), (today - timedelta(days=367), True)):
+        monkeypatch.setattr(agents, "CHROME_RELEASED", released)
+        with structlog.testing.capture_logs() as logs:
+            assert (await poll(house, f"of-{released}", urls=[LIST], user_agent="browser")).error is None
+            assert (await poll(house, f"honest-{released}", urls=[LIST])).error is None
+        assert [line["source"] for line in logs if line["event"] == "agent.stale"] == [f"of-{released}"] * is_old
+
+
+def test_the_browser_we_look_like_is_dated() -> None:
+    assert isinstance(agents.CHROME_RELEASED, date)
+
+
+async def test_what_fails_for_a_passing_reason_is_asked_three_times_ever_more_slowly(site: Site, house: House) -> None:
+    """Three attempts, exponential: the waits are 1 s and 2 s by default, here made short."""
+    retry = kinds.PlainKind().retry
+    assert (retry.attempts, retry.base_seconds, retry.on_rate_limit) == (3, 1.0, False)
+    site.answers[LIST] = [Answer(status=500), Answer(status=503), listing()]
+    quick = {"retry": {"base_seconds": 0.2}, "rate_per_second": 1000}
+    assert (await poll(house, urls=[LIST], **quick)).error is None
+    first, second = (later.arrived - earlier.ended for earlier, later in itertools.pairwise(site.seen))
+    assert first >= 0.19
+    assert second >= 0.39
+    site.answers[LIST] = Answer(status=502)
+    assert (await house.desk.poll_now("plain")).reason is Reason.HTTP_5XX
+    assert len(site.seen) == 6
+
+
+@asynccontextmanager
+async def hanging_up() -> AsyncIterator[tuple[int, list[None]]]:
+    """A server that ends every connection without a word."""
+    calls: list[None] = []
+
+    def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        calls.append(None)
+        writer.close()
+
+    async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as server:
+        yield server.sockets[0].getsockname()[1], calls
+
+
+async def test_a_broken_connection_is_a_passing_reason(make_settings: Callable[..., Settings]) -> None:
+    """Network errors are retried like 5xx."""
+    async with (
+        hanging_up() as (port, calls),
+        open_house(make_settings(connect_to=(f"*.test=127.0.0.1:{port}",))) as house,
+    ):
+        polled = await poll(house, urls=[LIST], retry={"base_seconds": 0}, rate_per_second=1000)
+    assert polled.reason is Reason.NETWORK
+    assert len(calls) == 3
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 410, 429])
+async def test_a_refusal_is_not_retried(status: int, site: Site, house: House) -> None:
+    """5xx and network errors only."""
+    site.answers[LIST] = Answer(status=status)
+    assert (await poll(house, urls=[LIST])).error
+    assert site.visits(LIST) == 1
+
+
+async def test_a_source_asks_twice_a_second(site: Site, house: House) -> None:
+    """The rate is 2 a second for each source; a source may have another."""
+    urls = [f"http://api.test/{number}" for number in range(3)]
+    site.answers.update(dict.fromkeys(urls, listing()))
+    await poll(house, urls=urls)
+    gaps = [later.arrived - earlier.arrived for earlier, later in itertools.pairwise(site.seen)]
+    assert all(gap >= 0.45 for gap in gaps)
+    begun = len(site.seen)
+    await poll(house, "quick", urls=urls, rate_per_second=100)
+    assert site.seen[-1].arrived - site.seen[begun].arrived < 0.9
+
+
+async def test_a_request_has_ten_seconds_to_connect_and_sixty_to_answer(
+    site: Site, house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """10 s connect, 60 s read; a source may have others."""
+    given: list[Limits] = []
+    real = HttpClient.get
+
+    async def watched(self: HttpClient, url: str, *, limits: Limits, **options: Any) -> Response:
+        given.append(limits)
+        return await real(self, url, limits=limits, **options)
+
+    monkeypatch.setattr(HttpClient, "get", watched)
+    site.answers[LIST] = listing()
+    await poll(house, urls=[LIST])
+    assert [(limits.connect_seconds, limits.read_seconds) for limits in given] == [(10.0, 60.0)]
+    site.hanging.add(LIST)
+    timeout = {"read": 0.2, "total": 30}
+    polled = await poll(house, "hasty", urls=[LIST], timeout=timeout, retry={"attempts": 1})
+    assert polled.reason is Reason.TIMEOUT
+    assert (given[-1].connect_seconds, given[-1].read_seconds, given[-1].total_seconds) == (10.0, 0.2, 30)
+
+
+@pytest.mark.parametrize(("overrides", "expected"), [({}, 4), ({"concurrency": 2}, 2)])
+async def test_four_requests_of_a_source_are_under_way_at_once(
+    overrides: dict[str, int], expected: int, site: Site, house: House
+) -> None:
+    """The concurrency is 4 by default; a source may have another."""
+    urls = [f"http://api.test/{number}" for number in range(8)]
+    site.hanging.update(urls)
+    polling = asyncio.create_task(
+        poll(house, urls=urls, rate_per_second=1000, timeout={"read": 0.4}, retry={"attempts": 1}, **overrides)
+    )
+    while len(site.waiting) < expected:
+        await asyncio.sleep(0.005)
+    enough = time.monotonic() + 0.1  # for many more, at this rate
+    while time.monotonic() < enough:
+        assert len(site.waiting) == expected
+        await asyncio.sleep(0.005)
+    assert (await polling).reason is Reason.TIMEOUT
+
+
+# 3. api.data.gov
+
+
+async def test_the_one_key_of_the_environment_goes_with_every_request_to_the_api(
+    site: Site, make_settings: Callable[..., Settings], tmp_path: Path
+) -> None:
+    """HEADWATER_API_DATA_GOV_KEY, for all sources; there are no keys of sources."""
+    key = load({"HEADWATER_API_DATA_GOV_KEY": KEY}, tmp_path).settings.api_data_gov_key
+    site.answers[LIST] = listing()
+    async with open_house(make_settings(connect_to=site.connect_to, api_data_gov_key=key)) as house:
+        for name in ("bills", "hearings"):
+            assert (await poll(house, name, "ledger", lists=[LIST])).error is None
+    assert [seen.headers["X-Api-Key"] for seen in site.seen] == [KEY, KEY]
+    assert not any(KEY in seen.url for seen in site.seen)
+
+
+async def shares(house: House) -> dict[str, tuple[int, int]]:
+    """What each source may ask of the API in an hour, and has asked."""
+    (host,) = await house.desk.budgets() or ()
+    return {row["source"]: (row["share"], row["spent"]) for row in host["sources"]}
+
+
+async def test_a_thousand_requests_an_hour_are_divided_among_the_sources(site: Site, house: House) -> None:
+    """bills 350, regulations.gov 200, hearings 150, public laws 100, roll-call votes 100, reserve 100."""
+    site.answers[LIST] = listing()
+    for name in ("bills", "regulations.gov", "crs"):
+        await poll(house, name, "ledger", lists=[LIST])
+    assert await shares(house) == {
+        "bills": (350, 1),
+        "regulations_gov": (200, 1),
+        "hearings": (150, 0),
+        "public_laws": (100, 0),
+        "roll_call_votes": (100, 0),
+        "reserve": (100, 1),
+    }
+    assert sum(share for share, _ in (await shares(house)).values()) == 1000
+
+
+async def test_a_larger_quota_scales_every_share(site: Site, house: House) -> None:
+    """X-RateLimit-Limit: 5000 gives bills 1750, without anybody configuring anything."""
+    site.answers[LIST] = listing(X_RateLimit_Limit="5000")
+    await poll(house, "bills", "ledger", lists=[LIST])
+    found = {source: share for source, (share, _) in (await shares(house)).items()}
+    assert (found["bills"], found["hearings"], sum(found.values())) == (1750, 750, 5000)
+
+
+async def test_an_operator_may_set_the_share_of_a_source(
+    site: Site, make_settings: Callable[..., Settings], tmp_path: Path
+) -> None:
+    """HEADWATER_RATE_LIMIT_<SOURCE>_PER_HOUR."""
+    limits = load({"HEADWATER_RATE_LIMIT_BILLS_PER_HOUR": "7"}, tmp_path).settings.rate_limits
+    site.answers[LIST] = listing()
+    settings = make_settings(connect_to=site.connect_to, api_data_gov_key=KEY, rate_limits=limits)
+    async with open_house(settings) as house:
+        await poll(house, "bills", "ledger", lists=[LIST])
+        assert (await shares(house))["bills"] == (7, 1)
+
+
+async def test_all_sources_together_never_exceed_the_quota_and_who_comes_late_waits(
+    site: Site, make_settings: Callable[..., Settings]
+) -> None:
+    """One shared parent for the key, whatever the shares; exhausted is a wait and no error."""
+    site.answers[LIST] = listing(X_RateLimit_Limit="5")
+    settings = make_settings(
+        connect_to=site.connect_to, api_data_gov_key=KEY, rate_limits={"bills": 100, "hearings": 100}
+    )
+    async with open_house(settings) as house:
+        assert (await poll(house, "bills", "ledger", lists=[LIST] * 3)).error is None
+        with structlog.testing.capture_logs() as logs:
+            polling = asyncio.create_task(poll(house, "hearings", "ledger", lists=[LIST] * 3))
+            while "budget.spent" not in [line["event"] for line in logs]:
+                await asyncio.sleep(0.005)
+        assert site.visits(LIST) == 5
+        assert not polling.done()
+        polling.cancel()
+        await asyncio.wait([polling])
+        assert await house.rows("SELECT consecutive_errors, lease_token FROM feed_state") == [(0, None)] * 2
+
+
+# 4. Raw files
+
+
+async def stored(house: House, site: Site, body: bytes | str, **headers: str) -> list[Path]:
+    """The files below the corpus folder when a page has been fetched."""
+    site.answers[LIST] = listing(RECORD)
+    site.answers[PAGE] = Answer(body, headers=HTML | headers)
+    await poll(house, "register", urls=[LIST])
+    await house.work()
+    assert await house.fates() == {PAGE: "stored"}
+    return files(house)
+
+
+def files(house: House) -> list[Path]:
+    """All that is in the folders of sources."""
+    corpus = house.parts.records.settings.data_dir / "corpus"
+    return [path.relative_to(corpus) for path in sorted(corpus.glob("*/**/*")) if path.is_file()]
+
+
+async def test_raw_bytes_go_where_the_source_partitions_them(site: Site, house: House) -> None:
+    """corpus/<source>/bodies/raw/<subpath>, by the stable parts of the natural key: here year and month."""
+    assert await stored(house, site, page("layout")) == [Path("register/bodies/raw/2026/03/2026-00123.html")]
+
+
+async def test_a_page_without_a_place_of_its_own_goes_by_host_and_hash(site: Site, house: House) -> None:
+    site.answers[PAGE] = Answer(page("by hash"), headers=HTML)
+    await house.fetch(PAGE)
+    (path,) = files(house)
+    assert path.parts[:4] == ("manual", "bodies", "raw", "news.test")
+    assert path.name.startswith(path.parts[4])
+    assert len(path.name) == 64
+
+
+async def test_the_markdown_is_in_the_database_and_in_no_file(site: Site, house: House) -> None:
+    """No parallel Markdown file."""
+    (only,) = await stored(house, site, page("one place"))
+    corpus = house.parts.records.settings.data_dir / "corpus"
+    assert (corpus / only).read_bytes() == page("one place").encode()
+    ((text,),) = await house.rows("SELECT body FROM texts")
+    assert "one place" in text
+    assert "<p>" not in text
+
+
+async def test_raw_bytes_are_not_compressed(site: Site, house: House) -> None:
+    """No gzip at the application layer, not even when they came so."""
+    body = page("uncompressed").encode()
+    (only,) = await stored(house, site, gzip.compress(body), **{"Content-Encoding": "gzip"})
+    assert (house.parts.records.settings.data_dir / "corpus" / only).read_bytes() == body
+
+
+async def test_an_update_replaces_the_file_whole_and_leaves_nothing_else_behind(
+    site: Site, house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Written under .tmp/, flushed, moved into place; the bytes of before are for the backup to keep."""
+    (only,) = await stored(house, site, page("first edition"))
+    target = house.parts.records.settings.data_dir / "corpus" / only
+    steps: list[str] = []
+    flush, replace = os.fsync, os.replace
+
+    def noted_flush(descriptor: int) -> None:
+        steps.append("flush")
+        flush(descriptor)
+
+    def noted_replace(draft: Path, place: Path) -> None:
+        assert draft.parent == target.parents[2] / ".tmp"
+        assert target.read_bytes() == page("first edition").encode()
+        assert draft.read_bytes() == page("second edition").encode()
+        steps.append("replace")
+        replace(draft, place)
+
+    monkeypatch.setattr(os, "fsync", noted_flush)
+    monkeypatch.setattr(os, "replace", noted_replace)
+    site.answers[PAGE] = Answer(page("second edition"), headers=HTML)
+    await house.desk.frontier.retry([PAGE])
+    await house.work()
+    assert steps == ["flush", "replace", "flush"]
+    assert target.read_bytes() == page("second edition").encode()
+    assert files(house) == [only]
+    assert await house.rows("SELECT raw_path FROM documents") == [(str(only),)]
+
+
+async def test_raw_files_are_kept_for_good_and_old_drafts_are_swept(
+    site: Site, house: House, database_url: str, tmp_path: Path
+) -> None:
+    """Retention is indefinite; `headwater source janitor NAME` sweeps drafts over 24 hours old, and only those."""
+    (only,) = await stored(house, site, page("for good"))
+    corpus = house.parts.records.settings.data_dir / "corpus"
+    drafts = {age: corpus / "register/bodies/raw/.tmp" / f"{age:032x}" for age in (23, 25)}
+    long_ago = time.time() - 20 * 365 * 86400
+    os.utime(corpus / only, (long_ago, long_ago))
+    for age, draft in drafts.items():
+        draft.write_bytes(b"half a page")
+        os.utime(draft, (time.time() - age * 3600,) * 2)
+    settings = {"database_url": database_url, "data_dir": corpus.parent}
+    swept = await asyncio.to_thread(headwater, "source", "janitor", "register", cwd=tmp_path, **settings)
+    assert (swept.returncode, swept.stderr) == (0, "")
+    assert files(house) == sorted([only, drafts[23].relative_to(corpus)])

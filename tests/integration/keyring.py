@@ -1,0 +1,45 @@
+"""The budgets of a key, with a clock that goes on when somebody sleeps."""
+
+from datetime import UTC, datetime, timedelta
+
+from headwater.gate.budget import Budgets
+from headwater.model.http import Response
+from headwater.policy.budget import Split, fingerprint
+from headwater.store import budgets as books
+from headwater.store.pool import Database
+from tests.integration.spender import HOST, KEY, SetClock
+
+NOW = datetime(2026, 3, 12, 0, 0, 7, tzinfo=UTC)
+
+
+class Keyring:
+    """The budgets of one database."""
+
+    def __init__(self, database: Database, **rate_limits: int) -> None:
+        self.clock = SetClock(NOW)
+        self.database = database
+        self.budgets = Budgets(database=database, clock=self.clock, key=KEY, rate_limits=rate_limits, sleep=self.sleep)
+        self.sleeps: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        """Let the time go on."""
+        self.sleeps.append(seconds)
+        self.clock.at += timedelta(seconds=seconds)
+
+    async def spend(self, source: str, times: int, host: str = HOST) -> datetime | None:
+        """Ask so often, or until it may not; the time to come back."""
+        for _ in range(times):
+            if again := await self.budgets.try_acquire(source, host):
+                return again
+        return None
+
+    async def answer(self, status: int = 200, host: str = HOST, **headers: str) -> None:
+        """Let a host answer."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        await self.budgets.note(host, Response(f"https://{host}/", status, named, b"", self.clock.at, 0.1))
+
+    async def shares(self, host: str = HOST) -> dict[str, int]:
+        async with self.database.connection() as connection:
+            rows = await books.list_budgets(connection, fingerprint(KEY), Split(), self.clock.at)
+        (found,) = (row["sources"] for row in rows if row["host"] == host)
+        return {row["source"]: row["share"] for row in found}

@@ -1,0 +1,222 @@
+"""From nothing to a working source, and what is refused on the way (spec 1.1, 1.2, 1.5; issue 5)."""
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from headwater.api import make_app
+from headwater.config import Settings
+from headwater.model.reasons import Reason
+from headwater.service.running import RoleName, serve
+from headwater.store.pool import Database
+from tests import kinds
+from tests.house import House
+from tests.program import headwater
+from tests.server import Answer, Site, rss
+
+FEED = "http://news.test/feed"
+LIST = "http://api.test/records.json"
+JSON = {"Content-Type": "application/json"}
+RECORDS = '[{"id": "2026-0001", "url": "http://news.test/1", "title": "The first record"}]'
+TOKEN = "a-token-for-tests"
+KEY = "abcdefgh" * 5
+DOCS = Path(__file__).parents[2] / "docs"
+
+Program = Callable[..., Awaitable["subprocess.CompletedProcess[str]"]]
+
+
+@pytest.fixture
+def program(site: Site, database_url: str, tmp_path: Path) -> Program:
+    """The real program, on this test's database and web."""
+    settings = {
+        "database_url": database_url,
+        "data_dir": tmp_path / "data",
+        "connect_to": ",".join(site.connect_to),
+        "allow_networks": "127.0.0.0/8",
+        "host_delay_ms": 0,
+    }
+    return lambda *words, **more: asyncio.to_thread(headwater, *words, cwd=tmp_path, **settings, **more)
+
+
+@pytest.fixture
+async def kind_file(program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A kind as `new-kind` writes it, made known by the lines that it prints, as an installed package has them."""
+    written = await program("source", "new-kind", "votes")
+    assert written.returncode == 0
+    lines = re.search(r"^votes = \"(.*)\"$", written.stdout, re.M)
+    assert lines
+    metadata = tmp_path / "votes-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: votes\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(f"[headwater.kinds]\nvotes = {lines[1]}\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    return tmp_path / "votes.py"
+
+
+def spoil_partition(kind_file: Path) -> None:
+    text = kind_file.read_text()
+    kind_file.write_text(re.sub(r"return f\"\{str.*", 'return "../../etc/x"', text))
+    assert kind_file.read_text() != text
+
+
+async def count_sources(database: Database) -> int:
+    async with database.connection() as connection:
+        count: int = await connection.fetchval("SELECT count(*) FROM sources")
+        return count
+
+
+@pytest.mark.usefixtures("database", "kind_file")
+async def test_a_new_kind_reads_a_source_after_four_commands(site: Site, program: Program) -> None:
+    """docs/sources.md, step by step."""
+    site.answers[LIST] = Answer(RECORDS, headers=JSON)
+    added = await program("source", "add", "votes", "--kind", "votes", "--set", f"list_url={LIST}")
+    assert (added.returncode, added.stdout) == (0, "Added source votes of kind votes.\n")
+    polled = await program("source", "poll", "votes")
+    assert polled.stdout == "Polled votes: 1 items, 1 of them new, 1 new pages to fetch.\n"
+    again = await program("source", "add", "votes", "--kind", "votes", "--set", f"list_url={LIST}")
+    assert again.returncode == 2
+    assert "There is a source named votes already" in again.stderr
+
+
+async def test_a_partition_that_leaves_the_folder_fails_the_run_and_nothing_is_saved(
+    site: Site, program: Program, kind_file: Path, database: Database, tmp_path: Path
+) -> None:
+    """Issue 5, spec 1.5: said with the source's name and the field."""
+    site.answers[LIST] = Answer(RECORDS, headers=JSON)
+    spoil_partition(kind_file)
+    await program("source", "add", "votes", "--kind", "votes", "--set", f"list_url={LIST}")
+    polled = await program("source", "poll", "votes")
+    assert polled.returncode == 2
+    assert "Source votes: partition: The subpath '../../etc/x'" in polled.stderr
+    assert len(polled.stderr.splitlines()) == 1
+    async with database.connection() as connection:
+        for table in ("items", "url_frontier"):
+            assert await connection.fetchval(f"SELECT count(*) FROM {table}") == 0
+    assert not list((tmp_path / "data").rglob("x"))
+
+
+def give_it_a_budget(kind_file: Path) -> None:
+    """The two lines of docs/sources.md."""
+    lines = re.search(r"```python\n(.*?)```", (DOCS / "sources.md").read_text(), re.S)
+    assert lines
+    text = kind_file.read_text().replace(
+        "    list_url: str", lines[1].replace("api.congress.gov", "api.test") + "    list_url: str"
+    )
+    kind_file.write_text(text.replace("from headwater", "from typing import ClassVar, Literal\n\nfrom headwater", 1))
+
+
+@pytest.mark.usefixtures("database")
+async def test_the_program_tells_nobody_its_key_but_the_api(site: Site, program: Program, kind_file: Path) -> None:
+    """Spec 1.4: whatever goes wrong, and however much it logs."""
+    give_it_a_budget(kind_file)
+    site.answers[LIST] = [Answer(status=503), Answer(RECORDS, headers=JSON), Answer(status=404), Answer("no JSON")]
+    await program("source", "add", "votes", "--kind", "votes", "--set", f"list_url={LIST}")
+    words, told = ("source", "poll", "votes"), ""
+    for key in (KEY, KEY, KEY, ""):
+        done = await program(*words, log_level="debug", api_data_gov_key=key)
+        told += done.stdout + done.stderr
+    assert [seen.headers["X-Api-Key"] for seen in site.seen] == [KEY] * 4
+    assert "Polled votes: 1 items" in told
+    assert "answered 404" in told
+    assert "set HEADWATER_API_DATA_GOV_KEY to it" in told
+    assert KEY not in told
+
+
+BAD = {
+    "schedule": ("0 0 30 2 *", "day-of-month"),
+    "timezone": ("Mars/Olympus_Mons", "not a time zone"),
+    "rate_per_second": (-1, "must be from"),
+    "budget": ("api.data.gov", "declares no api_hosts"),
+}
+
+
+@pytest.mark.parametrize("field", BAD)
+async def test_the_command_refuses_what_cannot_work_and_saves_nothing(
+    field: str, site: Site, program: Program, database: Database
+) -> None:
+    """Issue 5: with the source's name and the field."""
+    site.answers[FEED] = rss()
+    value, why = BAD[field]
+    words = ("source", "add", "news", "--kind", "feed", "--set", f"feed_url={FEED}", "--set", f"{field}={value}")
+    refused = await program(*words)
+    assert refused.returncode == 2
+    assert re.fullmatch(rf"headwater: Source news: {field}: .*{why}.*\n", refused.stderr)
+    assert await count_sources(database) == 0
+
+
+@pytest.fixture
+async def post(
+    site: Site, make_settings: Callable[..., Settings], database: Database
+) -> AsyncIterator[Callable[[dict[str, object]], Awaitable[tuple[int, str]]]]:
+    """A way to ask the running API for a source."""
+    settings = make_settings(connect_to=site.connect_to, api_token=TOKEN)
+    address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    serving = asyncio.create_task(serve(settings, [RoleName.API], make_app, on_ready=address.set_result))
+    base = await address
+    async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {TOKEN}"}) as session:
+
+        async def ask(body: dict[str, object]) -> tuple[int, str]:
+            async with session.post(f"{base}/sources", json=body) as response:
+                answer = await response.json()
+                return response.status, answer["error"]["message"] if "error" in answer else answer["name"]
+
+        yield ask
+    os.kill(os.getpid(), signal.SIGTERM)
+    await serving
+
+
+Post = Callable[[dict[str, object]], Awaitable[tuple[int, str]]]
+
+
+async def test_the_api_refuses_what_cannot_work_and_saves_nothing(site: Site, post: Post, database: Database) -> None:
+    """Issue 5: with the source's name and the field, for a feed and for any other kind."""
+    site.answers[FEED] = rss()
+    for field, (value, why) in BAD.items():
+        for body in ({"url": FEED, "name": "news"}, {"kind": "manual", "name": "news"}):
+            status, message = await post({**body, "settings": {field: value}})
+            assert status == 422
+            assert message.startswith(f"Source news: {field}: ")
+            assert why in message
+    for body in (
+        {"kind": "manual"},
+        {"kind": "manual", "name": "x", "url": FEED},
+        {"name": "x"},
+        {"kind": "nothing", "name": "x"},
+    ):
+        assert (await post(body))[0] == 422
+    assert await count_sources(database) == 0
+    assert await post({"kind": "manual", "name": "by-hand"}) == (201, "by-hand")
+    assert (await post({"kind": "manual", "name": "by-hand"}))[0] == 409
+    assert await count_sources(database) == 1
+
+
+async def test_a_row_that_was_spoiled_by_hand_fails_its_polls_and_loses_nothing(site: Site, house: House) -> None:
+    """Spec 1.1: said with the source's name and the field; it works again once it is mended."""
+    site.answers[FEED] = rss("http://news.test/a")
+    await house.desk.add(FEED, "news")
+    change = "UPDATE sources SET settings = settings || $1"
+    await house.rows(change, {"timezone": "Mars/Olympus_Mons"})
+    failed = await house.desk.poll_now("news")
+    assert failed.reason is Reason.BAD_SOURCE
+    assert (failed.error or "").startswith("Source news: timezone: ")
+    await house.rows(change, {"timezone": None})
+    assert (await house.desk.poll_now("news")).error is None
+
+
+async def test_a_kind_whose_partition_breaks_fails_its_run_and_keeps_its_memory(
+    site: Site, house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fault in a kind is told like any other, and its lease is given back at once."""
+    kinds.install(monkeypatch, "plain", kinds.PlainKind)
+    site.answers[LIST] = Answer('[{"url": "http://news.test/1", "number": "1"}]', headers=JSON)
+    await house.desk.add_source("odd", "plain", {"urls": [LIST]})
+    failed = await house.desk.poll_now("odd")
+    assert (failed.reason, failed.error) == (Reason.INTERNAL, "KeyError: 'date'")
+    assert await house.rows("SELECT lease_token, last_reason FROM feed_state") == [(None, "internal")]

@@ -1,0 +1,214 @@
+"""Slots under two schedulers that die, stall and come back at any moment (spec 1.2)."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+from hypothesis import Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+
+from headwater import Item, Kind, Run
+from headwater.config import Settings
+from headwater.model.poll import Polled
+from headwater.service.maintenance import rescue_expired
+from headwater.service.parts import Parts, Records, open_parts, open_records
+from headwater.service.scheduling import SchedulerRole
+from headwater.store import sources
+from tests import kinds
+
+START = datetime(2026, 3, 12, 12, 30, tzinfo=UTC)
+LEASE = timedelta(minutes=50)
+ATTEMPTS = 3  # a slot that loses its holder so often is given up
+
+# Runs under way, each at the point where it waits to be let go.
+under_way: dict["asyncio.Task[Any] | None", asyncio.Event] = {}
+
+
+class TickKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A source whose runs last until they are let go."""
+
+    async def discover(self, run: Run) -> AsyncIterator[Item]:
+        task = asyncio.current_task()
+        under_way[task] = asyncio.Event()
+        try:
+            await under_way[task].wait()
+        finally:
+            del under_way[task]
+        yield Item(url="http://news.test/a", title="a")
+
+
+class SetClock:
+    """Tells the time that it was set to, for everybody."""
+
+    now_at = START
+    is_settled = True
+
+    def now(self) -> datetime:
+        return self.now_at
+
+
+class Scheduler:
+    """One instance: it looks when it is told to, and is never heard of again once it is dead."""
+
+    def __init__(self, parts: Parts, done: list[Polled]) -> None:
+        self.role = SchedulerRole(parts, done.append)
+        self.keeper = AsyncIOScheduler(timezone=UTC)
+
+    @property
+    def runs(self) -> list["asyncio.Task[None]"]:
+        return [task for task in self.role._runs if task in under_way]
+
+    async def look(self) -> None:
+        await self.role._look(self.keeper)
+        await self.settle()
+
+    async def let_go(self, run: "asyncio.Task[None]") -> None:
+        under_way[run].set()
+        await asyncio.wait([run])
+
+    async def settle(self) -> None:
+        """Wait until every run has ended or waits to be let go."""
+        while any(task not in under_way for task in self.role._runs):
+            await asyncio.sleep(0.001)
+
+
+class SlotsMachine(RuleBasedStateMachine):
+    """Two instances and the dead; what the rows say is held against what was seen to happen."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, parts: Parts, clock: SetClock) -> None:
+        super().__init__()
+        self.loop, self.parts, self.clock = loop, parts, clock
+        clock.now_at = START
+        self.done: list[Polled] = []
+        self.dead: list[Scheduler] = []
+        self.expected: set[datetime] = set()  # the slots that somebody must have seen
+        self.alive = [self.start(), self.start()]
+        self.run(self.begin())
+
+    def run(self, work: Any) -> Any:
+        return self.loop.run_until_complete(work)
+
+    async def begin(self) -> None:
+        async with self.parts.records.database.connection() as connection:
+            await connection.execute("TRUNCATE sources CASCADE")
+            settings = {"schedule": "0 * * * *", "timezone": "UTC", "fetch_items": False}
+            assert await sources.add_source(connection, "tick", "tick", settings, now=START, next_poll_at=None)
+
+    def start(self) -> Scheduler:
+        records = replace(self.parts.records, holder=f"instance {len(self.dead)}-{id(self)}")
+        return Scheduler(replace(self.parts, records=records), self.done)
+
+    @rule(which=st.integers(0, 1))
+    def an_instance_looks(self, which: int) -> None:
+        hour = self.clock.now().replace(minute=0)
+        if hour > START:
+            self.expected.add(hour)  # those before it that nobody saw are missed, and become one with it
+        self.run(self.alive[which].look())
+
+    an_instance_looks_too = an_instance_looks
+
+    @rule(seconds=st.sampled_from([60, 1800, 3600, 2 * 3600, 5 * 3600]))
+    def time_passes(self, seconds: int) -> None:
+        self.clock.now_at += timedelta(seconds=seconds)
+
+    @precondition(lambda self: any(instance.runs for instance in self.alive))
+    @rule()
+    def a_run_comes_to_its_end(self) -> None:
+        instance = next(instance for instance in self.alive if instance.runs)
+        self.run(instance.let_go(instance.runs[0]))
+
+    @rule(which=st.integers(0, 1))
+    def an_instance_dies_and_is_started_again(self, which: int) -> None:
+        self.dead.append(self.alive[which])
+        self.alive[which] = self.start()
+
+    @precondition(lambda self: any(instance.runs for instance in self.dead))
+    @rule()
+    def one_that_was_thought_dead_goes_on(self) -> None:
+        instance = next(instance for instance in self.dead if instance.runs)
+        self.run(instance.let_go(instance.runs[0]))
+
+    @rule(late=st.sampled_from([timedelta(0), LEASE]))
+    def what_has_expired_is_taken_back(self, late: timedelta) -> None:
+        self.clock.now_at += late
+        self.run(rescue_expired(self.parts.records))
+
+    @invariant()
+    def every_slot_is_run_once_and_no_two_at_a_time(self) -> None:
+        self.run(self.compare())
+
+    async def compare(self) -> None:
+        now, rows = self.clock.now(), await self.rows()
+        assert {row["slot"] for row in rows} == self.expected
+        assert sum(row["status"] == "succeeded" for row in rows) == len(self.done)
+        assert all(polled.error is None for polled in self.done)
+        assert sum(row["lease_until"] is not None and row["lease_until"] > now for row in rows) <= 1
+        assert all(row["attempts"] == ATTEMPTS for row in rows if row["status"] == "failed")
+
+    async def rows(self) -> list[Any]:
+        async with self.parts.records.database.connection() as connection:
+            return list(await connection.fetch("SELECT * FROM runs"))
+
+    def teardown(self) -> None:
+        self.run(self.end())
+
+    async def end(self) -> None:
+        """Nobody who is dead comes back; the living go on until nothing is left to do."""
+        for instance in self.alive:
+            for run in instance.runs:
+                await instance.let_go(run)
+        self.clock.now_at += LEASE + timedelta(seconds=1)
+        await rescue_expired(self.parts.records)
+        self.expected.add(self.clock.now().replace(minute=0, second=0))
+        last = self.alive[0]
+        await last.look()
+        while last.runs:
+            for run in last.runs:
+                await last.let_go(run)
+            await last.look()
+        left = [row for row in await self.rows() if row["status"] == "running"]
+        stuck = [run for instance in self.dead for run in instance.runs]
+        for run in stuck:
+            run.cancel()
+        await asyncio.gather(*stuck, return_exceptions=True)
+        assert left == []
+        await self.compare()
+
+
+@contextlib.asynccontextmanager
+async def open_clocked(made: Settings, clock: SetClock) -> AsyncIterator[Parts]:
+    """All parts, by a clock that is set."""
+    async with open_records(made) as records:
+        clocked = Records(records.settings, records.database, clock, records.holder)  # type: ignore[arg-type]
+        async with open_parts(clocked) as parts:
+            yield parts
+
+
+def test_every_slot_is_run_once_whoever_dies(
+    make_settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spec 1.2: two instances never run a slot twice, a dead one's is run again, missed ones coalesce."""
+    kinds.install(monkeypatch, "tick", TickKind)
+    clock = SetClock()
+    with asyncio.Runner() as runner:
+        opening = open_clocked(make_settings(lease_seconds=LEASE.total_seconds()), clock)
+        parts = runner.run(opening.__aenter__())
+        try:
+            run_state_machine_as_test(
+                lambda: SlotsMachine(runner.get_loop(), parts, clock),
+                settings=settings(
+                    max_examples=30,
+                    stateful_step_count=30,
+                    deadline=None,
+                    derandomize=True,
+                    phases=[Phase.generate],
+                ),
+            )
+        finally:
+            runner.run(opening.__aexit__(None, None, None))

@@ -1,0 +1,85 @@
+"""What a source row may say of its kind (spec 1.1)."""
+
+import math
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import fields
+
+from headwater import Kind
+from headwater.errors import OperatorError
+from headwater.policy.redirects import is_downgrade
+from headwater.sources.registry import configure
+from tests import kinds
+
+OTHERS: dict[str, Any] = {
+    "schedule": "0 2 * * 1-5",
+    "timezone": "Europe/London",
+    "poll_interval_minutes": 60,
+    "priority": 9,
+    "timeout": {"connect": 5.0, "read": 30.0, "total": 30.0},
+    "rate_per_second": 0.5,
+    "concurrency": 1,
+    "retry": {"attempts": 5, "base_seconds": 2.0, "on_rate_limit": True},
+    "user_agent": "browser",
+    "needs_browser": True,
+    "stealth": "plain",
+    "budget": "api.data.gov",
+    "fetch_items": False,
+    "deadline": 60.0,
+}
+
+
+@pytest.fixture(autouse=True)
+def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds.install(monkeypatch, "plain", kinds.PlainKind)
+
+
+def test_a_row_may_override_every_attribute() -> None:
+    assert list(OTHERS) == [field.name for field in fields(Kind)]
+    made = msgspec.to_builtins(configure("s", "plain", OTHERS))
+    defaults = msgspec.to_builtins(configure("s", "plain", {}))
+    assert made == defaults | OTHERS
+    assert all(made[name] != defaults[name] for name in OTHERS)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("schedule", "0 0 30 2 *"),
+        ("schedule", "* * * * * *"),
+        ("timezone", "Nowhere/Land"),
+        ("timezone", "../../etc/passwd"),
+        ("poll_interval_minutes", 0),
+        ("priority", 11),
+        ("timeout", {"read": 0}),
+        ("rate_per_second", -1),
+        ("rate_per_second", 0),
+        ("rate_per_second", math.nan),
+        ("rate_per_second", math.inf),
+        ("concurrency", 0),
+        ("retry", {"attempts": 0}),
+        ("user_agent", "Mozilla"),
+        ("budget", "somebody else's"),
+        ("deadline", 0),
+        ("shedule", "0 2 * * *"),
+    ],
+)
+def test_what_cannot_work_is_refused_with_the_sources_name_and_the_field(field: str, value: Any) -> None:
+    """Issue 5, bad input."""
+    with pytest.raises(OperatorError, match=rf"^Source news: .*\b{field}\b"):
+        configure("news", "plain", {field: value})
+
+
+def test_a_budget_needs_hosts_to_be_spent_at() -> None:
+    """Spec 1.4."""
+    with pytest.raises(OperatorError, match="^Source by-hand: budget: ManualKind declares no api_hosts"):
+        configure("by-hand", "manual", {"budget": "api.data.gov"})
+
+
+def test_a_redirect_that_leaves_encryption_is_known() -> None:
+    """Spec 1.4: the key is not sent after it."""
+    assert is_downgrade("https://api.test/a", "http://api.test/a")
+    assert not is_downgrade("https://api.test/a", "https://api.test/b")
+    assert not is_downgrade("http://api.test/a", "http://api.test/b")
