@@ -63,7 +63,7 @@ async def api(filled: Settings) -> AsyncIterator[Api]:
 
 async def test_it_says_that_it_lives_and_that_it_is_ready(api: Api) -> None:
     """Spec 6.7."""
-    assert (await api.get("/health"))[1]["status"] == "ok"
+    assert (await api.get("/health?beat=7"))[1]["status"] == "ok"
     assert (await api.get("/ready"))[1]["status"] == "ready"
 
 
@@ -108,6 +108,9 @@ async def test_search_finds_and_the_day_lists(api: Api) -> None:
         ("/documents?limit=100000", 422, Reason.BAD_REQUEST),
         ("/documents?before=yesterday", 422, Reason.BAD_REQUEST),
         ("/documents?before=2026-01-01T00:00:00%2B00:00_99999999999999999999", 422, Reason.BAD_REQUEST),
+        ("/documents?sauce=x", 422, Reason.BAD_REQUEST),
+        ("/frontier/urls?state=dead", 422, Reason.BAD_REQUEST),
+        ("/daily/today?source=x", 422, Reason.BAD_REQUEST),
         ("/search", 422, Reason.BAD_REQUEST),
         ("/search?q=", 422, Reason.BAD_REQUEST),
         ("/daily/yesterday", 422, Reason.BAD_REQUEST),

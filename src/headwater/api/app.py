@@ -25,6 +25,7 @@ HOW_TO_WRITE = "Send the API token as `Authorization: Bearer TOKEN`; it is in th
 LARGEST_BODY = 8 * 1024 * 1024  # room for the largest batch of URLs
 LARGEST_ID = 2**63 - 1  # that the database can hold
 
+_RUNNING_IT = "running it"
 _STATUS = {
     Reason.TOKEN_REQUIRED: 401,
     Reason.UNKNOWN_DOCUMENT: 404,
@@ -46,6 +47,7 @@ def make_app(desk: Desk) -> FastAPI:
         version=__version__,
         description="A clean, dated, deduplicated, searchable corpus of public sources.",
         responses={"4XX": {"model": shapes.ErrorAnswer}, "5XX": {"model": shapes.ErrorAnswer}},
+        dependencies=[Depends(_refuse_unknown_parameters)],
     )
     if _is_loopback(desk.settings.listen_host):
         _answer_only_loopback_names(app)
@@ -56,6 +58,18 @@ def make_app(desk: Desk) -> FastAPI:
     _add_writing(app, desk)
     add_frontier(app, desk)
     return app
+
+
+def _refuse_unknown_parameters(request: Request) -> None:
+    """Refuse a filter that nobody knows: passed over, it would be answered with what was not asked for."""
+    route = request.scope["route"]
+    if _RUNNING_IT in route.tags:
+        return  # what watches it may add what it likes
+    known = sorted(parameter.alias for parameter in route.dependant.query_params)
+    for name in request.query_params:
+        if name not in known:
+            instead = f"It takes {', '.join(known)}." if known else "It takes none."
+            raise HeadwaterError(f"{name}: no such parameter. {instead}", reason=Reason.BAD_REQUEST)
 
 
 def _answer_only_loopback_names(app: FastAPI) -> None:
@@ -92,12 +106,12 @@ def _answer_errors(app: FastAPI) -> None:
 
 
 def _add_signs_of_life(app: FastAPI, desk: Desk) -> None:
-    @app.get("/health", tags=["running it"])
+    @app.get("/health", tags=[_RUNNING_IT])
     async def health() -> shapes.Health:
         """Tell that the process is alive, whatever else is wrong."""
         return shapes.Health(status="ok", version=__version__)
 
-    @app.get("/ready", tags=["running it"])
+    @app.get("/ready", tags=[_RUNNING_IT])
     async def ready() -> shapes.Health:
         """Tell that requests can be answered: the database is there and the program is not stopping."""
         if not desk.is_ready():
@@ -108,7 +122,7 @@ def _add_signs_of_life(app: FastAPI, desk: Desk) -> None:
             raise HeadwaterError(Reason.DATABASE_UNREACHABLE.sentence, reason=Reason.DATABASE_UNREACHABLE) from error
         return shapes.Health(status="ready", version=__version__)
 
-    @app.get("/metrics", tags=["running it"], response_class=Response)
+    @app.get("/metrics", tags=[_RUNNING_IT], response_class=Response)
     async def metrics() -> Response:
         """Counters and gauges for Prometheus."""
         return Response(await desk.measure(), media_type="text/plain; version=0.0.4")
