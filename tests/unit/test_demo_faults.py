@@ -51,6 +51,23 @@ async def test_a_connection_that_breaks_is_known_to_have_ended(
     assert request.arrived <= request.ended <= time.monotonic()
 
 
+async def test_a_host_that_hangs_is_left_by_its_visitor(web: DemoWeb, client: aiohttp.ClientSession) -> None:
+    with pytest.raises(TimeoutError):
+        await client.get("http://quarry.demo.test/robots.txt", timeout=aiohttp.ClientTimeout(total=0.05))
+    request = await seen(web, 1)
+    assert request.status == 0
+    assert 0.04 < request.ended - request.arrived < 5
+
+
+async def test_a_web_comes_back_where_it_was(web: DemoWeb, client: aiohttp.ClientSession) -> None:
+    await get(client, HOME)
+    await web.stop()
+    assert await refused(get(client, HOME))
+    await web.start()
+    assert (await get(client, HOME))[0].status == 200
+    assert len(web.requests) == 2
+
+
 async def test_an_answer_that_drips_ends_when_its_visitor_leaves(web: DemoWeb, client: aiohttp.ClientSession) -> None:
     """Spec 2.3: the next request does not overlap one that was given up."""
     web.break_host(HOST, drip)

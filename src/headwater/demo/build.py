@@ -56,7 +56,8 @@ class _Builder:
             answers["/robots.txt"] = self.site.robots_answer(self.body(self.site.robots.encode(), _TEXT))
         if self.site.sitemaps:
             answers |= {path: whole(body) for path, body in self.sitemaps().items()}
-        return Host(answers, whole(self.body(error_page(self.frame, self.site.home)), status=404))
+        missing = self.body(error_page(self.frame, self.site.home))
+        return Host(answers, whole(missing, status=self.site.missing_status))
 
     def body(self, content: bytes, content_type: str = HTML) -> Body:
         return Body(content, content_type, self.modified)

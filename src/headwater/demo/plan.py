@@ -52,7 +52,7 @@ class FeedPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """A host and all that is on it. `robots` None: there is no robots.txt."""
+    """A host and all that is on it. `robots` None: there is no robots.txt, so it answers like all that is missing."""
 
     host: str
     title: str
@@ -63,6 +63,7 @@ class Site:
     feed: FeedPlan | None = None
     robots: str | None = None
     robots_answer: Maker = whole
+    missing_status: int = 404
     sitemaps: bool = False
 
     @property
