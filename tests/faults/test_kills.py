@@ -54,7 +54,7 @@ async def test_a_kill_at_every_named_point_loses_nothing(crawl: Crawl) -> None:
 async def test_a_page_that_kills_its_worker_every_time_is_given_up_and_takes_no_other_with_it(crawl: Crawl) -> None:
     """Spec 2.4: attempts count at claim."""
     deaths = 4
-    async with crawl(hosts=10, pages=1, max_retries=deaths - 1) as harness:
+    async with crawl(hosts=10, pages=1, plain=True, max_retries=deaths - 1) as harness:
         for _ in range(deaths):
             victim = await harness.start("up", plant="deadly page,brisk rescuer")
             assert await asyncio.wait_for(victim.wait(), 30) == -9

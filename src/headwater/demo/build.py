@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, time, timedelta, timezone
 from zlib import crc32
 
 from headwater.demo.answers import HTML, Answer, Body, whole
-from headwater.demo.content import Story, write_story
+from headwater.demo.content import Story
 from headwater.demo.feeds import Line
 from headwater.demo.pages import Frame, Sheet, Teaser, article_page, error_page, list_page
 from headwater.demo.plan import Piece, Site
@@ -97,7 +97,7 @@ class _Builder:
         return Line(self.site.url(piece), self.story(piece), *self.moments(piece), piece.stamp)
 
     def story(self, piece: Piece) -> Story:
-        return write_story(piece.headline, topic=piece.topic, language=piece.language, seed=self.seed)
+        return piece.story(self.seed)
 
     def moments(self, piece: Piece) -> tuple[datetime | None, datetime | None]:
         return (

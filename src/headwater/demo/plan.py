@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 
 from headwater.demo.answers import HTML, Maker, whole
+from headwater.demo.content import Story, write_story
 from headwater.demo.feeds import Stamp, gmt
 from headwater.demo.pages import Form, article_page, slug
 from headwater.model.reasons import Reason
@@ -38,6 +39,10 @@ class Piece:
     canonical: str | None = None  # the path of the page that this one is another form of
     answer: Maker | None = whole  # None: nothing is at the address
     ends: frozenset[Reason] = STORED
+
+    def story(self, seed: int) -> Story:
+        """Return what it tells on a web with that seed."""
+        return write_story(self.headline, topic=self.topic, language=self.language, seed=seed)
 
 
 @dataclass(frozen=True, slots=True)

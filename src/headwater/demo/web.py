@@ -19,7 +19,7 @@ from typing import Self
 from aiohttp import web
 
 from headwater.demo.answers import Answer
-from headwater.demo.arrival import kernel_wait
+from headwater.demo.arrival import arrival
 from headwater.demo.build import build_host
 from headwater.demo.plan import Site
 from headwater.demo.sites import SITES
@@ -57,15 +57,19 @@ class DemoWeb:
         listen: Listen = socket.create_server,
     ) -> None:
         self.today = today
-        self.seed = seed
         self.sites = sites
         self.ip = ip
         self.requests: deque[DemoRequest] = deque(maxlen=_KEPT_REQUESTS)
         self._listen = listen
         self._last_port = 0
-        self._hosts = {site.host: build_host(site, today=today, seed=seed) for site in sites}
         self._faults: dict[str, Iterator[Answer]] = {}
         self._runner: web.ServerRunner | None = None
+        self.rewrite(seed)
+
+    def rewrite(self, seed: int) -> None:
+        """Write every page for that seed: after the first time, whoever comes again finds other texts."""
+        self.seed = seed
+        self._hosts = {site.host: build_host(site, today=self.today, seed=seed) for site in self.sites}
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -131,7 +135,7 @@ class DemoWeb:
         await self.stop()
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
-        arrived = time.monotonic() - kernel_wait(request)
+        arrived = arrival(request)
         host = request.host.partition(":")[0].lower()
         response: web.StreamResponse = web.Response()
         status, pause = 0, 0.0
