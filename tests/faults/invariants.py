@@ -54,7 +54,7 @@ async def every_document_is_there_once(harness: Harness) -> list[str]:
     openings = harness.swarm.openings()
     wrong = [f"{url} has {count} documents" for url, count, _ in found if count != 1]
     wrong += [f"the text of {url} is another's" for url, _, body in found if openings.get(url, body) not in body]
-    wrong += [f"{url} has a document or has none" for url in openings.keys() ^ {url for url, *_ in found}]
+    wrong += [f"{url} has a document too many or too few" for url in openings.keys() ^ {url for url, *_ in found}]
     ((texts,),) = await harness.rows("SELECT count(*) FROM texts")
     if texts != harness.swarm.expected.texts:
         wrong.append(f"there are {texts} texts, expected {harness.swarm.expected.texts}")
