@@ -1,17 +1,14 @@
 """A real HTTP server whose every answer a test decides, reached under any name that ends in `.test`."""
 
 import asyncio
-import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
 from aiohttp import web
 
-from headwater.demo.arrival import kernel_wait
-
-Listen = Callable[[tuple[str, int]], socket.socket]
+from headwater.demo.arrival import arrival
 
 
 @dataclass(frozen=True)
@@ -36,47 +33,37 @@ class Seen:
 class Site:
     """Answers by full URL; what is not listed is a 404. A list is given out one by one, its last answer for ever."""
 
-    def __init__(self, address: str = "127.0.0.1", listen: Listen = socket.create_server) -> None:
-        self.address = address
-        self._listen = listen
+    def __init__(self) -> None:
         self.answers: dict[str, Answer | list[Answer]] = {}
         self.seen: list[Seen] = []
         self.hanging: set[str] = set()  # asked for and never answered
         self.waiting: set[str] = set()  # of those, what was asked for
-        self._runner: web.ServerRunner | None = None
-        self._port = 0
+        self._runner = web.ServerRunner(web.Server(self._serve, access_log=None), shutdown_timeout=0.5)
 
     @property
     def connect_to(self) -> tuple[str, ...]:
         """The setting that leads every `.test` name here."""
-        return (f"*.test={self.address}:{self._port}",)
+        address, port = self._runner.addresses[0]
+        return (f"*.test={address}:{port}",)
 
     def visits(self, url: str) -> int:
         """How often a URL was asked for."""
         return sum(seen.url == url for seen in self.seen)
 
     async def __aenter__(self) -> Self:
-        await self.come_back()
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.go_away()
 
-    async def come_back(self) -> None:
-        """Listen, at the address of before if there was one."""
-        self._runner = web.ServerRunner(web.Server(self._serve, access_log=None), shutdown_timeout=0.5)
-        await self._runner.setup()
-        listener = self._listen((self.address, self._port))
-        self._port = listener.getsockname()[1]
-        await web.SockSite(self._runner, listener).start()
-
     async def go_away(self) -> None:
         """Close every connection and refuse new ones."""
-        assert self._runner
         await self._runner.cleanup()
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
-        arrived = time.monotonic() - kernel_wait(request)
+        arrived = arrival(request)
         url = f"http://{request.host}{request.raw_path}"
         if url in self.hanging:
             self.waiting.add(url)

@@ -35,6 +35,7 @@ class Harness:
     swarm: Swarm
     database_url: str
     nursery: Nursery
+    delay_ms: int
     overrides: dict[str, object] = field(default_factory=dict)
     namespace: str | None = None  # the programs' network, if not the common one
     programs: dict[Program, tuple[str, ...]] = field(default_factory=dict)
@@ -51,9 +52,9 @@ class Harness:
         quick: dict[str, object] = {
             "data_dir": self.data,
             "database_url": self.database_url,
-            "connect_to": ",".join(self.swarm.connect_to),
-            "allow_networks": f"{self.swarm.address}/32",
-            "host_delay_ms": self.swarm.delay_ms,
+            "connect_to": f"*.test={self.swarm.ip}:{self.swarm.port}",
+            "allow_networks": f"{self.swarm.ip}/32",
+            "host_delay_ms": self.delay_ms,
             "lease_seconds": LEASE_SECONDS,
             "page_seconds": 2,
             "poll_look_seconds": 0.2,
@@ -157,9 +158,9 @@ class Harness:
         while (await self.progress())[0] < self.swarm.size * part:
             await self._look_again()
 
-    async def until_logged(self, reason: str) -> None:
-        """Wait until an attempt has ended like that."""
-        while not await self.rows("SELECT FROM fetch_log WHERE reason = $1 LIMIT 1", reason):
+    async def until_logged(self, reason: str, times: int = 1) -> None:
+        """Wait until so many attempts have ended like that."""
+        while len(await self.rows("SELECT FROM fetch_log WHERE reason = $1 LIMIT $2", reason, times)) < times:
             await self._look_again()
 
     async def _look_again(self, seconds: float = 0.02) -> None:
@@ -178,14 +179,19 @@ async def open_harness(
     pages: int,
     feeds: int = 1,
     delay_ms: int = 50,
+    plain: bool = False,
     programs: Iterable[str] = (),
     network: Network | None = None,
     **overrides: object,
 ) -> AsyncIterator[Harness]:
-    """Make a web of `hosts` times `pages` URLs and a source for each of its feeds; start `programs`."""
-    where: dict[str, Any] = {"address": network.web_address, "listen": network.listen} if network else {}
-    async with Swarm(hosts=hosts, pages=pages, feeds=feeds, delay_ms=delay_ms, **where) as swarm:
-        harness = Harness(folder, swarm, database_url, nursery, overrides, network.for_programs if network else None)
+    """Make a web of `hosts` times `pages` URLs and a source for each of its feeds; start `programs`.
+
+    In a plain web nothing is wrong with any page: for a test that counts, or that shows one thing only.
+    """
+    where: dict[str, Any] = {"ip": network.web_address, "listen": network.listen} if network else {}
+    namespace = network.for_programs if network else None
+    async with Swarm(hosts=hosts, pages=pages, feeds=feeds, plain=plain, **where) as swarm:
+        harness = Harness(folder, swarm, database_url, nursery, delay_ms, overrides, namespace)
         try:
             await _prepare(harness)
             for words in programs:
@@ -207,5 +213,5 @@ async def _prepare(harness: Harness) -> None:
         "SELECT 's' || n, 'feed', jsonb_build_object('feed_url', url), now() "
         "FROM unnest($1::text[]) WITH ORDINALITY AS f (url, n) RETURNING id) "
         "INSERT INTO feed_state (source_id, next_poll_at) SELECT id, now() FROM added",
-        harness.swarm.feeds,
+        [feed.url for feed in harness.swarm.expected.feeds.values()],
     )

@@ -1,46 +1,123 @@
-"""A web of many small hosts, made to be crawled while things go wrong."""
+"""A web of many small hosts, made to be crawled while things go wrong: the demo's faults, in a table that is generated.
 
+Each host has a trouble of its own, which one in eight of its pages has; how each address must end is in the table too.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import date
+from html import escape
+from itertools import cycle, islice
 from typing import Any
 
-from tests.server import Answer, Site
+from headwater.demo.answers import always, busy, gzipped, heals, mislabelled, redirect, reset, status, truncated, whole
+from headwater.demo.expected import expected_outcomes
+from headwater.demo.feeds import rss
+from headwater.demo.pages import Sheet
+from headwater.demo.pdf import pdf
+from headwater.demo.plan import STORED, STORED_OR_LINKED, FeedPlan, Piece, Site
+from headwater.demo.sites import GONE, NOT_FOUND, REDIRECTED, REFUSED, ROBOTS_BLOCKED, SAME_PAGE, UNSUPPORTED
+from headwater.demo.web import DemoWeb
+from headwater.model.reasons import Reason
+
+TODAY = date(2026, 3, 3)
+AWAY = "http://away.test"
+ROBOTS = "User-agent: *\nDisallow: /private/\nCrawl-delay: 0.2\n"
+EVERY, FIRST = 8, 3  # of the pages of a host with a trouble: which have it
+
+Trouble = Callable[[Piece], list[Piece]]  # what stands in place of a page
 
 
-class Swarm(Site):
-    """`hosts` times `pages` articles, listed by feeds on hosts of their own."""
+class Swarm(DemoWeb):
+    """`hosts` times `pages` articles, listed by feeds on hosts of their own; where some have moved to is not listed."""
 
-    def __init__(self, *, hosts: int, pages: int, feeds: int, delay_ms: int, **where: Any) -> None:
-        super().__init__(**where)
-        self.delay_ms = delay_ms
-        self.edition = 1  # of every page's text
-        self.urls = [f"http://h{host}.test/p{page}" for page in range(pages) for host in range(hosts)]
-        self.size = len(self.urls)
-        self._known = set(self.urls)
-        self._feeds = {f"http://feed{number}.test/feed": _feed(self.urls[number::feeds]) for number in range(feeds)}
+    def __init__(self, *, hosts: int, pages: int, feeds: int, plain: bool, **where: Any) -> None:
+        troubles = islice(cycle([untroubled] if plain else TROUBLES), hosts)
+        sites = [_site(host, pages, trouble) for host, trouble in enumerate(troubles)]
+        sites += [] if plain else [_away(sites)]
+        super().__init__(today=TODAY, sites=[*sites, *_feeds(sites, feeds)], **where)
+        self.requests = deque()  # none is forgotten
+        self.expected = expected_outcomes(self)
+        self.size = len(self.expected.outcomes)
 
-    @property
-    def feeds(self) -> list[str]:
-        """The feeds' addresses."""
-        return list(self._feeds)
-
-    def _next(self, url: str) -> Answer:
-        if url in self._known:
-            return Answer(_page(url, self.edition), headers={"Content-Type": "text/html"})
-        return self._feeds.get(url, Answer(status=404))
-
-
-def _feed(urls: list[str]) -> Answer:
-    entries = "".join(
-        f"<item><title>{url}</title><link>{url}</link><pubDate>{_date(number)}</pubDate></item>"
-        for number, url in enumerate(urls)
-    )
-    return Answer(f"<rss version='2.0'><channel><title>swarm</title>{entries}</channel></rss>")
+    def openings(self) -> dict[str, str]:
+        """How the text of each document begins."""
+        return {
+            site.url(piece): piece.story(self.seed).summary
+            for site in self.sites
+            for piece in site.pieces
+            if piece.link is None and Reason.STORED in piece.ends
+        }
 
 
-def _date(number: int) -> str:
-    return f"{number % 28 + 1:02} Feb 2026 12:00:00 GMT"
+def _site(host: int, pages: int, trouble: Trouble) -> Site:
+    pieces: list[Piece] = []
+    for page in range(pages):
+        headline = f"Café number {host} keeps its door open, notice {page}"
+        piece = Piece(headline, "rivers", page % 28, path=f"/{host}-{page}", form=_short)
+        pieces += trouble(piece) if page % EVERY == FIRST else [piece]
+    robots = ROBOTS if trouble is hidden else None
+    return Site(host=f"h{host}.test", title=f"Host {host}", pieces=tuple(pieces), robots=robots)
 
 
-def _page(url: str, edition: int) -> str:
-    sentence = f"This is what {url} has to say about the water in the reservoirs this season. "
-    article = f"<article><p>{sentence * 4}Edition {edition}.</p></article>"
-    return f"<html><head><title>{url}</title></head><body>{article}</body></html>"
+def _away(sites: list[Site]) -> Site:
+    """The host that pages have moved to; it has one that is listed, so that it is known as soon as the others."""
+    own = Piece("Café on the other side opens for the season", "rivers", 0, path="/own", form=_short)
+    moved = [piece for site in sites for piece in site.pieces if piece.ends is REDIRECTED]
+    pieces = (replace(piece, answer=whole, listed=False, ends=STORED) for piece in moved)
+    return Site(host="away.test", title="Away", pieces=(own, *pieces))
+
+
+def _feeds(sites: list[Site], feeds: int) -> Iterator[Site]:
+    lines = [replace(piece, link=site.url(piece)) for site in sites for piece in site.listed]
+    plan = FeedPlan("/feed", rss, "application/rss+xml; charset=utf-8")
+    for number in range(feeds):
+        yield Site(host=f"feed{number}.test", title="Swarm", feed=plan, pieces=tuple(lines[number::feeds]))
+
+
+def _short(sheet: Sheet) -> bytes:
+    """A page that is quickly made and quickly read."""
+    headline, *paragraphs = map(escape, (sheet.story.headline, *sheet.story.paragraphs[:2]))
+    article = "".join(f"<p>{paragraph}</p>" for paragraph in paragraphs)
+    return f"<html><head><title>{headline}</title></head><body><article>{article}</article></body></html>".encode()
+
+
+def untroubled(piece: Piece) -> list[Piece]:
+    return [piece]
+
+
+def hidden(piece: Piece) -> list[Piece]:
+    return [replace(piece, path=f"/private{piece.path}", ends=ROBOTS_BLOCKED)]
+
+
+def moved_within(piece: Piece) -> list[Piece]:
+    new = f"/new{piece.path}"
+    return [replace(piece, answer=redirect(301, new)), replace(piece, path=new, listed=False, ends=SAME_PAGE)]
+
+
+def moved_away(piece: Piece) -> list[Piece]:
+    return [replace(piece, answer=redirect(302, f"{AWAY}{piece.path}"), ends=REDIRECTED)]
+
+
+def but(**changes: Any) -> Trouble:
+    return lambda piece: [replace(piece, **changes)]
+
+
+TROUBLES: tuple[Trouble, ...] = (
+    but(answer=None, ends=NOT_FOUND),
+    but(answer=always(status(410)), ends=GONE),
+    but(answer=always(status(403)), ends=REFUSED),
+    but(answer=heals(status(503))),
+    but(answer=heals(reset)),
+    but(answer=heals(truncated)),
+    but(answer=heals(busy(1))),
+    but(answer=gzipped),
+    but(answer=mislabelled("iso-8859-1", "utf-8")),
+    but(answer=mislabelled("utf-8", "windows-1252")),
+    but(form=pdf, content_type="application/pdf", ends=UNSUPPORTED),
+    but(headline="One notice for all", ends=STORED_OR_LINKED),
+    hidden,
+    moved_within,
+    moved_away,
+)

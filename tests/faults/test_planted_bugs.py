@@ -49,7 +49,7 @@ async def found_with_a_hasty_clock(harness: Harness) -> None:
 )
 async def test_a_planted_bug_breaks_its_invariant(scenario: object, invariant: str, crawl: Crawl) -> None:
     """Issue 3. The re-check of claims is planted against in test_frontier.py, where its moment can be held still."""
-    async with crawl(hosts=20, pages=8, feeds=2, delay_ms=300) as harness:
+    async with crawl(hosts=20, pages=8, feeds=2, delay_ms=300, plain=True) as harness:
         await scenario(harness)  # type: ignore[operator]
         await harness.stop()
         assert invariant in await violations(harness)

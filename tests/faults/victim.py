@@ -20,7 +20,7 @@ from typing import Any
 # Files in the program's folder, for a commit that comes late: it is held back, it may be made, it was made.
 HELD_BACK, MAY_COMMIT, COMMITTED = Path("held-back"), Path("may-commit"), Path("committed")
 
-DEADLY = "http://h0.test/p0"  # for the plant of that name
+DEADLY = "http://h0.test/0-0"  # for the plant of that name
 
 # Each strikes right after a call of the named function, given as module:attribute.
 POINTS = {

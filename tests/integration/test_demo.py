@@ -73,7 +73,7 @@ def test_the_whole_flow_runs_on_the_whole_small_web_and_says_so_in_json(tmp_path
         *("stored", "linked", "same_page", "redirect", "redirect_limit", "not_found", "gone", "http_4xx"),
         *("max_retries", "robots_blocked", "unsupported_type", "body_too_large"),
     }
-    assert outcome["waiting"] == {Reason.ROBOTS_UNREACHABLE: 2}
+    assert outcome["waiting"] == {Reason.ROBOTS_UNREACHABLE: 5}
     counted = sum([*outcome["fates"].values(), *outcome["waiting"].values()])
     assert outcome["checks"][0]["found"] == f"{counted} URLs"
     assert outcome["examples"]["robots_unreachable"].startswith("http://clinic.demo.test/")

@@ -264,3 +264,15 @@ async def test_a_name_that_cannot_be_resolved_blocks_the_host_while_its_robots_a
     assert await house.fates() == {"http://nowhere.invalid/a": None}
     assert [(reason, attempt) for reason, attempt, _ in await house.attempts()] == [("robots_unreachable", 1)]
     assert await house.rows("SELECT attempts FROM frontier_queue") == [(0,)]
+
+
+async def test_a_robots_txt_that_never_comes_blocks_the_host_and_costs_the_page_nothing(
+    site: Site, make_settings: Callable[..., Settings]
+) -> None:
+    """Spec 4.1: unreachable, and known to be so before the lease of the page that asked is about to end."""
+    site.hanging.add("http://news.test/robots.txt")
+    async with open_house(make_settings(connect_to=site.connect_to, page_seconds=1, lease_seconds=5)) as house:
+        await house.desk.frontier.submit([PAGE])
+        await house.work(until_attempts=1)
+        assert [reason for reason, _, _ in await house.attempts()] == ["robots_unreachable"]
+        assert await house.rows("SELECT attempts FROM frontier_queue") == [(0,)]

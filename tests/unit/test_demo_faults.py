@@ -1,11 +1,14 @@
 """The demo web's faults, and whether it tells polite visitors from others (spec 2.3, 4.2, 4.3, 9.2)."""
 
 import asyncio
+import socket
 import time
 from collections.abc import Awaitable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from itertools import accumulate, pairwise
+from types import SimpleNamespace
+from typing import Any
 
 import aiohttp
 import pytest
@@ -13,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.demo.answers import Answer, bomb, busy, drip, oversized, reset, status, truncated
+from headwater.demo.arrival import arrival
 from headwater.demo.sites import GAZETTE
 from headwater.demo.visits import DemoRequest, find_violations
 from headwater.demo.web import DemoWeb
@@ -49,6 +53,23 @@ async def test_a_connection_that_breaks_is_known_to_have_ended(
     request = await seen(web, len(web.requests) or 1)
     assert request.status == 0
     assert request.arrived <= request.ended <= time.monotonic()
+
+
+async def test_a_host_that_hangs_is_left_by_its_visitor(web: DemoWeb, client: aiohttp.ClientSession) -> None:
+    with pytest.raises(TimeoutError):
+        await client.get("http://quarry.demo.test/robots.txt", timeout=aiohttp.ClientTimeout(total=0.05))
+    request = await seen(web, 1)
+    assert request.status == 0
+    assert 0.04 < request.ended - request.arrived < 5
+
+
+async def test_a_web_comes_back_where_it_was(web: DemoWeb, client: aiohttp.ClientSession) -> None:
+    await get(client, HOME)
+    await web.stop()
+    assert await refused(get(client, HOME))
+    await web.start()
+    assert (await get(client, HOME))[0].status == 200
+    assert len(web.requests) == 2
 
 
 async def test_an_answer_that_drips_ends_when_its_visitor_leaves(web: DemoWeb, client: aiohttp.ClientSession) -> None:
@@ -219,6 +240,24 @@ def test_as_many_violations_are_found_as_requests_come_too_soon(
     hasty = sum(later[0] < max(delay, earlier[2]) - tolerance for earlier, later in pairwise(visits))
     assert len(find_violations(requests, delay, tolerance_seconds=tolerance)) == hasty
     assert len(find_violations(requests, 99, crawl_delays={HOST: delay}, tolerance_seconds=tolerance)) == hasty
+
+
+def test_a_request_came_when_it_came_however_long_this_machine_was_held_up_meanwhile() -> None:
+    """Spec 2.3: between a look at the clock and one at the kernel's, once; the judge must not blame the visitor."""
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as visitor:
+        ours, _ = server.accept()
+        with ours:
+            visitor.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            came = time.monotonic()
+            assert ours.recv(100)
+            delays = iter([0.1])
+
+            def held_up(_name: str) -> socket.socket:
+                time.sleep(next(delays, 0.0))
+                return ours
+
+            request: Any = SimpleNamespace(transport=SimpleNamespace(get_extra_info=held_up))
+            assert abs(arrival(request) - came) < 0.05
 
 
 async def test_the_port_is_known_only_while_the_web_runs() -> None:

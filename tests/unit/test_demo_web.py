@@ -14,7 +14,7 @@ from headwater.demo.answers import whole
 from headwater.demo.content import write_story
 from headwater.demo.expected import Expected, expected_outcomes
 from headwater.demo.pages import article_page
-from headwater.demo.sites import ARCHIVE, GAZETTE, HOSTILE_TITLE, SITES
+from headwater.demo.sites import ARCHIVE, GAZETTE, HOSTILE_TITLE, MUSEUM, SITES
 from headwater.demo.web import DemoWeb
 from headwater.formats.robots import MAX_BYTES, Robots
 from headwater.model.reasons import Reason
@@ -35,7 +35,7 @@ ARTICLES = [
 
 async def all_bytes(web: DemoWeb) -> dict[str, bytes]:
     feeds = [site.feed_url for site in SITES if site.feed_url]
-    robots = [f"{site.home}robots.txt" for site in SITES]
+    robots = [f"{site.home}robots.txt" for site in SITES if site.robots_answer is whole]
     sitemaps = [f"{GAZETTE.home}sitemap_index.xml", f"{GAZETTE.home}sitemaps/stories.xml.gz"]
     async with visitor(web) as client:
         urls = [*PAGES, *feeds, *robots, *sitemaps, *(site.home for site in SITES)]
@@ -152,6 +152,8 @@ async def test_one_look_speaks_json_ld_and_open_graph_and_another_plain_meta(cli
         ("http://council.demo.test/robots.txt", 404, None),
         ("http://board.demo.test/robots.txt", 403, None),
         ("http://clinic.demo.test/robots.txt", 503, None),
+        ("http://baths.demo.test/robots.txt", 429, None),
+        ("http://museum.demo.test/robots.txt", 200, None),
         ("http://county.demo.test/robots.txt", 301, "http://digest.demo.test/robots.txt"),
         ("http://gazette.demo.test/no/such/page", 404, None),
         ("http://stranger.demo.test/", 421, None),
@@ -186,6 +188,9 @@ async def test_robots_of_every_sort_say_what_they_say(client: aiohttp.ClientSess
     assert [rules.allowed(agent, "http://sahifa.demo.test/") for agent in ("headwater", "anybot")] == [True, False]
     assert (await robots("weather"))[1].crawl_delay("headwater") == 0.2
     assert "http://gazette.demo.test/sitemap_index.xml" in (await robots("gazette"))[1].sitemaps
+    body, rules = await robots("museum")
+    assert body.startswith(b"<!DOCTYPE html>")
+    assert rules.allowed("headwater", f"{MUSEUM.home}news/x")
 
 
 async def test_one_text_stands_under_two_hosts_in_different_looks(

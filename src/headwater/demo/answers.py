@@ -145,6 +145,12 @@ async def drip(request: web.BaseRequest) -> web.StreamResponse:
     return response
 
 
+async def hang(_request: web.BaseRequest) -> web.StreamResponse:
+    """Say nothing for as long as the visitor stays."""
+    never: asyncio.Future[web.StreamResponse] = asyncio.Future()
+    return await never
+
+
 async def truncated(request: web.BaseRequest) -> web.StreamResponse:
     """Promise more bytes than come."""
     response = await _begin(request, {"Content-Length": "50000"})

@@ -2,15 +2,25 @@
 
 import socket
 import struct
+import time
 
 from aiohttp import web
 
 _LAST_DATA_RECEIVED = 52  # where struct tcp_info keeps it, in milliseconds
 _GRAIN = 0.005  # the kernel counts in ticks; only what is certain is taken off
+_AT_ONCE = 0.001
 
 
-def kernel_wait(request: web.BaseRequest) -> float:
-    """Ask the kernel how many seconds ago the request came in; 0 where it cannot tell."""
+def arrival(request: web.BaseRequest) -> float:
+    """Return when the request came in, on the monotonic clock; where the kernel cannot tell, that is now."""
+    while True:
+        now = time.monotonic()
+        wait = _kernel_wait(request)
+        if time.monotonic() - now < _AT_ONCE:  # else this process was held up in between, and the two do not fit
+            return now - wait
+
+
+def _kernel_wait(request: web.BaseRequest) -> float:
     if request.transport is None or not hasattr(socket, "TCP_INFO"):
         return 0.0
     told: bytes = request.transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)

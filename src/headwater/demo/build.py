@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, time, timedelta, timezone
 from zlib import crc32
 
 from headwater.demo.answers import HTML, Answer, Body, whole
-from headwater.demo.content import Story, write_story
+from headwater.demo.content import Story
 from headwater.demo.feeds import Line
 from headwater.demo.pages import Frame, Sheet, Teaser, article_page, error_page, list_page
 from headwater.demo.plan import Piece, Site
@@ -56,7 +56,8 @@ class _Builder:
             answers["/robots.txt"] = self.site.robots_answer(self.body(self.site.robots.encode(), _TEXT))
         if self.site.sitemaps:
             answers |= {path: whole(body) for path, body in self.sitemaps().items()}
-        return Host(answers, whole(self.body(error_page(self.frame, self.site.home)), status=404))
+        missing = self.body(error_page(self.frame, self.site.home))
+        return Host(answers, whole(missing, status=self.site.missing_status))
 
     def body(self, content: bytes, content_type: str = HTML) -> Body:
         return Body(content, content_type, self.modified)
@@ -96,7 +97,7 @@ class _Builder:
         return Line(self.site.url(piece), self.story(piece), *self.moments(piece), piece.stamp)
 
     def story(self, piece: Piece) -> Story:
-        return write_story(piece.headline, topic=piece.topic, language=piece.language, seed=self.seed)
+        return piece.story(self.seed)
 
     def moments(self, piece: Piece) -> tuple[datetime | None, datetime | None]:
         return (

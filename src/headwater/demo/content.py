@@ -6,7 +6,7 @@ The phrases are in `words/<language>.txt`; a new language is one more such file.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from random import Random
 
@@ -46,6 +46,7 @@ class Story:
         return self.parts[0].paragraphs[0]
 
 
+@lru_cache(maxsize=8192)  # a page, its feed and a check of both ask for the same one
 def write_story(headline: str, *, topic: str, language: str = "en", seed: int = 1) -> Story:
     """Write the one story these arguments stand for."""
     random = Random(f"{seed}/{language}/{topic}/{headline}")  # noqa: S311 - not a secret

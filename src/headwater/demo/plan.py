@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 
 from headwater.demo.answers import HTML, Maker, whole
+from headwater.demo.content import Story, write_story
 from headwater.demo.feeds import Stamp, gmt
 from headwater.demo.pages import Form, article_page, slug
 from headwater.model.reasons import Reason
@@ -39,6 +40,10 @@ class Piece:
     answer: Maker | None = whole  # None: nothing is at the address
     ends: frozenset[Reason] = STORED
 
+    def story(self, seed: int) -> Story:
+        """Return what it tells on a web with that seed."""
+        return write_story(self.headline, topic=self.topic, language=self.language, seed=seed)
+
 
 @dataclass(frozen=True, slots=True)
 class FeedPlan:
@@ -52,7 +57,7 @@ class FeedPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """A host and all that is on it. `robots` None: there is no robots.txt."""
+    """A host and all that is on it. `robots` None: there is no robots.txt, so it answers like all that is missing."""
 
     host: str
     title: str
@@ -63,6 +68,7 @@ class Site:
     feed: FeedPlan | None = None
     robots: str | None = None
     robots_answer: Maker = whole
+    missing_status: int = 404
     sitemaps: bool = False
 
     @property

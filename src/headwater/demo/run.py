@@ -87,7 +87,7 @@ def _settings(data: Path, web: DemoWeb) -> Settings:
         data_dir=data,
         listen_port=0,
         allow_networks=("127.0.0.0/8",),
-        connect_to=(f"*.demo.test=127.0.0.1:{web.port}",),
+        connect_to=(f"*.demo.test={web.ip}:{web.port}",),
         host_delay_ms=DELAY_MS,
         lease_seconds=LEASE_SECONDS,
         page_seconds=0.75,

@@ -14,6 +14,7 @@ from headwater.demo.answers import (
     conditional,
     drip,
     gzipped,
+    hang,
     heals,
     mislabelled,
     oversized,
@@ -318,7 +319,43 @@ CLINIC = Site(
     ),
 )
 
-_WITHOUT_FEED = (MIRROR, ARCHIVE, FERRIES, TICKETS, WORKS, CANAL, CABLE, WEATHER, COUNTY, CLINIC)
+BATHS = Site(
+    host="baths.demo.test",
+    title="Wendham Baths",
+    robots="",
+    robots_answer=always(busy(1)),
+    pieces=(Piece("Outdoor pool opens a month early", "councils", 1, ends=WAITS),),
+)
+
+QUARRY = Site(
+    host="quarry.demo.test",
+    title="Hollin Hill Quarry",
+    robots="",
+    robots_answer=always(hang),
+    pieces=(Piece("Blasting ends before the bird season", "councils", 2, ends=WAITS),),
+)
+
+MAST = Site(
+    host="mast.demo.test",
+    title="The Mast on the Hill",
+    robots="",
+    robots_answer=always(reset),
+    pieces=(Piece("Second transmitter goes on the air", "councils", 3, ends=WAITS),),
+)
+
+# All that is missing answers 200, robots.txt too; an HTML page forbids nothing.
+MUSEUM = Site(
+    host="museum.demo.test",
+    title="Millrace Museum",
+    look="council",
+    missing_status=200,
+    pieces=(Piece("Museum shows the old mill wheel again", "libraries", 1),),
+)
+
+_WITHOUT_FEED = (
+    *(MIRROR, ARCHIVE, FERRIES, TICKETS, WORKS, CANAL, CABLE, WEATHER, COUNTY),
+    *(CLINIC, BATHS, QUARRY, MAST, MUSEUM),
+)
 
 # Its feed leads to all that stands on hosts without a feed.
 DIGEST = Site(

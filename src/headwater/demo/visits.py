@@ -23,6 +23,11 @@ class DemoRequest:
     status: int
     pause: float = 0.0
 
+    @property
+    def url(self) -> str:
+        """The whole address."""
+        return f"http://{self.host}{self.path}"
+
 
 @dataclass(frozen=True, slots=True)
 class Violation:

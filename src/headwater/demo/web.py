@@ -4,9 +4,10 @@ All host names share one port and are told apart by the Host header, so the prog
 `*.demo.test` to `127.0.0.1:port` and addresses carry no port: `http://gazette.demo.test/news/...` on every run.
 """
 
+import socket
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from email.utils import parsedate_to_datetime
@@ -18,10 +19,13 @@ from typing import Self
 from aiohttp import web
 
 from headwater.demo.answers import Answer
-from headwater.demo.arrival import kernel_wait
+from headwater.demo.arrival import arrival
 from headwater.demo.build import build_host
+from headwater.demo.plan import Site
 from headwater.demo.sites import SITES
 from headwater.demo.visits import DemoRequest, Violation, find_violations
+
+Listen = Callable[[tuple[str, int]], socket.socket]
 
 _KEPT_REQUESTS = 20_000  # a web that is left running must not grow
 _PLAIN_NAMES = ("127.0.0.1", "localhost")  # what one comes to without saying which host
@@ -41,16 +45,31 @@ _INDEX = """<!doctype html>
 
 
 class DemoWeb:
-    """The web of one day: the same day and seed give the same bytes at every address."""
+    """The web of one day: the same sites, day and seed give the same bytes at every address."""
 
-    def __init__(self, *, today: date, seed: int = 1) -> None:
+    def __init__(
+        self,
+        *,
+        today: date,
+        seed: int = 1,
+        sites: Sequence[Site] = SITES,
+        ip: str = "127.0.0.1",
+        listen: Listen = socket.create_server,
+    ) -> None:
         self.today = today
-        self.seed = seed
-        self.sites = SITES
+        self.sites = sites
+        self.ip = ip
         self.requests: deque[DemoRequest] = deque(maxlen=_KEPT_REQUESTS)
-        self._hosts = {site.host: build_host(site, today=today, seed=seed) for site in self.sites}
+        self._listen = listen
+        self._last_port = 0
         self._faults: dict[str, Iterator[Answer]] = {}
         self._runner: web.ServerRunner | None = None
+        self.rewrite(seed)
+
+    def rewrite(self, seed: int) -> None:
+        """Write every page for that seed: after the first time, whoever comes again finds other texts."""
+        self.seed = seed
+        self._hosts = {site.host: build_host(site, today=self.today, seed=seed) for site in self.sites}
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -59,7 +78,7 @@ class DemoWeb:
 
     @property
     def port(self) -> int:
-        """The port on 127.0.0.1, once started."""
+        """The port, once started."""
         if self._runner is None:
             raise RuntimeError("the demo web has not been started")
         port: int = self._runner.addresses[0][1]
@@ -68,7 +87,7 @@ class DemoWeb:
     @property
     def address(self) -> str:
         """Where it listens, whatever host is asked for."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.ip}:{self.port}"
 
     def break_host(self, host: str, fault: Answer, *, times: int | None = None) -> None:
         """Let every address of a host answer with a fault: for so many requests, or until the host is mended."""
@@ -91,13 +110,14 @@ class DemoWeb:
         )
 
     async def start(self) -> None:
-        """Listen on a free port of 127.0.0.1."""
+        """Listen on a free port, or on that of before."""
         # An answer ends when its visitor leaves, not when the next byte finds nobody there.
         server = web.Server(self._serve, access_log=None, handler_cancellation=True)
         runner = web.ServerRunner(server, shutdown_timeout=1.0)
         await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        await web.SockSite(runner, self._listen((self.ip, self._last_port))).start()
         self._runner = runner
+        self._last_port = self.port
 
     async def stop(self) -> None:
         """Stop listening and close all connections; what was requested stays known."""
@@ -115,7 +135,7 @@ class DemoWeb:
         await self.stop()
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
-        arrived = time.monotonic() - kernel_wait(request)
+        arrived = arrival(request)
         host = request.host.partition(":")[0].lower()
         response: web.StreamResponse = web.Response()
         status, pause = 0, 0.0

@@ -226,7 +226,9 @@ class Gate:
 
     async def _get_robots(self, hold: Hold, url: str) -> Response:
         """Follow redirects, to other hosts too (RFC 9309 2.3.1.2); what is answered after the last hop stands."""
-        limits = replace(self.limits, body_bytes=MAX_BYTES, cut=True)
+        # One that never comes is found out well before the lease ends: that is the host's failure, not the page's.
+        seconds = min(self.limits.total_seconds, (hold.lease.until - self._clock.now()).total_seconds() / 2)
+        limits = replace(self.limits, total_seconds=seconds, body_bytes=MAX_BYTES, cut=True)
         response = await self._exchange(hold, url, {}, limits)
         for _ in range(MAX_HOPS):
             target = redirect_target(response)
