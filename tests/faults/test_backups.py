@@ -30,7 +30,7 @@ async def pages_that_change(harness: Harness) -> AsyncIterator[None]:
         connection = await asyncpg.connect(harness.database_url)
         try:
             while True:
-                harness.swarm.edition += 1
+                harness.swarm.rewrite(seed=harness.swarm.seed + 1)
                 ended = await connection.fetch("SELECT id FROM url_frontier WHERE status <> 'pending'")
                 await connection.fetch(query("retry_urls"), [row[0] for row in ended], 5, datetime.now(UTC))
                 await asyncio.sleep(0.02)
@@ -90,7 +90,7 @@ async def held_backup(harness: Harness, folder: Path, plant: str = "-") -> int:
 
 
 async def test_a_backup_under_full_load_has_for_every_row_its_raw_file(crawl: Crawl) -> None:
-    async with crawl(hosts=30, pages=2, delay_ms=0) as harness:
+    async with crawl(hosts=30, pages=2, plain=True, delay_ms=0) as harness:
         folder = harness.folder / "backup"
         assert await held_backup(harness, folder) == 0
         assert unlike(folder) == 0
@@ -100,14 +100,14 @@ async def test_a_backup_under_full_load_has_for_every_row_its_raw_file(crawl: Cr
 
 async def test_without_what_was_set_aside_it_would_not(crawl: Crawl) -> None:
     """The test above can fail."""
-    async with crawl(hosts=30, pages=2, delay_ms=0) as harness:
+    async with crawl(hosts=30, pages=2, plain=True, delay_ms=0) as harness:
         folder = harness.folder / "backup"
         await held_backup(harness, folder, "nothing set aside,hasty backup")
         assert unlike(folder) == 60
 
 
 async def test_backups_one_after_another_while_pages_change_are_all_whole(crawl: Crawl) -> None:
-    async with crawl(hosts=40, pages=5, delay_ms=0, programs=["up", "worker"]) as harness:
+    async with crawl(hosts=40, pages=5, plain=True, delay_ms=0, programs=["up", "worker"]) as harness:
         await harness.until_under_way(0.3)
         async with pages_that_change(harness):
             for number in range(4):
@@ -121,11 +121,11 @@ async def test_a_file_that_was_replaced_before_the_backup_began_is_waited_for_un
     plant: str | None, crawl: Crawl
 ) -> None:
     """The old file is gone and the new row has not come: no copy of that moment can be right."""
-    async with crawl(hosts=10, pages=1, delay_ms=0, lease_seconds=30) as harness:
+    async with crawl(hosts=10, pages=1, plain=True, delay_ms=0, lease_seconds=30) as harness:
         await harness.start("up")
         await harness.until_done()
         await harness.stop()
-        harness.swarm.edition = 2
+        harness.swarm.rewrite(seed=2)
         ids = [row[0] for row in await harness.rows("SELECT id FROM url_frontier")]
         await harness.rows(query("retry_urls"), ids, 5, datetime.now(UTC))
         await harness.start("up", plant="late commit")
@@ -142,7 +142,7 @@ async def test_a_file_that_was_replaced_before_the_backup_began_is_waited_for_un
 
 
 async def test_a_backup_that_was_killed_is_never_taken_for_whole_and_is_started_over(crawl: Crawl) -> None:
-    async with crawl(hosts=10, pages=1, delay_ms=0, programs=["up"]) as harness:
+    async with crawl(hosts=10, pages=1, plain=True, delay_ms=0, programs=["up"]) as harness:
         await harness.until_done()
         folder = harness.folder / "backup"
         elsewhere: dict[str, object] = {"data_dir": harness.folder / "elsewhere", "database_url": ""}
@@ -157,7 +157,7 @@ async def test_a_backup_that_was_killed_is_never_taken_for_whole_and_is_started_
 
 
 async def test_a_restore_that_was_killed_leaves_nothing_that_looks_whole_and_is_done_again(crawl: Crawl) -> None:
-    async with crawl(hosts=10, pages=1, delay_ms=0, programs=["up"]) as harness:
+    async with crawl(hosts=10, pages=1, plain=True, delay_ms=0, programs=["up"]) as harness:
         await harness.until_done()
         folder = harness.folder / "backup"
         assert await harness.run("backup", str(folder)) == 0

@@ -69,7 +69,7 @@ async def test_the_counters_equal_a_recount_whatever_happens(frontier: Frontier)
             "SELECT id FROM url_frontier WHERE status = 'fetched' AND same_as IS NULL LIMIT 1"
         )
         for (page_id,) in fetched:
-            other = (int(str(page_id)), f"http://h0.test/twin-{number}", number.to_bytes(32, "big"), f"twin/{number}")
+            other = (int(str(page_id)), f"http://h0.test/twin-{number}", number.to_bytes(32, "big"))
             await frontier.database.transact(
                 lambda connection, other=other: store.name_twins(connection, [other], frontier.now)
             )
