@@ -156,11 +156,11 @@ class Model:
             page.status, page.reason = ending.status, ending.reason
             page.visits += 1
 
-    def release(self, token: UUID, release: HostRelease) -> None:
-        """Give back the host that a token holds, if it still holds one."""
-        for host in self.hosts.values():
-            if host.lease and host.lease[0] == token:
-                host.lease, host.not_before, host.backoff_ms = None, release.not_before, release.backoff_ms
+    def release(self, key: str, token: UUID, release: HostRelease) -> None:
+        """Give back a host, if the token still holds it."""
+        host = self.hosts[key]
+        if host.lease and host.lease[0] == token:
+            host.lease, host.not_before, host.backoff_ms = None, release.not_before, release.backoff_ms
 
     def name_twin(self, url: str, twin: str) -> None:
         """Let another address stand for a page, unless it is one of its own that has ended."""

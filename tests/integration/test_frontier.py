@@ -257,7 +257,9 @@ async def test_a_claim_that_was_slow_takes_nothing_that_was_put_off_meanwhile(
     (claimed,) = await frontier.take()
     await frontier.end(claimed, Ending(Reason.SHUTDOWN, UrlStatus.PENDING, counts=False))
     async with frontier.database.connection() as connection:
-        looking = asyncio.create_task(connection.fetch(slow, frontier.now, 10, "slow", frontier.now + LEASE, DELAY_MS))
+        looking = asyncio.create_task(
+            connection.fetch(slow, frontier.now, 10, "slow", frontier.now + LEASE, DELAY_MS, uuid4())
+        )
         await until_asleep(frontier)
         (claimed,) = await frontier.take()
         later = NOW + timedelta(minutes=10)

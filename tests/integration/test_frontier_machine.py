@@ -139,7 +139,7 @@ class FrontierMachine(RuleBasedStateMachine):
         release = HostRelease(self.now + wait, backoff_ms)
         assert len(self.commit(claimed, ending, release)) == 1
         self.model.end(claimed.url, ending)
-        self.model.release(claimed.lease.token, release)
+        self.model.release(claimed.host.politeness_key, claimed.lease.token, release)
 
     @has_held
     @rule(data=st.data(), why=reasons_to_wait, due=waits, wait=waits, backoff_ms=backoffs)
@@ -151,7 +151,7 @@ class FrontierMachine(RuleBasedStateMachine):
         release = HostRelease(self.now + wait, backoff_ms)
         assert len(self.commit(claimed, ending, release)) == 1
         self.model.end(claimed.url, ending)
-        self.model.release(claimed.lease.token, release)
+        self.model.release(claimed.host.politeness_key, claimed.lease.token, release)
 
     @has_held
     @rule(data=st.data(), number=pages, wait=waits)
@@ -164,7 +164,7 @@ class FrontierMachine(RuleBasedStateMachine):
         assert len(self.commit(claimed, ending, release, twins=(twin,))) == 1
         self.model.end(claimed.url, ending)
         self.model.name_twin(claimed.url, twin)
-        self.model.release(claimed.lease.token, release)
+        self.model.release(claimed.host.politeness_key, claimed.lease.token, release)
 
     @has_held
     @rule(data=st.data(), host=hosts, number=pages, wait=waits)
@@ -176,7 +176,7 @@ class FrontierMachine(RuleBasedStateMachine):
         assert len(self.commit(claimed, ending, release, onward=onward)) == 1
         self.model.put({target: (host, claimed.priority)})
         self.model.end(claimed.url, ending)
-        self.model.release(claimed.lease.token, release)
+        self.model.release(claimed.host.politeness_key, claimed.lease.token, release)
 
     @has_stale
     @rule(data=st.data(), wait=waits, stored=st.booleans())
@@ -282,7 +282,7 @@ class FrontierMachine(RuleBasedStateMachine):
         key, token = data.draw(st.sampled_from(self.polls))
         release = HostRelease(self.now + wait, backoff_ms)
         self.transact(lambda connection: store_hosts.release_hosts(connection, [(key, token, release)]))
-        self.model.release(token, release)
+        self.model.release(key, token, release)
 
     @rule(host=hosts, delay_ms=st.sampled_from([None, 0, 3000]))
     def a_robots_file_is_read(self, host: str, delay_ms: int | None) -> None:

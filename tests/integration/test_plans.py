@@ -154,7 +154,7 @@ async def connection(database: Database) -> AsyncIterator[Connection]:
 
 
 def claiming() -> tuple[object, ...]:
-    return (NOW, TAKEN, "me", NOW + timedelta(minutes=1), 1000)
+    return (NOW, TAKEN, "me", NOW + timedelta(minutes=1), 1000, UUID(int=7))
 
 
 async def test_no_query_of_the_frontier_reads_a_table_from_end_to_end_or_sorts_it(

@@ -11,7 +11,7 @@ async def claim(
     database: Database, *, now: datetime, lease: timedelta, holder: str, limit: int, default_delay_ms: int
 ) -> list[Claim]:
     """Claim up to `limit` URLs, each of another host, and hold those hosts."""
-    claims, idle = await database.transact(
+    claims, idle = await database.run(
         lambda connection: frontier.claim_urls(
             connection, now=now, until=now + lease, holder=holder, limit=limit, default_delay_ms=default_delay_ms
         )

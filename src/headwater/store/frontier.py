@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from headwater.model.frontier import Claim, Ending, Exchange, Origin, Submission, UrlStatus
 from headwater.model.lease import Lease
@@ -96,7 +96,8 @@ async def claim_urls(
     """Claim the best due URL of each of up to `limit` ready hosts; also name the hosts that had nothing due."""
     claims: list[Claim] = []
     idle: list[str] = []
-    for row in await connection.fetch(query("claim_urls"), now, limit, holder, until, default_delay_ms):
+    token = uuid4()
+    for row in await connection.fetch(query("claim_urls"), now, limit, holder, until, default_delay_ms, token):
         if row["url_id"] is None:
             idle.append(row["politeness_key"])
             continue
@@ -104,10 +105,10 @@ async def claim_urls(
             Claim(
                 url_id=row["url_id"],
                 url=row["url"],
-                lease=Lease(holder, row["lease_token"], until, row["attempts"]),
+                lease=Lease(holder, token, until, row["attempts"]),
                 host=host_record(row),
                 source_id=row["source_id"],
-                asker=sources.asker_of(row),
+                asker=sources.asker_of(row["source_name"], row["asking"]),
                 page_delay_ms=row["page_delay_ms"],
                 origin=Origin(row["origin"]),
                 priority=row["priority"],

@@ -56,10 +56,10 @@ CROSS JOIN LATERAL (
 
 -- name: claim_urls
 -- Hosts first: lock those that are ready, take the best due URL of each, lease both with one token.
--- $1 now, $2 how many, $3 holder, $4 lease until, $5 default delay in ms. A row without url_id is a host with nothing
--- due (see rest_hosts). Should the holder die, the host has its pause from the lease's end on: something may have been
--- sent just before.
--- Statistics of a queue are old news, so nothing is left for the planner to mistake: rows are found by their keys
+-- $1 now, $2 how many, $3 holder, $4 lease until, $5 default delay in ms, $6 token. A row without url_id is a host with
+-- nothing due (see rest_hosts). Should the holder die, the host has its pause from the lease's end on: something may
+-- have been sent just before.
+-- Statistics of a queue are old news, so nothing is left for the planner to mistake: rows are found by key or place
 -- (= ANY, LATERAL with LIMIT 1), and the order of a pick has one index that can give it (its predicate says priority > 0).
 -- A pick looks at one priority after the other: servers before 18 would else read all that is urgent but put off.
 WITH ready AS MATERIALIZED (
@@ -68,12 +68,12 @@ WITH ready AS MATERIALIZED (
     ORDER BY ready_at LIMIT $2
     FOR UPDATE SKIP LOCKED
 ), picked AS MATERIALIZED (
-    SELECT ready.politeness_key, best.url_id
+    SELECT ready.politeness_key, best.url_id, best.place AS row_place
     FROM ready LEFT JOIN LATERAL (
-        SELECT first.url_id
-        FROM unnest('{10,9,8,7,6,5,4,3,2,1}'::smallint[]) WITH ORDINALITY AS p (priority, place)
+        SELECT first.url_id, first.place
+        FROM unnest('{10,9,8,7,6,5,4,3,2,1}'::smallint[]) WITH ORDINALITY AS p (priority, rank)
         CROSS JOIN LATERAL (
-            SELECT q.url_id FROM frontier_queue q
+            SELECT q.url_id, q.ctid AS place FROM frontier_queue q
             WHERE q.politeness_key = ready.politeness_key AND q.lease_token IS NULL
               AND q.priority = p.priority AND q.priority > 0 AND q.due_at <= $1
             ORDER BY q.due_at LIMIT 1
@@ -81,35 +81,41 @@ WITH ready AS MATERIALIZED (
             -- put it off and gave its host back.
             FOR UPDATE SKIP LOCKED
         ) first
-        ORDER BY p.place LIMIT 1
+        ORDER BY p.rank LIMIT 1
     ) best ON true
 ), claimed AS (
     UPDATE frontier_queue q
-    SET lease_holder = $3, lease_token = gen_random_uuid(), lease_until = $4, attempts = q.attempts + 1
-    WHERE q.url_id = ANY (ARRAY (SELECT url_id FROM picked))
-    RETURNING q.url_id, q.politeness_key, q.lease_token, q.attempts, q.priority
+    SET lease_holder = $3, lease_token = $6, lease_until = $4, attempts = q.attempts + 1
+    WHERE q.ctid = ANY (ARRAY (SELECT row_place FROM picked))  -- it is locked, so it has not moved
+    RETURNING q.url_id, q.politeness_key, q.attempts, q.priority
 ), pages AS MATERIALIZED (
-    SELECT claimed.url_id, claimed.politeness_key, claimed.lease_token, claimed.attempts, claimed.priority,
+    SELECT claimed.url_id, claimed.politeness_key, claimed.attempts, claimed.priority,
            u.url, u.host, u.source_id, u.subpath, u.depth, u.hops, u.origin, u.etag, u.last_modified,
-           s.name AS source_name, s.asking, s.page_delay_ms
+           s.name AS source_name, s.asking::text, s.page_delay_ms
     FROM claimed
     CROSS JOIN LATERAL (SELECT f.* FROM url_frontier f WHERE f.id = claimed.url_id LIMIT 1) u
     JOIN sources s ON s.id = u.source_id
 ), held AS (
     UPDATE host_state k
-    SET lease_holder = $3, lease_token = pages.lease_token, lease_until = $4,
+    SET lease_holder = $3, lease_token = $6, lease_until = $4,
         not_before = $4 + greatest(k.crawl_delay_ms, pages.page_delay_ms, $5::int, k.backoff_ms) * interval '1 ms',
         ready_at = $4 + greatest(k.crawl_delay_ms, pages.page_delay_ms, $5, k.backoff_ms) * interval '1 ms'
     FROM pages WHERE k.host = ANY (ARRAY (SELECT politeness_key FROM pages)) AND k.host = pages.politeness_key
-    RETURNING pages.*, k.crawl_delay_ms, k.backoff_ms, k.troubled_at
+    RETURNING pages.*, k.crawl_delay_ms, k.backoff_ms, k.troubled_at, k.robots_txt, k.robots_fetched_at
 )
-SELECT picked.politeness_key, held.url_id, held.lease_token, held.attempts, held.priority,
+SELECT picked.politeness_key, held.url_id, held.attempts, held.priority,
        held.url, held.host, held.source_id, held.subpath, held.depth, held.hops, held.origin, held.etag,
        held.last_modified, held.source_name, held.asking, held.page_delay_ms,
-       held.crawl_delay_ms, held.backoff_ms, held.troubled_at, h.robots_txt, h.robots_fetched_at
+       held.crawl_delay_ms, held.backoff_ms, held.troubled_at,
+       CASE WHEN held.host = held.politeness_key THEN held.robots_txt ELSE member.robots_txt END AS robots_txt,
+       CASE WHEN held.host = held.politeness_key THEN held.robots_fetched_at ELSE member.robots_fetched_at END
+           AS robots_fetched_at
 FROM picked
 LEFT JOIN held ON held.url_id = picked.url_id
-LEFT JOIN LATERAL (SELECT r.robots_txt, r.robots_fetched_at FROM host_state r WHERE r.host = held.host LIMIT 1) h ON true
+LEFT JOIN LATERAL (
+    SELECT r.robots_txt, r.robots_fetched_at FROM host_state r
+    WHERE r.host = held.host AND held.host <> held.politeness_key LIMIT 1
+) member ON true
 
 -- name: hold_claims
 -- The fence: of the given claims, which are still theirs? Those are locked until the transaction ends.
