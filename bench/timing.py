@@ -7,7 +7,10 @@ from collections.abc import Awaitable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from msgspec import Struct, structs
+
 T = TypeVar("T")
+S = TypeVar("S", bound=Struct)
 
 
 class Stopwatch:
@@ -32,6 +35,12 @@ class Stopwatch:
     def percentile_ms(self, percent: float) -> float:
         """Return the lap that so many percent do not exceed."""
         return percentile(self.laps, percent) * 1000
+
+
+def best(rates: Sequence[S]) -> S:
+    """Return the highest rate of each sort; what is no rate is taken from the first."""
+    names = [field.name for field in structs.fields(rates[0]) if field.type is float]
+    return structs.replace(rates[0], **{name: max(getattr(rate, name) for rate in rates) for name in names})
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
