@@ -84,7 +84,7 @@ async def _measure_rounds(
         if not options.crawlee:
             continue
         try:
-            theirs.append(await measure_crawlee(server, steps, options.urls // 20))
+            theirs.append(await measure_crawlee(server, steps, options.urls))
         except Unavailable as error:
             crawlee = str(error)
     return best(ours), best(theirs) if theirs else crawlee
