@@ -155,7 +155,12 @@ def is_that(file: Path, raw: RawFile) -> bool:
 
 def aside_name(path: str) -> str:
     """Return how the names begin of what was set aside for a raw file, in the drafts' folder of its source."""
-    return f"{ASIDE}.{hashlib.sha256(path.encode()).hexdigest()}."
+    return f"{ASIDE}.{path_hash(path).hex()}."
+
+
+def path_hash(path: str) -> bytes:
+    """Return what a raw file's path is told by in the names of its versions that were set aside."""
+    return hashlib.sha256(path.encode()).digest()
 
 
 def link_or_copy(source: Path, target: Path) -> None:

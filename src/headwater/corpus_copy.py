@@ -12,11 +12,11 @@ import os
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from headwater.corpus import ASIDE, RAW, TEMPORARY, Corpus, RawFile, aside_name, is_that, link_or_copy
+from headwater.corpus import ASIDE, RAW, TEMPORARY, Corpus, RawFile, aside_name, is_that, link_or_copy, path_hash
 from headwater.errors import OperatorError
 from headwater.model.reasons import Reason
 
@@ -40,6 +40,7 @@ class CorpusCopy:
         self.corpus = corpus
         self._target = target
         self._folders: set[Path] = set()
+        self.odd: list[RawFile] = []  # whose file has not even the size that its row tells
 
     @contextlib.contextmanager
     def holding(self) -> Iterator[None]:
@@ -62,9 +63,20 @@ class CorpusCopy:
             for raw in raws
         )
 
-    def take(self, paths: Iterable[str]) -> int:
-        """Copy raw files, but for those that were before; count those that are not there."""
-        return sum(not self._take(path) for path in paths)
+    def take(self, paths: Iterable[str]) -> None:
+        """Copy raw files, but for those that were before."""
+        for path in paths:
+            self._take(path)
+
+    def take_known(self, raws: Iterable[RawFile]) -> int:
+        """Copy the raw files that rows speak of; count those that are not there, and keep the odd ones in mind."""
+        missing = 0
+        for raw in raws:
+            if not self._take(raw.path):
+                missing += 1
+            elif (self._target / raw.path).stat().st_size != raw.size:
+                self.odd.append(raw)
+        return missing
 
     def replaced(self) -> dict[bytes, list[Path]]:
         """Find what was set aside: versions of raw files by the hash of the file's path."""
@@ -74,15 +86,16 @@ class CorpusCopy:
                 found[bytes.fromhex(version.name.split(".")[1])].append(version)
         return dict(found)
 
-    def settle(self, raws: Collection[RawFile]) -> int:
-        """Of raw files that were replaced take the version that the row speaks of; count where there is none."""
-        return sum(not self._settle(raw) for raw in raws)
+    def settle(self, raws: Collection[RawFile], replaced: Mapping[bytes, Sequence[Path]]) -> int:
+        """Of raw files that were replaced, or are odd, take the version that the row speaks of; count where none is."""
+        doubtful = {raw.path: raw for raw in (*raws, *self.odd)}
+        return sum(not self._settle(raw, replaced.get(path_hash(path), ())) for path, raw in doubtful.items())
 
-    def _settle(self, raw: RawFile) -> bool:
+    def _settle(self, raw: RawFile, versions: Sequence[Path]) -> bool:
         copy = self._target / raw.path
         if is_that(copy, raw):
             return True
-        for version in self._aside(raw.path):
+        for version in versions:
             if is_that(version, raw):
                 copy.unlink(missing_ok=True)
                 link_or_copy(version, copy)

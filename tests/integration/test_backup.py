@@ -2,11 +2,13 @@
 
 import asyncio
 import contextlib
+import fcntl
 import json
 import secrets
 import shutil
 import subprocess
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -192,6 +194,31 @@ async def test_raw_files_that_are_not_there_are_told(stocked: House, command: Co
     assert not (tmp_path / "another").exists()
 
 
+def add_to_the_file_with(folder: Path, words: bytes) -> None:
+    (file,) = [path for path in folder.rglob("corpus/**/*") if path.is_file() and words in path.read_bytes()]
+    file.write_bytes(file.read_bytes() + b"more")
+
+
+async def test_a_raw_file_of_another_size_than_its_row_tells_is_told(
+    stocked: House, command: Command, tmp_path: Path
+) -> None:
+    add_to_the_file_with(tmp_path, b"matter b")
+    answer = command("backup", str(tmp_path / "backup"), "--json")
+    assert (answer.returncode, json.loads(answer.stdout)["unlike"]) == (1, 1)
+
+
+async def test_two_backups_into_one_folder_at_once_are_refused(
+    stocked: House, command: Command, tmp_path: Path
+) -> None:
+    folder = tmp_path / "backup"
+    folder.mkdir()
+    with (folder / "UNFINISHED").open("w") as sign:
+        fcntl.flock(sign, fcntl.LOCK_EX)
+        answer = command("backup", str(folder))
+    assert answer.returncode == 2
+    assert "Another backup is being made" in answer.stderr
+
+
 async def test_a_terminal_shows_a_bar_for_each_step(
     stocked: House, make_settings: Callable[..., Settings], tmp_path: Path
 ) -> None:
@@ -321,9 +348,10 @@ def test_while_a_backup_holds_the_corpus_every_version_is_to_be_had_and_afterwar
         versions += [corpus.write("s", "a", body) for body in (b"two", b"three")]
         assert copy.has_all(versions)
         assert not copy.has_all([RawFile("s/bodies/raw/a", b"x" * 32, 3)])
-        assert copy.take(["s/bodies/raw/a", "s/bodies/raw/b", "../s/bodies/raw/a"]) == 2
+        others = [replace(versions[-1], path=path) for path in ("s/bodies/raw/b", "../s/bodies/raw/a")]
+        assert copy.take_known([versions[-1], *others]) == 2
         for version in reversed(versions):
-            assert copy.settle([version]) == 0
+            assert copy.settle([version], copy.replaced()) == 0
             assert Corpus(tmp_path / "copy").holds(version)
     assert list(corpus.folder.rglob("replaced.*")) == []
     assert corpus.read("s/bodies/raw/a") == b"three"

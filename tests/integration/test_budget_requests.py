@@ -12,16 +12,15 @@ import pytest
 import structlog
 
 from headwater.config import Settings
-from headwater.fetch import visit
 from headwater.formats.json_body import parse_json
 from headwater.gate.budget import Budgets
 from headwater.gate.pace import Pace
 from headwater.model.poll import Polled
 from headwater.model.reasons import Reason
+from headwater.net.client import HttpClient
 from headwater.policy.budget import HOUR
 from headwater.service.polling import PollerRole
 from headwater.service.running import run_roles
-from headwater.sources import run
 from headwater.sources.run import Http
 from tests import kinds
 from tests.house import open_house
@@ -456,14 +455,13 @@ async def test_a_page_of_the_api_that_leads_elsewhere_leaves_the_key_behind(site
         assert keys(site, "http://elsewhere.test/page") == [None]
 
 
-async def test_a_redirect_that_leaves_encryption_leaves_the_key_behind(
+async def test_what_anybody_on_the_way_could_read_has_no_key(
     site: Site, open_paid: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spec 1.4. Nothing is encrypted here: the rule itself is in test_kind.py, this is that it is asked."""
+    """Spec 1.4. Nothing is encrypted here: the rule itself is in test_client.py, this is that it is asked."""
     async with open_paid() as paid:
         await list_pages(site, paid, PAGES[0])
-        for module in (run, visit):
-            monkeypatch.setattr(module, "is_downgrade", lambda url, target: target.endswith("/plain"))
+        monkeypatch.setattr(HttpClient, "is_confidential", lambda _, url: not url.endswith("/plain"))
         for url in (LIST, PAGES[0]):
             site.answers[url] = Answer(status=302, headers={"Location": f"{url}/plain"})
             site.answers[f"{url}/plain"] = records()

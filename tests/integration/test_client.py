@@ -143,6 +143,14 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str] | Exception]:
     return table
 
 
+def test_what_is_encrypted_or_led_by_an_operator_is_confidential() -> None:
+    """Spec 1.4: a key is sent nowhere else."""
+    asked = a_client(connect_to={"api.demo.test": ("127.0.0.1", 80)})
+    assert asked.is_confidential("https://api.example.org/a")
+    assert asked.is_confidential("http://api.demo.test/a")
+    assert not asked.is_confidential("http://api.example.org/a")
+
+
 async def test_an_answer_has_its_status_headers_body_and_times() -> None:
     async with web(says(page(b"hello", "X-One: a", "x-one: b", 'ETag: W/"7"'))) as site:
         response = await visit(site.root + "/")

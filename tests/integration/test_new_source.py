@@ -1,16 +1,19 @@
 """From nothing to a working source, and what is refused on the way (spec 1.1, 1.2, 1.5; issue 5)."""
 
 import asyncio
+import json
 import os
 import re
 import signal
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
 
+from headwater import Item, Kind, Run
 from headwater.api import make_app
 from headwater.config import Settings
 from headwater.model.reasons import Reason
@@ -60,9 +63,9 @@ async def kind_file(program: Program, tmp_path: Path, monkeypatch: pytest.Monkey
     return tmp_path / "votes.py"
 
 
-def spoil_partition(kind_file: Path) -> None:
+def spoil_partition(kind_file: Path, place: str) -> None:
     text = kind_file.read_text()
-    kind_file.write_text(re.sub(r"return f\"\{str.*", 'return "../../etc/x"', text))
+    kind_file.write_text(re.sub(r"return f\"\{str.*", f'return "{place}"', text))
     assert kind_file.read_text() != text
 
 
@@ -85,16 +88,24 @@ async def test_a_new_kind_reads_a_source_after_four_commands(site: Site, program
     assert "There is a source named votes already" in again.stderr
 
 
-async def test_a_partition_that_leaves_the_folder_fails_the_run_and_nothing_is_saved(
-    site: Site, program: Program, kind_file: Path, database: Database, tmp_path: Path
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [
+        ("../../etc/x", "The subpath '../../etc/x'"),
+        ("same/x", "'same/x' is given to http://news.test/1 and to http://news.test/2."),
+    ],
+)
+async def test_a_partition_that_leaves_the_folder_or_has_one_place_for_two_fails_the_run_and_nothing_is_saved(
+    place: str, told: str, site: Site, program: Program, kind_file: Path, database: Database, tmp_path: Path
 ) -> None:
     """Issue 5, spec 1.5: said with the source's name and the field."""
-    site.answers[LIST] = Answer(RECORDS, headers=JSON)
-    spoil_partition(kind_file)
+    two = [{"id": f"2026-000{number}", "url": f"http://news.test/{number}", "title": "A record"} for number in (1, 2)]
+    site.answers[LIST] = Answer(json.dumps(two), headers=JSON)
+    spoil_partition(kind_file, place)
     await program("source", "add", "votes", "--kind", "votes", "--set", f"list_url={LIST}")
     polled = await program("source", "poll", "votes")
     assert polled.returncode == 2
-    assert "Source votes: partition: The subpath '../../etc/x'" in polled.stderr
+    assert f"Source votes: partition: {told}" in polled.stderr
     assert len(polled.stderr.splitlines()) == 1
     async with database.connection() as connection:
         for table in ("items", "url_frontier"):
@@ -220,3 +231,41 @@ async def test_a_kind_whose_partition_breaks_fails_its_run_and_keeps_its_memory(
     failed = await house.desk.poll_now("odd")
     assert (failed.reason, failed.error) == (Reason.INTERNAL, "KeyError: 'date'")
     assert await house.rows("SELECT lease_token, last_reason FROM feed_state") == [(None, "internal")]
+
+
+async def test_a_kind_that_cannot_be_loaded_takes_no_other_with_it(
+    site: Site, program: Program, kind_file: Path, database: Database
+) -> None:
+    """Spec 1.1: a plugin that is broken is told of where somebody asks for it."""
+    (points,) = kind_file.parent.glob("*.dist-info/entry_points.txt")
+    points.write_text(f"{points.read_text()}broken = nosuchmodule:Kind\n")
+    site.answers[LIST] = Answer(RECORDS, headers=JSON)
+    refused = await program("source", "add", "x", "--kind", "broken")
+    assert refused.returncode == 2
+    assert "Source x: the kind 'broken' cannot be loaded (nosuchmodule:Kind: ModuleNotFoundError" in refused.stderr
+    await program("source", "add", "votes", "--kind", "votes", "--set", f"list_url={LIST}")
+    assert (await program("source", "poll", "votes")).returncode == 0
+    assert await count_sources(database) == 1
+
+
+class UndatedKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Yields a date as an API writes it."""
+
+    date: str | None = None
+
+    async def discover(self, run: Run) -> AsyncIterator[Item]:
+        given: Any = self.date or run.now.replace(tzinfo=None)
+        yield Item(url="http://news.test/1", title="1", published_at=given)
+
+
+@pytest.mark.parametrize("settings", [{"date": "2026-01-01"}, {}])
+async def test_a_date_that_is_no_moment_is_refused_with_the_sources_name_and_the_field(
+    settings: dict[str, str], house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds.install(monkeypatch, "undated", UndatedKind)
+    await house.desk.add_source("odd", "undated", settings)
+    failed = await house.desk.poll_now("odd")
+    assert failed.reason is Reason.BAD_SOURCE
+    assert (failed.error or "").startswith("Source odd: published_at: must be a datetime with a time zone, not ")
+    assert await house.rows("SELECT count(*) FROM items") == [(0,)]
+    assert await house.rows("SELECT lease_token FROM feed_state") == [(None,)]

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -461,3 +462,51 @@ def _assert_storable(body: bytes) -> None:
     for text in _strings(feed):
         assert "\x00" not in text
         text.encode()
+
+
+LONG = "word " * 120
+
+
+@pytest.mark.parametrize(
+    ("middle", "titles"),
+    [
+        (f"<!-- a -> b {LONG} --><item><title>2</title></item><!-- c -->", ["1", "2", "3"]),
+        (f"<item><title>2</title><description x='a > b'>{LONG}</description></item>", ["1", "2", "3"]),
+        (
+            "<!-- use <![CDATA[ here --><item><title>2</title></item>"
+            f"<item><title>x</title><description><![CDATA[{LONG}]]></description></item><!-- y -->",
+            ["1", "2", "x", "3"],
+        ),
+    ],
+)
+def test_no_entry_is_lost_to_what_only_looks_like_a_long_text(middle: str, titles: list[str]) -> None:
+    body = rss(f"<item><title>1</title></item>{middle}<item><title>3</title></item>")
+    assert [entry.title for entry in read(body).entries] == titles
+
+
+def test_a_text_that_is_lifted_in_parts_is_put_together_again() -> None:
+    entry = item(f"<description>Intro. <![CDATA[{'inner ' * 20}]]> {LONG}</description>")
+    assert entry.summary.startswith("Intro. inner inner")
+    guid = item(f"<guid>{f'<![CDATA[{LONG}]]>' * 3}</guid>").guid
+    assert guid == " ".join((LONG * 3).split())
+
+
+@pytest.mark.parametrize(("open_", "close"), [("<![CDATA[", "]]>"), ("", "")])
+def test_a_summary_is_as_long_however_it_is_written(open_: str, close: str) -> None:
+    markup = "<i></i>" * 60 + "\u6587" * 2000
+    written = markup if open_ else markup.replace("<", "&lt;").replace(">", "&gt;")
+    assert len(item(f"<description>{open_}{written}{close}</description>").summary) >= 50
+
+
+def test_a_reference_of_endless_digits_stands_for_no_character() -> None:
+    digits = "1" * 5000
+    for written in (f"a&#{digits};b", f"<![CDATA[a&#{digits};b]]>", f"a&amp;#{digits};b"):
+        assert item(f"<title>{written}</title>").title == "a\ufffdb"
+    read(json.dumps({"version": "https://jsonfeed.org/version/1", "items": [{"title": f"&#{digits};"}]}).encode())
+
+
+@pytest.mark.parametrize("hostile", [b">" * 200_000, b"<item><author>" + b"@" * 200_000, b"<!--" * 50_000])
+def test_hostile_feeds_take_no_longer_than_their_length(hostile: bytes) -> None:
+    started = time.process_time()
+    read(b"<rss><channel><title>T</title>" + hostile)
+    assert time.process_time() - started < 2

@@ -9,7 +9,6 @@ from msgspec.structs import fields
 
 from headwater import Kind
 from headwater.errors import OperatorError
-from headwater.policy.redirects import is_downgrade
 from headwater.sources.registry import configure
 from tests import kinds
 
@@ -76,10 +75,3 @@ def test_a_budget_needs_hosts_to_be_spent_at() -> None:
     """Spec 1.4."""
     with pytest.raises(OperatorError, match="^Source by-hand: budget: ManualKind declares no api_hosts"):
         configure("by-hand", "manual", {"budget": "api.data.gov"})
-
-
-def test_a_redirect_that_leaves_encryption_is_known() -> None:
-    """Spec 1.4: the key is not sent after it."""
-    assert is_downgrade("https://api.test/a", "http://api.test/a")
-    assert not is_downgrade("https://api.test/a", "https://api.test/b")
-    assert not is_downgrade("http://api.test/a", "http://api.test/b")

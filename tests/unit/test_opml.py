@@ -205,3 +205,9 @@ def test_every_file_of_the_corpora_is_imported_with_all_its_feeds() -> None:
     assert all(lists)
     expected = {unescape(line) for line in (folder / "feeds.txt").read_text().split()}
     assert {found.url for feeds in lists for found in feeds} == expected
+
+
+def test_text_between_outlines_loses_none_of_them() -> None:
+    outlines = '<outline xmlUrl="u1"/>x<outline xmlUrl="u2"/> y <outline text="f">z<outline xmlUrl="u3"/></outline>'
+    body = f"<opml><body>{outlines}".encode()
+    assert [(feed.url, feed.category) for feed in parse_opml(body)] == [("u1", ""), ("u2", ""), ("u3", "f")]

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import structlog
 
@@ -60,12 +61,11 @@ class Poller:
         self._timezone = timezone
         self._interval_minutes = interval_minutes
         self._key_of = key_of
-        self._readings: set[Deadline] = set()
+        self._readings: dict[UUID, Deadline] = {}
 
-    @property
-    def waiting(self) -> int:
-        """How many of the polls under way do nothing but wait for their budgets."""
-        return sum(reading.is_paused for reading in self._readings)
+    def is_waiting(self, token: UUID) -> bool:
+        """Tell whether a poll under way, known by its lease's token, waits for its budget."""
+        return token in self._readings and self._readings[token].is_paused
 
     async def poll(self, claim: FeedClaim, renew_also: Renew | None = None) -> Polled:
         """Read a source and settle its claim, whatever happens short of losing the database.
@@ -102,10 +102,12 @@ class Poller:
         deadline = Deadline(kind.deadline)
         http = Http(self._gate, self._sandbox, kind, pace, kind.asker(source.name), while_waiting=deadline.paused)
         run = Run(http, memory, self._clock.now())
-        self._readings.add(deadline)
+        self._readings[claim.lease.token] = deadline
         try:
             async with deadline:
-                return [(item, _subpath(source, kind, item)) async for item in kind.discover(run)]
+                found = [(_check(source, item), _subpath(source, kind, item)) async for item in kind.discover(run)]
+            _refuse_shared_places(source, found)
+            return found
         except HeadwaterError:
             raise
         except Exception as error:
@@ -117,7 +119,7 @@ class Poller:
             log.exception("discover.failed", source=claim.source.name)
             raise HeadwaterError(f"{type(error).__name__}: {error}", reason=Reason.INTERNAL) from error
         finally:
-            self._readings.discard(deadline)
+            del self._readings[claim.lease.token]
 
     @contextlib.asynccontextmanager
     async def _renewing(self, claim: FeedClaim, renew_also: Renew | None) -> AsyncIterator[None]:
@@ -236,6 +238,30 @@ def _subpath(source: Source, kind: Kind, item: Item) -> str | None:
                 f"Source {source.name}: partition: {error}", reason=Reason.BAD_SOURCE, url=item.url
             ) from None
     return subpath
+
+
+def _check(source: Source, item: Item) -> Item:
+    """Refuse what a kind may not yield, before anything is saved."""
+    for name, value in (("published_at", item.published_at), ("updated_at", item.updated_at)):
+        if value is not None and (not isinstance(value, datetime) or value.tzinfo is None):
+            raise HeadwaterError(
+                f"Source {source.name}: {name}: must be a datetime with a time zone, not {value!r}.",
+                reason=Reason.BAD_SOURCE,
+                url=item.url,
+            )
+    return item
+
+
+def _refuse_shared_places(source: Source, found: list[_Found]) -> None:
+    """Refuse two pages with one place for their raw bytes: the second would take the first's away."""
+    places: dict[str, str] = {}
+    for item, subpath in found:
+        if subpath is not None and places.setdefault(subpath, item.url) != item.url:
+            raise HeadwaterError(
+                f"Source {source.name}: partition: {subpath!r} is given to {places[subpath]} and to {item.url}.",
+                reason=Reason.BAD_SOURCE,
+                url=item.url,
+            )
 
 
 def _candidate(source: Source, kind: Kind, item: Item, subpath: str | None) -> Candidate:

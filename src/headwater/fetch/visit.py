@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 
 import structlog
@@ -21,7 +21,7 @@ from headwater.model.http import Limits, Response
 from headwater.model.reasons import Reason
 from headwater.normalize.registry import NormalizedPage, normalize
 from headwater.policy.backoff import retry_wait
-from headwater.policy.redirects import MAX_HOPS, is_downgrade, redirect_target
+from headwater.policy.redirects import MAX_HOPS, redirect_target
 from headwater.policy.statuses import reason_of_status
 from headwater.policy.urls import host_of, page_subpath
 from headwater.sandbox import Sandbox
@@ -145,8 +145,6 @@ class Visitor:
     async def _ask(self, visit: _Visit, url: str, headers: Mapping[str, str]) -> Response:
         visit.response = None
         asker = visit.claim.asker
-        if is_downgrade(visit.claim.url, url):
-            asker = replace(asker, budget=None)
         visit.response = await self._gate.send(visit.hold, url, headers=headers, limits=self._limits, asker=asker)
         if visit.response.status == 304 and headers and not await self._still_held(visit.claim):
             # What has not changed there is not what we have here: ask for all of it.

@@ -23,7 +23,7 @@ _BLOCK_TAG = re.compile(
     r"</?(?:p|br|div|li|ul|ol|h[1-6]|blockquote|center|figure|figcaption|hr|img|pre|section|table|td|tr)\b[^<>]*>"
 )
 _INLINE_TAG = re.compile(r"</?(?:a|abbr|b|big|cite|code|del|em|font|i|mark|small|span|strong|sub|sup|u)\b[^<>]*>")
-_EMAIL_WITH_NAME = re.compile(r"\S+@\S+\s+\((.+)\)")
+_EMAIL_WITH_NAME = re.compile(r"[^\s@]+@[^\s@]+\s+\((.+)\)")
 
 
 def absolute_link(link: str | None, base: str) -> str | None:

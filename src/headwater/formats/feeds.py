@@ -1,6 +1,5 @@
 """Feeds: RSS 0.9x to 2.0, RDF, Atom and JSON Feed, well-formed or not."""
 
-import html
 import re
 
 from lxml import etree
@@ -13,6 +12,7 @@ from headwater.formats.feed_xml import read_xml_feed
 from headwater.model.feed import Feed
 from headwater.model.reasons import Reason
 from headwater.policy.charset import decode_xml, is_utf8_xml
+from headwater.policy.text import unescape_html
 
 # A page as its first element tells it, past prolog, comments and document type.
 _PAGE = re.compile(
@@ -100,7 +100,7 @@ def _escaped(match: re.Match[str]) -> str:
     found = match[0]
     if found.startswith("<"):
         return found
-    meant = html.unescape(found)
+    meant = unescape_html(found)
     if meant == found:
         return "&#38;" + found[1:]
     # as numbers: once it has met an error, recovery drops every entity that has a name

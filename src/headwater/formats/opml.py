@@ -20,7 +20,7 @@ _OUTLINE = re.compile(
 # may hold unescaped HTML, with quotes in it, and tags.
 _ATTRIBUTE_OR_END = re.compile(
     r"([\w:.-]++)\s*+=\s*+(?:\"([^\"]*+)\"|'([^']*+)'|([^\s\"'<>]++))|[\w:.-]++"
-    r"|(?P<end>/?>)(?=\s*+(?:<(?:!|/?(?i:outline|body|opml)\b)|\Z))"
+    r"|(?P<end>/?>)(?=\s*+(?:<(?:!|/?(?i:outline|body|opml)\b)|\Z))|(?P<next><)(?=(?i:outline)[\s/>])"
 )
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _DEEPEST = 20
@@ -78,6 +78,8 @@ def _attributes(text: str, position: int) -> tuple[dict[str, str], int, bool]:
     for found in _ATTRIBUTE_OR_END.finditer(text, position):
         if found["end"]:
             return attributes, found.end(), found["end"] == "/>"
+        if found["next"]:  # its end has text behind it that stands in no outline
+            return attributes, found.start(), "/>" in text[position : found.start()]
         if name := found[1]:
             attributes.setdefault(name.lower(), unescape(found[2] or found[3] or found[4] or "").strip())
     return attributes, len(text), True

@@ -152,7 +152,7 @@ class Gate:
     async def _get(self, url: str, headers: Mapping[str, str], limits: Limits, asker: Asker) -> Response:
         """Send; where it is to be paid for, with the key and out of the budget."""
         agent, host = self._user_agents[asker.user_agent], host_of(url)
-        if not asker.pays(host):
+        if not self.is_paid(url, asker):
             return await self._client.get(url, user_agent=agent, headers=headers, limits=limits)
         response = await self._client.get(
             url,
@@ -163,6 +163,10 @@ class Gate:
         )
         await self.budgets.note(host, response)
         return response
+
+    def is_paid(self, url: str, asker: Asker) -> bool:
+        """Tell whether a request carries the key and is taken from the budget."""
+        return asker.pays(host_of(url)) and self._client.is_confidential(url)
 
     async def _await_turn(self, hold: Hold) -> timedelta:
         """Wait until the host may be asked again; return how long the hold lasts from then on."""

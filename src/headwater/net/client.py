@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
 from typing import Self
+from urllib.parse import urlsplit
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -78,6 +79,11 @@ class HttpClient:
     async def __aexit__(self, *_: object) -> None:
         assert self._session is not None
         await self._session.close()
+
+    def is_confidential(self, url: str) -> bool:
+        """Tell whether nobody on the way can read what is sent: it is encrypted, or goes where an operator leads it."""
+        parts = urlsplit(url)
+        return parts.scheme == "https" or fixed_address(parts.hostname or "", self._connect_to) is not None
 
     async def get(
         self,

@@ -25,8 +25,3 @@ def redirect_target(response: Response) -> str | None:
         raise ExchangeFailed(
             f"{response.url} redirects to an unusable address: {error}", reason=Reason.BAD_REDIRECT
         ) from None
-
-
-def is_downgrade(url: str, target: str) -> bool:
-    """Tell whether a redirect leaves encryption: what must stay secret is not sent after it."""
-    return url.startswith("https:") and not target.startswith("https:")

@@ -15,13 +15,19 @@ _BLOCK_TAG = re.compile(
     r"|footer|form|h[1-6]|header|hr|img|li|main|nav|ol|option|p|pre|section|summary|table|tbody|td|tfoot|th|thead|tr"
     r"|ul)\b)"
 )
-# The second line names what a title may speak of ("the <link> element"): with attributes it is markup.
+# The last line names what a title may speak of ("the <link> element"): with attributes it is markup.
 _HTML_TAG = re.compile(
     r"<!--|<(?:/?(?i:a|abbr|acronym|b|big|blink|blockquote|br|center|cite|code|del|div|em|font|frameset|h[1-6]|hr|i|iframe"
     r"|img|ins|kbd|li|mark|ol|p|pre|q|s|samp|script|small|span|strike|strong|style|sub|sup|table|td|th|time|tr|tt|u|ul|var"
-    r"|video|wbr)(?:\s[^<>]*)?|(?i:embed|frame|frameset|link|meta|object)\s[^<>]*)/?>"
+    r"|video|wbr)(?:\s[^<>]*)?|(?i:embed|frame|link|meta|object)\s[^<>]*)/?>"
 )
+_ENDLESS_REFERENCE = re.compile(r"&#(?:[0-9]{8,}|[xX][0-9a-fA-F]{8,});?")
 _UNSEEN = ["script", "style", "noscript", "template", "iframe", "object", "svg", "math", "head", "select", "textarea"]
+
+
+def unescape_html(text: str) -> str:
+    """Resolve references as browsers do; one with more digits than any character has stands for none."""
+    return html.unescape(_ENDLESS_REFERENCE.sub("\ufffd", text)) if "&" in text else text
 
 
 def clean(text: str) -> str:
@@ -52,13 +58,13 @@ def plain_text(text: str) -> str:
     """Return as one line what may be HTML or not; what only looks like a tag ("Vec<T>") is left alone."""
     if "<" in text and _HTML_TAG.search(text):
         return strip_markup(text)
-    return one_line(html.unescape(text) if "&" in text else text)
+    return one_line(unescape_html(text))
 
 
 def strip_markup(markup: str) -> str:
     """Return what a reader sees of a piece of HTML, as one line."""
     if "<" not in markup:
-        return one_line(html.unescape(markup)) if "&" in markup else one_line(markup)
+        return one_line(unescape_html(markup))
     return one_line(_visible_text(_BLOCK_TAG.sub(" <", markup)))
 
 

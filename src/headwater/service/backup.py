@@ -11,6 +11,7 @@ Visits that had put their file in place before that, and not yet committed its r
 
 import asyncio
 import contextlib
+import fcntl
 import itertools
 import os
 import shutil
@@ -91,7 +92,7 @@ async def _copy_raw_files(connection: Connection, copy: CorpusCopy, on_step: OnS
         )
     on_step("raw files", 0, total)
     async for page in dump.raw_files(connection, PAGE):
-        missing += await in_thread(copy.take, [path for path, _, _ in page])
+        missing += await in_thread(copy.take_known, [RawFile(*row) for row in page])
         done += len(page)
         on_step("raw files", done, total)
     # Pages that could not be read have no row, and their files are kept all the same.
@@ -99,7 +100,7 @@ async def _copy_raw_files(connection: Connection, copy: CorpusCopy, on_step: OnS
         await in_thread(copy.take, paths)
     replaced = await in_thread(copy.replaced)
     raws = [RawFile(*row) for row in await dump.raw_files_at(connection, list(replaced))]
-    return missing, await in_thread(copy.settle, raws)
+    return missing, await in_thread(copy.settle, raws, replaced)
 
 
 def pages(paths: Iterator[str]) -> Iterator[list[str]]:
@@ -150,7 +151,20 @@ def _unfinished(folder: Path) -> Iterator[None]:
     """Make the folder, over what an interrupted backup left there; what fails leaves nothing."""
     is_new = not folder.exists()
     folder.mkdir(mode=0o700, exist_ok=True)
-    (folder / UNFINISHED).write_text("This backup is being made, or was interrupted. It is not whole.\n")
+    with (folder / UNFINISHED).open("a+") as sign:
+        try:
+            fcntl.flock(sign, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise _unfit(f"Another backup is being made in {folder}") from None
+        sign.truncate(0)
+        sign.write("This backup is being made, or was interrupted. It is not whole.\n")
+        sign.flush()
+        with _made_anew(folder, is_new=is_new):
+            yield
+
+
+@contextlib.contextmanager
+def _made_anew(folder: Path, *, is_new: bool) -> Iterator[None]:
     _clear(folder)
     try:
         (folder / DATABASE).mkdir()

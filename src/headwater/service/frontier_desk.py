@@ -79,6 +79,7 @@ class FrontierDesk:
             await sources.add_source(connection, MANUAL, MANUAL, {}, now=now, next_poll_at=None)
             source = await sources.get_source(connection, MANUAL)
         assert source is not None
+        await sources.keep_source(connection, source.id)
         return source.id, priority(kind_of(source).priority, Origin.MANUAL)
 
     async def urls(self, *, limit: int = 10_000, after: int = 0, **filters: str | None) -> list[dict[str, Any]]:

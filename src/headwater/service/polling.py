@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from datetime import timedelta
+from uuid import UUID
 
 import structlog
 
@@ -24,7 +25,7 @@ class PollerRole:
         self._parts = parts
         self._records = parts.records
         self._on_poll = on_poll
-        self._polls: set[asyncio.Task[None]] = set()
+        self._polls: dict[asyncio.Task[None], UUID] = {}  # and the token of each
         self._ended = asyncio.Event()  # a poll has ended, so a slot is free
 
     async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
@@ -62,15 +63,15 @@ class PollerRole:
                 )
             for claim in claims:
                 task = asyncio.create_task(self._poll(claim))
-                self._polls.add(task)
+                self._polls[task] = claim.lease.token
                 task.add_done_callback(self._end)
         return self._busy() >= settings.poll_concurrency
 
     def _busy(self) -> int:
-        return len(self._polls) - self._parts.poller.waiting
+        return sum(not self._parts.poller.is_waiting(token) for token in self._polls.values())
 
     def _end(self, poll: asyncio.Task[None]) -> None:
-        self._polls.discard(poll)
+        del self._polls[poll]
         self._ended.set()
 
     async def _poll(self, claim: FeedClaim) -> None:

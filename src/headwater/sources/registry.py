@@ -17,12 +17,29 @@ NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")  # also a folder's name, and che
 
 @cache
 def kinds() -> dict[str, type[Kind]]:
-    """Return the installed kinds by name."""
-    return {point.name: point.load() for point in entry_points(group="headwater.kinds")}
+    """Return the installed kinds by name, those left out that cannot be loaded."""
+    return {name: kind for name, kind in _loaded().items() if not isinstance(kind, str)}
+
+
+@cache
+def _loaded() -> dict[str, type[Kind] | str]:
+    """Return every installed kind, or why it cannot be loaded: a broken one must not take the others with it."""
+    found: dict[str, type[Kind] | str] = {}
+    for point in entry_points(group="headwater.kinds"):
+        try:
+            found[point.name] = point.load()
+        except Exception as error:  # noqa: BLE001 - it is somebody else's code, and fails in its own ways
+            found[point.name] = f"{point.value}: {type(error).__name__}: {error}"
+    return found
 
 
 def configure(name: str, kind: str, settings: Any) -> Kind:
     """Make a source's kind with the settings that override its defaults; refuse what cannot work, naming the field."""
+    broken = _loaded().get(kind)
+    if isinstance(broken, str):
+        raise OperatorError(
+            f"Source {name}: the kind {kind!r} cannot be loaded ({broken}).", reason=Reason.UNKNOWN_KIND
+        )
     if kind not in kinds():
         raise OperatorError(
             f"Source {name}: there is no kind {kind!r}. Installed: {', '.join(sorted(kinds()))}.",

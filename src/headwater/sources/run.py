@@ -20,7 +20,7 @@ from headwater.model.http import Response
 from headwater.model.reasons import Reason
 from headwater.model.source import Asker
 from headwater.policy.backoff import retry_after
-from headwater.policy.redirects import MAX_HOPS, is_downgrade, redirect_target
+from headwater.policy.redirects import MAX_HOPS, redirect_target
 from headwater.policy.statuses import reason_of_status
 from headwater.policy.urls import host_of, normalize_url
 from headwater.sandbox import Sandbox
@@ -96,29 +96,27 @@ class Http:
 
     async def _follow(self, url: str, headers: Mapping[str, str] | None) -> Response:
         """Ask, and follow redirects; each hop is a request like any other."""
-        target, asker = url, self._asker
+        target = url
         for _ in range(MAX_HOPS + 1):
-            response = await self._ask(target, headers, asker)
+            response = await self._ask(target, headers)
             following = redirect_target(response)
             if following is None:
                 return response
-            if is_downgrade(target, following):
-                asker = replace(asker, budget=None)
             target = following
         raise ExchangeFailed(f"{url} redirects more than {MAX_HOPS} times.", reason=Reason.REDIRECT_LIMIT, url=url)
 
-    async def _ask(self, url: str, headers: Mapping[str, str] | None, asker: Asker) -> Response:
+    async def _ask(self, url: str, headers: Mapping[str, str] | None) -> Response:
         """Ask at the source's pace; where its budget is used up, wait for that while holding nothing at all."""
         while True:
             try:
                 async with self._in_flight:
                     await self._pace.wait()
-                    return await self._gate.get(url, headers=headers, limits=self._limits, asker=asker)
+                    return await self._gate.get(url, headers=headers, limits=self._limits, asker=self._asker)
             except NotNow as error:
                 if error.reason is not Reason.BUDGET_SPENT:
                     raise
                 until = error.until
-            log.info("budget.spent", source=asker.source, host=host_of(url), until=until.isoformat())
+            log.info("budget.spent", source=self._asker.source, host=host_of(url), until=until.isoformat())
             with self._while_waiting():
                 await self._gate.budgets.wait(until)
 
@@ -129,7 +127,9 @@ class Http:
 
     def _is_spent(self, error: ExchangeFailed) -> bool:
         """Tell whether a 429 says that the budget is used up, which the next attempt then waits for."""
-        return error.reason is Reason.RATE_LIMITED and bool(error.url) and self._asker.pays(host_of(error.url or ""))
+        if error.reason is not Reason.RATE_LIMITED or not error.url:
+            return False
+        return self._gate.is_paid(error.url, self._asker)
 
     def _wait(self, retry_state: RetryCallState) -> float:
         """Double with each attempt; what a server asks for comes first."""

@@ -50,6 +50,11 @@ def asker_of(source: str, asking: str) -> Asker:
     return Asker(source, told.get("user_agent", "honest"), frozenset(told.get("api_hosts", ())), told.get("budget"))
 
 
+async def keep_source(connection: Connection, source_id: int) -> None:
+    """Let nobody remove a source before the transaction ends."""
+    await connection.execute(query("keep_source"), source_id)
+
+
 async def keep_asking(connection: Connection, source_id: int, asker: Asker) -> None:
     """Keep how a source's requests are made, for the pages of its items."""
     asking = {"user_agent": asker.user_agent, "api_hosts": sorted(asker.api_hosts), "budget": asker.budget}

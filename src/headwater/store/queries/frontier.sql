@@ -57,7 +57,7 @@ CROSS JOIN LATERAL (
 -- name: claim_urls
 -- Hosts first: lock those that are ready, take the best due URL of each, lease both with one token.
 -- $1 now, $2 how many, $3 holder, $4 lease until, $5 default delay in ms, $6 token. A row without url_id is a host with
--- nothing due (see rest_hosts). Should the holder die, the host has its pause from the lease's end on: something may
+-- nothing to claim (see rest_hosts). Should the holder die, the host has its pause from the lease's end on: something may
 -- have been sent just before.
 -- Statistics of a queue are old news, so nothing is left for the planner to mistake: rows are found by key or place
 -- (= ANY, LATERAL with LIMIT 1), and the order of a pick has one index that can give it (its predicate says priority > 0).
@@ -86,7 +86,7 @@ WITH ready AS MATERIALIZED (
 ), claimed AS (
     UPDATE frontier_queue q
     SET lease_holder = $3, lease_token = $6, lease_until = $4, attempts = q.attempts + 1
-    WHERE q.ctid = ANY (ARRAY (SELECT row_place FROM picked))  -- it is locked, so it has not moved
+    WHERE q.ctid = ANY (ARRAY (SELECT row_place FROM picked))  -- one that changed just before its lock is left out
     RETURNING q.url_id, q.politeness_key, q.attempts, q.priority
 ), pages AS MATERIALIZED (
     SELECT claimed.url_id, claimed.politeness_key, claimed.attempts, claimed.priority,

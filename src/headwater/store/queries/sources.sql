@@ -15,6 +15,10 @@ DELETE FROM sources s
 WHERE s.id = $1 AND NOT EXISTS (SELECT 1 FROM items WHERE source_id = s.id)
   AND NOT EXISTS (SELECT 1 FROM url_frontier WHERE source_id = s.id)
 
+-- name: keep_source
+-- Let nobody remove a source before the transaction ends. $1 id
+SELECT true FROM sources WHERE id = $1 FOR KEY SHARE
+
 -- name: get_source
 -- $1 name
 SELECT id, name, kind, settings, enabled, created_at FROM sources WHERE name = $1
@@ -36,17 +40,22 @@ FROM sources s JOIN feed_state f ON f.source_id = s.id
 ORDER BY s.name
 
 -- name: claim_feeds
--- $1 now, $2 how many, $3 holder, $4 until, $5 one source's name or NULL for whatever is due
+-- $1 now, $2 how many, $3 holder, $4 until, $5 one source's name or NULL for whatever is due. Two looks, since a plan that
+-- is to serve both would read them all.
 WITH due AS MATERIALIZED (
     SELECT f.source_id FROM feed_state f JOIN sources s ON s.id = f.source_id
-    WHERE f.lease_token IS NULL AND (s.name = $5 OR ($5 IS NULL AND s.enabled AND f.next_poll_at <= $1))
+    WHERE $5::text IS NULL AND f.lease_token IS NULL AND f.next_poll_at <= $1 AND s.enabled
     ORDER BY f.next_poll_at LIMIT $2
+    FOR UPDATE OF f SKIP LOCKED
+), named AS MATERIALIZED (
+    SELECT f.source_id FROM feed_state f JOIN sources s ON s.id = f.source_id
+    WHERE s.name = $5 AND f.lease_token IS NULL
     FOR UPDATE OF f SKIP LOCKED
 )
 UPDATE feed_state f
 SET lease_holder = $3, lease_token = gen_random_uuid(), lease_until = $4, attempts = f.attempts + 1
-FROM due, sources s
-WHERE f.source_id = due.source_id AND s.id = due.source_id
+FROM sources s
+WHERE f.source_id = ANY (ARRAY (SELECT source_id FROM due UNION ALL SELECT source_id FROM named)) AND s.id = f.source_id
 RETURNING s.id, s.name, s.kind, s.settings, s.enabled, s.created_at, f.memory, f.consecutive_errors,
           f.lease_holder, f.lease_token, f.lease_until, f.attempts
 
