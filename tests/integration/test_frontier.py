@@ -268,6 +268,17 @@ async def test_a_claim_that_was_slow_takes_nothing_that_was_put_off_meanwhile(
     assert await frontier.rows("SELECT due_at, lease_token FROM frontier_queue WHERE priority = 10") == [(later, None)]
 
 
+async def test_a_claim_waits_for_nobody_who_has_a_url_locked(frontier: Frontier) -> None:
+    """Spec 2.5: a poll that goes on for long and has raised a URL's priority holds up no other host."""
+    await frontier.put("http://a.test/first")
+    await frontier.put("http://b.test/first")
+    async with frontier.database.connection() as connection, connection.transaction():
+        await connection.execute("UPDATE frontier_queue SET priority = 9 WHERE politeness_key = 'a.test'")
+        claimed = await asyncio.wait_for(frontier.take(), 10)
+        assert [claim.host.host for claim in claimed] == ["b.test"]
+    assert [claim.host.host for claim in await frontier.take()] == ["a.test"]
+
+
 async def until_asleep(frontier: Frontier) -> None:
     while not await frontier.rows("SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'"):
         await asyncio.sleep(0.005)
