@@ -236,11 +236,8 @@ async def test_a_429_stops_all_sources_until_it_is_over_and_fails_none(site: Sit
         assert keys(site, LIST)[2:] == [KEY] * 3
 
 
-@asynccontextmanager
-async def waiting_poll(
-    paid: PaidHouse, **settings: object
-) -> AsyncIterator[tuple[asyncio.Event, "asyncio.Task[Polled]"]]:
-    """A poll whose second request waits for its budget, until the event is set."""
+def pay_with_a_wait(paid: PaidHouse) -> tuple[asyncio.Event, asyncio.Event]:
+    """Let whoever waits for a budget set one event, and wait for the other; two hours have passed then."""
     asleep, wake = asyncio.Event(), asyncio.Event()
 
     async def sleep(_: float) -> None:
@@ -249,6 +246,15 @@ async def waiting_poll(
         paid.keyring.clock.at = NOW + 2 * HOUR
 
     paid.pay_with(KEY, sleep=sleep)
+    return asleep, wake
+
+
+@asynccontextmanager
+async def waiting_poll(
+    paid: PaidHouse, **settings: object
+) -> AsyncIterator[tuple[asyncio.Event, "asyncio.Task[Polled]"]]:
+    """A poll whose second request waits for its budget, until the event is set."""
+    asleep, wake = pay_with_a_wait(paid)
     await paid.house.parts.sandbox.run(parse_json, b"[]", returns=object)  # its start is not to count
     polling = asyncio.create_task(paid.poll("bills", LIST, LIST, **settings))
     await asyncio.wait([polling, asyncio.create_task(asleep.wait())], return_when=asyncio.FIRST_COMPLETED)
@@ -279,14 +285,7 @@ async def test_a_request_that_waits_does_not_keep_others_of_its_run_from_going(s
     site.answers[LIST] = site.answers[OTHER_LIST] = records()
     async with open_paid(rate_limits={"bills": 1}) as paid:
         http = await paid.http("bills", concurrency=1)
-        asleep, wake = asyncio.Event(), asyncio.Event()
-
-        async def sleep(_: float) -> None:
-            asleep.set()
-            await wake.wait()
-            paid.keyring.clock.at = NOW + 2 * HOUR
-
-        paid.pay_with(KEY, sleep=sleep)
+        asleep, wake = pay_with_a_wait(paid)
         await http.get(LIST)
         waiting = asyncio.create_task(http.get(LIST))
         await asleep.wait()

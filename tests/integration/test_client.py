@@ -30,8 +30,9 @@ from headwater.errors import ExchangeFailed, HeadwaterError, InvalidURL
 from headwater.model.http import Limits, Response
 from headwater.model.reasons import Reason
 from headwater.net.client import HttpClient, failure
-from headwater.net.decode import BadEncoding, Inflater, inflater_for
+from headwater.net.decode import inflater_for
 from headwater.net.guard import AddressGuard, AddressRefused
+from headwater.policy.inflate import BadEncoding, Inflater
 
 LOOPBACK = AddressGuard([ip_network("127.0.0.0/8"), ip_network("::1/128")])
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -21,8 +21,9 @@ from yarl import URL
 from headwater.errors import ExchangeFailed, HeadwaterError, InvalidURL
 from headwater.model.http import Limits, Response
 from headwater.model.reasons import Reason
-from headwater.net.decode import ACCEPT_ENCODING, BadEncoding, inflater_for
+from headwater.net.decode import ACCEPT_ENCODING, inflater_for
 from headwater.net.guard import AddressGuard, AddressRefused
+from headwater.policy.inflate import BadEncoding
 
 ConnectTo = Mapping[str, tuple[str, int]]
 Permit = Callable[[], Awaitable[None]]

@@ -2,8 +2,6 @@
 
 from headwater.policy.inflate import BadEncoding, Inflater
 
-__all__ = ["ACCEPT_ENCODING", "BadEncoding", "Inflater", "inflater_for"]
-
 ACCEPT_ENCODING = "gzip, deflate"
 
 _GZIP_CODINGS = (["gzip"], ["x-gzip"])

@@ -1,7 +1,8 @@
 """A backup taken back, into an empty data folder and an empty database.
 
 Raw files are copied beside their place first. Then the rows go in, in one transaction; the files are moved into place
-just before it is committed. So what is killed on the way leaves an empty database, and is simply done again.
+just before it is committed. So what is killed on the way leaves an empty database, and is done again; between the move
+and the commit it leaves the files in place too, and the next restore asks for them to be removed first.
 """
 
 import contextlib
