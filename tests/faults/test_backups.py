@@ -132,7 +132,7 @@ async def test_a_file_that_was_replaced_before_the_backup_began_is_waited_for_un
         await harness.until_held_back()
         folder = harness.folder / "backup"
         backing_up = asyncio.create_task(harness.run("backup", str(folder), plant=plant))
-        while not (folder / "UNFINISHED").exists() and not backing_up.done():
+        while not (folder / "corpus").exists() and not backing_up.done():
             await asyncio.sleep(0.01)
         if plant is None:
             assert not list((folder / "corpus").iterdir())
