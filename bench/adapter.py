@@ -63,6 +63,6 @@ async def open_queue(dsn: str, folder: Path, now: datetime, *, delay_ms: int) ->
     async with open_database(Settings(database_url=dsn, data_dir=folder)) as database:
         await migrate.up(database)
         async with database.connection() as connection:
-            source = await sources.add_source(connection, "bench", "feed", {}, now=now, next_poll_at=None)
+            source = await sources.add_source(connection, "bench", "feed", {}, now=now, due={})
         assert source
         yield Queue(database, source.id, delay_ms)

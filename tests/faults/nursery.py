@@ -23,7 +23,7 @@ from tests.faults import victim
 from tests.faults.network import enter
 
 ROOT = Path(__file__).parents[2]
-IMPORTED = ("headwater.cli", "headwater.api", "headwater.service.running", "headwater.sources.feed")
+IMPORTED = ("headwater.cli", "headwater.api", "headwater.service.running", "headwater.sources.site")
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,8 @@ from headwater.corpus_copy import CorpusCopy
 from headwater.errors import OperatorError
 from headwater.service.backup import back_up
 from headwater.service.restore import restore
-from headwater.store import migrate
+from headwater.store import dump, migrate
+from headwater.store.dump import TABLES
 from headwater.store.embedded import EmbeddedServer
 from headwater.store.pool import open_database
 from tests.house import House, open_house
@@ -226,7 +227,7 @@ async def test_a_terminal_shows_a_bar_for_each_step(
     settings = make_settings()
     where = environment(data_dir=settings.data_dir, database_url=settings.database_url) | {"TERM": "xterm"}
     shown = await asyncio.to_thread(in_terminal, [*PROGRAM, "backup", "backup"], where, tmp_path)
-    for part in ("raw files", "4/4", "tables", "17/17", "backup has 4 documents"):
+    for part in ("raw files", "4/4", "tables", f"{len(TABLES)}/{len(TABLES)}", "backup has 4 documents"):
         assert part in shown
 
 
@@ -313,7 +314,7 @@ async def test_nothing_is_restored_over_what_is_there(
     with pytest.raises(OperatorError, match="There are raw files below"):
         await restore(make_settings(), tmp_path / "backup")
     with pytest.raises(
-        OperatorError, match=r"already \(the tables budget_spending, budgets, daily_index and 14 more\)"
+        OperatorError, match=rf"already \(the tables budget_spending, budgets, daily_index and {len(TABLES) - 3} more\)"
     ):
         await restore(make_settings(data_dir=tmp_path / "elsewhere"), tmp_path / "backup")
     assert not (tmp_path / "elsewhere").exists()
@@ -325,6 +326,7 @@ async def test_a_backup_of_an_older_schema_is_brought_up_to_date(
 ) -> None:
     known = migrate.known()
     monkeypatch.setattr(migrate, "known", lambda: known[:-1])
+    monkeypatch.setattr(dump, "TABLES", [table for table in TABLES if table != "sightings"])  # which the last one adds
     async with open_database(make_settings()) as database:
         await migrate.up(database)
         async with database.connection() as connection:

@@ -415,7 +415,7 @@ async def test_the_host_of_the_first_feed_is_looked_up(current_url: str, doctor:
             current_url,
             "DELETE FROM sources",
             "INSERT INTO sources (name, kind, settings, created_at) "
-            f"""VALUES ('s{number}', 'feed', '{{"feed_url": "http://{host}/feed"}}', now())""",
+            f"""VALUES ('s{number}', 'site', '{{"feed_url": "http://{host}/feed"}}', now())""",
         )
         found = doctor.finds(exit_code=0, database_url=current_url)
         assert found["dns"]["state"] == state
@@ -432,7 +432,7 @@ async def test_a_host_that_needs_no_look_up_is_passed_over(
         await tell(
             current_url,
             "INSERT INTO sources (name, kind, settings, created_at) "
-            f"""VALUES ('{9 - number}', 'feed', '{{"feed_url": "http://{host}/feed"}}', now())""",
+            f"""VALUES ('{9 - number}', 'site', '{{"feed_url": "http://{host}/feed"}}', now())""",
         )
     found = doctor.finds(exit_code=0, database_url=current_url, connect_to="*.demo.test=127.0.0.1:1")
     assert looked_up in found["dns"]["found"]
@@ -484,7 +484,7 @@ async def test_leases_past_their_end_and_blocked_hosts_are_counted(current_url: 
     held = "'me', gen_random_uuid(), now()"
     await tell(
         current_url,
-        "INSERT INTO sources (name, kind, created_at) VALUES ('s', 'feed', now())",
+        "INSERT INTO sources (name, kind, created_at) VALUES ('s', 'site', now())",
         "INSERT INTO feed_state (source_id, lease_holder, lease_token, lease_until) "
         f"SELECT id, {held} - interval '1 hour' FROM sources",
         f"INSERT INTO host_state (host, lease_holder, lease_token, lease_until) VALUES ('a', {held} - interval '1 s')",

@@ -62,7 +62,7 @@ class Frontier:
 @pytest.fixture
 async def frontier(database: Database) -> Frontier:
     async with database.connection() as connection:
-        source = await sources.add_source(connection, "s", "feed", {}, now=NOW, next_poll_at=None)
+        source = await sources.add_source(connection, "s", "feed", {}, now=NOW, due={})
     assert source
     return Frontier(database, source.id)
 

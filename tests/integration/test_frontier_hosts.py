@@ -31,7 +31,7 @@ SECOND = timedelta(seconds=1)
 @pytest.fixture
 async def frontier(database: Database) -> Frontier:
     async with database.connection() as connection:
-        source = await sources.add_source(connection, "s", "feed", {}, now=NOW, next_poll_at=None)
+        source = await sources.add_source(connection, "s", "feed", {}, now=NOW, due={})
     assert source
     return Frontier(database, source.id)
 

@@ -371,7 +371,7 @@ async def open_frontier(settings: Settings) -> AsyncIterator[tuple[Database, Con
     """A database with a source in it, and a connection to watch it by."""
     async with open_database(settings) as database, database.connection() as watcher:
         await migrate.up(database)
-        source = await sources.add_source(watcher, "s", "feed", {}, now=START, next_poll_at=None)
+        source = await sources.add_source(watcher, "s", "feed", {}, now=START, due={})
         assert source
         yield database, watcher, source.id
 

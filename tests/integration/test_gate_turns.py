@@ -69,7 +69,7 @@ async def test_a_redirect_to_a_page_that_was_given_up_is_followed(site: Site, ho
 async def test_a_twin_that_is_queued_at_that_very_moment_leaves_the_queue(database: Database) -> None:
     """Spec 2.1, 4.2: a page is not downloaded twice, whoever lists its other address when."""
     async with database.connection() as connection:
-        source = await sources.add_source(connection, "s", "manual", {}, now=NOW, next_poll_at=None)
+        source = await sources.add_source(connection, "s", "manual", {}, now=NOW, due={})
     assert source
 
     async def put(connection: Connection, url: str) -> int:

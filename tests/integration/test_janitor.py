@@ -26,7 +26,7 @@ async def janitor(database: Database, make_settings: Callable[..., Settings], tm
     settings = make_settings()
     async with database.connection() as connection:
         for name in ("bills", "news"):
-            assert await sources.add_source(connection, name, "manual", {}, now=datetime.now(UTC), next_poll_at=None)
+            assert await sources.add_source(connection, name, "manual", {}, now=datetime.now(UTC), due={})
 
     def run(*words: str) -> "subprocess.CompletedProcess[str]":
         return headwater(

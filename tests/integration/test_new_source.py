@@ -155,7 +155,7 @@ async def test_the_command_refuses_what_cannot_work_and_saves_nothing(
     """Issue 5: with the source's name and the field."""
     site.answers[FEED] = rss()
     value, why = BAD[field]
-    words = ("source", "add", "news", "--kind", "feed", "--set", f"feed_url={FEED}", "--set", f"{field}={value}")
+    words = ("source", "add", "news", "--kind", "site", "--set", f"feed_url={FEED}", "--set", f"{field}={value}")
     refused = await program(*words)
     assert refused.returncode == 2
     assert re.fullmatch(rf"headwater: Source news: {field}: .*{why}.*\n", refused.stderr)

@@ -149,7 +149,7 @@ async def lease_some(connection: Connection, until: datetime) -> list[tuple[str,
 @pytest.fixture
 async def connection(database: Database) -> AsyncIterator[Connection]:
     async with database.connection() as lent:
-        await sources.add_source(lent, "s", "feed", {}, now=NOW, next_poll_at=None)
+        await sources.add_source(lent, "s", "feed", {}, now=NOW, due={})
         yield lent
 
 

@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from headwater import Item, Kind, Run
 from headwater.config import Settings
 from headwater.model.poll import Polled
+from headwater.model.source import Pass
 from headwater.service.maintenance import rescue_expired
 from headwater.service.parts import Parts, Records, open_parts, open_records
 from headwater.service.scheduling import SchedulerRole
@@ -98,7 +99,7 @@ class SlotsMachine(RuleBasedStateMachine):
         async with self.parts.records.database.connection() as connection:
             await connection.execute("TRUNCATE sources CASCADE")
             settings = {"schedule": "0 * * * *", "timezone": "UTC", "fetch_items": False}
-            assert await sources.add_source(connection, "tick", "tick", settings, now=START, next_poll_at=None)
+            assert await sources.add_source(connection, "tick", "tick", settings, now=START, due={Pass.MAIN: None})
 
     def start(self) -> Scheduler:
         records = replace(self.parts.records, holder=f"instance {len(self.dead)}-{id(self)}")

@@ -118,11 +118,11 @@ async def test_every_leased_table_has_the_one_lease_shape_and_is_rescued(databas
 async def test_the_database_refuses_half_a_lease_and_an_end_without_reason(database: Database) -> None:
     """Spec 2.4: constraints encode the states."""
     async with database.connection() as connection:
-        await connection.execute("INSERT INTO sources (name, kind, created_at) VALUES ('s', 'feed', now())")
+        await connection.execute("INSERT INTO sources (name, kind, created_at) VALUES ('s', 'site', now())")
         with pytest.raises(asyncpg.CheckViolationError):
             await connection.execute("INSERT INTO feed_state (source_id, lease_holder) VALUES (1, 'me')")
         with pytest.raises(asyncpg.CheckViolationError):
-            await connection.execute("INSERT INTO sources (name, kind, created_at) VALUES ('../x', 'feed', now())")
+            await connection.execute("INSERT INTO sources (name, kind, created_at) VALUES ('../x', 'site', now())")
 
 
 async def test_every_query_is_understood_by_the_oldest_server_that_will_do(database: Database) -> None:

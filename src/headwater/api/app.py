@@ -192,7 +192,7 @@ def _add_writing(app: FastAPI, desk: Desk) -> None:
     @app.post("/sources", tags=["writing"], status_code=201, dependencies=[Depends(HTTPBearer(auto_error=False))])
     async def add_source(new: shapes.NewSource) -> shapes.AddedSource:
         """Add a source. A feed is polled at once, and what is no feed is not added; other kinds when they are due."""
-        if new.kind != "feed":
+        if new.kind != "site":
             if new.name is None or new.url is not None:
                 raise HeadwaterError(f"A source of kind {new.kind} has a name and no url.", reason=Reason.BAD_REQUEST)
             source = await desk.add_source(new.name, new.kind, new.settings)

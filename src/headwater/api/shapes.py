@@ -139,7 +139,7 @@ class Sources(BaseModel):
 class NewSource(BaseModel, extra="forbid"):
     """A source to add: a feed by its address, any other kind by its name and settings."""
 
-    kind: str = Field(default="feed", description="One of the installed kinds.")
+    kind: str = Field(default="site", description="One of the installed kinds.")
     url: str | None = Field(default=None, description="The feed's address; other kinds have theirs in the settings.")
     name: str | None = Field(default=None, description="That of a feed is by default made from its host.")
     settings: dict[str, Any] = Field(default_factory=dict, description="What overrides the kind's defaults.")

@@ -2,42 +2,54 @@
 
 import asyncio
 import contextlib
-import hashlib
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any
 from uuid import UUID
 
 import structlog
 
 from headwater.corpus import raw_path
-from headwater.daily import index
 from headwater.discover.deadline import Deadline
+from headwater.discover.saving import Found, rebuild_days, save_items, save_leads
 from headwater.errors import ExchangeFailed, HeadwaterError, LeaseLost, NotNow, StorageFailed
-from headwater.frontier.submit import Candidate, Submitted, spell, submit
+from headwater.frontier.submit import Submitted
 from headwater.gate.gate import Gate
 from headwater.gate.pace import Pace
 from headwater.model.clock import Clock
 from headwater.model.poll import Polled
 from headwater.model.reasons import Reason, ReasonClass
-from headwater.model.source import Item, Source
+from headwater.model.source import Item, Lead, Pass, Source
 from headwater.policy.agents import BROWSER, CHROME_RELEASED, browser_is_stale
 from headwater.policy.politeness import KeyOf
 from headwater.policy.polling import next_poll
-from headwater.policy.priority import priority
 from headwater.sandbox import Sandbox
 from headwater.sources.kind import Kind
 from headwater.sources.registry import kind_of
 from headwater.sources.run import Http, Run
-from headwater.store import items, sources
+from headwater.store import sources
 from headwater.store.pool import Connection, Database, is_down
 from headwater.store.sources import FeedClaim, PollEnding
 
 log = structlog.get_logger()
 Renew = Callable[[datetime], Awaitable[object]]
-_Found = tuple[Item, str | None]  # with where its raw bytes go
+OnLeads = Callable[[int], None]  # told how many leads have been submitted so far
+_SLICE = 2000  # leads submitted at once: a sitemap may list any number
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What a kind yields: its items are saved together at the end, its leads a slice at a time meanwhile."""
+
+    found: list[Found] = field(default_factory=list)
+    pending: list[Lead] = field(default_factory=list)
+    leads: int = 0
+    new_urls: int = 0
+    refused: dict[str, str] = field(default_factory=dict)
+    learned: dict[str, Any] = field(default_factory=dict)
 
 
 class Poller:
@@ -59,7 +71,7 @@ class Poller:
         self._sandbox = sandbox
         self._clock = clock
         self._timezone = timezone
-        self._interval_minutes = interval_minutes
+        self._default_interval = timedelta(minutes=interval_minutes)
         self._key_of = key_of
         self._readings: dict[UUID, Deadline] = {}
 
@@ -67,47 +79,60 @@ class Poller:
         """Tell whether a poll under way, known by its lease's token, waits for its budget."""
         return token in self._readings and self._readings[token].is_paused
 
-    async def poll(self, claim: FeedClaim, renew_also: Renew | None = None) -> Polled:
+    async def poll(
+        self, claim: FeedClaim, renew_also: Renew | None = None, on_leads: OnLeads = lambda _: None
+    ) -> Polled:
         """Read a source and settle its claim, whatever happens short of losing the database.
 
         The claim's lease is renewed for as long as the reading goes on; `renew_also` does the same for what the caller
         holds beside it.
         """
         memory = dict(claim.memory)
+        kind = None
         try:
             kind = kind_of(claim.source)
             self._mind_the_agent(claim.source, kind)
             async with self._renewing(claim, renew_also):
-                found = await self._discover(claim, kind, memory)
+                reading = await self._discover(claim, kind, memory, on_leads)
         except LeaseLost:
             raise
         except NotNow as error:
-            await self.release(claim, None if _is_scheduled(claim.source) else error.until)
-            return Polled(claim.source, error.reason, str(error), deferred=True)
+            is_polled = kind is not None and self._interval(kind, claim.which)
+            await self.release(claim, error.until if is_polled else None)
+            return Polled(claim.source, error.reason, str(error), which=claim.which, deferred=True)
         except HeadwaterError as error:
-            return await self._failed(claim, error)
+            return await self._failed(claim, kind, error)
         except asyncio.CancelledError:
             await asyncio.shield(self.release(claim))
             raise
-        return await self._database.transact(lambda connection: self._save(connection, claim, kind, found, memory))
+        return await self._database.transact(lambda connection: self._save(connection, claim, kind, reading, memory))
 
     def _mind_the_agent(self, source: Source, kind: Kind) -> None:
         if kind.user_agent == BROWSER and browser_is_stale(self._clock.now().date()):
             log.warning("agent.stale", source=source.name, browser_of=CHROME_RELEASED.isoformat())
 
-    async def _discover(self, claim: FeedClaim, kind: Kind, memory: dict[str, Any]) -> list[_Found]:
+    async def _discover(self, claim: FeedClaim, kind: Kind, memory: dict[str, Any], on_leads: OnLeads) -> _Reading:
         """Let the kind do its work, within its deadline; a fault in it is told like any other."""
         source = claim.source
         pace = Pace(self._database, self._clock, source.id, kind.rate_per_second)
         deadline = Deadline(kind.deadline)
         http = Http(self._gate, self._sandbox, kind, pace, kind.asker(source.name), while_waiting=deadline.paused)
-        run = Run(http, memory, self._clock.now())
+        reading = _Reading()
+        run = Run(http, memory, self._clock.now(), claim.which, claim.backfill_since, reading.learned)
         self._readings[claim.lease.token] = deadline
         try:
             async with deadline:
-                found = [(_check(source, item), _subpath(source, kind, item)) async for item in kind.discover(run)]
-            _refuse_shared_places(source, found)
-            return found
+                async for found in kind.discover(run):
+                    if isinstance(found, Lead):
+                        reading.pending.append(found)
+                    else:
+                        reading.found.append(Found(_check(source, found), _subpath(source, kind, found)))
+                    if len(reading.pending) >= _SLICE:
+                        await self._submit_leads(claim, kind, reading)
+                        on_leads(reading.leads)
+                await self._submit_leads(claim, kind, reading)
+            _refuse_shared_places(source, reading.found)
+            return reading
         except HeadwaterError:
             raise
         except Exception as error:
@@ -120,6 +145,23 @@ class Poller:
             raise HeadwaterError(f"{type(error).__name__}: {error}", reason=Reason.INTERNAL) from error
         finally:
             del self._readings[claim.lease.token]
+
+    async def _submit_leads(self, claim: FeedClaim, kind: Kind, reading: _Reading) -> None:
+        """Submit a slice: a reading that fails later, or dies, has lost nothing, and the next finds them known."""
+        leads, reading.pending = reading.pending, []
+        if not leads:
+            return
+
+        async def work(connection: Connection) -> Submitted:
+            if not await sources.hold_feed(connection, claim):
+                raise LeaseLost(f"The poll of {claim.source.name} took longer than its lease.")
+            origin = kind.origin_of(claim.which)
+            return await save_leads(connection, claim.source, kind, origin, leads, self._clock.now(), self._key_of)
+
+        submitted = await self._database.transact(work)
+        reading.leads += len(leads)
+        reading.new_urls += submitted.new
+        reading.refused.update(islice(submitted.refused.items(), _SLICE - len(reading.refused)))
 
     @contextlib.asynccontextmanager
     async def _renewing(self, claim: FeedClaim, renew_also: Renew | None) -> AsyncIterator[None]:
@@ -162,69 +204,60 @@ class Poller:
         async with self._database.connection() as connection:
             await sources.release_feed(connection, claim, next_poll_at)
 
-    async def _failed(self, claim: FeedClaim, error: HeadwaterError) -> Polled:
+    async def _failed(self, claim: FeedClaim, kind: Kind | None, error: HeadwaterError) -> Polled:
         # A fault of ours is not charged to the feed.
         errors = claim.consecutive_errors + (error.reason.kind is not ReasonClass.OURS)
         now = self._clock.now()
-        ending = PollEnding(self._due(claim.source, errors), error.reason, str(error), errors, None, claim.memory)
+        due = self._due(kind, claim.which, errors)
+        ending = PollEnding(due, error.reason, str(error), errors, None, claim.memory)
         async with self._database.connection() as connection:
             await sources.settle_feed(connection, claim, ending, now)
-        return Polled(claim.source, error.reason, str(error))
+        return Polled(claim.source, error.reason, str(error), which=claim.which)
 
-    def _due(self, source: Source, errors: int) -> datetime | None:
-        if _is_scheduled(source):
-            return None
-        minutes = source.settings.get("poll_interval_minutes") or self._interval_minutes
+    def _due(self, kind: Kind | None, which: Pass, errors: int) -> datetime | None:
+        interval = self._interval(kind, which) if kind else self._default_interval
         chance = random.random()  # noqa: S311 - spreads polls, guards nothing
-        return next_poll(self._clock.now(), timedelta(minutes=minutes), errors, chance)
+        return next_poll(self._clock.now(), interval, errors, chance) if interval else None
+
+    def _interval(self, kind: Kind, which: Pass) -> timedelta | None:
+        return kind.passes(self._default_interval).get(which)
 
     async def _save(
-        self, connection: Connection, claim: FeedClaim, kind: Kind, found: list[_Found], memory: dict[str, Any]
+        self, connection: Connection, claim: FeedClaim, kind: Kind, reading: _Reading, memory: dict[str, Any]
     ) -> Polled:
         now = self._clock.now()
+        source = claim.source
         if not await sources.hold_feed(connection, claim):
-            raise LeaseLost(f"The poll of {claim.source.name} took longer than its lease.")
-        await sources.keep_asking(connection, claim.source.id, kind.asker(claim.source.name))
-        urls = await self._submit(connection, claim.source, kind, found, now)
-        rows = {
-            _item_id(claim.source, known.url): (replace(item, url=known.url), known.id if kind.fetch_items else None)
-            for item, _ in found
-            if (known := urls.known.get(item.url))
-        }
-        saved = await items.save_items(connection, claim.source.id, rows, now) if rows else []
-        await self._rebuild_days(connection, claim.source, kind, saved)
-        ending = PollEnding(self._due(claim.source, 0), Reason.POLLED, None, 0, len(saved) if found else None, memory)
+            raise LeaseLost(f"The poll of {source.name} took longer than its lease.")
+        await sources.keep_asking(connection, source.id, kind.asker(source.name))
+        saved, urls = await save_items(
+            connection, source, kind, kind.origin_of(claim.which), reading.found, now, self._key_of
+        )
+        await rebuild_days(connection, source, kind.timezone or self._timezone, saved)
+        if reading.learned:
+            await sources.change_settings(connection, source.id, {**source.settings, **reading.learned})
+        new_items = sum(item.is_new for item in saved)
+        ending = PollEnding(
+            self._due(kind, claim.which, 0),
+            Reason.POLLED,
+            None,
+            0,
+            len(saved) if reading.found else None,
+            memory,
+            brought_new=bool(new_items or reading.new_urls),
+        )
         await sources.settle_feed(connection, claim, ending, now)
         return Polled(
-            claim.source,
+            source,
             Reason.POLLED,
+            which=claim.which,
             title=str(memory.get("title") or ""),
             items=len(saved),
-            new_items=sum(item.is_new for item in saved),
-            new_urls=urls.new,
-            refused=urls.refused,
+            new_items=new_items,
+            leads=reading.leads,
+            new_urls=urls.new + reading.new_urls,
+            refused={**reading.refused, **urls.refused},
         )
-
-    async def _submit(
-        self, connection: Connection, source: Source, kind: Kind, found: list[_Found], now: datetime
-    ) -> Submitted:
-        """Submit the pages of items; where they are not to be fetched, their addresses only get their one spelling."""
-        candidates = [_candidate(source, kind, item, subpath) for item, subpath in found]
-        if kind.fetch_items:
-            return await submit(connection, candidates, now, self._key_of)
-        return spell(candidates)
-
-    async def _rebuild_days(
-        self, connection: Connection, source: Source, kind: Kind, saved: list[items.SavedItem]
-    ) -> None:
-        timezone = kind.timezone or self._timezone
-        days = index.touched_days(saved, timezone)
-        if days:
-            await index.rebuild(connection, source.id, days, timezone)
-
-
-def _is_scheduled(source: Source) -> bool:
-    return source.settings.get("schedule") is not None
 
 
 def _subpath(source: Source, kind: Kind, item: Item) -> str | None:
@@ -252,7 +285,7 @@ def _check(source: Source, item: Item) -> Item:
     return item
 
 
-def _refuse_shared_places(source: Source, found: list[_Found]) -> None:
+def _refuse_shared_places(source: Source, found: list[Found]) -> None:
     """Refuse two pages with one place for their raw bytes: the second would take the first's away."""
     places: dict[str, str] = {}
     for item, subpath in found:
@@ -262,17 +295,3 @@ def _refuse_shared_places(source: Source, found: list[_Found]) -> None:
                 reason=Reason.BAD_SOURCE,
                 url=item.url,
             )
-
-
-def _candidate(source: Source, kind: Kind, item: Item, subpath: str | None) -> Candidate:
-    return Candidate(
-        url=item.url,
-        source_id=source.id,
-        origin=kind.origin,
-        priority=priority(kind.priority, kind.origin),
-        subpath=subpath,
-    )
-
-
-def _item_id(source: Source, url: str) -> str:
-    return hashlib.sha256(f"{source.name}:{url}".encode()).hexdigest()

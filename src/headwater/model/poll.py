@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from headwater.model.reasons import Reason
-from headwater.model.source import Source
+from headwater.model.source import Pass, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,9 +13,11 @@ class Polled:
     source: Source
     reason: Reason
     error: str | None = None
+    which: Pass = Pass.MAIN
     deferred: bool = False  # it was given back undone, to be tried again later
     title: str = ""
     items: int = 0
     new_items: int = 0
+    leads: int = 0
     new_urls: int = 0
     refused: dict[str, str] = field(default_factory=dict)

@@ -3,7 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+
+class Pass(StrEnum):
+    """A way to read a source. Each has its own rhythm, memory and lease."""
+
+    MAIN = "main"  # its list: a feed, an API
+    SITEMAP = "sitemap"
+    SPIDER = "spider"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +57,14 @@ class Item:
     updated_at: datetime | None = None
     tags: Mapping[str, Any] = field(default_factory=dict)
     raw: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Lead(NamedTuple):  # made for every address of a sitemap
+    """An address worth fetching, of which its source says nothing more.
+
+    `changed_at` is when its page last changed, where that is known: it is fetched again if it was fetched before then.
+    """
+
+    url: str
+    changed_at: datetime | None = None
+    depth: int = 0  # how many links away it was found

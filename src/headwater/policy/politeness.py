@@ -64,7 +64,7 @@ def asks_for_less(status: int) -> bool:
 
 def longer_backoff(in_force: timedelta, chance: float) -> int:
     """Double the delay in force; up to a quarter more by chance (0..1), so that workers spread out."""
-    doubled = 2000 * in_force.total_seconds() * (1 + chance / 4)
+    doubled = 2 * in_force / timedelta(milliseconds=1) * (1 + chance / 4)
     return min(LONGEST_BACKOFF_MS, max(1000, int(doubled)))
 
 

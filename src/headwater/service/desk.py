@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 
 from headwater.corpus import Corpus
 from headwater.errors import OperatorError
-from headwater.model.frontier import Origin
 from headwater.model.poll import Polled
 from headwater.model.reasons import Reason
 from headwater.model.source import Source
@@ -144,15 +143,15 @@ class Desk(Reader):
         feed_url = normalize_url(url, keep_trailing_slash=True)
         settings = {**(overrides or {}), "feed_url": feed_url}
         chosen = name or source_name(feed_url)
-        kind = configure(chosen, "feed", settings)
+        kind = configure(chosen, "site", settings)
         records = self._records
 
         async def insert(connection: Connection) -> FeedClaim:
             """Add the row and claim its first poll at once, so that no running poller is faster."""
-            known = await sources.source_of_feed(connection, "feed", feed_url)
+            known = await sources.source_of_feed(connection, feed_url)
             if known:
                 raise OperatorError(f"{feed_url} is read by source {known} already.", reason=Reason.SOURCE_EXISTS)
-            await self._insert(connection, chosen, "feed", kind, settings)
+            await self._insert(connection, chosen, "site", kind, settings)
             return (await self._claim(connection, chosen))[0]
 
         claim = await records.database.transact(insert)
@@ -177,8 +176,9 @@ class Desk(Reader):
         self, connection: Connection, name: str, kind_name: str, kind: Kind, settings: dict[str, Any]
     ) -> Source:
         now = self._records.clock.now()
-        due = None if kind.schedule or kind.origin is Origin.MANUAL else now
-        source = await sources.add_source(connection, name, kind_name, settings, now=now, next_poll_at=due)
+        passes = kind.passes(timedelta(minutes=self.settings.poll_interval_minutes))
+        due = {which: now if interval else None for which, interval in passes.items()}
+        source = await sources.add_source(connection, name, kind_name, settings, now=now, due=due)
         if source is None:
             raise OperatorError(
                 f"There is a source named {name} already; choose another name.", reason=Reason.SOURCE_EXISTS

@@ -76,7 +76,7 @@ class FrontierDesk:
             await _require_source(connection, name)
         source = await sources.get_source(connection, name)
         if source is None:
-            await sources.add_source(connection, MANUAL, MANUAL, {}, now=now, next_poll_at=None)
+            await sources.add_source(connection, MANUAL, MANUAL, {}, now=now, due={})
             source = await sources.get_source(connection, MANUAL)
         assert source is not None
         await sources.keep_source(connection, source.id)

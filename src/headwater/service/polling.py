@@ -1,7 +1,7 @@
-"""The poller role: looks for feeds that are due and polls a few at once."""
+"""The poller role: looks for sources that are due to be read and reads a few at once."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import timedelta
 from uuid import UUID
 
@@ -9,6 +9,7 @@ import structlog
 
 from headwater.errors import LeaseLost
 from headwater.model.poll import Polled
+from headwater.model.source import Pass
 from headwater.service.parts import Parts
 from headwater.service.waiting import wait_for_any
 from headwater.store import sources
@@ -16,15 +17,28 @@ from headwater.store.pool import is_down
 from headwater.store.sources import FeedClaim
 
 log = structlog.get_logger()
+# Each has slots of its own: what takes minutes must not keep the quick ones waiting.
+QUICK_PASSES = (Pass.MAIN,)
+LONG_PASSES = (Pass.SITEMAP, Pass.SPIDER)
+LONG_AT_ONCE = 4
 
 
 class PollerRole:
-    """Claims due feeds and polls them, at most `poll_concurrency` at once, those aside that wait for a budget."""
+    """Claims what is due and reads it, at most so many at once, those aside that wait for a budget."""
 
-    def __init__(self, parts: Parts, on_poll: Callable[[Polled], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        on_poll: Callable[[Polled], None] = lambda _: None,
+        *,
+        passes: Collection[Pass] = QUICK_PASSES,
+        at_once: int | None = None,
+    ) -> None:
         self._parts = parts
         self._records = parts.records
         self._on_poll = on_poll
+        self._passes = passes
+        self._at_once = at_once or parts.records.settings.poll_concurrency
         self._polls: dict[asyncio.Task[None], UUID] = {}  # and the token of each
         self._ended = asyncio.Event()  # a poll has ended, so a slot is free
 
@@ -50,7 +64,7 @@ class PollerRole:
     async def _start_due(self) -> bool:
         """Start polls of what is due; tell whether every slot is taken."""
         settings = self._records.settings
-        free = settings.poll_concurrency - self._busy()
+        free = self._at_once - self._busy()
         if free > 0:
             now = self._records.clock.now()
             async with self._records.database.connection() as connection:
@@ -60,12 +74,13 @@ class PollerRole:
                     until=now + timedelta(seconds=settings.lease_seconds),
                     holder=self._records.holder,
                     limit=free,
+                    passes=self._passes,
                 )
             for claim in claims:
                 task = asyncio.create_task(self._poll(claim))
                 self._polls[task] = claim.lease.token
                 task.add_done_callback(self._end)
-        return self._busy() >= settings.poll_concurrency
+        return self._busy() >= self._at_once
 
     def _busy(self) -> int:
         return sum(not self._parts.poller.is_waiting(token) for token in self._polls.values())
@@ -88,9 +103,11 @@ class PollerRole:
         getattr(log, level)(
             "poll.done",
             source=claim.source.name,
+            read=str(claim.which),
             reason=str(polled.reason),
             items=polled.items,
             new=polled.new_items,
+            leads=polled.leads,
             refused=len(polled.refused),
             error=polled.error,
         )

@@ -21,7 +21,7 @@ from headwater.service.desk import Desk
 from headwater.service.maintenance import ClockRole, MaintenanceRole
 from headwater.service.metrics import Metrics
 from headwater.service.parts import Migrating, Parts, open_parts, open_records
-from headwater.service.polling import PollerRole
+from headwater.service.polling import LONG_AT_ONCE, LONG_PASSES, PollerRole
 from headwater.service.scheduling import SchedulerRole
 
 log = structlog.get_logger()
@@ -136,6 +136,7 @@ def _make(parts: Parts, roles: Collection[RoleName], metrics: Metrics) -> list[R
         made.append(make_crew(parts, metrics))
     if RoleName.POLLER in roles:
         made.append(PollerRole(parts, metrics.polled))
+        made.append(PollerRole(parts, metrics.polled, passes=LONG_PASSES, at_once=LONG_AT_ONCE))
     if RoleName.SCHEDULER in roles:
         made.append(SchedulerRole(parts, metrics.polled))
     if RoleName.MAINTENANCE in roles:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from headwater.model.http import Response
+from headwater.model.source import Lead, Pass
 from headwater.sandbox import Sandbox
 from headwater.sources.kind import Kind
 from headwater.sources.run import Http, Page, Run, raise_for_status
@@ -34,6 +35,8 @@ class Recording(msgspec.Struct, forbid_unknown_fields=True):
     """The input of a golden pair."""
 
     now: datetime
+    which: Pass = msgspec.field(name="pass", default=Pass.MAIN)
+    since: datetime | None = None
     settings: dict[str, Any] = {}
     state: dict[str, Any] = {}
     exchanges: list[Exchange] = []
@@ -75,9 +78,15 @@ async def replay(kind: type[Kind], folder: Path) -> dict[str, Any]:
     configured = msgspec.convert(recording.settings, kind)
     configured.check()
     state = dict(recording.state)
-    run = Run(cast("Http", _Recorded(folder, recording)), state, recording.now)
-    items = [asdict(item) | {"subpath": configured.partition(item)} async for item in configured.discover(run)]
-    told = {"items": items, "state": state}
+    run = Run(cast("Http", _Recorded(folder, recording)), state, recording.now, recording.which, recording.since)
+    told: dict[str, Any] = {"items": [], "state": state}
+    async for found in configured.discover(run):
+        if isinstance(found, Lead):
+            told.setdefault("leads", []).append(found._asdict())
+        else:
+            told["items"].append(asdict(found) | {"subpath": configured.partition(found)})
+    if run.learned:
+        told["learned"] = run.learned
     return cast("dict[str, Any]", json.loads(json.dumps(told, default=lambda odd: odd.isoformat())))
 
 

@@ -4,14 +4,15 @@ A kind declares its attributes with defaults; a source row may override any of t
 `run.http`, `run.state`, `run.now` and nothing else.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from datetime import timedelta
 from operator import attrgetter
 from typing import ClassVar, Literal
 
 import msgspec
 
 from headwater.model.frontier import Origin
-from headwater.model.source import Asker, Item
+from headwater.model.source import Asker, Item, Lead, Pass
 from headwater.policy import cron
 from headwater.policy.days import check_timezone
 from headwater.sources.run import Run
@@ -53,9 +54,21 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     fetch_items: bool = True  # whether the pages of its items are fetched too
     deadline: float = 3600.0  # seconds until a run is given up; waits for the budget are not counted
 
-    def discover(self, run: Run) -> AsyncIterator[Item]:
+    def discover(self, run: Run) -> AsyncIterator[Item | Lead]:
         """Yield what the source lists now."""
         raise TypeError(f"{type(self).__name__} must define discover()")
+
+    def passes(self, interval: timedelta) -> Mapping[Pass, timedelta | None]:
+        """Return the ways in which the source is read, and the time between; None: only at its schedule, or when asked.
+
+        `interval` is the time between where the source does not say.
+        """
+        minutes = self.poll_interval_minutes
+        return {Pass.MAIN: None if self.schedule else timedelta(minutes=minutes) if minutes else interval}
+
+    def origin_of(self, which: Pass) -> Origin:
+        """Return how the pages that a pass finds come to us."""
+        return {Pass.MAIN: self.origin, Pass.SITEMAP: Origin.SITEMAP, Pass.SPIDER: Origin.SPIDER}[which]
 
     def partition(self, item: Item) -> str | None:
         """Return where an item's raw bytes go below the source's folder; None: by host and URL hash."""

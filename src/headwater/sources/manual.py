@@ -1,10 +1,11 @@
 """The manual kind: what people hand in. It looks for nothing by itself."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from datetime import timedelta
 from typing import ClassVar
 
 from headwater.model.frontier import Origin
-from headwater.model.source import Item
+from headwater.model.source import Item, Pass
 from headwater.sources.kind import Kind
 from headwater.sources.run import Run
 
@@ -13,6 +14,11 @@ class ManualKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A source that is never polled; its URLs come by `headwater frontier submit` and by the API."""
 
     origin: ClassVar[Origin] = Origin.MANUAL
+
+    def passes(self, interval: timedelta) -> Mapping[Pass, timedelta | None]:
+        """Return none: there is nothing to read."""
+        del interval
+        return {}
 
     async def discover(self, run: Run) -> AsyncIterator[Item]:
         """Yield nothing."""

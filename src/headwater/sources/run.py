@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -18,7 +18,7 @@ from headwater.gate.pace import Pace
 from headwater.model.feed import Feed
 from headwater.model.http import Response
 from headwater.model.reasons import Reason
-from headwater.model.source import Asker
+from headwater.model.source import Asker, Pass
 from headwater.policy.backoff import retry_after
 from headwater.policy.redirects import MAX_HOPS, redirect_target
 from headwater.policy.statuses import reason_of_status
@@ -35,6 +35,7 @@ class Page:
 
     response: Response
     sandbox: Sandbox
+    hops: tuple[int, ...] = ()  # the statuses of the redirects that led to it
 
     @property
     def not_modified(self) -> bool:
@@ -90,19 +91,21 @@ class Http:
         )
         async for attempt in retrying:
             with attempt:
-                response = await self._follow(target, headers)
-                raise_for_status(response)
-        return Page(response, self._sandbox)
+                page = await self._follow(target, headers)
+                raise_for_status(page.response)
+        return page
 
-    async def _follow(self, url: str, headers: Mapping[str, str] | None) -> Response:
+    async def _follow(self, url: str, headers: Mapping[str, str] | None) -> Page:
         """Ask, and follow redirects; each hop is a request like any other."""
         target = url
+        hops: tuple[int, ...] = ()
         for _ in range(MAX_HOPS + 1):
             response = await self._ask(target, headers)
             following = redirect_target(response)
             if following is None:
-                return response
+                return Page(response, self._sandbox, hops)
             target = following
+            hops += (response.status,)
         raise ExchangeFailed(f"{url} redirects more than {MAX_HOPS} times.", reason=Reason.REDIRECT_LIMIT, url=url)
 
     async def _ask(self, url: str, headers: Mapping[str, str] | None) -> Response:
@@ -141,11 +144,17 @@ class Http:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One reading of a source. `state` is the kind's own memory; it is saved together with the items."""
+    """One reading of a source. `state` is the kind's own memory; it is saved together with the items.
+
+    `learned` are settings of the source that the kind has found out; they are saved likewise, in place of those it had.
+    """
 
     http: Http
     state: dict[str, Any]
     now: datetime
+    which: Pass = Pass.MAIN
+    since: datetime | None = None  # a reading that is to take what is older too, back to then
+    learned: dict[str, Any] = field(default_factory=dict)
 
 
 def raise_for_status(response: Response) -> None:

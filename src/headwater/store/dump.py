@@ -25,6 +25,7 @@ TABLES = (
     "feed_state",
     "host_state",
     "url_frontier",
+    "sightings",
     "frontier_queue",
     "frontier_tally",
     "fetch_log",

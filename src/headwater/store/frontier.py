@@ -232,6 +232,24 @@ async def retry_urls(connection: Connection, url_ids: Collection[int], priority:
     return {row["url_id"] for row in rows}
 
 
+async def refresh_urls(
+    connection: Connection, changed: Mapping[int, datetime], *, rested_since: datetime, priority: int, now: datetime
+) -> set[int]:
+    """Queue again what was fetched before it changed, given by id, unless that was lately; return what is queued."""
+    past = {url_id: moment for url_id, moment in changed.items() if moment <= now}
+    if not past:
+        return set()
+    rows = await connection.fetch(query("outdated_urls"), list(past), list(past.values()), rested_since)
+    return await retry_urls(connection, [row["id"] for row in rows], priority, now) if rows else set()
+
+
+async def note_sightings(
+    connection: Connection, url_ids: Collection[int], source_id: int, origin: Origin, now: datetime
+) -> None:
+    """Keep that a source has seen URLs that others brought."""
+    await connection.execute(query("note_sightings"), list(url_ids), source_id, origin, now)
+
+
 async def url_counts(connection: Connection) -> list[tuple[str, str | None, int]]:
     """Count URLs by status and reason."""
     return [(row["status"], row["reason"], row["urls"]) for row in await connection.fetch(query("url_counts"))]

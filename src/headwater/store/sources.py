@@ -1,6 +1,6 @@
 """Typed functions over queries/sources.sql."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -10,7 +10,7 @@ import msgspec
 
 from headwater.model.lease import Lease
 from headwater.model.reasons import Reason
-from headwater.model.source import Asker, Source
+from headwater.model.source import Asker, Pass, Source
 from headwater.store.leases import lease_of
 from headwater.store.pool import Connection
 from headwater.store.sql import query
@@ -21,9 +21,12 @@ class FeedClaim:
     """A source that is ours to poll until the lease ends."""
 
     source: Source
+    which: Pass
     lease: Lease
     memory: Mapping[str, Any]
     consecutive_errors: int
+    last_success_at: datetime | None
+    backfill_since: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,7 @@ class PollEnding:
     consecutive_errors: int
     item_count: int | None
     memory: Mapping[str, Any]
+    brought_new: bool = False
 
 
 def source_of(row: Mapping[str, Any]) -> Source:
@@ -68,11 +72,23 @@ async def add_source(
     settings: Mapping[str, Any],
     *,
     now: datetime,
-    next_poll_at: datetime | None,
+    due: Mapping[Pass, datetime | None],
 ) -> Source | None:
-    """Add a source; None when the name is taken."""
-    row = await connection.fetchrow(query("add_source"), name, kind, settings, now, next_poll_at)
+    """Add a source, with its passes and when each is due, if it is; None when the name is taken."""
+    row = await connection.fetchrow(query("add_source"), name, kind, settings, now)
+    if row:
+        await keep_passes(connection, row["id"], due)
     return source_of(row) if row else None
+
+
+async def keep_passes(connection: Connection, source_id: int, due: Mapping[Pass, datetime | None]) -> None:
+    """Let a source have these passes and no others; those that it had are due when they were."""
+    await connection.execute(query("keep_passes"), source_id, list(due), list(due.values()))
+
+
+async def change_settings(connection: Connection, source_id: int, settings: Mapping[str, Any]) -> None:
+    """Replace a source's settings."""
+    await connection.execute(query("change_settings"), source_id, settings)
 
 
 async def remove_source(connection: Connection, source_id: int) -> None:
@@ -91,9 +107,9 @@ async def all_sources(connection: Connection) -> list[Source]:
     return [source_of(row) for row in await connection.fetch(query("all_sources"))]
 
 
-async def source_of_feed(connection: Connection, kind: str, feed_url: str) -> str | None:
+async def source_of_feed(connection: Connection, feed_url: str) -> str | None:
     """Name the source that reads this feed already, if there is one."""
-    name: str | None = await connection.fetchval(query("source_of_feed"), kind, feed_url)
+    name: str | None = await connection.fetchval(query("source_of_feed"), feed_url)
     return name
 
 
@@ -103,11 +119,29 @@ async def list_sources(connection: Connection) -> list[dict[str, Any]]:
 
 
 async def claim_feeds(
-    connection: Connection, *, now: datetime, until: datetime, holder: str, limit: int, name: str | None = None
+    connection: Connection,
+    *,
+    now: datetime,
+    until: datetime,
+    holder: str,
+    limit: int,
+    passes: Collection[Pass] = (Pass.MAIN,),
+    name: str | None = None,
 ) -> list[FeedClaim]:
-    """Claim feeds that are due, or the one of that name, due or not; one that somebody is polling is left alone."""
-    rows = await connection.fetch(query("claim_feeds"), now, limit, holder, until, name)
-    return [FeedClaim(source_of(row), lease_of(row), row["memory"], row["consecutive_errors"]) for row in rows]
+    """Claim passes that are due, or those of a source, due or not; one that somebody is at is left alone."""
+    rows = await connection.fetch(query("claim_feeds"), now, limit, holder, until, name, list(passes))
+    return [
+        FeedClaim(
+            source_of(row),
+            Pass(row["pass"]),
+            lease_of(row),
+            row["memory"],
+            row["consecutive_errors"],
+            row["last_success_at"],
+            row["backfill_since"],
+        )
+        for row in rows
+    ]
 
 
 async def renew_feed(connection: Connection, claim: FeedClaim, until: datetime) -> bool:
@@ -140,6 +174,7 @@ async def settle_feed(connection: Connection, claim: FeedClaim, ending: PollEndi
             ending.consecutive_errors,
             ending.item_count,
             ending.memory,
+            ending.brought_new,
         )
     )
 

@@ -260,6 +260,20 @@ WITH given AS MATERIALIZED (
 )
 SELECT url_id FROM all_queued
 
+-- name: outdated_urls
+-- Which pages were fetched before they changed. Arrays: $1 ids, $2 when each changed; $3 not those fetched since then
+SELECT page.id
+FROM unnest($1::bigint[], $2::timestamptz[]) AS g (id, changed_at)
+JOIN url_frontier u ON u.id = g.id
+JOIN url_frontier page ON page.id = coalesce(u.same_as, u.id)
+WHERE page.status = 'fetched' AND page.last_fetched_at < least(g.changed_at, $3)
+
+-- name: note_sightings
+-- $1 ids, $2 source, $3 origin, $4 now
+INSERT INTO sightings (url_id, source_id, origin, first_seen_at)
+SELECT id, $2, $3, $4 FROM url_frontier WHERE id = ANY ($1::bigint[]) AND source_id <> $2
+ON CONFLICT DO NOTHING
+
 -- name: url_counts
 -- How many URLs there are of each status and reason.
 SELECT status, reason, sum(urls)::bigint AS urls FROM frontier_tally GROUP BY 1, 2 HAVING sum(urls) <> 0 ORDER BY 1, 2

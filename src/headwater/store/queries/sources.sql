@@ -1,13 +1,22 @@
 -- name: add_source
--- $1 name, $2 kind, $3 settings, $4 now, $5 next poll or NULL
-WITH added AS (
-    INSERT INTO sources (name, kind, settings, created_at) VALUES ($1, $2, $3, $4)
-    ON CONFLICT DO NOTHING
-    RETURNING id, name, kind, settings, enabled, created_at
-), state AS (
-    INSERT INTO feed_state (source_id, next_poll_at) SELECT id, $5 FROM added
+-- $1 name, $2 kind, $3 settings, $4 now
+INSERT INTO sources (name, kind, settings, created_at) VALUES ($1, $2, $3, $4)
+ON CONFLICT DO NOTHING
+RETURNING id, name, kind, settings, enabled, created_at
+
+-- name: keep_passes
+-- $1 source; arrays: $2 its passes, $3 when each is due if it is new
+WITH given AS MATERIALIZED (
+    SELECT * FROM unnest($2::text[], $3::timestamptz[]) AS g (pass, due)
+), gone AS (
+    DELETE FROM feed_state WHERE source_id = $1 AND NOT pass = ANY ($2::text[])
 )
-SELECT * FROM added
+INSERT INTO feed_state (source_id, pass, next_poll_at) SELECT $1, pass, due FROM given
+ON CONFLICT DO NOTHING
+
+-- name: change_settings
+-- $1 source, $2 settings
+UPDATE sources SET settings = $2 WHERE id = $1
 
 -- name: remove_source
 -- Only one that has brought nothing: what was brought refers to it. $1 id
@@ -21,55 +30,61 @@ SELECT true FROM sources WHERE id = $1 FOR KEY SHARE
 
 -- name: get_source
 -- $1 name
-SELECT id, name, kind, settings, enabled, created_at FROM sources WHERE name = $1
+SELECT id, name, kind, settings, enabled, created_at FROM sources WHERE name = $1 AND removed_at IS NULL
 
 -- name: all_sources
-SELECT id, name, kind, settings, enabled, created_at FROM sources ORDER BY name
+SELECT id, name, kind, settings, enabled, created_at FROM sources WHERE removed_at IS NULL ORDER BY name
 
 -- name: source_of_feed
--- $1 kind, $2 feed URL
-SELECT name FROM sources WHERE kind = $1 AND settings ->> 'feed_url' = $2 LIMIT 1
+-- $1 feed URL
+SELECT name FROM sources WHERE settings ->> 'feed_url' = $1 AND removed_at IS NULL
 
 -- name: list_sources
 -- Each source with the state of its polls and what it has brought.
 SELECT s.name, s.kind, s.settings, s.enabled, f.next_poll_at, f.last_polled_at, f.last_success_at, f.last_reason,
-       f.last_error, f.consecutive_errors, f.lease_token IS NOT NULL AS polling,
+       f.last_error, coalesce(f.consecutive_errors, 0) AS consecutive_errors, f.lease_token IS NOT NULL AS polling,
        (SELECT count(*) FROM items i WHERE i.source_id = s.id) AS items,
        (SELECT count(*) FROM documents d WHERE d.source_id = s.id) AS documents
-FROM sources s JOIN feed_state f ON f.source_id = s.id
+FROM sources s LEFT JOIN feed_state f ON f.source_id = s.id AND f.pass = 'main'
+WHERE s.removed_at IS NULL
 ORDER BY s.name
 
 -- name: claim_feeds
--- $1 now, $2 how many, $3 holder, $4 until, $5 one source's name or NULL for whatever is due. Two looks, since a plan that
--- is to serve both would read them all.
+-- $1 now, $2 how many, $3 holder, $4 until, $5 one source's name or NULL for whatever is due, $6 passes. Two looks, since a
+-- plan that is to serve both would read them all.
 WITH due AS MATERIALIZED (
-    SELECT f.source_id FROM feed_state f JOIN sources s ON s.id = f.source_id
-    WHERE $5::text IS NULL AND f.lease_token IS NULL AND f.next_poll_at <= $1 AND s.enabled
+    SELECT f.source_id, f.pass FROM feed_state f JOIN sources s ON s.id = f.source_id
+    WHERE $5::text IS NULL AND f.lease_token IS NULL AND f.next_poll_at <= $1 AND f.pass = ANY ($6::text[]) AND s.enabled
     ORDER BY f.next_poll_at LIMIT $2
     FOR UPDATE OF f SKIP LOCKED
 ), named AS MATERIALIZED (
-    SELECT f.source_id FROM feed_state f JOIN sources s ON s.id = f.source_id
-    WHERE s.name = $5 AND f.lease_token IS NULL
+    SELECT f.source_id, f.pass FROM feed_state f JOIN sources s ON s.id = f.source_id
+    WHERE s.name = $5 AND s.removed_at IS NULL AND f.lease_token IS NULL AND f.pass = ANY ($6::text[])
     FOR UPDATE OF f SKIP LOCKED
+), taken AS MATERIALIZED (
+    SELECT * FROM due UNION ALL SELECT * FROM named
 )
 UPDATE feed_state f
 SET lease_holder = $3, lease_token = gen_random_uuid(), lease_until = $4, attempts = f.attempts + 1
-FROM sources s
-WHERE f.source_id = ANY (ARRAY (SELECT source_id FROM due UNION ALL SELECT source_id FROM named)) AND s.id = f.source_id
-RETURNING s.id, s.name, s.kind, s.settings, s.enabled, s.created_at, f.memory, f.consecutive_errors,
-          f.lease_holder, f.lease_token, f.lease_until, f.attempts
+FROM sources s, taken
+WHERE f.source_id = taken.source_id AND f.pass = taken.pass AND s.id = f.source_id
+RETURNING s.id, s.name, s.kind, s.settings, s.enabled, s.created_at, f.pass, f.memory, f.consecutive_errors,
+          f.last_success_at, f.backfill_since, f.lease_holder, f.lease_token, f.lease_until, f.attempts
 
 -- name: hold_feed
 -- The fence of a poll. $1 source, $2 token
 SELECT true FROM feed_state WHERE source_id = $1 AND lease_token = $2 FOR UPDATE
 
 -- name: settle_feed
--- $1 source, $2 token, $3 now, $4 next poll, $5 reason, $6 error or NULL, $7 consecutive errors, $8 items or NULL, $9 memory
+-- $1 source, $2 token, $3 now, $4 next poll, $5 reason, $6 error or NULL, $7 consecutive errors, $8 items or NULL, $9 memory,
+-- $10 whether something new came
 UPDATE feed_state
 SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, attempts = 0,
     last_polled_at = $3, next_poll_at = $4, last_reason = $5, last_error = $6, consecutive_errors = $7,
     last_success_at = CASE WHEN $6::text IS NULL THEN $3 ELSE last_success_at END,
-    last_item_count = coalesce($8, last_item_count), memory = $9
+    last_item_count = coalesce($8, last_item_count), memory = $9,
+    last_new_at = CASE WHEN $10 THEN $3 ELSE last_new_at END,
+    backfill_since = CASE WHEN $6::text IS NULL THEN NULL ELSE backfill_since END
 WHERE source_id = $1 AND lease_token = $2
 RETURNING true
 
@@ -92,7 +107,7 @@ RETURNING source_id
 -- name: reserve_request
 -- Give a request of a source its moment: at once, or as long after the one before as the rate allows. $1 source, $2 now,
 -- $3 gap
-UPDATE feed_state SET next_request_at = greatest(next_request_at, $2::timestamptz) + $3::interval WHERE source_id = $1
+UPDATE sources SET next_request_at = greatest(next_request_at, $2::timestamptz) + $3::interval WHERE id = $1
 RETURNING next_request_at - $3::interval AS moment
 
 -- name: keep_asking

@@ -1,4 +1,4 @@
-"""RSS, Atom and JSON feeds."""
+"""Sites: what they publish is learned from their feed."""
 
 import hashlib
 from collections.abc import AsyncIterator, Mapping
@@ -13,8 +13,8 @@ from headwater.sources.kind import Kind
 from headwater.sources.run import Run
 
 
-class FeedKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A feed: every entry becomes an item. Asks conditionally, and passes over a body it has read already."""
+class SiteKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A site with a feed: every entry becomes an item. Asks conditionally, and passes over a body it knows already."""
 
     feed_url: str
 

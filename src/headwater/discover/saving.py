@@ -1,0 +1,90 @@
+"""What a reading brought, into the database: items, the pages to fetch, the days they belong to."""
+
+import hashlib
+from collections.abc import Collection
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from headwater.daily import index
+from headwater.frontier.submit import Candidate, Identity, Submitted, spell, submit
+from headwater.model.frontier import Origin
+from headwater.model.source import Item, Lead, Source
+from headwater.policy.politeness import KeyOf
+from headwater.policy.priority import LOWEST, priority
+from headwater.sources.kind import Kind
+from headwater.store import frontier, items
+from headwater.store.items import SavedItem
+from headwater.store.pool import Connection
+
+# Sites that call every page changed whenever they are asked must not be fetched from morning to night.
+_ITEM_REST = timedelta(hours=1)
+_LEAD_REST = timedelta(hours=24)
+
+
+class Found(NamedTuple):
+    """An item, and where the raw bytes of its page go."""
+
+    item: Item
+    subpath: str | None
+
+
+async def save_items(
+    connection: Connection, source: Source, kind: Kind, origin: Origin, found: list[Found], now: datetime, key_of: KeyOf
+) -> tuple[list[SavedItem], Submitted]:
+    """Save items and submit their pages; where those are not to be fetched, addresses only get their one spelling."""
+    weight = priority(kind.priority, origin)
+    candidates = [Candidate(item.url, source.id, origin, weight, subpath=subpath) for item, subpath in found]
+    urls = await submit(connection, candidates, now, key_of) if kind.fetch_items else spell(candidates)
+    rows = {
+        _item_id(source, known.url): (replace(item, url=known.url), known.id if kind.fetch_items else None)
+        for item, _ in found
+        if (known := urls.known.get(item.url))
+    }
+    saved = await items.save_items(connection, source.id, rows, now) if rows else []
+    if kind.fetch_items:
+        changed = {
+            urls.known[item.url].id: item.updated_at for item, _ in found if item.url in urls.known and item.updated_at
+        }
+        await frontier.refresh_urls(connection, changed, rested_since=now - _ITEM_REST, priority=weight, now=now)
+        await _note_sightings(connection, source, origin, urls.known.values(), now)
+    return saved, urls
+
+
+async def save_leads(
+    connection: Connection, source: Source, kind: Kind, origin: Origin, leads: list[Lead], now: datetime, key_of: KeyOf
+) -> Submitted:
+    """Submit pages of which nothing more is known; what has changed is fetched again, after all that is new."""
+    urls = await submit(
+        connection,
+        [
+            Candidate(lead.url, source.id, origin, priority(kind.priority, origin, lead.depth), lead.depth)
+            for lead in leads
+        ],
+        now,
+        key_of,
+    )
+    changed = {urls.known[lead.url].id: lead.changed_at for lead in leads if lead.url in urls.known and lead.changed_at}
+    await frontier.refresh_urls(connection, changed, rested_since=now - _LEAD_REST, priority=LOWEST, now=now)
+    await _note_sightings(connection, source, origin, urls.known.values(), now)
+    return urls
+
+
+async def rebuild_days(connection: Connection, source: Source, timezone: str, saved: list[SavedItem]) -> None:
+    """Bring the index of the days that saved items belong to up to date."""
+    days = index.touched_days(saved, timezone)
+    if days:
+        await index.rebuild(connection, source.id, days, timezone)
+
+
+async def _note_sightings(
+    connection: Connection, source: Source, origin: Origin, known: Collection[Identity], now: datetime
+) -> None:
+    """Keep that a source has seen what another one brought."""
+    seen_before = [identity.id for identity in known if not identity.is_new]
+    if seen_before:
+        await frontier.note_sightings(connection, seen_before, source.id, origin, now)
+
+
+def _item_id(source: Source, url: str) -> str:
+    return hashlib.sha256(f"{source.name}:{url}".encode()).hexdigest()
