@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import structlog
@@ -20,6 +20,8 @@ from headwater.model.http import Response
 from headwater.model.reasons import Reason
 from headwater.model.source import Asker, Pass
 from headwater.policy.backoff import retry_after
+from headwater.policy.moves import Hop
+from headwater.policy.polling import Asked
 from headwater.policy.redirects import MAX_HOPS, redirect_target
 from headwater.policy.statuses import reason_of_status
 from headwater.policy.urls import host_of, normalize_url
@@ -27,6 +29,7 @@ from headwater.sandbox import Sandbox
 from headwater.sources.terms import Terms
 
 log = structlog.get_logger()
+_LONGEST_PAUSE = timedelta(minutes=1)  # between two attempts of one run
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,7 @@ class Page:
 
     response: Response
     sandbox: Sandbox
-    hops: tuple[int, ...] = ()  # the statuses of the redirects that led to it
+    hops: tuple[Hop, ...] = ()  # the redirects that led to it
 
     @property
     def not_modified(self) -> bool:
@@ -98,14 +101,14 @@ class Http:
     async def _follow(self, url: str, headers: Mapping[str, str] | None) -> Page:
         """Ask, and follow redirects; each hop is a request like any other."""
         target = url
-        hops: tuple[int, ...] = ()
+        hops: tuple[Hop, ...] = ()
         for _ in range(MAX_HOPS + 1):
             response = await self._ask(target, headers)
             following = redirect_target(response)
             if following is None:
                 return Page(response, self._sandbox, hops)
             target = following
-            hops += (response.status,)
+            hops += (Hop(response.status, following),)
         raise ExchangeFailed(f"{url} redirects more than {MAX_HOPS} times.", reason=Reason.REDIRECT_LIMIT, url=url)
 
     async def _ask(self, url: str, headers: Mapping[str, str] | None) -> Response:
@@ -126,6 +129,8 @@ class Http:
     def _is_passing(self, error: BaseException) -> bool:
         if not isinstance(error, ExchangeFailed) or not error.retryable:
             return False
+        if error.retry_after is not None and error.retry_after > _LONGEST_PAUSE and not self._is_spent(error):
+            return False  # the source is left alone for as long, rather than waited for here
         return error.reason is not Reason.RATE_LIMITED or self._retry.on_rate_limit or self._is_spent(error)
 
     def _is_spent(self, error: ExchangeFailed) -> bool:
@@ -142,11 +147,12 @@ class Http:
         return 0.0 if self._is_spent(error) else error.retry_after.total_seconds()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Run:
     """One reading of a source. `state` is the kind's own memory; it is saved together with the items.
 
     `learned` are settings of the source that the kind has found out; they are saved likewise, in place of those it had.
+    `asked` is how long the publisher wants to be left alone, where it says so.
     """
 
     http: Http
@@ -155,6 +161,7 @@ class Run:
     which: Pass = Pass.MAIN
     since: datetime | None = None  # a reading that is to take what is older too, back to then
     learned: dict[str, Any] = field(default_factory=dict)
+    asked: Asked | None = None
 
 
 def raise_for_status(response: Response) -> None:

@@ -4,6 +4,7 @@ ALTER TABLE feed_state
     ADD COLUMN next_poll_why   text,            -- why it is read next when it is, in words
     ADD COLUMN rhythm          jsonb,           -- what its intervals are adapted by
     ADD COLUMN last_new_at     timestamptz,     -- when it last brought something new
+    ADD COLUMN usual_gap       interval,        -- between one time and the next, the latest counting most
     ADD COLUMN backfill_since  timestamptz,     -- the next reading takes what is older too, back to then
     DROP CONSTRAINT feed_state_pkey,
     ADD PRIMARY KEY (source_id, pass);
