@@ -22,6 +22,12 @@ def kinds() -> dict[str, type[Kind]]:
 
 
 @cache
+def broken() -> dict[str, str]:
+    """Return the installed kinds that cannot be loaded, each with the reason."""
+    return {name: kind for name, kind in _loaded().items() if isinstance(kind, str)}
+
+
+@cache
 def _loaded() -> dict[str, type[Kind] | str]:
     """Return every installed kind, or why it cannot be loaded: a broken one must not take the others with it."""
     found: dict[str, type[Kind] | str] = {}
@@ -35,10 +41,9 @@ def _loaded() -> dict[str, type[Kind] | str]:
 
 def configure(name: str, kind: str, settings: Any) -> Kind:
     """Make a source's kind with the settings that override its defaults; refuse what cannot work, naming the field."""
-    broken = _loaded().get(kind)
-    if isinstance(broken, str):
+    if kind in broken():
         raise OperatorError(
-            f"Source {name}: the kind {kind!r} cannot be loaded ({broken}).", reason=Reason.UNKNOWN_KIND
+            f"Source {name}: the kind {kind!r} cannot be loaded ({broken()[kind]}).", reason=Reason.UNKNOWN_KIND
         )
     if kind not in kinds():
         raise OperatorError(
