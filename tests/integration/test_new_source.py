@@ -141,7 +141,7 @@ async def test_the_program_tells_nobody_its_key_but_the_api(site: Site, program:
 
 
 BAD = {
-    "schedule": ("0 0 30 2 *", "day-of-month"),
+    "schedule": ("0 0 30 2 *", "never fires"),
     "timezone": ("Mars/Olympus_Mons", "not a time zone"),
     "rate_per_second": (-1, "must be from"),
     "budget": ("api.data.gov", "declares no api_hosts"),
