@@ -16,6 +16,7 @@ import msgspec
 from headwater.model.http import Response
 from headwater.sandbox import Sandbox
 from headwater.sources.kind import Kind
+from headwater.sources.reading import read_settings
 from headwater.sources.run import Http, Page, Run, raise_for_status
 
 T = TypeVar("T")
@@ -72,8 +73,7 @@ class _Recorded:
 async def replay(kind: type[Kind], folder: Path) -> dict[str, Any]:
     """Run a kind on a pair's recording; return what must equal `expected.json`."""
     recording = msgspec.json.decode((folder / "run.json").read_bytes(), type=Recording)
-    configured = msgspec.convert(recording.settings, kind)
-    configured.check()
+    configured = read_settings(kind, recording.settings)
     state = dict(recording.state)
     run = Run(cast("Http", _Recorded(folder, recording)), state, recording.now)
     items = [asdict(item) | {"subpath": configured.partition(item)} async for item in configured.discover(run)]

@@ -5,12 +5,11 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
 
-import msgspec
-
 from headwater.errors import OperatorError
 from headwater.model.reasons import Reason
 from headwater.model.source import Source
 from headwater.sources.kind import Kind
+from headwater.sources.reading import read_settings
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")  # also a folder's name, and checked by the database
 
@@ -57,11 +56,9 @@ def configure(name: str, kind: str, settings: Any) -> Kind:
             reason=Reason.BAD_SOURCE,
         )
     try:
-        configured = msgspec.convert(settings, kinds()[kind])
-        configured.check()
-    except (msgspec.ValidationError, ValueError) as error:
+        return read_settings(kinds()[kind], settings)
+    except ValueError as error:
         raise OperatorError(f"Source {name}: {error}.", reason=Reason.BAD_SOURCE) from None
-    return configured
 
 
 def kind_of(source: Source) -> Kind:
