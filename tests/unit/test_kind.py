@@ -22,8 +22,6 @@ OTHERS: dict[str, Any] = {
     "concurrency": 1,
     "retry": {"attempts": 5, "base_seconds": 2.0, "on_rate_limit": True},
     "user_agent": "browser",
-    "needs_browser": True,
-    "stealth": "plain",
     "budget": "api.data.gov",
     "fetch_items": False,
     "deadline": 60.0,
@@ -35,12 +33,22 @@ def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
     kinds.install(monkeypatch, "plain", kinds.PlainKind)
 
 
+BROWSER = {"needs_browser": True, "stealth": "plain"}
+
+
 def test_a_row_may_override_every_attribute() -> None:
-    assert list(OTHERS) == [field.name for field in fields(Kind)]
+    assert {*OTHERS, *BROWSER} == {field.name for field in fields(Kind)}
     made = msgspec.to_builtins(configure("s", "plain", OTHERS))
     defaults = msgspec.to_builtins(configure("s", "plain", {}))
     assert made == defaults | OTHERS
     assert all(made[name] != defaults[name] for name in OTHERS)
+
+
+@pytest.mark.parametrize("field", BROWSER)
+def test_what_needs_a_browser_is_refused_as_long_as_there_is_none(field: str) -> None:
+    """Accepted without effect, it would read pages that are empty."""
+    with pytest.raises(OperatorError, match=f"^Source s: {field}: this version has no browser.$"):
+        configure("s", "plain", {field: BROWSER[field]})
 
 
 @pytest.mark.parametrize(

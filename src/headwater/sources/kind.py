@@ -80,6 +80,9 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
                 raise ValueError(f"timezone: {error}") from None
         if self.poll_interval_minutes is not None and not 1 <= self.poll_interval_minutes <= 7 * 24 * 60:
             raise ValueError("poll_interval_minutes: must be from 1 to 10080")
+        if self.needs_browser or self.stealth is not None:
+            name = "needs_browser" if self.needs_browser else "stealth"
+            raise ValueError(f"{name}: this version has no browser")
         if self.budget is not None and not self.api_hosts:
             raise ValueError(f"budget: {type(self).__name__} declares no api_hosts to spend it at")
         for name, low, high in _RANGES:
