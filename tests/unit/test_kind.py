@@ -1,7 +1,7 @@
 """What a source row may say of its kind (spec 1.1)."""
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
@@ -83,3 +83,42 @@ def test_a_budget_needs_hosts_to_be_spent_at() -> None:
     """Spec 1.4."""
     with pytest.raises(OperatorError, match="^Source by-hand: budget: ManualKind declares no api_hosts"):
         configure("by-hand", "manual", {"budget": "api.data.gov"})
+
+
+@pytest.mark.parametrize(
+    ("written", "right"),
+    [
+        ("API.example.org", "api.example.org"),
+        ("https://api.example.org", "api.example.org"),
+        ("api.example.org/v1", "api.example.org"),
+        ("api.example.org:443", "api.example.org"),
+        ("api.example.org.:8443", "api.example.org:8443"),
+        ("api example", None),
+        ("", None),
+    ],
+)
+def test_a_host_of_an_api_that_no_request_would_match_is_refused(
+    written: str, right: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spec 1.4: its requests would be made without key and budget, and nobody would know."""
+
+    class OddKind(kinds.PlainKind, frozen=True, kw_only=True, forbid_unknown_fields=True):
+        api_hosts: ClassVar[frozenset[str]] = frozenset({written})
+
+    kinds.install(monkeypatch, "odd", OddKind)
+    with pytest.raises(OperatorError) as refused:
+        configure("s", "odd", {})
+    told = f"; write {right!r}" if right else ""
+    assert str(refused.value) == (
+        f"Source s: api_hosts: OddKind declares {written!r}, which is no host as in 'api.example.org' or "
+        f"'api.example.org:8443'{told}."
+    )
+
+
+@pytest.mark.parametrize("host", ["api.example.org", "api.example.org:8443", "api.example.org:80", "[::1]:8443"])
+def test_a_host_of_an_api_may_have_a_port(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class FineKind(kinds.PlainKind, frozen=True, kw_only=True, forbid_unknown_fields=True):
+        api_hosts: ClassVar[frozenset[str]] = frozenset({host})
+
+    kinds.install(monkeypatch, "fine", FineKind)
+    configure("s", "fine", {"budget": "api.data.gov"})
