@@ -2,7 +2,7 @@
 
 import re
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from headwater.errors import OperatorError
@@ -29,13 +29,19 @@ def broken() -> dict[str, str]:
 @cache
 def _loaded() -> dict[str, type[Kind] | str]:
     """Return every installed kind, or why it cannot be loaded: a broken one must not take the others with it."""
-    found: dict[str, type[Kind] | str] = {}
-    for point in entry_points(group="headwater.kinds"):
-        try:
-            found[point.name] = point.load()
-        except Exception as error:  # noqa: BLE001 - it is somebody else's code, and fails in its own ways
-            found[point.name] = f"{point.value}: {type(error).__name__}: {error}"
-    return found
+    return {point.name: _load(point) for point in entry_points(group="headwater.kinds")}
+
+
+def _load(point: EntryPoint) -> type[Kind] | str:
+    try:
+        kind = point.load()
+    except Exception as error:  # noqa: BLE001 - it is somebody else's code, and fails in its own ways
+        why = f"{type(error).__name__}: {error}".splitlines()[0]
+    else:
+        if isinstance(kind, type) and issubclass(kind, Kind):
+            return kind
+        why = "is no subclass of headwater.Kind"
+    return f"{point.value}: {why}" + (f", in the package {point.dist.name}" if point.dist else "")
 
 
 def configure(name: str, kind: str, settings: Any) -> Kind:
