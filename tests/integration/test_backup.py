@@ -23,7 +23,7 @@ from headwater.corpus_copy import CorpusCopy
 from headwater.errors import OperatorError
 from headwater.service.backup import back_up
 from headwater.service.restore import restore
-from headwater.store import migrate
+from headwater.store import dump, migrate
 from headwater.store.embedded import EmbeddedServer
 from headwater.store.pool import open_database
 from tests.house import House, open_house
@@ -338,6 +338,35 @@ async def test_a_backup_of_an_older_schema_is_brought_up_to_date(
         await migrate.require_current(database)
         async with database.connection() as connection:
             assert await connection.fetchval("SELECT name FROM sources") == "old"
+
+
+async def test_bringing_a_large_old_backup_up_to_date_may_take_long(
+    stocked: House,
+    make_settings: Callable[..., Settings],
+    embedded_server: EmbeddedServer,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """The limit of a connection is meant for a query: a step of the schema may rewrite a whole table."""
+    manifest = await back_up(make_settings(), tmp_path / "backup")
+    slow = migrate.Migration(999, "slow", "SELECT pg_sleep(1.5)", "")
+    known = (*migrate.known(), slow)
+    monkeypatch.setattr(migrate, "known", lambda: known)
+    async with new_database(embedded_server.dsn) as url:
+        connection = await asyncpg.connect(url, command_timeout=1)
+        try:
+            async with connection.transaction():
+                await dump.load(
+                    connection,
+                    manifest.schema,
+                    manifest.tables,
+                    manifest.sequences,
+                    tmp_path / "backup/database",
+                    lambda _: None,
+                )
+            assert max(await migrate.applied(connection)) == 999
+        finally:
+            await connection.close()
 
 
 def test_while_a_backup_holds_the_corpus_every_version_is_to_be_had_and_afterwards_none_is_left(tmp_path: Path) -> None:

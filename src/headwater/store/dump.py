@@ -146,9 +146,9 @@ async def load(
 ) -> None:
     """Make the schema of a number, fill it from files, bring it up to date; `on_table` hears how many are filled."""
     try:
-        await migrate.apply(connection, through=schema)
+        await migrate.apply(connection, through=schema, seconds=_LONG)
         indexes = [row[0] for row in await connection.fetch(query("indexes_to_rebuild"))]
-        await connection.execute(query("clear_for_loading"))
+        await connection.execute(query("clear_for_loading"), timeout=_LONG)
         for number, table in enumerate(tables):
             on_table(number)
             source = folder / table.file_name
@@ -157,10 +157,10 @@ async def load(
                 raise _does_not_fit(f"{table.file_name} has {_count(status):,} rows and should have {table.rows:,}")
         for index in indexes:
             await connection.execute(index, timeout=_LONG)
-        await connection.execute(query("loaded"))
+        await connection.execute(query("loaded"), timeout=_LONG)
         for name, last in counted.items():
             await connection.execute(query("set_sequence"), name, last)
-        await migrate.apply(connection)
+        await migrate.apply(connection, seconds=_LONG)
         await connection.execute(query("gather_statistics"), timeout=_LONG)
     except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.SyntaxOrAccessError) as error:
         raise _does_not_fit(str(error)) from None
