@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import fcntl
 import json
+import re
 import secrets
 import shutil
 import subprocess
@@ -318,6 +319,25 @@ async def test_nothing_is_restored_over_what_is_there(
         await restore(make_settings(data_dir=tmp_path / "elsewhere"), tmp_path / "backup")
     assert not (tmp_path / "elsewhere").exists()
     assert len(await stocked.rows("SELECT FROM documents")) == 4
+
+
+async def test_who_restores_over_a_house_that_may_live_is_told_to_move_it_and_never_to_remove_it(
+    stocked: House, make_settings: Callable[..., Settings], tmp_path: Path
+) -> None:
+    await back_up(make_settings(), tmp_path / "backup")
+    told = []
+    for data in ("data", "elsewhere"):
+        with pytest.raises(OperatorError) as refused:
+            await restore(make_settings(data_dir=tmp_path / data), tmp_path / "backup")
+        told.append(str(refused.value))
+    over_files, over_rows = told
+    data = tmp_path / "data"
+    assert f"`mv {data} {data}.old`" in over_files
+    for words in told:
+        assert "Nothing was changed." in words
+        assert "HEADWATER_DATA_DIR" in words
+        assert not re.search(r"(?i)remov|delet|drop|empty it|\brm\b", words)
+    assert "HEADWATER_DATABASE_URL" in over_rows
 
 
 async def test_a_backup_of_an_older_schema_is_brought_up_to_date(

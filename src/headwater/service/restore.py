@@ -2,11 +2,12 @@
 
 Raw files are copied beside their place first. Then the rows go in, in one transaction; the files are moved into place
 just before it is committed. So what is killed on the way leaves an empty database, and is done again; between the move
-and the commit it leaves the files in place too, and the next restore asks for them to be removed first.
+and the commit it leaves the files in place too, and the next restore asks for them to be moved away first.
 """
 
 import contextlib
 import os
+import shlex
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -73,8 +74,10 @@ def _refuse_occupied(data: Path) -> None:
     there = {path.name for path in (data / "corpus").iterdir()} if (data / "corpus").exists() else set()
     if there - {_BESIDE, LOCK, "lost+found"}:
         raise OperatorError(
-            f"There are raw files below {data / 'corpus'} already. Restore into an empty data folder; if a restore "
-            "that was interrupted has left them, remove them.",
+            f"There are raw files below {data / 'corpus'} already. Nothing was changed. Restore into a data folder "
+            "that is not there yet (HEADWATER_DATA_DIR); or stop every Headwater that uses this one and move it away: "
+            f"`mv {shlex.quote(str(data))} {shlex.quote(f'{data}.old')}`. Keep that until `headwater verify` has found "
+            "what was restored to be right. What an interrupted restore has left is moved away likewise.",
             reason=Reason.FOLDER_UNUSABLE,
         )
 

@@ -118,7 +118,9 @@ async def refuse_occupied(connection: Connection, where: str) -> None:
     if there:
         names = ", ".join(there[:3]) + (f" and {len(there) - 3} more" if len(there) > 3 else "")
         raise OperatorError(
-            f"There is something in {where} already (the tables {names}). Restore into an empty one.",
+            f"There is something in {where} already (the tables {names}). Nothing was changed. Restore into a new "
+            "database (CREATE DATABASE, then HEADWATER_DATABASE_URL), or without that setting into a data folder that "
+            "is not there yet (HEADWATER_DATA_DIR).",
             reason=Reason.BAD_REQUEST,
         )
 
