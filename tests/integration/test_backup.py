@@ -4,11 +4,13 @@ import asyncio
 import contextlib
 import fcntl
 import json
+import os
 import re
 import secrets
 import shutil
 import subprocess
-from collections.abc import AsyncIterator, Callable
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -387,6 +389,43 @@ async def test_bringing_a_large_old_backup_up_to_date_may_take_long(
             assert max(await migrate.applied(connection)) == 999
         finally:
             await connection.close()
+
+
+async def test_whatever_walks_through_folders_leaves_the_event_loop_free(
+    stocked: House, make_settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A folder of a million files on a slow disk takes minutes: progress, signals and connections must not wait."""
+    walks: list[tuple[str, bool]] = []
+    walk, scan, remove = os.walk, os.scandir, shutil.rmtree
+
+    def note(what: str) -> None:
+        walks.append((what, threading.current_thread() is threading.main_thread()))
+
+    def noted_walk(*words: Any, **others: Any) -> Iterator[Any]:
+        for step in walk(*words, **others):
+            note("walk")
+            yield step
+
+    def noted_removal(*words: Any, **others: Any) -> None:
+        note("removal")
+        remove(*words, **others)
+
+    def noted_scan(*words: Any) -> Any:
+        note("scan")
+        return scan(*words)
+
+    folder, settings = tmp_path / "backup", make_settings(data_dir=tmp_path / "elsewhere", database_url="")
+    (folder / "corpus").mkdir(parents=True)
+    (folder / "UNFINISHED").touch()
+    (tmp_path / "elsewhere/corpus/.restoring").mkdir(parents=True)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "walk", noted_walk)
+        patched.setattr(os, "scandir", noted_scan)
+        patched.setattr(shutil, "rmtree", noted_removal)
+        await back_up(make_settings(), folder)
+        await restore(settings, folder)
+    assert {what for what, _ in walks} == {"walk", "removal", "scan"}
+    assert [what for what, on_the_loop in walks if on_the_loop] == []
 
 
 def test_while_a_backup_holds_the_corpus_every_version_is_to_be_had_and_afterwards_none_is_left(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from headwater.errors import OperatorError
 from headwater.model.reasons import Reason
 from headwater.service.backup import OnStep, pages, told_to_operator
 from headwater.service.backup_manifest import CORPUS, DATABASE, Manifest, read_manifest, refuse_damaged
-from headwater.service.waiting import in_thread
+from headwater.service.waiting import in_thread, in_threads
 from headwater.store import dump, migrate
 from headwater.store.pool import Connection, open_database, shown
 
@@ -37,16 +37,16 @@ class Restored:
 
 async def restore(settings: Settings, folder: Path, on_step: OnStep = lambda *_: None) -> Restored:
     """Take a backup back; whatever is there already is left alone, and nothing is restored then."""
-    manifest = read_manifest(folder)
+    manifest = await in_thread(read_manifest, folder)
     _refuse_newer(manifest)
     data, where = settings.data_dir, _where(settings)
     with told_to_operator(f"The restore into {data}"):
-        _refuse_occupied(data)
+        await in_thread(_refuse_occupied, data)
         await _refuse_damaged(folder, manifest, on_step)
         async with open_database(settings) as database:
             async with database.connection() as connection:
                 await dump.refuse_occupied(connection, where)
-            with _beside(data) as beside:
+            async with in_threads(_beside(data)) as beside:
                 await _copy_raw_files(folder / CORPUS, beside, manifest.raw.files, on_step)
                 async with dump.loading(database, where) as connection:
                     await _load(connection, manifest, folder / DATABASE, on_step)
@@ -110,7 +110,7 @@ def _beside(data: Path) -> Iterator[Path]:
 
 async def _copy_raw_files(source: Path, beside: Path, total: int, on_step: OnStep) -> None:
     done = 0
-    for paths in pages(raw_files(source)):
+    async for paths in pages(raw_files(source)):
         on_step("raw files", done, total)
         await in_thread(copy_files, source, beside, paths)
         done += len(paths)
