@@ -292,12 +292,22 @@ async def test_a_damaged_backup_is_refused_before_anything_is_touched(
 
         return spoil
 
-    raw = next(path.relative_to(whole) for path in whole.rglob("raw/**/*") if path.is_file())
+    (read,) = (path.relative_to(whole) for path in whole.rglob("raw/a.test/**/*") if path.is_file())
+    (unread,) = (path.relative_to(whole) for path in whole.rglob("raw/e.test/**/*") if path.is_file())
+    named = str(read.relative_to("corpus"))
+
+    def swap(backup: Path) -> None:
+        """Leave as many files of as many bytes."""
+        (backup / read).rename(backup / unread.parent / "stray")
+
     schema = migrate.known()[-1].number
     for spoil, said in (
         (lambda backup: cut(backup / "database/documents.copy"), "documents.copy is not the file that was written"),
         (lambda backup: (backup / "database/texts.copy").unlink(), "texts.copy is missing"),
-        (lambda backup: (backup / raw).unlink(), "has 4 raw files"),
+        (lambda backup: (backup / unread).unlink(), "has 4 raw files"),
+        (lambda backup: (backup / read).unlink(), f"1 of its raw files is missing: {named}."),
+        (swap, f"1 of its raw files is missing: {named}."),
+        (lambda backup: shutil.rmtree(backup / "corpus"), "4 of its raw files are missing, such as "),
         (lambda backup: cut(backup / "manifest.json") or cut(backup / "manifest.json"), "manifest.json cannot be read"),
         (lambda backup: (backup / "manifest.json").unlink(), "There is no backup in"),
         (lambda backup: (backup / "UNFINISHED").touch(), "is not whole"),
@@ -307,6 +317,58 @@ async def test_a_damaged_backup_is_refused_before_anything_is_touched(
         message = await damaged(spoilt(spoil), settings)
         assert said in message
         assert message.endswith("Nothing was restored.")
+
+
+async def test_a_backup_that_was_made_without_a_raw_file_is_restored_and_that_is_told(
+    stocked: House, command: Command, tmp_path: Path
+) -> None:
+    """All the rest would be lost otherwise."""
+    (raw,) = (path for path in (tmp_path / "data/corpus").rglob("raw/a.test/**/*") if path.is_file())
+    raw.unlink()
+    assert command("backup", "backup").returncode == 1
+    answer = command("restore", "backup", **elsewhere(tmp_path))
+    assert (answer.returncode, answer.stderr) == (1, "")
+    assert "1 of 4 documents have no raw file in the backup: they had none when it was made." in answer.stdout
+    (another,) = (path for path in (tmp_path / "backup/corpus").rglob("raw/b.test/**/*") if path.is_file())
+    another.unlink()
+    answer = command("restore", "backup", data_dir=tmp_path / "third", database_url="")
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert "2 of its raw files are missing, such as " in answer.stderr
+    assert "1 of them had been when it was made." in answer.stderr
+    assert not (tmp_path / "third").exists()
+
+
+async def test_damage_of_a_raw_file_that_keeps_its_size_is_told(
+    stocked: House, command: Command, tmp_path: Path
+) -> None:
+    """Rows and all other files are right, and are there."""
+    assert command("backup", "backup").returncode == 0
+    (raw,) = (path for path in (tmp_path / "backup/corpus").rglob("raw/a.test/**/*") if path.is_file())
+    body = raw.read_bytes()
+    raw.unlink()  # it may be a link to the corpus' own
+    raw.write_bytes(body.replace(b"matter", b"mutter", 1))
+    answer = command("restore", "backup", **elsewhere(tmp_path))
+    assert (answer.returncode, answer.stderr) == (1, "")
+    told = " ".join(answer.stdout.split())
+    assert "1 of 4 documents have another raw file in the backup than their row tells of:" in told
+    assert "/raw/a.test/" in told
+    answer = command("restore", "backup", "--json", data_dir=tmp_path / "third", database_url="")
+    assert (answer.returncode, json.loads(answer.stdout)["unlike"]) == (1, 1)
+    verified = json.loads(command("verify", "--json", **elsewhere(tmp_path)).stdout)
+    assert (verified["checked"], verified["faults"]) == (4, {"raw_differs": 1})
+
+
+def test_what_rows_say_of_raw_files_is_read_from_the_tables_file(tmp_path: Path) -> None:
+    """As PostgreSQL writes it."""
+    columns = ["id", "raw_path", "title", "raw_hash", "raw_bytes"]
+    (tmp_path / "documents.copy").write_bytes(
+        b"1\ts/bodies/raw/a\\\\b\\tc\\nd\xc3\x9f\t\\N\t\\\\xab01\t7\n2\tp\tA title\t\\\\x\t0\n"
+    )
+    table = dump.Table("documents", columns, 2, 0, "")
+    assert list(dump.raw_files_in(tmp_path, [table])) == [
+        ("s/bodies/raw/a\\b\tc\ndß", b"\xab\x01", 7),
+        ("p", b"", 0),
+    ]
 
 
 async def test_nothing_is_restored_over_what_is_there(

@@ -6,7 +6,8 @@ The schema needs no copy, since migrations make it; and COPY's text is read by e
 
 import contextlib
 import hashlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import asyncpg
@@ -38,6 +39,8 @@ TABLES = (
     "budgets",
     "budget_spending",
 )
+_ESCAPED = re.compile(rb"\\(.)")
+_MEANT = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
 _LONG = 7 * 86_400.0  # seconds: longer than any of this takes; the pool's own limit is meant for a query
 
 
@@ -100,6 +103,17 @@ async def raw_files(connection: Connection, page: int) -> AsyncIterator[list[tup
     while rows := await connection.fetch(query("raw_files"), after, page, timeout=_LONG):
         yield [tuple(row)[1:] for row in rows]
         after = rows[-1]["id"]
+
+
+def raw_files_in(folder: Path, tables: Sequence[Table]) -> Iterator[tuple[str, bytes, int]]:
+    """Yield the same, out of a table's file. Blocks on the disk."""
+    (documents,) = (table for table in tables if table.name == "documents")
+    places = [documents.columns.index(name) for name in ("raw_path", "raw_hash", "raw_bytes")]
+    with (folder / documents.file_name).open("rb") as file:
+        for line in file:
+            fields = line.removesuffix(b"\n").split(b"\t")
+            path, digest, size = (_unescaped(fields[place]).decode() for place in places)
+            yield path, bytes.fromhex(digest.removeprefix("\\x")), int(size)
 
 
 async def raw_files_at(connection: Connection, path_hashes: Sequence[bytes]) -> list[tuple[str, bytes, int]]:
@@ -173,6 +187,11 @@ def _does_not_fit(why: str) -> OperatorError:
         f"The backup cannot be loaded into this database: {why}. Nothing was changed there.",
         reason=Reason.SCHEMA_MISMATCH,
     )
+
+
+def _unescaped(field: bytes) -> bytes:
+    """Undo what COPY does to the characters that have a meaning in its text."""
+    return _ESCAPED.sub(lambda found: _MEANT.get(found[1], found[1]), field)
 
 
 def _count(status: str) -> int:
