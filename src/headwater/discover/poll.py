@@ -28,6 +28,7 @@ from headwater.policy.politeness import KeyOf
 from headwater.policy.polling import Asked, Failed, Next, Read, Rhythm, is_overflow, plan_next
 from headwater.sandbox import Sandbox
 from headwater.sources.kind import Kind
+from headwater.sources.memory import check_state
 from headwater.sources.registry import configure, kind_of
 from headwater.sources.run import Http, Run
 from headwater.store import sources
@@ -135,6 +136,7 @@ class Poller:
                         on_leads(reading.leads)
                 await self._submit_leads(claim, kind, reading)
             reading.asked = run.asked
+            check_state(source.name, memory)
             _refuse_shared_places(source, reading.found)
             return reading
         except HeadwaterError:

@@ -6,11 +6,12 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 import structlog
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_exponential
 
-from headwater.errors import ExchangeFailed, NotNow
+from headwater.errors import ExchangeFailed, HeadwaterError, NotNow
 from headwater.formats.feeds import parse_feed_page
 from headwater.formats.json_body import parse_json
 from headwater.gate.gate import Gate
@@ -113,6 +114,7 @@ class Http:
 
     async def _ask(self, url: str, headers: Mapping[str, str] | None) -> Response:
         """Ask at the source's pace; where its budget is used up, wait for that while holding nothing at all."""
+        self._refuse_undeclared_port(host_of(url))
         while True:
             try:
                 async with self._in_flight:
@@ -125,6 +127,18 @@ class Http:
             log.info("budget.spent", source=self._asker.source, host=host_of(url), until=until.isoformat())
             with self._while_waiting():
                 await self._gate.budgets.wait(until)
+
+    def _refuse_undeclared_port(self, host: str) -> None:
+        """Refuse to ask an API that is to be paid for where it would not be: at a port that its kind does not name."""
+        declared = self._asker.api_hosts
+        if self._asker.budget is None or host in declared:
+            return
+        if _name_of(host) in map(_name_of, declared):
+            raise HeadwaterError(
+                f"Source {self._asker.source}: api_hosts: the API is asked at {host}, and the kind declares "
+                f"only {', '.join(sorted(declared))}; there it would get neither key nor budget.",
+                reason=Reason.BAD_SOURCE,
+            )
 
     def _is_passing(self, error: BaseException) -> bool:
         if not isinstance(error, ExchangeFailed) or not error.retryable:
@@ -162,6 +176,10 @@ class Run:
     since: datetime | None = None  # a reading that is to take what is older too, back to then
     learned: dict[str, Any] = field(default_factory=dict)
     asked: Asked | None = None
+
+
+def _name_of(host: str) -> str | None:
+    return urlsplit(f"//{host}").hostname
 
 
 def raise_for_status(response: Response) -> None:
