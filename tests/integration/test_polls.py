@@ -9,6 +9,7 @@ from headwater.model.reasons import Reason
 from headwater.model.source import Pass
 from headwater.store import sources
 from tests.house import House
+from tests.kinds import install
 from tests.server import Answer, Site, page, rss
 
 FEED = "http://news.test/feed"
@@ -126,6 +127,23 @@ async def test_a_second_sighting_from_another_feed_is_kept(site: Site, house: Ho
         "JOIN sources s ON s.id = t.source_id ORDER BY 1"
     )
     assert seen == [("http://news.test/a", "other.test", "feed"), ("http://news.test/b", "other.test", "feed")]
+
+
+async def test_a_page_never_takes_the_place_of_anothers_raw_bytes(
+    site: Site, house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spec 1.5: in another run neither; what is listed beside it goes in."""
+    install(monkeypatch)
+    listed, api = {"Content-Type": "application/json"}, "http://api.test/list"
+    site.answers[api] = [Answer(f'["http://news.test/{name}"]', headers=listed) for name in ("a", "b", "a")]
+    settings = {"lists": [api], "subpath": "2026/x.html", "budget": None}
+    await house.desk.add_source("rulings", "ledger", settings)
+    first, second, third = [await house.desk.poll_now("rulings") for _ in range(3)]
+    assert (first.items, second.items, third.items) == (1, 0, 1)
+    assert second.refused == {
+        "http://news.test/b": "Its place for raw bytes, 2026/x.html, is that of http://news.test/a."
+    }
+    assert third.refused == {}
 
 
 async def test_passes_are_brought_in_line_and_keep_what_they_know(site: Site, house: House) -> None:

@@ -49,7 +49,6 @@ def test_a_name_that_is_no_module_is_refused(name: str, tmp_path: Path) -> None:
         ("json", "a module of Python's own"),
         ("sys", "a module of Python's own"),
         ("manual", "a kind that is installed already"),
-        ("manual", "a kind that is installed already"),
         ("plain", "a kind that is installed already"),
         ("broken", "a kind that is installed already"),
         ("headwater", "a module that is installed already"),

@@ -1,4 +1,5 @@
 DROP TABLE sightings;
+DROP INDEX url_frontier_place;
 UPDATE sources SET kind = 'feed' WHERE kind = 'site';
 DROP INDEX sources_feed;
 DELETE FROM sources s WHERE removed_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM items WHERE source_id = s.id)

@@ -22,6 +22,9 @@ CREATE UNIQUE INDEX sources_feed ON sources ((settings ->> 'feed_url')) WHERE se
 -- A feed is one of the ways to read a site.
 UPDATE sources SET kind = 'site' WHERE kind = 'feed';
 
+-- Two pages of a source must not have one place for their raw bytes.
+CREATE INDEX url_frontier_place ON url_frontier (source_id, subpath) WHERE subpath IS NOT NULL;
+
 -- Who else has seen a URL, besides the source that brought it.
 CREATE TABLE sightings (
     url_id         bigint NOT NULL REFERENCES url_frontier ON DELETE CASCADE,
