@@ -46,7 +46,7 @@ def clean(text: str) -> str:
 
 def one_line(text: str) -> str:
     """Return the cleaned text with every run of whitespace as one space."""
-    line = text.strip()
+    line = text.replace("\n", " ").strip()
     if "  " in line or not line.isprintable():
         line = " ".join(line.split())
     if line.isprintable():  # which no control character and no surrogate is
