@@ -18,8 +18,7 @@ _COMMENT = b"<!--"
 _COMMENT_END = b"-->"
 _LONG_CDATA = 64
 _LONG_TEXT = 400
-# How much of a text is read for its beginning: enough for most, and for those in wide characters or of references.
-_BYTES_A_CHARACTER = (2, 6)
+_MOST_BYTES_A_CHARACTER = 4
 _LONGEST_REFERENCE = 10
 
 
@@ -39,8 +38,9 @@ class Lifted:
         """Return a text with what was lifted from it, or the beginning of that."""
         if self._nonce not in given:
             return given[:length]
-        if given.strip() in self._texts:
-            return self._lifted_text(given.strip(), length)
+        mark = given.strip()
+        if mark in self._texts:
+            return self._lifted_text(mark, length)
         return self._marks().sub(lambda mark: self._lifted_text(mark[0], length), given)[:length]
 
     def markup(self, given: str, length: int) -> str:
@@ -54,15 +54,21 @@ class Lifted:
 
     def _lifted_text(self, mark: str, length: int | None) -> str:
         start, end, is_cdata = self._texts[mark]
-        for most in (length * many for many in _BYTES_A_CHARACTER) if length else ():
-            if end - start > most:
-                # not final: the last character may be cut in two, and so may the last reference
-                text, _ = utf_8_decode(self._whole[start : start + most], "strict", False)
-                text = text if is_cdata else unescape_xml(text)
-                if len(text) >= length + _LONGEST_REFERENCE:
-                    return text[:length]
-        text = self._whole[start:end].decode()
-        return (text if is_cdata else unescape_xml(text))[:length]
+        if length is None or end - start <= length:
+            text = self._whole[start:end].decode()
+            return text if is_cdata else unescape_xml(text)[:length]
+        if is_cdata:
+            return self._beginning(start, end, length)
+        # half as much again is enough for most, where what follows the last reference may be one that was cut in two
+        text = unescape_xml(self._beginning(start, end, length * 3 // 2))
+        if len(text) < length + _LONGEST_REFERENCE:
+            text = unescape_xml(self._whole[start:end].decode())
+        return text[:length]
+
+    def _beginning(self, start: int, end: int, length: int) -> str:
+        stop = min(end, start + length * _MOST_BYTES_A_CHARACTER)
+        text, _ = utf_8_decode(self._whole[start:stop], "strict", stop == end)
+        return text[:length]
 
     def _lift_long_texts(self) -> None:
         position = 0
@@ -112,6 +118,8 @@ def _cdata_sections(document: bytes) -> Iterator[tuple[int, int]]:
 def unescape_xml(text: str) -> str:
     """Do what `unescape_html` does, in a tenth of the time where it is mostly markup that is escaped."""
     plain = text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", '"')
+    if "&" not in plain:
+        return plain
     if plain.count("&") == plain.count("&amp;"):
         return plain.replace("&amp;", "&")
     return unescape_html(plain)

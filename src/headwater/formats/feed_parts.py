@@ -75,7 +75,7 @@ def author_name(text: str) -> str | None:
 
 def plain_tags(texts: Iterable[str]) -> tuple[str, ...]:
     """Return the tags as plain text, in their order, each once."""
-    return tuple(dict.fromkeys(tag for tag in map(plain_text, texts) if tag))
+    return tuple(dict.fromkeys(filter(None, map(plain_text, texts))))
 
 
 def ttl_seconds(minutes: str) -> int | None:
