@@ -16,19 +16,18 @@ _CDATA = b"<![CDATA["
 _CDATA_END = b"]]>"
 _COMMENT = b"<!--"
 _COMMENT_END = b"-->"
-_LONG_CDATA = 64
-_LONG_TEXT = 400
-_MOST_BYTES_A_CHARACTER = 4
+_LONG_CDATA = 100
+_LONG_TEXT = 800
 _LONGEST_REFERENCE = 10
 
 
 class Lifted:
-    """A document without its long texts. Marks that nobody can guess stand in their places."""
+    """A document without its long texts. In their places stand marks, which begin with a `nonce` nobody can guess."""
 
     def __init__(self, document: bytes) -> None:
         self._whole = document
         self._texts: dict[str, tuple[int, int, bool]] = {}  # by its mark: from where, to where, whether it is CDATA
-        self._nonce = secrets.token_hex(8)
+        self.nonce = secrets.token_hex(8)
         self._kept: list[bytes] = []
         self._done = 0
         self._lift_long_texts()
@@ -36,7 +35,7 @@ class Lifted:
 
     def text(self, given: str, length: int | None = None) -> str:
         """Return a text with what was lifted from it, or the beginning of that."""
-        if self._nonce not in given:
+        if self.nonce not in given:
             return given[:length]
         mark = given.strip()
         if mark in self._texts:
@@ -45,35 +44,32 @@ class Lifted:
 
     def markup(self, given: str, length: int) -> str:
         """Return the beginning of a piece of markup with what was lifted from it."""
-        if self._nonce not in given:
+        if self.nonce not in given:
             return given[:length]
         return self._marks().sub(lambda mark: html.escape(self._lifted_text(mark[0], length)), given)[:length]
 
     def _marks(self) -> re.Pattern[str]:
-        return re.compile(f"{self._nonce}[0-9]+;")
+        return re.compile(f"{self.nonce}[0-9]+;")
 
     def _lifted_text(self, mark: str, length: int | None) -> str:
         start, end, is_cdata = self._texts[mark]
-        if length is None or end - start <= length:
-            text = self._whole[start:end].decode()
-            return text if is_cdata else unescape_xml(text)[:length]
-        if is_cdata:
-            return self._beginning(start, end, length)
-        # half as much again is enough for most, where what follows the last reference may be one that was cut in two
-        text = unescape_xml(self._beginning(start, end, length * 3 // 2))
-        if len(text) < length + _LONGEST_REFERENCE:
-            text = unescape_xml(self._whole[start:end].decode())
-        return text[:length]
-
-    def _beginning(self, start: int, end: int, length: int) -> str:
-        stop = min(end, start + length * _MOST_BYTES_A_CHARACTER)
-        text, _ = utf_8_decode(self._whole[start:stop], "strict", stop == end)
-        return text[:length]
+        if length is not None:
+            for size in (length * 3 // 2, length * 6):
+                if size >= end - start:
+                    break
+                # not final: the last character may be cut in two, and so may the last reference
+                text, _ = utf_8_decode(self._whole[start : start + size], "strict", False)
+                text = text if is_cdata else unescape_xml(text)
+                if len(text) >= length + _LONGEST_REFERENCE:
+                    return text[:length]
+        text = self._whole[start:end].decode()
+        return (text if is_cdata else unescape_xml(text))[:length]
 
     def _lift_long_texts(self) -> None:
         position = 0
         for start, end in _cdata_sections(self._whole):
-            self._lift_escaped_texts(position, start)
+            if start - position > _LONG_TEXT:
+                self._lift_escaped_texts(position, start)
             if end - start > _LONG_CDATA:
                 self._lift(start + len(_CDATA), end - len(_CDATA_END), is_cdata=True)
             position = end
@@ -93,7 +89,7 @@ class Lifted:
             position = end
 
     def _lift(self, start: int, end: int, *, is_cdata: bool) -> None:
-        mark = f"{self._nonce}{len(self._texts)};"
+        mark = f"{self.nonce}{len(self._texts)};"
         self._texts[mark] = (start, end, is_cdata)
         self._kept += (self._whole[self._done : start], mark.encode())
         self._done = end

@@ -83,6 +83,7 @@ class _Reader:
     def __init__(self, url: str, lifted: Lifted) -> None:
         self._url = url
         self._lifted = lifted
+        self._nonce = lifted.nonce
         # by the text they are read from: the entries of a feed share them
         self._authors = _Memo(author_name)
         self._tags = _Memo(plain_text)
@@ -156,7 +157,8 @@ class _Reader:
 
     def _rss_link(self, fields: Fields, base: str) -> str | None:
         for element in fields.get("link", ()):
-            if (text := element.text) and (link := absolute_link(self._lifted.text(text), base)):
+            text = element.text or ""
+            if link := absolute_link(self._lifted.text(text) if self._nonce in text else text, base):
                 return link
         return _linked(fields, "alternate", base)
 
@@ -204,8 +206,8 @@ class _Reader:
         return ""
 
     def _inner_text(self, element: etree._Element) -> str:
-        text = "".join(map(str, element.itertext())) if len(element) else element.text
-        return self._lifted.text(text) if text else ""
+        text = ("".join(map(str, element.itertext())) if len(element) else element.text) or ""
+        return self._lifted.text(text) if self._nonce in text else text
 
     def _inner_markup(self, element: etree._Element, length: int) -> str:
         """Return the beginning of what an element holds: HTML as text, or XHTML, or HTML unescaped by mistake."""

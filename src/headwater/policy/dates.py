@@ -69,7 +69,8 @@ def parse_date(text: str) -> datetime | None:
     if not text or len(text) > _LONGEST:
         return None
     try:
-        return _in_range(_read_iso(text) or _read_usual(text) or _read_loosely(text))
+        read = _read_iso if text[0].isdecimal() else _read_usual
+        return _in_range(read(text) or _read_loosely(text))
     except (ValueError, OverflowError):
         return None
 
@@ -86,8 +87,6 @@ def _read_usual(text: str) -> datetime | None:
 
 
 def _read_iso(text: str) -> datetime | None:
-    if not text[:4].isdecimal():
-        return None
     try:
         return datetime.fromisoformat(text)
     except ValueError:

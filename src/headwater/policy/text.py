@@ -27,6 +27,8 @@ _UNSEEN = ["script", "style", "noscript", "template", "iframe", "object", "svg",
 
 def unescape_html(text: str) -> str:
     """Resolve references as browsers do; one with more digits than any character has stands for none."""
+    if "&" not in text:
+        return text
     if "&#" in text:
         text = _ENDLESS_REFERENCE.sub("\ufffd", text)
     return html.unescape(text)
