@@ -34,11 +34,9 @@ class Lifted:
         self.document = b"".join((*self._kept, document[self._done :]))
 
     def text(self, given: str, length: int | None = None) -> str:
-        """Return a text with what was lifted from it, or the beginning of that."""
-        if self.nonce not in given:
-            return given[:length]
+        """Return a text that has the nonce in it with what was lifted from it, or the beginning of that."""
         mark = given.strip()
-        if mark in self._texts:
+        if mark in self._texts:  # as most are: nothing else stands beside it
             return self._lifted_text(mark, length)
         return self._marks().sub(lambda mark: self._lifted_text(mark[0], length), given)[:length]
 

@@ -215,7 +215,7 @@ class _Reader:
         if len(element):
             children = "".join(etree.tostring(child, encoding="unicode") for child in element)
             return self._lifted.markup(html.escape(text) + children, length)
-        text = self._lifted.text(text, length)
+        text = self._lifted.text(text, length) if self._nonce in text else text[:length]
         return _decoded(text) if element.keys() and _is_base64(element) else text
 
 
