@@ -110,7 +110,7 @@ def _cdata_sections(document: bytes) -> Iterator[tuple[int, int]]:
 
 
 def unescape_xml(text: str) -> str:
-    """Do what `unescape_html` does, in a tenth of the time where it is mostly markup that is escaped."""
+    """Do what `unescape_html` does, quicker where it is mostly markup that is escaped."""
     plain = text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", '"')
     if "&" not in plain:
         return plain
