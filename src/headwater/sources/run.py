@@ -32,6 +32,7 @@ from headwater.sandbox import Sandbox
 from headwater.sources.terms import Terms
 
 log = structlog.get_logger()
+_LINKS_SECONDS = 5.0
 _SITEMAP_SECONDS = 60.0  # the largest that is read takes a fifth of that on an idle machine
 
 
@@ -72,7 +73,14 @@ class Page:
         response = self.response
         content_type = response.headers.get("content-type")
         return await self.sandbox.run(
-            sort_links, response.body, response.url, content_type, list(hosts), list(patterns), returns=SortedLinks
+            sort_links,
+            response.body,
+            response.url,
+            content_type,
+            list(hosts),
+            list(patterns),
+            returns=SortedLinks,
+            seconds=_LINKS_SECONDS,
         )
 
     async def named_sitemaps(self) -> list[str]:

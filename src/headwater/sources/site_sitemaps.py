@@ -27,6 +27,7 @@ _MOST_KNOWN = 10_000
 _DEEPEST = 3  # indexes of indexes of indexes
 _MOST_REMEMBERED = 1_000
 _MOST_ITEMS = 5_000  # are kept until the end of the pass; leads are not
+_LONGEST_BACKFILL = timedelta(days=30)  # a site may have more than can ever be remembered
 _SHARE_OF_DEADLINE = 0.8  # after which a pass ends by itself, so that what it learned is kept
 
 
@@ -58,7 +59,7 @@ class Sitemaps:
         self._problems = Problems()
         self._latest = run.now  # as far as is known from answers
         self._asked = self._read = self._items = 0
-        self._is_cut = False
+        self._is_cut = False  # by what may be there the next time
 
     async def read(self) -> AsyncIterator[Item | Lead]:
         """Yield the pages that are new; raise the first problem where nothing at all could be read."""
@@ -143,7 +144,9 @@ class Sitemaps:
 
     def _is_read_so_far(self, memory: dict[str, Any]) -> bool:
         """Tell whether a sitemap was read as far back as is wanted, so that only a change is of interest."""
-        return bool(memory) and (self._backfill is None or _moment(memory["at"]) >= self._backfill[1])
+        if not memory or self._run.since:
+            return False
+        return self._backfill is None or _moment(memory["at"]) >= self._backfill[1]
 
     def _note_reading(self, place: _Place, page: Page, reading: SitemapReading) -> None:
         if reading.problem:
@@ -182,19 +185,24 @@ class Sitemaps:
 
     def _finish(self) -> None:
         if self._queue:
-            self._is_cut = True
             *_, place = self._queue[0]
             left = f"{len(self._queue)} sitemaps, this and older ones, are left for the next pass."
             self._problems.add(place.url, Unreadable(left, url=place.url))
         if not self._read:
             self._raise_why()
-        state, now = self._run.state, self._run.now.isoformat()
+        state = self._run.state
         state["sitemaps"] = dict(list(self._memory.items())[-_MOST_REMEMBERED:])
         self._problems.save(state)
-        if not self._is_cut:
-            state["read_at"] = now
-        unfinished = self._backfill if self._is_cut else None
-        note(state, "backfill", unfinished and {"since": unfinished[0].isoformat(), "begun": unfinished[1].isoformat()})
+        if not (self._is_cut or self._queue):
+            state["read_at"] = self._run.now.isoformat()
+        note(state, "backfill", self._unfinished_backfill())
+
+    def _unfinished_backfill(self) -> dict[str, str] | None:
+        is_left = any(not self._is_read_so_far(self._memory.get(place.url, {})) for *_, place in self._queue)
+        if self._backfill is None or not (self._is_cut or is_left):
+            return None
+        since, begun = self._backfill
+        return {"since": since.isoformat(), "begun": begun.isoformat()}
 
     def _raise_why(self) -> None:
         if self._problems.first:
@@ -219,7 +227,9 @@ def _backfill(run: Run) -> tuple[datetime, datetime] | None:
     if run.since:
         return run.since, run.now
     unfinished = run.state.get("backfill")
-    return (_moment(unfinished["since"]), _moment(unfinished["begun"])) if unfinished else None
+    if not unfinished or run.now - _moment(unfinished["begun"]) > _LONGEST_BACKFILL:
+        return None
+    return _moment(unfinished["since"]), _moment(unfinished["begun"])
 
 
 def _moment(text: str) -> datetime:
