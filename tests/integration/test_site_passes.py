@@ -154,6 +154,37 @@ async def test_a_spider_obeys_robots_and_hands_on_what_it_finds(site: Site, hous
     assert await house.rows("SELECT count(*) FROM documents") == [(0,)]
 
 
+async def test_a_host_that_asks_to_be_left_alone_keeps_what_it_gave_before(site: Site, house: House) -> None:
+    """Spec 2.3, 3.3: it is not asked again in this pass, nor is the pass kept waiting for an hour."""
+    subs = [f"http://news.test/{number}.xml" for number in range(3)]
+    site.answers[MAP] = Answer(index(*((url, None) for url in subs)))
+    site.answers[subs[0]] = Answer(urlset(("http://news.test/a", None)))
+    site.answers[subs[1]] = Answer(status=503, headers={"Retry-After": "3600"})
+    polled = await read(house, Pass.SITEMAP, sitemap_url=MAP)
+    assert (polled.error, polled.leads) == (None, 1)
+    assert [site.visits(url) for url in subs] == [1, 1, 0]
+    told = await memory(house, Pass.SITEMAP)
+    assert [problem["url"] for problem in told["problems"]] == subs[1:]
+    assert "read_at" not in told
+    again = await read(house, Pass.SITEMAP)
+    assert (again.deferred, again.reason) == (True, Reason.RATE_LIMITED)
+
+
+async def test_a_site_is_where_its_home_page_leads_to(site: Site, house: House) -> None:
+    """Spec 3.5: a home page that moved takes its site along; any other page that leaves the site is let go."""
+    site.answers[HOME] = Answer(status=301, headers={"Location": "http://paper.test/home"})
+    links = '<a href="http://paper.test/a">1</a><a href="http://news.test/b">2</a><a href="http://paper.test/c">3</a>'
+    site.answers["http://paper.test/home"] = Answer(links, headers=HTML)
+    site.answers["http://paper.test/a"] = Answer(status=302, headers={"Location": "http://else.test/"})
+    article = '<a href="/{}-and-three-more-words">x</a>'
+    site.answers["http://else.test/"] = Answer(article.format("else"), headers=HTML)
+    site.answers["http://news.test/b"] = Answer(article.format("old"), headers=HTML)
+    hidden = {**HTML, "X-Robots-Tag": "noindex, nofollow"}
+    site.answers["http://paper.test/c"] = Answer(article.format("hidden"), headers=hidden)
+    await read(house, Pass.SPIDER, site_url=HOME, ingestion_mode="spider")
+    assert await house.fates() == {"http://news.test/old-and-three-more-words": None}
+
+
 BAD: list[tuple[str, Pass, Callable[[], Answer], Reason]] = [
     ("login page", Pass.MAIN, lambda: Answer(page("Log in"), headers=HTML), Reason.NOT_A_FEED),
     ("deep feed", Pass.MAIN, lambda: Answer("<rss>" + "<a>" * 1_000_000), Reason.SANDBOX_TIMEOUT),

@@ -186,6 +186,15 @@ async def test_a_passing_failure_keeps_the_window_open(tmp_path: Path) -> None:
     assert told["state"]["read_at"] == "2026-01-15T06:00:00+00:00"
 
 
+async def test_a_host_that_is_down_is_not_asked_for_all_its_sitemaps(tmp_path: Path) -> None:
+    subs = {sub(number): 503 for number in range(1, 9)}
+    answers = {MAP: index((sub(0), FRESH), *((url, None) for url in subs)), sub(0): urlset(), **subs}
+    told = await read(tmp_path, answers)
+    problems = [problem["url"] for problem in told["state"]["problems"]]
+    assert problems == [*list(subs)[:5], sub(6)]
+    assert told["state"]["problems"][-1]["problem"].startswith("3 sitemaps")
+
+
 @pytest.mark.parametrize("nested", [[MAP], [sub(1), MAP], [sub(1), sub(1)]], ids=["itself", "round", "twice"])
 async def test_a_sitemap_index_that_names_itself_is_refused(tmp_path: Path, nested: list[str]) -> None:
     chain = dict(zip([MAP, *nested[:-1]], (index((url, None)) for url in nested), strict=True))

@@ -19,7 +19,7 @@ from headwater.model.source import Item, Lead
 from headwater.policy.urls import host_of, join_url
 from headwater.sources.run import Page, Run
 from headwater.sources.site_finding import SITEMAP_PATHS, guessed_sitemaps, named_sitemaps
-from headwater.sources.site_memory import Problems, body_hash, note, remember_answer, validators
+from headwater.sources.site_memory import MOST_FAILURES, Problems, body_hash, note, remember_answer, validators
 
 _WINDOW = timedelta(hours=48)
 _MOST_ASKED = 500  # sitemaps in one pass
@@ -59,6 +59,7 @@ class Sitemaps:
         self._problems = Problems()
         self._latest = run.now  # as far as is known from answers
         self._asked = self._read = self._items = 0
+        self._failures = 0  # in a row
         self._is_cut = False  # by what may be there the next time
 
     async def read(self) -> AsyncIterator[Item | Lead]:
@@ -111,7 +112,7 @@ class Sitemaps:
         heapq.heappush(self._queue, (-rank, read_before, next(self._numbers), place))
 
     def _is_over(self) -> bool:
-        return self._asked == _MOST_ASKED or self._latest >= self._end_at
+        return self._asked == _MOST_ASKED or self._failures == MOST_FAILURES or self._latest >= self._end_at
 
     async def _reading_of(self, place: _Place) -> SitemapReading | None:
         """Return what a sitemap lists, None where that is known already or cannot be read."""
@@ -132,6 +133,7 @@ class Sitemaps:
         except HeadwaterError as error:
             self._note_failure(place, error)
             return None
+        self._failures = 0
         self._note_reading(place, page, reading)
         return reading
 
@@ -171,7 +173,9 @@ class Sitemaps:
     def _note_failure(self, place: _Place, error: HeadwaterError) -> None:
         if isinstance(error, NotNow):
             self._resting.add(host_of(place.url))
-        self._is_cut |= error.retryable
+        if error.retryable:
+            self._is_cut = True
+            self._failures += 1
         if error.retryable or not place.is_guess:
             self._problems.add(place.url, error)
 
