@@ -55,6 +55,12 @@ def test_a_date_alone_lasts_to_the_end_of_its_day(given: str, wanted: bool) -> N
     assert is_older(parse_date(given), since) is not wanted
 
 
+async def test_the_window_does_not_grow_for_ever(tmp_path: Path) -> None:
+    pages = urlset((own("new"), FRESH), (own("old"), "2025-12-14T00:00:01Z"), (own("month"), "2025-12-17T00:00:01Z"))
+    told = await read(tmp_path, {MAP: pages}, state={"read_at": "2025-01-01T00:00:00+00:00"})
+    assert leads(told) == [own("new"), own("month")]
+
+
 async def test_pages_of_other_sites_are_left_out(tmp_path: Path) -> None:
     pages = urlset(
         (own("1"), FRESH),
@@ -97,12 +103,13 @@ async def test_old_sub_sitemaps_are_not_asked_for_and_the_newest_come_first(tmp_
     assert leads(await read(tmp_path, answers)) == [own("4"), own("3"), own("2")]
 
 
-async def test_of_sub_sitemaps_without_a_date_those_come_first_that_were_read_least_lately(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("lastmod", [None, FRESH])
+async def test_of_sub_sitemaps_that_tell_the_same_those_come_first_that_were_read_least_lately(
+    lastmod: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(site_sitemaps, "_MOST_ASKED", 3)
     subs = {sub(number): urlset((own(f"{number}"), None)) for number in range(4)}
-    answers = {MAP: index(*((url, None) for url in subs)), **subs}
+    answers = {MAP: index(*((url, lastmod) for url in subs)), **subs}
     first = await read(tmp_path, answers)
     assert leads(first) == [own("0"), own("1")]
     assert first["state"]["problems"][0]["problem"].startswith("2 sitemaps, this and older ones, are left")

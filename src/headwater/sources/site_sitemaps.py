@@ -22,6 +22,7 @@ from headwater.sources.site_finding import SITEMAP_PATHS, guessed_sitemaps, name
 from headwater.sources.site_memory import MOST_FAILURES, Problems, body_hash, note, remember_answer, validators
 
 _WINDOW = timedelta(hours=48)
+_LONGEST_WINDOW = timedelta(days=30)  # after a pause: what fails each time must not hold it open for ever
 _MOST_ASKED = 500  # sitemaps in one pass
 _MOST_KNOWN = 10_000
 _DEEPEST = 3  # indexes of indexes of indexes
@@ -52,7 +53,7 @@ class Sitemaps:
         self._memory: dict[str, dict[str, Any]] = dict(run.state.get("sitemaps", {}))
         self._backfill = _backfill(run)
         self._since = self._backfill[0] if self._backfill else _usual_since(run)
-        self._queue: list[tuple[float, str, int, _Place]] = []
+        self._queue: list[tuple[int, str, float, int, _Place]] = []
         self._numbers = count()
         self._known: set[str] = set()
         self._resting: set[str] = set()  # hosts that are not to be asked now
@@ -100,16 +101,20 @@ class Sitemaps:
             self._add(_Place(sitemap.url, above), sitemap.lastmod)
 
     def _add(self, place: _Place, lastmod: datetime | None) -> None:
-        """Queue a sitemap: the newest first, then those that do not tell, whichever was not read for the longest."""
+        """Queue a sitemap: by the day of its last change, the newest first, and then those that do not tell.
+
+        Of one day it is the one that was not read for the longest: sites say of all they have that it changed just now.
+        """
         if place.url in self._known:
             return
         if len(self._known) == _MOST_KNOWN:
             self._is_cut = True
             return
         self._known.add(place.url)
-        rank = (lastmod or self._since).timestamp()
-        read_before = "" if lastmod else self._memory.get(place.url, {}).get("at", "")
-        heapq.heappush(self._queue, (-rank, read_before, next(self._numbers), place))
+        changed = lastmod or self._since
+        read_at = self._memory.get(place.url, {}).get("at", "")
+        order = (-changed.toordinal(), read_at, -changed.timestamp(), next(self._numbers), place)
+        heapq.heappush(self._queue, order)
 
     def _is_over(self) -> bool:
         return self._asked == _MOST_ASKED or self._failures == MOST_FAILURES or self._latest >= self._end_at
@@ -125,6 +130,7 @@ class Sitemaps:
         try:
             page = await self._run.http.get(place.url, headers=validators(usable))
             self._latest = page.response.sent_at
+            self._failures = 0
             if page.not_modified or body_hash(page.response) == usable.get("body_hash"):
                 self._read += 1
                 self._remember(place, {**memory, "at": self._run.now.isoformat()})
@@ -133,7 +139,6 @@ class Sitemaps:
         except HeadwaterError as error:
             self._note_failure(place, error)
             return None
-        self._failures = 0
         self._note_reading(place, page, reading)
         return reading
 
@@ -153,7 +158,7 @@ class Sitemaps:
     def _note_reading(self, place: _Place, page: Page, reading: SitemapReading) -> None:
         if reading.problem:
             self._problems.add(place.url, Unreadable(reading.problem, url=place.url))
-        if reading.elsewhere and not reading.packed:
+        if reading.elsewhere and not reading.here:
             what = f"It lists {reading.elsewhere} pages of other sites, and none of {self._hosts[0]}: see site_url."
             self._problems.add(place.url, Unreadable(what, url=place.url))
         # An index is read each time: what it names may have changed though it has not.
@@ -221,9 +226,9 @@ class Sitemaps:
 
 
 def _usual_since(run: Run) -> datetime:
-    earliest = run.now - _WINDOW
     read_at = run.state.get("read_at")
-    return min(earliest, _moment(read_at)) if read_at else earliest
+    since = run.now - _WINDOW
+    return max(min(since, _moment(read_at)), run.now - _LONGEST_WINDOW) if read_at else since
 
 
 def _backfill(run: Run) -> tuple[datetime, datetime] | None:
