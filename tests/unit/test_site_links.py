@@ -15,6 +15,9 @@ ARTICLES = [
     "https://a.example/news/ferry_and_tram_share/",
     "https://a.example/n/4711.html",
     "https://a.example/news/uk-68123456",
+    "https://a.example/news/ferry-and-tram-share-a-ticket/2",
+    "https://a.example/?p=4711",
+    "https://a.example/read.php?lang=en&newsid=3",
 ]
 LISTS = [
     "https://a.example/",
@@ -27,6 +30,8 @@ LISTS = [
     "https://a.example/tag/a-b-c-d-e",
     "https://a.example/news/page/20260115",
     "https://a.example/2026/01/page/2",
+    "https://a.example/?page=4711",
+    "https://a.example/news/2",
 ]
 
 

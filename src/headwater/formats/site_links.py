@@ -40,6 +40,8 @@ _DATE = re.compile(  # and something after it: a date alone is a list of what ca
 _LONG_SLUG = re.compile(r"[^\W_]+(?:[-_][^\W_]+){3,}")
 _NUMBERED_FILE = re.compile(r"\d{2}.*\.(?:html?|php|aspx?|jsp)$", re.IGNORECASE)
 _LONG_NUMBER = re.compile(r"\d{5,}")
+_PAGE_NUMBER = re.compile(r"/\d{1,3}$")
+_QUERY = re.compile(r"(?:^|&)(?:p|id|[ans]id|(?:article|news|story)_?id)=\d+(?:&|$)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +92,21 @@ def looks_like_article(url: str) -> bool:
     """Tell whether an address looks like an article's.
 
     That is one with a date in its path, or whose last part is four words or more, has a number of five digits or more,
-    or is a file with a number in its name; but not where a part of the path says that it is a list.
+    or is a file with a number in its name, or that asks for an article by number (`?p=4711`); but not where a part of
+    the path says that it is a list.
     """
-    path = urlsplit(url).path.rstrip("/")
-    folder, _, name = path.rpartition("/")
-    if _LIST.search(f"{folder}/"):
+    parts = urlsplit(url)
+    whole = parts.path.rstrip("/")
+    if _LIST.search(f"{whole.rpartition('/')[0]}/"):
         return False
+    path = _PAGE_NUMBER.sub("", whole)
+    name = path.rpartition("/")[2]
     return bool(
-        _DATE.search(path) or _LONG_SLUG.search(name) or _NUMBERED_FILE.search(name) or _LONG_NUMBER.search(name)
+        _DATE.search(path)
+        or _LONG_SLUG.search(name)
+        or _NUMBERED_FILE.search(name)
+        or _LONG_NUMBER.search(name)
+        or _QUERY.search(parts.query)
     )
 
 
