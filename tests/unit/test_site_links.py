@@ -1,5 +1,7 @@
 """What a spider takes for an article, for a page that leads on, and for the outside (spec 3.5)."""
 
+import time
+
 import pytest
 
 from headwater.errors import Unreadable
@@ -97,3 +99,12 @@ def test_a_page_of_very_many_links_gives_the_first_of_them() -> None:
 def test_a_page_that_is_nested_too_deep_is_refused() -> None:
     with pytest.raises(Unreadable, match="too deep"):
         sort_links(b"<div>" * 1_000_000, URL, None, ["a.example"], [])
+
+
+@pytest.mark.parametrize("part", ["a", "1", "a1", "a-", "-", "2026/01/", "/2026/01", "1.html"])
+def test_no_address_takes_long_to_judge(part: str) -> None:
+    url = f"{URL}{part * 8_000}"[:8_000]
+    begun = time.process_time()
+    for _ in range(20):
+        looks_like_article(url)
+    assert time.process_time() - begun < 1
