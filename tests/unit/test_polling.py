@@ -1,0 +1,477 @@
+"""When a source is polled next, and why (spec 3.2)."""
+
+import heapq
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from random import Random
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from headwater.policy import polling
+from headwater.policy.polling import Asked, Failed, Next, Read, Rhythm, asked_wait, ceiling, floor, plan_next, spoken
+
+NOW = datetime(2026, 3, 29, 0, 0, tzinfo=UTC)
+QUARTER = timedelta(minutes=15)
+DAY = timedelta(days=1)
+TINY = timedelta(milliseconds=1)
+
+bases = st.one_of(st.sampled_from([1, 5, 6, 14, 15, 16, 360, 1440, 10_080]), st.integers(1, 10_080)).map(
+    lambda minutes: timedelta(minutes=minutes)
+)
+chances = st.floats(0, 1)
+reads = st.integers(0, 50).flatmap(lambda seen: st.builds(Read, st.just(seen), st.integers(0, seen)))
+outcomes = st.one_of(reads, st.builds(Failed, st.booleans()))
+rhythms = st.none() | st.builds(Rhythm, st.floats(0.3, 4) | st.floats(0, 100), st.integers(0, 1000))
+asks = st.builds(Asked, st.timedeltas(timedelta(0), timedelta(days=400)), st.sampled_from(["ttl", "Retry-After"]))
+errors_before = st.integers(0, 1000)
+
+
+def plan(
+    outcome: Read | Failed,
+    *,
+    base: timedelta = QUARTER,
+    rhythm: Rhythm | None = None,
+    errors: int = 0,
+    asked: Asked | None = None,
+    chance: float = 0.0,
+) -> Next:
+    return plan_next(NOW, base=base, rhythm=rhythm, errors=errors, outcome=outcome, asked=asked, chance=chance)
+
+
+def wait(outcome: Read | Failed, **given: object) -> timedelta:
+    return plan(outcome, **given).at - NOW  # type: ignore[arg-type]
+
+
+@given(bases, st.lists(st.tuples(outcomes, chances), max_size=60))
+def test_no_sequence_of_polls_leaves_the_floor_and_the_ceiling(
+    base: timedelta, polls: list[tuple[Read | Failed, float]]
+) -> None:
+    rhythm, errors = None, 0
+    for outcome, chance in polls:
+        following = plan(outcome, base=base, rhythm=rhythm, errors=errors, chance=chance)
+        waited = following.at - NOW
+        assert waited >= floor(base)
+        assert waited <= max(ceiling(base) * 1.1 if isinstance(outcome, Read) else DAY, base * 1.1)
+        errors, stored = following.errors, following.rhythm and json.loads(json.dumps(following.rhythm.stored()))
+        rhythm = Rhythm.of(stored)
+        assert rhythm == following.rhythm
+
+
+@pytest.mark.parametrize(
+    ("minutes", "shortest", "longest"),
+    [(1, 1, 4), (4, 4, 16), (6, 5, 24), (15, 5, 60), (60, 20, 240), (600, 200, 1440), (2000, 2000 / 3, 2000)],
+)
+def test_an_interval_adapts_between_a_third_and_four_times_itself(
+    minutes: int, shortest: float, longest: float
+) -> None:
+    base = timedelta(minutes=minutes)
+    assert (floor(base), ceiling(base)) == (timedelta(minutes=shortest), timedelta(minutes=longest))
+
+
+@given(bases, rhythms, errors_before, outcomes, asks, chances)
+def test_it_is_never_sooner_than_the_publisher_asks_and_asking_only_lengthens(
+    base: timedelta, rhythm: Rhythm | None, errors: int, outcome: Read | Failed, asked: Asked, chance: float
+) -> None:
+    unasked = plan(outcome, base=base, rhythm=rhythm, errors=errors, chance=chance)
+    heard = plan(outcome, base=base, rhythm=rhythm, errors=errors, chance=chance, asked=asked)
+    least = min(asked.wait, polling.LONGEST_RETRY_AFTER)
+    assert heard.at >= max(unasked.at, NOW + least)
+    assert heard.at <= max(unasked.at, NOW + least * 1.1 + TINY)
+    assert (heard.errors, heard.rhythm) == (unasked.errors, unasked.rhythm)
+
+
+@given(bases, rhythms, errors_before, chances)
+def test_each_error_waits_as_long_as_the_one_before_or_longer_and_at_most_a_day(
+    base: timedelta, rhythm: Rhythm | None, errors: int, chance: float
+) -> None:
+    following = plan(Failed(), base=base, rhythm=rhythm, errors=errors, chance=chance)
+    assert following.errors == errors + 1
+    assert following.rhythm == rhythm
+    assert following.at <= plan(Failed(), base=base, rhythm=rhythm, errors=errors + 1, chance=chance).at
+    assert min(base * 2, max(DAY, base)) <= following.at - NOW <= max(DAY, base * 1.1)
+
+
+@given(bases, rhythms)
+def test_an_error_never_brings_the_next_poll_forward(base: timedelta, rhythm: Rhythm | None) -> None:
+    usual = floor(base) if rhythm is None else min(max(base * rhythm.stretch, floor(base)), ceiling(base))
+    assert wait(Failed(), base=base, rhythm=rhythm) >= usual
+
+
+def test_errors_double_the_interval_up_to_a_day() -> None:
+    waits = [wait(Failed(), errors=errors) / QUARTER for errors in range(8)]
+    assert waits == [2, 4, 8, 16, 32, 64, 96, 96]
+
+
+@given(bases, rhythms, errors_before, chances)
+def test_a_failure_of_ours_is_not_charged_and_waits_one_interval_at_most(
+    base: timedelta, rhythm: Rhythm | None, errors: int, chance: float
+) -> None:
+    following = plan(Failed(ours=True), base=base, rhythm=rhythm, errors=errors, chance=chance)
+    assert (following.errors, following.rhythm) == (errors, rhythm)
+    assert floor(base) <= following.at - NOW <= base
+
+
+@given(bases, rhythms, errors_before, reads)
+def test_one_good_poll_forgives_all_errors(base: timedelta, rhythm: Rhythm | None, errors: int, outcome: Read) -> None:
+    following = plan(outcome, base=base, rhythm=rhythm, errors=errors)
+    assert following.errors == 0
+    assert following == plan(outcome, base=base, rhythm=rhythm, errors=0)
+
+
+@given(bases, rhythms, st.integers(1, 50))
+@example(timedelta(hours=1), Rhythm(1 / 3), 20)
+@example(timedelta(hours=1), Rhythm(4.0), 20)
+def test_the_more_of_a_poll_is_new_the_sooner_is_the_next(base: timedelta, rhythm: Rhythm | None, seen: int) -> None:
+    waits = [wait(Read(seen, new), base=base, rhythm=rhythm) for new in range(seen + 1)]
+    assert waits == sorted(waits, reverse=True)
+
+
+@given(bases, st.floats(0, 100), st.floats(0, 100), reads)
+def test_a_longer_interval_so_far_never_makes_the_next_one_shorter(
+    base: timedelta, one: float, other: float, outcome: Read
+) -> None:
+    short, long = sorted((one, other))
+    shorter = wait(outcome, base=base, rhythm=Rhythm(short))
+    assert shorter <= wait(outcome, base=base, rhythm=Rhythm(long)) + TINY
+
+
+@given(bases, rhythms.filter(bool))
+def test_a_source_with_nothing_new_is_asked_step_by_step_less_often(base: timedelta, rhythm: Rhythm) -> None:
+    waits = []
+    for _ in range(14):
+        following = plan(Read(), base=base, rhythm=rhythm)
+        assert following.rhythm is not None
+        rhythm = following.rhythm
+        waits.append(following.at - NOW)
+    assert all(before <= after <= max(before * 2.2, base) for before, after in pairwise(waits))
+    assert waits[-1] == ceiling(base)
+
+
+@given(bases, rhythms.filter(bool))
+def test_a_source_with_a_little_new_returns_to_its_own_interval(base: timedelta, rhythm: Rhythm) -> None:
+    for _ in range(8):
+        following = plan(Read(20, 1), base=base, rhythm=rhythm)
+        assert following.rhythm is not None
+        rhythm = following.rhythm
+    assert abs(following.at - NOW - base) <= TINY
+    assert following.why == f"Every {spoken(base)}."
+
+
+@given(bases, rhythms.filter(bool))
+def test_a_source_that_overflows_its_window_is_read_as_often_as_may_be(base: timedelta, rhythm: Rhythm) -> None:
+    assert wait(Read(20, 20), base=base, rhythm=rhythm) == floor(base)
+
+
+@given(bases, reads)
+def test_the_first_reading_says_nothing_of_the_pace(base: timedelta, outcome: Read) -> None:
+    assert wait(outcome, base=base, rhythm=None) == base
+
+
+def test_an_interval_that_is_set_anew_counts_at_once() -> None:
+    stretched = Rhythm(2.0)
+    assert wait(Read(20, 1), rhythm=stretched) < timedelta(minutes=30)
+    assert wait(Read(20, 1), base=timedelta(hours=5), rhythm=stretched) > timedelta(hours=5)
+
+
+@given(bases, rhythms, errors_before, outcomes, st.none() | asks, chances)
+def test_chance_adds_up_to_a_tenth_and_takes_nothing_away(
+    base: timedelta, rhythm: Rhythm | None, errors: int, outcome: Read | Failed, asked: Asked | None, chance: float
+) -> None:
+    least = wait(outcome, base=base, rhythm=rhythm, errors=errors, asked=asked)
+    assert least <= wait(outcome, base=base, rhythm=rhythm, errors=errors, asked=asked, chance=chance) <= least * 1.1
+
+
+def test_those_who_are_asked_to_wait_alike_do_not_come_back_together() -> None:
+    hour = Asked(timedelta(hours=1), "ttl")
+    assert [wait(Read(), asked=hour, chance=chance) for chance in (0, 0.5, 1)] == [
+        timedelta(minutes=60),
+        timedelta(minutes=63),
+        timedelta(minutes=66),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("following", "why"),
+    [
+        (plan(Read(20, 20)), "Every 15 minutes."),
+        (
+            plan(Read(), rhythm=Rhythm()),
+            "Every 15 minutes; 18.8 minutes for now, since nothing was new in the last poll.",
+        ),
+        (
+            plan(Read(), rhythm=Rhythm(4.0, 11)),
+            "Every 15 minutes; 60 minutes for now, since nothing was new in the last 12 polls.",
+        ),
+        (
+            plan(Read(20, 15), rhythm=Rhythm()),
+            "Every 15 minutes; 10 minutes for now, since most of the last poll was new.",
+        ),
+        (
+            plan(Read(20, 20), rhythm=Rhythm()),
+            "Every 15 minutes; 5 minutes for now, since all of the last poll was new and some may have been missed.",
+        ),
+        (
+            plan(Read(20, 1), rhythm=Rhythm(4.0)),
+            "Every 15 minutes; 30 minutes for now, since something was new and it returns there step by step.",
+        ),
+        (plan(Read(1, 1), base=timedelta(minutes=1), rhythm=Rhythm()), "Every 60 seconds."),
+        (plan(Failed()), "Failed once: 15 minutes doubled."),
+        (plan(Failed(), errors=2), "Failed 3 times in a row: 15 minutes doubled 3 times."),
+        (
+            plan(Failed(), errors=11),
+            "Failed 12 times in a row: 15 minutes doubled each time, but never over 24 hours.",
+        ),
+        (plan(Failed(), rhythm=Rhythm(4.0)), "Failed once; every 60 minutes as before."),
+        (plan(Failed(), base=timedelta(days=7), errors=4), "Failed 5 times in a row; every 7 days as before."),
+        (
+            plan(Failed(ours=True), errors=4),
+            "The last poll failed on our side, which is not charged: again within 15 minutes.",
+        ),
+        (
+            plan(Read(), asked=Asked(timedelta(hours=1), "ttl")),
+            "The publisher asks to be left alone for 60 minutes (ttl).",
+        ),
+        (
+            plan(Failed(), asked=Asked(timedelta(days=30), "Retry-After")),
+            "The publisher asks to be left alone for 30 days (Retry-After); never more than 7 days of that.",
+        ),
+        (plan(Read(), asked=Asked(timedelta(minutes=10), "max-age")), "Every 15 minutes."),
+    ],
+)
+def test_it_says_why_in_words(following: Next, why: str) -> None:
+    assert following.why == why
+
+
+@given(st.none() | st.integers() | st.dictionaries(st.sampled_from(["stretch", "quiet"]), st.floats() | st.integers()))
+@example({"stretch": "2", "quiet": 1})
+@example({"stretch": float("nan"), "quiet": 1})
+@example({"stretch": 10**400, "quiet": 1})
+def test_whatever_was_stored_a_rhythm_is_usable_or_none(stored: object) -> None:
+    assert wait(Read(20, 1), rhythm=Rhythm.of(stored)) >= floor(QUARTER)
+
+
+@given(bases, st.integers(1, 5000))
+def test_first_polls_of_many_are_spread_within_one_interval_and_of_few_start_at_once(
+    base: timedelta, count: int
+) -> None:
+    times = [polling.first_poll(NOW, base=base, index=index, count=count) for index in range(count)]
+    assert times[0] == NOW
+    assert times == sorted(times)
+    assert times[-1] < NOW + min(base, timedelta(seconds=count)) + TINY
+    if count * polling.FIRST_GAP > base:
+        assert max(times) > NOW + base * 0.9 - polling.FIRST_GAP
+
+
+@pytest.mark.parametrize(
+    ("seen", "new", "known_before", "overflow"),
+    [
+        (20, 20, True, True),
+        (3, 3, True, True),
+        (20, 19, True, False),
+        (20, 20, False, False),
+        (2, 2, True, False),
+        (0, 0, True, False),
+    ],
+)
+def test_a_window_overflowed_when_nothing_known_is_left_in_it(
+    seen: int, new: int, known_before: bool, overflow: bool
+) -> None:
+    assert polling.is_overflow(seen=seen, new=new, known_before=known_before) is overflow
+
+
+@pytest.mark.parametrize(
+    ("headers", "ttl", "expected"),
+    [
+        ({}, None, None),
+        ({}, 0, None),
+        ({}, -5, None),
+        ({}, 3600, (3600, "ttl")),
+        ({}, 10**30, (86_400, "ttl")),
+        ({"cache-control": "max-age=600"}, None, (600, "max-age")),
+        ({"cache-control": "Public, Max-Age = 600 , must-revalidate"}, None, (600, "max-age")),
+        ({"cache-control": 'max-age="600"'}, None, (600, "max-age")),
+        ({"cache-control": "public;max-age=600"}, None, (600, "max-age")),
+        ({"cache-control": "max-age=600, max-age=900"}, None, (600, "max-age")),
+        ({"cache-control": 'private="a, max-age=9", max-age=600'}, None, (600, "max-age")),
+        ({"cache-control": "max-age=600", "age": "200"}, None, (400, "max-age")),
+        ({"cache-control": "max-age=600", "age": "900"}, None, None),
+        ({"cache-control": "max-age=600", "age": "long ago"}, None, (600, "max-age")),
+        ({"cache-control": f"max-age={'9' * 5000}"}, None, (86_400, "max-age")),
+        ({"cache-control": "max-age=0"}, None, None),
+        ({"cache-control": "max-age=-600"}, None, None),
+        ({"cache-control": "max-age=ten"}, None, None),
+        ({"cache-control": "max-age=٣"}, None, None),
+        ({"cache-control": "max-age"}, None, None),
+        ({"cache-control": 'max-age="600'}, None, None),
+        ({"cache-control": "s-maxage=600"}, None, None),
+        ({"cache-control": "x-max-age=600"}, None, None),
+        ({"cache-control": "no-cache, max-age=600"}, None, None),
+        ({"cache-control": "no-store, max-age=600"}, None, None),
+        ({"expires": "Thu, 01 Jan 2099 00:00:00 GMT"}, None, None),
+        ({"retry-after": "120"}, None, (120, "Retry-After")),
+        ({"retry-after": "Sun, 29 Mar 2026 01:00:00 GMT"}, None, (3600, "Retry-After")),
+        ({"retry-after": "0"}, None, None),
+        ({"retry-after": "soon"}, None, None),
+        ({"retry-after": "120", "cache-control": "max-age=600"}, 300, (600, "max-age")),
+        ({"retry-after": "900", "cache-control": "max-age=600"}, 300, (900, "Retry-After")),
+    ],
+)
+def test_what_a_publisher_asks_for_is_read(
+    headers: dict[str, str], ttl: int | None, expected: tuple[int, str] | None
+) -> None:
+    asked = asked_wait(headers, ttl, NOW)
+    assert asked == (expected and Asked(timedelta(seconds=expected[0]), expected[1]))
+
+
+pieces = ["max-age", "no-store", "=", '"', ",", ";", " ", "\t", "600", "-1", "9" * 40, "é", "٣"]
+scraps = st.lists(st.sampled_from(pieces)).map("".join)
+
+
+@given(scraps, scraps, scraps, st.none() | st.integers())
+def test_no_header_is_an_error(cache_control: str, age: str, retry_after: str, ttl: int | None) -> None:
+    headers = {"cache-control": cache_control, "age": age, "retry-after": retry_after}
+    asked = asked_wait(headers, ttl, NOW)
+    assert asked is None or timedelta(0) < asked.wait <= DAY
+
+
+@pytest.mark.parametrize(
+    ("length", "words"),
+    [
+        (timedelta(seconds=60), "60 seconds"),
+        (timedelta(minutes=15), "15 minutes"),
+        (timedelta(minutes=90), "90 minutes"),
+        (timedelta(minutes=150), "2.5 hours"),
+        (timedelta(hours=24), "24 hours"),
+        (timedelta(days=7), "7 days"),
+    ],
+)
+def test_a_length_of_time_is_said_as_people_do(length: timedelta, words: str) -> None:
+    assert spoken(length) == words
+
+
+LOOK = timedelta(seconds=30)
+AT_ONCE = 10
+SLACK = timedelta(minutes=2)  # a look, the polls before it and its own
+OUTAGE = (NOW + timedelta(hours=12), NOW + timedelta(hours=13))
+
+
+@dataclass
+class SimulatedFeed:
+    base: timedelta
+    publishes_every: timedelta
+    fails: float  # how often
+    broken: tuple[datetime, datetime] | None
+    asked: Asked | None
+    due: datetime
+    rhythm: Rhythm | None = None
+    errors: int = 0
+    read_to: datetime | None = None  # when the newest entry read was published
+    polls: list[tuple[datetime, Read | Failed, Next]] = field(default_factory=list)
+
+    def poll(self, now: datetime, random: Random) -> None:
+        outcome = self._answer(now, random)
+        following = plan_next(
+            now,
+            base=self.base,
+            rhythm=self.rhythm,
+            errors=self.errors,
+            outcome=outcome,
+            asked=self.asked if isinstance(outcome, Read) else None,
+            chance=random.random(),
+        )
+        self.due, self.rhythm, self.errors = following.at, following.rhythm, following.errors
+        self.polls.append((now, outcome, following))
+
+    def _answer(self, now: datetime, random: Random) -> Read | Failed:
+        if OUTAGE[0] <= now < OUTAGE[1]:
+            return Failed(ours=True)
+        if random.random() < self.fails or (self.broken and self.broken[0] <= now < self.broken[1]):
+            return Failed()
+        if self.read_to is None:
+            self.read_to = now
+            return Read(20, 20)
+        published = int((now - self.read_to) / self.publishes_every)
+        self.read_to += published * self.publishes_every
+        return Read(20, min(published, 20)) if published else Read()
+
+
+def a_day_of_a_thousand_feeds() -> list[SimulatedFeed]:
+    """Poll as the poller does: what is due first goes first, a look every 30 s, and one more when a slot is free."""
+    random = Random(7)
+    feeds = [
+        SimulatedFeed(
+            base=timedelta(minutes=random.choice([2, 5, *[15] * 11, *[30] * 5, 60, 240, 600])),
+            publishes_every=timedelta(minutes=random.choice([0.2, 2, 10, 60, 300, 5000])),
+            fails=random.choice([0, 0, 0, 0.02, 0.3]),
+            broken=random.choice([None] * 9 + [(NOW + timedelta(hours=8), NOW + timedelta(hours=16))]),
+            asked=random.choice([None] * 9 + [Asked(timedelta(minutes=40), "ttl")]),
+            due=polling.first_poll(NOW, base=QUARTER, index=index, count=1000),
+        )
+        for index in range(1000)
+    ]
+    waiting = [(feed.due, index) for index, feed in enumerate(feeds)]
+    heapq.heapify(waiting)
+    ends: list[tuple[datetime, int]] = []
+    now, look = NOW, NOW
+    while now < NOW + DAY:
+        while ends and ends[0][0] <= now:
+            ended, index = heapq.heappop(ends)
+            feeds[index].poll(ended, random)
+            heapq.heappush(waiting, (feeds[index].due, index))
+        while waiting[0][0] <= now and len(ends) < AT_ONCE:
+            heapq.heappush(ends, (now + timedelta(seconds=random.uniform(0.1, 2)), heapq.heappop(waiting)[1]))
+        look = now + LOOK
+        now = min(look, ends[0][0]) if len(ends) == AT_ONCE else look
+    return feeds
+
+
+@pytest.fixture(scope="module")
+def day() -> list[SimulatedFeed]:
+    return a_day_of_a_thousand_feeds()
+
+
+def test_no_feed_starves_in_a_day(day: list[SimulatedFeed]) -> None:
+    for feed in day:
+        assert feed.polls[0][0] <= NOW + QUARTER + SLACK
+        assert feed.due >= NOW + DAY - SLACK
+        for (before, outcome, following), (after, _, _) in pairwise(feed.polls):
+            asked = feed.asked.wait if feed.asked else timedelta(0)
+            longest = ceiling(feed.base) if isinstance(outcome, Read) else feed.base * 2 ** max(following.errors, 2)
+            assert after - before <= max(longest, asked) * 1.1 + SLACK
+
+
+def test_no_feed_is_polled_faster_than_its_floor_or_than_it_asks_in_a_day(day: list[SimulatedFeed]) -> None:
+    for feed in day:
+        for (before, outcome, _), (after, _, _) in pairwise(feed.polls):
+            asked = feed.asked.wait if feed.asked and isinstance(outcome, Read) else timedelta(0)
+            assert after - before >= max(floor(feed.base), asked)
+
+
+def test_an_hour_without_network_charges_nobody_and_is_over_within_an_interval(day: list[SimulatedFeed]) -> None:
+    caught = 0
+    for feed in day:
+        errors_then, in_outage = 0, list[datetime]()
+        for polled, outcome, following in feed.polls:
+            if outcome == Failed(ours=True):
+                assert following.errors == errors_then
+                in_outage.append(polled)
+            elif in_outage:
+                assert polled <= max(OUTAGE[1], in_outage[-1] + feed.base) + SLACK
+                break
+            errors_then = following.errors
+        caught += bool(in_outage)
+    assert caught > 500
+    healthy = [feed for feed in day if not feed.fails and not feed.broken]
+    assert healthy
+    assert all(following.errors == 0 for feed in healthy for _, _, following in feed.polls)
+
+
+def test_polls_of_a_day_come_in_no_herds(day: list[SimulatedFeed]) -> None:
+    due = Counter(following.at.replace(second=0, microsecond=0) for feed in day for _, _, following in feed.polls)
+    assert due.total() > 30_000
+    assert max(due.values()) <= 3 * due.total() / (24 * 60)
