@@ -1,7 +1,7 @@
 """What a kind gets to work with: a way to ask, a memory, and the time."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -14,10 +14,15 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_aft
 from headwater.errors import ExchangeFailed, HeadwaterError, NotNow
 from headwater.formats.feeds import parse_feed_page
 from headwater.formats.json_body import parse_json
+from headwater.formats.links import find_feed_links
+from headwater.formats.robots import named_sitemaps
+from headwater.formats.site_links import SortedLinks, sort_links
+from headwater.formats.sitemap_reading import SitemapReading, read_sitemap
 from headwater.gate.gate import Gate
 from headwater.gate.pace import Pace
 from headwater.model.feed import Feed
 from headwater.model.http import Response
+from headwater.model.links import FeedLink
 from headwater.model.reasons import Reason
 from headwater.model.source import Asker, Pass
 from headwater.policy.backoff import retry_after
@@ -31,6 +36,8 @@ from headwater.sources.terms import Terms
 
 log = structlog.get_logger()
 _LONGEST_PAUSE = timedelta(minutes=1)  # between two attempts of one run
+_LINKS_SECONDS = 5.0
+_SITEMAP_SECONDS = 60.0  # the largest that is read takes a fifth of that on an idle machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +63,45 @@ class Page:
     async def json(self) -> Any:
         """Read the body as JSON."""
         return await self.sandbox.run(parse_json, self.response.body, returns=object)
+
+    async def feed_links(self) -> list[FeedLink]:
+        """Read the body as a page and return the feeds it names."""
+        response = self.response
+        return await self.sandbox.run(
+            find_feed_links, response.body, response.url, response.headers.get("content-type"), returns=list[FeedLink]
+        )
+
+    async def links(self, hosts: Collection[str], patterns: Collection[str]) -> SortedLinks:
+        """Read the body as a page and return where it leads: `sort_links` tells what the arguments are."""
+        response = self.response
+        content_type = response.headers.get("content-type")
+        return await self.sandbox.run(
+            sort_links,
+            response.body,
+            response.url,
+            content_type,
+            list(hosts),
+            list(patterns),
+            returns=SortedLinks,
+            seconds=_LINKS_SECONDS,
+        )
+
+    async def named_sitemaps(self) -> list[str]:
+        """Read the body as a robots.txt and return the sitemaps it names."""
+        return await self.sandbox.run(named_sitemaps, self.response.body, self.response.url, returns=list[str])
+
+    async def sitemap(self, since: datetime, hosts: Collection[str], path: str) -> SitemapReading:
+        """Read the body as a sitemap: `read_sitemap` tells what the arguments are."""
+        return await self.sandbox.run(
+            read_sitemap,
+            self.response.body,
+            self.response.url,
+            since,
+            list(hosts),
+            path,
+            returns=SitemapReading,
+            seconds=_SITEMAP_SECONDS,
+        )
 
 
 class Http:
