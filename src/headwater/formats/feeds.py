@@ -12,12 +12,15 @@ from headwater.formats.feed_xml import read_xml_feed
 from headwater.model.feed import Feed
 from headwater.model.reasons import Reason
 from headwater.policy.charset import decode_xml, is_utf8_xml
+from headwater.policy.nesting import is_too_deep
 from headwater.policy.text import unescape_html
 
 # A page as its first element tells it, past prolog, comments and document type.
 _PAGE = re.compile(
     r"(?:\s|<\?[^>]*>|<!--(?:[^-]|-(?!->))*-->|<!(?i:doctype)[^>]*>)*<(?i:html|head|body|meta|title|script)\b"
 )
+_ENTITY_OF_ENTITIES = re.compile(rb"<!ENTITY\s+[^\s%][^>]*&[A-Za-z]")
+_PROLOG_BYTES = 64 * 1024
 _FEED_START = re.compile(r"<(?:\w+:)?(?i:rss|rdf|feed|channel)\b")
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _UNQUOTED = re.compile(r"(\s[\w:.-]+)=([^\s\"'<>]+)")
@@ -27,8 +30,10 @@ _CDATA_OR_AMPERSAND = re.compile(r"<!\[CDATA\[.*?(?:\]\]>|\Z)|&(?:#?\w+;)?", re.
 def parse_feed(body: bytes, *, url: str, content_type: str | None = None) -> Feed:
     """Return the feed in `body`, which came from `url`.
 
-    Raises Unreadable, with the reason NOT_A_FEED, where there is none.
+    Raises Unreadable: with the reason NOT_A_FEED where there is none, PARSE_FAILED where it was made to do harm.
     """
+    if _ENTITY_OF_ENTITIES.search(body, 0, _PROLOG_BYTES):
+        raise Unreadable(f"What came from {url} declares entities made of entities.", url=url)
     tried = body if is_utf8_xml(body, content_type) else b""
     feed = _read_well_formed(tried, url) if tried else None
     if feed is None:
@@ -57,6 +62,8 @@ def _read_broken(text: str, url: str, tried: bytes) -> Feed | None:
     start = _FEED_START.search(text)
     if start is None or _PAGE.match(text):
         return None
+    if is_too_deep(text):
+        raise Unreadable(f"The elements of what came from {url} are nested too deep.", url=url)
     document = text.encode()
     feed = _read_well_formed(document, url) if document != tried else None
     feed = feed or _read_repaired(text[start.start() :], url)

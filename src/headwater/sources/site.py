@@ -78,7 +78,7 @@ class SiteKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Yield what the pass finds."""
         match run.which:
             case Pass.MAIN:
-                return read_feed(run, self.feed_url, self.home)
+                return read_feed(run, self.feed_url, self.site_url)
             case Pass.SITEMAP:
                 return self._sitemaps(run).read()
             case Pass.SPIDER:

@@ -15,14 +15,19 @@ from headwater.sources.site_finding import FEED_PATHS, find_feeds
 from headwater.sources.site_memory import body_hash, note, remember_answer, validators
 
 
-async def read_feed(run: Run, feed_url: str | None, home: str) -> AsyncIterator[Item]:
-    """Yield the entries of the feed, or nothing when it has not changed; without an address it is looked for first."""
-    url = feed_url or await _find(run, home)
+async def read_feed(run: Run, feed_url: str | None, site_url: str | None) -> AsyncIterator[Item]:
+    """Yield the entries of the feed, or nothing when it has not changed.
+
+    Without an address it is looked for on the site; where the site is not known, the feed tells which it is.
+    """
+    url = feed_url or await _find(run, site_url or "")
     page = await run.http.get(url, headers=validators(run.state))
     if not page.not_modified:
         if body_hash(page.response) != run.state.get("body_hash"):
             feed = await page.feed()
             _note_feed(run.state, feed)
+            if site_url is None and feed.link:
+                run.learned["site_url"] = feed.link
             for entry in feed.entries:
                 if entry.url:
                     yield _item(entry, entry.url)
