@@ -32,6 +32,7 @@ class PollerRole:
         """Poll until `stop`; then let polls under way end within the grace and give the rest back."""
         settings = self._records.settings
         while not stop.is_set():
+            self._ended.clear()
             try:
                 full = await self._start_due()
             except Exception as error:
@@ -39,7 +40,6 @@ class PollerRole:
                     raise
                 log.warning("poll.claim_failed", error=str(error))
                 full = False
-            self._ended.clear()
             await wait_for_any((stop, self._ended) if full else (stop,), settings.poll_look_seconds)
         if self._polls:
             await asyncio.wait(self._polls, timeout=grace_seconds)
@@ -48,9 +48,10 @@ class PollerRole:
         await asyncio.gather(*self._polls, return_exceptions=True)
 
     async def _start_due(self) -> bool:
-        """Start polls of what is due; tell whether every slot is taken."""
+        """Start polls of what is due; tell whether more may be due than there were slots for."""
         settings = self._records.settings
         free = settings.poll_concurrency - self._busy()
+        claims: list[FeedClaim] = []
         if free > 0:
             now = self._records.clock.now()
             async with self._records.database.connection() as connection:
@@ -65,7 +66,7 @@ class PollerRole:
                 task = asyncio.create_task(self._poll(claim))
                 self._polls[task] = claim.lease.token
                 task.add_done_callback(self._end)
-        return self._busy() >= settings.poll_concurrency
+        return len(claims) >= free
 
     def _busy(self) -> int:
         return sum(not self._parts.poller.is_waiting(token) for token in self._polls.values())
