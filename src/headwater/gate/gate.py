@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+import hashlib
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from urllib.parse import urlsplit
@@ -12,8 +14,10 @@ from headwater.errors import ExchangeFailed, NotAllowed, NotNow, SandboxFailed
 from headwater.formats.robots import MAX_BYTES, RobotsVerdict, check_robots, within_limit
 from headwater.gate.budget import Budgets
 from headwater.gate.hold import Hold
+from headwater.gate.places import Places
+from headwater.gate.together import Together
 from headwater.model.clock import Clock
-from headwater.model.frontier import Claim
+from headwater.model.frontier import Claim, HostRecord
 from headwater.model.http import Limits, Response
 from headwater.model.lease import Lease
 from headwater.model.reasons import Reason
@@ -32,6 +36,7 @@ LEAST_ROOM = timedelta(seconds=1)  # less than this left of a hold is not worth 
 # How often a poll that waits for a host in use looks again, and how long claims let it go first.
 _LOOK_SECONDS = 0.05
 _RESERVATION = timedelta(seconds=2)
+_VERDICTS = 20_000  # remembered, the oldest forgotten first
 _NOBODY = Asker()
 
 
@@ -66,6 +71,10 @@ class Gate:
         self._lease = timedelta(seconds=lease_seconds)
         self.limits = limits
         self._key_of = key_of
+        self.places = Places()
+        self._holds = Together(self._hold_all)
+        self._releases = Together(self._release_all)
+        self._verdicts: OrderedDict[tuple[bytes, str], RobotsVerdict] = OrderedDict()
 
     def hold_of(self, claim: Claim) -> Hold:
         """Return the hold that comes with a claimed URL; it is given back when the claim is finished."""
@@ -79,14 +88,7 @@ class Gate:
         try:
             yield hold
         finally:
-            release = hold.release(self._clock.now())
-            await asyncio.shield(
-                self._database.transact(
-                    lambda connection: hosts.release_hosts(
-                        connection, [(hold.host.politeness_key, hold.lease.token, release)]
-                    )
-                )
-            )
+            await self._releases.do(hold)
 
     async def get(
         self,
@@ -173,22 +175,25 @@ class Gate:
         turn = max(hold.next_turn or self._clock.now(), self._clock.now())
         if turn + LEAST_ROOM > hold.lease.until:
             raise NotNow(f"{hold.host.host} wants a longer pause than this lease lasts.", until=turn)
-        while (wait := turn - self._clock.now()) > timedelta(0):
-            await asyncio.sleep(wait.total_seconds())
-        return hold.lease.until - turn
+        if turn > self._clock.now():
+            async with self.places.stand_aside():
+                while (wait := turn - self._clock.now()) > timedelta(0):
+                    await asyncio.sleep(wait.total_seconds())
+        return hold.lease.until - max(turn, self._clock.now())
 
     async def _wait_for(self, host: str, patience: timedelta) -> Hold:
         give_up = self._clock.now() + patience
         while True:
-            now = self._clock.now()
             if not self._clock.is_settled:
                 raise NotNow("The database's clock has stepped; no host is asked until that is over.", until=give_up)
-            lease = Lease(self._holder, uuid4(), now + self._lease, 1)
+            known, hold = await self._try_to_hold(host)
+            if hold:
+                return hold
+            now = self._clock.now()
             async with self._database.connection() as connection:
-                known = await hosts.meet_host(connection, host, self._key_of(host))
-                record = await hosts.hold_host(connection, known, lease, now, self._default_delay_ms)
-                if record:
-                    return Hold(record, lease, self._default_delay_ms)
+                if known is None:
+                    await hosts.meet_host(connection, host, self._key_of(host))
+                    continue
                 not_before, in_use, reason = await hosts.reserve_host(
                     connection, known.politeness_key, now, _RESERVATION
                 )
@@ -197,7 +202,36 @@ class Gate:
             if again > give_up:
                 until = min(not_before, now + PATIENCE) if in_use else not_before
                 raise NotNow(f"{host} may not be asked before {until:%H:%M:%S} UTC.", until=until, reason=reason)
-            await asyncio.sleep(max(0.001, (again - now).total_seconds()))
+            async with self.places.stand_aside():
+                await asyncio.sleep(max(0.001, (again - now).total_seconds()))
+
+    async def _try_to_hold(self, host: str) -> tuple[HostRecord | None, Hold | None]:
+        """Hold a host if it is known and may be asked now; one that was taken for nobody is given back."""
+        answer = self._holds.begin(host)
+        try:
+            return await asyncio.shield(answer)
+        except asyncio.CancelledError:
+            _, hold = await answer
+            if hold:
+                await self._releases.do(hold)
+            raise
+
+    async def _hold_all(self, asked: Sequence[str]) -> list[tuple[HostRecord | None, Hold | None]]:
+        now = self._clock.now()
+        leases = [(host, Lease(self._holder, uuid4(), now + self._lease, 1)) for host in asked]
+        answers = await self._database.run(
+            lambda connection: hosts.hold_hosts(connection, leases, now, self._default_delay_ms)
+        )
+        return [
+            (known, Hold(known, lease, self._default_delay_ms) if known and is_held else None)
+            for (_, lease), (known, is_held) in zip(leases, answers, strict=True)
+        ]
+
+    async def _release_all(self, holds: Sequence[Hold]) -> list[None]:
+        now = self._clock.now()
+        releases = [(hold.host.politeness_key, hold.lease.token, hold.release(now)) for hold in holds]
+        await self._database.transact(lambda connection: hosts.release_hosts(connection, releases))
+        return [None] * len(holds)
 
     async def _know_robots(self, hold: Hold, url: str) -> None:
         if politeness.robots_are_fresh(hold.host.robots_fetched_at, self._clock.now()):
@@ -270,4 +304,12 @@ class Gate:
         )
 
     async def _verdict(self, text: str, url: str) -> RobotsVerdict:
-        return await self._sandbox.run(check_robots, text, ROBOTS_AGENT, url, returns=RobotsVerdict)
+        """Read a robots.txt in the sandbox, or remember what was read there: the same words say the same of a URL."""
+        question = (hashlib.sha256(text.encode()).digest(), url)
+        verdict = self._verdicts.get(question)
+        if verdict is None:
+            verdict = await self._sandbox.run(check_robots, text, ROBOTS_AGENT, url, returns=RobotsVerdict)
+            self._verdicts[question] = verdict
+            if len(self._verdicts) > _VERDICTS:
+                self._verdicts.popitem(last=False)
+        return verdict

@@ -1,6 +1,7 @@
 """The poller role: looks for feeds that are due and polls a few at once."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from datetime import timedelta
 from uuid import UUID
@@ -16,31 +17,41 @@ from headwater.store.pool import is_down
 from headwater.store.sources import FeedClaim
 
 log = structlog.get_logger()
+_ASIDE_FOR_A_PLACE = 50  # as many polls wait for their hosts at most, for each that is at work
 
 
 class PollerRole:
-    """Claims due feeds and polls them, at most `poll_concurrency` at once, those aside that wait for a budget."""
+    """Claims due feeds and polls them, at most `poll_concurrency` at once.
+
+    Those aside that wait for a budget, or for a host whose turn has not come.
+    """
 
     def __init__(self, parts: Parts, on_poll: Callable[[Polled], None] = lambda _: None) -> None:
         self._parts = parts
         self._records = parts.records
         self._on_poll = on_poll
         self._polls: dict[asyncio.Task[None], UUID] = {}  # and the token of each
-        self._ended = asyncio.Event()  # a poll has ended, so a slot is free
+        self._places = parts.gate.places
+        self._places.most = parts.records.settings.poll_concurrency
+        self._ready: deque[FeedClaim] = deque()  # claimed, not begun
+        self._ended = asyncio.Event()  # a poll has ended, so there is a place
 
     async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
         """Poll until `stop`; then let polls under way end within the grace and give the rest back."""
         settings = self._records.settings
         while not stop.is_set():
             self._ended.clear()
+            self._places.given_away.clear()
             try:
-                full = await self._start_due()
+                more = await self._start_due()
             except Exception as error:
                 if not is_down(error):
                     raise
                 log.warning("poll.claim_failed", error=str(error))
-                full = False
-            await wait_for_any((stop, self._ended) if full else (stop,), settings.poll_look_seconds)
+                more = bool(self._ready)
+            awaited = (stop, self._ended, self._places.given_away) if more else (stop,)
+            await wait_for_any(awaited, settings.poll_look_seconds)
+        await self._give_back(len(self._ready))
         if self._polls:
             await asyncio.wait(self._polls, timeout=grace_seconds)
         for poll in self._polls:
@@ -48,31 +59,49 @@ class PollerRole:
         await asyncio.gather(*self._polls, return_exceptions=True)
 
     async def _start_due(self) -> bool:
-        """Start polls of what is due; tell whether more may be due than there were slots for."""
-        settings = self._records.settings
-        free = settings.poll_concurrency - self._busy()
-        claims: list[FeedClaim] = []
-        if free > 0:
-            now = self._records.clock.now()
-            async with self._records.database.connection() as connection:
-                claims = await sources.claim_feeds(
-                    connection,
-                    now=now,
-                    until=now + timedelta(seconds=settings.lease_seconds),
-                    holder=self._records.holder,
-                    limit=free,
-                )
-            for claim in claims:
-                task = asyncio.create_task(self._poll(claim))
-                self._polls[task] = claim.lease.token
-                task.add_done_callback(self._end)
-        return len(claims) >= free
+        """Start polls of what is due; tell whether more may be due than there were places for."""
+        self._start_ready()
+        wanted = self._free() + self._places.most - len(self._ready)
+        if wanted <= self._places.most // 2:
+            return True
+        claims = await self._claim(wanted)
+        self._ready.extend(claims)
+        self._start_ready()
+        return bool(self._ready) or len(claims) == wanted
 
-    def _busy(self) -> int:
-        return sum(not self._parts.poller.is_waiting(token) for token in self._polls.values())
+    def _start_ready(self) -> None:
+        for _ in range(min(self._free(), len(self._ready))):
+            claim = self._ready.popleft()
+            task = asyncio.create_task(self._poll(claim))
+            self._polls[task] = claim.lease.token
+            self._places.take(task)
+            task.add_done_callback(self._end)
+
+    async def _claim(self, limit: int) -> list[FeedClaim]:
+        """Claim what is due: a few more than there are places for, so that no place waits for the next claim."""
+        now, lease = self._records.clock.now(), timedelta(seconds=self._records.settings.lease_seconds)
+        await self._give_back(sum(claim.lease.until - now < lease / 2 for claim in self._ready))
+        async with self._records.database.connection() as connection:
+            return await sources.claim_feeds(
+                connection, now=now, until=now + lease, holder=self._records.holder, limit=limit
+            )
+
+    async def _give_back(self, count: int) -> None:
+        """Give the oldest claims back that have not been begun with."""
+        for _ in range(count):
+            await self._parts.poller.release(self._ready[0])
+            self._ready.popleft()
+
+    def _free(self) -> int:
+        """Tell how many polls may begin."""
+        if self._places.aside >= _ASIDE_FOR_A_PLACE * self._places.most:
+            return 0
+        waiting_for_a_budget = sum(self._parts.poller.is_waiting(token) for token in self._polls.values())
+        return min(self._places.most, self._places.free + waiting_for_a_budget)
 
     def _end(self, poll: asyncio.Task[None]) -> None:
         del self._polls[poll]
+        self._places.leave(poll)
         self._ended.set()
 
     async def _poll(self, claim: FeedClaim) -> None:
