@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -118,14 +119,10 @@ async def measure_reader(folder: Path, web: FeedWeb, steps: Steps) -> Cycles:
     """Let reader do the same, with its own database. Raises Unavailable."""
     with steps.step("reader: environment", None):
         python = await make_environment("feeds")
-    with steps.step("reader: both cycles", None):
-        database = folder / "reader.sqlite"
-        plan = {"port": web.port, "urls": web.urls, "database": str(database), "workers": READER_WORKERS}
+    with steps.step("reader: both cycles", None), tempfile.TemporaryDirectory(dir=folder) as name:
+        database = f"{name}/reader.sqlite"
+        plan = {"port": web.port, "urls": web.urls, "database": database, "workers": READER_WORKERS}
         told = json.loads(await run(python, BENCH / "reader_cycle.py", told=json.dumps(plan)))
-        for file in folder.glob("reader.sqlite*"):
-            file.unlink()
     if told["entries"] != entries_of(len(web.urls)) or told["failed"]:
         raise Incomplete(f"reader brought {told['entries']} entries; {told['failed']} feeds failed")
-    return Cycles(
-        first=len(web.urls) / told["first"], again=len(web.urls) / told["again"], version=told["version"]
-    )
+    return Cycles(first=len(web.urls) / told["first"], again=len(web.urls) / told["again"], version=told["version"])

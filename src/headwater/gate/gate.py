@@ -6,7 +6,8 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import lru_cache
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -25,7 +26,7 @@ from headwater.model.source import Asker
 from headwater.net.client import HttpClient
 from headwater.policy import backoff, politeness
 from headwater.policy.redirects import MAX_HOPS, redirect_target
-from headwater.policy.urls import host_of
+from headwater.policy.urls import host_of as read_host
 from headwater.sandbox import Sandbox
 from headwater.store import hosts
 from headwater.store.pool import Database
@@ -38,6 +39,7 @@ _LOOK_SECONDS = 0.05
 _RESERVATION = timedelta(seconds=2)
 _VERDICTS = 20_000  # remembered, the oldest forgotten first
 _NOBODY = Asker()
+host_of = lru_cache(maxsize=1024)(read_host)  # a request asks for it at every step
 
 
 class Gate:
@@ -88,7 +90,8 @@ class Gate:
         try:
             yield hold
         finally:
-            await self._releases.do(hold)
+            async with self.places.stand_aside(briefly=True):
+                await self._releases.do(hold)
 
     async def get(
         self,
@@ -172,14 +175,13 @@ class Gate:
 
     async def _await_turn(self, hold: Hold) -> timedelta:
         """Wait until the host may be asked again; return how long the hold lasts from then on."""
-        turn = max(hold.next_turn or self._clock.now(), self._clock.now())
-        if turn + LEAST_ROOM > hold.lease.until:
-            raise NotNow(f"{hold.host.host} wants a longer pause than this lease lasts.", until=turn)
-        if turn > self._clock.now():
+        turn = hold.next_turn
+        if turn and turn > self._clock.now():
+            _room(hold, turn)
             async with self.places.stand_aside():
                 while (wait := turn - self._clock.now()) > timedelta(0):
                     await asyncio.sleep(wait.total_seconds())
-        return hold.lease.until - max(turn, self._clock.now())
+        return _room(hold, self._clock.now())
 
     async def _wait_for(self, host: str, patience: timedelta) -> Hold:
         give_up = self._clock.now() + patience
@@ -209,7 +211,8 @@ class Gate:
         """Hold a host if it is known and may be asked now; one that was taken for nobody is given back."""
         answer = self._holds.begin(host)
         try:
-            return await asyncio.shield(answer)
+            async with self.places.stand_aside(briefly=True):
+                return await asyncio.shield(answer)
         except asyncio.CancelledError:
             _, hold = await answer
             if hold:
@@ -313,3 +316,10 @@ class Gate:
             if len(self._verdicts) > _VERDICTS:
                 self._verdicts.popitem(last=False)
         return verdict
+
+
+def _room(hold: Hold, start: datetime) -> timedelta:
+    """Return how long a hold lasts from a time on; raise NotNow where that is too short for a request."""
+    if start + LEAST_ROOM > hold.lease.until:
+        raise NotNow(f"{hold.host.host} wants a longer pause than this lease lasts.", until=start)
+    return hold.lease.until - start

@@ -1,27 +1,36 @@
-"""Places for those at work at once: one who only waits for a host's turn gives his away meanwhile."""
+"""Places for those at work at once: one who only waits for a host gives his away meanwhile."""
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 Worker = asyncio.Task[Any]
+# So many for each place may be on their way between the database and a place: they keep hosts from others meanwhile.
+_ON_THE_WAY = 2
 
 
 class Places:
-    """Counts tasks at work, `most` at once. Tasks that never took a place are not its business."""
+    """Counts tasks at work, so many at once. Tasks that never took a place are not its business."""
 
     def __init__(self) -> None:
-        self.most = 0
-        self.given_away = asyncio.Event()  # somebody stands aside, so there may be a place
+        self._most = 0
+        self._is_idle: Callable[[Worker], bool] = lambda _: False
+        self._on_free: Callable[[], None] = lambda: None
         self._at_work: set[Worker] = set()
-        self._aside: set[Worker] = set()
+        self._aside: dict[Worker, bool] = {}  # and whether only briefly
         self._returning: dict[Worker, asyncio.Future[None]] = {}  # in the order in which their waits ended
+
+    def open(self, most: int, *, is_idle: Callable[[Worker], bool], on_free: Callable[[], None]) -> None:
+        """Let so many work at once, not counting the idle among them; `on_free` is told when another may begin."""
+        self._most, self._is_idle, self._on_free = most, is_idle, on_free
 
     @property
     def free(self) -> int:
         """How many may begin; those who come back go first."""
-        return max(0, self.most - len(self._at_work) - len(self._returning))
+        unused, returning = self._unused(), len(self._returning)
+        on_the_way = sum(self._aside.values()) + returning
+        return max(0, min(unused - returning, unused + _ON_THE_WAY * self._most - on_the_way))
 
     @property
     def aside(self) -> int:
@@ -35,36 +44,44 @@ class Places:
     def leave(self, worker: Worker) -> None:
         """Take a task's place back."""
         self._at_work.discard(worker)
-        self._let_return()
+        self.let_return()
+
+    def let_return(self) -> None:
+        """Let as many come back as there are places."""
+        while self._returning and self._unused() > 0:
+            worker = next(iter(self._returning))
+            self._at_work.add(worker)
+            place = self._returning.pop(worker)
+            if not place.done():  # else he was cancelled
+                place.set_result(None)
+        if self.free:
+            self._on_free()
 
     @contextlib.asynccontextmanager
-    async def stand_aside(self) -> AsyncIterator[None]:
+    async def stand_aside(self, *, briefly: bool = False) -> AsyncIterator[None]:
         """Give this task's place away while the block waits; when that is over, wait for one."""
         worker = asyncio.current_task()
         if worker is None or worker not in self._at_work:
             yield
             return
-        self._aside.add(worker)
+        self._aside[worker] = briefly
         self.leave(worker)
-        self.given_away.set()
         try:
             yield
             await self._return(worker)
         finally:  # one whose wait failed has only to clean up
-            self._aside.discard(worker)
+            del self._aside[worker]
             self._at_work.add(worker)
 
     async def _return(self, worker: Worker) -> None:
-        if self.free:
+        if self._unused() > len(self._returning):
             return
+        self._aside[worker] = False  # counted among those who come back
         self._returning[worker] = asyncio.get_running_loop().create_future()
         try:
             await self._returning[worker]
         finally:
             self._returning.pop(worker, None)
 
-    def _let_return(self) -> None:
-        while self._returning and len(self._at_work) < self.most:
-            worker = next(iter(self._returning))
-            self._at_work.add(worker)
-            self._returning.pop(worker).set_result(None)
+    def _unused(self) -> int:
+        return self._most - sum(not self._is_idle(worker) for worker in self._at_work)

@@ -23,7 +23,7 @@ _ASIDE_FOR_A_PLACE = 50  # as many polls wait for their hosts at most, for each 
 class PollerRole:
     """Claims due feeds and polls them, at most `poll_concurrency` at once.
 
-    Those aside that wait for a budget, or for a host whose turn has not come.
+    Not counted are those that wait for a budget, for their host's turn, or for the host to be theirs or given back.
     """
 
     def __init__(self, parts: Parts, on_poll: Callable[[Polled], None] = lambda _: None) -> None:
@@ -31,26 +31,25 @@ class PollerRole:
         self._records = parts.records
         self._on_poll = on_poll
         self._polls: dict[asyncio.Task[None], UUID] = {}  # and the token of each
-        self._places = parts.gate.places
-        self._places.most = parts.records.settings.poll_concurrency
         self._ready: deque[FeedClaim] = deque()  # claimed, not begun
-        self._ended = asyncio.Event()  # a poll has ended, so there is a place
+        self._room = asyncio.Event()  # another poll may begin
+        self._at_once = parts.records.settings.poll_concurrency
+        self._places = parts.gate.places
+        self._places.open(self._at_once, is_idle=self._waits_for_a_budget, on_free=self._room.set)
 
     async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
         """Poll until `stop`; then let polls under way end within the grace and give the rest back."""
         settings = self._records.settings
         while not stop.is_set():
-            self._ended.clear()
-            self._places.given_away.clear()
+            self._room.clear()
             try:
                 more = await self._start_due()
             except Exception as error:
                 if not is_down(error):
                     raise
                 log.warning("poll.claim_failed", error=str(error))
-                more = bool(self._ready)
-            awaited = (stop, self._ended, self._places.given_away) if more else (stop,)
-            await wait_for_any(awaited, settings.poll_look_seconds)
+                more = False
+            await wait_for_any((stop, self._room) if more else (stop,), settings.poll_look_seconds)
         await self._give_back(len(self._ready))
         if self._polls:
             await asyncio.wait(self._polls, timeout=grace_seconds)
@@ -59,12 +58,21 @@ class PollerRole:
         await asyncio.gather(*self._polls, return_exceptions=True)
 
     async def _start_due(self) -> bool:
-        """Start polls of what is due; tell whether more may be due than there were places for."""
+        """Start polls of what is due; tell whether more may be due than there were places for.
+
+        A few more are claimed than there are places for, so that no place waits for the next claim.
+        """
+        now, lease = self._records.clock.now(), timedelta(seconds=self._records.settings.lease_seconds)
+        await self._give_back(sum(claim.lease.until - now < lease / 2 for claim in self._ready))
+        self._places.let_return()
         self._start_ready()
-        wanted = self._free() + self._places.most - len(self._ready)
-        if wanted <= self._places.most // 2:
+        wanted = self._free() + self._at_once - len(self._ready)
+        if wanted <= self._at_once // 2:
             return True
-        claims = await self._claim(wanted)
+        async with self._records.database.connection() as connection:
+            claims = await sources.claim_feeds(
+                connection, now=now, until=now + lease, holder=self._records.holder, limit=wanted
+            )
         self._ready.extend(claims)
         self._start_ready()
         return bool(self._ready) or len(claims) == wanted
@@ -77,32 +85,26 @@ class PollerRole:
             self._places.take(task)
             task.add_done_callback(self._end)
 
-    async def _claim(self, limit: int) -> list[FeedClaim]:
-        """Claim what is due: a few more than there are places for, so that no place waits for the next claim."""
-        now, lease = self._records.clock.now(), timedelta(seconds=self._records.settings.lease_seconds)
-        await self._give_back(sum(claim.lease.until - now < lease / 2 for claim in self._ready))
-        async with self._records.database.connection() as connection:
-            return await sources.claim_feeds(
-                connection, now=now, until=now + lease, holder=self._records.holder, limit=limit
-            )
-
     async def _give_back(self, count: int) -> None:
-        """Give the oldest claims back that have not been begun with."""
-        for _ in range(count):
-            await self._parts.poller.release(self._ready[0])
-            self._ready.popleft()
+        """Give the oldest claims back that have not been begun with; else their leases run out."""
+        for claim in [self._ready.popleft() for _ in range(count)]:
+            try:
+                await self._parts.poller.release(claim)
+            except Exception as error:
+                if not is_down(error):
+                    raise
+                log.warning("poll.not_given_back", source=claim.source.name, error=str(error))
 
     def _free(self) -> int:
         """Tell how many polls may begin."""
-        if self._places.aside >= _ASIDE_FOR_A_PLACE * self._places.most:
-            return 0
-        waiting_for_a_budget = sum(self._parts.poller.is_waiting(token) for token in self._polls.values())
-        return min(self._places.most, self._places.free + waiting_for_a_budget)
+        return 0 if self._places.aside >= _ASIDE_FOR_A_PLACE * self._at_once else self._places.free
+
+    def _waits_for_a_budget(self, poll: asyncio.Task[None]) -> bool:
+        return poll in self._polls and self._parts.poller.is_waiting(self._polls[poll])
 
     def _end(self, poll: asyncio.Task[None]) -> None:
         del self._polls[poll]
         self._places.leave(poll)
-        self._ended.set()
 
     async def _poll(self, claim: FeedClaim) -> None:
         try:

@@ -24,11 +24,14 @@ WITH asked AS MATERIALIZED (
         FROM host_state h WHERE h.host = g.host LIMIT 1
     ) known
 ), free AS MATERIALIZED (
-    SELECT host FROM host_state k
-    WHERE k.host = ANY (ARRAY (SELECT politeness_key FROM asked))
-      AND k.not_before <= $3 AND (k.closed_until IS NULL OR k.closed_until <= $3)
-    ORDER BY host  -- so that two who hold several never wait crosswise
-    FOR UPDATE
+    SELECT locked.host
+    FROM (SELECT DISTINCT politeness_key FROM asked ORDER BY 1) wanted  -- so that no two who hold several wait crosswise
+    CROSS JOIN LATERAL (
+        SELECT k.host FROM host_state k
+        WHERE k.host = wanted.politeness_key AND k.not_before <= $3 AND (k.closed_until IS NULL OR k.closed_until <= $3)
+        LIMIT 1
+        FOR UPDATE
+    ) locked
 ), held AS (
     UPDATE host_state k
     SET not_before = $5::timestamptz + greatest(k.crawl_delay_ms, $6::int, k.backoff_ms) * interval '1 ms',
