@@ -29,7 +29,7 @@ from headwater.policy.redirects import MAX_HOPS, redirect_target
 from headwater.policy.urls import host_of as read_host
 from headwater.sandbox import Sandbox
 from headwater.store import hosts
-from headwater.store.pool import Database
+from headwater.store.pool import Connection, Database
 
 ROBOTS_AGENT = "headwater"  # whatever user agent is sent, robots.txt is matched as this
 PATIENCE = timedelta(seconds=30)
@@ -193,9 +193,6 @@ class Gate:
                 return hold
             now = self._clock.now()
             async with self._database.connection() as connection:
-                if known is None:
-                    await hosts.meet_host(connection, host, self._key_of(host))
-                    continue
                 not_before, in_use, reason = await hosts.reserve_host(
                     connection, known.politeness_key, now, _RESERVATION
                 )
@@ -207,8 +204,8 @@ class Gate:
             async with self.places.stand_aside():
                 await asyncio.sleep(max(0.001, (again - now).total_seconds()))
 
-    async def _try_to_hold(self, host: str) -> tuple[HostRecord | None, Hold | None]:
-        """Hold a host if it is known and may be asked now; one that was taken for nobody is given back."""
+    async def _try_to_hold(self, host: str) -> tuple[HostRecord, Hold | None]:
+        """Hold a host if it may be asked now; one that was taken for nobody is given back."""
         answer = self._holds.begin(host)
         try:
             async with self.places.stand_aside(briefly=True):
@@ -219,12 +216,22 @@ class Gate:
                 await self._releases.do(hold)
             raise
 
-    async def _hold_all(self, asked: Sequence[str]) -> list[tuple[HostRecord | None, Hold | None]]:
+    async def _hold_all(self, asked: Sequence[str]) -> list[tuple[HostRecord, Hold | None]]:
+        """Hold those that may be asked now, and tell what is known of each."""
+        answers = await self._database.run(lambda connection: self._hold_known(connection, asked))
+        new = {host: self._key_of(host) for host, (known, _) in zip(asked, answers, strict=True) if known is None}
+        if new:
+            await self._database.run(lambda connection: hosts.meet_new_hosts(connection, new))
+            met = iter(await self._hold_all([host for host in asked if host in new]))
+            return [(known, hold) if known else next(met) for known, hold in answers]
+        return [(known, hold) for known, hold in answers if known]
+
+    async def _hold_known(
+        self, connection: Connection, asked: Sequence[str]
+    ) -> list[tuple[HostRecord | None, Hold | None]]:
         now = self._clock.now()
         leases = [(host, Lease(self._holder, uuid4(), now + self._lease, 1)) for host in asked]
-        answers = await self._database.run(
-            lambda connection: hosts.hold_hosts(connection, leases, now, self._default_delay_ms)
-        )
+        answers = await hosts.hold_hosts(connection, leases, now, self._default_delay_ms)
         return [
             (known, Hold(known, lease, self._default_delay_ms) if known and is_held else None)
             for (_, lease), (known, is_held) in zip(leases, answers, strict=True)

@@ -35,6 +35,11 @@ async def meet_host(connection: Connection, host: str, new_key: str) -> HostReco
     )
 
 
+async def meet_new_hosts(connection: Connection, new_keys: Mapping[str, str]) -> None:
+    """Make sure that hosts have rows; each that is new waits for the turn of the key given for it."""
+    await connection.execute(query("meet_new_hosts"), list(new_keys), list(new_keys.values()))
+
+
 async def hold_hosts(
     connection: Connection, asked: Sequence[tuple[str, Lease]], now: datetime, default_delay_ms: int
 ) -> list[tuple[HostRecord | None, bool]]:

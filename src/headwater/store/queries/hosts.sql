@@ -11,6 +11,19 @@ SELECT coalesce(politeness_key, $1) AS politeness_key, robots_txt, robots_fetche
 UNION ALL
 SELECT coalesce(politeness_key, $1), robots_txt, robots_fetched_at FROM host_state WHERE host = $1
 
+-- name: meet_new_hosts
+-- Make sure that hosts have rows, in an order in which no two wait crosswise. Arrays: $1 hosts, $2 the politeness key of each
+-- if it is new
+WITH fresh AS MATERIALIZED (
+    SELECT DISTINCT g.host, g.new_key FROM unnest($1::text[], $2::text[]) AS g (host, new_key)
+    WHERE NOT EXISTS (SELECT 1 FROM host_state h WHERE h.host = g.host)
+), key_rows AS (
+    INSERT INTO host_state (host) SELECT DISTINCT new_key FROM fresh WHERE new_key <> host ORDER BY 1
+    ON CONFLICT (host) DO NOTHING
+)
+INSERT INTO host_state (host, politeness_key) SELECT host, nullif(new_key, host) FROM fresh ORDER BY 1
+ON CONFLICT (host) DO NOTHING
+
 -- name: hold_hosts
 -- Lease politeness keys for requests that no URL claim stands behind (polls). Answers each host that is known, and whether
 -- it is held now: not one that may not be asked yet, and of two with one key only one. Should its holder die, a key has its
