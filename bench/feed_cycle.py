@@ -18,9 +18,10 @@ from bench.sql import read_queries
 from bench.steps import Steps
 from headwater.config import Settings
 from headwater.model.poll import Polled
+from headwater.service.desk import Desk
+from headwater.service.metrics import Metrics
 from headwater.service.parts import Parts, open_parts, open_records
 from headwater.service.polling import PollerRole
-from headwater.store import sources
 
 READER_WORKERS = 10
 PATIENCE_SECONDS = 300.0
@@ -79,11 +80,11 @@ async def measure_ours(server: str, folder: Path, web: FeedWeb, steps: Steps) ->
 async def open_poller(dsn: str, folder: Path, web: FeedWeb) -> AsyncIterator[Parts]:
     """Open what a poller needs on an empty database, with every feed of the web due now."""
     async with open_records(settings_for(dsn, folder, web.port)) as records, open_parts(records) as parts:
-        now = records.clock.now()
-        async with records.database.connection() as connection:
-            for number, url in enumerate(web.urls):
-                settings = {"feed_url": url}
-                await sources.add_source(connection, f"paper-{number}", "feed", settings, now=now, next_poll_at=now)
+        desk = Desk(parts, Metrics())
+        for number, url in enumerate(web.urls):
+            await desk.add_source(f"paper-{number}", "feed", {"feed_url": url})
+        async with connect(dsn) as connection:
+            await connection.execute(_QUERIES["all_due"])
         yield parts
 
 
