@@ -5,13 +5,7 @@ import random
 
 import pytest
 
-from headwater.gate.places import Places
-
-
-def open_places(most: int) -> Places:
-    places = Places()
-    places.open(most, is_idle=lambda _: False, on_free=lambda: None)
-    return places
+from headwater.gate.places import Places, stand_aside
 
 
 async def turns() -> None:
@@ -20,11 +14,11 @@ async def turns() -> None:
 
 
 async def test_one_that_stands_aside_comes_back_when_there_is_a_place() -> None:
-    places, over, end = open_places(1), asyncio.Event(), asyncio.Event()
+    places, over, end = Places(1), asyncio.Event(), asyncio.Event()
     steps = []
 
     async def waits() -> None:
-        async with places.stand_aside():
+        async with stand_aside():
             await over.wait()
         steps.append("back")
 
@@ -32,14 +26,11 @@ async def test_one_that_stands_aside_comes_back_when_there_is_a_place() -> None:
         await end.wait()
         steps.append("done")
 
-    first = asyncio.create_task(waits())
-    places.take(first)
+    first = places.start(waits())
     assert places.free == 0
     await turns()
     assert (places.free, places.aside) == (1, 1)
-    second = asyncio.create_task(works())
-    places.take(second)
-    second.add_done_callback(places.leave)
+    second = places.start(works())
     over.set()
     await turns()
     assert steps == []
@@ -49,7 +40,7 @@ async def test_one_that_stands_aside_comes_back_when_there_is_a_place() -> None:
 
 
 async def test_never_more_are_at_work_than_there_are_places() -> None:
-    places, chance, at_work, most_seen = open_places(3), random.Random(7), 0, 0
+    places, chance, at_work, most_seen = Places(3), random.Random(7), 0, 0
 
     async def work() -> None:
         nonlocal at_work, most_seen
@@ -58,34 +49,33 @@ async def test_never_more_are_at_work_than_there_are_places() -> None:
             most_seen = max(most_seen, at_work)
             await asyncio.sleep(0)
             at_work -= 1
-            async with places.stand_aside():
+            async with stand_aside():
                 await asyncio.sleep(chance.random() / 500)
 
     tasks: set[asyncio.Task[None]] = set()
     for _ in range(40):
         while not places.free:
             await asyncio.sleep(0)
-        task = asyncio.create_task(work())
-        places.take(task)
-        task.add_done_callback(places.leave)
-        tasks.add(task)
+        tasks.add(places.start(work()))
     await asyncio.gather(*tasks)
     assert most_seen == 3
     assert (places.free, places.aside) == (3, 0)
 
 
 async def test_one_that_is_cancelled_on_its_way_back_takes_no_place_with_it() -> None:
-    places, over, never = open_places(1), asyncio.Event(), asyncio.Event()
+    places, over, never = Places(1), asyncio.Event(), asyncio.Event()
 
     async def waits() -> None:
-        async with places.stand_aside():
+        async with stand_aside():
             await over.wait()
 
-    first, second = asyncio.create_task(waits()), asyncio.create_task(never.wait())
-    for task in (first, second):
-        places.take(task)
-        task.add_done_callback(places.leave)
-        await turns()
+    async def works() -> None:
+        await never.wait()
+
+    first = places.start(waits())
+    await turns()
+    second = places.start(works())
+    await turns()
     over.set()
     await turns()
     first.cancel()
@@ -97,10 +87,13 @@ async def test_one_that_is_cancelled_on_its_way_back_takes_no_place_with_it() ->
 
 
 async def test_who_does_nothing_with_a_place_is_not_counted() -> None:
-    places, idle, never = Places(), set[object](), asyncio.Event()
-    places.open(1, is_idle=idle.__contains__, on_free=lambda: None)
-    task = asyncio.create_task(never.wait())
-    places.take(task)
+    idle, never = set[object](), asyncio.Event()
+    places = Places(1, is_idle=idle.__contains__)
+
+    async def works() -> None:
+        await never.wait()
+
+    task = places.start(works())
     assert places.free == 0
     idle.add(task)
     assert places.free == 1
@@ -109,7 +102,7 @@ async def test_who_does_nothing_with_a_place_is_not_counted() -> None:
 
 
 async def test_a_task_without_a_place_stands_aside_for_nobody() -> None:
-    places = open_places(1)
-    async with places.stand_aside():
+    places = Places(1)
+    async with stand_aside():
         assert (places.free, places.aside) == (1, 0)
     assert places.free == 1

@@ -15,7 +15,7 @@ from headwater.errors import ExchangeFailed, NotAllowed, NotNow, SandboxFailed
 from headwater.formats.robots import MAX_BYTES, RobotsVerdict, check_robots, within_limit
 from headwater.gate.budget import Budgets
 from headwater.gate.hold import Hold
-from headwater.gate.places import Places
+from headwater.gate.places import stand_aside
 from headwater.gate.together import Together
 from headwater.model.clock import Clock
 from headwater.model.frontier import Claim, HostRecord
@@ -73,7 +73,6 @@ class Gate:
         self._lease = timedelta(seconds=lease_seconds)
         self.limits = limits
         self._key_of = key_of
-        self.places = Places()
         self._holds = Together(self._hold_all)
         self._releases = Together(self._release_all)
         self._verdicts: OrderedDict[tuple[bytes, str], RobotsVerdict] = OrderedDict()
@@ -90,7 +89,7 @@ class Gate:
         try:
             yield hold
         finally:
-            async with self.places.stand_aside(briefly=True):
+            async with stand_aside(briefly=True):
                 await self._releases.do(hold)
 
     async def get(
@@ -178,7 +177,7 @@ class Gate:
         turn = hold.next_turn
         if turn and turn > self._clock.now():
             _room(hold, turn)
-            async with self.places.stand_aside():
+            async with stand_aside():
                 while (wait := turn - self._clock.now()) > timedelta(0):
                     await asyncio.sleep(wait.total_seconds())
         return _room(hold, self._clock.now())
@@ -201,14 +200,14 @@ class Gate:
             if again > give_up:
                 until = min(not_before, now + PATIENCE) if in_use else not_before
                 raise NotNow(f"{host} may not be asked before {until:%H:%M:%S} UTC.", until=until, reason=reason)
-            async with self.places.stand_aside():
+            async with stand_aside():
                 await asyncio.sleep(max(0.001, (again - now).total_seconds()))
 
     async def _try_to_hold(self, host: str) -> tuple[HostRecord, Hold | None]:
         """Hold a host if it may be asked now; one that was taken for nobody is given back."""
         answer = self._holds.begin(host)
         try:
-            async with self.places.stand_aside(briefly=True):
+            async with stand_aside(briefly=True):
                 return await asyncio.shield(answer)
         except asyncio.CancelledError:
             _, hold = await answer

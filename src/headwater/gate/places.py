@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
+from contextvars import ContextVar, copy_context
 from typing import Any
 
 Worker = asyncio.Task[Any]
@@ -11,19 +13,22 @@ _ON_THE_WAY = 2
 
 
 class Places:
-    """Counts tasks at work, so many at once. Tasks that never took a place are not its business."""
+    """Counts the tasks it has started; so many are at work at once."""
 
-    def __init__(self) -> None:
-        self._most = 0
-        self._is_idle: Callable[[Worker], bool] = lambda _: False
-        self._on_free: Callable[[], None] = lambda: None
+    def __init__(
+        self,
+        most: int,
+        *,
+        is_idle: Callable[[Worker], bool] = lambda _: False,
+        on_free: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Let so many work at once, not counting the idle among them; `on_free` is told when another may begin."""
+        self._most = most
+        self._is_idle = is_idle
+        self._on_free = on_free
         self._at_work: set[Worker] = set()
         self._aside: dict[Worker, bool] = {}  # and whether only briefly
         self._returning: dict[Worker, asyncio.Future[None]] = {}  # in the order in which their waits ended
-
-    def open(self, most: int, *, is_idle: Callable[[Worker], bool], on_free: Callable[[], None]) -> None:
-        """Let so many work at once, not counting the idle among them; `on_free` is told when another may begin."""
-        self._most, self._is_idle, self._on_free = most, is_idle, on_free
 
     @property
     def free(self) -> int:
@@ -37,12 +42,16 @@ class Places:
         """How many stand aside."""
         return len(self._aside)
 
-    def take(self, worker: Worker) -> None:
-        """Give a task a place until it leaves."""
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Let a task begin; it has a place until it ends."""
+        context = copy_context()
+        context.run(_places.set, self)
+        worker = asyncio.create_task(work, context=context)
         self._at_work.add(worker)
+        worker.add_done_callback(self._leave)
+        return worker
 
-    def leave(self, worker: Worker) -> None:
-        """Take a task's place back."""
+    def _leave(self, worker: Worker) -> None:
         self._at_work.discard(worker)
         self.let_return()
 
@@ -58,14 +67,14 @@ class Places:
             self._on_free()
 
     @contextlib.asynccontextmanager
-    async def stand_aside(self, *, briefly: bool = False) -> AsyncIterator[None]:
+    async def stand_aside(self, *, briefly: bool) -> AsyncIterator[None]:
         """Give this task's place away while the block waits; when that is over, wait for one."""
         worker = asyncio.current_task()
         if worker is None or worker not in self._at_work:
             yield
             return
         self._aside[worker] = briefly
-        self.leave(worker)
+        self._leave(worker)
         try:
             yield
             await self._return(worker)
@@ -85,3 +94,12 @@ class Places:
 
     def _unused(self) -> int:
         return self._most - sum(not self._is_idle(worker) for worker in self._at_work)
+
+
+_places: ContextVar[Places | None] = ContextVar("_places", default=None)
+
+
+def stand_aside(*, briefly: bool = False) -> AbstractAsyncContextManager[None]:
+    """Let this task, if it has a place anywhere, give it away while the block waits."""
+    places = _places.get()
+    return places.stand_aside(briefly=briefly) if places else contextlib.nullcontext()

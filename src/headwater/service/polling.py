@@ -9,6 +9,7 @@ from uuid import UUID
 import structlog
 
 from headwater.errors import LeaseLost
+from headwater.gate.places import Places
 from headwater.model.poll import Polled
 from headwater.service.parts import Parts
 from headwater.service.waiting import wait_for_any
@@ -34,8 +35,7 @@ class PollerRole:
         self._ready: deque[FeedClaim] = deque()  # claimed, not begun
         self._room = asyncio.Event()  # another poll may begin
         self._at_once = parts.records.settings.poll_concurrency
-        self._places = parts.gate.places
-        self._places.open(self._at_once, is_idle=self._waits_for_a_budget, on_free=self._room.set)
+        self._places = Places(self._at_once, is_idle=self._waits_for_a_budget, on_free=self._room.set)
 
     async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
         """Poll until `stop`; then let polls under way end within the grace and give the rest back."""
@@ -80,10 +80,9 @@ class PollerRole:
     def _start_ready(self) -> None:
         for _ in range(min(self._free(), len(self._ready))):
             claim = self._ready.popleft()
-            task = asyncio.create_task(self._poll(claim))
+            task = self._places.start(self._poll(claim))
             self._polls[task] = claim.lease.token
-            self._places.take(task)
-            task.add_done_callback(self._end)
+            task.add_done_callback(self._polls.pop)
 
     async def _give_back(self, count: int) -> None:
         """Give the oldest claims back that have not been begun with; else their leases run out."""
@@ -101,10 +100,6 @@ class PollerRole:
 
     def _waits_for_a_budget(self, poll: asyncio.Task[None]) -> bool:
         return poll in self._polls and self._parts.poller.is_waiting(self._polls[poll])
-
-    def _end(self, poll: asyncio.Task[None]) -> None:
-        del self._polls[poll]
-        self._places.leave(poll)
 
     async def _poll(self, claim: FeedClaim) -> None:
         try:
