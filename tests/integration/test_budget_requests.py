@@ -82,7 +82,7 @@ class PaidHouse:
         parts = self.house.parts
         added = await self.house.desk.add_source(source, "ledger", {"lists": []})
         kind = kinds.LedgerKind(lists=(), **terms)
-        pace = Pace(parts.records.database, parts.records.clock, added.id, kind.rate_per_second)
+        pace = Pace(parts.records.database, parts.records.clock, added.id, kind.gap)
         return Http(parts.gate, parts.sandbox, kind, pace, kind.asker(source))
 
     async def spent(self) -> dict[tuple[str, str], int]:

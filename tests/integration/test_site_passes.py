@@ -103,7 +103,7 @@ async def test_all_feeds_and_sitemaps_of_a_site_can_be_asked_for(site: Site, hou
     site.answers[MAP] = Answer(page("No such page"), headers=HTML)
     source = await house.desk.add_source("news", "site", {"site_url": HOME})
     kind, parts = kind_of(source), house.parts
-    pace = Pace(parts.records.database, parts.records.clock, source.id, 100)
+    pace = Pace(parts.records.database, parts.records.clock, source.id, timedelta(milliseconds=10))
     http = Http(parts.gate, parts.sandbox, kind, pace, kind.asker("news"))
     assert await find_feeds(http, HOME) == [
         FeedLink("http://news.test/news.rss", "News"),

@@ -3,8 +3,8 @@
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
@@ -19,6 +19,7 @@ from headwater.errors import ExchangeFailed, HeadwaterError, LeaseLost, NotNow, 
 from headwater.frontier.submit import Submitted
 from headwater.gate.gate import Gate
 from headwater.gate.pace import Pace
+from headwater.gate.together import Together
 from headwater.model.clock import Clock
 from headwater.model.poll import Polled
 from headwater.model.reasons import Reason, ReasonClass
@@ -80,6 +81,7 @@ class Poller:
         self._default_interval = timedelta(minutes=interval_minutes)
         self._key_of = key_of
         self._readings: dict[UUID, Deadline] = {}
+        self._settling = Together(self._settle)
 
     def is_waiting(self, token: UUID) -> bool:
         """Tell whether a poll under way, known by its lease's token, waits for its budget."""
@@ -111,7 +113,18 @@ class Poller:
         except asyncio.CancelledError:
             await asyncio.shield(self.release(claim))
             raise
+        if not (reading.found or reading.learned) and claim.asking == _asking(claim.source, kind):
+            return await self._nothing_more(claim, kind, reading, memory)
         return await self._database.transact(lambda connection: self._save(connection, claim, kind, reading, memory))
+
+    async def _nothing_more(self, claim: FeedClaim, kind: Kind, reading: _Reading, memory: dict[str, Any]) -> Polled:
+        """End a poll after which there is nothing to save: most are so, and several end in one statement."""
+        coming = self._plan(claim, kind, Read(), reading.asked)
+        brought_new = bool(reading.new_urls)
+        ending = PollEnding(coming, Reason.POLLED, None, 0, None, memory, brought_new=brought_new)
+        if not await self._settling.do((claim, ending)):
+            raise LeaseLost(f"The poll of {claim.source.name} took longer than its lease.")
+        return _polled(claim, reading, memory)
 
     def _mind_the_agent(self, source: Source, kind: Kind) -> None:
         if kind.user_agent == BROWSER and browser_is_stale(self._clock.now().date()):
@@ -120,7 +133,7 @@ class Poller:
     async def _discover(self, claim: FeedClaim, kind: Kind, memory: dict[str, Any], on_leads: OnLeads) -> _Reading:
         """Let the kind do its work, within its deadline; a fault in it is told like any other."""
         source = claim.source
-        pace = Pace(self._database, self._clock, source.id, kind.rate_per_second)
+        pace = Pace(self._database, self._clock, source.id, kind.gap, claim.first_request_at)
         deadline = Deadline(kind.deadline)
         http = Http(self._gate, self._sandbox, kind, pace, kind.asker(source.name), while_waiting=deadline.paused)
         reading = _Reading()
@@ -212,14 +225,16 @@ class Poller:
         async with self._database.connection() as connection:
             await sources.release_feed(connection, claim, next_poll_at, why)
 
+    async def _settle(self, endings: Sequence[tuple[FeedClaim, PollEnding]]) -> list[bool]:
+        return await self._database.run(lambda connection: sources.settle_feeds(connection, endings, self._clock.now()))
+
     async def _failed(self, claim: FeedClaim, kind: Kind | None, error: HeadwaterError) -> Polled:
         ours = error.reason.kind is ReasonClass.OURS and error.reason not in _ITS_BODY
         wait = error.retry_after if isinstance(error, ExchangeFailed) else None
         coming = self._plan(claim, kind, Failed(ours), Asked(wait, "Retry-After") if wait else None)
         errors = claim.consecutive_errors + (not ours)
         ending = PollEnding(coming, error.reason, str(error), errors, None, claim.memory)
-        async with self._database.connection() as connection:
-            await sources.settle_feed(connection, claim, ending, self._clock.now())
+        await self._settling.do((claim, ending))
         return Polled(claim.source, error.reason, str(error), which=claim.which, errors=errors)
 
     def _plan(self, claim: FeedClaim, kind: Kind | None, outcome: Read | Failed, asked: Asked | None) -> Next | None:
@@ -250,7 +265,8 @@ class Poller:
         source = claim.source
         if not await sources.hold_feed(connection, claim):
             raise LeaseLost(f"The poll of {source.name} took longer than its lease.")
-        await sources.keep_asking(connection, source.id, kind.asker(source.name))
+        if (asking := _asking(source, kind)) != claim.asking:
+            await sources.keep_asking(connection, source.id, asking)
         saved, urls = await save_items(
             connection, source, kind, kind.origin_of(claim.which), reading.found, now, self._key_of
         )
@@ -267,7 +283,7 @@ class Poller:
             memory,
             brought_new=bool(new_items or urls.new or reading.new_urls),
         )
-        await sources.settle_feed(connection, claim, ending, now)
+        await sources.settle_feeds(connection, [(claim, ending)], now)
         overflowed = claim.which is Pass.MAIN and is_overflow(
             seen=len(saved), new=new_items, known_before=claim.last_success_at is not None
         )
@@ -275,15 +291,11 @@ class Poller:
             why = "The feed was all new: what came and went between two polls is looked for."
             since = claim.last_success_at
             await sources.ask_for_pass(connection, source.id, Pass.SITEMAP, now=now, since=since, why=why)
-        return Polled(
-            source,
-            Reason.POLLED,
-            which=claim.which,
-            title=str(memory.get("title") or ""),
+        return replace(
+            _polled(claim, reading, memory),
             items=len(saved),
             new_items=new_items,
             overflowed=overflowed,
-            leads=reading.leads,
             new_urls=urls.new + reading.new_urls,
             refused={**reading.refused, **urls.refused},
         )
@@ -299,6 +311,23 @@ class Poller:
         configure(source.name, source.kind, {**source.settings, **learned})
         await sources.learn_settings(connection, source.id, learned)
         log.info("learned", source=source.name, **learned)
+
+
+def _asking(source: Source, kind: Kind) -> dict[str, Any]:
+    return sources.asking_of(kind.asker(source.name), kind.gap)
+
+
+def _polled(claim: FeedClaim, reading: _Reading, memory: dict[str, Any]) -> Polled:
+    """Tell of a poll that went well, apart from its items."""
+    return Polled(
+        claim.source,
+        Reason.POLLED,
+        which=claim.which,
+        title=str(memory.get("title") or ""),
+        leads=reading.leads,
+        new_urls=reading.new_urls,
+        refused=reading.refused,
+    )
 
 
 def _subpath(source: Source, kind: Kind, item: Item) -> str | None:

@@ -1,7 +1,7 @@
 """A source's own pace: its requests are spread out, in whatever process they are made (spec 1.3)."""
 
 import asyncio
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from headwater.model.clock import Clock
 from headwater.store import sources
@@ -9,17 +9,26 @@ from headwater.store.pool import Database
 
 
 class Pace:
-    """Gives each request of a source its moment, no two closer than the rate allows."""
+    """Gives each request of a source its moment, no two closer than the rate allows.
 
-    def __init__(self, database: Database, clock: Clock, source_id: int, rate_per_second: float) -> None:
+    `first` is the moment of the first request, where that is reserved already.
+    """
+
+    def __init__(
+        self, database: Database, clock: Clock, source_id: int, gap: timedelta, first: datetime | None = None
+    ) -> None:
         self._database = database
         self._clock = clock
         self._source_id = source_id
-        self._gap = timedelta(seconds=1 / rate_per_second)
+        self._gap = gap
+        self._first = first
 
     async def wait(self) -> None:
         """Take the next moment, and wait for it while holding nothing."""
-        async with self._database.connection() as connection:
-            moment = await sources.reserve_request(connection, self._source_id, self._clock.now(), self._gap)
+        moment, self._first = self._first, None
+        # One that has gone by for so long may be another's by now.
+        if moment is None or self._clock.now() > moment + self._gap:
+            async with self._database.connection() as connection:
+                moment = await sources.reserve_request(connection, self._source_id, self._clock.now(), self._gap)
         while (wait := (moment - self._clock.now()).total_seconds()) > 0:
             await asyncio.sleep(wait)

@@ -77,6 +77,11 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         del item
         return None
 
+    @property
+    def gap(self) -> timedelta:
+        """How long two of its requests are apart at least."""
+        return timedelta(seconds=1 / self.rate_per_second)
+
     def asker(self, source: str) -> Asker:
         """Return for whom the requests of a source of this kind are made."""
         return Asker(source, self.user_agent, self.api_hosts, self.budget)

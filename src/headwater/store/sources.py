@@ -1,6 +1,6 @@
 """Typed functions over queries/sources.sql."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -29,6 +29,8 @@ class FeedClaim:
     last_success_at: datetime | None
     rhythm: Mapping[str, Any] | None
     backfill_since: datetime | None
+    asking: Mapping[str, Any]
+    first_request_at: datetime | None  # the moment of its first request, if that is reserved already
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +63,18 @@ async def keep_source(connection: Connection, source_id: int) -> None:
     await connection.execute(query("keep_source"), source_id)
 
 
-async def keep_asking(connection: Connection, source_id: int, asker: Asker) -> None:
-    """Keep how a source's requests are made, for the pages of its items."""
-    asking = {"user_agent": asker.user_agent, "api_hosts": sorted(asker.api_hosts), "budget": asker.budget}
+def asking_of(asker: Asker, gap: timedelta) -> dict[str, Any]:
+    """Say in JSON how a source's requests are made, and how long the gap between two of them is."""
+    return {
+        "user_agent": asker.user_agent,
+        "api_hosts": sorted(asker.api_hosts),
+        "budget": asker.budget,
+        "gap": f"{gap.total_seconds()} seconds",
+    }
+
+
+async def keep_asking(connection: Connection, source_id: int, asking: Mapping[str, Any]) -> None:
+    """Keep how a source's requests are made, for the pages of its items and its next poll."""
     await connection.execute(query("keep_asking"), source_id, asking)
 
 
@@ -149,6 +160,8 @@ async def claim_feeds(
             row["last_success_at"],
             row["rhythm"],
             row["backfill_since"],
+            row["asking"],
+            row["moment"],
         )
         for row in rows
     ]
@@ -170,26 +183,28 @@ async def hold_feed(connection: Connection, claim: FeedClaim) -> bool:
     return bool(await connection.fetchval(query("hold_feed"), claim.source.id, claim.lease.token))
 
 
-async def settle_feed(connection: Connection, claim: FeedClaim, ending: PollEnding, now: datetime) -> bool:
-    """End a poll; False when the lease is somebody else's by now and nothing was changed."""
-    coming = ending.coming
-    return bool(
-        await connection.fetchval(
-            query("settle_feed"),
-            claim.source.id,
-            claim.lease.token,
-            now,
-            coming.at if coming else None,
-            ending.reason,
-            ending.error,
-            ending.consecutive_errors,
-            ending.item_count,
-            ending.memory,
-            ending.brought_new,
-            coming.why if coming else None,
-            coming.rhythm.stored() if coming and coming.rhythm else None,
-        )
+async def settle_feeds(
+    connection: Connection, endings: Sequence[tuple[FeedClaim, PollEnding]], now: datetime
+) -> list[bool]:
+    """End polls; tell of each whether it was still its holder's: otherwise nothing of it was changed."""
+    coming = [ending.coming for _, ending in endings]
+    rows = await connection.fetch(
+        query("settle_feeds"),
+        [claim.source.id for claim, _ in endings],
+        [claim.lease.token for claim, _ in endings],
+        [when.at if when else None for when in coming],
+        [when.why if when else None for when in coming],
+        [when.rhythm.stored() if when and when.rhythm else None for when in coming],
+        [ending.reason for _, ending in endings],
+        [ending.error for _, ending in endings],
+        [ending.consecutive_errors for _, ending in endings],
+        [ending.item_count for _, ending in endings],
+        [ending.memory for _, ending in endings],
+        [ending.brought_new for _, ending in endings],
+        now,
     )
+    settled = {row["token"] for row in rows}
+    return [claim.lease.token in settled for claim, _ in endings]
 
 
 async def release_feed(

@@ -59,7 +59,8 @@ ORDER BY s.name
 
 -- name: claim_feeds
 -- $1 now, $2 how many, $3 holder, $4 until, $5 one source's name or NULL for whatever is due, $6 passes. Two looks, since a
--- plan that is to serve both would read them all.
+-- plan that is to serve both would read them all. The first request of a list gets its moment here, where the gap between
+-- two of its source is known.
 WITH due AS MATERIALIZED (
     SELECT f.source_id, f.pass FROM feed_state f JOIN sources s ON s.id = f.source_id
     WHERE $5::text IS NULL AND f.lease_token IS NULL AND f.next_poll_at <= $1 AND f.pass = ANY ($6::text[]) AND s.enabled
@@ -71,33 +72,41 @@ WITH due AS MATERIALIZED (
     FOR UPDATE OF f SKIP LOCKED
 ), taken AS MATERIALIZED (
     SELECT * FROM due UNION ALL SELECT * FROM named
+), paced AS (
+    UPDATE sources s SET next_request_at = greatest(s.next_request_at, $1) + (s.asking ->> 'gap')::interval
+    FROM taken WHERE s.id = taken.source_id AND taken.pass = 'main' AND s.asking ? 'gap'
+    RETURNING s.id, s.next_request_at - (s.asking ->> 'gap')::interval AS moment
 )
 UPDATE feed_state f
 SET lease_holder = $3, lease_token = gen_random_uuid(), lease_until = $4, attempts = f.attempts + 1
-FROM sources s, taken
+FROM sources s, taken LEFT JOIN paced ON paced.id = taken.source_id AND taken.pass = 'main'
 WHERE f.source_id = taken.source_id AND f.pass = taken.pass AND s.id = f.source_id
-RETURNING s.id, s.name, s.kind, s.settings, s.enabled, s.created_at, f.pass, f.memory, f.consecutive_errors,
+RETURNING s.id, s.name, s.kind, s.settings, s.enabled, s.created_at, s.asking, paced.moment, f.pass, f.memory, f.consecutive_errors,
           f.last_success_at, f.rhythm, f.backfill_since, f.lease_holder, f.lease_token, f.lease_until, f.attempts
 
 -- name: hold_feed
 -- The fence of a poll. $1 source, $2 token
 SELECT true FROM feed_state WHERE source_id = $1 AND lease_token = $2 FOR UPDATE
 
--- name: settle_feed
--- $1 source, $2 token, $3 now, $4 next poll, $5 reason, $6 error or NULL, $7 consecutive errors, $8 items or NULL, $9 memory,
--- $10 whether something new came, $11 why the next poll is then, $12 rhythm
-UPDATE feed_state
+-- name: settle_feeds
+-- End polls, each fenced by its token; answers the tokens that were still in force. Arrays: $1 sources, $2 tokens, $3 next
+-- polls, $4 why then, $5 rhythms, $6 reasons, $7 errors or NULL, $8 errors in a row, $9 items or NULL, $10 memories,
+-- $11 whether something new came; $12 now
+UPDATE feed_state f
 SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, attempts = 0,
-    last_polled_at = $3, next_poll_at = $4, last_reason = $5, last_error = $6, consecutive_errors = $7,
-    last_success_at = CASE WHEN $6::text IS NULL THEN $3 ELSE last_success_at END,
-    last_item_count = coalesce($8, last_item_count), memory = $9,
-    last_new_at = CASE WHEN $10 THEN $3 ELSE last_new_at END,
-    usual_gap = CASE WHEN $10 THEN coalesce(usual_gap * 0.8 + ($3 - last_new_at) * 0.2, $3 - last_new_at)
-                     ELSE usual_gap END,
-    next_poll_why = $11, rhythm = $12,
-    backfill_since = CASE WHEN $6::text IS NULL THEN NULL ELSE backfill_since END
-WHERE source_id = $1 AND lease_token = $2
-RETURNING true
+    last_polled_at = $12, next_poll_at = g.next_poll_at, next_poll_why = g.why, rhythm = g.rhythm,
+    last_reason = g.reason, last_error = g.error, consecutive_errors = g.errors,
+    last_success_at = CASE WHEN g.error IS NULL THEN $12 ELSE f.last_success_at END,
+    last_item_count = coalesce(g.items, f.last_item_count), memory = g.memory,
+    last_new_at = CASE WHEN g.is_new THEN $12 ELSE f.last_new_at END,
+    usual_gap = CASE WHEN g.is_new THEN coalesce(f.usual_gap * 0.8 + ($12 - f.last_new_at) * 0.2, $12 - f.last_new_at)
+                     ELSE f.usual_gap END,
+    backfill_since = CASE WHEN g.error IS NULL THEN NULL ELSE f.backfill_since END
+FROM unnest($1::int[], $2::uuid[], $3::timestamptz[], $4::text[], $5::jsonb[], $6::text[], $7::text[], $8::int[],
+            $9::int[], $10::jsonb[], $11::boolean[])
+    AS g (source_id, token, next_poll_at, why, rhythm, reason, error, errors, items, memory, is_new)
+WHERE f.source_id = ANY ($1) AND f.source_id = g.source_id AND f.lease_token = g.token
+RETURNING g.token
 
 -- name: release_feed
 -- Give a poll back undone, at no cost. $1 source, $2 token, $3 next poll or NULL to leave it, $4 why then
