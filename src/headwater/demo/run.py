@@ -126,7 +126,7 @@ def _unusable(data: Path, why: str) -> OperatorError:
 
 
 async def _read_feeds(desk: Desk, expected: Expected, progress: Progress) -> None:
-    known = {source["settings"].get("feed_url") for source in await desk.sources()}
+    known = {source["settings"].get("feed_url") for source in await desk.sources.listed()}
     for done, (host, feed) in enumerate(expected.feeds.items()):
         progress("feeds", done, len(expected.feeds), host)
         if feed.url not in known:
@@ -136,7 +136,7 @@ async def _read_feeds(desk: Desk, expected: Expected, progress: Progress) -> Non
 
 async def _add(desk: Desk, url: str) -> None:
     try:
-        await desk.add(url)
+        await desk.sources.add(url)
     except OperatorError as error:
         if error.url != url:
             raise
@@ -150,10 +150,10 @@ async def _fetch_pages(desk: Desk, pages: int, progress: Progress) -> None:
     async def watch() -> None:
         give_up = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < give_up:
-            unread = [source for source in await desk.sources() if source["last_success_at"] is None]
+            unread = [source for source in await desk.sources.listed() if source["last_success_at"] is None]
             for source in unread:
                 if not source["polling"]:
-                    await desk.poll_now(source["name"])
+                    await desk.sources.sync(source["name"])
             soon = desk.parts.records.clock.now() + LONG_WAIT
             outcomes = await desk.frontier.urls()
             unsettled = [outcome for outcome in outcomes if not _is_settled(outcome, soon)]

@@ -13,7 +13,7 @@ from headwater.formats.robots import MAX_BYTES, RobotsVerdict, check_robots, wit
 from headwater.gate.budget import Budgets
 from headwater.gate.hold import Hold
 from headwater.model.clock import Clock
-from headwater.model.frontier import Claim
+from headwater.model.frontier import Claim, HostRecord
 from headwater.model.http import Limits, Response
 from headwater.model.lease import Lease
 from headwater.model.reasons import Reason
@@ -105,6 +105,15 @@ class Gate:
             return await self._get(url, headers or {}, limits or self.limits, asker)
         async with self.hold(host) as hold:
             return await self.send(hold, url, headers=headers, limits=limits, asker=asker)
+
+    async def look_at_robots(self, url: str) -> HostRecord:
+        """Read the robots.txt that holds for a URL, where ours is old; return what is known of its host.
+
+        Raises NotAllowed where it forbids the URL, NotNow where it cannot be read.
+        """
+        async with self.hold(host_of(url)) as hold:
+            await self._obey_robots(hold, url)
+            return hold.host
 
     async def send(
         self,
