@@ -280,8 +280,8 @@ async def test_a_poll_of_a_closed_host_is_deferred(lasting: timedelta | None, si
     polled = await house.desk.sources.sync("news.test")
     assert (polled.reason, polled.deferred) == (Reason.HOST_CLOSED, True)
     assert len(site.seen) == visits
-    assert await house.rows("SELECT consecutive_errors, lease_token FROM feed_state") == [(0, None)]
-    waits = "SELECT next_poll_at > now() + interval '{}' FROM feed_state"
+    assert await house.rows("SELECT consecutive_errors, lease_token FROM feed_state WHERE pass = 'main'") == [(0, None)]
+    waits = "SELECT next_poll_at > now() + interval '{}' FROM feed_state WHERE pass = 'main'"
     assert await house.rows(waits.format("1 hour")) == [(True,)]
     await house.desk.frontier.close_host("news.test", timedelta(minutes=1))
     assert await house.rows(waits.format("1 hour")) == [(False,)]

@@ -123,7 +123,7 @@ async def test_a_stop_does_not_wait_for_a_full_poller(site: Site, make_settings:
     async with open_house(settings) as house:
         await house.desk.sources.add(FEED)
         site.hanging.add(FEED)
-        await house.rows("UPDATE feed_state SET next_poll_at = now()")
+        await house.rows("UPDATE feed_state SET next_poll_at = now() WHERE pass = 'main'")
         stop = asyncio.Event()
         working = asyncio.create_task(run_roles([PollerRole(house.parts)], stop))
         await eventually(lambda: FEED in site.waiting)
@@ -132,7 +132,7 @@ async def test_a_stop_does_not_wait_for_a_full_poller(site: Site, make_settings:
         await working
         assert time.monotonic() - begun < 9
         assert await held_leases(house) == {}
-        assert await house.rows("SELECT consecutive_errors FROM feed_state") == [(0,)]
+        assert await house.rows("SELECT consecutive_errors FROM feed_state WHERE pass = 'main'") == [(0,)]
 
 
 async def test_an_add_that_is_stopped_leaves_no_source_behind(site: Site, house: House) -> None:
@@ -177,7 +177,7 @@ async def test_sigterm_gives_every_lease_back_within_ten_seconds(
         site.hanging.add(url)
     async with open_house(settings) as house:
         await house.desk.sources.add(FEED)
-        await house.rows("UPDATE feed_state SET next_poll_at = now()")
+        await house.rows("UPDATE feed_state SET next_poll_at = now() WHERE pass = 'main'")
         site.hanging.add(FEED)
         serving = asyncio.create_task(serve(settings, list(RoleName), make_app))
         await eventually(lambda: {*slow, FEED} <= site.waiting)
@@ -201,7 +201,7 @@ async def test_whatever_a_dead_process_held_comes_back(site: Site, house: House)
     past = "lease_holder = 'dead', lease_token = gen_random_uuid(), lease_until = now() - interval '1 second'"
     await house.rows(f"UPDATE frontier_queue SET {past}, attempts = 1")
     await house.rows(f"UPDATE host_state SET {past}")
-    await house.rows(f"UPDATE feed_state SET {past}, attempts = 1")
+    await house.rows(f"UPDATE feed_state SET {past}, attempts = 1 WHERE pass = 'main'")
     assert await rescue_expired(house.parts.records) == 3
     assert await held_leases(house) == {}
     await house.work()

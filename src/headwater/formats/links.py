@@ -27,7 +27,7 @@ _FEED_TYPES = frozenset(
 )
 
 
-def find_feed_links(body: bytes, *, url: str, content_type: str | None = None) -> list[FeedLink]:
+def find_feed_links(body: bytes, url: str, content_type: str | None = None) -> list[FeedLink]:
     """Return the feeds that the page at `url` names as its own, in its order, each once.
 
     Raises Unreadable where the page is made too deep to be parsed.
@@ -42,7 +42,7 @@ def find_feed_links(body: bytes, *, url: str, content_type: str | None = None) -
     return list(found.values())
 
 
-def find_links(body: bytes, *, url: str, content_type: str | None = None, max_links: int = MAX_LINKS) -> list[PageLink]:
+def find_links(body: bytes, url: str, content_type: str | None = None, max_links: int = MAX_LINKS) -> list[PageLink]:
     """Return the pages that the page at `url` links to, in its order, each once, without fragments; the first of many.
 
     Raises Unreadable where the page is made too deep to be parsed.

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
@@ -9,10 +10,12 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from headwater.errors import InvalidURL
+from headwater.policy.urls import join_url
 
 # 2.5: at least so much must be read; what is beyond is ignored.
 MAX_BYTES = 500 * 1024
 _KEPT_PARSED = 32
+_MOST_SITEMAPS = 500
 _SHOWN_CHARACTERS = 200
 
 # The product token ends where its version starts. "Mozilla/5.0 (compatible; Name/1.0)" is looked through.
@@ -125,6 +128,16 @@ def check_robots(text: str, user_agent: str, url: str) -> RobotsVerdict:
     robots = _parsed(text)
     rule = robots.rule(user_agent, url)
     return RobotsVerdict(rule is None or rule.allow, robots.crawl_delay(user_agent), rule)
+
+
+def named_sitemaps(body: bytes, url: str) -> list[str]:
+    """Return the sitemaps that the robots.txt at `url` names, in its order, each once; the first of many."""
+    robots = Robots(within_limit(body).decode("utf-8", "replace"))
+    found: dict[str, None] = {}
+    for address in robots.sitemaps[:_MOST_SITEMAPS]:
+        with suppress(InvalidURL):
+            found.setdefault(join_url(address, url))
+    return list(found)
 
 
 _parsed = lru_cache(maxsize=_KEPT_PARSED)(Robots)

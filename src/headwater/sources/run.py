@@ -1,7 +1,7 @@
 """What a kind gets to work with: a way to ask, a memory, and the time."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -13,10 +13,15 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_aft
 from headwater.errors import ExchangeFailed, NotNow
 from headwater.formats.feeds import parse_feed_page
 from headwater.formats.json_body import parse_json
+from headwater.formats.links import find_feed_links
+from headwater.formats.robots import named_sitemaps
+from headwater.formats.site_links import SortedLinks, sort_links
+from headwater.formats.sitemap_reading import SitemapReading, read_sitemap
 from headwater.gate.gate import Gate
 from headwater.gate.pace import Pace
 from headwater.model.feed import Feed
 from headwater.model.http import Response
+from headwater.model.links import FeedLink
 from headwater.model.reasons import Reason
 from headwater.model.source import Asker, Pass
 from headwater.policy.backoff import retry_after
@@ -27,6 +32,7 @@ from headwater.sandbox import Sandbox
 from headwater.sources.terms import Terms
 
 log = structlog.get_logger()
+_SITEMAP_SECONDS = 60.0  # the largest that is read takes a fifth of that on an idle machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +42,7 @@ class Page:
     response: Response
     sandbox: Sandbox
     hops: tuple[int, ...] = ()  # the statuses of the redirects that led to it
+    targets: tuple[str, ...] = ()  # where each of them leads
 
     @property
     def not_modified(self) -> bool:
@@ -52,6 +59,38 @@ class Page:
     async def json(self) -> Any:
         """Read the body as JSON."""
         return await self.sandbox.run(parse_json, self.response.body, returns=object)
+
+    async def feed_links(self) -> list[FeedLink]:
+        """Read the body as a page and return the feeds it names."""
+        response = self.response
+        return await self.sandbox.run(
+            find_feed_links, response.body, response.url, response.headers.get("content-type"), returns=list[FeedLink]
+        )
+
+    async def links(self, hosts: Collection[str], patterns: Collection[str]) -> SortedLinks:
+        """Read the body as a page and return where it leads: `sort_links` tells what the arguments are."""
+        response = self.response
+        content_type = response.headers.get("content-type")
+        return await self.sandbox.run(
+            sort_links, response.body, response.url, content_type, list(hosts), list(patterns), returns=SortedLinks
+        )
+
+    async def named_sitemaps(self) -> list[str]:
+        """Read the body as a robots.txt and return the sitemaps it names."""
+        return await self.sandbox.run(named_sitemaps, self.response.body, self.response.url, returns=list[str])
+
+    async def sitemap(self, since: datetime, hosts: Collection[str], path: str) -> SitemapReading:
+        """Read the body as a sitemap: `read_sitemap` tells what the arguments are."""
+        return await self.sandbox.run(
+            read_sitemap,
+            self.response.body,
+            self.response.url,
+            since,
+            list(hosts),
+            path,
+            returns=SitemapReading,
+            seconds=_SITEMAP_SECONDS,
+        )
 
 
 class Http:
@@ -99,13 +138,15 @@ class Http:
         """Ask, and follow redirects; each hop is a request like any other."""
         target = url
         hops: tuple[int, ...] = ()
+        targets: tuple[str, ...] = ()
         for _ in range(MAX_HOPS + 1):
             response = await self._ask(target, headers)
             following = redirect_target(response)
             if following is None:
-                return Page(response, self._sandbox, hops)
+                return Page(response, self._sandbox, hops, targets)
             target = following
             hops += (response.status,)
+            targets += (following,)
         raise ExchangeFailed(f"{url} redirects more than {MAX_HOPS} times.", reason=Reason.REDIRECT_LIMIT, url=url)
 
     async def _ask(self, url: str, headers: Mapping[str, str] | None) -> Response:

@@ -1,0 +1,55 @@
+"""What a pass over a site keeps: of an answer, so as not to read it twice, and of what went wrong."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from headwater.errors import HeadwaterError
+from headwater.model.http import Response
+
+_MOST_PROBLEMS = 20
+_LONGEST_PROBLEM = 200
+
+
+def validators(memory: Mapping[str, Any]) -> dict[str, str]:
+    """Return the headers that ask only for what is new since the answer that is remembered."""
+    names = {"etag": "If-None-Match", "last_modified": "If-Modified-Since"}
+    return {header: memory[name] for name, header in names.items() if memory.get(name)}
+
+
+def remember_answer(memory: dict[str, Any], response: Response) -> None:
+    """Keep what tells an answer from the next one."""
+    note(memory, "etag", response.headers.get("etag"))
+    note(memory, "last_modified", response.headers.get("last-modified"))
+    memory["body_hash"] = body_hash(response)
+
+
+def body_hash(response: Response) -> str:
+    """Return what a body is known by."""
+    return hashlib.sha256(response.body).hexdigest()[:32]
+
+
+def note(memory: dict[str, Any], name: str, value: Any) -> None:
+    """Keep a value, or that there is none."""
+    if value:
+        memory[name] = value
+    else:
+        memory.pop(name, None)
+
+
+class Problems:
+    """What could not be read in a pass that went on without it: the first few, and the first error itself."""
+
+    def __init__(self) -> None:
+        self.first: HeadwaterError | None = None
+        self._told: list[dict[str, str]] = []
+
+    def add(self, url: str, error: HeadwaterError) -> None:
+        """Note an error."""
+        self.first = self.first or error
+        if len(self._told) < _MOST_PROBLEMS:
+            self._told.append({"url": url, "problem": str(error)[:_LONGEST_PROBLEM]})
+
+    def save(self, state: dict[str, Any]) -> None:
+        """Put what was noted in place of what was before."""
+        note(state, "problems", self._told)

@@ -1,0 +1,226 @@
+"""The sitemap pass of a site: what its sitemaps list and is new, the newest sitemaps first (spec 3.3).
+
+`run.state` holds `sitemaps` (what is remembered of each, so that it is neither sent nor read twice), `read_at` (when a
+pass last came to its end: what is wanted reaches back to then at least), `backfill` (one that is not done yet) and
+`problems` (what could not be read while the rest went on).
+"""
+
+import heapq
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from itertools import count
+from typing import Any, NamedTuple
+
+from headwater.errors import HeadwaterError, NotNow, Unreadable
+from headwater.formats.sitemap_reading import SitemapReading, is_older
+from headwater.model.reasons import Reason
+from headwater.model.sitemap import SitemapEntry, SitemapRef
+from headwater.model.source import Item, Lead
+from headwater.policy.urls import host_of, join_url
+from headwater.sources.run import Page, Run
+from headwater.sources.site_finding import SITEMAP_PATHS, guessed_sitemaps, named_sitemaps
+from headwater.sources.site_memory import Problems, body_hash, note, remember_answer, validators
+
+_WINDOW = timedelta(hours=48)
+_MOST_ASKED = 500  # sitemaps in one pass
+_MOST_KNOWN = 10_000
+_DEEPEST = 3  # indexes of indexes of indexes
+_MOST_REMEMBERED = 1_000
+_MOST_ITEMS = 5_000  # are kept until the end of the pass; leads are not
+_SHARE_OF_DEADLINE = 0.8  # after which a pass ends by itself, so that what it learned is kept
+
+
+class _Place(NamedTuple):
+    """A sitemap to be read."""
+
+    url: str
+    above: tuple[str, ...] = ()  # the indexes that led to it
+    is_guess: bool = False
+
+
+class Sitemaps:
+    """One reading of a site's sitemaps. Pages count that are on the site at `home` or at the sitemap, below `path`."""
+
+    def __init__(self, run: Run, home: str, sitemap_url: str | None, *, path: str, deadline: timedelta) -> None:
+        self._run = run
+        self._home = home
+        self._sitemap_url = sitemap_url
+        self._hosts = [host_of(home), *([host_of(sitemap_url)] if sitemap_url else [])]
+        self._path = path
+        self._end_at = run.now + deadline * _SHARE_OF_DEADLINE
+        self._memory: dict[str, dict[str, Any]] = dict(run.state.get("sitemaps", {}))
+        self._backfill = _backfill(run)
+        self._since = self._backfill[0] if self._backfill else _usual_since(run)
+        self._queue: list[tuple[float, str, int, _Place]] = []
+        self._numbers = count()
+        self._known: set[str] = set()
+        self._resting: set[str] = set()  # hosts that are not to be asked now
+        self._problems = Problems()
+        self._latest = run.now  # as far as is known from answers
+        self._asked = self._read = self._items = 0
+        self._is_cut = False
+
+    async def read(self) -> AsyncIterator[Item | Lead]:
+        """Yield the pages that are new; raise the first problem where nothing at all could be read."""
+        await self._start()
+        while self._queue and not self._is_over():
+            *_, place = heapq.heappop(self._queue)
+            reading = await self._reading_of(place)
+            if reading is not None:
+                for sitemap in reading.sitemaps:
+                    self._follow(sitemap, place)
+                for entries in reading.slices():
+                    for entry in entries:
+                        yield self._found(entry)
+        self._finish()
+
+    async def _start(self) -> None:
+        if self._sitemap_url:
+            places = [_Place(join_url(self._sitemap_url, self._sitemap_url))]
+        else:
+            named = await named_sitemaps(self._run.http, self._home)
+            places = [_Place(url) for url in named] or [
+                _Place(url, is_guess=True) for url in guessed_sitemaps(self._home)
+            ]
+        for place in places:
+            self._add(place, self._run.now)
+
+    def _follow(self, sitemap: SitemapRef, index: _Place) -> None:
+        """Take up what an index names, unless it is old, known, too deep, or the index itself."""
+        above = (*index.above, index.url)
+        if is_older(sitemap.lastmod, self._since_of(sitemap.url)):
+            self._read += 1
+        elif sitemap.url in above:
+            self._problems.add(sitemap.url, Unreadable("The sitemap index names itself.", url=sitemap.url))
+        elif len(above) > _DEEPEST:
+            self._problems.add(sitemap.url, Unreadable("The sitemaps are nested too deep.", url=sitemap.url))
+        else:
+            self._add(_Place(sitemap.url, above), sitemap.lastmod)
+
+    def _add(self, place: _Place, lastmod: datetime | None) -> None:
+        """Queue a sitemap: the newest first, then those that do not tell, whichever was not read for the longest."""
+        if place.url in self._known:
+            return
+        if len(self._known) == _MOST_KNOWN:
+            self._is_cut = True
+            return
+        self._known.add(place.url)
+        rank = (lastmod or self._since).timestamp()
+        read_before = "" if lastmod else self._memory.get(place.url, {}).get("at", "")
+        heapq.heappush(self._queue, (-rank, read_before, next(self._numbers), place))
+
+    def _is_over(self) -> bool:
+        return self._asked == _MOST_ASKED or self._latest >= self._end_at
+
+    async def _reading_of(self, place: _Place) -> SitemapReading | None:
+        """Return what a sitemap lists, None where that is known already or cannot be read."""
+        if host_of(place.url) in self._resting:
+            self._is_cut = True
+            return None
+        memory = self._memory.get(place.url, {})
+        usable = memory if self._is_read_so_far(memory) else {}
+        self._asked += 1
+        try:
+            page = await self._run.http.get(place.url, headers=validators(usable))
+            self._latest = page.response.sent_at
+            if page.not_modified or body_hash(page.response) == usable.get("body_hash"):
+                self._read += 1
+                self._remember(place, {**memory, "at": self._run.now.isoformat()})
+                return None
+            reading = await page.sitemap(self._since_of(place.url), self._hosts, self._path)
+        except HeadwaterError as error:
+            self._note_failure(place, error)
+            return None
+        self._note_reading(place, page, reading)
+        return reading
+
+    def _since_of(self, url: str) -> datetime:
+        """Return how far back a sitemap is wanted: no less far than when it was last read."""
+        memory = self._memory.get(url)
+        if memory is None or (self._backfill and not self._is_read_so_far(memory)):
+            return self._since
+        return min(_usual_since(self._run), _moment(memory["at"]))
+
+    def _is_read_so_far(self, memory: dict[str, Any]) -> bool:
+        """Tell whether a sitemap was read as far back as is wanted, so that only a change is of interest."""
+        return bool(memory) and (self._backfill is None or _moment(memory["at"]) >= self._backfill[1])
+
+    def _note_reading(self, place: _Place, page: Page, reading: SitemapReading) -> None:
+        if reading.problem:
+            self._problems.add(place.url, Unreadable(reading.problem, url=place.url))
+        if reading.elsewhere and not reading.packed:
+            what = f"It lists {reading.elsewhere} pages of other sites, and none of {self._hosts[0]}: see site_url."
+            self._problems.add(place.url, Unreadable(what, url=place.url))
+        # An index is read each time: what it names may have changed though it has not.
+        if reading.sitemaps:
+            self._memory.pop(place.url, None)
+            return
+        self._read += 1
+        if not reading.problem:
+            memory: dict[str, Any] = {"at": self._run.now.isoformat()}
+            remember_answer(memory, page.response)
+            self._remember(place, memory)
+
+    def _remember(self, place: _Place, memory: dict[str, Any]) -> None:
+        self._memory.pop(place.url, None)  # so that what was read last is last
+        self._memory[place.url] = memory
+
+    def _note_failure(self, place: _Place, error: HeadwaterError) -> None:
+        if isinstance(error, NotNow):
+            self._resting.add(host_of(place.url))
+        self._is_cut |= error.retryable
+        if error.retryable or not place.is_guess:
+            self._problems.add(place.url, error)
+
+    def _found(self, entry: SitemapEntry) -> Item | Lead:
+        published = entry.published_at
+        if not entry.title or published is None or self._items == _MOST_ITEMS:
+            return Lead(entry.url, entry.lastmod)
+        self._items += 1
+        updated = entry.lastmod if entry.lastmod and entry.lastmod > published else None
+        return Item(entry.url, entry.title, published, updated)
+
+    def _finish(self) -> None:
+        if self._queue:
+            self._is_cut = True
+            *_, place = self._queue[0]
+            left = f"{len(self._queue)} sitemaps, this and older ones, are left for the next pass."
+            self._problems.add(place.url, Unreadable(left, url=place.url))
+        if not self._read:
+            self._raise_why()
+        state, now = self._run.state, self._run.now.isoformat()
+        state["sitemaps"] = dict(list(self._memory.items())[-_MOST_REMEMBERED:])
+        self._problems.save(state)
+        if not self._is_cut:
+            state["read_at"] = now
+        unfinished = self._backfill if self._is_cut else None
+        note(state, "backfill", unfinished and {"since": unfinished[0].isoformat(), "begun": unfinished[1].isoformat()})
+
+    def _raise_why(self) -> None:
+        if self._problems.first:
+            raise self._problems.first
+        if not self._sitemap_url and self._asked:
+            places = ", ".join(SITEMAP_PATHS)
+            raise Unreadable(
+                f"No sitemap was found: robots.txt of {self._hosts[0]} names none, and none is at {places}.",
+                reason=Reason.NOT_FOUND,
+                url=self._home,
+            )
+
+
+def _usual_since(run: Run) -> datetime:
+    earliest = run.now - _WINDOW
+    read_at = run.state.get("read_at")
+    return min(earliest, _moment(read_at)) if read_at else earliest
+
+
+def _backfill(run: Run) -> tuple[datetime, datetime] | None:
+    """Return since when the past is wanted and when that began: now, or in a pass that could not end it."""
+    if run.since:
+        return run.since, run.now
+    unfinished = run.state.get("backfill")
+    return (_moment(unfinished["since"]), _moment(unfinished["begun"])) if unfinished else None
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)
