@@ -50,7 +50,7 @@ def added(polled: Polled, others: Sequence[FeedLink]) -> None:
     console.print(f"Added source [bold]{name}[/]{title}: {_brought(polled)}")
     _refused(polled)
     if others:
-        console.print("There are other feeds too; `headwater add` takes each as a source of its own:")
+        console.print("There is more to read there; `headwater add` takes each as a source of its own:")
         for feed in others[:_OTHERS_SHOWN]:
             console.print(f"  {plain(feed.url)}  [dim]{plain(feed.title)}[/]")
         if len(others) > _OTHERS_SHOWN:

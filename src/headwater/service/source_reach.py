@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,7 +14,7 @@ from headwater.model.poll import Polled
 from headwater.model.reasons import Reason
 from headwater.model.source import Pass, Source
 from headwater.policy.days import bounds, day_of
-from headwater.policy.urls import normalize_url
+from headwater.policy.urls import host_of, normalize_url
 from headwater.sandbox import Sandbox
 from headwater.service.metrics import Metrics
 from headwater.service.parts import Parts
@@ -23,6 +23,7 @@ from headwater.service.source_files import free_name
 from headwater.service.source_settings import prepare, storable, unknown
 from headwater.service.source_trial import Stage, Trial, passing_http
 from headwater.sources.registry import kind_of
+from headwater.sources.run import Page
 from headwater.sources.site_finding import FEED_PATHS, SITEMAP_PATHS, find_feeds, find_sitemaps
 from headwater.store import sources
 from headwater.store.pool import Connection
@@ -36,7 +37,7 @@ _EARLIEST = date(1970, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """A source that was added, what its first reading brought, and the feeds that were found beside it."""
+    """A source that was added, what its first reading brought, and what could be read beside it."""
 
     polled: Polled
     others: list[FeedLink]
@@ -83,17 +84,18 @@ class LiveSourceDesk(SourceDesk):
         return await self._add_found(address, name, settings)
 
     async def _add_found(self, address: str, name: str | None, settings: dict[str, Any]) -> Added:
-        """Add the feed that a page leads to, or else the sitemap."""
-        http = passing_http(self._parts)
+        """Add the sitemap that an address is, or the feed that its page leads to, or else the site's sitemap."""
         try:
-            feeds = await find_feeds(http, address)
-            sitemaps = [] if feeds else await find_sitemaps(http, address)
+            found = await self._look(address)
         except HeadwaterError as error:
             raise _not_added(address, str(error), error.reason) from error
-        if feeds:
-            polled = await self._try(name, _feed_of_page(feeds[0], address, settings), title=feeds[0].title)
+        sitemaps = [FeedLink(sitemap, "sitemap") for sitemap in found.sitemaps]
+        if found.feeds:
+            best, *others = found.feeds
+            polled = await self._try(name, _feed_of_page(best, address, settings), title=best.title)
         elif sitemaps:
-            polled = await self._try(name, {**settings, "sitemap_url": sitemaps[0]}, which=Pass.SITEMAP)
+            best, *others = sitemaps
+            polled = await self._try(name, {**settings, "sitemap_url": best.url}, which=Pass.SITEMAP)
         else:
             tried = (
                 f"It is not a feed and names none; none is at {', '.join(FEED_PATHS)}, and there is no sitemap in "
@@ -102,7 +104,15 @@ class LiveSourceDesk(SourceDesk):
             raise _not_added(address, tried, Reason.NOT_A_FEED)
         if polled.error:
             raise _not_added(address, polled.error, polled.reason)
-        return Added(polled, feeds[1:])
+        return Added(polled, others)
+
+    async def _look(self, address: str) -> Surroundings:
+        """Tell what an address leads to: sitemaps only where it is one, or where there is no feed."""
+        http = passing_http(self._parts)
+        if await _is_sitemap(await http.get(address)):
+            return Surroundings(address, [], [address])
+        feeds = await find_feeds(http, address)
+        return Surroundings(address, feeds, [] if feeds else await find_sitemaps(http, address))
 
     async def _add_spider(self, address: str, name: str | None, settings: dict[str, Any]) -> Polled:
         """Add a site whose pages are walked through, once it has answered; that takes long and is left for later."""
@@ -204,8 +214,10 @@ class LiveSourceDesk(SourceDesk):
     async def look_around(self, url: str) -> Surroundings:
         """Tell which feeds and sitemaps there are at an address; nothing is saved."""
         address = normalize_url(url, keep_trailing_slash=True)
-        http = passing_http(self._parts)
-        return Surroundings(address, await find_feeds(http, address), await find_sitemaps(http, address))
+        found = await self._look(address)
+        if found.feeds:
+            return replace(found, sitemaps=await find_sitemaps(passing_http(self._parts), address))
+        return found
 
     async def test(self, target: str, tell: Callable[[Stage], None]) -> bool:
         """Walk each stage with a source or a URL and tell what was found; nothing is saved. False: one failed."""
@@ -238,6 +250,15 @@ class LiveSourceDesk(SourceDesk):
         polled = await self._parts.poller.poll(claim, on_leads=on_leads)
         self._metrics.polled(polled)
         return polled
+
+
+async def _is_sitemap(page: Page) -> bool:
+    response = page.response
+    try:
+        reading = await page.sitemap(response.sent_at, [host_of(response.url)], "/")
+    except HeadwaterError:
+        return False
+    return reading.problem is None
 
 
 def _feed_of_page(feed: FeedLink, page: str, settings: Mapping[str, Any]) -> dict[str, Any]:

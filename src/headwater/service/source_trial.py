@@ -148,9 +148,9 @@ class Trial:
             found = await self._first_found(kind, which)
             stage.found.append(f"{len(found)}{' or more' if len(found) == _LOOKED_AT else ''} found")
             stage.found += [f"{one.url} {getattr(one, 'title', '')}".strip() for one in found[:_SHOWN]]
-            if not found:
+            if not found and which is Pass.MAIN:
                 raise Unreadable("It lists nothing.")
-        if kind.fetch_items:
+        if found and kind.fetch_items:
             await self._read_page(found[0].url)
 
     async def _first_found(self, kind: Kind, which: Pass) -> list[Item | Lead]:
