@@ -78,7 +78,7 @@ def test_an_entry_that_cannot_be_used_is_told_and_the_rest_is_read(entry: str, w
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        (b"- a: &x 1\n- b: *x\n", "line 1: anchors and aliases"),
+        (b"- a: &x 1\n- b: *x\n", "Line 1: anchors and aliases"),
         (b"- *x\n", "anchors and aliases"),
         (b"- [unclosed", "This is not YAML: line"),
         (b"- \x07", "This is not YAML"),
@@ -88,7 +88,7 @@ def test_an_entry_that_cannot_be_used_is_told_and_the_rest_is_read(entry: str, w
         (b"some words", "no list of sources"),
         (b"sources: 3", "no list of sources"),
         (b"<html><body>login</body></html>", "not OPML"),
-        (b"- " + b"[" * 5000, "This is not YAML"),
+        (b"- " + b"[" * 1_000_000, "Line 1: it is nested too deep"),
         (b" " * (LARGEST + 1), "larger than 8 MB"),
         (b"- a\n---\n- b\n", "This is not YAML"),
     ],

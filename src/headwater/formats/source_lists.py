@@ -13,6 +13,7 @@ from headwater.model.reasons import Reason
 from headwater.policy.charset import decode_xml
 
 LARGEST = 8 * 1024 * 1024
+_DEEPEST = 20
 _OWN_KEYS = ("name", "kind", "enabled", "settings")
 
 
@@ -56,7 +57,7 @@ def _read_opml(body: bytes) -> list[ListedSource]:
 
 def _read_yaml(text: str) -> list[ListedSource]:
     try:
-        _refuse_references(text)
+        _refuse_bombs(text)
         loader = yaml.CSafeLoader(text)
         try:
             return [_entry(loader, node) for node in _entries(loader.get_single_node())]
@@ -69,11 +70,15 @@ def _read_yaml(text: str) -> list[ListedSource]:
         raise _unusable(f"This is not YAML: {' '.join(str(error).split())}") from None
 
 
-def _refuse_references(text: str) -> None:
-    """Refuse anchors and aliases: a few lines of them can stand for more than any memory holds."""
+def _refuse_bombs(text: str) -> None:
+    """Refuse anchors and aliases, a few lines of which can stand for more than any memory holds, and deep nesting."""
+    depth = 0
     for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if getattr(event, "anchor", None):
-            raise _unusable(f"line {event.start_mark.line + 1}: anchors and aliases (& and *) are not taken")
+            raise _unusable(f"Line {event.start_mark.line + 1}: anchors and aliases (& and *) are not taken")
+        if depth > _DEEPEST:
+            raise _unusable(f"Line {event.start_mark.line + 1}: it is nested too deep")
 
 
 def _entries(root: yaml.Node | None) -> list[yaml.Node]:
