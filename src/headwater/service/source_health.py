@@ -20,9 +20,8 @@ def tell_source(
 ) -> dict[str, Any]:
     """Return a source's row with its health, which is that of its worst pass, why it is so, and its passes."""
     told = [one | {"health": verdict.health, "why": verdict.why} for one, verdict in _judged(row, passes, now, look)]
-    # What is read only when somebody asks for it, beside the list, says nothing until it fails.
-    judged = [one for one in told if one["pass"] == Pass.MAIN or one["next_poll_at"] or one["consecutive_errors"]]
-    worst = min(judged or told, key=lambda one: one["health"].rank, default=None)
+    judged = [one for one in told if one is told[0] or _speaks(one)]
+    worst = min(judged, key=lambda one: one["health"].rank, default=None)
     verdict = Verdict(worst["health"], _SPOKEN[Pass(worst["pass"])] + worst["why"]) if worst else _NOTHING_TO_POLL
     kind = kind_or_why(row)
     if isinstance(kind, str):
@@ -38,6 +37,12 @@ def tell_source(
         "next_poll_at": min(upcoming, default=None),
         "passes": told,
     }
+
+
+def _speaks(one: Mapping[str, Any]) -> bool:
+    """Tell whether a pass beside the first says something of its source: not while it was never read, nor due."""
+    is_due_some_day = one["next_poll_at"] is not None and one["health"] is not Health.NEW
+    return is_due_some_day or one["consecutive_errors"] > 0
 
 
 def kind_or_why(row: Mapping[str, Any]) -> Kind | str:
