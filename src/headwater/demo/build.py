@@ -85,11 +85,11 @@ class _Builder:
         lists = [self.site.home, *(f"{self.site.home}section/{topic}" for topic in self.frame.topics)]
         fresh = [piece for piece in self.articles if piece.days_ago is not None and piece.days_ago <= _NEWS_DAYS]
         stories = sitemap((line.url, line.updated or line.published) for line in lines)
-        files = {
-            "/sitemaps/stories.xml.gz": self.body(gzip.compress(stories.encode(), mtime=0), _GZIP),
-            "/sitemaps/lists.xml": self.body(sitemap((url, None) for url in lists).encode(), _XML),
-            "/sitemaps/news.xml": self.body(news_sitemap(self.site.title, map(self.line, fresh)).encode(), _XML),
-        }
+        files = {"/sitemaps/stories.xml.gz": self.body(gzip.compress(stories.encode(), mtime=0), _GZIP)}
+        if self.site.sitemap_of_lists:
+            files["/sitemaps/lists.xml"] = self.body(sitemap((url, None) for url in lists).encode(), _XML)
+        news = news_sitemap(self.site.title, map(self.line, fresh))
+        files["/sitemaps/news.xml"] = self.body(news.encode(), _XML)
         index = sitemap_index((f"http://{self.site.host}{path}" for path in files), self.modified)
         return {"/sitemap_index.xml": self.body(index.encode(), _XML), **files}
 

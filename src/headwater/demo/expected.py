@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from headwater.demo.plan import Piece, Site
 from headwater.demo.web import DemoWeb
@@ -32,6 +33,7 @@ class Expected:
     outcomes: Mapping[str, frozenset[Reason]]
     titles: Mapping[str, str]  # of the pages that become documents
     feeds: Mapping[str, ExpectedFeed]
+    sites: Mapping[str, Mapping[str, Any]]  # hosts that are read without a feed, each with what its source is told
     documents: int
     texts: int
 
@@ -46,6 +48,7 @@ def expected_outcomes(web: DemoWeb) -> Expected:
         outcomes={url: piece.ends for url, piece in pieces.items()},
         titles={url: piece.title or piece.headline for url, piece in pieces.items() if Reason.STORED in piece.ends},
         feeds={site.host: feed for site in web.sites if (feed := _feed(site)) is not None},
+        sites={site.host: site.settings for site in web.sites if site.settings is not None},
         documents=len(told),
         texts=len({(piece.headline, piece.topic, piece.language) for piece in told}),
     )

@@ -3,12 +3,14 @@
 import re
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 from headwater.demo.answers import HTML, Maker, whole
 from headwater.demo.content import Story, write_story
 from headwater.demo.feeds import Stamp, gmt
 from headwater.demo.pages import Form, article_page, slug
 from headwater.model.reasons import Reason
+from headwater.model.source import Pass
 
 STORED = frozenset({Reason.STORED})
 STORED_OR_LINKED = frozenset({Reason.STORED, Reason.LINKED})  # linked is whichever of two pages comes second
@@ -70,6 +72,8 @@ class Site:
     robots_answer: Maker = whole
     missing_status: int = 404
     sitemaps: bool = False
+    sitemap_of_lists: bool = True
+    read_by: Pass = Pass.MAIN  # how it becomes known: by a feed, its own or another's, or as a source of its own
 
     @property
     def home(self) -> str:
@@ -80,6 +84,17 @@ class Site:
     def feed_url(self) -> str | None:
         """The address of the feed."""
         return None if self.feed is None else f"http://{self.host}{self.feed.path}"
+
+    @property
+    def settings(self) -> dict[str, Any] | None:
+        """What a source without a feed that reads it is told; None: there is none."""
+        match self.read_by:
+            case Pass.SITEMAP:
+                return {"sitemap_url": f"{self.home}sitemap_index.xml"}
+            case Pass.SPIDER:
+                patterns = [f"^{re.escape(self.home)}{self.folder[1:]}/"]
+                return {"site_url": self.home, "ingestion_mode": "spider", "article_patterns": patterns}
+        return None
 
     @property
     def crawl_delay(self) -> float | None:

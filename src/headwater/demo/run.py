@@ -19,10 +19,12 @@ from headwater.errors import OperatorError
 from headwater.model.frontier import UrlStatus
 from headwater.model.reasons import Reason
 from headwater.policy.days import day_of
+from headwater.policy.urls import host_of
 from headwater.service.desk import Desk
 from headwater.service.maintenance import MaintenanceRole
 from headwater.service.metrics import Metrics
 from headwater.service.parts import open_parts, open_records
+from headwater.service.polling import LONG_AT_ONCE, LONG_PASSES, PollerRole
 from headwater.service.running import Role, make_crew, run_roles
 
 DELAY_MS = 50
@@ -52,8 +54,9 @@ class Demo:
                 desk = Desk(parts, Metrics())
                 clock.lap("start")
                 await _read_feeds(desk, expected, tell)
+                await _add_sites(desk, expected)
                 clock.lap("feeds")
-                await _fetch_pages(desk, len(expected.outcomes), tell)
+                await _fetch_pages(desk, expected, tell)
                 clock.lap("pages")
                 outcome = await look(desk, self.web, expected, DELAY_MS / 1000)
                 clock.lap("checks")
@@ -92,6 +95,7 @@ def _settings(data: Path, web: DemoWeb) -> Settings:
         lease_seconds=LEASE_SECONDS,
         page_seconds=0.75,
         retry_base_seconds=0.02,
+        poll_look_seconds=0.5,
     )
 
 
@@ -143,31 +147,50 @@ async def _add(desk: Desk, url: str) -> None:
         # The feed did not answer as it must: the check of the feeds will say so.
 
 
-async def _fetch_pages(desk: Desk, pages: int, progress: Progress) -> None:
-    """Run fetchers and maintenance until nothing is left to do but wait; polls that were cut short are done again."""
+async def _add_sites(desk: Desk, expected: Expected) -> None:
+    """Add the sites without a feed; their sitemaps and pages are read while other pages are fetched."""
+    known = {source["name"] for source in await desk.sources.listed()}
+    for host, settings in expected.sites.items():
+        if host not in known:
+            await desk.sources.create(host, "site", dict(settings))
+
+
+async def _fetch_pages(desk: Desk, expected: Expected, progress: Progress) -> None:
+    """Read sites and fetch pages until nothing is left to do but wait; polls that were cut short are done again."""
+    pages = len(expected.outcomes)
+    found_on_sites = {url for url in expected.outcomes if host_of(url) in expected.sites}
     stop = asyncio.Event()
 
     async def watch() -> None:
         give_up = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < give_up:
-            unread = [source for source in await desk.sources.listed() if source["last_success_at"] is None]
+            unread = [source for source in await desk.sources.listed() if _is_unread_feed(source)]
             for source in unread:
                 if not source["polling"]:
                     await desk.sources.sync(source["name"])
             soon = desk.parts.records.clock.now() + LONG_WAIT
             outcomes = await desk.frontier.urls()
             unsettled = [outcome for outcome in outcomes if not _is_settled(outcome, soon)]
+            unfound = found_on_sites.difference(outcome["url"] for outcome in outcomes)
             waits_for = counted(len(unread), "feed") if unread else hosts_waited_for(unsettled)
             progress("pages", len(outcomes) - len(unsettled), max(pages, len(outcomes)), waits_for)
-            if not unsettled and not unread:
+            if not unsettled and not unread and not unfound:
                 break
             await asyncio.sleep(0.05)
         stop.set()
 
-    roles: list[Role] = [make_crew(desk.parts, desk.metrics), MaintenanceRole(desk.parts.records, look_seconds=0.5)]
+    roles: list[Role] = [
+        make_crew(desk.parts, desk.metrics),
+        MaintenanceRole(desk.parts.records, look_seconds=0.5),
+        PollerRole(desk.parts, passes=LONG_PASSES, at_once=LONG_AT_ONCE),
+    ]
     async with asyncio.TaskGroup() as group:
         group.create_task(run_roles(roles, stop))
         group.create_task(watch())
+
+
+def _is_unread_feed(source: Mapping[str, Any]) -> bool:
+    return source["last_success_at"] is None and "feed_url" in source["settings"]
 
 
 def _is_settled(outcome: Mapping[str, Any], soon: datetime) -> bool:

@@ -28,6 +28,7 @@ from headwater.demo.pdf import pdf
 from headwater.demo.plan import NO_IDENTITY, STORED_OR_LINKED, FeedPlan, Piece, Site
 from headwater.demo.variants import amp, for_print, login_wall, soft_404
 from headwater.model.reasons import Reason
+from headwater.model.source import Pass
 
 REDIRECTED = frozenset({Reason.REDIRECT})
 SAME_PAGE = frozenset({Reason.SAME_PAGE})
@@ -49,6 +50,7 @@ _PDF = "application/pdf"
 _ALLOW_ALL = "User-agent: *\nAllow: /\n"
 _DISALLOW_ALL = "User-agent: *\nDisallow: /\n"
 _DISALLOW_PRIVATE = "User-agent: *\nDisallow: /private/\n"
+_DISALLOW_MEMBERS = "User-agent: *\nDisallow: /members\n"
 _FILLER = "# One of very many lines that say nothing at all.\n"
 
 _STORM = "Storm front leaves Hollin Hill without power for a night"
@@ -352,6 +354,38 @@ MUSEUM = Site(
     pieces=(Piece("Museum shows the old mill wheel again", "libraries", 1),),
 )
 
+# Nothing leads here but its sitemaps, and what they call old stays where it is.
+LEDGER = Site(
+    host="ledger.demo.test",
+    title="The Wendham Ledger",
+    look="gazette",
+    folder="/entries",
+    read_by=Pass.SITEMAP,
+    sitemaps=True,
+    sitemap_of_lists=False,
+    pieces=(
+        Piece("Accounts of the harbour trust are open to all", "budgets", 0),
+        Piece("Auditors praise the tidy books of the tram company", "budgets", 1),
+        Piece("How to read a town budget in an hour", "budgets", None),
+        Piece("Ledger of a hundred years ago is put on show", "libraries", 30, ends=NO_IDENTITY),
+    ),
+)
+
+# Without a feed or a sitemap: whoever wants to know walks through it.
+GUIDE = Site(
+    host="guide.demo.test",
+    title="The Valley Guide",
+    folder="/guides",
+    robots=_DISALLOW_MEMBERS,
+    read_by=Pass.SPIDER,
+    pieces=(
+        Piece("Walks along the Wend for dry days", "rivers", 3),
+        Piece("Reading rooms that stay open late", "libraries", 12),
+        Piece("Where to wait for the hill tram in the rain", "transport", 40),
+        Piece("A guide that no page leads to", "transport", 2, form=for_print, ends=NO_IDENTITY),
+    ),
+)
+
 _WITHOUT_FEED = (
     *(MIRROR, ARCHIVE, FERRIES, TICKETS, WORKS, CANAL, CABLE, WEATHER, COUNTY),
     *(CLINIC, BATHS, QUARRY, MAST, MUSEUM),
@@ -366,4 +400,4 @@ DIGEST = Site(
     pieces=tuple(replace(piece, link=site.url(piece)) for site in _WITHOUT_FEED for piece in site.listed),
 )
 
-SITES = (GAZETTE, COUNCIL, WIRE, KAWABE, SAHIFA, BOARD, DIGEST, *_WITHOUT_FEED)
+SITES = (GAZETTE, COUNCIL, WIRE, KAWABE, SAHIFA, BOARD, DIGEST, LEDGER, GUIDE, *_WITHOUT_FEED)

@@ -34,12 +34,13 @@ _LIST = re.compile(
     r"/(?:authors?|by|categor(?:y|ies)|collections?|feeds?|page|people|sections?|tags?|topics?)/",
     re.IGNORECASE,
 )
-_DATE = re.compile(  # and something after it: a date alone is a list of what came on it
-    r"/(?:19|20)\d\d(?:[/-](?:0?[1-9]|1[0-2])(?:[/-](?:0?[1-9]|[12]\d|3[01]))?[/-]|[01]\d[0-3]\d)(?=.*[^\W\d_])"
-)
-_LONG_SLUG = re.compile(r"[^\W_]+(?:[-_][^\W_]+){3,}")
-_NUMBERED_FILE = re.compile(r"\d{2}.*\.(?:html?|php|aspx?|jsp)$", re.IGNORECASE)
+_DATE = re.compile(r"/(?:19|20)\d\d(?:[/-](?:0?[1-9]|1[0-2])(?:[/-](?:0?[1-9]|[12]\d|3[01]))?[/-]|[01]\d[0-3]\d)")
+_LETTER = re.compile(r"[^\W\d_]")
+_LONG_SLUG = re.compile(r"(?<![^\W_])[^\W_]++(?:[-_][^\W_]++){3}")
+_NUMBERED_FILE = re.compile(r"^[^\d]*+(?:\d[^\d]++)*+\d\d.*\.(?:html?|php|aspx?|jsp)$", re.IGNORECASE)
 _LONG_NUMBER = re.compile(r"\d{5,}")
+_PAGE_NUMBER = re.compile(r"/\d{1,3}$")
+_QUERY = re.compile(r"(?:^|&)(?:p|id|[ans]id|(?:article|news|story)_?id)=\d+(?:&|$)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +91,28 @@ def looks_like_article(url: str) -> bool:
     """Tell whether an address looks like an article's.
 
     That is one with a date in its path, or whose last part is four words or more, has a number of five digits or more,
-    or is a file with a number in its name; but not where a part of the path says that it is a list.
+    or is a file with a number in its name, or that asks for an article by number (`?p=4711`); but not where a part of
+    the path says that it is a list.
     """
-    path = urlsplit(url).path.rstrip("/")
-    folder, _, name = path.rpartition("/")
-    if _LIST.search(f"{folder}/"):
+    parts = urlsplit(url)
+    whole = parts.path.rstrip("/")
+    if _LIST.search(f"{whole.rpartition('/')[0]}/"):
         return False
+    path = _PAGE_NUMBER.sub("", whole)
+    name = path.rpartition("/")[2]
     return bool(
-        _DATE.search(path) or _LONG_SLUG.search(name) or _NUMBERED_FILE.search(name) or _LONG_NUMBER.search(name)
+        _has_date(path)
+        or _LONG_SLUG.search(name)
+        or _NUMBERED_FILE.search(name)
+        or _LONG_NUMBER.search(name)
+        or _QUERY.search(parts.query)
     )
+
+
+def _has_date(path: str) -> bool:
+    """Tell whether there is a date and something after it: a date alone is a list of what came on it."""
+    date = _DATE.search(path)
+    return date is not None and _LETTER.search(path, date.end()) is not None
 
 
 def _matching(patterns: Collection[str]) -> Callable[[str], bool]:

@@ -27,7 +27,8 @@ class SitemapReading:
 
     sitemaps: list[SitemapRef]
     packed: list[bytes]
-    elsewhere: int = 0  # pages of other sites
+    here: int = 0  # pages of the site, wanted or not
+    elsewhere: int = 0
     problem: str | None = None
 
     def slices(self) -> Iterator[list[SitemapEntry]]:
@@ -63,7 +64,7 @@ def read_sitemap(body: bytes, url: str, since: datetime, hosts: Collection[str],
         problem = str(error)
     if rows:
         packed.append(msgspec.msgpack.encode(rows))
-    return SitemapReading(newest_first(sitemaps, since)[:MOST_SITEMAPS], packed, wanted.elsewhere, problem)
+    return SitemapReading(newest_first(sitemaps, since)[:MOST_SITEMAPS], packed, wanted.here, wanted.elsewhere, problem)
 
 
 def newest_first(sitemaps: list[SitemapRef], since: datetime) -> list[SitemapRef]:
@@ -83,13 +84,12 @@ class _Wanted:
         self._since = since
         self._sites = sites
         self._path = path
-        self.elsewhere = 0
+        self.here = self.elsewhere = 0
 
     def holds(self, entry: SitemapEntry) -> bool:
-        if is_older(entry.lastmod or entry.published_at, self._since):
-            return False
-        _, _, host, path = entry.url.split("/", 3)
+        host, _, path = entry.url.partition("://")[2].partition("/")
         if domain_key(host) not in self._sites:
             self.elsewhere += 1
             return False
-        return f"/{path}".startswith(self._path)
+        self.here += 1
+        return f"/{path}".startswith(self._path) and not is_older(entry.lastmod or entry.published_at, self._since)

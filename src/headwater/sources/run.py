@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import structlog
@@ -32,6 +32,8 @@ from headwater.sandbox import Sandbox
 from headwater.sources.terms import Terms
 
 log = structlog.get_logger()
+_LONGEST_WAIT = timedelta(minutes=1)
+_LINKS_SECONDS = 5.0
 _SITEMAP_SECONDS = 60.0  # the largest that is read takes a fifth of that on an idle machine
 
 
@@ -72,7 +74,14 @@ class Page:
         response = self.response
         content_type = response.headers.get("content-type")
         return await self.sandbox.run(
-            sort_links, response.body, response.url, content_type, list(hosts), list(patterns), returns=SortedLinks
+            sort_links,
+            response.body,
+            response.url,
+            content_type,
+            list(hosts),
+            list(patterns),
+            returns=SortedLinks,
+            seconds=_LINKS_SECONDS,
         )
 
     async def named_sitemaps(self) -> list[str]:
@@ -167,6 +176,8 @@ class Http:
     def _is_passing(self, error: BaseException) -> bool:
         if not isinstance(error, ExchangeFailed) or not error.retryable:
             return False
+        if error.retry_after and error.retry_after > _LONGEST_WAIT and not self._is_spent(error):
+            return False  # the next poll comes then; this one would only keep others waiting
         return error.reason is not Reason.RATE_LIMITED or self._retry.on_rate_limit or self._is_spent(error)
 
     def _is_spent(self, error: ExchangeFailed) -> bool:

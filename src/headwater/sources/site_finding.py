@@ -13,6 +13,7 @@ FEED_PATHS = (
     *("/feed.atom", "/feeds/posts/default"),
 )
 SITEMAP_PATHS = ("/sitemap.xml", "/sitemap_index.xml", "/news-sitemap.xml")
+_MOST_TRIED = 20
 _COMMENTS = ("comment", "kommentar", "comentario", "commenti")
 
 
@@ -29,7 +30,7 @@ async def find_feeds(http: Http, url: str, *, most: int = 10) -> list[FeedLink]:
         pass
     looking = _Looking(http)
     final = page.response.url
-    await looking.try_each(_likeliest_first(await page.feed_links())[: 2 * most], most)
+    await looking.try_each(_likeliest_first(await page.feed_links())[:_MOST_TRIED], most)
     if not looking.found:
         await looking.try_each((FeedLink(guess) for guess in _guessed_feeds(final)), 1)
     return looking.result()

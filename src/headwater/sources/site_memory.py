@@ -7,6 +7,8 @@ from typing import Any
 from headwater.errors import HeadwaterError
 from headwater.model.http import Response
 
+# In a row, each for a passing reason and after several attempts: who fails so often is down, and is asked again later.
+MOST_FAILURES = 5
 _MOST_PROBLEMS = 20
 _LONGEST_PROBLEM = 200
 

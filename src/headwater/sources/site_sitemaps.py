@@ -19,14 +19,16 @@ from headwater.model.source import Item, Lead
 from headwater.policy.urls import host_of, join_url
 from headwater.sources.run import Page, Run
 from headwater.sources.site_finding import SITEMAP_PATHS, guessed_sitemaps, named_sitemaps
-from headwater.sources.site_memory import Problems, body_hash, note, remember_answer, validators
+from headwater.sources.site_memory import MOST_FAILURES, Problems, body_hash, note, remember_answer, validators
 
 _WINDOW = timedelta(hours=48)
+_LONGEST_WINDOW = timedelta(days=30)  # after a pause: what fails each time must not hold it open for ever
 _MOST_ASKED = 500  # sitemaps in one pass
 _MOST_KNOWN = 10_000
 _DEEPEST = 3  # indexes of indexes of indexes
 _MOST_REMEMBERED = 1_000
 _MOST_ITEMS = 5_000  # are kept until the end of the pass; leads are not
+_LONGEST_BACKFILL = timedelta(days=30)  # a site may have more than can ever be remembered
 _SHARE_OF_DEADLINE = 0.8  # after which a pass ends by itself, so that what it learned is kept
 
 
@@ -51,14 +53,15 @@ class Sitemaps:
         self._memory: dict[str, dict[str, Any]] = dict(run.state.get("sitemaps", {}))
         self._backfill = _backfill(run)
         self._since = self._backfill[0] if self._backfill else _usual_since(run)
-        self._queue: list[tuple[float, str, int, _Place]] = []
+        self._queue: list[tuple[int, str, float, int, _Place]] = []
         self._numbers = count()
         self._known: set[str] = set()
         self._resting: set[str] = set()  # hosts that are not to be asked now
         self._problems = Problems()
         self._latest = run.now  # as far as is known from answers
         self._asked = self._read = self._items = 0
-        self._is_cut = False
+        self._failures = 0  # in a row
+        self._is_cut = False  # by what may be there the next time
 
     async def read(self) -> AsyncIterator[Item | Lead]:
         """Yield the pages that are new; raise the first problem where nothing at all could be read."""
@@ -98,19 +101,23 @@ class Sitemaps:
             self._add(_Place(sitemap.url, above), sitemap.lastmod)
 
     def _add(self, place: _Place, lastmod: datetime | None) -> None:
-        """Queue a sitemap: the newest first, then those that do not tell, whichever was not read for the longest."""
+        """Queue a sitemap: by the day of its last change, the newest first, and then those that do not tell.
+
+        Of one day it is the one that was not read for the longest: sites say of all they have that it changed just now.
+        """
         if place.url in self._known:
             return
         if len(self._known) == _MOST_KNOWN:
             self._is_cut = True
             return
         self._known.add(place.url)
-        rank = (lastmod or self._since).timestamp()
-        read_before = "" if lastmod else self._memory.get(place.url, {}).get("at", "")
-        heapq.heappush(self._queue, (-rank, read_before, next(self._numbers), place))
+        changed = lastmod or self._since
+        read_at = self._memory.get(place.url, {}).get("at", "")
+        order = (-changed.toordinal(), read_at, -changed.timestamp(), next(self._numbers), place)
+        heapq.heappush(self._queue, order)
 
     def _is_over(self) -> bool:
-        return self._asked == _MOST_ASKED or self._latest >= self._end_at
+        return self._asked == _MOST_ASKED or self._failures == MOST_FAILURES or self._latest >= self._end_at
 
     async def _reading_of(self, place: _Place) -> SitemapReading | None:
         """Return what a sitemap lists, None where that is known already or cannot be read."""
@@ -123,6 +130,7 @@ class Sitemaps:
         try:
             page = await self._run.http.get(place.url, headers=validators(usable))
             self._latest = page.response.sent_at
+            self._failures = 0
             if page.not_modified or body_hash(page.response) == usable.get("body_hash"):
                 self._read += 1
                 self._remember(place, {**memory, "at": self._run.now.isoformat()})
@@ -143,12 +151,14 @@ class Sitemaps:
 
     def _is_read_so_far(self, memory: dict[str, Any]) -> bool:
         """Tell whether a sitemap was read as far back as is wanted, so that only a change is of interest."""
-        return bool(memory) and (self._backfill is None or _moment(memory["at"]) >= self._backfill[1])
+        if not memory or self._run.since:
+            return False
+        return self._backfill is None or _moment(memory["at"]) >= self._backfill[1]
 
     def _note_reading(self, place: _Place, page: Page, reading: SitemapReading) -> None:
         if reading.problem:
             self._problems.add(place.url, Unreadable(reading.problem, url=place.url))
-        if reading.elsewhere and not reading.packed:
+        if reading.elsewhere and not reading.here:
             what = f"It lists {reading.elsewhere} pages of other sites, and none of {self._hosts[0]}: see site_url."
             self._problems.add(place.url, Unreadable(what, url=place.url))
         # An index is read each time: what it names may have changed though it has not.
@@ -168,7 +178,9 @@ class Sitemaps:
     def _note_failure(self, place: _Place, error: HeadwaterError) -> None:
         if isinstance(error, NotNow):
             self._resting.add(host_of(place.url))
-        self._is_cut |= error.retryable
+        if error.retryable:
+            self._is_cut = True
+            self._failures += 1
         if error.retryable or not place.is_guess:
             self._problems.add(place.url, error)
 
@@ -182,19 +194,24 @@ class Sitemaps:
 
     def _finish(self) -> None:
         if self._queue:
-            self._is_cut = True
             *_, place = self._queue[0]
             left = f"{len(self._queue)} sitemaps, this and older ones, are left for the next pass."
             self._problems.add(place.url, Unreadable(left, url=place.url))
         if not self._read:
             self._raise_why()
-        state, now = self._run.state, self._run.now.isoformat()
+        state = self._run.state
         state["sitemaps"] = dict(list(self._memory.items())[-_MOST_REMEMBERED:])
         self._problems.save(state)
-        if not self._is_cut:
-            state["read_at"] = now
-        unfinished = self._backfill if self._is_cut else None
-        note(state, "backfill", unfinished and {"since": unfinished[0].isoformat(), "begun": unfinished[1].isoformat()})
+        if not (self._is_cut or self._queue):
+            state["read_at"] = self._run.now.isoformat()
+        note(state, "backfill", self._unfinished_backfill())
+
+    def _unfinished_backfill(self) -> dict[str, str] | None:
+        is_left = any(not self._is_read_so_far(self._memory.get(place.url, {})) for *_, place in self._queue)
+        if self._backfill is None or not (self._is_cut or is_left):
+            return None
+        since, begun = self._backfill
+        return {"since": since.isoformat(), "begun": begun.isoformat()}
 
     def _raise_why(self) -> None:
         if self._problems.first:
@@ -209,9 +226,9 @@ class Sitemaps:
 
 
 def _usual_since(run: Run) -> datetime:
-    earliest = run.now - _WINDOW
     read_at = run.state.get("read_at")
-    return min(earliest, _moment(read_at)) if read_at else earliest
+    since = run.now - _WINDOW
+    return max(min(since, _moment(read_at)), run.now - _LONGEST_WINDOW) if read_at else since
 
 
 def _backfill(run: Run) -> tuple[datetime, datetime] | None:
@@ -219,7 +236,9 @@ def _backfill(run: Run) -> tuple[datetime, datetime] | None:
     if run.since:
         return run.since, run.now
     unfinished = run.state.get("backfill")
-    return (_moment(unfinished["since"]), _moment(unfinished["begun"])) if unfinished else None
+    if not unfinished or run.now - _moment(unfinished["begun"]) > _LONGEST_BACKFILL:
+        return None
+    return _moment(unfinished["since"]), _moment(unfinished["begun"])
 
 
 def _moment(text: str) -> datetime:

@@ -16,7 +16,7 @@ from headwater.model.reasons import Reason
 from headwater.model.source import Lead
 from headwater.policy.urls import host_of, normalize_url
 from headwater.sources.run import Page, Run
-from headwater.sources.site_memory import Problems
+from headwater.sources.site_memory import MOST_FAILURES, Problems
 
 _MOST_LEADS = 20_000
 _MOST_EXTERNAL = 1_000
@@ -56,8 +56,8 @@ class Spider:
         stops: deque[_Stop] = deque()
         for lead in self._sort(links, 0, stops):
             yield lead
-        looked_through = 1
-        while stops and looked_through < self._pages and self._latest < self._end_at:
+        looked_through, failures = 1, 0
+        while stops and looked_through < self._pages and failures < MOST_FAILURES and self._latest < self._end_at:
             stop = stops.popleft()
             looked_through += 1
             try:
@@ -66,7 +66,9 @@ class Spider:
                 self._problems.add(stop.url, error)
                 if isinstance(error, NotNow) or error.reason is Reason.RATE_LIMITED:
                     break  # what was found is worth keeping, and the site wants to be left alone
+                failures += error.retryable
                 continue
+            failures = 0
             for lead in self._sort(links, stop.depth, stops):
                 yield lead
         self._run.state["pages"] = looked_through

@@ -1,0 +1,242 @@
+"""Sites through the real flow: what each pass brings, and that bad input is refused in bounds (spec 3.2-3.5, 4.3)."""
+
+import gzip
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from headwater.gate.pace import Pace
+from headwater.model.links import FeedLink
+from headwater.model.poll import Polled
+from headwater.model.reasons import Reason
+from headwater.model.source import Pass
+from headwater.sources.registry import kind_of
+from headwater.sources.run import Http
+from headwater.sources.site_finding import find_feeds, find_sitemaps
+from headwater.store import sources
+from tests.house import House
+from tests.replaying import index, urlset
+from tests.server import Answer, Site, page, rss
+
+HTML = {"Content-Type": "text/html; charset=utf-8"}
+MAP = "http://news.test/sitemap.xml"
+HOME = "http://news.test/"
+
+
+async def read(house: House, which: Pass, **settings: Any) -> Polled:
+    """Add a source, unless it is there, and do one pass of it."""
+    if not await house.desk.sources.listed():
+        await house.desk.sources.create("news", "site", settings)
+    now = house.parts.records.clock.now()
+    async with house.parts.records.database.connection() as connection:
+        (claim,) = await sources.claim_feeds(
+            connection, now=now, until=now + timedelta(seconds=30), holder="me", limit=1, name="news", passes=[which]
+        )
+    return await house.parts.poller.poll(claim)
+
+
+async def memory(house: House, which: Pass) -> dict[str, Any]:
+    ((told,),) = await house.rows("SELECT memory FROM feed_state WHERE pass = $1", which)
+    remembered: dict[str, Any] = told
+    return remembered
+
+
+def bomb() -> bytes:
+    """A million bytes that inflate to a thousand million."""
+    zeros = gzip.compress(b"\0" * 10_000_000)
+    return zeros * 100
+
+
+def entities() -> str:
+    levels = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 12))
+    return (
+        f'<?xml version="1.0"?><!DOCTYPE rss [<!ENTITY l0 "ha">{levels}]><rss version="2.0"><channel>'
+        "<title>&l11;</title><item><title>&l11;</title></item></channel></rss>"
+    )
+
+
+async def test_a_sitemap_pass_brings_pages_and_what_has_changed_is_fetched_again(site: Site, house: House) -> None:
+    """Spec 3.3: pages of an index, by robots.txt, with the origin of sitemaps; conditional the next time."""
+    now = datetime.now(UTC)
+    site.answers["http://news.test/robots.txt"] = Answer("User-agent: *\nAllow: /\nSitemap: /index.xml\n")
+    site.answers["http://news.test/index.xml"] = Answer(index(("http://news.test/m.xml.gz", now.isoformat())))
+    pages = urlset(("http://news.test/a", now.isoformat()), ("http://news.test/old", "2001-01-01"))
+    site.answers["http://news.test/m.xml.gz"] = [
+        Answer(gzip.compress(pages.encode()), headers={"ETag": '"1"'}),
+        Answer(status=304),
+    ]
+    site.answers["http://news.test/a"] = Answer(page("a sitemap"), headers=HTML)
+    polled = await read(house, Pass.SITEMAP, site_url=HOME)
+    assert (polled.error, polled.leads, polled.new_urls) == (None, 1, 1)
+    await house.work()
+    assert await house.fates() == {"http://news.test/a": "stored"}
+    assert await house.rows("SELECT origin FROM url_frontier") == [("sitemap",)]
+    assert (await read(house, Pass.SITEMAP)).leads == 0
+    assert [seen.headers.get("If-None-Match") for seen in site.seen if seen.url.endswith("m.xml.gz")] == [None, '"1"']
+
+
+async def test_a_feed_that_is_not_given_is_found_and_saved(site: Site, house: House) -> None:
+    """Spec 3.4."""
+    site.answers[HOME] = Answer('<link rel="alternate" type="application/rss+xml" href="/rss/">', headers=HTML)
+    site.answers["http://news.test/rss/"] = rss("http://news.test/a", "http://news.test/b")
+    polled = await read(house, Pass.MAIN, site_url=HOME)
+    assert (polled.items, polled.error) == (2, None)
+    (source,) = await house.desk.sources.listed()
+    assert source["settings"] == {"site_url": HOME, "feed_url": "http://news.test/rss/"}
+    assert site.visits(HOME) == 1
+    await read(house, Pass.MAIN)
+    assert site.visits(HOME) == 1
+
+
+async def test_all_feeds_and_sitemaps_of_a_site_can_be_asked_for(site: Site, house: House) -> None:
+    """Spec 3.3, 3.4: each is read before it is believed; the feed of comments comes last."""
+    feeds = {"/comments/feed": "Comments", "/news.rss": "News", "/gone.rss": "Gone"}
+    named = "".join(
+        f'<link rel=alternate type=application/rss+xml href="{path}" title="{title}">' for path, title in feeds.items()
+    )
+    site.answers[HOME] = Answer(named, headers=HTML)
+    site.answers["http://news.test/comments/feed"] = site.answers["http://news.test/news.rss"] = rss()
+    site.answers["http://news.test/news-sitemap.xml"] = Answer(urlset())
+    site.answers[MAP] = Answer(page("No such page"), headers=HTML)
+    source = await house.desk.sources.create("news", "site", {"site_url": HOME})
+    kind, parts = kind_of(source), house.parts
+    pace = Pace(parts.records.database, parts.records.clock, source.id, 100)
+    http = Http(parts.gate, parts.sandbox, kind, pace, kind.asker("news"))
+    assert await find_feeds(http, HOME) == [
+        FeedLink("http://news.test/news.rss", "News"),
+        FeedLink("http://news.test/comments/feed", "Comments"),
+    ]
+    assert await find_sitemaps(http, HOME) == ["http://news.test/news-sitemap.xml"]
+    site.answers["http://news.test/robots.txt"] = Answer("Sitemap: /a.xml\nSitemap: http://cdn.test/b.xml\nSitemap: //")
+    assert await find_sitemaps(http, HOME) == ["http://news.test/a.xml", "http://cdn.test/b.xml"]
+
+
+async def test_where_a_feed_moved_to_and_what_it_asks_for_is_remembered(site: Site, house: House) -> None:
+    """Spec 3.2: ttl, max-age, Retry-After and redirects, for whoever decides on the next poll."""
+    answer = rss("http://news.test/a")
+    body = str(answer.body).replace("</title>", "</title><ttl>90</ttl>", 1)
+    site.answers["http://news.test/new"] = [
+        Answer(body, headers={"Cache-Control": "max-age=600", "Age": "60", "Retry-After": "5", "ETag": '"1"'}),
+        Answer(status=304),
+    ]
+    site.answers["http://news.test/old"] = [
+        Answer(status=301, headers={"Location": "/new"}),
+        Answer(body, headers={"ETag": '"1"'}),
+    ]
+    await read(house, Pass.MAIN, feed_url="http://news.test/old")
+    told = await memory(house, Pass.MAIN)
+    assert told["moved"] == {"to": "http://news.test/new", "statuses": [301], "targets": ["http://news.test/new"]}
+    assert (told["ttl"], told["cache_control"], told["age"], told["retry_after"]) == (5400, "max-age=600", "60", "5")
+    await read(house, Pass.MAIN)
+    told = await memory(house, Pass.MAIN)
+    assert told["ttl"] == 5400
+    assert not {"moved", "cache_control", "retry_after"} & told.keys()
+
+
+async def test_a_spider_obeys_robots_and_hands_on_what_it_finds(site: Site, house: House) -> None:
+    """Spec 3.5: a page that robots.txt forbids does not end the walk, and is not asked for."""
+    site.answers["http://news.test/robots.txt"] = Answer("User-agent: *\nDisallow: /private\n")
+    links = '<a href="/private">p</a><a href="/list">l</a><a href="http://else.test/x">e</a>'
+    site.answers[HOME] = Answer(links, headers=HTML)
+    site.answers["http://news.test/list"] = Answer('<a href="/2026/01/15/ferry">f</a>', headers=HTML)
+    polled = await read(house, Pass.SPIDER, site_url=HOME, ingestion_mode="spider")
+    assert (polled.error, polled.leads) == (None, 2)
+    assert set(await house.rows("SELECT url, origin, depth FROM url_frontier")) == {
+        ("http://news.test/2026/01/15/ferry", "spider", 1),
+        ("http://else.test/x", "spider", 1),
+    }
+    assert site.visits("http://news.test/private") == 0
+    (problem,) = (await memory(house, Pass.SPIDER))["problems"]
+    assert "robots.txt" in problem["problem"]
+    assert await house.rows("SELECT count(*) FROM documents") == [(0,)]
+
+
+async def test_a_host_that_asks_to_be_left_alone_keeps_what_it_gave_before(site: Site, house: House) -> None:
+    """Spec 2.3, 3.3: it is not asked again in this pass, nor is the pass kept waiting for an hour."""
+    subs = [f"http://news.test/{number}.xml" for number in range(3)]
+    site.answers[MAP] = Answer(index(*((url, None) for url in subs)))
+    site.answers[subs[0]] = Answer(urlset(("http://news.test/a", None)))
+    site.answers[subs[1]] = Answer(status=503, headers={"Retry-After": "3600"})
+    polled = await read(house, Pass.SITEMAP, sitemap_url=MAP)
+    assert (polled.error, polled.leads) == (None, 1)
+    assert [site.visits(url) for url in subs] == [1, 1, 0]
+    told = await memory(house, Pass.SITEMAP)
+    assert [problem["url"] for problem in told["problems"]] == subs[1:]
+    assert "read_at" not in told
+    again = await read(house, Pass.SITEMAP)
+    assert (again.deferred, again.reason) == (True, Reason.RATE_LIMITED)
+
+
+async def test_a_site_is_where_its_home_page_leads_to(site: Site, house: House) -> None:
+    """Spec 3.5: a home page that moved takes its site along; any other page that leaves the site is let go."""
+    site.answers[HOME] = Answer(status=301, headers={"Location": "http://paper.test/home"})
+    links = '<a href="http://paper.test/a">1</a><a href="http://news.test/b">2</a><a href="http://paper.test/c">3</a>'
+    site.answers["http://paper.test/home"] = Answer(links, headers=HTML)
+    site.answers["http://paper.test/a"] = Answer(status=302, headers={"Location": "http://else.test/"})
+    article = '<a href="/{}-and-three-more-words">x</a>'
+    site.answers["http://else.test/"] = Answer(article.format("else"), headers=HTML)
+    site.answers["http://news.test/b"] = Answer(article.format("old"), headers=HTML)
+    hidden = {**HTML, "X-Robots-Tag": "noindex, nofollow"}
+    site.answers["http://paper.test/c"] = Answer(article.format("hidden"), headers=hidden)
+    await read(house, Pass.SPIDER, site_url=HOME, ingestion_mode="spider")
+    assert await house.fates() == {"http://news.test/old-and-three-more-words": None}
+
+
+BAD: list[tuple[str, Pass, Callable[[], Answer], Reason]] = [
+    ("login page", Pass.MAIN, lambda: Answer(page("Log in"), headers=HTML), Reason.NOT_A_FEED),
+    ("deep feed", Pass.MAIN, lambda: Answer("<rss>" + "<a>" * 1_000_000), Reason.SANDBOX_TIMEOUT),
+    ("deep JSON", Pass.MAIN, lambda: Answer('{"items":' + "[" * 1_000_000), Reason.NOT_A_FEED),
+    ("zeros as a feed", Pass.MAIN, lambda: Answer(bomb()), Reason.NOT_A_FEED),
+    ("encoded zeros", Pass.MAIN, lambda: Answer(bomb(), headers={"Content-Encoding": "gzip"}), Reason.BODY_TOO_LARGE),
+    ("zeros in a sitemap", Pass.SITEMAP, lambda: Answer(bomb()), Reason.PARSE_FAILED),
+    ("zeros in a urlset", Pass.SITEMAP, lambda: Answer(gzip.compress(b"<urlset>") + bomb()), Reason.BODY_TOO_LARGE),
+    ("entities in a sitemap", Pass.SITEMAP, lambda: Answer(entities()), Reason.PARSE_FAILED),
+    ("names itself", Pass.SITEMAP, lambda: Answer(index((MAP, None))), Reason.PARSE_FAILED),
+    ("login page for a sitemap", Pass.SITEMAP, lambda: Answer(page("Log in"), headers=HTML), Reason.PARSE_FAILED),
+    ("deep page", Pass.SPIDER, lambda: Answer("<div>" * 1_000_000, headers=HTML), Reason.PARSE_FAILED),
+]
+
+
+@pytest.mark.parametrize(("which", "answer", "reason"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
+async def test_bad_input_is_refused_in_bounds_and_disturbs_nobody(
+    which: Pass, answer: Callable[[], Answer], reason: Reason, site: Site, house: House
+) -> None:
+    """Spec 4.3, issue 6: with a reason in the source's health, and the next source is read as ever."""
+    site.answers[HOME] = site.answers[MAP] = answer()
+    mode = "spider" if which is Pass.SPIDER else "feed"
+    begun = time.monotonic()
+    polled = await read(house, which, site_url=HOME, feed_url=HOME, sitemap_url=MAP, ingestion_mode=mode)
+    assert time.monotonic() - begun < 20
+    assert polled.reason is reason
+    ((last_reason, last_error),) = await house.rows(
+        "SELECT last_reason, last_error FROM feed_state WHERE pass = $1", which
+    )
+    assert (last_reason, last_error) == (reason, polled.error)
+    site.answers["http://good.test/feed"] = rss("http://good.test/a")
+    assert (await house.desk.sources.add("http://good.test/feed")).polled.items == 1
+
+
+async def test_an_entity_bomb_does_not_go_off(site: Site, house: House) -> None:
+    """Spec 4.3: entities that a document makes up mean nothing, so there is nothing to be refused."""
+    site.answers[HOME] = Answer(entities())
+    polled = await read(house, Pass.MAIN, feed_url=HOME)
+    assert (polled.title, polled.items) == ("&l11;", 0)
+
+
+async def test_nesting_means_nothing_to_a_sitemap(site: Site, house: House) -> None:
+    """A million elements deep is only long, and what it lists beside that is read."""
+    deep = "<urlset>" + "<a>" * 1_000_000 + "<url><loc>http://news.test/a</loc></url></urlset>"
+    site.answers[MAP] = Answer(deep)
+    assert (await read(house, Pass.SITEMAP, sitemap_url=MAP)).leads == 1
+
+
+async def test_a_pattern_that_takes_for_ever_ends_its_child_and_not_the_program(site: Site, house: House) -> None:
+    """Spec 4.3: what passes the check of patterns may still be slow on an address that somebody else chose."""
+    site.answers[HOME] = Answer(f'<a href="/{"a" * 60}">x</a>', headers=HTML)
+    polled = await read(
+        house, Pass.SPIDER, site_url=HOME, ingestion_mode="spider", article_patterns=["(a|a)*(a|aa)*(a|a)*$x"]
+    )
+    assert polled.reason is Reason.SANDBOX_TIMEOUT

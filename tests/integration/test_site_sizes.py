@@ -1,0 +1,95 @@
+"""A sitemap of 50,000 addresses costs our process little memory and never stalls its loop (spec 3.3, issue 6)."""
+
+import asyncio
+import contextlib
+import gzip
+import time
+import tracemalloc
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from headwater.model.http import Response
+from headwater.sandbox import Sandbox
+from headwater.sources.run import Page
+from tests.replaying import urlset
+
+ADDRESSES = 50_000
+NOW = datetime(2026, 1, 15, 12, tzinfo=UTC)
+HOST = "https://big.example"
+LEAST_BYTES = 6_000_000
+
+
+@pytest.fixture
+async def sandbox() -> AsyncIterator[Sandbox]:
+    async with Sandbox() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def plain() -> bytes:
+    pages = (
+        (f"{HOST}/news/2025/some-section/article-number-{number:06}-about-things", NOW - timedelta(hours=number))
+        for number in range(ADDRESSES)
+    )
+    body = urlset(*((url, changed.isoformat()) for url, changed in pages)).encode()
+    assert len(body) > LEAST_BYTES
+    return body
+
+
+async def count(body: bytes, sandbox: Sandbox, since: datetime) -> int:
+    page = Page(Response(f"{HOST}/sitemap.xml", 200, {}, body, NOW, 0.0), sandbox)
+    reading = await page.sitemap(since, ["big.example"], "/")
+    found = 0
+    for entries in reading.slices():
+        found += len(entries)
+        await asyncio.sleep(0)  # as the slices that are submitted on the way
+    return found
+
+
+SORTS = pytest.mark.parametrize("compressed", [False, True], ids=["xml", "gz"])
+REACHES = pytest.mark.parametrize(
+    ("since", "wanted"), [(NOW - timedelta(hours=48), 50), (datetime(2000, 1, 1, tzinfo=UTC), ADDRESSES)]
+)
+
+
+@SORTS
+@REACHES
+async def test_it_takes_less_than_30_megabytes(
+    compressed: bool, since: datetime, wanted: int, plain: bytes, sandbox: Sandbox
+) -> None:
+    body = gzip.compress(plain) if compressed else plain
+    await count(b"<urlset></urlset>", sandbox, since)  # whatever is only needed once is there now
+    tracemalloc.start()
+    try:
+        assert await count(body, sandbox, since) == wanted
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak + len(body) < 30_000_000
+
+
+@SORTS
+@REACHES
+async def test_the_loop_goes_on_meanwhile(
+    compressed: bool, since: datetime, wanted: int, plain: bytes, sandbox: Sandbox
+) -> None:
+    body = gzip.compress(plain) if compressed else plain
+    worked = [0.0]
+
+    async def watch() -> None:
+        """Note how long this thread worked between two looks; time that others took from it does not count."""
+        last = time.thread_time()
+        while True:
+            await asyncio.sleep(0.001)
+            now = time.thread_time()
+            worked.append(now - last)
+            last = now
+
+    watching = asyncio.create_task(watch())
+    assert await count(body, sandbox, since) == wanted
+    watching.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await watching
+    assert max(worked) < 0.1

@@ -1,0 +1,55 @@
+"""A pass over a site on answers that a test writes down: a golden pair that is made and replayed on the spot."""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from headwater.sources import golden
+from headwater.sources.site import SiteKind
+
+NOW = "2026-01-15T12:00:00Z"
+Answers = Mapping[str, str | bytes | int | list[str | bytes | int]]  # a body, or a status, or several of them in turn
+
+
+async def replay(
+    folder: Path,
+    settings: Mapping[str, Any],
+    answers: Answers,
+    *,
+    which: str = "main",
+    state: Mapping[str, Any] | None = None,
+    since: str | None = None,
+    now: str = NOW,
+) -> dict[str, Any]:
+    """Run the pass and tell what it gave; what is asked for without an answer here fails it."""
+    exchanges = []
+    for url, given in answers.items():
+        for answer in given if isinstance(given, list) else [given]:
+            exchange: dict[str, Any] = {"url": url}
+            if isinstance(answer, int):
+                exchange["status"] = answer
+            else:
+                exchange["body"] = f"{len(exchanges)}"
+                (folder / exchange["body"]).write_bytes(answer.encode() if isinstance(answer, str) else answer)
+            exchanges.append(exchange)
+    recording = {"now": now, "pass": which, "settings": settings, "state": state or {}, "exchanges": exchanges}
+    (folder / "run.json").write_text(json.dumps(recording | ({"since": since} if since else {})))
+    return await golden.replay(SiteKind, folder)
+
+
+def urlset(*pages: tuple[str, str | None]) -> str:
+    """A sitemap of addresses, each with its last change or None."""
+    told = "".join(f"<url><loc>{url}</loc>{_lastmod(changed)}</url>" for url, changed in pages)
+    return f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{told}</urlset>'
+
+
+def index(*sitemaps: tuple[str, str | None]) -> str:
+    """A sitemap of sitemaps, each with its last change or None."""
+    told = "".join(f"<sitemap><loc>{url}</loc>{_lastmod(changed)}</sitemap>" for url, changed in sitemaps)
+    return f'<sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{told}</sitemapindex>'
+
+
+def _lastmod(changed: str | datetime | None) -> str:
+    return f"<lastmod>{changed}</lastmod>" if changed else ""

@@ -1,0 +1,85 @@
+"""What a site may be told, and in which ways it is then read (spec 3.1, 3.3, 3.5)."""
+
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import FieldInfo, fields
+
+from headwater.errors import OperatorError
+from headwater.model.source import Pass
+from headwater.sources.kind import Kind
+from headwater.sources.registry import configure
+from headwater.sources.site import SiteKind
+
+FEED = {"feed_url": "https://a.example/feed"}
+HOME = {"site_url": "https://a.example/"}
+MAP = {"sitemap_url": "https://a.example/sitemap.xml"}
+QUARTER = timedelta(minutes=15)
+DOCS = (Path(__file__).parents[2] / "docs/sources.md").read_text(encoding="utf-8")
+OWN = [field for field in fields(SiteKind) if field.name not in {inherited.name for inherited in fields(Kind)}]
+
+
+@pytest.mark.parametrize(
+    ("settings", "passes"),
+    [
+        (FEED, {Pass.MAIN: QUARTER, Pass.SITEMAP: None}),
+        (HOME, {Pass.MAIN: QUARTER, Pass.SITEMAP: None}),
+        (MAP, {Pass.SITEMAP: timedelta(hours=6)}),
+        (FEED | MAP, {Pass.MAIN: QUARTER, Pass.SITEMAP: timedelta(hours=6)}),
+        (HOME | {"sitemap_hours": 12}, {Pass.MAIN: QUARTER, Pass.SITEMAP: timedelta(hours=12)}),
+        (FEED | {"poll_interval_minutes": 60}, {Pass.MAIN: timedelta(hours=1), Pass.SITEMAP: None}),
+        (FEED | {"schedule": "0 6 * * *"}, {Pass.MAIN: None, Pass.SITEMAP: None}),
+        (FEED | {"ingestion_mode": "spider"}, {Pass.SPIDER: timedelta(days=1)}),
+        (
+            HOME | {"ingestion_mode": "both", "spider_hours": 48},
+            {Pass.MAIN: QUARTER, Pass.SITEMAP: None, Pass.SPIDER: timedelta(days=2)},
+        ),
+    ],
+)
+def test_the_mode_and_what_is_known_of_a_site_decide_how_it_is_read(
+    settings: dict[str, Any], passes: dict[Pass, timedelta | None]
+) -> None:
+    assert configure("s", "site", settings).passes(QUARTER) == passes
+
+
+@pytest.mark.parametrize(
+    ("field", "settings"),
+    [
+        ("feed_url", {}),
+        ("feed_url", {"feed_url": "ftp://a.example/feed"}),
+        ("site_url", {"site_url": "a.example"}),
+        ("sitemap_url", FEED | {"sitemap_url": "https://user:word@a.example/"}),
+        ("ingestion_mode", FEED | {"ingestion_mode": "all"}),
+        ("sitemap_hours", FEED | {"sitemap_hours": 0}),
+        ("spider_hours", FEED | {"spider_hours": 1000}),
+        ("spider_depth", FEED | {"spider_depth": 11}),
+        ("spider_pages", FEED | {"spider_pages": 0}),
+        ("article_patterns", FEED | {"article_patterns": ["("]}),
+        ("article_patterns", FEED | {"article_patterns": [""]}),
+        ("article_patterns", FEED | {"article_patterns": ["a" * 201]}),
+        ("article_patterns", FEED | {"article_patterns": ["/news/"] * 21}),
+        ("article_patterns", FEED | {"article_patterns": ["/(a+)+$"]}),
+        ("article_patterns", FEED | {"article_patterns": ["(x{1,9}){2,}"]}),
+    ],
+)
+def test_what_cannot_work_is_refused_with_the_field(field: str, settings: dict[str, Any]) -> None:
+    with pytest.raises(OperatorError, match=rf"^Source s: .*\b{field}\b"):
+        configure("s", "site", settings)
+
+
+@pytest.mark.parametrize("settings", [FEED, HOME, MAP])
+def test_a_site_begins_at_its_home_page_or_at_the_root_of_a_host(settings: dict[str, Any]) -> None:
+    kind = configure("s", "site", settings)
+    assert isinstance(kind, SiteKind)
+    assert kind.home == "https://a.example/"
+
+
+@pytest.mark.parametrize("field", OWN, ids=lambda field: field.name)
+def test_every_setting_of_a_site_is_in_the_documents_with_its_default(field: FieldInfo) -> None:
+    told = re.search(rf"^\| `{field.name}` \| .* \| `(.*)` \|$", DOCS, re.M)
+    assert told, f"docs/sources.md does not tell of {field.name}"
+    assert msgspec.json.decode(told[1]) == msgspec.json.decode(msgspec.json.encode(field.default))

@@ -1,0 +1,110 @@
+"""What a spider takes for an article, for a page that leads on, and for the outside (spec 3.5)."""
+
+import time
+
+import pytest
+
+from headwater.errors import Unreadable
+from headwater.formats.site_links import MOST_LINKS, SortedLinks, looks_like_article, sort_links
+
+URL = "https://a.example/"
+ARTICLES = [
+    "https://a.example/2026/01/15/ferry",
+    "https://a.example/news/2026/01/ferry",
+    "https://a.example/news/2026-01-15-ferry",
+    "https://a.example/20260115-ferry",
+    "https://a.example/news/ferry-and-tram-share-a-ticket",
+    "https://a.example/news/ferry_and_tram_share/",
+    "https://a.example/n/4711.html",
+    "https://a.example/news/uk-68123456",
+    "https://a.example/news/ferry-and-tram-share-a-ticket/2",
+    "https://a.example/?p=4711",
+    "https://a.example/read.php?lang=en&newsid=3",
+]
+LISTS = [
+    "https://a.example/",
+    "https://a.example/news",
+    "https://a.example/news/transport",
+    "https://a.example/2026/01/15",
+    "https://a.example/2026/01/",
+    "https://a.example/about-us.html",
+    "https://a.example/category/local-government-and-politics",
+    "https://a.example/tag/a-b-c-d-e",
+    "https://a.example/news/page/20260115",
+    "https://a.example/2026/01/page/2",
+    "https://a.example/?page=4711",
+    "https://a.example/news/2",
+]
+
+
+def links(*targets: str, head: str = "", rel: str = "") -> bytes:
+    return f"<head>{head}</head>{''.join(f'<a href={target!r} rel={rel!r}>x</a>' for target in targets)}".encode()
+
+
+@pytest.mark.parametrize("url", ARTICLES)
+def test_what_looks_like_an_article_is_one(url: str) -> None:
+    assert looks_like_article(url)
+
+
+@pytest.mark.parametrize("url", LISTS)
+def test_what_looks_like_a_list_leads_on(url: str) -> None:
+    assert not looks_like_article(url)
+
+
+def test_patterns_alone_decide_where_they_are_given() -> None:
+    found = sort_links(links("/2026/01/15/ferry", "/s/1", "/print/s/2"), URL, None, ["a.example"], [r"/s/\d+$"])
+    assert found.articles == ["https://a.example/s/1", "https://a.example/print/s/2"]
+    assert found.navigation == ["https://a.example/2026/01/15/ferry"]
+
+
+def test_with_www_or_without_it_is_the_same_site_and_other_hosts_are_outside() -> None:
+    page = links("https://www.a.example/x", "http://a.example/y", "https://shop.a.example/", "https://b.example/z")
+    found = sort_links(page, URL, None, ["www.a.example"], [])
+    assert found.navigation == ["https://www.a.example/x", "http://a.example/y"]
+    assert found.external == ["https://shop.a.example/", "https://b.example/z"]
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        *("/a.jpg", "/b.ZIP", "/style.css", "/feed.xml", "/login", "/wp-login.php", "/search/?q=x", "/share/1"),
+        *("mailto:x@a.example", "javascript:void(0)", "tel:1", "https://twitter.com/intent/tweet?url=x"),
+        *("https://www.facebook.com/paper", "https://b.example/sharer?u=x", "https://b.example/x.png"),
+    ],
+)
+def test_what_is_no_page_and_what_is_for_visitors_is_left_out(target: str) -> None:
+    found = sort_links(links(target), URL, None, ["a.example"], [])
+    assert found == SortedLinks()
+
+
+def test_a_document_is_worth_fetching_whatever_the_patterns_say() -> None:
+    assert sort_links(links("/papers/b.PDF"), URL, None, ["a.example"], ["/news/"]).articles == [
+        "https://a.example/papers/b.PDF"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("head", "rel"), [("<meta name=robots content='noindex, nofollow'>", ""), ("", "nofollow noopener")]
+)
+def test_nofollow_is_obeyed_in_links_and_in_pages(head: str, rel: str) -> None:
+    found = sort_links(links("/x", "/2026/01/15/ferry", "https://b.example/", head=head, rel=rel), URL, None, [], [])
+    assert found == SortedLinks()
+
+
+def test_a_page_of_very_many_links_gives_the_first_of_them() -> None:
+    found = sort_links(links(*(f"/p{number}x" for number in range(3 * MOST_LINKS))), URL, None, ["a.example"], [])
+    assert len(found.navigation) == MOST_LINKS
+
+
+def test_a_page_that_is_nested_too_deep_is_refused() -> None:
+    with pytest.raises(Unreadable, match="too deep"):
+        sort_links(b"<div>" * 1_000_000, URL, None, ["a.example"], [])
+
+
+@pytest.mark.parametrize("part", ["a", "1", "a1", "a-", "-", "2026/01/", "/2026/01", "1.html"])
+def test_no_address_takes_long_to_judge(part: str) -> None:
+    url = f"{URL}{part * 8_000}"[:8_000]
+    begun = time.process_time()
+    for _ in range(20):
+        looks_like_article(url)
+    assert time.process_time() - begun < 1

@@ -1,0 +1,244 @@
+"""The sitemap pass of a site: what is wanted, in which order, and what is remembered (spec 3.3)."""
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.errors import ExchangeFailed, HeadwaterError, Unreadable
+from headwater.formats.sitemap_reading import is_older, read_sitemap
+from headwater.model.reasons import Reason
+from headwater.policy.dates import parse_date
+from headwater.sources import site_sitemaps
+from tests.replaying import Answers, index, replay, urlset
+
+MAP = "https://a.example/sitemap.xml"
+ROBOTS = "https://a.example/robots.txt"
+FRESH, OLD = "2026-01-15T09:00:00+00:00", "2026-01-01T09:00:00+00:00"
+
+
+def sub(name: int | str) -> str:
+    return f"https://a.example/maps/{name}.xml"
+
+
+def own(path: str) -> str:
+    return f"https://a.example/{path}"
+
+
+async def read(folder: Path, answers: Answers, settings: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    return await replay(folder, settings or {"sitemap_url": MAP}, answers, which="sitemap", **more)
+
+
+def leads(told: dict[str, Any]) -> list[str]:
+    return [lead["url"] for lead in told.get("leads", [])]
+
+
+async def test_what_changed_in_the_last_48_hours_counts_and_what_has_no_date(tmp_path: Path) -> None:
+    pages = urlset((own("new"), FRESH), (own("old"), OLD), (own("undated"), None), (own("edge"), "2026-01-13"))
+    assert leads(await read(tmp_path, {MAP: pages})) == [own("new"), own("undated"), own("edge")]
+
+
+async def test_after_a_longer_pause_the_window_reaches_back_to_the_last_reading(tmp_path: Path) -> None:
+    pages = urlset((own("new"), FRESH), (own("week"), "2026-01-08T10:00:00Z"), (own("old"), OLD))
+    told = await read(tmp_path, {MAP: pages}, state={"read_at": "2026-01-07T12:00:00+00:00"})
+    assert leads(told) == [own("new"), own("week")]
+    assert told["state"]["read_at"] == "2026-01-15T12:00:00+00:00"
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"), [("2026-01-13", True), ("2026-01-13T11:59:59Z", False), ("2026-01-12", False), ("", True)]
+)
+def test_a_date_alone_lasts_to_the_end_of_its_day(given: str, wanted: bool) -> None:
+    since = parse_date("2026-01-13T12:00:00Z")
+    assert since
+    assert is_older(parse_date(given), since) is not wanted
+
+
+async def test_the_window_does_not_grow_for_ever(tmp_path: Path) -> None:
+    pages = urlset((own("new"), FRESH), (own("old"), "2025-12-14T00:00:01Z"), (own("month"), "2025-12-17T00:00:01Z"))
+    told = await read(tmp_path, {MAP: pages}, state={"read_at": "2025-01-01T00:00:00+00:00"})
+    assert leads(told) == [own("new"), own("month")]
+
+
+async def test_pages_of_other_sites_are_left_out(tmp_path: Path) -> None:
+    pages = urlset(
+        (own("1"), FRESH),
+        ("https://news.a.example/2", FRESH),
+        ("https://b.example/3", None),
+        ("ftp://a.example/4", None),
+    )
+    assert leads(await read(tmp_path, {MAP: pages})) == [own("1"), "https://news.a.example/2"]
+
+
+async def test_a_sitemap_of_another_sites_pages_is_told_of(tmp_path: Path) -> None:
+    told = await read(tmp_path, {MAP: urlset(("https://b.example/3", None))})
+    (problem,) = told["state"]["problems"]
+    assert problem["problem"].startswith("It lists 1 pages of other sites, and none of a.example")
+
+
+async def test_a_pass_that_nobody_set_keeps_below_the_home_page(tmp_path: Path) -> None:
+    pages = urlset((own("blog/1"), FRESH), (own("shop/2"), FRESH), (own("blogs"), FRESH))
+    told = await read(tmp_path, {ROBOTS: 404, MAP: pages, **_no_others()}, {"site_url": own("blog")})
+    assert leads(told) == [own("blog/1")]
+    told = await read(tmp_path, {ROBOTS: f"Sitemap: {MAP}", MAP: pages}, {"site_url": own("blog"), "sitemap_hours": 6})
+    assert leads(told) == [own("blog/1"), own("shop/2"), own("blogs")]
+
+
+def _no_others() -> dict[str, int]:
+    return {own("sitemap_index.xml"): 404, own("news-sitemap.xml"): 404}
+
+
+async def test_a_site_without_a_sitemap_says_where_it_was_looked_for(tmp_path: Path) -> None:
+    with pytest.raises(Unreadable, match=r"names none, and none is at /sitemap\.xml") as told:
+        await read(tmp_path, {ROBOTS: 404, MAP: "<html>Not found", **_no_others()}, {"site_url": own("")})
+    assert told.value.reason is Reason.NOT_FOUND
+
+
+async def test_old_sub_sitemaps_are_not_asked_for_and_the_newest_come_first(tmp_path: Path) -> None:
+    answers = {
+        MAP: index((sub(1), OLD), (sub(2), None), (sub(3), "2026-01-14T09:00:00Z"), (sub(4), FRESH)),
+        **{sub(number): urlset((own(f"{number}"), None)) for number in (2, 3, 4)},
+    }
+    assert leads(await read(tmp_path, answers)) == [own("4"), own("3"), own("2")]
+
+
+@pytest.mark.parametrize("lastmod", [None, FRESH])
+async def test_of_sub_sitemaps_that_tell_the_same_those_come_first_that_were_read_least_lately(
+    lastmod: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(site_sitemaps, "_MOST_ASKED", 3)
+    subs = {sub(number): urlset((own(f"{number}"), None)) for number in range(4)}
+    answers = {MAP: index(*((url, lastmod) for url in subs)), **subs}
+    first = await read(tmp_path, answers)
+    assert leads(first) == [own("0"), own("1")]
+    assert first["state"]["problems"][0]["problem"].startswith("2 sitemaps, this and older ones, are left")
+    assert "read_at" not in first["state"]
+    second = await read(tmp_path, answers, state=first["state"], now="2026-01-15T18:00:00Z")
+    assert leads(second) == [own("2"), own("3")]
+
+
+async def test_a_sitemap_with_the_same_bytes_is_not_read_again_but_an_index_is(tmp_path: Path) -> None:
+    answers = {MAP: index((sub(1), None)), sub(1): urlset((own("1"), None))}
+    first = await read(tmp_path, answers)
+    again = await read(tmp_path, answers, state=first["state"])
+    assert (leads(first), leads(again)) == ([own("1")], [])
+    assert list(first["state"]["sitemaps"]) == [sub(1)]
+    changed = {MAP: answers[MAP], sub(1): urlset((own("2"), None))}
+    assert leads(await read(tmp_path, changed, state=again["state"])) == [own("2")]
+
+
+async def test_a_backfill_reads_what_is_known_too(tmp_path: Path) -> None:
+    answers = {MAP: urlset((own("old"), OLD), (own("older"), "2025-06-01"))}
+    first = await read(tmp_path, answers)
+    assert leads(first) == []
+    assert leads(await read(tmp_path, answers, state=first["state"], since="2025-12-01T00:00:00Z")) == [own("old")]
+
+
+async def test_a_backfill_that_is_cut_short_goes_on_in_the_next_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(site_sitemaps, "_MOST_ASKED", 3)
+    subs = {sub(number): urlset((own(f"{number}"), OLD)) for number in range(3)}
+    answers = {MAP: index(*((url, None) for url in subs)), **subs}
+    first = await read(tmp_path, answers, since="2025-12-01T00:00:00Z")
+    assert leads(first) == [own("0"), own("1")]
+    second = await read(tmp_path, answers, state=first["state"], now="2026-01-15T18:00:00Z")
+    assert leads(second) == [own("2")]
+    assert "backfill" in first["state"]
+    assert "backfill" not in second["state"]
+
+
+async def test_entries_of_news_become_items(tmp_path: Path) -> None:
+    news = (
+        '<urlset xmlns:news="http://www.google.com/schemas/sitemap-news/0.9"><url><loc>https://a.example/n</loc>'
+        "<news:news><news:publication_date>2026-01-15T08:00:00Z</news:publication_date><news:title>Ferry</news:title>"
+        "</news:news></url></urlset>"
+    )
+    told = await read(tmp_path, {MAP: gzip.compress(news.encode())})
+    (item,) = told["items"]
+    assert (item["title"], item["published_at"]) == ("Ferry", "2026-01-15T08:00:00+00:00")
+
+
+async def test_one_bad_sub_sitemap_does_not_lose_the_others(tmp_path: Path) -> None:
+    answers = {
+        MAP: index((sub(1), FRESH), (sub(2), None), (sub(3), None), (sub(4), None)),
+        sub(1): 404,
+        sub(2): "<html>Log in",
+        sub(3): gzip.compress(urlset((own("3"), None)).encode())[:-20],
+        sub(4): urlset((own("4"), None)),
+    }
+    told = await read(tmp_path, answers)
+    assert leads(told) == [own("4")]
+    assert [problem["url"] for problem in told["state"]["problems"]] == [sub(1), sub(2), sub(3)]
+
+
+async def test_what_was_read_of_a_sitemap_that_breaks_off_is_kept(tmp_path: Path) -> None:
+    whole = urlset((own("1"), None), (own("2"), None), (own("3"), None))
+    told = await read(tmp_path, {MAP: whole[: whole.index("/3</loc>")]})
+    assert leads(told) == [own("1"), own("2")]
+    assert told["state"]["problems"] == [{"url": MAP, "problem": "The sitemap breaks off before its end."}]
+    assert told["state"]["sitemaps"] == {}
+
+
+async def test_where_nothing_can_be_read_the_first_problem_is_raised(tmp_path: Path) -> None:
+    with pytest.raises(ExchangeFailed) as told:
+        await read(tmp_path, {MAP: index((sub(1), FRESH), (sub(2), None)), sub(1): 503, sub(2): 404})
+    assert told.value.reason is Reason.HTTP_5XX
+
+
+async def test_a_passing_failure_keeps_the_window_open(tmp_path: Path) -> None:
+    answers = {MAP: index((sub(1), FRESH), (sub(2), None)), sub(1): 503, sub(2): urlset()}
+    told = await read(tmp_path, answers, state={"read_at": "2026-01-15T06:00:00+00:00"})
+    assert told["state"]["read_at"] == "2026-01-15T06:00:00+00:00"
+
+
+async def test_a_host_that_is_down_is_not_asked_for_all_its_sitemaps(tmp_path: Path) -> None:
+    subs = {sub(number): 503 for number in range(1, 9)}
+    answers = {MAP: index((sub(0), FRESH), *((url, None) for url in subs)), sub(0): urlset(), **subs}
+    told = await read(tmp_path, answers)
+    problems = [problem["url"] for problem in told["state"]["problems"]]
+    assert problems == [*list(subs)[:5], sub(6)]
+    assert told["state"]["problems"][-1]["problem"].startswith("3 sitemaps")
+
+
+@pytest.mark.parametrize("nested", [[MAP], [sub(1), MAP], [sub(1), sub(1)]], ids=["itself", "round", "twice"])
+async def test_a_sitemap_index_that_names_itself_is_refused(tmp_path: Path, nested: list[str]) -> None:
+    chain = dict(zip([MAP, *nested[:-1]], (index((url, None)) for url in nested), strict=True))
+    with pytest.raises(Unreadable, match="names itself"):
+        await read(tmp_path, chain)
+
+
+async def test_sitemaps_nested_too_deep_are_refused_at_the_fourth_index(tmp_path: Path) -> None:
+    chain = {
+        MAP: index((sub(1), None)),
+        **{sub(n): index((sub(n + 1), None)) for n in (1, 2)},
+        sub(3): index((sub(4), None)),
+    }
+    with pytest.raises(Unreadable, match="nested too deep"):
+        await read(tmp_path, chain)
+
+
+async def test_what_is_remembered_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(site_sitemaps, "_MOST_REMEMBERED", 2)
+    subs = {sub(number): urlset() for number in range(4)}
+    told = await read(tmp_path, {MAP: index(*((url, None) for url in subs)), **subs})
+    assert list(told["state"]["sitemaps"]) == [sub(2), sub(3)]
+
+
+async def test_many_items_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(site_sitemaps, "_MOST_ITEMS", 1)
+    entries = "".join(
+        f"<url><loc>{own(str(n))}</loc><news:publication_date>2026-01-15</news:publication_date><news:title>T</news:title></url>"
+        for n in range(3)
+    )
+    told = await read(tmp_path, {MAP: f"<urlset>{entries}</urlset>"})
+    assert (len(told["items"]), len(told["leads"])) == (1, 2)
+
+
+def test_a_zip_bomb_is_refused() -> None:
+    bomb = gzip.compress(b"\0" * 50_000_000)
+    since = parse_date("2026-01-13")
+    assert since
+    with pytest.raises(HeadwaterError, match="not a sitemap"):
+        read_sitemap(bomb, MAP, since, ["a.example"])
