@@ -7,6 +7,7 @@ and every version that was there since is still to be had.
 
 import contextlib
 import fcntl
+import hashlib
 import itertools
 import os
 import shutil
@@ -20,6 +21,7 @@ from headwater.corpus import ASIDE, RAW, TEMPORARY, Corpus, RawFile, aside_name,
 from headwater.errors import OperatorError
 from headwater.model.reasons import Reason
 
+_PIECE = 1024 * 1024
 _LOOK_SECONDS = 0.002
 _SWEEPS = 5
 _BEGIN_SECONDS = 5.0  # writers hold the lock for as long as a rename takes
@@ -103,7 +105,7 @@ class CorpusCopy:
         return False
 
     def _take(self, path: str) -> bool:
-        if ".." in PurePosixPath(path).parts or path.startswith("/"):  # a row that somebody has damaged
+        if not _is_below(path):
             return False
         copy = self._target / path
         if copy.parent not in self._folders:
@@ -150,12 +152,54 @@ def measure(corpus: Path) -> Extent:
     return Extent(len(sizes), sum(sizes))
 
 
-def copy_files(source: Path, target: Path, paths: Iterable[str]) -> None:
-    """Copy files from one corpus folder to another. Not by links: what harms one of the two must not harm the other."""
+def missing_files(corpus: Path, raws: Iterable[RawFile]) -> Iterator[str]:
+    """Name the raw files that rows speak of and that are not below a corpus folder. Blocks on the disk."""
+    return (raw.path for raw in raws if not (_is_below(raw.path) and (corpus / raw.path).is_file()))
+
+
+def copy_files(source: Path, target: Path, paths: Iterable[str]) -> int:
+    """Copy files from one corpus folder to another, but for those that were before; count them.
+
+    Not by links: what harms one of the two must not harm the other.
+    """
+    copied = 0
     for path in paths:
-        copy = target / path
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(source / path, copy)
+        if not (target / path).exists():
+            _copy(source / path, target / path)
+            copied += 1
+    return copied
+
+
+def copy_known(source: Path, target: Path, raws: Iterable[RawFile]) -> list[str]:
+    """Do the same with raw files that rows speak of, where they are there; name those that are not the rows'."""
+    unlike = []
+    for raw in raws:
+        if next(missing_files(source, [raw]), None):
+            continue
+        if (target / raw.path).exists():
+            is_like = is_that(target / raw.path, raw)
+        else:
+            is_like = _copy(source / raw.path, target / raw.path) == raw.sha256
+        if not is_like:
+            unlike.append(raw.path)
+    return unlike
+
+
+def _copy(file: Path, copy: Path) -> bytes:
+    """Copy a file; return its hash, so that it is read only once."""
+    digest = hashlib.sha256()
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("rb") as reading, copy.open("xb") as writing:
+        while piece := reading.read(_PIECE):
+            digest.update(piece)
+            writing.write(piece)
+    shutil.copystat(file, copy)
+    return digest.digest()
+
+
+def _is_below(path: str) -> bool:
+    """Tell whether a row's path leads nowhere else; one that somebody has damaged may."""
+    return ".." not in PurePosixPath(path).parts and not path.startswith("/")
 
 
 def _raise(error: OSError) -> None:

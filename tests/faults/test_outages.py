@@ -81,15 +81,17 @@ async def test_a_web_that_hangs_up_loses_nothing(crawl: Crawl) -> None:
 
 
 async def test_a_network_that_is_cut_loses_nothing(crawl: Crawl) -> None:
-    """Packets vanish in a network of our own: nothing is refused, nothing answers."""
+    """Packets vanish in a network of our own: nothing is refused, nothing answers, and nobody is charged for it."""
     with own_network() as network:
         async with crawl(hosts=30, pages=8, feeds=2, programs=["up"], network=network, page_seconds=1) as harness:
             await harness.until_under_way(0.2)
             network.cut()
             assert await no_host_is_asked_too_soon(harness) == []
-            await harness.until_logged("timeout")
+            await harness.until_logged("offline", times=20)
             network.mend()
             await harness.until_done(90)
             # What was sent meanwhile is delivered now, some of it long given up: when it arrives tells nothing.
             harness.swarm.requests.clear()
             await finish_and_check(harness)
+            assert await harness.rows("SELECT detail, finished_at FROM fetch_log WHERE reason = 'timeout'") == []
+            assert await harness.rows("SELECT FROM feed_state WHERE consecutive_errors > 0") == []

@@ -1,9 +1,14 @@
 """Every kind of ours has a golden pair, and each pair comes out as expected (spec 1.1)."""
 
+import json
+import os
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from headwater import Item, Kind, Run
+from headwater.errors import HeadwaterError
 from headwater.sources import golden
 from headwater.sources.registry import kinds
 
@@ -24,8 +29,89 @@ async def test_a_golden_pair_comes_out_as_expected(pair: Path) -> None:
     await golden.check(OURS[pair.parent.name], pair)
 
 
-async def test_a_pair_that_comes_out_otherwise_is_told(tmp_path: Path) -> None:
-    (tmp_path / "run.json").write_text('{"now": "2026-01-15T12:00:00Z"}')
-    (tmp_path / "expected.json").write_text('{"items": [{"url": "http://a.test/"}], "state": {}}')
-    with pytest.raises(AssertionError, match="does not come out as expected"):
-        await golden.check(OURS["manual"], tmp_path)
+class PairKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Yields what the recorded list has, and remembers what it is told to."""
+
+    async def discover(self, run: Run) -> AsyncIterator[Item]:
+        page = await run.http.get("http://a.test/list")
+        for record in await page.json():
+            yield Item(url=record["url"], title=record["title"], published_at=run.now)
+        if "seen_at" in run.state:
+            run.state["seen_at"] = run.now
+
+
+@pytest.fixture
+def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A golden pair that comes out otherwise than it was written."""
+    monkeypatch.delenv(golden.ACCEPT, raising=False)
+    folder = tmp_path / "first"
+    folder.mkdir()
+    exchange = {"url": "http://a.test/list", "body": "list.json"}
+    (folder / "run.json").write_text(json.dumps({"now": "2026-01-15T12:00:00Z", "exchanges": [exchange]}))
+    records = [{"url": f"http://a.test/{number}", "title": f"Straße {number}"} for number in range(100)]
+    (folder / "list.json").write_text(json.dumps(records))
+    items = [
+        {
+            **record,
+            "published_at": "2026-01-15T12:00:00+00:00",
+            "updated_at": None,
+            "tags": {},
+            "raw": {},
+            "subpath": None,
+        }
+        for record in records
+    ]
+    items[7]["title"] = "Avenue 7"
+    (folder / "expected.json").write_text(json.dumps({"items": items, "state": {}}))
+    return folder
+
+
+async def test_a_pair_that_comes_out_otherwise_is_told_with_the_lines_that_differ(pair: Path) -> None:
+    with pytest.raises(AssertionError) as told:
+        await golden.check(PairKind, pair)
+    lines = str(told.value).splitlines()
+    assert lines[0] == "first does not come out as expected."
+    assert lines[1:3] == [f"--- {pair / 'expected.json'} (expected)", "+++ found"]
+    assert [line for line in lines[3:] if line[0] in "+-"] == [
+        '-      "title": "Avenue 7",',
+        '+      "title": "Straße 7",',
+    ]
+    assert len(lines) < 20
+    assert lines[-1].startswith("If what was found is right, run the test with HEADWATER_ACCEPT_GOLDEN=1")
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+async def test_what_was_found_is_accepted_when_that_is_asked_for(
+    is_there: bool, pair: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was recorded stays as it is, to the byte."""
+    if not is_there:
+        (pair / "expected.json").unlink()
+        with pytest.raises(AssertionError, match=r"There is no .*expected.json yet"):
+            await golden.check(PairKind, pair)
+    recorded = {name: (pair / name).read_bytes() for name in ("run.json", "list.json")}
+    monkeypatch.setenv(golden.ACCEPT, "1")
+    await golden.check(PairKind, pair)
+    monkeypatch.delenv(golden.ACCEPT)
+    await golden.check(PairKind, pair)
+    assert "Straße 7" in (pair / "expected.json").read_text(encoding="utf-8")
+    assert {name: (pair / name).read_bytes() for name in recorded} == recorded
+    assert sorted(os.listdir(pair)) == ["expected.json", "list.json", "run.json"]
+
+
+async def test_a_kind_without_a_pair_is_told_what_to_write(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(AssertionError, match=r"^PairKind has no golden pair: there is no run.json in .*Write one"):
+            await golden.check(PairKind, folder)
+
+
+async def test_every_pair_below_a_folder_is_looked_at(pair: Path) -> None:
+    with pytest.raises(AssertionError, match="first does not come out as expected"):
+        await golden.check(PairKind, pair.parent)
+
+
+async def test_a_memory_that_could_not_be_kept_is_told(pair: Path) -> None:
+    recording = json.loads((pair / "run.json").read_text()) | {"state": {"seen_at": None}}
+    (pair / "run.json").write_text(json.dumps(recording))
+    with pytest.raises(HeadwaterError, match=r"run.state\['seen_at'\] is a datetime"):
+        await golden.check(PairKind, pair)

@@ -4,10 +4,13 @@ import asyncio
 import contextlib
 import fcntl
 import json
+import os
+import re
 import secrets
 import shutil
 import subprocess
-from collections.abc import AsyncIterator, Callable
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -290,12 +293,22 @@ async def test_a_damaged_backup_is_refused_before_anything_is_touched(
 
         return spoil
 
-    raw = next(path.relative_to(whole) for path in whole.rglob("raw/**/*") if path.is_file())
+    (read,) = (path.relative_to(whole) for path in whole.rglob("raw/a.test/**/*") if path.is_file())
+    (unread,) = (path.relative_to(whole) for path in whole.rglob("raw/e.test/**/*") if path.is_file())
+    named = str(read.relative_to("corpus"))
+
+    def swap(backup: Path) -> None:
+        """Leave as many files of as many bytes."""
+        (backup / read).rename(backup / unread.parent / "stray")
+
     schema = migrate.known()[-1].number
     for spoil, said in (
         (lambda backup: cut(backup / "database/documents.copy"), "documents.copy is not the file that was written"),
         (lambda backup: (backup / "database/texts.copy").unlink(), "texts.copy is missing"),
-        (lambda backup: (backup / raw).unlink(), "has 4 raw files"),
+        (lambda backup: (backup / unread).unlink(), "has 4 raw files"),
+        (lambda backup: (backup / read).unlink(), f"1 of its raw files is missing: {named}."),
+        (swap, f"1 of its raw files is missing: {named}."),
+        (lambda backup: shutil.rmtree(backup / "corpus"), "4 of its raw files are missing, such as "),
         (lambda backup: cut(backup / "manifest.json") or cut(backup / "manifest.json"), "manifest.json cannot be read"),
         (lambda backup: (backup / "manifest.json").unlink(), "There is no backup in"),
         (lambda backup: (backup / "UNFINISHED").touch(), "is not whole"),
@@ -305,6 +318,58 @@ async def test_a_damaged_backup_is_refused_before_anything_is_touched(
         message = await damaged(spoilt(spoil), settings)
         assert said in message
         assert message.endswith("Nothing was restored.")
+
+
+async def test_a_backup_that_was_made_without_a_raw_file_is_restored_and_that_is_told(
+    stocked: House, command: Command, tmp_path: Path
+) -> None:
+    """All the rest would be lost otherwise."""
+    (raw,) = (path for path in (tmp_path / "data/corpus").rglob("raw/a.test/**/*") if path.is_file())
+    raw.unlink()
+    assert command("backup", "backup").returncode == 1
+    answer = command("restore", "backup", **elsewhere(tmp_path))
+    assert (answer.returncode, answer.stderr) == (1, "")
+    assert "1 of 4 documents have no raw file in the backup: they had none when it was made." in answer.stdout
+    (another,) = (path for path in (tmp_path / "backup/corpus").rglob("raw/b.test/**/*") if path.is_file())
+    another.unlink()
+    answer = command("restore", "backup", data_dir=tmp_path / "third", database_url="")
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert "2 of its raw files are missing, such as " in answer.stderr
+    assert "1 of them had been when it was made." in answer.stderr
+    assert not (tmp_path / "third").exists()
+
+
+async def test_damage_of_a_raw_file_that_keeps_its_size_is_told(
+    stocked: House, command: Command, tmp_path: Path
+) -> None:
+    """Rows and all other files are right, and are there."""
+    assert command("backup", "backup").returncode == 0
+    (raw,) = (path for path in (tmp_path / "backup/corpus").rglob("raw/a.test/**/*") if path.is_file())
+    body = raw.read_bytes()
+    raw.unlink()  # it may be a link to the corpus' own
+    raw.write_bytes(body.replace(b"matter", b"mutter", 1))
+    answer = command("restore", "backup", **elsewhere(tmp_path))
+    assert (answer.returncode, answer.stderr) == (1, "")
+    told = " ".join(answer.stdout.split())
+    assert "1 of 4 documents have another raw file in the backup than their row tells of:" in told
+    assert "/raw/a.test/" in told
+    answer = command("restore", "backup", "--json", data_dir=tmp_path / "third", database_url="")
+    assert (answer.returncode, json.loads(answer.stdout)["unlike"]) == (1, 1)
+    verified = json.loads(command("verify", "--json", **elsewhere(tmp_path)).stdout)
+    assert (verified["checked"], verified["faults"]) == (4, {"raw_differs": 1})
+
+
+def test_what_rows_say_of_raw_files_is_read_from_the_tables_file(tmp_path: Path) -> None:
+    """As PostgreSQL writes it."""
+    columns = ["id", "raw_path", "title", "raw_hash", "raw_bytes"]
+    (tmp_path / "documents.copy").write_bytes(
+        b"1\ts/bodies/raw/a\\\\b\\tc\\nd\xc3\x9f\t\\N\t\\\\xab01\t7\n2\tp\tA title\t\\\\x\t0\n"
+    )
+    table = dump.Table("documents", columns, 2, 0, "")
+    assert list(dump.raw_files_in(tmp_path, [table])) == [
+        ("s/bodies/raw/a\\b\tc\ndß", b"\xab\x01", 7),
+        ("p", b"", 0),
+    ]
 
 
 async def test_nothing_is_restored_over_what_is_there(
@@ -319,6 +384,25 @@ async def test_nothing_is_restored_over_what_is_there(
         await restore(make_settings(data_dir=tmp_path / "elsewhere"), tmp_path / "backup")
     assert not (tmp_path / "elsewhere").exists()
     assert len(await stocked.rows("SELECT FROM documents")) == 4
+
+
+async def test_who_restores_over_a_house_that_may_live_is_told_to_move_it_and_never_to_remove_it(
+    stocked: House, make_settings: Callable[..., Settings], tmp_path: Path
+) -> None:
+    await back_up(make_settings(), tmp_path / "backup")
+    told = []
+    for data in ("data", "elsewhere"):
+        with pytest.raises(OperatorError) as refused:
+            await restore(make_settings(data_dir=tmp_path / data), tmp_path / "backup")
+        told.append(str(refused.value))
+    over_files, over_rows = told
+    data = tmp_path / "data"
+    assert f"`mv {data} {data}.old`" in over_files
+    for words in told:
+        assert "Nothing was changed." in words
+        assert "HEADWATER_DATA_DIR" in words
+        assert not re.search(r"(?i)remov|delet|drop|empty it|\brm\b", words)
+    assert "HEADWATER_DATABASE_URL" in over_rows
 
 
 async def test_a_backup_of_an_older_schema_is_brought_up_to_date(
@@ -340,6 +424,72 @@ async def test_a_backup_of_an_older_schema_is_brought_up_to_date(
         await migrate.require_current(database)
         async with database.connection() as connection:
             assert await connection.fetchval("SELECT name FROM sources") == "old"
+
+
+async def test_bringing_a_large_old_backup_up_to_date_may_take_long(
+    stocked: House,
+    make_settings: Callable[..., Settings],
+    embedded_server: EmbeddedServer,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """The limit of a connection is meant for a query: a step of the schema may rewrite a whole table."""
+    manifest = await back_up(make_settings(), tmp_path / "backup")
+    slow = migrate.Migration(999, "slow", "SELECT pg_sleep(1.5)", "")
+    known = (*migrate.known(), slow)
+    monkeypatch.setattr(migrate, "known", lambda: known)
+    async with new_database(embedded_server.dsn) as url:
+        connection = await asyncpg.connect(url, command_timeout=1)
+        try:
+            async with connection.transaction():
+                await dump.load(
+                    connection,
+                    manifest.schema,
+                    manifest.tables,
+                    manifest.sequences,
+                    tmp_path / "backup/database",
+                    lambda _: None,
+                )
+            assert max(await migrate.applied(connection)) == 999
+        finally:
+            await connection.close()
+
+
+async def test_whatever_walks_through_folders_leaves_the_event_loop_free(
+    stocked: House, make_settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A folder of a million files on a slow disk takes minutes: progress, signals and connections must not wait."""
+    walks: list[tuple[str, bool]] = []
+    walk, scan, remove = os.walk, os.scandir, shutil.rmtree
+
+    def note(what: str) -> None:
+        walks.append((what, threading.current_thread() is threading.main_thread()))
+
+    def noted_walk(*words: Any, **others: Any) -> Iterator[Any]:
+        for step in walk(*words, **others):
+            note("walk")
+            yield step
+
+    def noted_removal(*words: Any, **others: Any) -> None:
+        note("removal")
+        remove(*words, **others)
+
+    def noted_scan(*words: Any) -> Any:
+        note("scan")
+        return scan(*words)
+
+    folder, settings = tmp_path / "backup", make_settings(data_dir=tmp_path / "elsewhere", database_url="")
+    (folder / "corpus").mkdir(parents=True)
+    (folder / "UNFINISHED").touch()
+    (tmp_path / "elsewhere/corpus/.restoring").mkdir(parents=True)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "walk", noted_walk)
+        patched.setattr(os, "scandir", noted_scan)
+        patched.setattr(shutil, "rmtree", noted_removal)
+        await back_up(make_settings(), folder)
+        await restore(settings, folder)
+    assert {what for what, _ in walks} == {"walk", "removal", "scan"}
+    assert [what for what, on_the_loop in walks if on_the_loop] == []
 
 
 def test_while_a_backup_holds_the_corpus_every_version_is_to_be_had_and_afterwards_none_is_left(tmp_path: Path) -> None:

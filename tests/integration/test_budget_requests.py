@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import structlog
@@ -127,6 +127,33 @@ async def test_the_key_goes_in_a_header_to_the_declared_hosts_and_nowhere_else(s
     assert not any(KEY in seen.url for seen in site.seen)
     assert len(kept) > 8
     assert KEY not in f"{kept} {logs} {failed}"
+
+
+class PortKind(kinds.LedgerKind, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    api_hosts: ClassVar[frozenset[str]] = frozenset({f"{HOST}:8443"})
+
+
+async def test_an_api_at_a_port_of_its_own_is_paid_for_when_it_is_declared_so(
+    site: Site, open_paid: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spec 1.4: undeclared, it is refused; it would be asked without key and budget, and nobody would know."""
+    kinds.install(monkeypatch, "ported", PortKind)
+    there = f"http://{HOST}:8443/list"
+    site.answers[there] = records("http://news.test/a")
+    site.answers[LIST] = Answer(status=302, headers={"Location": there})
+    async with open_paid() as paid:
+        for name, address in (("direct", there), ("led", LIST)):
+            refused = await paid.poll(name, address)
+            assert refused.reason is Reason.BAD_SOURCE
+            assert refused.error == (
+                f"Source {name}: api_hosts: the API is asked at {HOST}:8443, and the kind declares only api.test, "
+                "api2.test; there it would get neither key nor budget."
+            )
+        assert site.visits(there) == 0
+        await paid.house.desk.sources.create("bills", "ported", {"lists": [there]})
+        assert (await paid.house.desk.sources.sync("bills")).error is None
+        assert keys(site, there) == [KEY]
+        assert (await paid.spent())[(f"{HOST}:8443", "bills")] == 1
 
 
 async def test_every_hop_and_every_attempt_is_taken_from_the_budget(site: Site, open_paid: Open) -> None:

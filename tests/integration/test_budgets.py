@@ -241,6 +241,14 @@ async def test_the_command_shows_what_is_left(database: Database, database_url: 
         assert KEY not in answer.stdout
         return answer.stdout
 
+    asking = {"user_agent": "honest", "api_hosts": [HOST], "budget": "api.data.gov"}
+    async with database.connection() as connection:
+        for name, others in (("crs", {}), ("elsewhere", {"api_hosts": ["api2.test"]}), ("unpaid", {"budget": None})):
+            await connection.execute(
+                "INSERT INTO sources (name, kind, created_at, asking) VALUES ($1, 'manual', now(), $2)",
+                name,
+                asking | others,
+            )
     keyring = Keyring(database, bills=4)
     keyring.clock.at = datetime.now(UTC)
     assert await keyring.spend("bills", 4) is None
@@ -251,7 +259,9 @@ async def test_the_command_shows_what_is_left(database: Database, database_url: 
     assert (host["host"], host["hourly_limit"]) == (HOST, 2000)
     assert (bills["source"], bills["share"], bills["spent"], bills["left"]) == ("bills", 4, 4, 0)
     assert datetime.fromisoformat(bills["next_free"]) > keyring.clock.at + HOUR
-    assert others[-1] == {"source": "reserve", "share": 200, "spent": 1, "left": 199, "next_free": None}
+    spent = {"share": 200, "spent": 1, "left": 199, "next_free": None}
+    assert others[-1] == {"source": "reserve", "drawn_by": ["crs"], **spent}
     shown = await ask()
     assert "2,000 requests an hour (as the host says)" in shown
-    assert len(shown.splitlines()) == 2 + len(DEFAULT_SPLIT)
+    assert len(shown.splitlines()) == 3 + len(DEFAULT_SPLIT)
+    assert shown.endswith("The reserve is drawn on by crs.\n")

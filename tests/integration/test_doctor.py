@@ -20,6 +20,7 @@ import asyncpg
 import pytest
 
 from headwater.service.maintenance import RESCUERS
+from headwater.sources.registry import kinds
 from headwater.store import migrate
 from headwater.store.embedded import open_server
 from headwater.store.pool import Database
@@ -41,6 +42,7 @@ NAMES = [
     "api address",
     "write token",
     "sandbox",
+    "kinds",
     "chromium",
     "redis",
     "index",
@@ -133,6 +135,34 @@ def test_a_given_server_is_found_healthy(current_url: str, server: Server, docto
     major = "15" if "pg15" in server.dsn else "18"
     assert f"PostgreSQL {major}." in found["database"]["found"]
     assert urlsplit(current_url).path in found["database"]["found"]
+
+
+def test_kinds_that_cannot_be_loaded_are_named_with_the_reason(
+    tmp_path: Path, doctor: Doctor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spec 1.1: the sources of such a kind cannot be read, and all others can."""
+    installed = f"installed: {', '.join(sorted(kinds()))}"
+    healthy = doctor.finds(exit_code=0)["kinds"]
+    assert (healthy["state"], healthy["found"]) == ("ok", installed)
+    assert "manual, " in installed
+    metadata = tmp_path / "plugins" / "odd_kinds-1.0.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: odd-kinds\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(
+        "[headwater.kinds]\nvotes = nosuchmodule:Kind\nhearings = json:dumps\nbase = headwater:Item\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(metadata.parent), os.environ.get("PYTHONPATH", "")]))
+    found = doctor.finds(exit_code=1)["kinds"]
+    assert found["state"] == "failed"
+    assert found["found"] == "3 cannot be loaded: base, hearings, votes; " + installed
+    assert found["lines"] == [
+        "base: headwater:Item: is no subclass of headwater.Kind, in the package odd-kinds",
+        "hearings: json:dumps: is no subclass of headwater.Kind, in the package odd-kinds",
+        "votes: nosuchmodule:Kind: ModuleNotFoundError: No module named 'nosuchmodule', in the package odd-kinds",
+    ]
+    assert found["mend"] == (
+        "Mend the package that it comes from and install it again, or uninstall it; then restart Headwater."
+    )
 
 
 def test_on_an_empty_machine_nothing_is_wrong_and_nothing_is_made(data: Path, doctor: Doctor) -> None:

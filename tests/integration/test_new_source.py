@@ -88,6 +88,28 @@ async def test_a_new_kind_reads_a_source_after_four_commands(site: Site, program
     assert "There is a source named votes already" in again.stderr
 
 
+@pytest.mark.usefixtures("database", "kind_file")
+async def test_a_kind_is_tried_against_this_machine_when_that_is_allowed(
+    site: Site, database_url: str, tmp_path: Path
+) -> None:
+    """The hint of docs/sources.md, with the network that it names."""
+    named = re.search(r"HEADWATER_ALLOW_NETWORKS=([\d./]+)", (DOCS / "sources.md").read_text())
+    assert named
+    address = f"http://{site.connect_to[0].partition('=')[2]}/records.json"
+    site.answers[address] = Answer((tmp_path / "golden/votes/records.json").read_text(), headers=JSON)
+    settings = {"database_url": database_url, "data_dir": tmp_path / "data"}
+
+    async def run(*words: str, **more: str) -> "subprocess.CompletedProcess[str]":
+        return await asyncio.to_thread(headwater, *words, cwd=tmp_path, **settings, **more)
+
+    assert (await run("source", "add", "votes", "--kind", "votes", "--set", f"list_url={address}")).returncode == 0
+    refused = await run("source", "sync", "votes")
+    assert refused.returncode == 2
+    assert "is a private or reserved address" in refused.stderr
+    polled = await run("source", "sync", "votes", allow_networks=named[1])
+    assert polled.stdout == "Polled votes: 2 items, 2 of them new, 2 new pages to fetch.\n"
+
+
 @pytest.mark.parametrize(
     ("place", "told"),
     [
@@ -141,7 +163,7 @@ async def test_the_program_tells_nobody_its_key_but_the_api(site: Site, program:
 
 
 BAD = {
-    "schedule": ("0 0 30 2 *", "day-of-month"),
+    "schedule": ("0 0 30 2 *", "never fires"),
     "timezone": ("Mars/Olympus_Mons", "not a time zone"),
     "rate_per_second": (-1, "must be from"),
     "budget": ("api.data.gov", "declares no api_hosts"),

@@ -559,3 +559,15 @@ async def test_a_source_whose_kind_is_gone_does_not_hide_the_rest(site: Site, ho
     await listed(site, house, A)
     await house.rows("UPDATE sources SET kind = 'removed'")
     assert_says(await told(house, A), "Priority: 7 of 10: its source's settings cannot be read.")
+
+
+async def test_another_source_that_has_seen_the_address_is_named(site: Site, house: House) -> None:
+    """Issue 6: a second sighting is kept, with or without an item of its own."""
+    await listed(site, house, A)
+    other = await house.desk.sources.create("map", "manual", {})
+    await house.rows(
+        "INSERT INTO sightings SELECT id, $1, 'sitemap', clock_timestamp() FROM url_frontier WHERE url = $2",
+        other.id,
+        A,
+    )
+    assert_says(await told(house, A), "Source news.test lists it as", "Source map has seen it too, since TIME.")

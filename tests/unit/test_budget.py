@@ -199,3 +199,11 @@ def test_the_oldest_bucket_that_counts_is_known(moment: datetime) -> None:
     oldest = budget.oldest_counted(moment)
     assert budget.spent_lately([Spent(oldest, 3, 2)], moment) == (3, 2)
     assert budget.spent_lately([Spent(oldest - BUCKET, 3, 2)], moment) == (0, 0)
+
+
+def test_a_share_is_drawn_on_by_those_who_have_no_other() -> None:
+    split = Split({"votes": 10})
+    sources = ["votes", "regulations.gov", "regulations-gov", "rulings", "reserve", "bills"]
+    assert split.drawn_by("reserve", sources) == ["reserve", "rulings"]
+    assert split.drawn_by("regulations_gov", sources) == ["regulations-gov", "regulations.gov"]
+    assert split.drawn_by("hearings", sources) == []

@@ -47,10 +47,24 @@ def test_two_local_times_inside_one_gap_are_one_slot() -> None:
     assert found == [utc(2026, 3, 8, 7, 0)]
 
 
-@pytest.mark.parametrize("schedule", ["0 0 30 2 *", "not a cron", "", "61 * * * *", "* * * *"])
-def test_what_never_fires_or_cannot_be_read_is_refused(schedule: str) -> None:
-    with pytest.raises(ValueError, match="schedule"):
+@pytest.mark.parametrize("schedule", ["not a cron", "", "61 * * * *", "* * * *", "0 0 32 2 *", "0 0 31 13 *"])
+def test_what_cannot_be_read_is_refused(schedule: str) -> None:
+    with pytest.raises(ValueError, match="is not a cron schedule"):
         cron.check(schedule)
+
+
+@pytest.mark.parametrize(
+    "schedule", ["0 0 30 2 *", "0 0 31 2 *", "0 0 30,31 2 *", "0 0 31 FEB,APR *", "5/10 0 31 4,6 *", "0 0 */15 * 1#2"]
+)
+def test_what_never_fires_is_told_so(schedule: str) -> None:
+    """It can be read, but no month that it names has such a day."""
+    with pytest.raises(ValueError, match="^'.*' is a schedule that never fires: none of its months has such a day$"):
+        cron.check(schedule)
+
+
+@pytest.mark.parametrize("schedule", ["0 0 29 2 *", "0 0 L 2 *", "0 0 31 1,2 *", "0 0 31 2 1"])
+def test_what_fires_seldom_is_not_refused(schedule: str) -> None:
+    cron.check(schedule)
 
 
 @given(

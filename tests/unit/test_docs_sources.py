@@ -1,14 +1,22 @@
 """docs/sources.md tells a contributor of every attribute that a kind inherits (spec 1.1)."""
 
+import dataclasses
 import re
+import subprocess
+import sys
+import textwrap
+import tomllib
+import zipfile
 from pathlib import Path
 
 import msgspec
 import pytest
 from msgspec.structs import FieldInfo, fields
 
-from headwater import Kind
+from headwater import Item, Kind
 from headwater.policy.budget import DEFAULT_SPLIT
+from headwater.sources import golden
+from headwater.sources.new_kind import entry_point, write_skeleton
 
 TEXT = (Path(__file__).parents[2] / "docs/sources.md").read_text()
 TABLE = dict(re.findall(r"^\| `(\w+)` \| `([^`]*)` \|", TEXT, re.M))
@@ -35,3 +43,61 @@ def test_the_shares_are_those_in_force() -> None:
     assert told
     for source, share in DEFAULT_SPLIT.items():
         assert f"{source} {share}" in told[1] or (source == "reserve" and f"{share} for all others" in told[1])
+
+
+def section(title: str) -> str:
+    found = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", TEXT, re.M | re.S)
+    assert found
+    return found[1]
+
+
+def rows(text: str) -> list[str]:
+    """The names that the first column of a section's tables has."""
+    return re.findall(r"^\| `([^`]+)` \|", text, re.M)
+
+
+def test_every_field_of_an_item_is_told() -> None:
+    assert rows(section("What `discover` may use")) == [field.name for field in dataclasses.fields(Item)]
+
+
+def test_every_field_of_a_golden_pair_is_told() -> None:
+    text = section("The golden pair")
+    exchange = [f"exchanges[].{field.name}" for field in fields(golden.Exchange)]
+    assert rows(text) == [*(field.encode_name for field in fields(golden.Recording)), *exchange]
+    required = re.findall(r"^\| `([^`]+)` \| required \|", text, re.M)
+    assert required == ["now", "exchanges[].url"]
+    for name in ("items", "subpath", "state"):
+        assert f"`{name}`" in text.partition("`expected.json` is")[2]
+
+
+def package() -> str:
+    (text,) = re.findall(r"^   ```toml\n(.*?)^   ```", TEXT, re.M | re.S)
+    return textwrap.dedent(text)
+
+
+def test_the_package_that_the_page_shows_has_the_kind_that_the_page_begins_with(tmp_path: Path) -> None:
+    """It is built as it stands, and what comes out is what an installer reads."""
+    write_skeleton("court_rulings", tmp_path)
+    (tmp_path / "pyproject.toml").write_text(package())
+    assert tomllib.loads(package())["build-system"]["requires"] == ["hatchling"]
+    words = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "out")]
+    built = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr
+    (wheel,) = (tmp_path / "out").glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = [name for name in archive.namelist() if ".dist-info/" not in name]
+        (points,) = [archive.read(name).decode() for name in archive.namelist() if name.endswith("entry_points.txt")]
+    assert names == ["court_rulings.py"]
+    assert entry_point("court_rulings").partition("\n")[2].replace('"', "") in points
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["HEADWATER_ALLOW_NETWORKS=127.0.0.0/8", f"{golden.ACCEPT}=1", "`headwater up` then**", "`headwater doctor`"],
+)
+def test_what_a_newcomer_stumbles_over_is_told(words: str) -> None:
+    assert words in section("Ten minutes")
+
+
+def test_it_stays_one_page() -> None:
+    assert len(TEXT.splitlines()) < 220

@@ -1,7 +1,7 @@
 """What a source row may say of its kind (spec 1.1)."""
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
@@ -22,8 +22,6 @@ OTHERS: dict[str, Any] = {
     "concurrency": 1,
     "retry": {"attempts": 5, "base_seconds": 2.0, "on_rate_limit": True},
     "user_agent": "browser",
-    "needs_browser": True,
-    "stealth": "plain",
     "budget": "api.data.gov",
     "fetch_items": False,
     "deadline": 60.0,
@@ -35,12 +33,22 @@ def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
     kinds.install(monkeypatch, "plain", kinds.PlainKind)
 
 
+BROWSER = {"needs_browser": True, "stealth": "plain"}
+
+
 def test_a_row_may_override_every_attribute() -> None:
-    assert list(OTHERS) == [field.name for field in fields(Kind)]
+    assert {*OTHERS, *BROWSER} == {field.name for field in fields(Kind)}
     made = msgspec.to_builtins(configure("s", "plain", OTHERS))
     defaults = msgspec.to_builtins(configure("s", "plain", {}))
     assert made == defaults | OTHERS
     assert all(made[name] != defaults[name] for name in OTHERS)
+
+
+@pytest.mark.parametrize("field", BROWSER)
+def test_what_needs_a_browser_is_refused_as_long_as_there_is_none(field: str) -> None:
+    """Accepted without effect, it would read pages that are empty."""
+    with pytest.raises(OperatorError, match=f"^Source s: {field}: this version has no browser.$"):
+        configure("s", "plain", {field: BROWSER[field]})
 
 
 @pytest.mark.parametrize(
@@ -75,3 +83,42 @@ def test_a_budget_needs_hosts_to_be_spent_at() -> None:
     """Spec 1.4."""
     with pytest.raises(OperatorError, match="^Source by-hand: budget: ManualKind declares no api_hosts"):
         configure("by-hand", "manual", {"budget": "api.data.gov"})
+
+
+@pytest.mark.parametrize(
+    ("written", "right"),
+    [
+        ("API.example.org", "api.example.org"),
+        ("https://api.example.org", "api.example.org"),
+        ("api.example.org/v1", "api.example.org"),
+        ("api.example.org:443", "api.example.org"),
+        ("api.example.org.:8443", "api.example.org:8443"),
+        ("api example", None),
+        ("", None),
+    ],
+)
+def test_a_host_of_an_api_that_no_request_would_match_is_refused(
+    written: str, right: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spec 1.4: its requests would be made without key and budget, and nobody would know."""
+
+    class OddKind(kinds.PlainKind, frozen=True, kw_only=True, forbid_unknown_fields=True):
+        api_hosts: ClassVar[frozenset[str]] = frozenset({written})
+
+    kinds.install(monkeypatch, "odd", OddKind)
+    with pytest.raises(OperatorError) as refused:
+        configure("s", "odd", {})
+    told = f"; write {right!r}" if right else ""
+    assert str(refused.value) == (
+        f"Source s: api_hosts: OddKind declares {written!r}, which is no host as in 'api.example.org' or "
+        f"'api.example.org:8443'{told}."
+    )
+
+
+@pytest.mark.parametrize("host", ["api.example.org", "api.example.org:8443", "api.example.org:80", "[::1]:8443"])
+def test_a_host_of_an_api_may_have_a_port(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class FineKind(kinds.PlainKind, frozen=True, kw_only=True, forbid_unknown_fields=True):
+        api_hosts: ClassVar[frozenset[str]] = frozenset({host})
+
+    kinds.install(monkeypatch, "fine", FineKind)
+    configure("s", "fine", {"budget": "api.data.gov"})

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import OperatorError
+from headwater.sources import registry
 from headwater.sources.new_kind import entry_point, write_skeleton
+from tests import kinds
 
 
 def test_the_skeleton_of_a_kind_passes_its_own_test(tmp_path: Path) -> None:
@@ -38,3 +40,33 @@ def test_a_name_that_is_no_module_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(OperatorError, match="cannot name a kind"):
         write_skeleton(name, tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("class", "a word of the language Python"),
+        ("json", "a module of Python's own"),
+        ("sys", "a module of Python's own"),
+        ("manual", "a kind that is installed already"),
+        ("plain", "a kind that is installed already"),
+        ("broken", "a kind that is installed already"),
+        ("headwater", "a module that is installed already"),
+        ("msgspec", "a module that is installed already"),
+    ],
+)
+def test_a_name_that_something_else_has_is_refused(
+    name: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The entry point or the import could not work, or would take somebody else's place."""
+    kinds.install(monkeypatch, "plain", kinds.PlainKind)
+    monkeypatch.setitem(registry.broken(), "broken", "nosuchmodule:Kind: ModuleNotFoundError: ...")
+    with pytest.raises(OperatorError, match=f"^'{name}' cannot name a kind: it is {why}. .*Nothing was written.$"):
+        write_skeleton(name, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_of_the_same_name_on_the_way_is_no_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "golden").mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    write_skeleton("golden", tmp_path)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from headwater.model.frontier import Origin
 from headwater.model.reasons import Reason
-from headwater.policy import backoff, days, politeness, polling
+from headwater.policy import backoff, days, politeness
 from headwater.policy.priority import HIGHEST, LOWEST, priority
 from headwater.policy.statuses import reason_of_status
 
@@ -222,15 +222,6 @@ def test_robots_are_asked_for_again_after_a_day() -> None:
     assert politeness.robots_are_fresh(NOW - timedelta(hours=23), NOW)
     assert not politeness.robots_are_fresh(NOW - timedelta(hours=24), NOW)
     assert not politeness.robots_are_fresh(None, NOW)
-
-
-@given(st.integers(1, 10_000), st.integers(0, 100), st.floats(0, 1))
-def test_a_failing_feed_is_asked_less_often_but_at_least_daily(minutes: int, errors: int, chance: float) -> None:
-    """Spec 3.2."""
-    interval = timedelta(minutes=minutes)
-    wait = polling.next_poll(NOW, interval, errors, chance) - NOW
-    assert interval <= wait <= max(interval, polling.LONGEST_WAIT) * 1.1
-    assert wait <= polling.next_poll(NOW, interval, errors + 1, chance) - NOW
 
 
 @pytest.mark.parametrize(

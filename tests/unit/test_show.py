@@ -78,12 +78,24 @@ def test_budgets_are_shown_by_host_and_what_is_missing_is_said(capsys: pytest.Ca
     show_sources.budgets([])
     assert "has not been used yet" in capsys.readouterr().out
     bills = {"source": "bills", "share": 1750, "spent": 1750, "left": 0, "next_free": datetime(2026, 3, 3, 14, 5, 10)}
-    other = bills | {"source": "reserve", "spent": 2, "left": 1748, "next_free": None}
+    other = bills | {"source": "reserve", "spent": 2, "left": 1748, "next_free": None, "drawn_by": []}
     show_sources.budgets([{"host": "api.test", "hourly_limit": 5000, "limit_seen_at": None, "sources": [bills, other]}])
     head, _, first, second = capsys.readouterr().out.splitlines()
     assert head == "api.test  5,000 requests an hour (assumed, the host has not said)"
     assert first.split() == ["bills", "1,750", "1,750", "0", "14:05:10"]
     assert second.split() == ["reserve", "1,750", "2", "1,748", "now"]
+
+
+def test_the_reserve_names_the_sources_that_draw_on_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """Spec 1.4: none of them has a line of its own."""
+    names = [f"court_rulings_of_county_{number}" for number in range(8)]
+    row = {"share": 100, "spent": 2, "left": 98, "next_free": None}
+    parts = [row | {"source": "bills", "drawn_by": ["bills"]}, row | {"source": "reserve", "drawn_by": names}]
+    show_sources.budgets([{"host": "api.test", "hourly_limit": 1000, "limit_seen_at": None, "sources": parts}])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[:4]] == ["api.test", "source", "bills", "reserve"]
+    assert " ".join(line.strip() for line in lines[4:]) == f"The reserve is drawn on by {', '.join(names)}."
+    assert all(len(line) <= 80 for line in lines)
 
 
 def test_the_demo_keeps_to_80_columns_and_names_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:

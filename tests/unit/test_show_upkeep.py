@@ -64,9 +64,13 @@ def test_what_a_backup_has_and_has_not_is_told(capsys: pytest.CaptureFixture[str
 
 
 def test_what_was_restored_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    show_upkeep.restored(Restored(MANIFEST, 13))
+    show_upkeep.restored(Restored(MANIFEST, 13, missing=2, unlike=["a/raw/1", *["b"] * 11]))
     printed = " ".join(capsys.readouterr().out.split())
-    assert printed.startswith("Restored 5,000 documents")
+    assert "2 of 5,000 documents have no raw file in the backup: they had none when it was made." in printed
+    assert "12 of 5,000 documents have another raw file in the backup than their row tells of:" in printed
+    assert "a/raw/1 b" in printed
+    assert " and 2 more" in printed
+    assert "Restored 5,000 documents" in printed
     assert "The schema was brought from version 12 to 13." in printed
 
 

@@ -208,3 +208,7 @@ def budgets(rows: list[dict[str, Any]] | None) -> None:
             free = f"{part['next_free']:%H:%M:%S}" if part["next_free"] else "now"
             grid.add_row(plain(part["source"]), *(f"{part[name]:,}" for name in ("share", "spent", "left")), free)
         console.print(grid)
+        reserve = [name for part in row["sources"] if part["source"] == "reserve" for name in part["drawn_by"]]
+        if reserve:
+            drawn = visible(f"The reserve is drawn on by {', '.join(reserve)}.")
+            console.print(escape(textwrap.fill(drawn, console.width, break_on_hyphens=False)))

@@ -82,8 +82,18 @@ def backed_up(manifest: "Manifest", folder: str) -> None:
 
 
 def restored(outcome: "Restored") -> None:
-    """Show what was restored."""
+    """Show what was restored, and which raw files are not right."""
     manifest = outcome.manifest
+    of_all = f"of {manifest.documents:,} documents have"
+    if outcome.missing:
+        console.print(f"{outcome.missing:,} {of_all} no raw file in the backup: they had none when it was made.")
+    if outcome.unlike:
+        unlike = len(outcome.unlike)
+        console.print(f"{unlike:,} {of_all} another raw file in the backup than their row tells of:")
+        for path in outcome.unlike[:_SHOWN]:
+            console.print(f"  {plain(path)}")
+        if unlike > _SHOWN:
+            console.print(f"  and {unlike - _SHOWN:,} more: --json lists them")
     console.print(f"Restored {_contents(manifest)}, as of {manifest.taken_at:%Y-%m-%d %H:%M:%S} UTC.")
     if manifest.schema != outcome.schema:
         console.print(f"The schema was brought from version {manifest.schema} to {outcome.schema}.")

@@ -112,16 +112,19 @@ def backup(
 def restore(
     folder: Annotated[Path, typer.Argument(help="A folder that a backup was made in.")], as_json: Json = False
 ) -> None:
-    """Take a backup back, into an empty data folder and an empty database."""
+    """Take a backup back, into an empty data folder and an empty database. Exits 1 if raw files are not right."""
     from headwater.service import restore as restoring
 
     settings = settings_with_logs("error")
     with show.steps(quiet=as_json) as on_step:
         restored = run(restoring.restore(settings, folder.absolute(), on_step))
     if as_json:
-        print_json({**_told(restored.manifest), "schema": restored.schema, "schema_before": restored.manifest.schema})
+        told = {"schema": restored.schema, "schema_before": restored.manifest.schema}
+        faults = {"missing": restored.missing, "unlike": len(restored.unlike), "unlike_files": restored.unlike}
+        print_json(_told(restored.manifest) | told | faults)
     else:
         show.restored(restored)
+    raise typer.Exit(1 if restored.missing or restored.unlike else 0)
 
 
 def _told(manifest: "Manifest") -> dict[str, Any]:

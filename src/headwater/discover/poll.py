@@ -25,10 +25,11 @@ from headwater.model.reasons import Reason, ReasonClass
 from headwater.model.source import Item, Lead, Pass, Source
 from headwater.policy.agents import BROWSER, CHROME_RELEASED, browser_is_stale
 from headwater.policy.politeness import KeyOf
-from headwater.policy.polling import next_poll
+from headwater.policy.polling import Asked, Failed, Next, Read, Rhythm, is_overflow, plan_next
 from headwater.sandbox import Sandbox
 from headwater.sources.kind import Kind
-from headwater.sources.registry import kind_of
+from headwater.sources.memory import check_state
+from headwater.sources.registry import configure, kind_of
 from headwater.sources.run import Http, Run
 from headwater.store import sources
 from headwater.store.pool import Connection, Database, is_down
@@ -37,6 +38,8 @@ from headwater.store.sources import FeedClaim, PollEnding
 log = structlog.get_logger()
 Renew = Callable[[datetime], Awaitable[object]]
 OnLeads = Callable[[int], None]  # told how many leads have been submitted so far
+# A pass that was asked for and failed is tried again after this; what runs by itself has its own interval.
+_UNTIL_ASKED_AGAIN = timedelta(hours=1)
 _SLICE = 2000  # leads submitted at once: a sitemap may list any number
 
 
@@ -50,6 +53,7 @@ class _Reading:
     new_urls: int = 0
     refused: dict[str, str] = field(default_factory=dict)
     learned: dict[str, Any] = field(default_factory=dict)
+    asked: Asked | None = None
 
 
 class Poller:
@@ -97,8 +101,8 @@ class Poller:
         except LeaseLost:
             raise
         except NotNow as error:
-            is_polled = kind is not None and self._interval(kind, claim.which)
-            await self.release(claim, error.until if is_polled else None)
+            is_polled = kind is not None and self._interval(kind, claim)
+            await self.release(claim, error.until if is_polled else None, str(error))
             return Polled(claim.source, error.reason, str(error), which=claim.which, deferred=True)
         except HeadwaterError as error:
             return await self._failed(claim, kind, error)
@@ -131,6 +135,8 @@ class Poller:
                         await self._submit_leads(claim, kind, reading)
                         on_leads(reading.leads)
                 await self._submit_leads(claim, kind, reading)
+            reading.asked = run.asked
+            check_state(source.name, memory)
             _refuse_shared_places(source, reading.found)
             return reading
         except HeadwaterError:
@@ -199,28 +205,41 @@ class Poller:
             renewing.cancel()
             await asyncio.gather(renewing, return_exceptions=True)
 
-    async def release(self, claim: FeedClaim, next_poll_at: datetime | None = None) -> None:
+    async def release(self, claim: FeedClaim, next_poll_at: datetime | None = None, why: str | None = None) -> None:
         """Give a claim back undone, at no cost to the source."""
         async with self._database.connection() as connection:
-            await sources.release_feed(connection, claim, next_poll_at)
+            await sources.release_feed(connection, claim, next_poll_at, why)
 
     async def _failed(self, claim: FeedClaim, kind: Kind | None, error: HeadwaterError) -> Polled:
-        # A fault of ours is not charged to the feed.
-        errors = claim.consecutive_errors + (error.reason.kind is not ReasonClass.OURS)
-        now = self._clock.now()
-        due = self._due(kind, claim.which, errors)
-        ending = PollEnding(due, error.reason, str(error), errors, None, claim.memory)
+        ours = error.reason.kind is ReasonClass.OURS
+        wait = error.retry_after if isinstance(error, ExchangeFailed) else None
+        coming = self._plan(claim, kind, Failed(ours), Asked(wait, "Retry-After") if wait else None)
+        errors = claim.consecutive_errors + (not ours)
+        ending = PollEnding(coming, error.reason, str(error), errors, None, claim.memory)
         async with self._database.connection() as connection:
-            await sources.settle_feed(connection, claim, ending, now)
-        return Polled(claim.source, error.reason, str(error), which=claim.which)
+            await sources.settle_feed(connection, claim, ending, self._clock.now())
+        return Polled(claim.source, error.reason, str(error), which=claim.which, errors=errors)
 
-    def _due(self, kind: Kind | None, which: Pass, errors: int) -> datetime | None:
-        interval = self._interval(kind, which) if kind else self._default_interval
-        chance = random.random()  # noqa: S311 - spreads polls, guards nothing
-        return next_poll(self._clock.now(), interval, errors, chance) if interval else None
+    def _plan(self, claim: FeedClaim, kind: Kind | None, outcome: Read | Failed, asked: Asked | None) -> Next | None:
+        """Say when the source is read next; None where it is not by itself."""
+        interval = self._interval(kind, claim) if kind else self._default_interval
+        if interval is None and claim.backfill_since and isinstance(outcome, Failed):
+            interval = _UNTIL_ASKED_AGAIN
+        if interval is None:
+            return None
+        return plan_next(
+            self._clock.now(),
+            base=interval,
+            # Only a list has a pace: how much of it is new tells how often it changes.
+            rhythm=Rhythm.of(claim.rhythm) if claim.which is Pass.MAIN else None,
+            errors=claim.consecutive_errors,
+            outcome=outcome,
+            asked=asked,
+            chance=random.random(),  # noqa: S311 - spreads polls, guards nothing
+        )
 
-    def _interval(self, kind: Kind, which: Pass) -> timedelta | None:
-        return kind.passes(self._default_interval).get(which)
+    def _interval(self, kind: Kind, claim: FeedClaim) -> timedelta | None:
+        return kind.passes(self._default_interval).get(claim.which)
 
     async def _save(
         self, connection: Connection, claim: FeedClaim, kind: Kind, reading: _Reading, memory: dict[str, Any]
@@ -234,19 +253,26 @@ class Poller:
             connection, source, kind, kind.origin_of(claim.which), reading.found, now, self._key_of
         )
         await rebuild_days(connection, source, kind.timezone or self._timezone, saved)
-        if reading.learned:
-            await sources.change_settings(connection, source.id, {**source.settings, **reading.learned})
+        await self._learn(connection, source, reading.learned)
         new_items = sum(item.is_new for item in saved)
+        coming = self._plan(claim, kind, Read(len(saved), new_items), reading.asked)
         ending = PollEnding(
-            self._due(kind, claim.which, 0),
+            coming,
             Reason.POLLED,
             None,
             0,
             len(saved) if reading.found else None,
             memory,
-            brought_new=bool(new_items or reading.new_urls),
+            brought_new=bool(new_items or urls.new or reading.new_urls),
         )
         await sources.settle_feed(connection, claim, ending, now)
+        overflowed = claim.which is Pass.MAIN and is_overflow(
+            seen=len(saved), new=new_items, known_before=claim.last_success_at is not None
+        )
+        if overflowed:
+            why = "The feed was all new: what came and went between two polls is looked for."
+            since = claim.last_success_at
+            await sources.ask_for_pass(connection, source.id, Pass.SITEMAP, now=now, since=since, why=why)
         return Polled(
             source,
             Reason.POLLED,
@@ -254,10 +280,23 @@ class Poller:
             title=str(memory.get("title") or ""),
             items=len(saved),
             new_items=new_items,
+            overflowed=overflowed,
             leads=reading.leads,
             new_urls=urls.new + reading.new_urls,
             refused={**reading.refused, **urls.refused},
         )
+
+    async def _learn(self, connection: Connection, source: Source, learned: dict[str, Any]) -> None:
+        """Keep what a kind has found out of its source, unless another source has that feed."""
+        if not learned:
+            return
+        reader = await sources.source_of_feed(connection, learned.get("feed_url", ""))
+        if reader and reader != source.name:
+            log.warning("learn.taken", source=source.name, feed_url=learned["feed_url"], read_by=reader)
+            return
+        configure(source.name, source.kind, {**source.settings, **learned})
+        await sources.learn_settings(connection, source.id, learned)
+        log.info("learned", source=source.name, **learned)
 
 
 def _subpath(source: Source, kind: Kind, item: Item) -> str | None:

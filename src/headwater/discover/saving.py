@@ -1,19 +1,21 @@
 """What a reading brought, into the database: items, the pages to fetch, the days they belong to."""
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Container
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from headwater.daily import index
+from headwater.errors import InvalidURL
 from headwater.frontier.submit import Candidate, Identity, Submitted, spell, submit
 from headwater.model.frontier import Origin
 from headwater.model.source import Item, Lead, Source
 from headwater.policy.politeness import KeyOf
 from headwater.policy.priority import LOWEST, priority
+from headwater.policy.urls import identify
 from headwater.sources.kind import Kind
-from headwater.store import frontier, items
+from headwater.store import frontier, hosts, items
 from headwater.store.items import SavedItem
 from headwater.store.pool import Connection
 
@@ -33,6 +35,7 @@ async def save_items(
     connection: Connection, source: Source, kind: Kind, origin: Origin, found: list[Found], now: datetime, key_of: KeyOf
 ) -> tuple[list[SavedItem], Submitted]:
     """Save items and submit their pages; where those are not to be fetched, addresses only get their one spelling."""
+    found, homeless = await _without_taken_places(connection, source, found)
     weight = priority(kind.priority, origin)
     candidates = [Candidate(item.url, source.id, origin, weight, subpath=subpath) for item, subpath in found]
     urls = await submit(connection, candidates, now, key_of) if kind.fetch_items else spell(candidates)
@@ -48,7 +51,7 @@ async def save_items(
         }
         await frontier.refresh_urls(connection, changed, rested_since=now - _ITEM_REST, priority=weight, now=now)
         await _note_sightings(connection, source, origin, urls.known.values(), now)
-    return saved, urls
+    return saved, replace(urls, refused={**urls.refused, **homeless})
 
 
 async def save_leads(
@@ -75,6 +78,30 @@ async def rebuild_days(connection: Connection, source: Source, timezone: str, sa
     days = index.touched_days(saved, timezone)
     if days:
         await index.rebuild(connection, source.id, days, timezone)
+
+
+async def _without_taken_places(
+    connection: Connection, source: Source, found: list[Found]
+) -> tuple[list[Found], dict[str, str]]:
+    """Leave out items whose raw bytes would take the place of another page's; return the rest, and why not those."""
+    places = [subpath for _, subpath in found if subpath is not None]
+    if not places:
+        return found, {}
+    taken = await frontier.taken_places(connection, source.id, places)
+    keeps_slash = await hosts.slash_hosts(connection)
+    refused: dict[str, str] = {}
+    for item, subpath in found:
+        owner = taken.get(subpath or "")
+        if owner is not None and not _is_same(item.url, owner, keeps_slash):
+            refused[item.url] = f"Its place for raw bytes, {subpath}, is that of {owner}."
+    return [one for one in found if one.item.url not in refused], refused
+
+
+def _is_same(url: str, identity: str, keeps_slash: Container[str]) -> bool:
+    try:
+        return identify(url, keeps_slash=keeps_slash)[0] == identity
+    except InvalidURL:
+        return True  # which is refused for what it is
 
 
 async def _note_sightings(

@@ -34,7 +34,7 @@ log = structlog.get_logger()
 MARGIN = timedelta(seconds=2)
 # What only an operator can mend (a key that is missing here) is looked at again after this, at no cost to the page.
 UNTIL_MENDED = timedelta(minutes=10)
-NOT_THE_PAGES_FAULT = frozenset({Reason.STORAGE, Reason.DATABASE_LOST, Reason.SHUTDOWN})
+NOT_THE_PAGES_FAULT = frozenset({Reason.OFFLINE, Reason.STORAGE, Reason.DATABASE_LOST, Reason.SHUTDOWN})
 
 
 @dataclass(frozen=True, slots=True)

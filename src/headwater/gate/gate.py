@@ -229,6 +229,8 @@ class Gate:
         except ExchangeFailed as error:
             if error.reason is Reason.ADDRESS_REFUSED and hold.last_sent_at is None:
                 raise  # it is this host itself that may not be visited
+            if error.reason is Reason.OFFLINE:
+                raise  # it says nothing of the host
             raise self._blocked(hold, str(error), politeness.ROBOTS_BLOCK) from error
         if 200 <= response.status < 300:
             return within_limit(response.body).decode("utf-8", "replace").replace("\0", "")

@@ -14,6 +14,8 @@ class Polled:
     reason: Reason
     error: str | None = None
     which: Pass = Pass.MAIN
+    errors: int = 0  # in a row
+    overflowed: bool = False  # the feed had come and gone since it was last read: some entries may have been missed
     deferred: bool = False  # it was given back undone, to be tried again later
     title: str = ""
     items: int = 0

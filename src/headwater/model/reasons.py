@@ -119,6 +119,7 @@ class Reason(StrEnum):
     TOKEN_REQUIRED = "token_required", ReasonClass.CONFIG, "What writes needs the API token."
 
     # On our side.
+    OFFLINE = "offline", ReasonClass.OURS, "Our own network is down: nobody can be reached, so nobody is charged."
     WORKER_LOST = "worker_lost", ReasonClass.OURS, "The process that held it died or lost its lease."
     SHUTDOWN = "shutdown", ReasonClass.OURS, "The program was stopped and gave it back."
     SANDBOX_TIMEOUT = "sandbox_timeout", ReasonClass.OURS, "Reading the body took too long and was stopped."

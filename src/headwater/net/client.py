@@ -23,6 +23,7 @@ from headwater.model.http import Limits, Response
 from headwater.model.reasons import Reason
 from headwater.net.decode import ACCEPT_ENCODING, inflater_for
 from headwater.net.guard import AddressGuard, AddressRefused
+from headwater.net.witnesses import Witnesses
 from headwater.policy.inflate import BadEncoding
 
 ConnectTo = Mapping[str, tuple[str, int]]
@@ -56,6 +57,7 @@ class HttpClient:
         self._connect_to = connect_to
         # Not the connector's own limit: waiting for a place must not eat up the time the host has to answer.
         self._places = asyncio.Semaphore(max_connections)
+        self._witnesses = Witnesses()
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
@@ -110,11 +112,14 @@ class HttpClient:
             except HeadwaterError:
                 raise
             except Exception as error:
-                raise failure(error, url) from error
+                told = failure(error, url)
+                if await self._witnesses.is_ours(_cause(error)):
+                    told = ExchangeFailed(f"{told}, and nobody else can be reached", reason=Reason.OFFLINE, url=url)
+                raise told from error
 
     async def _exchange(self, url: str, headers: Mapping[str, str], limits: Limits) -> Response:
         assert self._session is not None, "HttpClient is used inside `async with`"
-        sending = _Sending(self._clock)
+        sending = _Sending(self._clock, self._witnesses)
         _sending.set(sending)
         async with self._session.get(
             _as_given(url),
@@ -154,11 +159,14 @@ class _Sending:
     """When a request left."""
 
     clock: Callable[[], datetime]
+    witnesses: Witnesses
     at: datetime | None = None
     tick: float = 0.0
 
-    def note(self) -> None:
+    def note(self, connection: Connection) -> None:
         self.at, self.tick = self.clock(), _now()
+        if connection.transport and (peer := connection.transport.get_extra_info("peername")):
+            self.witnesses.add(peer[:2])
 
 
 _sending: ContextVar[_Sending] = ContextVar("_sending")
@@ -169,7 +177,7 @@ class _TimedRequest(aiohttp.ClientRequest):
 
     async def send(self, conn: Connection) -> aiohttp.ClientResponse:
         response = await super().send(conn)
-        _sending.get().note()
+        _sending.get().note(conn)
         return response
 
 
@@ -285,11 +293,16 @@ def _too_large(url: str, cap: int) -> ExchangeFailed:
 
 def failure(error: Exception, url: str) -> HeadwaterError:
     """Say what went wrong in our words: the one place where lower errors are mapped."""
-    cause = getattr(error, "os_error", None) or error
+    cause = _cause(error)
     if isinstance(error, aiohttp.InvalidURL | aiohttp.NonHttpUrlClientError):
         return InvalidURL(f"{url} cannot be used: {_detail(error)}", url=url)
     reason, what = _reading(error, cause)
     return ExchangeFailed(f"{_host(url)}: {what}", reason=reason, url=url)
+
+
+def _cause(error: Exception) -> Exception:
+    """Return the error of the system that a lower error tells of, if it does."""
+    return getattr(error, "os_error", None) or error
 
 
 def _reading(error: Exception, cause: Exception) -> tuple[Reason, str]:

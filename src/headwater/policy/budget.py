@@ -84,6 +84,10 @@ class Split:
         name = child_name(source)
         return name if name in self.children else RESERVE
 
+    def drawn_by(self, child: str, sources: Iterable[str]) -> list[str]:
+        """Return those of some sources that use a share."""
+        return sorted(source for source in sources if self.child_of(source) == child)
+
     def allowance(self, child: str, limit: int, empty_until: datetime | None = None) -> Allowance:
         """Return what a child may spend under a limit; never nothing, or it would wait for ever."""
         scaled = DEFAULT_SPLIT.get(child, 0) * limit // DEFAULT_LIMIT

@@ -21,9 +21,25 @@ def check(schedule: str) -> None:
     try:
         next(CronSim(schedule, datetime(2024, 1, 1, tzinfo=UTC)))
     except CronSimError as error:
-        raise ValueError(f"{schedule!r} is not a cron schedule such as '0 2 * * *': {error}") from None
+        if not _is_readable(schedule):
+            raise ValueError(f"{schedule!r} is not a cron schedule such as '0 2 * * *': {error}") from None
     except StopIteration:
-        raise ValueError(f"{schedule!r} is a schedule that never fires") from None
+        pass
+    else:
+        return
+    raise ValueError(f"{schedule!r} is a schedule that never fires: none of its months has such a day")
+
+
+def _is_readable(schedule: str) -> bool:
+    """Tell whether day and month can be read, each by itself: then it is only that they never meet."""
+    minute, hour, day, month, weekday = schedule.split()
+    start = datetime(2024, 1, 1, tzinfo=UTC)
+    try:
+        CronSim(f"{minute} {hour} {day} * {weekday}", start)
+        CronSim(f"{minute} {hour} * {month} {weekday}", start)
+    except CronSimError:
+        return False
+    return True
 
 
 def next_slot(schedule: str, timezone: str, after: datetime) -> datetime:

@@ -18,6 +18,7 @@ import shutil
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from headwater import __version__
 from headwater.config import Settings
@@ -27,11 +28,12 @@ from headwater.errors import OperatorError
 from headwater.model.reasons import Reason
 from headwater.service.backup_manifest import CORPUS, DATABASE, MANIFEST, UNFINISHED, Manifest, write_manifest
 from headwater.service.parts import Migrating, Records, open_records
-from headwater.service.waiting import in_thread
+from headwater.service.waiting import in_thread, in_threads
 from headwater.store import dump, migrate
 from headwater.store.pool import Connection, is_down
 
 OnStep = Callable[[str, int, int], None]  # what is being done, how many are, and of how many
+T = TypeVar("T")
 PAGE = 500
 _LOOK_SECONDS = 0.1
 _LATEST_SECONDS = 10.0  # past the end of a lease
@@ -39,30 +41,38 @@ _LATEST_SECONDS = 10.0  # past the end of a lease
 
 async def back_up(settings: Settings, folder: Path, on_step: OnStep = lambda *_: None) -> Manifest:
     """Make a backup in a folder that is not there yet, or empty; nothing is left of one that fails."""
-    _refuse_unfit(settings, folder)
+    await in_thread(_refuse_unfit, settings, folder)
     async with open_records(settings, migrating=Migrating.NEVER) as records:
-        with told_to_operator(f"The backup in {folder}"), contextlib.ExitStack() as holding:
-            copy = CorpusCopy(Corpus(settings.data_dir / "corpus"), folder / CORPUS)
-            await in_thread(holding.enter_context, copy.holding())
-            with _unfinished(folder):
-                async with _snapshot(records, copy) as connection:
-                    taken_at = records.clock.now()
-                    missing, unlike = await _copy_raw_files(connection, copy, on_step)
-                    await in_thread(holding.close)
-                    manifest = Manifest(
-                        headwater=__version__,
-                        schema=max(await migrate.applied(connection)),
-                        postgres=connection.get_server_version().major,
-                        taken_at=taken_at,
-                        missing=missing,
-                        unlike=unlike,
-                        raw=await in_thread(measure, folder / CORPUS),
-                        tables=await _dump(connection, folder / DATABASE, on_step),
-                        sequences=await dump.sequences(connection),
-                    )
-                await _refuse_new_schema(records, manifest.schema)
-                await in_thread(_finish, folder, manifest)
+        copy = CorpusCopy(Corpus(settings.data_dir / "corpus"), folder / CORPUS)
+        with told_to_operator(f"The backup in {folder}"):
+            async with in_threads(contextlib.ExitStack()) as holding:
+                await in_thread(holding.enter_context, copy.holding())
+                async with in_threads(_unfinished(folder)):
+                    manifest = await _fill(folder, records, copy, holding, on_step)
+                    await _refuse_new_schema(records, manifest.schema)
+                    await in_thread(_finish, folder, manifest)
     return manifest
+
+
+async def _fill(
+    folder: Path, records: Records, copy: CorpusCopy, holding: contextlib.ExitStack, on_step: OnStep
+) -> Manifest:
+    """Write rows and raw files; the corpus is let go of as soon as these are all there."""
+    async with _snapshot(records, copy) as connection:
+        taken_at = records.clock.now()
+        missing, unlike = await _copy_raw_files(connection, copy, on_step)
+        await in_thread(holding.close)
+        return Manifest(
+            headwater=__version__,
+            schema=max(await migrate.applied(connection)),
+            postgres=connection.get_server_version().major,
+            taken_at=taken_at,
+            missing=missing,
+            unlike=unlike,
+            raw=await in_thread(measure, folder / CORPUS),
+            tables=await _dump(connection, folder / DATABASE, on_step),
+            sequences=await dump.sequences(connection),
+        )
 
 
 @contextlib.asynccontextmanager
@@ -85,7 +95,7 @@ async def _snapshot(records: Records, copy: CorpusCopy) -> AsyncIterator[Connect
 async def _copy_raw_files(connection: Connection, copy: CorpusCopy, on_step: OnStep) -> tuple[int, int]:
     """Copy what rows speak of; count the files that are not there, and those of which no version is the row's."""
     done, total, missing = 0, await dump.count_documents(connection), 0
-    if total and not copy.corpus.folders():
+    if total and not await in_thread(copy.corpus.folders):
         raise OperatorError(
             f"There are documents, but no raw files below {copy.corpus.folder}: is its disk mounted?",
             reason=Reason.FOLDER_UNUSABLE,
@@ -96,16 +106,16 @@ async def _copy_raw_files(connection: Connection, copy: CorpusCopy, on_step: OnS
         done += len(page)
         on_step("raw files", done, total)
     # Pages that could not be read have no row, and their files are kept all the same.
-    for paths in pages(raw_files(copy.corpus.folder)):
+    async for paths in pages(raw_files(copy.corpus.folder)):
         await in_thread(copy.take, paths)
     replaced = await in_thread(copy.replaced)
     raws = [RawFile(*row) for row in await dump.raw_files_at(connection, list(replaced))]
     return missing, await in_thread(copy.settle, raws, replaced)
 
 
-def pages(paths: Iterator[str]) -> Iterator[list[str]]:
-    """Give as many paths at a time as may be worked on before anybody looks whether to stop."""
-    while page := list(itertools.islice(paths, PAGE)):
+async def pages(found: Iterator[T]) -> AsyncIterator[list[T]]:
+    """Look in a thread for as many at a time as may be worked on before anybody looks whether to stop."""
+    while page := await in_thread(lambda: list(itertools.islice(found, PAGE))):
         yield page
 
 

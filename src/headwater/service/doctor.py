@@ -24,6 +24,7 @@ _MACHINE: dict[str, tuple[Callable[[Settings], Awaitable[Finding]], tuple[str, .
     "api address": (doctor_machine.api_address, ("listen_host", "listen_port")),
     "write token": (doctor_machine.write_token, ("data_dir", "api_token")),
     "sandbox": (doctor_machine.sandbox, ("sandbox_memory_mb", "sandbox_seconds")),
+    "kinds": (doctor_machine.kinds, ()),
     "chromium": (doctor_machine.chromium, ()),
     "redis": (doctor_machine.redis, ()),
     "index": (doctor_machine.index, ()),

@@ -18,9 +18,10 @@ from headwater.errors import SandboxFailed
 from headwater.formats.feeds import parse_feed_page
 from headwater.model.feed import Feed
 from headwater.net.probe import ask_this_machine, resolve, try_to_listen
-from headwater.service.doctor_finding import Finding, failed, not_configured, ok, warning
+from headwater.service.doctor_finding import Finding, State, failed, not_configured, ok, warning
 from headwater.service.parts import make_sandbox, user_agent
 from headwater.service.token import FILE_NAME
+from headwater.sources import registry
 
 _MIB = 1024 * 1024
 _FAILED_BYTES = 200 * _MIB
@@ -178,6 +179,21 @@ async def sandbox(settings: Settings) -> Finding:
         )
     return ok(
         f"a child of {settings.sandbox_memory_mb} MB read a feed, {time.monotonic() - began:.1f} s with its start"
+    )
+
+
+async def kinds(settings: Settings) -> Finding:
+    """Look whether the installed kinds of source can be loaded."""
+    del settings
+    broken = await asyncio.to_thread(registry.broken)
+    installed = f"installed: {', '.join(sorted(registry.kinds()))}"
+    if not broken:
+        return ok(installed)
+    return Finding(
+        State.FAILED,
+        f"{len(broken)} cannot be loaded: {', '.join(sorted(broken))}; {installed}",
+        "Mend the package that it comes from and install it again, or uninstall it; then restart Headwater.",
+        tuple(f"{name}: {why}" for name, why in sorted(broken.items())),
     )
 
 

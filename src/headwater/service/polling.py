@@ -21,6 +21,7 @@ log = structlog.get_logger()
 QUICK_PASSES = (Pass.MAIN,)
 LONG_PASSES = (Pass.SITEMAP, Pass.SPIDER)
 LONG_AT_ONCE = 4
+MANY_ERRORS = 10  # in a row: somebody should look
 
 
 class PollerRole:
@@ -99,7 +100,7 @@ class PollerRole:
             # The lease runs out and the rescuer makes the feed due again.
             log.exception("poll.failed", source=claim.source.name)
             return
-        level = "info" if polled.error is None else "warning"
+        level = "info" if polled.error is None else "warning" if polled.errors < MANY_ERRORS else "error"
         getattr(log, level)(
             "poll.done",
             source=claim.source.name,
@@ -110,5 +111,7 @@ class PollerRole:
             leads=polled.leads,
             refused=len(polled.refused),
             error=polled.error,
+            errors=polled.errors,
+            overflowed=polled.overflowed,
         )
         self._on_poll(polled)

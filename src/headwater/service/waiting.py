@@ -1,7 +1,9 @@
 """Waiting that a stop cuts short, or must not."""
 
 import asyncio
-from collections.abc import Callable, Collection
+import contextlib
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -30,3 +32,16 @@ async def in_thread(work: Callable[..., T], *arguments: Any) -> T:
     except asyncio.CancelledError:
         await asyncio.wait([working])
         raise
+
+
+@contextlib.asynccontextmanager
+async def in_threads(context: AbstractContextManager[T]) -> AsyncIterator[T]:
+    """Enter and leave in threads what blocks on the disk; one who is stopped meanwhile leaves it all the same."""
+    entered = contextlib.ExitStack()
+    try:
+        yield await in_thread(entered.enter_context, context)
+    except BaseException as error:
+        if not await in_thread(entered.__exit__, type(error), error, error.__traceback__):
+            raise
+    else:
+        await in_thread(entered.close)

@@ -187,7 +187,8 @@ def _seen(why: Why) -> Iterator[str]:
         seen = "" if sighting.first_seen_at == why.discovered_at else f", since {_moment(sighting.first_seen_at, why)}"
         if sighting.last_seen_at > sighting.first_seen_at:
             seen += f", last seen at {_moment(sighting.last_seen_at, why)}"
-        yield f"Source {sighting.source} lists {under} as {_title(sighting.title)}{seen}."
+        known_as = "has seen it too" if sighting.title is None else f"lists {under} as {_title(sighting.title)}"
+        yield f"Source {sighting.source} {known_as}{seen}."
     if why.sightings_total > len(why.sightings):
         yield f"So do {why.sightings_total - len(why.sightings)} more."
 

@@ -4,7 +4,9 @@ A pair is a folder with `run.json` (the source's settings, what it remembered, t
 the file its body is in) and `expected.json` (the items, and what it remembers afterwards).
 """
 
+import difflib
 import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import datetime
@@ -17,9 +19,19 @@ from headwater.model.http import Response
 from headwater.model.source import Lead, Pass
 from headwater.sandbox import Sandbox
 from headwater.sources.kind import Kind
+from headwater.sources.memory import check_state
+from headwater.sources.reading import read_settings
 from headwater.sources.run import Http, Page, Run, raise_for_status
 
 T = TypeVar("T")
+
+ACCEPT = "HEADWATER_ACCEPT_GOLDEN"
+_NO_PAIR = """\
+{kind} has no golden pair: there is no run.json in {folder} or below it. Write one that names a recorded answer, such as
+  {{"now": "2026-01-15T12:00:00Z", "settings": {{"list_url": "https://api.example.org/records.json"}},
+   "exchanges": [{{"url": "https://api.example.org/records.json", "body": "records.json"}}]}}
+put the answer's body into records.json beside it, and run the test with {accept}=1, which writes expected.json. Read
+what it says before you trust it. docs/sources.md tells more."""
 
 
 class Exchange(msgspec.Struct, forbid_unknown_fields=True):
@@ -75,8 +87,7 @@ class _Recorded:
 async def replay(kind: type[Kind], folder: Path) -> dict[str, Any]:
     """Run a kind on a pair's recording; return what must equal `expected.json`."""
     recording = msgspec.json.decode((folder / "run.json").read_bytes(), type=Recording)
-    configured = msgspec.convert(recording.settings, kind)
-    configured.check()
+    configured = read_settings(kind, recording.settings)
     state = dict(recording.state)
     run = Run(cast("Http", _Recorded(folder, recording)), state, recording.now, recording.which, recording.since)
     told: dict[str, Any] = {"items": [], "state": state}
@@ -85,16 +96,44 @@ async def replay(kind: type[Kind], folder: Path) -> dict[str, Any]:
             told.setdefault("leads", []).append(found._asdict())
         else:
             told["items"].append(asdict(found) | {"subpath": configured.partition(found)})
+    check_state(folder.name, state)
     if run.learned:
         told["learned"] = run.learned
     return cast("dict[str, Any]", json.loads(json.dumps(told, default=lambda odd: odd.isoformat())))
 
 
 async def check(kind: type[Kind], folder: Path) -> None:
-    """Raise AssertionError, saying what differs, unless a pair comes out as expected."""
-    found = await replay(kind, folder)
-    expected = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
-    if found != expected:
-        raise AssertionError(
-            f"{folder.name} does not come out as expected. Found:\n{json.dumps(found, indent=2, ensure_ascii=False)}"
-        )
+    """Raise AssertionError, showing what differs, unless every golden pair in a folder or below it is as expected.
+
+    A kind without a pair fails too. With HEADWATER_ACCEPT_GOLDEN=1 in the environment what is found is written to
+    `expected.json` instead, for somebody to read; what was recorded is never touched.
+    """
+    for pair in _pairs(kind, folder):
+        _settle(pair, await replay(kind, pair))
+
+
+def _pairs(kind: type[Kind], folder: Path) -> list[Path]:
+    found = sorted(path.parent for path in folder.glob("**/run.json"))
+    if not found:
+        raise AssertionError(_NO_PAIR.format(kind=kind.__name__, folder=folder, accept=ACCEPT))
+    return found
+
+
+def _settle(pair: Path, found: dict[str, Any]) -> None:
+    path = pair / "expected.json"
+    expected = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+    if found == expected:
+        return
+    if os.environ.get(ACCEPT) == "1":
+        path.write_text("\n".join([*_lines(found), ""]), encoding="utf-8")
+        return
+    diff = difflib.unified_diff(_lines(expected), _lines(found), f"{path} (expected)", "found", lineterm="")
+    told = "\n".join(diff) if expected is not None else f"There is no {path} yet."
+    raise AssertionError(
+        f"{pair.name} does not come out as expected.\n{told}\n"
+        f"If what was found is right, run the test with {ACCEPT}=1: it is written to expected.json then."
+    )
+
+
+def _lines(told: Any) -> list[str]:
+    return json.dumps(told, indent=2, ensure_ascii=False, sort_keys=True).splitlines()

@@ -11,10 +11,12 @@ from typing import ClassVar, Literal
 
 import msgspec
 
+from headwater.errors import InvalidURL
 from headwater.model.frontier import Origin
 from headwater.model.source import Asker, Item, Lead, Pass
 from headwater.policy import cron
 from headwater.policy.days import check_timezone
+from headwater.policy.urls import host_of
 from headwater.sources.run import Run
 from headwater.sources.terms import Retry, Timeout
 
@@ -93,8 +95,27 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
                 raise ValueError(f"timezone: {error}") from None
         if self.poll_interval_minutes is not None and not 1 <= self.poll_interval_minutes <= 7 * 24 * 60:
             raise ValueError("poll_interval_minutes: must be from 1 to 10080")
+        if self.needs_browser or self.stealth is not None:
+            name = "needs_browser" if self.needs_browser else "stealth"
+            raise ValueError(f"{name}: this version has no browser")
         if self.budget is not None and not self.api_hosts:
             raise ValueError(f"budget: {type(self).__name__} declares no api_hosts to spend it at")
+        for host in sorted(self.api_hosts):
+            _check_api_host(type(self).__name__, host)
         for name, low, high in _RANGES:
             if not low <= attrgetter(name)(self) <= high:
                 raise ValueError(f"{name}: must be from {low:g} to {high:g}")
+
+
+def _check_api_host(kind: str, host: str) -> None:
+    """Refuse a host that is written otherwise than a request's is: the two would never be the same."""
+    right: str | None
+    try:
+        right = host_of(host if "//" in host else f"https://{host}")
+    except InvalidURL:
+        right = None
+    if host != right:
+        raise ValueError(
+            f"api_hosts: {kind} declares {host!r}, which is no host as in 'api.example.org' or 'api.example.org:8443'"
+            + (f"; write {right!r}" if right else "")
+        )

@@ -1,12 +1,16 @@
 """`headwater source new-kind NAME`: a class, a golden pair and its test, ready to run."""
 
+import keyword
 import re
+import sys
 from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 from string import Template
 
 from headwater.errors import OperatorError
 from headwater.model.reasons import Reason
+from headwater.sources import registry
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
 
@@ -29,6 +33,13 @@ def write_skeleton(name: str, folder: Path) -> list[Path]:
     taken = next((path for path in files if path.exists()), None)
     if taken:
         raise OperatorError(f"{taken} is there already; nothing was written.", reason=Reason.FOLDER_UNUSABLE)
+    taken_by = _taken_by(name)
+    if taken_by:
+        raise OperatorError(
+            f"{name!r} cannot name a kind: it is {taken_by}. Choose another name, such as '{name}_list'. "
+            "Nothing was written.",
+            reason=Reason.BAD_REQUEST,
+        )
     skeleton = resources.files("headwater.sources.skeleton")
     values = {"name": name, "class_name": f"{name.title().replace('_', '')}Kind"}
     try:
@@ -41,6 +52,20 @@ def write_skeleton(name: str, folder: Path) -> list[Path]:
             f"{folder} cannot be written to: {error.strerror}.", reason=Reason.FOLDER_UNUSABLE
         ) from None
     return list(files)
+
+
+def _taken_by(name: str) -> str | None:
+    """Tell what has a name already: its module could not be imported, or would hide another."""
+    if keyword.iskeyword(name):
+        return "a word of the language Python"
+    if name in registry.kinds() or name in registry.broken():
+        return "a kind that is installed already"
+    if name in sys.stdlib_module_names:
+        return "a module of Python's own"
+    found = find_spec(name)
+    if found and found.origin:  # a mere folder has none
+        return "a module that is installed already"
+    return None
 
 
 def entry_point(name: str) -> str:

@@ -2,15 +2,14 @@
 
 import re
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
-
-import msgspec
 
 from headwater.errors import OperatorError
 from headwater.model.reasons import Reason
 from headwater.model.source import Source
 from headwater.sources.kind import Kind
+from headwater.sources.reading import read_settings
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")  # also a folder's name, and checked by the database
 
@@ -22,23 +21,34 @@ def kinds() -> dict[str, type[Kind]]:
 
 
 @cache
+def broken() -> dict[str, str]:
+    """Return the installed kinds that cannot be loaded, each with the reason."""
+    return {name: kind for name, kind in _loaded().items() if isinstance(kind, str)}
+
+
+@cache
 def _loaded() -> dict[str, type[Kind] | str]:
     """Return every installed kind, or why it cannot be loaded: a broken one must not take the others with it."""
-    found: dict[str, type[Kind] | str] = {}
-    for point in entry_points(group="headwater.kinds"):
-        try:
-            found[point.name] = point.load()
-        except Exception as error:  # noqa: BLE001 - it is somebody else's code, and fails in its own ways
-            found[point.name] = f"{point.value}: {type(error).__name__}: {error}"
-    return found
+    return {point.name: _load(point) for point in entry_points(group="headwater.kinds")}
+
+
+def _load(point: EntryPoint) -> type[Kind] | str:
+    try:
+        kind = point.load()
+    except Exception as error:  # noqa: BLE001 - it is somebody else's code, and fails in its own ways
+        why = f"{type(error).__name__}: {error}".splitlines()[0]
+    else:
+        if isinstance(kind, type) and issubclass(kind, Kind):
+            return kind
+        why = "is no subclass of headwater.Kind"
+    return f"{point.value}: {why}" + (f", in the package {point.dist.name}" if point.dist else "")
 
 
 def configure(name: str, kind: str, settings: Any) -> Kind:
     """Make a source's kind with the settings that override its defaults; refuse what cannot work, naming the field."""
-    broken = _loaded().get(kind)
-    if isinstance(broken, str):
+    if kind in broken():
         raise OperatorError(
-            f"Source {name}: the kind {kind!r} cannot be loaded ({broken}).", reason=Reason.UNKNOWN_KIND
+            f"Source {name}: the kind {kind!r} cannot be loaded ({broken()[kind]}).", reason=Reason.UNKNOWN_KIND
         )
     if kind not in kinds():
         raise OperatorError(
@@ -52,11 +62,9 @@ def configure(name: str, kind: str, settings: Any) -> Kind:
             reason=Reason.BAD_SOURCE,
         )
     try:
-        configured = msgspec.convert(settings, kinds()[kind])
-        configured.check()
-    except (msgspec.ValidationError, ValueError) as error:
+        return read_settings(kinds()[kind], settings)
+    except ValueError as error:
         raise OperatorError(f"Source {name}: {error}.", reason=Reason.BAD_SOURCE) from None
-    return configured
 
 
 def kind_of(source: Source) -> Kind:

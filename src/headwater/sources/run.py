@@ -6,11 +6,12 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 import structlog
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_exponential
 
-from headwater.errors import ExchangeFailed, NotNow
+from headwater.errors import ExchangeFailed, HeadwaterError, NotNow
 from headwater.formats.feeds import parse_feed_page
 from headwater.formats.json_body import parse_json
 from headwater.formats.links import find_feed_links
@@ -25,6 +26,8 @@ from headwater.model.links import FeedLink
 from headwater.model.reasons import Reason
 from headwater.model.source import Asker, Pass
 from headwater.policy.backoff import retry_after
+from headwater.policy.moves import Hop
+from headwater.policy.polling import Asked
 from headwater.policy.redirects import MAX_HOPS, redirect_target
 from headwater.policy.statuses import reason_of_status
 from headwater.policy.urls import host_of, normalize_url
@@ -32,9 +35,9 @@ from headwater.sandbox import Sandbox
 from headwater.sources.terms import Terms
 
 log = structlog.get_logger()
-_LONGEST_WAIT = timedelta(minutes=1)
-_LINKS_SECONDS = 5.0
 _SITEMAP_SECONDS = 60.0  # the largest that is read takes a fifth of that on an idle machine
+_LINKS_SECONDS = 5.0
+_LONGEST_PAUSE = timedelta(minutes=1)  # between two attempts of one run
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +46,7 @@ class Page:
 
     response: Response
     sandbox: Sandbox
-    hops: tuple[int, ...] = ()  # the statuses of the redirects that led to it
-    targets: tuple[str, ...] = ()  # where each of them leads
+    hops: tuple[Hop, ...] = ()  # the redirects that led to it
 
     @property
     def not_modified(self) -> bool:
@@ -146,20 +148,19 @@ class Http:
     async def _follow(self, url: str, headers: Mapping[str, str] | None) -> Page:
         """Ask, and follow redirects; each hop is a request like any other."""
         target = url
-        hops: tuple[int, ...] = ()
-        targets: tuple[str, ...] = ()
+        hops: tuple[Hop, ...] = ()
         for _ in range(MAX_HOPS + 1):
             response = await self._ask(target, headers)
             following = redirect_target(response)
             if following is None:
-                return Page(response, self._sandbox, hops, targets)
+                return Page(response, self._sandbox, hops)
             target = following
-            hops += (response.status,)
-            targets += (following,)
+            hops += (Hop(response.status, following),)
         raise ExchangeFailed(f"{url} redirects more than {MAX_HOPS} times.", reason=Reason.REDIRECT_LIMIT, url=url)
 
     async def _ask(self, url: str, headers: Mapping[str, str] | None) -> Response:
         """Ask at the source's pace; where its budget is used up, wait for that while holding nothing at all."""
+        self._refuse_undeclared_port(host_of(url))
         while True:
             try:
                 async with self._in_flight:
@@ -173,11 +174,23 @@ class Http:
             with self._while_waiting():
                 await self._gate.budgets.wait(until)
 
+    def _refuse_undeclared_port(self, host: str) -> None:
+        """Refuse to ask an API that is to be paid for where it would not be: at a port that its kind does not name."""
+        declared = self._asker.api_hosts
+        if self._asker.budget is None or host in declared:
+            return
+        if _name_of(host) in map(_name_of, declared):
+            raise HeadwaterError(
+                f"Source {self._asker.source}: api_hosts: the API is asked at {host}, and the kind declares "
+                f"only {', '.join(sorted(declared))}; there it would get neither key nor budget.",
+                reason=Reason.BAD_SOURCE,
+            )
+
     def _is_passing(self, error: BaseException) -> bool:
         if not isinstance(error, ExchangeFailed) or not error.retryable:
             return False
-        if error.retry_after and error.retry_after > _LONGEST_WAIT and not self._is_spent(error):
-            return False  # the next poll comes then; this one would only keep others waiting
+        if error.retry_after is not None and error.retry_after > _LONGEST_PAUSE and not self._is_spent(error):
+            return False  # the source is left alone for as long, rather than waited for here
         return error.reason is not Reason.RATE_LIMITED or self._retry.on_rate_limit or self._is_spent(error)
 
     def _is_spent(self, error: ExchangeFailed) -> bool:
@@ -194,11 +207,12 @@ class Http:
         return 0.0 if self._is_spent(error) else error.retry_after.total_seconds()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Run:
     """One reading of a source. `state` is the kind's own memory; it is saved together with the items.
 
     `learned` are settings of the source that the kind has found out; they are saved likewise, in place of those it had.
+    `asked` is how long the publisher wants to be left alone, where it says so.
     """
 
     http: Http
@@ -207,6 +221,11 @@ class Run:
     which: Pass = Pass.MAIN
     since: datetime | None = None  # a reading that is to take what is older too, back to then
     learned: dict[str, Any] = field(default_factory=dict)
+    asked: Asked | None = None
+
+
+def _name_of(host: str) -> str | None:
+    return urlsplit(f"//{host}").hostname
 
 
 def raise_for_status(response: Response) -> None:

@@ -49,7 +49,11 @@ async def _find(run: Run, home: str) -> str:
 def _note_answer(state: dict[str, Any], page: Page) -> None:
     for name, header in _HEADERS.items():
         note(state, name, page.response.headers.get(header))
-    moved = {"to": page.response.url, "statuses": list(page.hops), "targets": list(page.targets)}
+    moved = {
+        "to": page.response.url,
+        "statuses": [hop.status for hop in page.hops],
+        "targets": [hop.target for hop in page.hops],
+    }
     note(state, "moved", moved if page.hops else None)
 
 

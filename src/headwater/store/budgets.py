@@ -49,6 +49,7 @@ async def list_budgets(connection: Connection, fingerprint: str, split: Split, n
 async def _list_sources(
     connection: Connection, fingerprint: str, row: Mapping[str, Any], split: Split, now: datetime
 ) -> list[dict[str, Any]]:
+    paying = [source["name"] for source in await connection.fetch(query("sources_that_pay"), row["host"])]
     listed = []
     for child in split.children:
         allowance = split.allowance(child, row["hourly_limit"], row["empty_until"])
@@ -56,6 +57,7 @@ async def _list_sources(
         listed.append(
             {
                 "source": child,
+                "drawn_by": split.drawn_by(child, paying),
                 "share": allowance.share,
                 "spent": budget.spent_lately(spent, now)[1],
                 "left": allowance.left(spent, now),

@@ -6,7 +6,8 @@ The schema needs no copy, since migrations make it; and COPY's text is read by e
 
 import contextlib
 import hashlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import asyncpg
@@ -39,6 +40,8 @@ TABLES = (
     "budgets",
     "budget_spending",
 )
+_ESCAPED = re.compile(rb"\\(.)")
+_MEANT = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
 _LONG = 7 * 86_400.0  # seconds: longer than any of this takes; the pool's own limit is meant for a query
 
 
@@ -103,6 +106,17 @@ async def raw_files(connection: Connection, page: int) -> AsyncIterator[list[tup
         after = rows[-1]["id"]
 
 
+def raw_files_in(folder: Path, tables: Sequence[Table]) -> Iterator[tuple[str, bytes, int]]:
+    """Yield the same, out of a table's file. Blocks on the disk."""
+    (documents,) = (table for table in tables if table.name == "documents")
+    places = [documents.columns.index(name) for name in ("raw_path", "raw_hash", "raw_bytes")]
+    with (folder / documents.file_name).open("rb") as file:
+        for line in file:
+            fields = line.removesuffix(b"\n").split(b"\t")
+            path, digest, size = (_unescaped(fields[place]).decode() for place in places)
+            yield path, bytes.fromhex(digest.removeprefix("\\x")), int(size)
+
+
 async def raw_files_at(connection: Connection, path_hashes: Sequence[bytes]) -> list[tuple[str, bytes, int]]:
     """Return the same for some paths, given by their SHA-256."""
     return [tuple(row) for row in await connection.fetch(query("raw_files_by_path_hash"), path_hashes, timeout=_LONG)]
@@ -119,7 +133,9 @@ async def refuse_occupied(connection: Connection, where: str) -> None:
     if there:
         names = ", ".join(there[:3]) + (f" and {len(there) - 3} more" if len(there) > 3 else "")
         raise OperatorError(
-            f"There is something in {where} already (the tables {names}). Restore into an empty one.",
+            f"There is something in {where} already (the tables {names}). Nothing was changed. Restore into a new "
+            "database (CREATE DATABASE, then HEADWATER_DATABASE_URL), or without that setting into a data folder that "
+            "is not there yet (HEADWATER_DATA_DIR).",
             reason=Reason.BAD_REQUEST,
         )
 
@@ -147,9 +163,9 @@ async def load(
 ) -> None:
     """Make the schema of a number, fill it from files, bring it up to date; `on_table` hears how many are filled."""
     try:
-        await migrate.apply(connection, through=schema)
+        await migrate.apply(connection, through=schema, seconds=_LONG)
         indexes = [row[0] for row in await connection.fetch(query("indexes_to_rebuild"))]
-        await connection.execute(query("clear_for_loading"))
+        await connection.execute(query("clear_for_loading"), timeout=_LONG)
         for number, table in enumerate(tables):
             on_table(number)
             source = folder / table.file_name
@@ -158,10 +174,10 @@ async def load(
                 raise _does_not_fit(f"{table.file_name} has {_count(status):,} rows and should have {table.rows:,}")
         for index in indexes:
             await connection.execute(index, timeout=_LONG)
-        await connection.execute(query("loaded"))
+        await connection.execute(query("loaded"), timeout=_LONG)
         for name, last in counted.items():
             await connection.execute(query("set_sequence"), name, last)
-        await migrate.apply(connection)
+        await migrate.apply(connection, seconds=_LONG)
         await connection.execute(query("gather_statistics"), timeout=_LONG)
     except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.SyntaxOrAccessError) as error:
         raise _does_not_fit(str(error)) from None
@@ -172,6 +188,11 @@ def _does_not_fit(why: str) -> OperatorError:
         f"The backup cannot be loaded into this database: {why}. Nothing was changed there.",
         reason=Reason.SCHEMA_MISMATCH,
     )
+
+
+def _unescaped(field: bytes) -> bytes:
+    """Undo what COPY does to the characters that have a meaning in its text."""
+    return _ESCAPED.sub(lambda found: _MEANT.get(found[1], found[1]), field)
 
 
 def _count(status: str) -> int:

@@ -232,6 +232,12 @@ async def retry_urls(connection: Connection, url_ids: Collection[int], priority:
     return {row["url_id"] for row in rows}
 
 
+async def taken_places(connection: Connection, source_id: int, subpaths: Collection[str]) -> dict[str, str]:
+    """Return which page of a source has each of these places for its raw bytes, where one has."""
+    rows = await connection.fetch(query("taken_places"), source_id, list(subpaths))
+    return {row["subpath"]: row["url"] for row in rows}
+
+
 async def refresh_urls(
     connection: Connection, changed: Mapping[int, datetime], *, rested_since: datetime, priority: int, now: datetime
 ) -> set[int]:

@@ -62,13 +62,16 @@ async def up(database: Database) -> list[Migration]:
         ) from None
 
 
-async def apply(connection: Connection, through: int | None = None) -> list[Migration]:
-    """Apply what is missing, or only what is missing up to a number; return what was applied. In a transaction."""
+async def apply(connection: Connection, through: int | None = None, *, seconds: float | None = None) -> list[Migration]:
+    """Apply what is missing, or only what is missing up to a number; return what was applied. In a transaction.
+
+    `seconds` is how long one step may take; None: as long as any statement on the connection.
+    """
     numbers = await _lock_and_read(connection)
     last = known()[-1].number if through is None else through
     missing = [migration for migration in known() if migration.number not in numbers and migration.number <= last]
     for migration in missing:
-        await connection.execute(migration.up)
+        await connection.execute(migration.up, timeout=seconds)
         await connection.execute(query("record_migration"), migration.number, migration.name)
     return missing
 

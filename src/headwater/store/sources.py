@@ -12,6 +12,7 @@ import msgspec
 from headwater.model.lease import Lease
 from headwater.model.reasons import Reason
 from headwater.model.source import Asker, Pass, Source
+from headwater.policy.polling import Next
 from headwater.store.leases import lease_of
 from headwater.store.pool import Connection
 from headwater.store.sql import query
@@ -27,14 +28,15 @@ class FeedClaim:
     memory: Mapping[str, Any]
     consecutive_errors: int
     last_success_at: datetime | None
+    rhythm: Mapping[str, Any] | None
     backfill_since: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
 class PollEnding:
-    """How a poll ends; `error` is None when it went well."""
+    """How a poll ends; `error` is None when it went well, and `coming` where it is not polled again by itself."""
 
-    next_poll_at: datetime | None
+    coming: Next | None
     reason: Reason
     error: str | None
     consecutive_errors: int
@@ -109,6 +111,18 @@ async def change_settings(connection: Connection, source_id: int, settings: Mapp
     except asyncpg.UniqueViolationError:
         return False
     return True
+
+
+async def learn_settings(connection: Connection, source_id: int, settings: Mapping[str, Any]) -> None:
+    """Put settings that were found out in place of those a source had."""
+    await connection.execute(query("learn_settings"), source_id, settings)
+
+
+async def ask_for_pass(
+    connection: Connection, source_id: int, which: Pass, *, now: datetime, since: datetime | None, why: str
+) -> bool:
+    """Let a pass be due at once, and take what is older too; False where the source has no such pass."""
+    return bool(await connection.fetchval(query("ask_for_pass"), source_id, which, now, since, why))
 
 
 async def replan_passes(
@@ -207,6 +221,7 @@ async def claim_feeds(
             row["memory"],
             row["consecutive_errors"],
             row["last_success_at"],
+            row["rhythm"],
             row["backfill_since"],
         )
         for row in rows
@@ -231,26 +246,31 @@ async def hold_feed(connection: Connection, claim: FeedClaim) -> bool:
 
 async def settle_feed(connection: Connection, claim: FeedClaim, ending: PollEnding, now: datetime) -> bool:
     """End a poll; False when the lease is somebody else's by now and nothing was changed."""
+    coming = ending.coming
     return bool(
         await connection.fetchval(
             query("settle_feed"),
             claim.source.id,
             claim.lease.token,
             now,
-            ending.next_poll_at,
+            coming.at if coming else None,
             ending.reason,
             ending.error,
             ending.consecutive_errors,
             ending.item_count,
             ending.memory,
             ending.brought_new,
+            coming.why if coming else None,
+            coming.rhythm.stored() if coming and coming.rhythm else None,
         )
     )
 
 
-async def release_feed(connection: Connection, claim: FeedClaim, next_poll_at: datetime | None) -> None:
+async def release_feed(
+    connection: Connection, claim: FeedClaim, next_poll_at: datetime | None, why: str | None
+) -> None:
     """Give a poll back undone, at no cost."""
-    await connection.execute(query("release_feed"), claim.source.id, claim.lease.token, next_poll_at)
+    await connection.execute(query("release_feed"), claim.source.id, claim.lease.token, next_poll_at, why)
 
 
 async def return_expired_feeds(connection: Connection, now: datetime) -> int:

@@ -18,11 +18,11 @@ COUNTED = 1000  # what there may be more of than anybody wants to know is counte
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """An item that lists the URL, under this address of it."""
+    """A source that has seen the URL: under this address and title where it lists it as an item."""
 
     source: str
     url: str
-    title: str
+    title: str | None
     first_seen_at: datetime
     last_seen_at: datetime
 

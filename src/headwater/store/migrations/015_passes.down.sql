@@ -1,4 +1,5 @@
 DROP TABLE sightings;
+DROP INDEX url_frontier_place;
 UPDATE sources SET kind = 'feed' WHERE kind = 'site';
 DROP INDEX sources_feed;
 DELETE FROM sources s WHERE removed_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM items WHERE source_id = s.id)
@@ -15,6 +16,7 @@ ALTER TABLE feed_state
     DROP COLUMN next_poll_why,
     DROP COLUMN rhythm,
     DROP COLUMN last_new_at,
+    DROP COLUMN usual_gap,
     DROP COLUMN backfill_since,
     ADD PRIMARY KEY (source_id);
 UPDATE feed_state f SET next_request_at = s.next_request_at FROM sources s WHERE s.id = f.source_id;

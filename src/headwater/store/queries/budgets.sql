@@ -35,3 +35,7 @@ ON CONFLICT (key_fingerprint, host) DO UPDATE SET empty_until = greatest(b.empty
 -- name: list_budgets
 -- The hosts that a key has been used at. $1 key fingerprint
 SELECT host, hourly_limit, limit_seen_at, empty_until FROM budgets WHERE key_fingerprint = $1 ORDER BY host
+
+-- name: sources_that_pay
+-- The sources whose requests to a host are taken from a budget, as far as they have been polled. $1 host
+SELECT name FROM sources WHERE asking ->> 'budget' IS NOT NULL AND asking -> 'api_hosts' ? $1

@@ -260,6 +260,10 @@ WITH given AS MATERIALIZED (
 )
 SELECT url_id FROM all_queued
 
+-- name: taken_places
+-- Which pages of a source have one of these places for their raw bytes. $1 source, $2 places
+SELECT subpath, url FROM url_frontier WHERE source_id = $1 AND subpath = ANY ($2::text[])
+
 -- name: outdated_urls
 -- Which pages were fetched before they changed. Arrays: $1 ids, $2 when each changed; $3 not those fetched since then
 SELECT page.id

@@ -14,9 +14,17 @@ WITH given AS MATERIALIZED (
 INSERT INTO feed_state (source_id, pass, next_poll_at) SELECT $1, pass, due FROM given
 ON CONFLICT DO NOTHING
 
--- name: change_settings
--- $1 source, $2 settings
-UPDATE sources SET settings = $2 WHERE id = $1
+-- name: learn_settings
+-- Put what was found out in place of what was set. $1 source, $2 settings
+UPDATE sources SET settings = settings || $2 WHERE id = $1
+
+-- name: ask_for_pass
+-- Let a pass be due at once, and take what is older too. Answers nothing where there is none. $1 source, $2 pass, $3 now,
+-- $4 since, $5 why
+UPDATE feed_state
+SET next_poll_at = least(next_poll_at, $3), next_poll_why = $5, backfill_since = least(backfill_since, $4)
+WHERE source_id = $1 AND pass = $2
+RETURNING true
 
 -- name: revive_source
 -- One that was removed may be added again: it keeps its id and what it has brought. $1 name, $2 kind, $3 settings, $4 now
@@ -168,7 +176,7 @@ SET lease_holder = $3, lease_token = gen_random_uuid(), lease_until = $4, attemp
 FROM sources s, taken
 WHERE f.source_id = taken.source_id AND f.pass = taken.pass AND s.id = f.source_id
 RETURNING s.id, s.name, s.kind, s.settings, s.enabled, s.created_at, f.pass, f.memory, f.consecutive_errors,
-          f.last_success_at, f.backfill_since, f.lease_holder, f.lease_token, f.lease_until, f.attempts
+          f.last_success_at, f.rhythm, f.backfill_since, f.lease_holder, f.lease_token, f.lease_until, f.attempts
 
 -- name: hold_feed
 -- The fence of a poll. $1 source, $2 token
@@ -176,22 +184,25 @@ SELECT true FROM feed_state WHERE source_id = $1 AND lease_token = $2 FOR UPDATE
 
 -- name: settle_feed
 -- $1 source, $2 token, $3 now, $4 next poll, $5 reason, $6 error or NULL, $7 consecutive errors, $8 items or NULL, $9 memory,
--- $10 whether something new came
+-- $10 whether something new came, $11 why the next poll is then, $12 rhythm
 UPDATE feed_state
 SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, attempts = 0,
     last_polled_at = $3, next_poll_at = $4, last_reason = $5, last_error = $6, consecutive_errors = $7,
     last_success_at = CASE WHEN $6::text IS NULL THEN $3 ELSE last_success_at END,
     last_item_count = coalesce($8, last_item_count), memory = $9,
     last_new_at = CASE WHEN $10 THEN $3 ELSE last_new_at END,
+    usual_gap = CASE WHEN $10 THEN coalesce(usual_gap * 0.8 + ($3 - last_new_at) * 0.2, $3 - last_new_at)
+                     ELSE usual_gap END,
+    next_poll_why = $11, rhythm = $12,
     backfill_since = CASE WHEN $6::text IS NULL THEN NULL ELSE backfill_since END
 WHERE source_id = $1 AND lease_token = $2
 RETURNING true
 
 -- name: release_feed
--- Give a poll back undone, at no cost. $1 source, $2 token, $3 next poll or NULL to leave it
+-- Give a poll back undone, at no cost. $1 source, $2 token, $3 next poll or NULL to leave it, $4 why then
 UPDATE feed_state
 SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, attempts = greatest(attempts - 1, 0),
-    next_poll_at = coalesce($3, next_poll_at)
+    next_poll_at = coalesce($3, next_poll_at), next_poll_why = CASE WHEN $3 IS NULL THEN next_poll_why ELSE $4 END
 WHERE source_id = $1 AND lease_token = $2
 
 -- name: return_expired_feeds

@@ -27,13 +27,23 @@ WHERE same_as = $1 OR (parent_id = $1 AND hops > 0 AND same_as IS NULL)
 ORDER BY id DESC LIMIT $2
 
 -- name: why_sightings
--- Items that list an address, or another one that leads there. An item's id is made from its source and address; as an
--- array those are looked up in the index, however many sources there are. $1 id, $2 url, $3 how many
-SELECT s.name AS source, i.url, i.title, i.first_seen_at, i.last_seen_at, count(*) OVER () AS total
-FROM items i JOIN sources s ON s.id = i.source_id
-WHERE i.url_id = $1
-   OR i.id = ANY (ARRAY(SELECT encode(sha256(convert_to(name || ':' || $2::text, 'UTF8')), 'hex') FROM sources))
-ORDER BY i.first_seen_at, i.id LIMIT $3
+-- Items that list an address, or another one that leads there, and sources that saw it without an item. An item's id is
+-- made from its source and address; as an array those are looked up in the index, however many sources there are. $1 id,
+-- $2 url, $3 how many
+WITH listed AS MATERIALIZED (
+    SELECT i.source_id, i.url, i.title, i.first_seen_at, i.last_seen_at, i.id
+    FROM items i
+    WHERE i.url_id = $1
+       OR i.id = ANY (ARRAY(SELECT encode(sha256(convert_to(name || ':' || $2::text, 'UTF8')), 'hex') FROM sources))
+), seen AS (
+    SELECT * FROM listed
+    UNION ALL
+    SELECT t.source_id, $2, NULL, t.first_seen_at, t.first_seen_at, '' FROM sightings t
+    WHERE t.url_id = $1 AND NOT EXISTS (SELECT FROM listed WHERE listed.source_id = t.source_id)
+)
+SELECT s.name AS source, seen.url, seen.title, seen.first_seen_at, seen.last_seen_at, count(*) OVER () AS total
+FROM seen JOIN sources s ON s.id = seen.source_id
+ORDER BY seen.first_seen_at, seen.id LIMIT $3
 
 -- name: why_fetches
 -- $1 id, $2 how many

@@ -1,0 +1,62 @@
+"""What a kind may keep in `run.state`: JSON values, which come back from the database as they were."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from headwater.errors import HeadwaterError
+from headwater.model.reasons import Reason
+
+_DEEPEST = 50  # far less than what the encoder and the database bear
+_Path = tuple[Any, ...]
+
+
+def check_state(source: str, state: dict[str, Any]) -> None:
+    """Refuse a memory that cannot be kept, naming the key: another value would come back, or none.
+
+    Raises HeadwaterError with the reason BAD_SOURCE.
+    """
+    fault = next(_faults(state, ()), None)
+    if fault:
+        raise HeadwaterError(
+            f"Source {source}: {fault}. A source remembers JSON values only: text, numbers, true, false, null, lists, "
+            "and dictionaries with text as keys. Nothing was saved.",
+            reason=Reason.BAD_SOURCE,
+        )
+
+
+def _faults(value: Any, path: _Path) -> Iterator[str]:
+    """Tell what is wrong in a value, and where."""
+    if len(path) > _DEEPEST:
+        yield f"{_place(path[:1])} is nested too deeply"
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            if not isinstance(key, str):
+                yield f"{_place(path)} has the key {key!r}, which is no text"
+            elif not _is_storable(key):
+                yield f"{_place(path)} has a key with a character that cannot be stored"
+            yield from _faults(inner, (*path, key))
+    elif isinstance(value, list | tuple):
+        for number, inner in enumerate(value):
+            yield from _faults(inner, (*path, number))
+    elif fault := _fault_of_scalar(value):
+        yield f"{_place(path)} {fault}"
+
+
+def _fault_of_scalar(value: Any) -> str | None:
+    if isinstance(value, str):
+        return None if _is_storable(value) else "has a character that cannot be stored"
+    if isinstance(value, float):
+        return None if math.isfinite(value) else f"is {value}"
+    if isinstance(value, int):
+        return None if -(2**63) <= value < 2**63 else "is a number of more than 64 bits"
+    return None if value is None else f"is a {type(value).__name__}"
+
+
+def _is_storable(text: str) -> bool:
+    """Tell whether PostgreSQL takes a text: no null character, no half of a surrogate pair."""
+    return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _place(path: _Path) -> str:
+    return "run.state" + "".join(f"[{key!r}]" for key in path)

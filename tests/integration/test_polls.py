@@ -1,0 +1,160 @@
+"""What a poll leads to: when the next one is and why, what is fetched again, who saw what (spec 3.2, 2.2)."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from headwater.model.reasons import Reason
+from headwater.model.source import Pass
+from headwater.store import sources
+from tests.house import House
+from tests.kinds import install
+from tests.server import Answer, Site, page, rss
+
+FEED = "http://news.test/feed"
+HTML = {"Content-Type": "text/html; charset=utf-8"}
+
+
+def entries(*names: str) -> Answer:
+    return rss(*(f"http://news.test/{name}" for name in names))
+
+
+async def pass_row(house: House, columns: str, which: str = "main") -> tuple[Any, ...]:
+    (row,) = await house.rows(f"SELECT {columns} FROM feed_state WHERE pass = $1", which)
+    return row
+
+
+async def wait_of(house: House) -> tuple[timedelta, str]:
+    wait, why = await pass_row(house, "next_poll_at - last_polled_at, next_poll_why")
+    return wait, why
+
+
+async def test_a_feed_in_which_nothing_is_new_is_asked_less_often_and_says_so(site: Site, house: House) -> None:
+    """Spec 3.2: the interval adapts, and anyone can see why a feed is polled when it is."""
+    site.answers[FEED] = entries("a")
+    await house.desk.sources.add(FEED)
+    wait, why = await wait_of(house)
+    assert timedelta(minutes=15) <= wait <= timedelta(minutes=16.5)
+    assert why == "Every 15 minutes."
+    for _ in range(10):
+        await house.desk.sources.sync("news.test")
+    wait, why = await wait_of(house)
+    assert timedelta(minutes=60) <= wait <= timedelta(minutes=66)
+    assert why == "Every 15 minutes; 60 minutes for now, since nothing was new in the last 10 polls."
+
+
+async def test_what_a_server_asks_for_after_a_refusal_is_honoured(site: Site, house: House) -> None:
+    """Spec 3.2: Retry-After."""
+    site.answers[FEED] = entries("a")
+    await house.desk.sources.add(FEED)
+    site.answers[FEED] = Answer(status=503, headers={"Retry-After": "7200"})
+    async with house.parts.records.database.connection() as connection:
+        now = house.parts.records.clock.now()
+        claim, *_ = await sources.claim_feeds(
+            connection, now=now, until=now + timedelta(minutes=1), holder="t", limit=1, name="news.test"
+        )
+    failed = await house.parts.poller.poll(claim)
+    assert (failed.reason, failed.errors) == (Reason.HTTP_5XX, 1)
+    wait, why = await wait_of(house)
+    assert timedelta(hours=2) <= wait <= timedelta(hours=2.2)
+    assert why == "The publisher asks to be left alone for 2 hours (Retry-After)."
+
+
+async def test_a_feed_that_is_all_new_has_its_sitemaps_read_from_the_last_poll_on(site: Site, house: House) -> None:
+    """Issue 6: a window that overflowed is noticed, and answered by a sitemap pass."""
+    site.answers[FEED] = entries("a", "b", "c")
+    first = (await house.desk.sources.add(FEED)).polled
+    await house.rows(
+        "INSERT INTO feed_state (source_id, pass) SELECT id, 'sitemap' FROM sources ON CONFLICT DO NOTHING"
+    )
+    (before,) = await pass_row(house, "last_success_at")
+    site.answers[FEED] = entries("d", "e", "f")
+    second = await house.desk.sources.sync("news.test")
+    assert (first.overflowed, second.overflowed) == (False, True)
+    due, since, why = await pass_row(
+        house, "next_poll_at <= clock_timestamp(), backfill_since, next_poll_why", "sitemap"
+    )
+    assert (due, since) == (True, before)
+    assert why.startswith("The feed was all new")
+    site.answers[FEED] = entries("e", "f", "g")
+    assert not (await house.desk.sources.sync("news.test")).overflowed
+
+
+def updated(*, at: datetime) -> Answer:
+    return Answer(
+        f"""<feed xmlns="http://www.w3.org/2005/Atom"><title>A</title><entry><title>One</title>
+        <link href="http://news.test/a"/><published>2026-03-12T08:00:00Z</published>
+        <updated>{at.isoformat()}</updated></entry></feed>"""
+    )
+
+
+@pytest.mark.parametrize(
+    ("fetched", "changed", "again"),
+    [
+        pytest.param(timedelta(hours=3), timedelta(hours=2), True, id="changed since"),
+        pytest.param(timedelta(hours=3), timedelta(hours=4), False, id="changed before"),
+        pytest.param(timedelta(minutes=30), timedelta(minutes=10), False, id="fetched within the hour"),
+        pytest.param(timedelta(hours=3), -timedelta(hours=1), False, id="a date that has not come"),
+    ],
+)
+async def test_a_page_is_fetched_again_when_its_feed_says_that_it_changed(
+    fetched: timedelta, changed: timedelta, again: bool, site: Site, house: House
+) -> None:
+    """Spec 2.2: a source saw a newer version."""
+    now = house.parts.records.clock.now()
+    site.answers[FEED] = updated(at=now - timedelta(days=9))
+    site.answers["http://news.test/a"] = [Answer(page(word), headers=HTML) for word in ("old", "new")]
+    await house.desk.sources.add(FEED)
+    await house.work()
+    await house.rows("UPDATE url_frontier SET last_fetched_at = $1", now - fetched)
+    site.answers[FEED] = updated(at=now - changed)
+    await house.desk.sources.sync("news.test")
+    await house.work()
+    assert site.visits("http://news.test/a") == 1 + again
+
+
+async def test_a_second_sighting_from_another_feed_is_kept(site: Site, house: House) -> None:
+    """Issue 6."""
+    other = "http://other.test/feed"
+    site.answers[FEED] = site.answers[other] = entries("a", "b")
+    await house.desk.sources.add(FEED)
+    polled = (await house.desk.sources.add(other)).polled
+    await house.desk.sources.sync("news.test")
+    assert (polled.items, polled.new_urls) == (2, 0)
+    seen = await house.rows(
+        "SELECT u.url, s.name, t.origin FROM sightings t JOIN url_frontier u ON u.id = t.url_id "
+        "JOIN sources s ON s.id = t.source_id ORDER BY 1"
+    )
+    assert seen == [("http://news.test/a", "other.test", "feed"), ("http://news.test/b", "other.test", "feed")]
+
+
+async def test_a_page_never_takes_the_place_of_anothers_raw_bytes(
+    site: Site, house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spec 1.5: in another run neither; what is listed beside it goes in."""
+    install(monkeypatch)
+    listed, api = {"Content-Type": "application/json"}, "http://api.test/list"
+    site.answers[api] = [Answer(f'["http://news.test/{name}"]', headers=listed) for name in ("a", "b", "a")]
+    settings = {"lists": [api], "subpath": "2026/x.html", "budget": None}
+    await house.desk.sources.create("rulings", "ledger", settings)
+    first, second, third = [await house.desk.sources.sync("rulings") for _ in range(3)]
+    assert (first.items, second.items, third.items) == (1, 0, 1)
+    assert second.refused == {
+        "http://news.test/b": "Its place for raw bytes, 2026/x.html, is that of http://news.test/a."
+    }
+    assert third.refused == {}
+
+
+async def test_passes_are_brought_in_line_and_keep_what_they_know(site: Site, house: House) -> None:
+    """Spec 3.1."""
+    site.answers[FEED] = entries("a")
+    source = (await house.desk.sources.add(FEED)).polled.source
+    (before,) = await pass_row(house, "next_poll_at")
+    due = datetime(2026, 1, 1, tzinfo=UTC)
+    async with house.parts.records.database.connection() as connection:
+        await sources.keep_passes(connection, source.id, {Pass.MAIN: due, Pass.SPIDER: due})
+        assert await pass_row(house, "next_poll_at") == (before,)
+        assert await pass_row(house, "next_poll_at", "spider") == (due,)
+        await sources.keep_passes(connection, source.id, {Pass.MAIN: due})
+    assert await house.rows("SELECT pass FROM feed_state WHERE pass <> 'sitemap'") == [("main",)]

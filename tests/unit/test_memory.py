@@ -1,0 +1,62 @@
+"""What a kind may remember: JSON values, which come back as they were (spec 1.1)."""
+
+import math
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.errors import HeadwaterError
+from headwater.model.reasons import Reason
+from headwater.sources.memory import check_state
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
+SCALARS = (
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+)
+VALUES = st.recursive(SCALARS | TEXT, lambda inner: st.lists(inner) | st.dictionaries(TEXT, inner), max_leaves=20)
+
+
+@given(st.dictionaries(TEXT, VALUES))
+def test_json_values_pass_and_come_back_as_they_were(state: dict[str, Any]) -> None:
+    check_state("news", state)
+    assert msgspec.json.decode(msgspec.json.encode(state)) == state
+
+
+def cyclic() -> list[Any]:
+    found: list[Any] = []
+    found.append(found)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("state", "told"),
+    [
+        ({"seen_at": datetime(2026, 1, 1, tzinfo=UTC)}, "run.state['seen_at'] is a datetime"),
+        ({"day": date(2026, 1, 1)}, "run.state['day'] is a date"),
+        ({"seen": {"a", "b"}}, "run.state['seen'] is a set"),
+        ({"a": [1, {"b": b"x"}]}, "run.state['a'][1]['b'] is a bytes"),
+        ({"n": Decimal(1)}, "run.state['n'] is a Decimal"),
+        ({"n": math.nan}, "run.state['n'] is nan"),
+        ({"n": [math.inf]}, "run.state['n'][0] is inf"),
+        ({"n": 2**64}, "run.state['n'] is a number of more than 64 bits"),
+        ({"pages": {1: "x"}}, "run.state['pages'] has the key 1, which is no text"),
+        ({1: "x"}, "run.state has the key 1, which is no text"),
+        ({"t": "a\0b"}, "run.state['t'] has a character that cannot be stored"),
+        ({"t": "\ud800"}, "run.state['t'] has a character that cannot be stored"),
+        ({"t": {"\0": 1}}, "run.state['t'] has a key with a character that cannot be stored"),
+        ({"self": cyclic()}, "run.state['self'] is nested too deeply"),
+    ],
+)
+def test_anything_else_is_refused_with_the_sources_name_and_the_key(state: dict[Any, Any], told: str) -> None:
+    with pytest.raises(HeadwaterError) as refused:
+        check_state("news", state)
+    assert refused.value.reason is Reason.BAD_SOURCE
+    assert str(refused.value) == (
+        f"Source news: {told}. A source remembers JSON values only: text, numbers, true, false, null, lists, and "
+        "dictionaries with text as keys. Nothing was saved."
+    )
