@@ -107,7 +107,7 @@ async def test_a_kind_is_tried_against_this_machine_when_that_is_allowed(
     assert refused.returncode == 2
     assert "is a private or reserved address" in refused.stderr
     polled = await run("source", "sync", "votes", allow_networks=named[1])
-    assert polled.stdout == "Polled votes: 2 items, 2 of them new, 2 new pages to fetch.\n"
+    assert polled.stdout == "Read votes: 2 items, 2 of them new, 2 new pages to fetch.\n"
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,10 @@ WITH given AS MATERIALIZED (
 INSERT INTO feed_state (source_id, pass, next_poll_at) SELECT $1, pass, due FROM given
 ON CONFLICT DO NOTHING
 
+-- name: change_settings
+-- $1 source, $2 settings
+UPDATE sources SET settings = $2 WHERE id = $1
+
 -- name: learn_settings
 -- Put what was found out in place of what was set. $1 source, $2 settings
 UPDATE sources SET settings = settings || $2 WHERE id = $1
