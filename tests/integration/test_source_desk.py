@@ -256,6 +256,25 @@ async def test_a_removed_source_keeps_what_it_brought_and_fetches_no_more(site: 
     assert (await house.desk.frontier.stats())["urls"]["pending"] == 5
 
 
+async def test_what_ended_with_its_source_goes_to_the_next_that_lists_it(site: Site, house: House) -> None:
+    """A feed is replaced by another of the same site: no page is lost between the two."""
+    site.answers[FEED] = rss("http://news.test/a", "http://news.test/b")
+    site.answers["http://news.test/new"] = rss("http://news.test/b", "http://news.test/c")
+    for name in "abc":
+        site.answers[f"http://news.test/{name}"] = Answer(page(name), headers=HTML)
+    await house.desk.sources.add(FEED, "old")
+    await house.desk.sources.remove("old")
+    added = await house.desk.sources.add("http://news.test/new", "new")
+    assert added.polled.new_urls == 1
+    await house.work()
+    assert await house.fates() == {
+        "http://news.test/a": "source_removed",
+        "http://news.test/b": "stored",
+        "http://news.test/c": "stored",
+    }
+    assert {row["source"] for row in await house.desk.documents()} == {"new"}
+
+
 async def test_a_removal_that_was_cut_short_is_ended_by_the_next(site: Site, house: House) -> None:
     site.answers[FEED] = rss("http://news.test/a")
     await house.desk.sources.add(FEED)
