@@ -134,6 +134,21 @@ async def test_a_changed_interval_or_schedule_counts_at_once(site: Site, house: 
     assert (await passes(house))["main"]["next_poll_at"] <= datetime.now(UTC) + timedelta(seconds=5)
 
 
+async def test_a_change_that_is_not_about_time_leaves_the_next_reading_as_it_was(site: Site, house: House) -> None:
+    """A wait that the publisher asked for, and a backfill that waits for the program."""
+    site.answers[FEED] = rss("http://news.test/a")
+    await house.desk.sources.add(FEED)
+    await house.rows(
+        "UPDATE feed_state SET next_poll_at = now() + '3 days', next_poll_why = 'asked' WHERE pass = 'main'"
+    )
+    await house.desk.sources.ask_backfill("news.test", date(2024, 1, 1))
+    before = await house.rows("SELECT pass, next_poll_at, next_poll_why, backfill_since FROM feed_state ORDER BY 1")
+    await house.desk.sources.edit("news.test", {"category": "News"})
+    after = await house.rows("SELECT pass, next_poll_at, next_poll_why, backfill_since FROM feed_state ORDER BY 1")
+    assert after == before
+    assert None not in after[1]
+
+
 async def test_a_source_that_reads_something_else_now_begins_afresh(site: Site, house: House) -> None:
     """What is remembered of the old feed would make the new one look unchanged."""
     site.answers[FEED] = Answer(rss("http://news.test/a").body, headers={"ETag": '"1"'})

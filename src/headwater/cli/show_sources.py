@@ -134,22 +134,16 @@ def _settings(title: str, values: Mapping[str, Any]) -> None:
 
 
 def _pass(one: Mapping[str, Any]) -> None:
-    console.print(f"\n[bold]Read by {one['pass']}[/]  {one['health'].replace('_', ' ')}")
-    last, ok = _moment(one["last_polled_at"]), _moment(one["last_success_at"])
-    console.print(
-        f"  last read {last}, last read well {ok}, last had something new {_moment(one['last_new_at'])} (UTC)"
-    )
-    if one["polling"]:
-        console.print("  is being read just now")
-    elif one["next_poll_at"]:
-        console.print(f"  next {_moment(one['next_poll_at'])} (UTC)")
-    if one["next_poll_why"]:
-        console.print(_wrapped(one["next_poll_why"], 2))
+    console.print(f"\n[bold]Read by {one['pass']}[/]  {_health(one['health'])}")
+    console.print(_wrapped(one["why"], 2))
+    if one["last_polled_at"]:
+        times = (one["last_polled_at"], one["last_success_at"], one["last_new_at"])
+        last, well, new = map(_moment, times)
+        console.print(f"  last read {last}, last read well {well}, last had something new {new} (UTC)")
+    if one["next_poll_at"]:
+        console.print(_wrapped(f"next {_moment(one['next_poll_at'])} (UTC). {one['next_poll_why'] or ''}", 2))
     if one["backfill_since"]:
         console.print(f"  goes back to {one['backfill_since']:%Y-%m-%d} then")
-    if one["last_error"]:
-        failed = f"failed {one['consecutive_errors']} times in a row" if one["consecutive_errors"] else "failed"
-        console.print(_wrapped(f"{failed} ({one['last_reason']}): {one['last_error']}", 2))
 
 
 def removed(name: str, *, kept: bool, ended: int) -> None:

@@ -58,7 +58,7 @@ def source_export(
 
 def _read(file: Path) -> bytes:
     try:
-        if str(file) == "-":
+        if str(file) == "-" and sys.stdin is not None:
             return sys.stdin.buffer.read(_LARGEST)
         with file.open("rb") as opened:
             return opened.read(_LARGEST)

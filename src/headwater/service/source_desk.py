@@ -12,13 +12,14 @@ from headwater.errors import OperatorError
 from headwater.frontier.given import presentable
 from headwater.frontier.retry import retry_all
 from headwater.model.reasons import Reason
-from headwater.model.source import Source
+from headwater.model.source import Pass, Source
 from headwater.sandbox import Sandbox
 from headwater.service.parts import Records, make_sandbox
 from headwater.service.source_files import Imported, export_opml, export_yaml, import_sources
 from headwater.service.source_health import HEALTHS, kind_or_why, tell_source
 from headwater.service.source_settings import prepare, require_set, require_unread, storable, unknown
 from headwater.sources.kind import Kind
+from headwater.sources.registry import kind_of
 from headwater.store import sources
 from headwater.store.pool import Connection
 
@@ -142,7 +143,22 @@ class SourceDesk:
             raise OperatorError(f"Source {source.name}: another reads this feed already.", reason=Reason.SOURCE_EXISTS)
         now, gaps = self._records.clock.now(), kind.passes(self._interval)
         await sources.keep_passes(connection, source.id, {which: now if gap else None for which, gap in gaps.items()})
-        await sources.replan_passes(connection, source.id, gaps, now, afresh=bool(changed - _ABOUT_READING))
+        before = self._gaps(source)
+        await sources.replan_passes(
+            connection,
+            source.id,
+            gaps,
+            changed=[which for which, gap in gaps.items() if which not in before or before[which] != gap],
+            now=now,
+            afresh=bool(changed - _ABOUT_READING),
+        )
+
+    def _gaps(self, source: Source) -> Mapping[Pass, timedelta | None]:
+        """Return the intervals of a source as its row has them; none where that cannot be used."""
+        try:
+            return kind_of(source).passes(self._interval)
+        except OperatorError:
+            return {}
 
     async def switch(self, name: str, *, enabled: bool) -> dict[str, Any]:
         """Let a source be polled, or not; return all that is known of it then."""

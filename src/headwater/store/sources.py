@@ -126,10 +126,22 @@ async def ask_for_pass(
 
 
 async def replan_passes(
-    connection: Connection, source_id: int, gaps: Mapping[Pass, timedelta | None], now: datetime, *, afresh: bool
+    connection: Connection,
+    source_id: int,
+    gaps: Mapping[Pass, timedelta | None],
+    *,
+    changed: Collection[Pass],
+    now: datetime,
+    afresh: bool,
 ) -> None:
-    """Bring the passes that a source has in line with changed settings; `afresh` where it reads something else now."""
-    await connection.execute(query("replan_passes"), source_id, list(gaps), list(gaps.values()), now, afresh)
+    """Bring the passes that a source has in line with new settings.
+
+    `changed` are those whose interval is another now; `afresh`: it reads something else.
+    """
+    has_changed = [which in changed for which in gaps]
+    await connection.execute(
+        query("replan_passes"), source_id, list(gaps), list(gaps.values()), has_changed, now, afresh
+    )
 
 
 async def switch_source(connection: Connection, source_id: int, *, enabled: bool) -> None:

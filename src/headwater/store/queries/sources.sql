@@ -42,22 +42,26 @@ RETURNING id, name, kind, settings, enabled, created_at
 SELECT name FROM sources WHERE name = ANY ($1::text[]) AND removed_at IS NOT NULL
 
 -- name: replan_passes
--- After a change of settings: whoever reads with the old ones has lost its lease; a pass is due when it was, but not later
--- than its new interval says, and at once where what it reads has changed.
--- $1 source, arrays: $2 passes, $3 interval of each or NULL; $4 now, $5 whether to begin afresh
+-- After a change of settings: whoever reads with the old ones has lost its lease. A pass is due when it was, but where its
+-- interval has changed not later than that says, and at once where what it reads has changed.
+-- $1 source, arrays: $2 passes, $3 interval of each or NULL, $4 whether that has changed; $5 now, $6 whether to begin afresh
 UPDATE feed_state f
 SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, attempts = 0,
     next_poll_at = plan.due,
     next_poll_why = CASE WHEN plan.due IS DISTINCT FROM f.next_poll_at THEN 'Its settings were changed.'
                          ELSE f.next_poll_why END,
-    memory = CASE WHEN $5 THEN '{}' ELSE f.memory END,
-    rhythm = CASE WHEN $5 THEN NULL ELSE f.rhythm END,
-    last_error = CASE WHEN $5 THEN NULL ELSE f.last_error END,
-    consecutive_errors = CASE WHEN $5 THEN 0 ELSE f.consecutive_errors END
+    memory = CASE WHEN $6 THEN '{}' ELSE f.memory END,
+    rhythm = CASE WHEN $6 THEN NULL ELSE f.rhythm END,
+    last_error = CASE WHEN $6 THEN NULL ELSE f.last_error END,
+    consecutive_errors = CASE WHEN $6 THEN 0 ELSE f.consecutive_errors END
 FROM (
-    SELECT g.pass, CASE WHEN g.gap IS NULL THEN NULL WHEN $5 OR w.next_poll_at IS NULL THEN $4::timestamptz
-                        ELSE least(w.next_poll_at, $4 + g.gap) END AS due
-    FROM unnest($2::text[], $3::interval[]) AS g (pass, gap) JOIN feed_state w ON w.source_id = $1 AND w.pass = g.pass
+    SELECT g.pass, CASE WHEN g.gap IS NULL AND g.has_changed AND w.backfill_since IS NULL THEN NULL
+                        WHEN g.gap IS NULL THEN w.next_poll_at  -- it may have been asked for
+                        WHEN $6 OR w.next_poll_at IS NULL THEN $5::timestamptz
+                        WHEN g.has_changed THEN least(w.next_poll_at, $5 + g.gap)
+                        ELSE w.next_poll_at END AS due
+    FROM unnest($2::text[], $3::interval[], $4::boolean[]) AS g (pass, gap, has_changed)
+    JOIN feed_state w ON w.source_id = $1 AND w.pass = g.pass
 ) plan
 WHERE f.source_id = $1 AND f.pass = plan.pass
 
