@@ -1,16 +1,18 @@
 """Sources as an operator has them: found, changed, switched, removed, added again (spec 3.1, 3.3; issue 6)."""
 
 import asyncio
+import random
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from headwater.config import Settings
-from headwater.errors import LeaseLost, OperatorError
+from headwater.errors import OperatorError
 from headwater.model.reasons import Reason
+from headwater.service.why_words import tell
 from tests import kinds
 from tests.house import House, open_house
 from tests.server import Answer, Site, page, rss
@@ -172,7 +174,7 @@ async def test_whoever_reads_with_the_old_settings_saves_nothing(site: Site, hou
             await asyncio.sleep(0.01)
     await house.desk.sources.edit("news.test", {"feed_url": "http://news.test/new"})
     reading.cancel()
-    with pytest.raises((asyncio.CancelledError, LeaseLost)):
+    with pytest.raises(asyncio.CancelledError):
         await reading
     assert (await house.desk.sources.show("news.test"))["settings"]["feed_url"] == "http://news.test/new"
     assert (await passes(house))["main"]["polling"] is False
@@ -253,6 +255,9 @@ async def test_a_removed_source_keeps_what_it_brought_and_fetches_no_more(site: 
     assert await names(house) == ["other.test"]
     stats = await house.desk.frontier.stats()
     assert stats["reasons"]["dead"] == {"source_removed": 3}
+    told = str(tell(await house.desk.why("http://news.test/4")))
+    assert "Its source was removed before it was fetched." in told
+    assert "unless a source lists it again" in told
     assert stats["urls"]["pending"] == 2
     assert await house.rows("SELECT count(*) FROM items WHERE source_id = 1") == [(5,)]
     assert await house.rows("SELECT count(*) FROM frontier_queue") == [(2,)]
@@ -298,6 +303,43 @@ async def test_a_removal_that_was_cut_short_is_ended_by_the_next(site: Site, hou
     assert (await house.desk.sources.remove("news.test")).ended == 1
     with pytest.raises(OperatorError, match="no source named"):
         await house.desk.sources.remove("news.test")
+
+
+async def test_whatever_is_done_to_sources_at_once_no_url_is_lost_or_left_without_one(site: Site, house: House) -> None:
+    """A removed source has nothing in the queue, and what is in the queue is pending, whoever was faster."""
+    for number in range(3):
+        urls = [f"http://h{number}.test/{page}" for page in range(20)]
+        site.answers[f"http://h{number}.test/feed"] = rss(*urls)
+    desk = house.desk.sources
+
+    async def meddle(seed: int) -> int:
+        chance, refused = random.Random(seed), 0
+        for _ in range(15):
+            name = f"h{chance.randrange(3)}.test"
+            deeds: list[Callable[[], Awaitable[object]]] = [
+                lambda: desk.add(f"http://{name}/feed"),  # noqa: B023 - each is done at once
+                lambda: desk.sync(name),  # noqa: B023
+                lambda: desk.remove(name),  # noqa: B023
+                lambda: desk.edit(name, {"priority": chance.randint(1, 10)}),  # noqa: B023
+                lambda: desk.ask_backfill(name, date(2024, 1, 1)),  # noqa: B023
+                lambda: house.desk.frontier.hand_in([f"http://{name}/x{chance.random()}"], name),  # noqa: B023
+            ]
+            try:
+                await chance.choice(deeds)()
+            except OperatorError:
+                refused += 1
+        return refused
+
+    refused = await asyncio.gather(*(meddle(seed) for seed in range(6)))
+    assert 0 < sum(refused) < 90
+    assert await house.rows(
+        "SELECT count(*) FROM url_frontier u LEFT JOIN frontier_queue q ON q.url_id = u.id "
+        "WHERE (u.status = 'pending') <> (q.url_id IS NOT NULL)"
+    ) == [(0,)]
+    assert await house.rows(
+        "SELECT count(*) FROM url_frontier u LEFT JOIN sources s ON s.id = u.source_id "
+        "WHERE s.id IS NULL OR (s.removed_at IS NOT NULL AND u.status = 'pending')"
+    ) == [(0,)]
 
 
 async def test_what_people_hand_in_revives_the_manual_source(house: House) -> None:

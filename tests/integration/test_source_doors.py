@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from headwater.store.pool import Database
-from tests.program import headwater
+from tests.program import headwater, start, wait_until
 from tests.server import Answer, Site, page, rss
 
 FEED = "http://news.test/feed"
@@ -23,16 +23,21 @@ Program = Callable[..., Awaitable["subprocess.CompletedProcess[str]"]]
 
 
 @pytest.fixture
-def program(site: Site, database: Database, database_url: str, tmp_path: Path) -> Callable[..., Awaitable[Any]]:
-    """The real program, on this test's database and web."""
-    del database
-    settings = {
+def settings(site: Site, database: Database, database_url: str, tmp_path: Path) -> dict[str, Any]:
+    """This test's database and web."""
+    del database  # whose schema it needs
+    return {
         "database_url": database_url,
         "data_dir": tmp_path / "data",
         "connect_to": ",".join(site.connect_to),
         "allow_networks": "127.0.0.0/8",
         "host_delay_ms": 0,
     }
+
+
+@pytest.fixture
+def program(settings: dict[str, Any], tmp_path: Path) -> Program:
+    """The real program."""
     return lambda *words: asyncio.to_thread(headwater, *words, cwd=tmp_path, **settings)
 
 
@@ -110,6 +115,26 @@ async def test_a_backfill_says_what_it_found_and_refuses_what_is_no_day(program:
     assert json.loads(done.stdout)["new_urls"] == 1
     again = await program("source", "backfill", "n", "--since", "2024-01-01")
     assert again.stdout.startswith("Read n: ")
+
+
+@pytest.mark.usefixtures("news")
+async def test_a_backfill_that_is_stopped_is_left_for_the_running_program(
+    program: Program, settings: dict[str, Any], site: Site, database: Database, tmp_path: Path
+) -> None:
+    """Spec 3.3."""
+    await program("source", "add", "n", "--kind", "site", "--set", f"feed_url={FEED}")
+    site.hanging.add(SITEMAP)
+    words = ("source", "backfill", "n", "--since", "2024-01-01")
+    with start(*words, cwd=tmp_path, **settings) as backfill:
+        await asyncio.to_thread(wait_until, lambda: SITEMAP in site.waiting)
+        backfill.terminate()
+        assert await asyncio.to_thread(backfill.wait, 20) == 143
+    async with database.connection() as connection:
+        left = await connection.fetchrow(
+            "SELECT backfill_since IS NOT NULL AS asked, next_poll_at <= now() AS due, lease_token IS NULL AS free "
+            "FROM feed_state WHERE pass = 'sitemap'"
+        )
+    assert tuple(left or ()) == (True, True, True)
 
 
 @pytest.mark.usefixtures("news")

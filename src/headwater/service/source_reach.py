@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
-from headwater.errors import HeadwaterError, InvalidURL, OperatorError
+from headwater.errors import HeadwaterError, InvalidURL, LeaseLost, OperatorError
 from headwater.model.links import FeedLink
 from headwater.model.poll import Polled
 from headwater.model.reasons import Reason
@@ -72,7 +72,7 @@ class LiveSourceDesk(SourceDesk):
         """
         if mode not in MODES:
             raise OperatorError(f"There is no mode {mode!r}: choose {', '.join(MODES)}.", reason=Reason.BAD_REQUEST)
-        address = normalize_url(url, keep_trailing_slash=True)
+        address = _address(url)
         settings = {**(overrides or {}), **({"ingestion_mode": mode} if mode != "feed" else {})}
         if mode == "spider":
             return Added(await self._add_spider(address, name, settings), [])
@@ -213,7 +213,7 @@ class LiveSourceDesk(SourceDesk):
 
     async def look_around(self, url: str) -> Surroundings:
         """Tell which feeds and sitemaps there are at an address; nothing is saved."""
-        address = normalize_url(url, keep_trailing_slash=True)
+        address = _address(url)
         found = await self._look(address)
         if found.feeds:
             return replace(found, sitemaps=await find_sitemaps(passing_http(self._parts), address))
@@ -227,7 +227,7 @@ class LiveSourceDesk(SourceDesk):
         if source:
             return await trial.of_source(source)
         try:
-            return await trial.of_url(normalize_url(target, keep_trailing_slash=True))
+            return await trial.of_url(_address(target))
         except InvalidURL as error:
             if ":" in target:
                 raise
@@ -247,9 +247,19 @@ class LiveSourceDesk(SourceDesk):
         )
 
     async def _poll(self, claim: FeedClaim, on_leads: OnLeads = lambda _: None) -> Polled:
-        polled = await self._parts.poller.poll(claim, on_leads=on_leads)
+        try:
+            polled = await self._parts.poller.poll(claim, on_leads=on_leads)
+        except LeaseLost as error:
+            why = f"{claim.source.name} was changed, removed or taken up by another while it was read; try again."
+            raise OperatorError(why, reason=error.reason) from error
         self._metrics.polled(polled)
         return polled
+
+
+def _address(text: str) -> str:
+    """Return the address that somebody means, who may have left out how to ask for it."""
+    means_host = "://" not in text and "." in text.partition("/")[0]
+    return normalize_url(f"https://{text}" if means_host else text, keep_trailing_slash=True)
 
 
 async def _is_sitemap(page: Page) -> bool:
