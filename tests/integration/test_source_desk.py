@@ -310,18 +310,18 @@ async def test_whatever_is_done_to_sources_at_once_no_url_is_lost_or_left_withou
     for number in range(3):
         urls = [f"http://h{number}.test/{page}" for page in range(20)]
         site.answers[f"http://h{number}.test/feed"] = rss(*urls)
-    desk = house.desk.sources
+    mine = house.desk.sources
 
     async def meddle(seed: int) -> int:
         chance, refused = random.Random(seed), 0
         for _ in range(15):
             name = f"h{chance.randrange(3)}.test"
             deeds: list[Callable[[], Awaitable[object]]] = [
-                lambda: desk.add(f"http://{name}/feed"),  # noqa: B023 - each is done at once
-                lambda: desk.sync(name),  # noqa: B023
-                lambda: desk.remove(name),  # noqa: B023
-                lambda: desk.edit(name, {"priority": chance.randint(1, 10)}),  # noqa: B023
-                lambda: desk.ask_backfill(name, date(2024, 1, 1)),  # noqa: B023
+                lambda: mine.add(f"http://{name}/feed"),  # noqa: B023 - each is done at once
+                lambda: mine.sync(name),  # noqa: B023
+                lambda: mine.remove(name),  # noqa: B023
+                lambda: mine.edit(name, {"priority": chance.randint(1, 10)}),  # noqa: B023
+                lambda: mine.ask_backfill(name, date(2024, 1, 1)),  # noqa: B023
                 lambda: house.desk.frontier.hand_in([f"http://{name}/x{chance.random()}"], name),  # noqa: B023
             ]
             try:

@@ -74,3 +74,29 @@ def test_what_programs_write_is_read_back(moment: datetime) -> None:
     assert parse_date(moment.isoformat()) == moment
     assert parse_date(moment.strftime("%a, %d %b %Y %H:%M:%S GMT")) == moment
     assert parse_date(moment.strftime("%Y-%m-%d %H:%M:%S UTC")) == moment
+
+
+ODD = {
+    "weekday": ["Mon", "Monday,", "Mar,", "12", ""],
+    "day": ["5", "00", "32"],
+    "month": ["dec", "Sept", "Foo"],
+    "year": ["1989", "2101", "24", "02024"],
+    "clock": ["23:59:60", "24:00:00", "24:00:01", "10:30", "10:30:00.5", "103000.1", "10:3:000"],
+    "zone": ["+0137", "+1500", "+2300", "-9900", "EST", "UT", "+1"],
+}
+
+
+@pytest.mark.parametrize("odd", [{}, *({part: text} for part, texts in ODD.items() for text in texts)])
+@given(
+    weekday=st.sampled_from(["Mon,", "Sun,"]),
+    day=st.sampled_from(["01", "28", "29", "31"]),
+    month=st.sampled_from(["Feb", "Sep", "Dec"]),
+    year=st.sampled_from(["1990", "2023", "2024", "2100"]),
+    clock=st.sampled_from(["00:00:00", "10:30:59", "23:59:59"]),
+    zone=st.sampled_from(["GMT", "UTC", "Z", "+0000", "-0000", "+0130", "-1445"]),
+)
+def test_how_feeds_usually_write_a_date_is_read_as_any_other(odd: dict[str, str], **usual: str) -> None:
+    """The comma behind the year keeps the second from being read the quick way."""
+    parts = {**usual, **odd}
+    written = "{weekday} {day} {month} {year}{comma} {clock} {zone}"
+    assert parse_date(written.format(**parts, comma="")) == parse_date(written.format(**parts, comma=","))

@@ -11,11 +11,15 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lxml import etree
 
 from headwater.errors import HeadwaterError, Unreadable
+from headwater.formats.feed_lift import Lifted, unescape_xml
+from headwater.formats.feed_parts import summary_text
 from headwater.formats.feeds import parse_feed
 from headwater.model.feed import Feed, FeedEntry
 from headwater.model.reasons import Reason
+from headwater.policy.text import strip_markup, unescape_html
 
 URL = "https://example.org/blog/feed.xml"
 
@@ -405,19 +409,25 @@ def test_an_empty_feed_is_a_feed() -> None:
 def test_entities_are_never_expanded_nor_fetched(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("do not tell")
-    lines = [
-        f"<!ENTITY x0 SYSTEM '{secret.as_uri()}'>",
-        *(f"<!ENTITY x{n} '{f'&x{n - 1};' * 50}'>" for n in range(1, 9)),
-    ]
-    body = f"<!DOCTYPE rss [{''.join(lines)}]>" + rss("<item><link>/a</link><title>&x0;|&x8;</title></item>").decode()
+    lines = [f"<!ENTITY x0 SYSTEM '{secret.as_uri()}'>", f"<!ENTITY x1 '{'x' * 1000}'>"]
+    body = f"<!DOCTYPE rss [{''.join(lines)}]>" + rss("<item><link>/a</link><title>&x0;|&x1;</title></item>").decode()
     (entry,) = read(body.encode()).entries
     assert "do not tell" not in entry.title
     assert len(entry.title) < 100
 
 
-def test_very_deep_nesting_is_survived() -> None:
-    deep = rss("<item><link>/a</link><description>" + "<b>" * 100_000 + "</description></item>")
-    assert isinstance(read(deep), Feed)
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"<!DOCTYPE rss [<!ENTITY a 'ha'><!ENTITY b '&a;&a;'>]>" + rss("<title>&b;</title>"), "made of entities"),
+        (rss("<item><link>/a</link><description>" + "<b>" * 100_000 + "</description></item>"), "nested too deep"),
+    ],
+)
+def test_what_was_made_to_do_harm_is_refused(body: bytes, why: str) -> None:
+    """Issue 6, bad input."""
+    with pytest.raises(Unreadable, match=why) as refused:
+        read(body)
+    assert refused.value.reason is Reason.PARSE_FAILED
 
 
 def _strings(feed: Feed) -> Iterator[str]:
@@ -464,7 +474,7 @@ def _assert_storable(body: bytes) -> None:
         text.encode()
 
 
-LONG = "word " * 120
+LONG = "word " * 200 + "&lt;br&gt;"
 
 
 @pytest.mark.parametrize(
@@ -510,3 +520,59 @@ def test_hostile_feeds_take_no_longer_than_their_length(hostile: bytes) -> None:
     started = time.process_time()
     read(b"<rss><channel><title>T</title>" + hostile)
     assert time.process_time() - started < 2
+
+
+references = [
+    "&lt;",
+    "&gt;",
+    "&quot;",
+    "&amp;",
+    "&apos;",
+    "&#39;",
+    "&#x27;",
+    "&#38;",
+    "&amp;lt;",
+    "&nbsp;",
+    "&not",
+    "&",
+]
+written_text = st.lists(
+    st.sampled_from([*references, "lt;", "amp;", "#38;", ";", "<", '"', " ", "a", "\u00e9", "&#111111111"])
+).map("".join)
+
+
+@given(written_text)
+def test_references_are_resolved_the_quick_way_as_they_are_the_slow_way(written: str) -> None:
+    assert unescape_xml(written) == unescape_html(written)
+
+
+places = [
+    *("{}", "<a>{}</a>", "<a>{} > {}</a>", "<a b='c > {}'/>", "<a b='c'>{}<b/>{}</a>"),
+    *("<![CDATA[<{}>]]>", "<!-- > {} -->", "<!-- <![CDATA[ > {}< -->"),
+]
+repeated = st.tuples(
+    st.sampled_from(["word ", "&lt;b&gt;", "&amp;lt;", "&#38;", "\u6587&gt;"]), st.sampled_from([0, 1, 300])
+)
+
+
+@given(st.lists(st.tuples(st.sampled_from(places), repeated)))
+def test_what_is_lifted_from_a_document_can_be_put_back(parts: list[tuple[str, tuple[str, int]]]) -> None:
+    document = f"<rss>{''.join(place.replace('{}', text * times) for place, (text, times) in parts)}</rss>".encode()
+    parser = etree.XMLParser(remove_comments=True)
+    lifted = Lifted(document)
+    expected = list(etree.fromstring(document, parser).itertext())
+    found = list(etree.fromstring(lifted.document, parser).itertext())
+    assert [lifted.text(text) for text in found] == expected
+    assert [lifted.text(text, 300) for text in found] == [text[:300] for text in expected]
+
+
+tags = ["<p>", "</p>", "<br>", "<br/>", "<img src='x'>", "<b>", "</b>", '<a href="/x?a=1&amp;b=2">', "</a>", "</li>"]
+plain_markup = st.lists(
+    st.sampled_from([*tags, "word", "two words", " ", "\n", "&amp;", "&lt;", "&nbsp;", "caf\u00e9", "\u00ad"]),
+    max_size=12,
+).map("".join)
+
+
+@given(plain_markup)
+def test_the_summary_of_plain_markup_is_what_a_browser_shows_of_it(markup: str) -> None:
+    assert summary_text(lambda length: markup[:length]) == strip_markup(markup)

@@ -23,6 +23,7 @@ class OddKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
 def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
     kinds.install(monkeypatch, "plain", kinds.PlainKind)
     kinds.install(monkeypatch, "odd", OddKind)
+    kinds.install(monkeypatch)
 
 
 def said(settings: Any, kind: str = "plain") -> str:
@@ -47,7 +48,8 @@ def said(settings: Any, kind: str = "plain") -> str:
         ("plain", {"budget": "x"}, "budget: must be 'api.data.gov' or null, not 'x'"),
         ("plain", {"user_agent": "Mozilla"}, "user_agent: must be 'browser' or 'honest', not 'Mozilla'"),
         ("plain", {"user_agent": 3}, "user_agent: must be text, not a whole number"),
-        ("site", {}, "feed_url: must be given"),
+        ("site", {}, "feed_url: missing; a site needs this, or site_url, or sitemap_url"),
+        ("ledger", {}, "lists: must be given"),
         ("plain", [1], "the settings must be an object, not a list"),
         ("odd", {"places": {"a": "b"}}, "places[...]: must be a whole number, not text"),
         ("odd", {"pairs": [["a", None]]}, "pairs[0][1]: must be a whole number, not null"),

@@ -58,6 +58,7 @@ def test_the_mode_and_what_is_known_of_a_site_decide_how_it_is_read(
         ("spider_hours", FEED | {"spider_hours": 1000}),
         ("spider_depth", FEED | {"spider_depth": 11}),
         ("spider_pages", FEED | {"spider_pages": 0}),
+        ("schedule", MAP | {"schedule": "0 6 * * *"}),
         ("article_patterns", FEED | {"article_patterns": ["("]}),
         ("article_patterns", FEED | {"article_patterns": [""]}),
         ("article_patterns", FEED | {"article_patterns": ["a" * 201]}),

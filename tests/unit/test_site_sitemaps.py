@@ -135,6 +135,15 @@ async def test_a_backfill_reads_what_is_known_too(tmp_path: Path) -> None:
     assert leads(await read(tmp_path, answers, state=first["state"], since="2025-12-01T00:00:00Z")) == [own("old")]
 
 
+async def test_a_pass_for_the_last_minutes_leaves_no_gap_behind_it(tmp_path: Path) -> None:
+    """What is read is not read again, so one that the feed asks for takes all since the last reading."""
+    pages = urlset((own("morning"), "2026-01-15T08:00:00Z"), (own("old"), OLD))
+    before = "2026-01-15T06:00:00+00:00"
+    state = {"read_at": before, "sitemaps": {MAP: {"at": before, "body_hash": "00"}}}
+    assert leads(await read(tmp_path, {MAP: pages}, state=state, since="2026-01-15T11:00:00Z")) == [own("morning")]
+    assert leads(await read(tmp_path, {MAP: pages}, since="2026-01-15T11:00:00Z")) == []
+
+
 async def test_a_backfill_that_is_cut_short_goes_on_in_the_next_pass(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,6 +37,8 @@ from headwater.store.sources import FeedClaim, PollEnding
 
 log = structlog.get_logger()
 Renew = Callable[[datetime], Awaitable[object]]
+# What a source sends may be more than can be read: that is no fault of ours.
+_ITS_BODY = frozenset({Reason.SANDBOX_TIMEOUT, Reason.SANDBOX_CRASHED, Reason.SANDBOX_OUTPUT})
 OnLeads = Callable[[int], None]  # told how many leads have been submitted so far
 # A pass that was asked for and failed is tried again after this; what runs by itself has its own interval.
 _UNTIL_ASKED_AGAIN = timedelta(hours=1)
@@ -211,7 +213,7 @@ class Poller:
             await sources.release_feed(connection, claim, next_poll_at, why)
 
     async def _failed(self, claim: FeedClaim, kind: Kind | None, error: HeadwaterError) -> Polled:
-        ours = error.reason.kind is ReasonClass.OURS
+        ours = error.reason.kind is ReasonClass.OURS and error.reason not in _ITS_BODY
         wait = error.retry_after if isinstance(error, ExchangeFailed) else None
         coming = self._plan(claim, kind, Failed(ours), Asked(wait, "Retry-After") if wait else None)
         errors = claim.consecutive_errors + (not ours)

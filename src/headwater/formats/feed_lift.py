@@ -8,79 +8,112 @@ import html
 import re
 import secrets
 from codecs import utf_8_decode
+from collections.abc import Iterator
 
 from headwater.policy.text import unescape_html
 
-_SECTION = re.compile(rb"<!--|<!\[CDATA\[")
-_ENDS = {b"<!--": b"-->", b"<![CDATA[": b"]]>"}
-_LONG = 64
-# Without ">": one may stand in a comment or an attribute, and what follows it is no text then.
-_LONG_TEXT = re.compile(rb">([^<>]{400,})<")
-_BYTES_A_CHARACTER = 6
+_CDATA = b"<![CDATA["
+_CDATA_END = b"]]>"
+_COMMENT = b"<!--"
+_COMMENT_END = b"-->"
+_LONG_CDATA = 100
+_LONG_TEXT = 800
+_LONGEST_REFERENCE = 10
 
 
 class Lifted:
-    """A document without its long texts. Marks that nobody can guess stand in their places."""
+    """A document without its long texts. In their places stand marks, which begin with a `nonce` nobody can guess."""
 
     def __init__(self, document: bytes) -> None:
-        self._texts: dict[str, tuple[bytes, bool]] = {}  # by its mark, and whether it is CDATA
-        self._nonce = secrets.token_hex(8)
-        self.document = _LONG_TEXT.sub(self._lift_text, self._without_cdata(document))
+        self._whole = document
+        self._texts: dict[str, tuple[int, int, bool]] = {}  # by its mark: from where, to where, whether it is CDATA
+        self.nonce = secrets.token_hex(8)
+        self._kept: list[bytes] = []
+        self._done = 0
+        self._lift_long_texts()
+        self.document = b"".join((*self._kept, document[self._done :]))
 
     def text(self, given: str, length: int | None = None) -> str:
-        """Return a text with what was lifted from it, or the beginning of that."""
-        if self._nonce not in given:
-            return given[:length]
-        if given.strip() in self._texts:
-            return self._lifted_text(given.strip(), length)
+        """Return a text that has the nonce in it with what was lifted from it, or the beginning of that."""
+        mark = given.strip()
+        if mark in self._texts:  # as most are: nothing else stands beside it
+            return self._lifted_text(mark, length)
         return self._marks().sub(lambda mark: self._lifted_text(mark[0], length), given)[:length]
 
     def markup(self, given: str, length: int) -> str:
         """Return the beginning of a piece of markup with what was lifted from it."""
-        if self._nonce not in given:
+        if self.nonce not in given:
             return given[:length]
         return self._marks().sub(lambda mark: html.escape(self._lifted_text(mark[0], length)), given)[:length]
 
     def _marks(self) -> re.Pattern[str]:
-        return re.compile(f"{self._nonce}[0-9]+;")
+        return re.compile(f"{self.nonce}[0-9]+;")
 
     def _lifted_text(self, mark: str, length: int | None) -> str:
-        raw, is_cdata = self._texts[mark]
-        if length is None or len(raw) <= length * _BYTES_A_CHARACTER:
-            text = raw.decode()
-        else:
-            # the last character may be cut in two
-            text, _ = utf_8_decode(raw[: length * _BYTES_A_CHARACTER], "strict", False)
-        return (text if is_cdata else _unescaped(text))[:length]
+        start, end, is_cdata = self._texts[mark]
+        if length is not None:
+            for size in (length * 3 // 2, length * 6):
+                if size >= end - start:
+                    break
+                # not final: the last character may be cut in two, and so may the last reference
+                text, _ = utf_8_decode(self._whole[start : start + size], "strict", False)
+                text = text if is_cdata else unescape_xml(text)
+                if len(text) >= length + _LONGEST_REFERENCE:
+                    return text[:length]
+        text = self._whole[start:end].decode()
+        return (text if is_cdata else unescape_xml(text))[:length]
 
-    def _without_cdata(self, document: bytes) -> bytes:
-        kept: list[bytes] = []
-        position = done = 0
-        while section := _SECTION.search(document, position):
-            end = document.find(_ENDS[section[0]], section.end())
+    def _lift_long_texts(self) -> None:
+        position = 0
+        for start, end in _cdata_sections(self._whole):
+            if start - position > _LONG_TEXT:
+                self._lift_escaped_texts(position, start)
+            if end - start > _LONG_CDATA:
+                self._lift(start + len(_CDATA), end - len(_CDATA_END), is_cdata=True)
+            position = end
+        self._lift_escaped_texts(position, len(self._whole))
+
+    def _lift_escaped_texts(self, position: int, limit: int) -> None:
+        """Lift what is long and has escaped markup in it, in a part of the document without CDATA."""
+        document = self._whole
+        while (escaped := document.find(b"&lt;", position, limit)) >= 0:
+            end = document.find(b"<", escaped, limit)
             if end < 0:
-                break
-            position = end + 3
-            if section[0] != b"<!--" and end - section.end() > _LONG:
-                kept += (document[done : section.start()], self._lift(document[section.end() : end], is_cdata=True))
-                done = position
-        return b"".join((*kept, document[done:])) if kept else document
+                return
+            # The last ">": one before it may stand in a comment or an attribute, and what follows it is no text then.
+            start = document.rfind(b">", position, end) + 1
+            if start and end - start > _LONG_TEXT:
+                self._lift(start, end, is_cdata=False)
+            position = end
 
-    def _lift_text(self, match: re.Match[bytes]) -> bytes:
-        if self._nonce.encode() in match[0]:  # some of it is lifted already
-            return match[0]
-        return b">" + self._lift(match[1], is_cdata=False) + b"<"
-
-    def _lift(self, text: bytes, *, is_cdata: bool) -> bytes:
-        mark = f"{self._nonce}{len(self._texts)};"
-        self._texts[mark] = (text, is_cdata)
-        return mark.encode()
+    def _lift(self, start: int, end: int, *, is_cdata: bool) -> None:
+        mark = f"{self.nonce}{len(self._texts)};"
+        self._texts[mark] = (start, end, is_cdata)
+        self._kept += (self._whole[self._done : start], mark.encode())
+        self._done = end
 
 
-def _unescaped(text: str) -> str:
-    """Do what `unescape_html` does, in a tenth of the time where nothing but markup is escaped."""
-    if "&#" not in text:
-        plain = text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", '"')
-        if plain.count("&") == plain.count("&amp;"):
-            return plain.replace("&amp;", "&")
-    return unescape_html(text)
+def _cdata_sections(document: bytes) -> Iterator[tuple[int, int]]:
+    """Tell from where to where each section of CDATA reaches. What looks like one in a comment is none."""
+    position, section = 0, document.find(_CDATA)
+    while section >= 0:
+        comment = document.find(_COMMENT, position, section)
+        start, end_mark = (section, _CDATA_END) if comment < 0 else (comment, _COMMENT_END)
+        end = document.find(end_mark, start + len(_COMMENT))
+        if end < 0:
+            return
+        position = end + len(end_mark)
+        if comment < 0:
+            yield section, position
+        if section < position:
+            section = document.find(_CDATA, position)
+
+
+def unescape_xml(text: str) -> str:
+    """Do what `unescape_html` does, quicker where it is mostly markup that is escaped."""
+    plain = text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", '"')
+    if "&" not in plain:
+        return plain
+    if plain.count("&") == plain.count("&amp;"):
+        return plain.replace("&amp;", "&")
+    return unescape_html(plain)

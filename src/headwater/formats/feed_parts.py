@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable
 
 import ada_url
 
-from headwater.policy.text import plain_text, strip_markup
+from headwater.policy.text import one_line, plain_text, strip_markup, unescape_html
 
 SUMMARY_LENGTH = 250
 # How much markup is read for a summary: an entry with a whole article in it costs no more than the article's beginning.
 _USUAL_MARKUP_LENGTH = 2 * SUMMARY_LENGTH
-_LONGEST_MARKUP_LENGTH = 20 * SUMMARY_LENGTH
-_ENOUGH_TEXT = SUMMARY_LENGTH * 3 // 2  # with the white space in it
+_LONGEST_MARKUP_LENGTH = 8 * SUMMARY_LENGTH
+_ENOUGH_TEXT = SUMMARY_LENGTH * 6 // 5  # with the white space in it
 _LITTLE_TEXT = SUMMARY_LENGTH // 5
 _MAX_TTL_MINUTES = 365 * 24 * 60
 
@@ -20,9 +20,9 @@ _USUAL = re.compile(r"https?://(?:(?!xn--)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.
 _ABSOLUTE = re.compile(r"https?://[!-~]+", re.IGNORECASE)
 # Tags whose text is seen, with space around it or without.
 _BLOCK_TAG = re.compile(
-    r"</?(?:p|br|div|li|ul|ol|h[1-6]|blockquote|center|figure|figcaption|hr|img|pre|section|table|td|tr)\b[^<>]*>"
+    r"</?(?:p|br|div|li|ul|ol|h[1-6]|blockquote|center|figure|figcaption|hr|img|pre|section|table|td|tr)\b[^>]*>"
 )
-_INLINE_TAG = re.compile(r"</?(?:a|abbr|b|big|cite|code|del|em|font|i|mark|small|span|strong|sub|sup|u)\b[^<>]*>")
+_INLINE_TAG = re.compile(r"</?(?:a|abbr|b|big|cite|code|del|em|font|i|mark|small|span|strong|sub|sup|u)\b[^>]*>")
 _EMAIL_WITH_NAME = re.compile(r"[^\s@]+@[^\s@]+\s+\((.+)\)")
 
 
@@ -58,12 +58,14 @@ def summary_text(beginning: Callable[[int], str]) -> str:
 
 def _strip(markup: str) -> str:
     """Do what `strip_markup` does, in less time where there is nothing but plain tags and text."""
-    if "<" not in markup:
-        return strip_markup(markup[:_ENOUGH_TEXT])
-    if markup.rfind("<") > markup.rfind(">"):  # a tag that was cut in two
-        markup = markup[: markup.rfind("<")]
-    text = _INLINE_TAG.sub("", _BLOCK_TAG.sub(" ", markup))
-    return strip_markup(markup if "<" in text else text[:_ENOUGH_TEXT])
+    text = markup
+    if "<" in markup:
+        if markup.rfind("<") > markup.rfind(">"):  # a tag that was cut in two
+            markup = markup[: markup.rfind("<")]
+        text = _INLINE_TAG.sub("", _BLOCK_TAG.sub(" ", markup))
+        if "<" in text:
+            return strip_markup(markup)
+    return one_line(unescape_html(text[:_ENOUGH_TEXT]))
 
 
 def author_name(text: str) -> str | None:
@@ -75,7 +77,7 @@ def author_name(text: str) -> str | None:
 
 def plain_tags(texts: Iterable[str]) -> tuple[str, ...]:
     """Return the tags as plain text, in their order, each once."""
-    return tuple(dict.fromkeys(tag for tag in map(plain_text, texts) if tag))
+    return tuple(dict.fromkeys(filter(None, map(plain_text, texts))))
 
 
 def ttl_seconds(minutes: str) -> int | None:

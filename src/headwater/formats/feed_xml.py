@@ -2,9 +2,10 @@
 
 import binascii
 import html
-from collections.abc import Iterator
+from collections.abc import Callable
 from datetime import datetime
 from functools import lru_cache, partial
+from typing import TypeVar
 
 from lxml import etree
 
@@ -12,7 +13,6 @@ from headwater.formats.feed_lift import Lifted
 from headwater.formats.feed_parts import (
     absolute_link,
     author_name,
-    plain_tags,
     summary_text,
     ttl_seconds,
 )
@@ -20,6 +20,7 @@ from headwater.model.feed import Feed, FeedEntry
 from headwater.policy.dates import parse_date
 from headwater.policy.text import one_line, plain_text, strip_markup
 
+_Value = TypeVar("_Value")
 Fields = dict[str, list[etree._Element]]
 
 # Names are read as if every document used these prefixes; the vocabularies of RSS and Atom themselves need none.
@@ -47,6 +48,21 @@ _PREFIXES = {
 _XML_BASE = "{http://www.w3.org/XML/1998/namespace}base"
 _XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 _RDF_ABOUT = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}about"
+# Where a field is looked for, in this order.
+_RSS_TITLE = ("title", "dc:title")
+_RSS_ITEM_TITLE = ("title", "dc:title", "media:title")
+_RSS_PUBLISHED = ("pubdate", "published", "dc:date", "dcterms:issued", "dcterms:created", "issued")
+_RSS_UPDATED = ("updated", "dcterms:modified", "modified")
+_RSS_SUMMARY = ("description", "content:encoded", "summary", "itunes:summary", "content")
+_RSS_AUTHOR = ("author", "dc:creator", "itunes:author")
+_GUID = ("guid", "id")
+_ATOM_ID = ("id", "guid")
+_ATOM_TITLE = ("title", "media:title")
+_ATOM_PUBLISHED = ("published", "issued", "created", "dc:date", "pubdate")
+_ATOM_UPDATED = ("updated", "modified", "dcterms:modified")
+_ATOM_SUMMARY = ("summary", "content", "description")
+_ATOM_AUTHOR = ("dc:creator",)
+_PERSON = ("name", "email")
 _BASE64_TYPE = "application/octet-stream"
 _LONGEST_TITLE = 20_000  # of markup
 _HTML_TYPES = ("", "text/html", "application/xhtml+xml")
@@ -67,121 +83,131 @@ class _Reader:
     def __init__(self, url: str, lifted: Lifted) -> None:
         self._url = url
         self._lifted = lifted
+        self._nonce = lifted.nonce
+        # by the text they are read from: the entries of a feed share them
+        self._authors = _Memo(author_name)
+        self._tags = _Memo(plain_text)
 
     def rss(self, root: etree._Element) -> Feed | None:
         top = _fields(root)
         channel = top["channel"][0] if "channel" in top else root
         fields = _fields(channel)
         # RSS 1.0 has its items beside the channel, 2.0 inside it, and some have them in both places
-        items = [*fields.get("item", []), *(top.get("item", []) if channel is not root else [])]
-        if channel is root and _name(root.tag) == "rdf" and not items:
+        inside, beside = fields.get("item", []), top.get("item", []) if channel is not root else []
+        if channel is root and _name(root.tag) == "rdf" and not inside:
             return None
         link = self._rss_link(fields, _base(channel, self._url))
         return Feed(
-            title=self._title(fields, "title", "dc:title"),
-            entries=tuple([self._rss_entry(item, _base(item, link or self._url)) for item in items]),
+            title=self._title(fields, _RSS_TITLE),
+            entries=(*self._rss_entries(inside, channel, link), *self._rss_entries(beside, root, link)),
             link=link,
-            language=one_line(self._text(fields, "language", "dc:language")) or None,
-            published_at=self._date(fields, "pubdate", "dcterms:issued", "dcterms:created"),
-            updated_at=self._date(fields, "lastbuilddate", "dc:date", "dcterms:modified", "updated"),
-            ttl_seconds=ttl_seconds(self._text(fields, "ttl")),
+            language=one_line(self._text(fields, ("language", "dc:language"))) or None,
+            published_at=self._date(fields, ("pubdate", "dcterms:issued", "dcterms:created")),
+            updated_at=self._date(fields, ("lastbuilddate", "dc:date", "dcterms:modified", "updated")),
+            ttl_seconds=ttl_seconds(self._text(fields, ("ttl",))),
             hub=_linked(fields, "hub", self._url),
         )
 
+    def _rss_entries(self, items: list[etree._Element], parent: etree._Element, link: str | None) -> list[FeedEntry]:
+        base = _base(parent, link or self._url)
+        return [self._rss_entry(item, base) for item in items]
+
     def _rss_entry(self, item: etree._Element, base: str) -> FeedEntry:
         fields = _fields(item)
-        guid = self._text(fields, "guid", "id").strip()
+        base = _own_base(item, base)
+        guid = self._text(fields, _GUID).strip()
         return FeedEntry(
-            url=self._rss_link(fields, base) or _permalink(fields, guid) or absolute_link(item.get(_RDF_ABOUT), base),
-            title=self._title(fields, "title", "dc:title", "media:title"),
-            published_at=self._date(
-                fields, "pubdate", "published", "dc:date", "dcterms:issued", "dcterms:created", "issued"
-            ),
-            updated_at=self._date(fields, "updated", "dcterms:modified", "modified"),
-            summary=self._summary(fields, "description", "content:encoded", "summary", "itunes:summary", "content"),
-            guid=one_line(guid) or None,
-            author=self._author(fields, "author", "dc:creator", "itunes:author"),
-            tags=self._tags(fields),
+            self._rss_link(fields, base) or _permalink(fields, guid) or absolute_link(item.get(_RDF_ABOUT), base),
+            self._title(fields, _RSS_ITEM_TITLE),
+            self._date(fields, _RSS_PUBLISHED),
+            self._date(fields, _RSS_UPDATED),
+            self._summary(fields, _RSS_SUMMARY),
+            one_line(guid) or None,
+            self._author(fields, _RSS_AUTHOR),
+            self._tags_of(fields),
         )
 
     def atom(self, root: etree._Element) -> Feed:
         fields = _fields(root)
         base = _base(root, self._url)
-        author = self._author(fields)
+        author = self._author(fields, ())
         return Feed(
-            title=self._title(fields, "title"),
-            entries=tuple(
-                [self._atom_entry(entry, _base(entry, self._url), author) for entry in fields.get("entry", ())]
-            ),
+            title=self._title(fields, ("title",)),
+            entries=tuple([self._atom_entry(entry, base, author) for entry in fields.get("entry", ())]),
             link=_linked(fields, "alternate", base),
-            language=one_line(root.get(_XML_LANG, "")) or one_line(self._text(fields, "dc:language")) or None,
-            published_at=self._date(fields, "published", "issued", "created"),
-            updated_at=self._date(fields, "updated", "modified"),
+            language=one_line(root.get(_XML_LANG, "")) or one_line(self._text(fields, ("dc:language",))) or None,
+            published_at=self._date(fields, ("published", "issued", "created")),
+            updated_at=self._date(fields, ("updated", "modified")),
             hub=_linked(fields, "hub", base),
         )
 
     def _atom_entry(self, entry: etree._Element, base: str, feed_author: str | None) -> FeedEntry:
         fields = _fields(entry)
-        guid = self._text(fields, "id", "guid").strip()
+        guid = self._text(fields, _ATOM_ID).strip()
         return FeedEntry(
-            url=_linked(fields, "alternate", base) or _permalink(fields, guid),
-            title=self._title(fields, "title", "media:title"),
-            published_at=self._date(fields, "published", "issued", "created", "dc:date", "pubdate"),
-            updated_at=self._date(fields, "updated", "modified", "dcterms:modified"),
-            summary=self._summary(fields, "summary", "content", "description"),
-            guid=one_line(guid) or None,
-            author=self._author(fields, "dc:creator") or feed_author,
-            tags=self._tags(fields),
+            _linked(fields, "alternate", _own_base(entry, base)) or _permalink(fields, guid),
+            self._title(fields, _ATOM_TITLE),
+            self._date(fields, _ATOM_PUBLISHED),
+            self._date(fields, _ATOM_UPDATED),
+            self._summary(fields, _ATOM_SUMMARY),
+            one_line(guid) or None,
+            self._author(fields, _ATOM_AUTHOR) or feed_author,
+            self._tags_of(fields),
         )
 
     def _rss_link(self, fields: Fields, base: str) -> str | None:
         for element in fields.get("link", ()):
-            if link := absolute_link(self._lifted.text(element.text or ""), base):
+            text = element.text or ""
+            if link := absolute_link(self._lifted.text(text) if self._nonce in text else text, base):
                 return link
         return _linked(fields, "alternate", base)
 
-    def _author(self, fields: Fields, *names: str) -> str | None:
+    def _author(self, fields: Fields, names: tuple[str, ...]) -> str | None:
         """Return the names that Atom gives in elements of their own, else the first text under one of these names."""
-        people: dict[str, None] = {}
+        people: dict[str | None, None] = {}
         for person in fields.get("author", ()):
-            if len(person) and (name := author_name(self._text(_fields(person), "name", "email"))):
-                people[name] = None
-        return ", ".join(people) or author_name(self._text(fields, *names))
+            if len(person) and (name := self._text(_fields(person), _PERSON)):
+                people[self._authors[name]] = None
+        return ", ".join(filter(None, people)) or self._authors[self._text(fields, names)]
 
-    def _tags(self, fields: Fields) -> tuple[str, ...]:
+    def _tags_of(self, fields: Fields) -> tuple[str, ...]:
         tags = [element.get("term") or self._inner_text(element) for element in fields.get("category", ())]
         tags += [self._inner_text(element) for element in fields.get("dc:subject", ())]
-        return plain_tags(tags) if tags else ()
+        return tuple(dict.fromkeys(filter(None, map(self._tags.__getitem__, tags)))) if tags else ()
 
-    def _date(self, fields: Fields, *names: str) -> datetime | None:
-        for element in _elements(fields, names):
-            if date := parse_date(self._inner_text(element)):
-                return date
+    def _date(self, fields: Fields, names: tuple[str, ...]) -> datetime | None:
+        for name in names:
+            for element in fields.get(name, ()):
+                if date := parse_date(self._inner_text(element)):
+                    return date
         return None
 
-    def _text(self, fields: Fields, *names: str) -> str:
+    def _text(self, fields: Fields, names: tuple[str, ...]) -> str:
         """Return the text of the first of these elements that has one."""
-        for element in _elements(fields, names):
-            if text := self._inner_text(element):
-                return text
+        for name in names:
+            for element in fields.get(name, ()):
+                if text := self._inner_text(element):
+                    return text
         return ""
 
-    def _title(self, fields: Fields, *names: str) -> str:
-        for element in _elements(fields, names):
-            markup = self._inner_markup(element, _LONGEST_TITLE)
-            if title := strip_markup(markup) if len(element) else plain_text(markup):
-                return title
+    def _title(self, fields: Fields, names: tuple[str, ...]) -> str:
+        for name in names:
+            for element in fields.get(name, ()):
+                markup = self._inner_markup(element, _LONGEST_TITLE)
+                if title := strip_markup(markup) if len(element) else plain_text(markup):
+                    return title
         return ""
 
-    def _summary(self, fields: Fields, *names: str) -> str:
-        for element in _elements(fields, names):
-            if summary := summary_text(partial(self._inner_markup, element)):
-                return summary
+    def _summary(self, fields: Fields, names: tuple[str, ...]) -> str:
+        for name in names:
+            for element in fields.get(name, ()):
+                if summary := summary_text(partial(self._inner_markup, element)):
+                    return summary
         return ""
 
     def _inner_text(self, element: etree._Element) -> str:
-        text = "".join(map(str, element.itertext())) if len(element) else element.text or ""
-        return self._lifted.text(text)
+        text = ("".join(map(str, element.itertext())) if len(element) else element.text) or ""
+        return self._lifted.text(text) if self._nonce in text else text
 
     def _inner_markup(self, element: etree._Element, length: int) -> str:
         """Return the beginning of what an element holds: HTML as text, or XHTML, or HTML unescaped by mistake."""
@@ -189,8 +215,23 @@ class _Reader:
         if len(element):
             children = "".join(etree.tostring(child, encoding="unicode") for child in element)
             return self._lifted.markup(html.escape(text) + children, length)
-        text = self._lifted.text(text, length)
-        return _decoded(text) if element.get("mode") == "base64" or element.get("type") == _BASE64_TYPE else text
+        text = self._lifted.text(text, length) if self._nonce in text else text[:length]
+        return _decoded(text) if element.keys() and _is_base64(element) else text
+
+
+class _Memo(dict[str, _Value]):
+    """What a function says of a text, asked once for each."""
+
+    def __init__(self, function: Callable[[str], _Value]) -> None:
+        self._function = function
+
+    def __missing__(self, text: str) -> _Value:
+        value = self[text] = self._function(text)
+        return value
+
+
+def _is_base64(element: etree._Element) -> bool:
+    return element.get("mode") == "base64" or element.get("type") == _BASE64_TYPE
 
 
 def _decoded(text: str) -> str:
@@ -214,30 +255,29 @@ def _linked(fields: Fields, relation: str, base: str) -> str | None:
         href = element.get("href")
         if href is None or relation not in element.get("rel", "alternate").lower().split():
             continue
-        link = absolute_link(href, _base(element, base, ancestors=False))
+        link = absolute_link(href, _own_base(element, base))
         if link and element.get("type", "").lower() in _HTML_TYPES:
             return link
         found = found or link
     return found
 
 
-def _elements(fields: Fields, names: tuple[str, ...]) -> Iterator[etree._Element]:
-    for name in names:
-        if name in fields:
-            yield from fields[name]
-
-
 def _fields(element: etree._Element) -> Fields:
     fields: Fields = {}
     for child in element:
-        if isinstance(child.tag, str):
-            fields.setdefault(_name(child.tag), []).append(child)
+        name = _name(child.tag)
+        if name in fields:
+            fields[name].append(child)
+        else:
+            fields[name] = [child]
     return fields
 
 
 @lru_cache(maxsize=1024)
-def _name(tag: str) -> str:
+def _name(tag: object) -> str:
     """Return a name without regard to case, with the prefix that we use for its vocabulary."""
+    if not isinstance(tag, str):  # a reference to an entity, which is never resolved
+        return ""
     namespace, _, local = tag.lower().rpartition("}")
     if namespace:
         return _PREFIXES.get(namespace[1:], "other:") + local
@@ -245,11 +285,13 @@ def _name(tag: str) -> str:
     return local.removeprefix("rss:").removeprefix("atom:").removeprefix("rdf:")
 
 
-def _base(element: etree._Element, base: str, *, ancestors: bool = True) -> str:
-    """Return the base that `xml:base` makes of the given one."""
-    bases = [element.get(_XML_BASE)]
-    if ancestors:
-        bases.extend(ancestor.get(_XML_BASE) for ancestor in element.iterancestors())
-    for given in reversed(bases):
-        base = (absolute_link(given, base) if given else None) or base
+def _base(element: etree._Element, base: str) -> str:
+    """Return the base that `xml:base` makes of the given one, on an element and all that it is in."""
+    for ancestor in reversed([element, *element.iterancestors()]):
+        base = _own_base(ancestor, base)
     return base
+
+
+def _own_base(element: etree._Element, base: str) -> str:
+    given = element.get(_XML_BASE)
+    return (absolute_link(given, base) if given else None) or base

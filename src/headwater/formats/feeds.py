@@ -12,12 +12,15 @@ from headwater.formats.feed_xml import read_xml_feed
 from headwater.model.feed import Feed
 from headwater.model.reasons import Reason
 from headwater.policy.charset import decode_xml, is_utf8_xml
+from headwater.policy.nesting import is_too_deep
 from headwater.policy.text import unescape_html
 
 # A page as its first element tells it, past prolog, comments and document type.
 _PAGE = re.compile(
     r"(?:\s|<\?[^>]*>|<!--(?:[^-]|-(?!->))*-->|<!(?i:doctype)[^>]*>)*<(?i:html|head|body|meta|title|script)\b"
 )
+_ENTITY_OF_ENTITIES = re.compile(rb"<!ENTITY\s+[^\s%][^>]*&[A-Za-z]")
+_PROLOG_BYTES = 64 * 1024
 _FEED_START = re.compile(r"<(?:\w+:)?(?i:rss|rdf|feed|channel)\b")
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _UNQUOTED = re.compile(r"(\s[\w:.-]+)=([^\s\"'<>]+)")
@@ -27,12 +30,15 @@ _CDATA_OR_AMPERSAND = re.compile(r"<!\[CDATA\[.*?(?:\]\]>|\Z)|&(?:#?\w+;)?", re.
 def parse_feed(body: bytes, *, url: str, content_type: str | None = None) -> Feed:
     """Return the feed in `body`, which came from `url`.
 
-    Raises Unreadable, with the reason NOT_A_FEED, where there is none.
+    Raises Unreadable: with the reason NOT_A_FEED where there is none, PARSE_FAILED where it was made to do harm.
     """
-    feed = _read_well_formed(body, url) if is_utf8_xml(body, content_type) else None
+    if _ENTITY_OF_ENTITIES.search(body, 0, _PROLOG_BYTES):
+        raise Unreadable(f"What came from {url} declares entities made of entities.", url=url)
+    tried = body if is_utf8_xml(body, content_type) else b""
+    feed = _read_well_formed(tried, url) if tried else None
     if feed is None:
         text = decode_xml(body, content_type).lstrip("\ufeff\x00 \t\r\n")
-        feed = read_json_feed(text, url) if text.startswith("{") else _read_broken(text, url)
+        feed = read_json_feed(text, url) if text.startswith("{") else _read_broken(text, url, tried)
     if feed is None:
         raise Unreadable(f"What came from {url} is not a feed.", reason=Reason.NOT_A_FEED, url=url)
     return feed
@@ -45,24 +51,28 @@ def parse_feed_page(body: bytes, url: str, content_type: str | None) -> Feed:
 
 def _read_well_formed(document: bytes, url: str) -> Feed | None:
     lifted = Lifted(document)
-    root = _tree(lifted.document, recover=False)
+    root = _tree(lifted.document, _STRICT)
     try:
         return read_xml_feed(root, url, lifted) if root is not None else None
     except UnicodeDecodeError:  # in a text that was lifted past the parser
         return None
 
 
-def _read_broken(text: str, url: str) -> Feed | None:
+def _read_broken(text: str, url: str, tried: bytes) -> Feed | None:
     start = _FEED_START.search(text)
     if start is None or _PAGE.match(text):
         return None
-    feed = _read_well_formed(text.encode(), url) or _read_repaired(text[start.start() :], url)
+    if is_too_deep(text):
+        raise Unreadable(f"The elements of what came from {url} are nested too deep.", url=url)
+    document = text.encode()
+    feed = _read_well_formed(document, url) if document != tried else None
+    feed = feed or _read_repaired(text[start.start() :], url)
     return feed if feed and any(entry.url for entry in feed.entries) else read_broken_feed(text, url) or feed
 
 
 def _read_repaired(text: str, url: str) -> Feed | None:
     lifted = Lifted(text.encode())
-    root = _tree(_repaired(lifted.document.decode()).encode(), recover=True)
+    root = _tree(_repaired(lifted.document.decode()).encode(), _FORGIVING)
     try:
         return read_xml_feed(root, url, lifted) if root is not None else None
     except UnicodeDecodeError:
@@ -70,8 +80,8 @@ def _read_repaired(text: str, url: str) -> Feed | None:
         return None
 
 
-def _tree(document: bytes, *, recover: bool) -> etree._Element | None:
-    parser = etree.XMLParser(
+def _parser(*, recover: bool) -> etree.XMLParser:
+    return etree.XMLParser(
         encoding="utf-8",
         resolve_entities=False,
         no_network=True,
@@ -80,6 +90,14 @@ def _tree(document: bytes, *, recover: bool) -> etree._Element | None:
         remove_pis=True,
         collect_ids=False,
     )
+
+
+# Kept, since a parser knows the names that it has met.
+_STRICT = _parser(recover=False)
+_FORGIVING = _parser(recover=True)
+
+
+def _tree(document: bytes, parser: etree.XMLParser) -> etree._Element | None:
     try:
         return etree.fromstring(document, parser)
     except etree.XMLSyntaxError:

@@ -41,10 +41,13 @@ _ZONES = {
 }
 _MAX_OFFSET_MINUTES = 15 * 60
 
-_USUAL = re.compile(
-    r"(?:[A-Za-z]{3},? )?(\d{1,2}) ([A-Za-z]{3}) (\d{4}) ([01]\d|2[0-3]):([0-5]\d):([0-5]\d) "
-    r"(?:GMT|UTC|Z|([+-])(\d\d):?(\d\d))"
-)
+# How most feeds write RFC 822: "Tue, 05 Mar 2024 10:30:00 GMT", or with an offset of so many quarters of an hour.
+_USUAL_WEEKDAYS = frozenset(("Mon,", "Tue,", "Wed,", "Thu,", "Fri,", "Sat,", "Sun,"))
+_USUAL_MONTHS = {name.capitalize(): f"{number:02}" for name, number in _MONTH_NUMBERS.items()}
+_USUAL_ZONES = {
+    **dict.fromkeys(("GMT", "UTC", "Z"), "Z"),
+    **{f"{sign}{h:02}{m:02}": f"{sign}{h:02}:{m:02}" for sign in "+-" for h in range(15) for m in (0, 15, 30, 45)},
+}
 _CLOCK = re.compile(
     r"(?P<hour>\d{1,2}):(?P<minute>\d{1,2})(?::(?P<second>\d{1,2})(?:[.,]\d+)?)?(?:\s*(?P<half>[ap])\.?m\b\.?)?"
     r"(?:\s*\(?(?P<zone>[a-z]{1,5})?\s*(?P<sign>[+-])(?P<zone_hours>\d{1,2}):?(?P<zone_minutes>\d{2})?\b"
@@ -66,32 +69,24 @@ def parse_date(text: str) -> datetime | None:
     if not text or len(text) > _LONGEST:
         return None
     try:
-        return _in_range(_read_usual(text) or _read_iso(text) or _read_loosely(text))
+        read = _read_iso if text[0].isdecimal() else _read_usual
+        return _in_range(read(text) or _read_loosely(text))
     except (ValueError, OverflowError):
         return None
 
 
 def _read_usual(text: str) -> datetime | None:
-    """Read RFC 822 as most feeds write it, in a third of the time."""
-    match = _USUAL.fullmatch(text)
-    if match is None:
+    """Read RFC 822 as most feeds write it, which is quicker than to read it loosely."""
+    try:
+        weekday, day, month, year, clock, zone = text.split(" ")
+        if weekday not in _USUAL_WEEKDAYS or clock[2:3] != ":" or len(clock) != len("10:30:00"):
+            return None
+        return datetime.fromisoformat(f"{year}-{_USUAL_MONTHS[month]}-{day}T{clock}{_USUAL_ZONES[zone]}")
+    except (ValueError, KeyError):
         return None
-    day, month, year, hour, minute, second, sign, zone_hours, zone_minutes = match.groups()
-    number = _MONTH_NUMBERS.get(month.lower())
-    if number is None:
-        return None
-    moment = datetime(int(year), number, int(day), int(hour), int(minute), int(second), tzinfo=UTC)
-    if sign is None:
-        return moment
-    minutes = int(zone_hours) * 60 + int(zone_minutes)
-    if minutes > _MAX_OFFSET_MINUTES:
-        raise ValueError("no zone is that far from UTC")
-    return moment - timedelta(minutes=minutes if sign == "+" else -minutes)
 
 
 def _read_iso(text: str) -> datetime | None:
-    if not text[:4].isdecimal():
-        return None
     try:
         return datetime.fromisoformat(text)
     except ValueError:
@@ -169,5 +164,6 @@ def _zone(clock: re.Match[str]) -> timezone:
 def _in_range(moment: datetime | None) -> datetime | None:
     if moment is None:
         return None
-    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    if moment.tzinfo is not UTC:
+        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     return moment if MIN_YEAR <= moment.year <= MAX_YEAR else None

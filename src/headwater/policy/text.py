@@ -27,7 +27,11 @@ _UNSEEN = ["script", "style", "noscript", "template", "iframe", "object", "svg",
 
 def unescape_html(text: str) -> str:
     """Resolve references as browsers do; one with more digits than any character has stands for none."""
-    return html.unescape(_ENDLESS_REFERENCE.sub("\ufffd", text)) if "&" in text else text
+    if "&" not in text:
+        return text
+    if "&#" in text:
+        text = _ENDLESS_REFERENCE.sub("\ufffd", text)
+    return html.unescape(text)
 
 
 def clean(text: str) -> str:
@@ -46,12 +50,12 @@ def clean(text: str) -> str:
 
 def one_line(text: str) -> str:
     """Return the cleaned text with every run of whitespace as one space."""
-    line = text.strip()
+    line = text.replace("\n", " ").strip()
     if "  " in line or not line.isprintable():
         line = " ".join(line.split())
-    if line.isprintable():  # which no control character and no surrogate is
-        return line if line.isascii() else unicodedata.normalize("NFC", line)
-    return " ".join(clean(line).split())
+        if not line.isprintable():  # as no control character and no surrogate is
+            return " ".join(clean(line).split())
+    return line if line.isascii() else unicodedata.normalize("NFC", line)
 
 
 def plain_text(text: str) -> str:

@@ -26,7 +26,14 @@ from headwater.store.clock import DatabaseClock
 from headwater.store.pool import Database, open_database
 
 # Imported once in the fork server, so that a new child starts with them in place.
-_PRELOAD = ("headwater.formats.feeds", "headwater.formats.robots", "headwater.normalize.registry", "trafilatura")
+_PRELOAD = (
+    "headwater.formats.feeds",
+    "headwater.formats.robots",
+    "headwater.formats.sitemap_reading",
+    "headwater.formats.site_links",
+    "headwater.normalize.registry",
+    "trafilatura",
+)
 
 
 class Migrating(Enum):

@@ -35,9 +35,9 @@ from headwater.sandbox import Sandbox
 from headwater.sources.terms import Terms
 
 log = structlog.get_logger()
-_SITEMAP_SECONDS = 60.0  # the largest that is read takes a fifth of that on an idle machine
-_LINKS_SECONDS = 5.0
 _LONGEST_PAUSE = timedelta(minutes=1)  # between two attempts of one run
+_LINKS_SECONDS = 5.0
+_SITEMAP_SECONDS = 60.0  # the largest that is read takes a fifth of that on an idle machine
 
 
 @dataclass(frozen=True, slots=True)

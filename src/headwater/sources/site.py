@@ -59,6 +59,8 @@ class SiteKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
             if value is not None and not low <= value <= high:
                 raise ValueError(f"{name}: must be from {low:g} to {high:g}")
         _check_patterns(self.article_patterns)
+        if self.schedule and Pass.MAIN not in self.passes(timedelta(0)):
+            raise ValueError("schedule: is when the feed is read, and this site is read without one")
 
     def passes(self, interval: timedelta) -> Mapping[Pass, timedelta | None]:
         """Return the passes that its mode asks for; its sitemaps are read by themselves only where they are set."""
@@ -76,7 +78,7 @@ class SiteKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Yield what the pass finds."""
         match run.which:
             case Pass.MAIN:
-                return read_feed(run, self.feed_url, self.home)
+                return read_feed(run, self.feed_url, self.site_url)
             case Pass.SITEMAP:
                 return self._sitemaps(run).read()
             case Pass.SPIDER:

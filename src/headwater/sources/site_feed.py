@@ -7,30 +7,33 @@ from headwater.errors import Unreadable
 from headwater.model.feed import Feed, FeedEntry
 from headwater.model.reasons import Reason
 from headwater.model.source import Item
+from headwater.policy.moves import Move, watch
+from headwater.policy.polling import asked_wait
 from headwater.policy.urls import normalize_url
 from headwater.sources.run import Page, Run
 from headwater.sources.site_finding import FEED_PATHS, find_feeds
 from headwater.sources.site_memory import body_hash, note, remember_answer, validators
 
-# As they came, for whoever decides when to ask again.
-_HEADERS = {"cache_control": "cache-control", "age": "age", "retry_after": "retry-after"}
 
+async def read_feed(run: Run, feed_url: str | None, site_url: str | None) -> AsyncIterator[Item]:
+    """Yield the entries of the feed, or nothing when it has not changed.
 
-async def read_feed(run: Run, feed_url: str | None, home: str) -> AsyncIterator[Item]:
-    """Yield the entries of the feed, or nothing when it has not changed; without an address it is looked for first."""
-    url = feed_url or await _find(run, home)
+    Without an address it is looked for on the site; where the site is not known, the feed tells which it is.
+    """
+    url = feed_url or await _find(run, site_url or "")
     page = await run.http.get(url, headers=validators(run.state))
-    _note_answer(run.state, page)
-    if page.not_modified:
-        return
-    known = body_hash(page.response) == run.state.get("body_hash")
-    if not known:
-        feed = await page.feed()
-        _note_feed(run.state, feed)
-        for entry in feed.entries:
-            if entry.url:
-                yield _item(entry, entry.url)
-    remember_answer(run.state, page.response)
+    if not page.not_modified:
+        if body_hash(page.response) != run.state.get("body_hash"):
+            feed = await page.feed()
+            _note_feed(run.state, feed)
+            if site_url is None and feed.link:
+                run.learned["site_url"] = feed.link
+            for entry in feed.entries:
+                if entry.url:
+                    yield _item(entry, entry.url)
+        remember_answer(run.state, page.response)
+    run.asked = asked_wait(page.response.headers, run.state.get("ttl"), run.now)
+    _note_move(run, url, page)
 
 
 async def _find(run: Run, home: str) -> str:
@@ -46,15 +49,13 @@ async def _find(run: Run, home: str) -> str:
     return url
 
 
-def _note_answer(state: dict[str, Any], page: Page) -> None:
-    for name, header in _HEADERS.items():
-        note(state, name, page.response.headers.get(header))
-    moved = {
-        "to": page.response.url,
-        "statuses": [hop.status for hop in page.hops],
-        "targets": [hop.target for hop in page.hops],
-    }
-    note(state, "moved", moved if page.hops else None)
+def _note_move(run: Run, url: str, page: Page) -> None:
+    """Watch where the feed redirects to, and learn the address once that is sure to stay."""
+    move = watch(Move.of(run.state.get("moved")), url=url, hops=page.hops, is_feed=True, now=run.now)
+    if move and move.is_learned(run.now):
+        run.learned["feed_url"] = normalize_url(move.target, keep_trailing_slash=True)
+        move = None
+    note(run.state, "moved", move and move.stored())
 
 
 def _note_feed(state: dict[str, Any], feed: Feed) -> None:

@@ -145,9 +145,10 @@ class Sitemaps:
     def _since_of(self, url: str) -> datetime:
         """Return how far back a sitemap is wanted: no less far than when it was last read."""
         memory = self._memory.get(url)
-        if memory is None or (self._backfill and not self._is_read_so_far(memory)):
+        if memory is None:
             return self._since
-        return min(_usual_since(self._run), _moment(memory["at"]))
+        since = _usual_since(self._run) if self._is_read_so_far(memory) else self._since
+        return min(since, _moment(memory["at"]))
 
     def _is_read_so_far(self, memory: dict[str, Any]) -> bool:
         """Tell whether a sitemap was read as far back as is wanted, so that only a change is of interest."""
@@ -234,7 +235,8 @@ def _usual_since(run: Run) -> datetime:
 def _backfill(run: Run) -> tuple[datetime, datetime] | None:
     """Return since when the past is wanted and when that began: now, or in a pass that could not end it."""
     if run.since:
-        return run.since, run.now
+        read_at = run.state.get("read_at")  # what is read now is not read again, so that nothing may be left between
+        return min(run.since, _moment(read_at)) if read_at else run.since, run.now
     unfinished = run.state.get("backfill")
     if not unfinished or run.now - _moment(unfinished["begun"]) > _LONGEST_BACKFILL:
         return None

@@ -268,9 +268,12 @@ SELECT subpath, url FROM url_frontier WHERE source_id = $1 AND subpath = ANY ($2
 -- Which pages were fetched before they changed. Arrays: $1 ids, $2 when each changed; $3 not those fetched since then
 SELECT page.id
 FROM unnest($1::bigint[], $2::timestamptz[]) AS g (id, changed_at)
-JOIN url_frontier u ON u.id = g.id
-JOIN url_frontier page ON page.id = coalesce(u.same_as, u.id)
-WHERE page.status = 'fetched' AND page.last_fetched_at < least(g.changed_at, $3)
+CROSS JOIN LATERAL (SELECT coalesce(same_as, id) AS id FROM url_frontier WHERE id = g.id LIMIT 1) known
+CROSS JOIN LATERAL (
+    SELECT id FROM url_frontier
+    WHERE id = known.id AND status = 'fetched' AND last_fetched_at < least(g.changed_at, $3)
+    LIMIT 1
+) page
 
 -- name: note_sightings
 -- $1 ids, $2 source, $3 origin, $4 now
