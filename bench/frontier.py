@@ -13,8 +13,9 @@ from pathlib import Path
 import structlog
 
 from bench.adapter import CLAIM_BATCH, open_server
-from bench.crawlee_peer import Rates, Unavailable, measure_crawlee
+from bench.crawlee_peer import Rates, measure_crawlee
 from bench.ours import Latency, Throughput, hosts_for, measure_beside_hot_host, measure_latency, measure_throughput
+from bench.peers import Unavailable
 from bench.report import Figure, Target, as_json, conditions, show
 from bench.seed004 import measure_seed004
 from bench.server import connect
@@ -154,7 +155,7 @@ def _memory_figure(latencies: list[Latency]) -> Figure:
     return Figure("memory_growth", "memory growth of this process", growth, "MB", Target("<=", 2), note)
 
 
-def _stop_cleanly_when_terminated() -> None:
+def stop_cleanly_when_terminated() -> None:
     """Let SIGTERM do what Ctrl-C does: the server is stopped and its folder removed."""
     task = asyncio.current_task()
     assert task
@@ -164,7 +165,7 @@ def _stop_cleanly_when_terminated() -> None:
 async def run(options: argparse.Namespace) -> None:
     """Run the bench on a server of its own and print what came out."""
     started, load = time.monotonic(), os.getloadavg()[0]
-    _stop_cleanly_when_terminated()
+    stop_cleanly_when_terminated()
     with tempfile.TemporaryDirectory(prefix="headwater-bench-") as name:
         folder = Path(name)
         with open_server(folder) as server, showing_steps() as steps:
@@ -175,7 +176,7 @@ async def run(options: argparse.Namespace) -> None:
     if options.json:
         print(as_json(figures, under))
     else:
-        show(figures, under)
+        show("Frontier", figures, under)
 
 
 if __name__ == "__main__":

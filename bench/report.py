@@ -68,10 +68,10 @@ def as_json(figures: Sequence[Figure], under: Conditions) -> str:
     return msgspec.json.format(msgspec.json.encode({"conditions": asdict(under), "figures": rows})).decode()
 
 
-def show(figures: Sequence[Figure], under: Conditions) -> None:
+def show(title: str, figures: Sequence[Figure], under: Conditions) -> None:
     """Print figures for people."""
     table = Table(
-        title="Frontier",
+        title=title,
         caption=f"{under.cores} cores, load {under.load_before} before, PostgreSQL {under.postgres}, "
         f"Python {under.python}, {under.seconds:.0f} s in all",
     )

@@ -24,7 +24,7 @@ DEADLY = "http://h0.test/0-0"  # for the plant of that name
 
 # Each strikes right after a call of the named function, given as module:attribute.
 POINTS = {
-    "a host is held for a poll": "headwater.store.hosts:hold_host",
+    "a host is held for a poll": "headwater.store.hosts:hold_hosts",
     "robots.txt is read": "headwater.gate.gate:Gate._read_robots",
     "URLs of a poll are submitted": "headwater.discover.poll:submit",
     "items of a poll are saved": "headwater.store.items:save_items",

@@ -1,6 +1,7 @@
-"""The bench runs, through the doors the product uses: what it says of claims and puts can be had any day (spec 2.5)."""
+"""The benches run, through the doors the product uses: what they say can be had any day (spec 2.5, 3.2)."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -24,4 +25,24 @@ def test_the_frontier_bench_prints_each_figure_beside_its_target() -> None:
         "claim_p99_ratio",
         "seed004_ratio",
         "memory_growth",
+    }
+
+
+def test_the_feeds_bench_prints_each_figure_beside_its_target() -> None:
+    command = [sys.executable, "-m", "bench.feeds", "--json", "--feeds", "12", "--rounds", "1", "--no-peers"]
+    nowhere = {**os.environ, "HEADWATER_CORPORA": "/nowhere"}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=100, env=nowhere)
+    assert done.returncode == 0, done.stderr
+    figures = {figure["key"]: figure for figure in json.loads(done.stdout)["figures"]}
+    assert figures["too_soon"]["met"]
+    assert figures["first_cycle"]["value"] > 0
+    assert figures["unchanged_cycle"]["value"] > 0
+    without_value = {key for key, figure in figures.items() if figure["value"] is None}
+    assert without_value == {
+        "parse_over_fastfeedparser",
+        "parse_over_feedparser",
+        "reader_first_ratio",
+        "reader_unchanged_ratio",
+        "sitemap_memory",
+        "sitemap_stall",
     }

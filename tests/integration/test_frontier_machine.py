@@ -261,7 +261,8 @@ class FrontierMachine(RuleBasedStateMachine):
 
         async def work(connection: Connection) -> bool:
             known = await store_hosts.meet_host(connection, host, key_of(host))
-            if await store_hosts.hold_host(connection, known, lease, self.now, DELAY_MS):
+            ((_, held),) = await store_hosts.hold_hosts(connection, [(host, lease)], self.now, DELAY_MS)
+            if held:
                 return True
             await store_hosts.reserve_host(connection, known.politeness_key, self.now, timedelta(seconds=2))
             return False

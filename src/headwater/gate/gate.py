@@ -2,9 +2,12 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+import hashlib
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import lru_cache
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -12,6 +15,8 @@ from headwater.errors import ExchangeFailed, NotAllowed, NotNow, SandboxFailed
 from headwater.formats.robots import MAX_BYTES, RobotsVerdict, check_robots, within_limit
 from headwater.gate.budget import Budgets
 from headwater.gate.hold import Hold
+from headwater.gate.places import stand_aside
+from headwater.gate.together import Together
 from headwater.model.clock import Clock
 from headwater.model.frontier import Claim, HostRecord
 from headwater.model.http import Limits, Response
@@ -21,10 +26,10 @@ from headwater.model.source import Asker
 from headwater.net.client import HttpClient
 from headwater.policy import backoff, politeness
 from headwater.policy.redirects import MAX_HOPS, redirect_target
-from headwater.policy.urls import host_of
+from headwater.policy.urls import host_of as read_host
 from headwater.sandbox import Sandbox
 from headwater.store import hosts
-from headwater.store.pool import Database
+from headwater.store.pool import Connection, Database
 
 ROBOTS_AGENT = "headwater"  # whatever user agent is sent, robots.txt is matched as this
 PATIENCE = timedelta(seconds=30)
@@ -32,7 +37,9 @@ LEAST_ROOM = timedelta(seconds=1)  # less than this left of a hold is not worth 
 # How often a poll that waits for a host in use looks again, and how long claims let it go first.
 _LOOK_SECONDS = 0.05
 _RESERVATION = timedelta(seconds=2)
+_VERDICTS = 20_000  # remembered, the oldest forgotten first
 _NOBODY = Asker()
+host_of = lru_cache(maxsize=1024)(read_host)  # a request asks for it at every step
 
 
 class Gate:
@@ -66,6 +73,9 @@ class Gate:
         self._lease = timedelta(seconds=lease_seconds)
         self.limits = limits
         self._key_of = key_of
+        self._holds = Together(self._hold_all)
+        self._releases = Together(self._release_all)
+        self._verdicts: OrderedDict[tuple[bytes, str], RobotsVerdict] = OrderedDict()
 
     def hold_of(self, claim: Claim) -> Hold:
         """Return the hold that comes with a claimed URL; it is given back when the claim is finished."""
@@ -79,14 +89,8 @@ class Gate:
         try:
             yield hold
         finally:
-            release = hold.release(self._clock.now())
-            await asyncio.shield(
-                self._database.transact(
-                    lambda connection: hosts.release_hosts(
-                        connection, [(hold.host.politeness_key, hold.lease.token, release)]
-                    )
-                )
-            )
+            async with stand_aside(briefly=True):
+                await self._releases.do(hold)
 
     async def get(
         self,
@@ -179,25 +183,24 @@ class Gate:
 
     async def _await_turn(self, hold: Hold) -> timedelta:
         """Wait until the host may be asked again; return how long the hold lasts from then on."""
-        turn = max(hold.next_turn or self._clock.now(), self._clock.now())
-        if turn + LEAST_ROOM > hold.lease.until:
-            raise NotNow(f"{hold.host.host} wants a longer pause than this lease lasts.", until=turn)
-        while (wait := turn - self._clock.now()) > timedelta(0):
-            await asyncio.sleep(wait.total_seconds())
-        return hold.lease.until - turn
+        turn = hold.next_turn
+        if turn and turn > self._clock.now():
+            _room(hold, turn)
+            async with stand_aside():
+                while (wait := turn - self._clock.now()) > timedelta(0):
+                    await asyncio.sleep(wait.total_seconds())
+        return _room(hold, self._clock.now())
 
     async def _wait_for(self, host: str, patience: timedelta) -> Hold:
         give_up = self._clock.now() + patience
         while True:
-            now = self._clock.now()
             if not self._clock.is_settled:
                 raise NotNow("The database's clock has stepped; no host is asked until that is over.", until=give_up)
-            lease = Lease(self._holder, uuid4(), now + self._lease, 1)
+            known, hold = await self._try_to_hold(host)
+            if hold:
+                return hold
+            now = self._clock.now()
             async with self._database.connection() as connection:
-                known = await hosts.meet_host(connection, host, self._key_of(host))
-                record = await hosts.hold_host(connection, known, lease, now, self._default_delay_ms)
-                if record:
-                    return Hold(record, lease, self._default_delay_ms)
                 not_before, in_use, reason = await hosts.reserve_host(
                     connection, known.politeness_key, now, _RESERVATION
                 )
@@ -206,7 +209,47 @@ class Gate:
             if again > give_up:
                 until = min(not_before, now + PATIENCE) if in_use else not_before
                 raise NotNow(f"{host} may not be asked before {until:%H:%M:%S} UTC.", until=until, reason=reason)
-            await asyncio.sleep(max(0.001, (again - now).total_seconds()))
+            async with stand_aside():
+                await asyncio.sleep(max(0.001, (again - now).total_seconds()))
+
+    async def _try_to_hold(self, host: str) -> tuple[HostRecord, Hold | None]:
+        """Hold a host if it may be asked now; one that was taken for nobody is given back."""
+        answer = self._holds.begin(host)
+        try:
+            async with stand_aside(briefly=True):
+                return await asyncio.shield(answer)
+        except asyncio.CancelledError:
+            _, hold = await answer
+            if hold:
+                await self._releases.do(hold)
+            raise
+
+    async def _hold_all(self, asked: Sequence[str]) -> list[tuple[HostRecord, Hold | None]]:
+        """Hold those that may be asked now, and tell what is known of each."""
+        answers = await self._database.run(lambda connection: self._hold_known(connection, asked))
+        new = {host: self._key_of(host) for host, (known, _) in zip(asked, answers, strict=True) if known is None}
+        if new:
+            await self._database.run(lambda connection: hosts.meet_new_hosts(connection, new))
+            met = iter(await self._hold_all([host for host in asked if host in new]))
+            return [(known, hold) if known else next(met) for known, hold in answers]
+        return [(known, hold) for known, hold in answers if known]
+
+    async def _hold_known(
+        self, connection: Connection, asked: Sequence[str]
+    ) -> list[tuple[HostRecord | None, Hold | None]]:
+        now = self._clock.now()
+        leases = [(host, Lease(self._holder, uuid4(), now + self._lease, 1)) for host in asked]
+        answers = await hosts.hold_hosts(connection, leases, now, self._default_delay_ms)
+        return [
+            (known, Hold(known, lease, self._default_delay_ms) if known and is_held else None)
+            for (_, lease), (known, is_held) in zip(leases, answers, strict=True)
+        ]
+
+    async def _release_all(self, holds: Sequence[Hold]) -> list[None]:
+        now = self._clock.now()
+        releases = [(hold.host.politeness_key, hold.lease.token, hold.release(now)) for hold in holds]
+        await self._database.transact(lambda connection: hosts.release_hosts(connection, releases))
+        return [None] * len(holds)
 
     async def _know_robots(self, hold: Hold, url: str) -> None:
         if politeness.robots_are_fresh(hold.host.robots_fetched_at, self._clock.now()):
@@ -281,4 +324,19 @@ class Gate:
         )
 
     async def _verdict(self, text: str, url: str) -> RobotsVerdict:
-        return await self._sandbox.run(check_robots, text, ROBOTS_AGENT, url, returns=RobotsVerdict)
+        """Read a robots.txt in the sandbox, or remember what was read there: the same words say the same of a URL."""
+        question = (hashlib.sha256(text.encode()).digest(), url)
+        verdict = self._verdicts.get(question)
+        if verdict is None:
+            verdict = await self._sandbox.run(check_robots, text, ROBOTS_AGENT, url, returns=RobotsVerdict)
+            self._verdicts[question] = verdict
+            if len(self._verdicts) > _VERDICTS:
+                self._verdicts.popitem(last=False)
+        return verdict
+
+
+def _room(hold: Hold, start: datetime) -> timedelta:
+    """Return how long a hold lasts from a time on; raise NotNow where that is too short for a request."""
+    if start + LEAST_ROOM > hold.lease.until:
+        raise NotNow(f"{hold.host.host} wants a longer pause than this lease lasts.", until=start)
+    return hold.lease.until - start

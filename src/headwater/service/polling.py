@@ -1,6 +1,7 @@
 """The poller role: looks for sources that are due to be read and reads a few at once."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Collection
 from datetime import timedelta
 from uuid import UUID
@@ -8,6 +9,7 @@ from uuid import UUID
 import structlog
 
 from headwater.errors import LeaseLost
+from headwater.gate.places import Places
 from headwater.model.poll import Polled
 from headwater.model.source import Pass
 from headwater.service.parts import Parts
@@ -17,15 +19,19 @@ from headwater.store.pool import is_down
 from headwater.store.sources import FeedClaim
 
 log = structlog.get_logger()
-# Each has slots of its own: what takes minutes must not keep the quick ones waiting.
+# Each has places of its own: what takes minutes must not keep the quick ones waiting.
 QUICK_PASSES = (Pass.MAIN,)
 LONG_PASSES = (Pass.SITEMAP, Pass.SPIDER)
 LONG_AT_ONCE = 4
 MANY_ERRORS = 10  # in a row: somebody should look
+_ASIDE_FOR_A_PLACE = 50  # as many polls wait for their hosts at most, for each that is at work
 
 
 class PollerRole:
-    """Claims what is due and reads it, at most so many at once, those aside that wait for a budget."""
+    """Claims what is due and reads it, at most so many at once.
+
+    Not counted are those that wait for a budget, for their host's turn, or for the host to be theirs or given back.
+    """
 
     def __init__(
         self,
@@ -38,24 +44,27 @@ class PollerRole:
         self._parts = parts
         self._records = parts.records
         self._on_poll = on_poll
+        self._polls: dict[asyncio.Task[None], UUID] = {}  # and the token of each
+        self._ready: deque[FeedClaim] = deque()  # claimed, not begun
+        self._room = asyncio.Event()  # another poll may begin
         self._passes = passes
         self._at_once = at_once or parts.records.settings.poll_concurrency
-        self._polls: dict[asyncio.Task[None], UUID] = {}  # and the token of each
-        self._ended = asyncio.Event()  # a poll has ended, so a slot is free
+        self._places = Places(self._at_once, is_idle=self._waits_for_a_budget, on_free=self._room.set)
 
     async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
         """Poll until `stop`; then let polls under way end within the grace and give the rest back."""
         settings = self._records.settings
         while not stop.is_set():
+            self._room.clear()
             try:
-                full = await self._start_due()
+                more = await self._start_due()
             except Exception as error:
                 if not is_down(error):
                     raise
                 log.warning("poll.claim_failed", error=str(error))
-                full = False
-            self._ended.clear()
-            await wait_for_any((stop, self._ended) if full else (stop,), settings.poll_look_seconds)
+                more = False
+            await wait_for_any((stop, self._room) if more else (stop,), settings.poll_look_seconds)
+        await self._give_back(len(self._ready))
         if self._polls:
             await asyncio.wait(self._polls, timeout=grace_seconds)
         for poll in self._polls:
@@ -63,32 +72,53 @@ class PollerRole:
         await asyncio.gather(*self._polls, return_exceptions=True)
 
     async def _start_due(self) -> bool:
-        """Start polls of what is due; tell whether every slot is taken."""
-        settings = self._records.settings
-        free = self._at_once - self._busy()
-        if free > 0:
-            now = self._records.clock.now()
-            async with self._records.database.connection() as connection:
-                claims = await sources.claim_feeds(
-                    connection,
-                    now=now,
-                    until=now + timedelta(seconds=settings.lease_seconds),
-                    holder=self._records.holder,
-                    limit=free,
-                    passes=self._passes,
-                )
-            for claim in claims:
-                task = asyncio.create_task(self._poll(claim))
-                self._polls[task] = claim.lease.token
-                task.add_done_callback(self._end)
-        return self._busy() >= self._at_once
+        """Start polls of what is due; tell whether more may be due than there were places for.
 
-    def _busy(self) -> int:
-        return sum(not self._parts.poller.is_waiting(token) for token in self._polls.values())
+        A few more are claimed than there are places for, so that no place waits for the next claim.
+        """
+        now, lease = self._records.clock.now(), timedelta(seconds=self._records.settings.lease_seconds)
+        await self._give_back(sum(claim.lease.until - now < lease / 2 for claim in self._ready))
+        self._places.let_return()
+        self._start_ready()
+        wanted = self._free() + self._at_once - len(self._ready)
+        if wanted <= self._at_once // 2:
+            return True
+        async with self._records.database.connection() as connection:
+            claims = await sources.claim_feeds(
+                connection,
+                now=now,
+                until=now + lease,
+                holder=self._records.holder,
+                limit=wanted,
+                passes=self._passes,
+            )
+        self._ready.extend(claims)
+        self._start_ready()
+        return bool(self._ready) or len(claims) == wanted
 
-    def _end(self, poll: asyncio.Task[None]) -> None:
-        del self._polls[poll]
-        self._ended.set()
+    def _start_ready(self) -> None:
+        for _ in range(min(self._free(), len(self._ready))):
+            claim = self._ready.popleft()
+            task = self._places.start(self._poll(claim))
+            self._polls[task] = claim.lease.token
+            task.add_done_callback(self._polls.pop)
+
+    async def _give_back(self, count: int) -> None:
+        """Give the oldest claims back that have not been begun with; else their leases run out."""
+        for claim in [self._ready.popleft() for _ in range(count)]:
+            try:
+                await self._parts.poller.release(claim)
+            except Exception as error:
+                if not is_down(error):
+                    raise
+                log.warning("poll.not_given_back", source=claim.source.name, error=str(error))
+
+    def _free(self) -> int:
+        """Tell how many polls may begin."""
+        return 0 if self._places.aside >= _ASIDE_FOR_A_PLACE * self._at_once else self._places.free
+
+    def _waits_for_a_budget(self, poll: asyncio.Task[None]) -> bool:
+        return poll in self._polls and self._parts.poller.is_waiting(self._polls[poll])
 
     async def _poll(self, claim: FeedClaim) -> None:
         try:

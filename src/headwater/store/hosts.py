@@ -1,7 +1,6 @@
 """Typed functions over queries/hosts.sql."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -36,14 +35,30 @@ async def meet_host(connection: Connection, host: str, new_key: str) -> HostReco
     )
 
 
-async def hold_host(
-    connection: Connection, host: HostRecord, lease: Lease, now: datetime, default_delay_ms: int
-) -> HostRecord | None:
-    """Lease a host for a request of its own; None when it may not be asked yet."""
-    row = await connection.fetchrow(
-        query("hold_host"), host.politeness_key, now, lease.holder, lease.token, lease.until, default_delay_ms
+async def meet_new_hosts(connection: Connection, new_keys: Mapping[str, str]) -> None:
+    """Make sure that hosts have rows; each that is new waits for the turn of the key given for it."""
+    await connection.execute(query("meet_new_hosts"), list(new_keys), list(new_keys.values()))
+
+
+async def hold_hosts(
+    connection: Connection, asked: Sequence[tuple[str, Lease]], now: datetime, default_delay_ms: int
+) -> list[tuple[HostRecord | None, bool]]:
+    """Lease hosts for requests of their own; answer what is known of each, if anything, and whether it is held now.
+
+    The leases differ in nothing but their tokens.
+    """
+    lease = asked[0][1]
+    rows = await connection.fetch(
+        query("hold_hosts"),
+        [host for host, _ in asked],
+        [lease.token for _, lease in asked],
+        now,
+        lease.holder,
+        lease.until,
+        default_delay_ms,
     )
-    return replace(host, **row) if row else None
+    answers = {row["token"]: (host_record(row), row["is_held"]) for row in rows}
+    return [answers.get(lease.token, (None, False)) for _, lease in asked]
 
 
 async def reserve_host(

@@ -11,17 +11,53 @@ SELECT coalesce(politeness_key, $1) AS politeness_key, robots_txt, robots_fetche
 UNION ALL
 SELECT coalesce(politeness_key, $1), robots_txt, robots_fetched_at FROM host_state WHERE host = $1
 
--- name: hold_host
--- Lease a politeness key for a request that no URL claim stands behind (a poll). Answers nothing when it may not be asked
--- yet. Should its holder die, it has its pause from the lease's end on: something may have been sent just before.
--- $1 key, $2 now, $3 holder, $4 token, $5 until, $6 default delay in ms
-UPDATE host_state k
-SET not_before = $5::timestamptz + greatest(k.crawl_delay_ms, $6::int, k.backoff_ms) * interval '1 ms',
-    lease_holder = $3, lease_token = $4, lease_until = $5, reserved_until = NULL,
-    ready_at = CASE WHEN k.ready_at IS NOT NULL
-                    THEN $5 + greatest(k.crawl_delay_ms, $6, k.backoff_ms) * interval '1 ms' END
-WHERE k.host = $1 AND k.not_before <= $2 AND (k.closed_until IS NULL OR k.closed_until <= $2)
-RETURNING crawl_delay_ms, backoff_ms, troubled_at
+-- name: meet_new_hosts
+-- Make sure that hosts have rows, in an order in which no two wait crosswise. Arrays: $1 hosts, $2 the politeness key of each
+-- if it is new
+WITH fresh AS MATERIALIZED (
+    SELECT DISTINCT g.host, g.new_key FROM unnest($1::text[], $2::text[]) AS g (host, new_key)
+    WHERE NOT EXISTS (SELECT 1 FROM host_state h WHERE h.host = g.host)
+), key_rows AS (
+    INSERT INTO host_state (host) SELECT DISTINCT new_key FROM fresh WHERE new_key <> host ORDER BY 1
+    ON CONFLICT (host) DO NOTHING
+)
+INSERT INTO host_state (host, politeness_key) SELECT host, nullif(new_key, host) FROM fresh ORDER BY 1
+ON CONFLICT (host) DO NOTHING
+
+-- name: hold_hosts
+-- Lease politeness keys for requests that no URL claim stands behind (polls). Answers each host that is known, and whether
+-- it is held now: not one that may not be asked yet, and of two with one key only one. Should its holder die, a key has its
+-- pause from the lease's end on: something may have been sent just before.
+-- Arrays: $1 hosts, $2 tokens; $3 now, $4 holder, $5 until, $6 default delay in ms
+WITH asked AS MATERIALIZED (
+    SELECT g.host, g.token, known.*
+    FROM unnest($1::text[], $2::uuid[]) AS g (host, token)
+    CROSS JOIN LATERAL (
+        SELECT coalesce(h.politeness_key, h.host) AS politeness_key, h.robots_txt, h.robots_fetched_at
+        FROM host_state h WHERE h.host = g.host LIMIT 1
+    ) known
+), free AS MATERIALIZED (
+    SELECT locked.host
+    FROM (SELECT DISTINCT politeness_key FROM asked ORDER BY 1) wanted  -- so that no two who hold several wait crosswise
+    CROSS JOIN LATERAL (
+        SELECT k.host FROM host_state k
+        WHERE k.host = wanted.politeness_key AND k.not_before <= $3 AND (k.closed_until IS NULL OR k.closed_until <= $3)
+        LIMIT 1
+        FOR UPDATE
+    ) locked
+), held AS (
+    UPDATE host_state k
+    SET not_before = $5::timestamptz + greatest(k.crawl_delay_ms, $6::int, k.backoff_ms) * interval '1 ms',
+        lease_holder = $4, lease_token = asked.token, lease_until = $5, reserved_until = NULL,
+        ready_at = CASE WHEN k.ready_at IS NOT NULL
+                        THEN $5 + greatest(k.crawl_delay_ms, $6, k.backoff_ms) * interval '1 ms' END
+    FROM asked
+    WHERE k.host = ANY (ARRAY (SELECT host FROM free)) AND k.host = asked.politeness_key
+    RETURNING asked.token, k.crawl_delay_ms, k.backoff_ms, k.troubled_at
+)
+SELECT asked.host, asked.token, asked.politeness_key, asked.robots_txt, asked.robots_fetched_at,
+       held.token IS NOT NULL AS is_held, held.crawl_delay_ms, coalesce(held.backoff_ms, 0) AS backoff_ms, held.troubled_at
+FROM asked LEFT JOIN held ON held.token = asked.token
 
 -- name: reserve_host
 -- Ask claims to let a waiting poll go first, until a little past the host's next turn. $1 key, $2 now, $3 how much past.

@@ -1,0 +1,100 @@
+"""The feeds that are measured with: real ones where the corpora are, and written ones of the same size."""
+
+import gzip
+import os
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from html import escape
+from pathlib import Path
+
+from headwater.demo.answers import conditional
+from headwater.demo.feeds import Line, atom, gmt, iso_z, rss
+from headwater.demo.plan import FeedPlan, Piece, Site
+
+CORPORA = Path(os.environ.get("HEADWATER_CORPORA") or Path(__file__).parent.parent.parent / "shared" / "corpora")
+TOPICS = ("rivers", "councils", "budgets", "libraries", "weather", "transport")
+# As many entries as real feeds have: the 10th, 25th, 50th, 75th and 90th of a hundred in real-feeds-kagi. With their
+# whole texts they come to 110 kB on average.
+ENTRIES = (6, 10, 12, 25, 56)
+ROBOTS = "User-agent: *\nDisallow: /private/\n"
+
+
+def real_feeds() -> list[bytes]:
+    """Return the feeds of real-feeds-kagi; none where the corpora are absent."""
+    paths = sorted((CORPORA / "real-feeds-kagi" / "benchmark_data").glob("*.gz"))
+    return [gzip.decompress(path.read_bytes()) for path in paths]
+
+
+def written_feeds(count: int) -> list[bytes]:
+    """Return the feeds of so many hosts."""
+    return [_write(site) for site in feed_sites(count)]
+
+
+def _write(site: Site) -> bytes:
+    assert site.feed
+    today = datetime.now(UTC)
+    lines = [
+        Line(site.url(piece), piece.story(1), today - timedelta(days=piece.days_ago or 0), None, piece.stamp)
+        for piece in site.listed
+    ]
+    text: str = site.feed.write(url=site.feed_url, title=site.title, home=site.home, lines=lines)
+    return text.encode()
+
+
+def feed_sites(count: int) -> list[Site]:
+    """Return so many hosts of the demo web, each with a feed and a robots.txt; every third writes Atom."""
+    return [_site(number) for number in range(count)]
+
+
+def entries_of(count: int) -> int:
+    """Return how many entries the feeds of so many hosts have together."""
+    return sum(_entries(number) for number in range(count))
+
+
+def _entries(number: int) -> int:
+    return ENTRIES[number % len(ENTRIES)]
+
+
+def _site(number: int) -> Site:
+    pieces = tuple(
+        Piece(
+            f"What was decided on day {day}",
+            TOPICS[day % len(TOPICS)],
+            day,
+            path=f"/news/{number}-{day}",
+            stamp=iso_z if number % 3 == 0 else gmt,
+            answer=None,
+        )
+        for day in range(_entries(number))
+    )
+    plan = (
+        FeedPlan("/feed.atom", _with_texts(atom, "</entry>", _atom_text), "application/atom+xml", answer=conditional)
+        if number % 3 == 0
+        else FeedPlan("/feed.xml", _with_texts(rss, "</item>", _rss_text), "application/rss+xml", answer=conditional)
+    )
+    return Site(
+        host=f"feed-{number:05}.demo.test", title=f"Paper number {number}", pieces=pieces, feed=plan, robots=ROBOTS
+    )
+
+
+def _with_texts(write: Callable[..., str], end: str, text_of: Callable[[Line], str]) -> Callable[..., str]:
+    """Write each entry with the whole text of its page, as most feeds do."""
+
+    def write_all(*, url: str, title: str, home: str, lines: Sequence[Line]) -> str:
+        *entries, rest = write(url=url, title=title, home=home, lines=lines).split(end)
+        return "".join(f"{entry}{text_of(line)}{end}" for entry, line in zip(entries, lines, strict=True)) + rest
+
+    return write_all
+
+
+def _rss_text(line: Line) -> str:
+    content = "http://purl.org/rss/1.0/modules/content/"
+    return f'<content:encoded xmlns:content="{content}"><![CDATA[{_html(line)}]]></content:encoded>\n'
+
+
+def _atom_text(line: Line) -> str:
+    return f'<content type="html">{escape(_html(line))}</content>\n'
+
+
+def _html(line: Line) -> str:
+    return "\n".join(f"<p>{escape(paragraph)}</p>" for paragraph in line.story.paragraphs)

@@ -1,0 +1,129 @@
+"""One cycle over many feeds: the product's poller, and lemon24's reader."""
+
+import asyncio
+import contextlib
+import json
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import msgspec
+
+from bench.feed_bodies import entries_of
+from bench.feed_web import FeedWeb
+from bench.peers import BENCH, make_environment, run
+from bench.server import connect, new_database, settle
+from bench.sql import read_queries
+from bench.steps import Steps
+from headwater.config import Settings
+from headwater.model.poll import Polled
+from headwater.service.desk import Desk
+from headwater.service.metrics import Metrics
+from headwater.service.parts import Parts, open_parts, open_records
+from headwater.service.polling import PollerRole
+
+READER_WORKERS = 10
+PATIENCE_SECONDS = 300.0
+_QUERIES = read_queries("feeds.sql")
+
+
+class Cycles(msgspec.Struct, frozen=True):
+    """Feeds a second: all new, and all unchanged."""
+
+    first: float
+    again: float
+    version: str = ""
+    too_soon: int = 0
+
+
+class Incomplete(Exception):
+    """A cycle did not bring what it must."""
+
+
+def settings_for(dsn: str, folder: Path, web_port: int) -> Settings:
+    """Return the settings as they come, turned towards the web on loopback."""
+    return Settings(
+        database_url=dsn,
+        data_dir=folder,
+        allow_networks=("127.0.0.0/8",),
+        connect_to=(f"*.demo.test=127.0.0.1:{web_port}",),
+    )
+
+
+async def measure_ours(server: str, folder: Path, web: FeedWeb, steps: Steps) -> Cycles:
+    """Poll all feeds as the poller role does, then all again, unchanged."""
+    async with new_database(server, "bench_feeds") as dsn, open_poller(dsn, folder, web) as parts:
+        delay = parts.records.settings.host_delay_ms / 1000
+        await web.asked(delay)
+        with steps.step("ours: first cycle", len(web.urls)) as advance:
+            first = await poll_all(parts, len(web.urls), advance)
+        await _check_items(dsn, len(web.urls))
+        asked = await web.asked(delay)
+        async with connect(dsn) as connection:
+            await settle(connection)
+            await connection.execute(_QUERIES["all_due"])
+        await asyncio.sleep(delay)  # the last host's pause is over too
+        with steps.step("ours: unchanged cycle", len(web.urls)) as advance:
+            again = await poll_all(parts, len(web.urls), advance)
+        asked_again = await web.asked(delay)
+        if asked_again.statuses != {"304": len(web.urls)}:
+            raise Incomplete(f"the unchanged cycle was answered {asked_again.statuses}")
+    return Cycles(
+        first=len(web.urls) / first,
+        again=len(web.urls) / again,
+        too_soon=len(asked.too_soon) + len(asked_again.too_soon),
+    )
+
+
+@contextlib.asynccontextmanager
+async def open_poller(dsn: str, folder: Path, web: FeedWeb) -> AsyncIterator[Parts]:
+    """Open what a poller needs on an empty database, with every feed of the web due now."""
+    async with open_records(settings_for(dsn, folder, web.port)) as records, open_parts(records) as parts:
+        desk = Desk(parts, Metrics())
+        for number, url in enumerate(web.urls):
+            await desk.add_source(f"paper-{number}", "feed", {"feed_url": url})
+        async with connect(dsn) as connection:
+            await connection.execute(_QUERIES["all_due"])
+        yield parts
+
+
+async def poll_all(parts: Parts, feeds: int, advance: Callable[[int], None]) -> float:
+    """Let the poller role run until every feed is polled; return how long that took."""
+    stop, polled, failed = asyncio.Event(), set[str](), list[Polled]()
+
+    def note(poll: Polled) -> None:
+        if poll.error is None:
+            polled.add(poll.source.name)
+            advance(1)
+        else:
+            failed.append(poll)
+        if failed or len(polled) == feeds:
+            stop.set()
+
+    started = time.perf_counter()
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await PollerRole(parts, note).run(stop, grace_seconds=10)
+    if failed:
+        raise Incomplete(f"{failed[0].source.name}: {failed[0].error}")
+    return time.perf_counter() - started
+
+
+async def _check_items(dsn: str, feeds: int) -> None:
+    async with connect(dsn) as connection:
+        items = await connection.fetchval(_QUERIES["count_items"])
+    if items != entries_of(feeds):
+        raise Incomplete(f"the first cycle brought {items} of {entries_of(feeds)} entries")
+
+
+async def measure_reader(folder: Path, web: FeedWeb, steps: Steps) -> Cycles:
+    """Let reader do the same, with its own database. Raises Unavailable."""
+    with steps.step("reader: environment", None):
+        python = await make_environment("feeds")
+    with steps.step("reader: both cycles", None), tempfile.TemporaryDirectory(dir=folder) as name:
+        database = f"{name}/reader.sqlite"
+        plan = {"port": web.port, "urls": web.urls, "database": database, "workers": READER_WORKERS}
+        told = json.loads(await run(python, BENCH / "reader_cycle.py", told=json.dumps(plan)))
+    if told["entries"] != entries_of(len(web.urls)) or told["failed"]:
+        raise Incomplete(f"reader brought {told['entries']} entries; {told['failed']} feeds failed")
+    return Cycles(first=len(web.urls) / told["first"], again=len(web.urls) / told["again"], version=told["version"])

@@ -1,0 +1,134 @@
+"""Measure feeds: parsing, and cycles of polls beside lemon24's reader: python -m bench.feeds [--quick] [--json]."""
+
+import argparse
+import asyncio
+import logging
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import structlog
+
+from bench.adapter import open_server
+from bench.feed_cycle import READER_WORKERS, Cycles, measure_ours, measure_reader
+from bench.feed_parsing import Parsing, measure_parsing
+from bench.feed_web import FeedWeb
+from bench.frontier import stop_cleanly_when_terminated
+from bench.peers import Unavailable
+from bench.report import Figure, Target, as_json, conditions, show
+from bench.server import connect
+from bench.steps import Steps, showing_steps
+from bench.timing import best
+from headwater.config import Settings
+
+
+def parse_options() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--feeds", type=int, help="feeds polled in a cycle: 1000")
+    parser.add_argument("--rounds", type=int, help="how often each is measured, by turns: 3")
+    parser.add_argument("--no-peers", dest="peers", action="store_false", help="leave all but ours out")
+    parser.add_argument("--quick", action="store_true", help="smaller, in less than a minute")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    options = parser.parse_args()
+    options.feeds = options.feeds or (200 if options.quick else 1000)
+    options.rounds = options.rounds or (1 if options.quick else 3)
+    return options
+
+
+async def measure(server: str, folder: Path, steps: Steps, options: argparse.Namespace) -> list[Figure]:
+    """Measure everything, one thing after the other."""
+    parsing = await measure_parsing(folder, steps, options.rounds, peers=options.peers)
+    ours, reader = await _measure_rounds(server, folder, steps, options)
+    return [*_parsing_figures(parsing), *_cycle_figures(ours, reader, options.feeds), *_sitemap_figures()]
+
+
+async def _measure_rounds(
+    server: str, folder: Path, steps: Steps, options: argparse.Namespace
+) -> tuple[Cycles, Cycles | str]:
+    """Measure ours and reader's by turns, and take the best of each: a machine is not as fast at all times."""
+    ours, theirs = [], []
+    reader: Cycles | str = "left out by --no-peers"
+    async with FeedWeb.open(options.feeds) as web:
+        for _ in range(options.rounds):
+            ours.append(await measure_ours(server, folder, web, steps))
+            if not options.peers:
+                continue
+            try:
+                theirs.append(await measure_reader(folder, web, steps))
+            except Unavailable as error:
+                reader = str(error)
+    return best(ours), best(theirs) if theirs else reader
+
+
+def _parsing_figures(parsing: Parsing) -> list[Figure]:
+    figures = [
+        Figure("parse", "parse", parsing.megabytes_a_second, "MB/s", note=f"{parsing.feeds} {parsing.which} feeds"),
+        Figure("parse_ms", "parse, a feed", parsing.seconds / parsing.feeds * 1000, "ms"),
+    ]
+    for peer, target in (("fastfeedparser", Target("<=", 1.5)), ("feedparser", None)):
+        compared = parsing.peers[peer]
+        what = f"parse: our time over {peer}'s"
+        if isinstance(compared, str):
+            figures.append(Figure(f"parse_over_{peer}", what, None, "x", target, compared))
+        else:
+            figures.append(Figure(f"parse_over_{peer}", what, compared.ratio, "x", target, compared.note))
+    return figures
+
+
+def _cycle_figures(ours: Cycles, reader: Cycles | str, feeds: int) -> list[Figure]:
+    at_once = Settings().poll_concurrency
+    first, again = Target(">=", 5), Target(">=", 2)
+    note = f"{feeds:,} feeds, {at_once} polls at once, every setting as it comes"
+    figures = [
+        Figure("first_cycle", "first cycle", ours.first, "feeds/s", note=note),
+        Figure("unchanged_cycle", "unchanged cycle", ours.again, "feeds/s", note="each answers 304"),
+        Figure("too_soon", "requests sooner than a host's pause", ours.too_soon, "", Target("<=", 0)),
+    ]
+    if isinstance(reader, str):
+        return [
+            *figures,
+            Figure("reader_first_ratio", "first cycle: ours over reader's", None, "x", first, reader),
+            Figure("reader_unchanged_ratio", "unchanged cycle: ours over reader's", None, "x", again, reader),
+        ]
+    version = f"reader {reader.version}, {READER_WORKERS} workers"
+    return [
+        *figures,
+        Figure("reader_first_cycle", "reader: first cycle", reader.first, "feeds/s", note=version),
+        Figure("reader_unchanged_cycle", "reader: unchanged cycle", reader.again, "feeds/s"),
+        Figure("reader_first_ratio", "first cycle: ours over reader's", ours.first / reader.first, "x", first),
+        Figure("reader_unchanged_ratio", "unchanged cycle: ours over reader's", ours.again / reader.again, "x", again),
+    ]
+
+
+def _sitemap_figures() -> list[Figure]:
+    """Keep a place for what a sitemap pass costs, which is not there yet."""
+    note = "no pass reads sitemaps yet"
+    return [
+        Figure("sitemap_memory", "memory for a sitemap of 50,000 URLs", None, "MB", Target("<=", 30), note),
+        Figure("sitemap_stall", "longest stall of the loop meanwhile", None, "ms", note=note),
+    ]
+
+
+async def run(options: argparse.Namespace) -> None:
+    """Run the bench on a server of its own and print what came out."""
+    started, load = time.monotonic(), os.getloadavg()[0]
+    stop_cleanly_when_terminated()
+    with tempfile.TemporaryDirectory(prefix="headwater-bench-") as name:
+        folder = Path(name)
+        with open_server(folder) as server, showing_steps() as steps:
+            async with connect(server.dsn) as connection:
+                postgres = await connection.fetchval("SHOW server_version")
+            figures = await measure(server.dsn, folder, steps, options)
+    under = conditions(load, postgres, time.monotonic() - started)
+    print(as_json(figures, under)) if options.json else show("Feeds", figures, under)
+
+
+if __name__ == "__main__":
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    try:
+        asyncio.run(run(parse_options()))
+    except asyncio.CancelledError:
+        sys.exit("ended by a signal")

@@ -1,0 +1,105 @@
+"""Places for those at work at once: one who only waits for a host gives his away meanwhile."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
+from contextvars import ContextVar, copy_context
+from typing import Any
+
+Worker = asyncio.Task[Any]
+# So many for each place may be on their way between the database and a place: they keep hosts from others meanwhile.
+_ON_THE_WAY = 2
+
+
+class Places:
+    """Counts the tasks it has started; so many are at work at once."""
+
+    def __init__(
+        self,
+        most: int,
+        *,
+        is_idle: Callable[[Worker], bool] = lambda _: False,
+        on_free: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Let so many work at once, not counting the idle among them; `on_free` is told when another may begin."""
+        self._most = most
+        self._is_idle = is_idle
+        self._on_free = on_free
+        self._at_work: set[Worker] = set()
+        self._aside: dict[Worker, bool] = {}  # and whether only briefly
+        self._returning: dict[Worker, asyncio.Future[None]] = {}  # in the order in which their waits ended
+
+    @property
+    def free(self) -> int:
+        """How many may begin; those who come back go first."""
+        unused, returning = self._unused(), len(self._returning)
+        on_the_way = sum(self._aside.values()) + returning
+        return max(0, min(unused - returning, unused + _ON_THE_WAY * self._most - on_the_way))
+
+    @property
+    def aside(self) -> int:
+        """How many stand aside."""
+        return len(self._aside)
+
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Let a task begin; it has a place until it ends."""
+        context = copy_context()
+        context.run(_places.set, self)
+        worker = asyncio.create_task(work, context=context)
+        self._at_work.add(worker)
+        worker.add_done_callback(self._leave)
+        return worker
+
+    def _leave(self, worker: Worker) -> None:
+        self._at_work.discard(worker)
+        self.let_return()
+
+    def let_return(self) -> None:
+        """Let as many come back as there are places."""
+        while self._returning and self._unused() > 0:
+            worker = next(iter(self._returning))
+            self._at_work.add(worker)
+            place = self._returning.pop(worker)
+            if not place.done():  # else he was cancelled
+                place.set_result(None)
+        if self.free:
+            self._on_free()
+
+    @contextlib.asynccontextmanager
+    async def stand_aside(self, *, briefly: bool) -> AsyncIterator[None]:
+        """Give this task's place away while the block waits; when that is over, wait for one."""
+        worker = asyncio.current_task()
+        if worker is None or worker not in self._at_work:
+            yield
+            return
+        self._aside[worker] = briefly
+        self._leave(worker)
+        try:
+            yield
+            await self._return(worker)
+        finally:  # one whose wait failed has only to clean up
+            del self._aside[worker]
+            self._at_work.add(worker)
+
+    async def _return(self, worker: Worker) -> None:
+        if self._unused() > len(self._returning):
+            return
+        self._aside[worker] = False  # counted among those who come back
+        self._returning[worker] = asyncio.get_running_loop().create_future()
+        try:
+            await self._returning[worker]
+        finally:
+            self._returning.pop(worker, None)
+
+    def _unused(self) -> int:
+        return self._most - sum(not self._is_idle(worker) for worker in self._at_work)
+
+
+_places: ContextVar[Places | None] = ContextVar("_places", default=None)
+
+
+def stand_aside(*, briefly: bool = False) -> AbstractAsyncContextManager[None]:
+    """Let this task, if it has a place anywhere, give it away while the block waits."""
+    places = _places.get()
+    return places.stand_aside(briefly=briefly) if places else contextlib.nullcontext()

@@ -1,0 +1,154 @@
+"""The poller role: how many polls at once, and that none is left (spec 3.2)."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from headwater.config import Settings
+from headwater.service.polling import PollerRole
+from headwater.service.running import run_roles
+from tests.house import House, open_house
+from tests.server import Site, rss
+
+ROBOTS = "/robots.txt"
+
+
+async def eventually(condition: Callable[[], Awaitable[object]], seconds: float = 20.0) -> None:
+    give_up = time.monotonic() + seconds
+    while not await condition():
+        assert time.monotonic() < give_up, "it did not come true"
+        await asyncio.sleep(0.01)
+
+
+async def add_feeds(house: House, site: Site, count: int) -> list[str]:
+    """Add feeds on hosts of their own; all are due."""
+    urls = [f"http://paper-{number}.test/feed" for number in range(count)]
+    for number, url in enumerate(urls):
+        site.answers[url] = rss(f"http://paper-{number}.test/a")
+        await house.desk.add_source(f"paper-{number}", "feed", {"feed_url": url})
+    await house.rows("UPDATE feed_state SET next_poll_at = now()")
+    return urls
+
+
+@contextlib.asynccontextmanager
+async def polling(house: House) -> AsyncIterator[None]:
+    stop = asyncio.Event()
+    working = asyncio.create_task(run_roles([PollerRole(house.parts)], stop))
+    try:
+        yield
+    finally:
+        stop.set()
+        await working
+
+
+async def held(house: House) -> list[tuple[object, ...]]:
+    return await house.rows(
+        "SELECT host FROM host_state WHERE lease_token IS NOT NULL "
+        "UNION ALL SELECT source_id::text FROM feed_state WHERE lease_token IS NOT NULL"
+    )
+
+
+def most_at_once(site: Site) -> int:
+    moments = sorted([(seen.arrived, 1) for seen in site.seen] + [(seen.ended, -1) for seen in site.seen])
+    at_once = most = 0
+    for _, change in moments:
+        at_once += change
+        most = max(most, at_once)
+    return most
+
+
+async def test_one_look_is_enough_for_all_that_is_due(site: Site, make_settings: Callable[..., Settings]) -> None:
+    """Whenever polls end: while others are claimed, too."""
+    settings = make_settings(connect_to=site.connect_to, poll_concurrency=3, poll_look_seconds=3600)
+    async with open_house(settings) as house:
+        await add_feeds(house, site, 40)
+
+        async def all_are_polled() -> bool:
+            return await house.rows("SELECT count(*) FROM feed_state WHERE last_success_at IS NOT NULL") == [(40,)]
+
+        async with polling(house):
+            await eventually(all_are_polled)
+        assert most_at_once(site) <= 3
+        assert await held(house) == []
+
+
+async def test_a_poll_whose_host_pauses_keeps_no_place_from_others(
+    site: Site, make_settings: Callable[..., Settings]
+) -> None:
+    """Spec 2.3, 3.2: with one place, all robots.txt are read before the first host may be asked for its feed."""
+    settings = make_settings(connect_to=site.connect_to, poll_concurrency=1, poll_look_seconds=3600, host_delay_ms=1500)
+    async with open_house(settings) as house:
+        urls = await add_feeds(house, site, 5)
+
+        async def all_have_come() -> bool:
+            return all(site.visits(url) for url in urls)
+
+        async with polling(house):
+            await eventually(all_have_come)
+        assert [seen.url.endswith(ROBOTS) for seen in site.seen] == [True] * 5 + [False] * 5
+        assert most_at_once(site) == 1
+
+
+async def test_what_was_claimed_and_not_begun_is_given_back_at_a_stop(
+    site: Site, make_settings: Callable[..., Settings]
+) -> None:
+    """Spec 2.4, 9.3: at no cost to the feeds."""
+    settings = make_settings(connect_to=site.connect_to, poll_concurrency=2, lease_seconds=120)
+    async with open_house(settings) as house:
+        urls = await add_feeds(house, site, 20)
+        site.hanging.update(urls)
+
+        async def both_hang() -> bool:
+            return len(site.waiting) == 2
+
+        stop = asyncio.Event()
+        working = asyncio.create_task(PollerRole(house.parts).run(stop, grace_seconds=0.1))
+        await eventually(both_hang)
+        (leased,), (hosts,) = await house.rows(
+            "SELECT count(*) FROM feed_state WHERE lease_token IS NOT NULL "
+            "UNION ALL SELECT count(*) FROM host_state WHERE lease_token IS NOT NULL"
+        )
+        stop.set()
+        await working
+        assert 2 < leased <= 8
+        assert hosts <= 6, "hosts are not kept from others for long"
+        assert await held(house) == []
+        assert await house.rows("SELECT DISTINCT attempts, consecutive_errors FROM feed_state") == [(0, 0)]
+
+
+@pytest.mark.parametrize("loop_turns", [0, 1, 2, 3, 5, 8, 13, 40])
+async def test_a_host_that_was_taken_for_one_who_left_is_given_back(house: House, loop_turns: int) -> None:
+    """Spec 2.4: whenever he leaves."""
+
+    async def hold(host: str) -> None:
+        async with house.parts.gate.hold(host):
+            await asyncio.Event().wait()
+
+    for _ in range(2):  # at first the hosts are new
+        tasks = [asyncio.create_task(hold(f"h{number}.test")) for number in range(5)]
+        for _ in range(loop_turns):
+            await asyncio.sleep(0)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert await held(house) == []
+
+
+async def test_of_many_who_want_a_host_at_once_each_has_it_for_himself(house: House) -> None:
+    """Spec 2.3, whatever of it is asked of the database together."""
+    inside = most = 0
+
+    async def hold() -> None:
+        nonlocal inside, most
+        async with house.parts.gate.hold("busy.test"):
+            inside += 1
+            most = max(most, inside)
+            await asyncio.sleep(0)
+            inside -= 1
+
+    await asyncio.gather(*(hold() for _ in range(6)))
+    assert most == 1
+    assert await held(house) == []

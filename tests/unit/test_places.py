@@ -1,0 +1,108 @@
+"""Who works at once, and who only waits (spec 3.2)."""
+
+import asyncio
+import random
+
+import pytest
+
+from headwater.gate.places import Places, stand_aside
+
+
+async def turns() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_one_that_stands_aside_comes_back_when_there_is_a_place() -> None:
+    places, over, end = Places(1), asyncio.Event(), asyncio.Event()
+    steps = []
+
+    async def waits() -> None:
+        async with stand_aside():
+            await over.wait()
+        steps.append("back")
+
+    async def works() -> None:
+        await end.wait()
+        steps.append("done")
+
+    first = places.start(waits())
+    assert places.free == 0
+    await turns()
+    assert (places.free, places.aside) == (1, 1)
+    second = places.start(works())
+    over.set()
+    await turns()
+    assert steps == []
+    end.set()
+    await asyncio.gather(first, second)
+    assert steps == ["done", "back"]
+
+
+async def test_never_more_are_at_work_than_there_are_places() -> None:
+    places, chance, at_work, most_seen = Places(3), random.Random(7), 0, 0
+
+    async def work() -> None:
+        nonlocal at_work, most_seen
+        for _ in range(5):
+            at_work += 1
+            most_seen = max(most_seen, at_work)
+            await asyncio.sleep(0)
+            at_work -= 1
+            async with stand_aside():
+                await asyncio.sleep(chance.random() / 500)
+
+    tasks: set[asyncio.Task[None]] = set()
+    for _ in range(40):
+        while not places.free:
+            await asyncio.sleep(0)
+        tasks.add(places.start(work()))
+    await asyncio.gather(*tasks)
+    assert most_seen == 3
+    assert (places.free, places.aside) == (3, 0)
+
+
+async def test_one_that_is_cancelled_on_its_way_back_takes_no_place_with_it() -> None:
+    places, over, never = Places(1), asyncio.Event(), asyncio.Event()
+
+    async def waits() -> None:
+        async with stand_aside():
+            await over.wait()
+
+    async def works() -> None:
+        await never.wait()
+
+    first = places.start(waits())
+    await turns()
+    second = places.start(works())
+    await turns()
+    over.set()
+    await turns()
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    second.cancel()
+    await turns()
+    assert (places.free, places.aside) == (1, 0)
+
+
+async def test_who_does_nothing_with_a_place_is_not_counted() -> None:
+    idle, never = set[object](), asyncio.Event()
+    places = Places(1, is_idle=idle.__contains__)
+
+    async def works() -> None:
+        await never.wait()
+
+    task = places.start(works())
+    assert places.free == 0
+    idle.add(task)
+    assert places.free == 1
+    task.cancel()
+    await turns()
+
+
+async def test_a_task_without_a_place_stands_aside_for_nobody() -> None:
+    places = Places(1)
+    async with stand_aside():
+        assert (places.free, places.aside) == (1, 0)
+    assert places.free == 1
