@@ -156,7 +156,7 @@ async def test_a_source_that_reads_something_else_now_begins_afresh(site: Site, 
     site.answers[FEED] = Answer(rss("http://news.test/a").body, headers={"ETag": '"1"'})
     site.answers["http://news.test/new"] = Answer(rss("http://news.test/b").body, headers={"ETag": '"1"'})
     await house.desk.sources.add(FEED)
-    await house.desk.sources.edit("news.test", {"priority": 7})
+    await house.desk.sources.edit("news.test", {"priority": 7, "sitemap_hours": 12})
     assert await house.rows("SELECT memory ->> 'etag' FROM feed_state WHERE pass = 'main'") == [('"1"',)]
     await house.desk.sources.edit("news.test", {"feed_url": "http://news.test/new"})
     assert await house.rows("SELECT memory FROM feed_state WHERE pass = 'main'") == [({},)]

@@ -25,8 +25,10 @@ from headwater.store.pool import Connection
 
 _SLICE = 2000  # URLs ended at once
 _ITEMS_SHOWN = 5
-# What a change of leaves what is read, and so what is remembered of it, as it was.
-_ABOUT_READING = frozenset(Kind.__struct_fields__) | {"category"}
+# Fields that may change while what is read, and so what is remembered of it, stays as it was.
+_ABOUT_READING = frozenset(Kind.__struct_fields__) | {
+    *("category", "ingestion_mode", "sitemap_hours", "spider_hours", "spider_depth", "spider_pages"),
+}
 
 
 @dataclass(frozen=True, slots=True)
