@@ -82,7 +82,7 @@ async def open_poller(dsn: str, folder: Path, web: FeedWeb) -> AsyncIterator[Par
     async with open_records(settings_for(dsn, folder, web.port)) as records, open_parts(records) as parts:
         desk = Desk(parts, Metrics())
         for number, url in enumerate(web.urls):
-            await desk.add_source(f"paper-{number}", "site", {"feed_url": url})
+            await desk.sources.create(f"paper-{number}", "site", {"feed_url": url})
         async with connect(dsn) as connection:
             await connection.execute(_QUERIES["all_due"])
         yield parts

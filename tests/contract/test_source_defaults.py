@@ -56,8 +56,8 @@ async def house(site: Site, make_settings: Callable[..., Settings]) -> AsyncIter
 
 
 async def poll(house: House, name: str = "plain", kind: str = "plain", **settings: Any) -> Any:
-    await house.desk.add_source(name, kind, settings)
-    return await house.desk.poll_now(name)
+    await house.desk.sources.create(name, kind, settings)
+    return await house.desk.sources.sync(name)
 
 
 def listing(*records: dict[str, str], **headers: str) -> Answer:
@@ -77,7 +77,7 @@ async def test_a_schedule_is_read_in_new_york_unless_its_source_has_a_time_zone(
     schedule = {"schedule": "0 2 * * *"}
     for name, overrides in (("here", schedule), ("there", schedule | {"timezone": "Europe/London"})):
         site.answers[f"http://{name}.test/feed"] = rss()
-        await house.desk.add(f"http://{name}.test/feed", name, overrides)
+        await house.desk.sources.add(f"http://{name}.test/feed", name, overrides)
     await house.rows("UPDATE sources SET created_at = created_at - interval '3 days'")
     stop = asyncio.Event()
     roles: list[Role] = [SchedulerRole(house.parts, lambda polled: None)]
@@ -156,7 +156,7 @@ async def test_what_fails_for_a_passing_reason_is_asked_three_times_ever_more_sl
     assert first >= 0.19
     assert second >= 0.39
     site.answers[LIST] = Answer(status=502)
-    assert (await house.desk.poll_now("plain")).reason is Reason.HTTP_5XX
+    assert (await house.desk.sources.sync("plain")).reason is Reason.HTTP_5XX
     assert len(site.seen) == 6
 
 

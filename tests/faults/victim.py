@@ -26,10 +26,10 @@ DEADLY = "http://h0.test/0-0"  # for the plant of that name
 POINTS = {
     "a host is held for a poll": "headwater.store.hosts:hold_hosts",
     "robots.txt is read": "headwater.gate.gate:Gate._read_robots",
-    "URLs of a poll are submitted": "headwater.discover.poll:submit",
+    "URLs of a poll are submitted": "headwater.discover.saving:submit",
     "items of a poll are saved": "headwater.store.items:save_items",
     "days of a poll are rebuilt": "headwater.daily.index:rebuild",
-    "a poll is settled": "headwater.store.sources:settle_feed",
+    "a poll is settled": "headwater.store.sources:settle_feeds",
     "a URL is claimed": "headwater.fetch.crew:claim",
     "a page has come": "headwater.net.client:HttpClient.get",
     "a page is read": "headwater.fetch.visit:Visitor._read",

@@ -45,7 +45,7 @@ async def filled(site: Site, make_settings: Callable[..., Settings]) -> Settings
         site.answers[f"http://news.test/{name}"] = Answer(page(f"river {name}"), headers={"Content-Type": "text/html"})
     settings = make_settings(connect_to=site.connect_to, api_token=TOKEN)
     async with open_house(settings) as house:
-        await house.desk.add(FEED)
+        await house.desk.sources.add(FEED)
         await house.work()
     return settings
 

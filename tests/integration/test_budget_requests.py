@@ -74,13 +74,13 @@ class PaidHouse:
 
     async def poll(self, name: str = "bills", *lists: str, **settings: object) -> Polled:
         """Add a source and poll it."""
-        await self.house.desk.add_source(name, "ledger", {"lists": list(lists or [LIST]), **settings})
-        return await self.house.desk.poll_now(name)
+        await self.house.desk.sources.create(name, "ledger", {"lists": list(lists or [LIST]), **settings})
+        return await self.house.desk.sources.sync(name)
 
     async def http(self, source: str, **terms: Any) -> Http:
         """What a kind of a source has in its hands."""
         parts = self.house.parts
-        added = await self.house.desk.add_source(source, "ledger", {"lists": []})
+        added = await self.house.desk.sources.create(source, "ledger", {"lists": []})
         kind = kinds.LedgerKind(lists=(), **terms)
         pace = Pace(parts.records.database, parts.records.clock, added.id, kind.gap)
         return Http(parts.gate, parts.sandbox, kind, pace, kind.asker(source))
@@ -150,8 +150,8 @@ async def test_an_api_at_a_port_of_its_own_is_paid_for_when_it_is_declared_so(
                 "api2.test; there it would get neither key nor budget."
             )
         assert site.visits(there) == 0
-        await paid.house.desk.add_source("bills", "ported", {"lists": [there]})
-        assert (await paid.house.desk.poll_now("bills")).error is None
+        await paid.house.desk.sources.create("bills", "ported", {"lists": [there]})
+        assert (await paid.house.desk.sources.sync("bills")).error is None
         assert keys(site, there) == [KEY]
         assert (await paid.spent())[(f"{HOST}:8443", "bills")] == 1
 
@@ -350,8 +350,8 @@ async def test_polls_that_wait_do_not_keep_others_from_being_polled(site: Site, 
     site.answers["http://news.test/feed"] = rss("http://news.test/b")
     one_at_a_time = {"poll_concurrency": 1, "poll_look_seconds": 0.05, "rate_limits": {"bills": 1}}
     async with open_paid(**one_at_a_time) as paid:
-        await paid.house.desk.add("http://news.test/feed", "news")
-        await paid.house.desk.add_source("bills", "ledger", {"lists": [LIST, LIST]})
+        await paid.house.desk.sources.add("http://news.test/feed", "news")
+        await paid.house.desk.sources.create("bills", "ledger", {"lists": [LIST, LIST]})
         asleep = asyncio.Event()
 
         async def sleep(_: float) -> None:
@@ -406,13 +406,13 @@ async def test_without_a_key_a_run_fails_with_a_sentence_and_loses_nothing(site:
     async with open_paid() as paid:
         await paid.poll("bills")
         paid.pay_with("")
-        failed = await paid.house.desk.poll_now("bills")
+        failed = await paid.house.desk.sources.sync("bills")
         assert failed.reason is Reason.BAD_SETTING
         assert "HEADWATER_API_DATA_GOV_KEY" in (failed.error or "")
         assert site.visits(LIST) == 1
         assert await paid.house.rows("SELECT memory FROM feed_state") == [({"read": 1},)]
         paid.pay_with(KEY)
-        assert (await paid.house.desk.poll_now("bills")).error is None
+        assert (await paid.house.desk.sources.sync("bills")).error is None
 
 
 PAGES = [f"http://{HOST}/pages/{number}" for number in range(4)]
@@ -491,7 +491,7 @@ async def test_what_anybody_on_the_way_could_read_has_no_key(
         for url in (LIST, PAGES[0]):
             site.answers[url] = Answer(status=302, headers={"Location": f"{url}/plain"})
             site.answers[f"{url}/plain"] = records()
-        assert (await paid.house.desk.poll_now("bills")).error is None
+        assert (await paid.house.desk.sources.sync("bills")).error is None
         await paid.house.work()
         for url in (LIST, PAGES[0]):
             assert keys(site, url)[-1] == KEY

@@ -191,7 +191,7 @@ async def test_a_url_that_waits_says_why_and_until_when(site: Site, make_setting
     site.answers["http://news.test/busy"] = Answer(status=503)
     site.answers["http://news.test/good"] = Answer(page("good"))
     async with open_house(make_settings(connect_to=site.connect_to, retry_base_seconds=600)) as house:
-        await house.desk.add("http://news.test/feed")
+        await house.desk.sources.add("http://news.test/feed")
         untried = await house.desk.frontier.urls()
         await house.work(until_idle_seconds=1.0)
         outcomes = {outcome["url"]: outcome for outcome in await house.desk.frontier.urls()}

@@ -53,7 +53,7 @@ async def test_where_a_redirect_led_is_not_downloaded_again_when_a_feed_lists_it
     site.answers[NEW] = Answer(page("moving house"), headers=HTML)
     await house.fetch(OLD)
     site.answers[FEED] = rss(NEW, "http://news.test/between", OLD)
-    polled = await house.desk.add(FEED)
+    polled = (await house.desk.sources.add(FEED)).polled
     assert (polled.items, polled.new_urls) == (3, 0)
     await house.work()
     assert site.visits(NEW) == 1
@@ -73,7 +73,7 @@ async def test_a_redirect_to_a_page_that_is_known_ends_there_and_downloads_nothi
     if known_as == "fetched":
         await house.fetch(target)
     site.answers[FEED] = rss(OLD, target)
-    await house.desk.add(FEED)
+    await house.desk.sources.add(FEED)
     await house.work()
     assert await house.fates() == {OLD: "redirect", target: "stored"}
     assert site.visits(target) == 1
@@ -90,7 +90,7 @@ async def test_a_redirect_that_only_adds_a_slash_or_a_parameter_is_followed_as_i
     site.answers["http://news.test/story/"] = Answer(page("a story"), headers=HTML)
     site.answers[OLD] = moved("/new?utm_source=x&b=1&a=2")
     site.answers["http://news.test/new?utm_source=x&b=1&a=2"] = Answer(page("an old one"), headers=HTML)
-    await house.desk.add(FEED)
+    await house.desk.sources.add(FEED)
     await house.work()
     assert await house.fates() == {
         "http://news.test/story": "stored",
@@ -104,7 +104,7 @@ async def test_an_item_finds_its_document_behind_a_redirect_to_another_host(site
     site.answers[FEED] = rss(OLD)
     site.answers[OLD] = moved(ABROAD)
     site.answers[ABROAD] = Answer(page("the long one"), headers=HTML)
-    await house.desk.add(FEED)
+    await house.desk.sources.add(FEED)
     await house.work()
     _, items = await house.desk.today(date(2026, 3, 12))
     document = await house.desk.document(items[0]["document_id"])

@@ -27,7 +27,7 @@ async def test_a_feed_becomes_items_documents_a_day_and_a_search(site: Site, hou
     listing(site, "/a", "/b")
     site.answers["http://news.test/a"] = Answer(page("flood defences"), headers=HTML)
     site.answers["http://news.test/b"] = Answer(page("library hours"), headers=HTML)
-    polled = await house.desk.add(FEED)
+    polled = (await house.desk.sources.add(FEED)).polled
     assert (polled.items, polled.new_urls, polled.source.name, polled.title) == (2, 2, "news.test", "A feed")
     await house.work()
     assert await house.fates() == {"http://news.test/a": "stored", "http://news.test/b": "stored"}
@@ -49,7 +49,7 @@ async def test_a_disk_that_refuses_costs_a_page_nothing(site: Site, house: House
     """A fault of ours is not charged to anybody: the page is there when the disk is."""
     listing(site, "/a")
     site.answers["http://news.test/a"] = Answer(page("patient"), headers=HTML)
-    await house.desk.add(FEED)
+    await house.desk.sources.add(FEED)
     corpus = tmp_path / "data/corpus"
     corpus.parent.mkdir(exist_ok=True)
     corpus.write_text("a file where the folder should be")
@@ -77,7 +77,7 @@ async def test_a_robots_file_that_cannot_be_read_blocks_the_host_and_kills_nothi
     """Spec 4.1."""
     listing(site, "http://odd.test/a")
     site.answers["http://odd.test/robots.txt"] = robots
-    await house.desk.add(FEED)
+    await house.desk.sources.add(FEED)
     await house.work(until_idle_seconds=0.5)
     assert await house.fates() == {"http://odd.test/a": None}
     assert await house.rows("SELECT blocked_reason FROM host_state WHERE host = 'odd.test'") == [
@@ -92,7 +92,7 @@ async def test_what_the_normalizer_was_given_besides_the_bytes_is_kept(site: Sit
     site.answers["http://news.test/old"] = Answer(status=301, headers={"Location": "/new"})
     site.answers["http://news.test/new"] = Answer(page("Вода").encode("cp1251"), headers=cyrillic)
     site.answers["http://news.test/plain"] = Answer(page("water"), headers={"Content-Type": ""})
-    await house.desk.add(FEED)
+    await house.desk.sources.add(FEED)
     await house.work()
     kept = await house.rows("SELECT fetched_url, content_type, title FROM documents ORDER BY fetched_url")
     assert kept == [
@@ -108,7 +108,7 @@ async def test_robots_are_obeyed_and_asked_for_once(site: Site, house: House) ->
         "User-agent: headwater\nDisallow: /closed/\nUser-agent: *\nDisallow: /\n"
     )
     site.answers["http://news.test/open"] = Answer(page("open"), headers=HTML)
-    await house.desk.add(FEED)
+    await house.desk.sources.add(FEED)
     await house.work()
     assert await house.fates() == {"http://news.test/open": "stored", "http://news.test/closed/x": "robots_blocked"}
     assert site.visits("http://news.test/closed/x") == 0
@@ -120,7 +120,7 @@ async def test_a_host_whose_robots_cannot_be_read_is_left_alone_and_loses_nothin
     """Spec 4.1: 5xx blocks the host, its URLs wait and never die."""
     listing(site, "http://down.test/a", "http://down.test/b")
     site.answers["http://down.test/robots.txt"] = Answer(status=500)
-    await house.desk.add(FEED)
+    await house.desk.sources.add(FEED)
     await house.work(until_idle_seconds=1.0)
     assert await house.fates() == {"http://down.test/a": None, "http://down.test/b": None}
     assert site.visits("http://down.test/a") == 0
@@ -138,7 +138,7 @@ async def test_a_crawl_delay_is_obeyed(site: Site, house: House) -> None:
     site.answers["http://news.test/robots.txt"] = Answer("User-agent: *\nCrawl-delay: 0.3\n")
     for name in "abc":
         site.answers[f"http://news.test/{name}"] = Answer(page(name * 3), headers=HTML)
-    await house.desk.add(FEED)
+    await house.desk.sources.add(FEED)
     await house.work()
     arrivals = [seen.arrived for seen in site.seen]
     assert len(arrivals) == 5
@@ -154,9 +154,9 @@ async def test_an_unchanged_feed_is_not_read_again(site: Site, house: House) -> 
         Answer(status=304),
         Answer(answer.body, headers=answer.headers),
     ]
-    await house.desk.add(FEED)
-    unchanged = await house.desk.poll_now("news.test")
-    same_body = await house.desk.poll_now("news.test")
+    await house.desk.sources.add(FEED)
+    unchanged = await house.desk.sources.sync("news.test")
+    same_body = await house.desk.sources.sync("news.test")
     assert [(poll.reason, poll.items) for poll in (unchanged, same_body)] == [(Reason.POLLED, 0)] * 2
     feeds = [seen for seen in site.seen if seen.url == FEED]
     assert [seen.headers.get("If-None-Match") for seen in feeds] == [None, '"v1"', '"v1"']
@@ -167,10 +167,10 @@ async def test_an_unchanged_feed_is_not_read_again(site: Site, house: House) -> 
 async def test_a_failing_feed_backs_off_and_recovers(site: Site, house: House) -> None:
     """Spec 3.2: errors back off and never kill a feed."""
     site.answers[FEED] = rss("http://news.test/a")
-    await house.desk.add(FEED)
+    await house.desk.sources.add(FEED)
     site.answers[FEED] = Answer(status=404)
     for errors in (1, 2):
-        failed = await house.desk.poll_now("news.test")
+        failed = await house.desk.sources.sync("news.test")
         assert failed.reason is Reason.NOT_FOUND
         ((counted, wait),) = await house.rows(
             "SELECT consecutive_errors, next_poll_at - clock_timestamp() FROM feed_state WHERE pass = 'main'"
@@ -178,7 +178,7 @@ async def test_a_failing_feed_backs_off_and_recovers(site: Site, house: House) -
         assert counted == errors
         assert timedelta(minutes=15 * 2**errors - 1) < wait < timedelta(minutes=15 * 2**errors * 1.1)
     site.answers[FEED] = rss("http://news.test/a", "http://news.test/b")
-    assert (await house.desk.poll_now("news.test")).new_items == 1
+    assert (await house.desk.sources.sync("news.test")).new_items == 1
     assert await house.rows("SELECT consecutive_errors, last_error FROM feed_state WHERE pass = 'main'") == [(0, None)]
 
 
@@ -195,31 +195,33 @@ async def test_what_is_no_feed_is_refused_and_nothing_is_saved(
 ) -> None:
     site.answers[FEED] = answer
     with pytest.raises(OperatorError, match=said):
-        await house.desk.add(FEED)
-    assert await house.desk.sources() == []
+        await house.desk.sources.add(FEED)
+    assert await house.desk.sources.listed() == []
 
 
 @pytest.mark.parametrize("name", ["My Feed", "UPPER", "a/b", "..", "x" * 65, "n\0"])
 async def test_a_name_that_cannot_be_one_is_refused(name: str, site: Site, house: House) -> None:
     listing(site, "/a")
     with pytest.raises(OperatorError, match="cannot name a source"):
-        await house.desk.add(FEED, name)
+        await house.desk.sources.add(FEED, name)
     assert site.seen == []
 
 
 async def test_a_feed_added_twice_at_once_is_added_once(site: Site, house: House) -> None:
     listing(site, "/a")
-    results = await asyncio.gather(house.desk.add(FEED, "one"), house.desk.add(FEED, "two"), return_exceptions=True)
+    results = await asyncio.gather(
+        house.desk.sources.add(FEED, "one"), house.desk.sources.add(FEED, "two"), return_exceptions=True
+    )
     assert sorted(isinstance(result, OperatorError) for result in results) == [False, True]
-    assert len(await house.desk.sources()) == 1
+    assert len(await house.desk.sources.listed()) == 1
 
 
 async def test_a_feed_is_added_once(site: Site, house: House) -> None:
     listing(site, "/a")
-    await house.desk.add(FEED)
+    await house.desk.sources.add(FEED)
     for name in (None, "other"):
         with pytest.raises(OperatorError, match="already"):
-            await house.desk.add(FEED, name)
+            await house.desk.sources.add(FEED, name)
 
 
 @pytest.mark.parametrize(
@@ -237,7 +239,7 @@ async def test_bad_source_settings_are_refused_with_the_field(
 ) -> None:
     listing(site, "/a")
     with pytest.raises(OperatorError, match=said):
-        await house.desk.add(FEED, None, settings)
+        await house.desk.sources.add(FEED, None, settings)
     assert site.seen == []
 
 
@@ -246,9 +248,9 @@ async def test_an_undated_entry_is_new_on_the_day_it_was_first_seen(site: Site, 
     """Spec 3.2."""
     body = "<rss version='2.0'><channel><title>t</title><item><link>http://news.test/a</link></item></channel></rss>"
     site.answers[FEED] = [Answer(body), Answer(body + " ")]
-    await house.desk.add(FEED)
+    await house.desk.sources.add(FEED)
     first = await house.rows("SELECT published_at, published_is_sighting FROM items")
-    await house.desk.poll_now("news.test")
+    await house.desk.sources.sync("news.test")
     assert await house.rows("SELECT published_at, published_is_sighting FROM items") == first
     assert first[0][1] is True
     _, items = await house.desk.today()

@@ -274,10 +274,10 @@ async def test_a_poll_of_a_closed_host_is_deferred(lasting: timedelta | None, si
     """Spec 2.3, 3.2: a wait is not charged to the feed, and lasts no longer than the host is closed."""
     feed = "http://news.test/feed"
     site.answers[feed] = rss("http://else.test/a")
-    await house.desk.add(feed)
+    await house.desk.sources.add(feed)
     visits = len(site.seen)
     await house.desk.frontier.close_host("news.test", lasting)
-    polled = await house.desk.poll_now("news.test")
+    polled = await house.desk.sources.sync("news.test")
     assert (polled.reason, polled.deferred) == (Reason.HOST_CLOSED, True)
     assert len(site.seen) == visits
     assert await house.rows("SELECT consecutive_errors, lease_token FROM feed_state WHERE pass = 'main'") == [(0, None)]
@@ -288,7 +288,7 @@ async def test_a_poll_of_a_closed_host_is_deferred(lasting: timedelta | None, si
     assert await house.rows(waits.format("10 seconds")) == [(True,)]
     await house.desk.frontier.open_host("news.test")
     assert await house.rows(waits.format("0 seconds")) == [(False,)]
-    assert (await house.desk.poll_now("news.test")).error is None
+    assert (await house.desk.sources.sync("news.test")).error is None
 
 
 @both_servers

@@ -81,8 +81,8 @@ async def test_a_new_kind_reads_a_source_after_four_commands(site: Site, program
     site.answers[LIST] = Answer(RECORDS, headers=JSON)
     added = await program("source", "add", "votes", "--kind", "votes", "--set", f"list_url={LIST}")
     assert (added.returncode, added.stdout) == (0, "Added source votes of kind votes.\n")
-    polled = await program("source", "poll", "votes")
-    assert polled.stdout == "Polled votes: 1 items, 1 of them new, 1 new pages to fetch.\n"
+    polled = await program("source", "sync", "votes")
+    assert polled.stdout == "Read votes: 1 items, 1 of them new, 1 new pages to fetch.\n"
     again = await program("source", "add", "votes", "--kind", "votes", "--set", f"list_url={LIST}")
     assert again.returncode == 2
     assert "There is a source named votes already" in again.stderr
@@ -103,11 +103,11 @@ async def test_a_kind_is_tried_against_this_machine_when_that_is_allowed(
         return await asyncio.to_thread(headwater, *words, cwd=tmp_path, **settings, **more)
 
     assert (await run("source", "add", "votes", "--kind", "votes", "--set", f"list_url={address}")).returncode == 0
-    refused = await run("source", "poll", "votes")
+    refused = await run("source", "sync", "votes")
     assert refused.returncode == 2
     assert "is a private or reserved address" in refused.stderr
-    polled = await run("source", "poll", "votes", allow_networks=named[1])
-    assert polled.stdout == "Polled votes: 2 items, 2 of them new, 2 new pages to fetch.\n"
+    polled = await run("source", "sync", "votes", allow_networks=named[1])
+    assert polled.stdout == "Read votes: 2 items, 2 of them new, 2 new pages to fetch.\n"
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ async def test_a_partition_that_leaves_the_folder_or_has_one_place_for_two_fails
     site.answers[LIST] = Answer(json.dumps(two), headers=JSON)
     spoil_partition(kind_file, place)
     await program("source", "add", "votes", "--kind", "votes", "--set", f"list_url={LIST}")
-    polled = await program("source", "poll", "votes")
+    polled = await program("source", "sync", "votes")
     assert polled.returncode == 2
     assert f"Source votes: partition: {told}" in polled.stderr
     assert len(polled.stderr.splitlines()) == 1
@@ -151,12 +151,12 @@ async def test_the_program_tells_nobody_its_key_but_the_api(site: Site, program:
     give_it_a_budget(kind_file)
     site.answers[LIST] = [Answer(status=503), Answer(RECORDS, headers=JSON), Answer(status=404), Answer("no JSON")]
     await program("source", "add", "votes", "--kind", "votes", "--set", f"list_url={LIST}")
-    words, told = ("source", "poll", "votes"), ""
+    words, told = ("source", "sync", "votes"), ""
     for key in (KEY, KEY, KEY, ""):
         done = await program(*words, log_level="debug", api_data_gov_key=key)
         told += done.stdout + done.stderr
     assert [seen.headers["X-Api-Key"] for seen in site.seen] == [KEY] * 4
-    assert "Polled votes: 1 items" in told
+    assert "Read votes: 1 items" in told
     assert "answered 404" in told
     assert "set HEADWATER_API_DATA_GOV_KEY to it" in told
     assert KEY not in told
@@ -233,14 +233,14 @@ async def test_the_api_refuses_what_cannot_work_and_saves_nothing(site: Site, po
 async def test_a_row_that_was_spoiled_by_hand_fails_its_polls_and_loses_nothing(site: Site, house: House) -> None:
     """Spec 1.1: said with the source's name and the field; it works again once it is mended."""
     site.answers[FEED] = rss("http://news.test/a")
-    await house.desk.add(FEED, "news")
+    await house.desk.sources.add(FEED, "news")
     change = "UPDATE sources SET settings = settings || $1"
     await house.rows(change, {"timezone": "Mars/Olympus_Mons"})
-    failed = await house.desk.poll_now("news")
+    failed = await house.desk.sources.sync("news")
     assert failed.reason is Reason.BAD_SOURCE
     assert (failed.error or "").startswith("Source news: timezone: ")
     await house.rows(change, {"timezone": None})
-    assert (await house.desk.poll_now("news")).error is None
+    assert (await house.desk.sources.sync("news")).error is None
 
 
 async def test_a_kind_whose_partition_breaks_fails_its_run_and_keeps_its_memory(
@@ -249,8 +249,8 @@ async def test_a_kind_whose_partition_breaks_fails_its_run_and_keeps_its_memory(
     """A fault in a kind is told like any other, and its lease is given back at once."""
     kinds.install(monkeypatch, "plain", kinds.PlainKind)
     site.answers[LIST] = Answer('[{"url": "http://news.test/1", "number": "1"}]', headers=JSON)
-    await house.desk.add_source("odd", "plain", {"urls": [LIST]})
-    failed = await house.desk.poll_now("odd")
+    await house.desk.sources.create("odd", "plain", {"urls": [LIST]})
+    failed = await house.desk.sources.sync("odd")
     assert (failed.reason, failed.error) == (Reason.INTERNAL, "KeyError: 'date'")
     assert await house.rows("SELECT lease_token, last_reason FROM feed_state") == [(None, "internal")]
 
@@ -266,7 +266,7 @@ async def test_a_kind_that_cannot_be_loaded_takes_no_other_with_it(
     assert refused.returncode == 2
     assert "Source x: the kind 'broken' cannot be loaded (nosuchmodule:Kind: ModuleNotFoundError" in refused.stderr
     await program("source", "add", "votes", "--kind", "votes", "--set", f"list_url={LIST}")
-    assert (await program("source", "poll", "votes")).returncode == 0
+    assert (await program("source", "sync", "votes")).returncode == 0
     assert await count_sources(database) == 1
 
 
@@ -285,8 +285,8 @@ async def test_a_date_that_is_no_moment_is_refused_with_the_sources_name_and_the
     settings: dict[str, str], house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kinds.install(monkeypatch, "undated", UndatedKind)
-    await house.desk.add_source("odd", "undated", settings)
-    failed = await house.desk.poll_now("odd")
+    await house.desk.sources.create("odd", "undated", settings)
+    failed = await house.desk.sources.sync("odd")
     assert failed.reason is Reason.BAD_SOURCE
     assert (failed.error or "").startswith("Source odd: published_at: must be a datetime with a time zone, not ")
     assert await house.rows("SELECT count(*) FROM items") == [(0,)]

@@ -171,6 +171,7 @@ async def test_no_query_of_the_frontier_reads_a_table_from_end_to_end_or_sorts_i
         "find_urls": ([*known, *fresh],),
         "raise_priorities": (ids, [10] * len(ids)),
         "outdated_urls": (ids, [NOW] * len(ids), NOW),
+        "adopt_urls": (ids, 1, "sitemap"),
         "note_sightings": (ids, 1, "sitemap", NOW),
         "taken_places": (1, ["2026/x.html"]),
         "wake_keys": (keys, keys, NOW),

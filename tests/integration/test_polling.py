@@ -28,7 +28,7 @@ async def add_feeds(house: House, site: Site, count: int) -> list[str]:
     urls = [f"http://paper-{number}.test/feed" for number in range(count)]
     for number, url in enumerate(urls):
         site.answers[url] = rss(f"http://paper-{number}.test/a")
-        await house.desk.add_source(f"paper-{number}", "site", {"feed_url": url})
+        await house.desk.sources.create(f"paper-{number}", "site", {"feed_url": url})
     await house.rows("UPDATE feed_state SET next_poll_at = now()")
     return urls
 

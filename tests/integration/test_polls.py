@@ -33,12 +33,12 @@ async def wait_of(house: House) -> tuple[timedelta, str]:
 async def test_a_feed_in_which_nothing_is_new_is_asked_less_often_and_says_so(site: Site, house: House) -> None:
     """Spec 3.2: the interval adapts, and anyone can see why a feed is polled when it is."""
     site.answers[FEED] = entries("a")
-    await house.desk.add(FEED)
+    await house.desk.sources.add(FEED)
     wait, why = await wait_of(house)
     assert timedelta(minutes=15) <= wait <= timedelta(minutes=16.5)
     assert why == "Every 15 minutes."
     for _ in range(10):
-        await house.desk.poll_now("news.test")
+        await house.desk.sources.sync("news.test")
     wait, why = await wait_of(house)
     assert timedelta(minutes=60) <= wait <= timedelta(minutes=66)
     assert why == "Every 15 minutes; 60 minutes for now, since nothing was new in the last 10 polls."
@@ -47,7 +47,7 @@ async def test_a_feed_in_which_nothing_is_new_is_asked_less_often_and_says_so(si
 async def test_what_a_server_asks_for_after_a_refusal_is_honoured(site: Site, house: House) -> None:
     """Spec 3.2: Retry-After."""
     site.answers[FEED] = entries("a")
-    await house.desk.add(FEED)
+    await house.desk.sources.add(FEED)
     site.answers[FEED] = Answer(status=503, headers={"Retry-After": "7200"})
     async with house.parts.records.database.connection() as connection:
         now = house.parts.records.clock.now()
@@ -64,13 +64,13 @@ async def test_what_a_server_asks_for_after_a_refusal_is_honoured(site: Site, ho
 async def test_a_feed_that_is_all_new_has_its_sitemaps_read_from_the_last_poll_on(site: Site, house: House) -> None:
     """Issue 6: a window that overflowed is noticed, and answered by a sitemap pass."""
     site.answers[FEED] = entries("a", "b", "c")
-    first = await house.desk.add(FEED)
+    first = (await house.desk.sources.add(FEED)).polled
     await house.rows(
         "INSERT INTO feed_state (source_id, pass) SELECT id, 'sitemap' FROM sources ON CONFLICT DO NOTHING"
     )
     (before,) = await pass_row(house, "last_success_at")
     site.answers[FEED] = entries("d", "e", "f")
-    second = await house.desk.poll_now("news.test")
+    second = await house.desk.sources.sync("news.test")
     assert (first.overflowed, second.overflowed) == (False, True)
     due, since, why = await pass_row(
         house, "next_poll_at <= clock_timestamp(), backfill_since, next_poll_why", "sitemap"
@@ -78,7 +78,7 @@ async def test_a_feed_that_is_all_new_has_its_sitemaps_read_from_the_last_poll_o
     assert (due, since) == (True, before)
     assert why.startswith("The feed was all new")
     site.answers[FEED] = entries("e", "f", "g")
-    assert not (await house.desk.poll_now("news.test")).overflowed
+    assert not (await house.desk.sources.sync("news.test")).overflowed
 
 
 def updated(*, at: datetime) -> Answer:
@@ -105,11 +105,11 @@ async def test_a_page_is_fetched_again_when_its_feed_says_that_it_changed(
     now = house.parts.records.clock.now()
     site.answers[FEED] = updated(at=now - timedelta(days=9))
     site.answers["http://news.test/a"] = [Answer(page(word), headers=HTML) for word in ("old", "new")]
-    await house.desk.add(FEED)
+    await house.desk.sources.add(FEED)
     await house.work()
     await house.rows("UPDATE url_frontier SET last_fetched_at = $1", now - fetched)
     site.answers[FEED] = updated(at=now - changed)
-    await house.desk.poll_now("news.test")
+    await house.desk.sources.sync("news.test")
     await house.work()
     assert site.visits("http://news.test/a") == 1 + again
 
@@ -118,9 +118,9 @@ async def test_a_second_sighting_from_another_feed_is_kept(site: Site, house: Ho
     """Issue 6."""
     other = "http://other.test/feed"
     site.answers[FEED] = site.answers[other] = entries("a", "b")
-    await house.desk.add(FEED)
-    polled = await house.desk.add(other)
-    await house.desk.poll_now("news.test")
+    await house.desk.sources.add(FEED)
+    polled = (await house.desk.sources.add(other)).polled
+    await house.desk.sources.sync("news.test")
     assert (polled.items, polled.new_urls) == (2, 0)
     seen = await house.rows(
         "SELECT u.url, s.name, t.origin FROM sightings t JOIN url_frontier u ON u.id = t.url_id "
@@ -137,8 +137,8 @@ async def test_a_page_never_takes_the_place_of_anothers_raw_bytes(
     listed, api = {"Content-Type": "application/json"}, "http://api.test/list"
     site.answers[api] = [Answer(f'["http://news.test/{name}"]', headers=listed) for name in ("a", "b", "a")]
     settings = {"lists": [api], "subpath": "2026/x.html", "budget": None}
-    await house.desk.add_source("rulings", "ledger", settings)
-    first, second, third = [await house.desk.poll_now("rulings") for _ in range(3)]
+    await house.desk.sources.create("rulings", "ledger", settings)
+    first, second, third = [await house.desk.sources.sync("rulings") for _ in range(3)]
     assert (first.items, second.items, third.items) == (1, 0, 1)
     assert second.refused == {
         "http://news.test/b": "Its place for raw bytes, 2026/x.html, is that of http://news.test/a."
@@ -149,7 +149,7 @@ async def test_a_page_never_takes_the_place_of_anothers_raw_bytes(
 async def test_passes_are_brought_in_line_and_keep_what_they_know(site: Site, house: House) -> None:
     """Spec 3.1."""
     site.answers[FEED] = entries("a")
-    source = (await house.desk.add(FEED)).source
+    source = (await house.desk.sources.add(FEED)).polled.source
     (before,) = await pass_row(house, "next_poll_at")
     due = datetime(2026, 1, 1, tzinfo=UTC)
     async with house.parts.records.database.connection() as connection:

@@ -45,7 +45,7 @@ async def held_leases(house: House) -> dict[str, int]:
 async def make_scheduled(house: House, site: Site) -> None:
     """A source that has missed its slots since long ago."""
     site.answers[FEED] = rss("http://news.test/a")
-    await house.desk.add(FEED, "news", {"schedule": EVERY_MINUTE})
+    await house.desk.sources.add(FEED, "news", {"schedule": EVERY_MINUTE})
     await house.rows("UPDATE sources SET created_at = created_at - interval '1 hour'")
 
 
@@ -108,7 +108,7 @@ async def test_when_one_role_fails_the_others_give_back_what_they_hold(
     site.answers[FEED] = rss("http://slow.test/page")
     site.hanging.add("http://slow.test/page")
     async with open_house(make_settings(connect_to=site.connect_to, page_seconds=60, lease_seconds=120)) as house:
-        await house.desk.add(FEED)
+        await house.desk.sources.add(FEED)
         with pytest.raises(RuntimeError, match="planted"):
             await run_roles([make_crew(house.parts, house.desk.metrics), Failing()], asyncio.Event())
         assert await held_leases(house) == {}
@@ -121,7 +121,7 @@ async def test_a_stop_does_not_wait_for_a_full_poller(site: Site, make_settings:
     )
     site.answers[FEED] = rss("http://news.test/a")
     async with open_house(settings) as house:
-        await house.desk.add(FEED)
+        await house.desk.sources.add(FEED)
         site.hanging.add(FEED)
         await house.rows("UPDATE feed_state SET next_poll_at = now() WHERE pass = 'main'")
         stop = asyncio.Event()
@@ -137,12 +137,12 @@ async def test_a_stop_does_not_wait_for_a_full_poller(site: Site, make_settings:
 
 async def test_an_add_that_is_stopped_leaves_no_source_behind(site: Site, house: House) -> None:
     site.hanging.add(FEED)
-    adding = asyncio.create_task(house.desk.add(FEED))
+    adding = asyncio.create_task(house.desk.sources.add(FEED))
     await eventually(lambda: FEED in site.waiting)
     adding.cancel()
     with pytest.raises(asyncio.CancelledError):
         await adding
-    assert await house.desk.sources() == []
+    assert await house.desk.sources.listed() == []
 
 
 async def test_a_slot_whose_holder_died_is_run_again_and_given_up_after_three(site: Site, house: House) -> None:
@@ -176,7 +176,7 @@ async def test_sigterm_gives_every_lease_back_within_ten_seconds(
     for url in slow:
         site.hanging.add(url)
     async with open_house(settings) as house:
-        await house.desk.add(FEED)
+        await house.desk.sources.add(FEED)
         await house.rows("UPDATE feed_state SET next_poll_at = now() WHERE pass = 'main'")
         site.hanging.add(FEED)
         serving = asyncio.create_task(serve(settings, list(RoleName), make_app))
@@ -197,7 +197,7 @@ async def test_whatever_a_dead_process_held_comes_back(site: Site, house: House)
     """Spec 2.4: one rescuer for all leases."""
     site.answers[FEED] = rss("http://news.test/a")
     site.answers["http://news.test/a"] = Answer(page("rescued"), headers={"Content-Type": "text/html"})
-    await house.desk.add(FEED)
+    await house.desk.sources.add(FEED)
     past = "lease_holder = 'dead', lease_token = gen_random_uuid(), lease_until = now() - interval '1 second'"
     await house.rows(f"UPDATE frontier_queue SET {past}, attempts = 1")
     await house.rows(f"UPDATE host_state SET {past}")
@@ -206,4 +206,4 @@ async def test_whatever_a_dead_process_held_comes_back(site: Site, house: House)
     assert await held_leases(house) == {}
     await house.work()
     assert await house.fates() == {"http://news.test/a": "stored"}
-    assert (await house.desk.poll_now("news.test")).error is None
+    assert (await house.desk.sources.sync("news.test")).error is None

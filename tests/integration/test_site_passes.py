@@ -28,8 +28,8 @@ HOME = "http://news.test/"
 
 async def read(house: House, which: Pass, **settings: Any) -> Polled:
     """Add a source, unless it is there, and do one pass of it."""
-    if not await house.desk.sources():
-        await house.desk.add_source("news", "site", settings)
+    if not await house.desk.sources.listed():
+        await house.desk.sources.create("news", "site", settings)
     now = house.parts.records.clock.now()
     async with house.parts.records.database.connection() as connection:
         (claim,) = await sources.claim_feeds(
@@ -84,7 +84,7 @@ async def test_a_feed_that_is_not_given_is_found_and_saved(site: Site, house: Ho
     site.answers["http://news.test/rss/"] = rss("http://news.test/a", "http://news.test/b")
     polled = await read(house, Pass.MAIN, site_url=HOME)
     assert (polled.items, polled.error) == (2, None)
-    (source,) = await house.desk.sources()
+    (source,) = await house.desk.sources.listed()
     assert source["settings"] == {"site_url": HOME, "feed_url": "http://news.test/rss/"}
     assert site.visits(HOME) == 1
     await read(house, Pass.MAIN)
@@ -101,7 +101,7 @@ async def test_all_feeds_and_sitemaps_of_a_site_can_be_asked_for(site: Site, hou
     site.answers["http://news.test/comments/feed"] = site.answers["http://news.test/news.rss"] = rss()
     site.answers["http://news.test/news-sitemap.xml"] = Answer(urlset())
     site.answers[MAP] = Answer(page("No such page"), headers=HTML)
-    source = await house.desk.add_source("news", "site", {"site_url": HOME})
+    source = await house.desk.sources.create("news", "site", {"site_url": HOME})
     kind, parts = kind_of(source), house.parts
     pace = Pace(parts.records.database, parts.records.clock, source.id, timedelta(milliseconds=10))
     http = Http(parts.gate, parts.sandbox, kind, pace, kind.asker("news"))
@@ -142,7 +142,7 @@ async def test_a_feed_that_moved_for_good_is_learned_in_time(site: Site, house: 
     told["moved"] = long_watched
     await house.rows("UPDATE feed_state SET memory = $1 WHERE pass = 'main'", told)
     await read(house, Pass.MAIN)
-    (source,) = await house.desk.sources()
+    (source,) = await house.desk.sources.listed()
     assert source["settings"] == {"feed_url": "http://news.test/new"}
     assert "moved" not in await memory(house, Pass.MAIN)
 
@@ -229,7 +229,7 @@ async def test_bad_input_is_refused_in_bounds_and_disturbs_nobody(
     assert (last_reason, last_error) == (reason, polled.error)
     assert polled.errors == 1
     site.answers["http://good.test/feed"] = rss("http://good.test/a")
-    assert (await house.desk.add("http://good.test/feed")).items == 1
+    assert (await house.desk.sources.add("http://good.test/feed")).polled.items == 1
 
 
 async def test_nesting_means_nothing_to_a_sitemap(site: Site, house: House) -> None:

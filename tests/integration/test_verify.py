@@ -42,7 +42,7 @@ async def stocked(site: Site, house: House) -> House:
 async def stock(site: Site, house: House, source: str, urls: Any) -> None:
     feed = f"http://{source}.test/feed"
     site.answers[feed] = rss(*urls)
-    await house.desk.add(feed, source)
+    await house.desk.sources.add(feed, source)
     await house.work()
 
 
@@ -392,7 +392,7 @@ async def test_one_source_or_the_newest_documents_can_be_looked_at(site: Site, s
     await stock(site, stocked, "other", [])
     site.answers["http://z.test/page"] = Answer(page("the last"), headers=HTML)
     site.answers["http://other.test/feed"] = rss(address("z"))
-    await stocked.desk.poll_now("other")
+    await stocked.desk.sources.sync("other")
     await stocked.work()
     for name in ("a", "z"):
         (await raw_file(stocked, name)).unlink()

@@ -57,7 +57,7 @@ async def listed(site: Site, house: House, *urls: str, **answers: Answer | list[
     """Serve a feed that lists URLs, and what `http://news.test/` has under names, and add the feed."""
     site.answers[FEED] = rss(*urls)
     site.answers |= {f"http://news.test/{name}": answer for name, answer in answers.items()}
-    await house.desk.add(FEED)
+    await house.desk.sources.add(FEED)
 
 
 async def work_until(house: House, happened: Callable[[], Awaitable[object]]) -> None:
@@ -220,7 +220,7 @@ async def test_two_addresses_of_one_page(site: Site, house: House) -> None:
         "The page was fetched and its text is stored.",
     )
     site.answers[FEED] = rss(A, moved)
-    await house.desk.poll_now("news.test")
+    await house.desk.sources.sync("news.test")
     assert_says(
         await told(house, moved),
         f"Address: It is another address of {A}, which is the one that is fetched.",
@@ -267,7 +267,7 @@ async def test_a_page_that_moved_to_one_that_was_known_before(site: Site, house:
     await house.work()
     site.answers[FEED] = rss(A)
     site.answers[A] = Answer(status=301, headers={"Location": "/b"})
-    await house.desk.poll_now("news.test")
+    await house.desk.sources.sync("news.test")
     await house.work()
     assert_says(
         await told(house, A), "Address: It redirects to http://news.test/b.", "`headwater why http://news.test/b`"
@@ -494,9 +494,9 @@ async def test_a_page_that_two_sources_list(site: Site, house: House) -> None:
     """Spec 8.3: who saw it."""
     await listed(site, house, "http://news.test/b", A)
     site.answers["http://other.test/feed"] = rss(A)
-    await house.desk.add("http://other.test/feed", overrides={"priority": 9})
+    await house.desk.sources.add("http://other.test/feed", overrides={"priority": 9})
     site.answers["http://other.test/feed"] = rss(A, title="once more")
-    await house.desk.poll_now("other.test")
+    await house.desk.sources.sync("other.test")
     assert_says(
         await told(house, A),
         "Seen: First seen at TIME, in the feed of source news.test.",
@@ -512,7 +512,7 @@ async def test_a_delay_and_where_it_comes_from(site: Site, opened: MakeHouse) ->
         site.answers["http://slow.test/robots.txt"] = Answer("User-agent: *\nCrawl-delay: 120\n")
         site.answers["http://calm.test/robots.txt"] = Answer("User-agent: *\nCrawl-delay: 0.5\n")
         site.answers[FEED] = rss("http://slow.test/a", "http://calm.test/a", "http://none.test/a")
-        await house.desk.add(FEED, overrides={"rate_per_second": 4, "priority": 10})
+        await house.desk.sources.add(FEED, overrides={"rate_per_second": 4, "priority": 10})
         await house.work()
         assert_says(
             await told(house, "http://slow.test/a"),
@@ -564,7 +564,7 @@ async def test_a_source_whose_kind_is_gone_does_not_hide_the_rest(site: Site, ho
 async def test_another_source_that_has_seen_the_address_is_named(site: Site, house: House) -> None:
     """Issue 6: a second sighting is kept, with or without an item of its own."""
     await listed(site, house, A)
-    other = await house.desk.add_source("map", "manual", {})
+    other = await house.desk.sources.create("map", "manual", {})
     await house.rows(
         "INSERT INTO sightings SELECT id, $1, 'sitemap', clock_timestamp() FROM url_frontier WHERE url = $2",
         other.id,

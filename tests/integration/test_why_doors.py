@@ -42,7 +42,7 @@ async def test_what_is_no_address_is_refused_with_the_reason(house: House) -> No
 async def test_what_was_never_seen_is_said_to_be_so(site: Site, house: House) -> None:
     """Spec 8.3."""
     site.answers[FEED] = rss(A)
-    await house.desk.add(FEED)
+    await house.desk.sources.add(FEED)
     with pytest.raises(OperatorError, match="http://news.test/b has never been seen here: no source lists") as refused:
         await house.desk.why("http://news.test/b?utm_source=x")
     assert refused.value.reason is Reason.UNKNOWN_URL
@@ -59,7 +59,7 @@ async def hostile(site: Site, make_settings: Callable[..., Settings]) -> Setting
     async with open_house(settings) as house:
         site.answers[FEED] = rss(A)
         site.answers[A] = Answer(page(HOSTILE.replace("\x1b", "&#27;")), headers={"Content-Type": "text/html"})
-        await house.desk.add(FEED)
+        await house.desk.sources.add(FEED)
         await house.work()
     return settings
 

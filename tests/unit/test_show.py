@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.text import Text
 
-from headwater.cli import show
+from headwater.cli import show, show_sources
 from headwater.cli.app import print_json
 from headwater.demo.outcome import Check, DemoOutcome, Fate
 from headwater.demo.sites import HOSTILE_TITLE
@@ -64,7 +64,7 @@ def test_every_view_of_a_hostile_title_is_harmless(capsys: pytest.CaptureFixture
     show.day(date(2026, 3, 3), [row(bucket="NEW")])
     show.hits(HOSTILE_TITLE, [row(published_at=None, snippet=HOSTILE_TITLE)])
     show.hits(HOSTILE_TITLE, [])
-    show.added(Polled(source, Reason.POLLED, title=HOSTILE_TITLE, refused={HOSTILE_TITLE: HOSTILE_TITLE}))
+    show_sources.added(Polled(source, Reason.POLLED, title=HOSTILE_TITLE, refused={HOSTILE_TITLE: HOSTILE_TITLE}), [])
     show.findings({"disk": Finding(State.FAILED, HOSTILE_TITLE[:40], HOSTILE_TITLE[:40], (HOSTILE_TITLE[:40],))})
     printed = capsys.readouterr().out
     assert_harmless(printed)
@@ -73,13 +73,13 @@ def test_every_view_of_a_hostile_title_is_harmless(capsys: pytest.CaptureFixture
 
 def test_budgets_are_shown_by_host_and_what_is_missing_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     """Spec 1.4."""
-    show.budgets(None)
+    show_sources.budgets(None)
     assert "set HEADWATER_API_DATA_GOV_KEY" in capsys.readouterr().out
-    show.budgets([])
+    show_sources.budgets([])
     assert "has not been used yet" in capsys.readouterr().out
     bills = {"source": "bills", "share": 1750, "spent": 1750, "left": 0, "next_free": datetime(2026, 3, 3, 14, 5, 10)}
     other = bills | {"source": "reserve", "spent": 2, "left": 1748, "next_free": None, "drawn_by": []}
-    show.budgets([{"host": "api.test", "hourly_limit": 5000, "limit_seen_at": None, "sources": [bills, other]}])
+    show_sources.budgets([{"host": "api.test", "hourly_limit": 5000, "limit_seen_at": None, "sources": [bills, other]}])
     head, _, first, second = capsys.readouterr().out.splitlines()
     assert head == "api.test  5,000 requests an hour (assumed, the host has not said)"
     assert first.split() == ["bills", "1,750", "1,750", "0", "14:05:10"]
@@ -91,7 +91,7 @@ def test_the_reserve_names_the_sources_that_draw_on_it(capsys: pytest.CaptureFix
     names = [f"court_rulings_of_county_{number}" for number in range(8)]
     row = {"share": 100, "spent": 2, "left": 98, "next_free": None}
     parts = [row | {"source": "bills", "drawn_by": ["bills"]}, row | {"source": "reserve", "drawn_by": names}]
-    show.budgets([{"host": "api.test", "hourly_limit": 1000, "limit_seen_at": None, "sources": parts}])
+    show_sources.budgets([{"host": "api.test", "hourly_limit": 1000, "limit_seen_at": None, "sources": parts}])
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[:4]] == ["api.test", "source", "bills", "reserve"]
     assert " ".join(line.strip() for line in lines[4:]) == f"The reserve is drawn on by {', '.join(names)}."

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 from starlette.middleware.base import RequestResponseEndpoint
 
 from headwater import __version__
 from headwater.api import shapes
 from headwater.api.frontier import add_frontier
+from headwater.api.sources import add_sources
 from headwater.api.why import add_why
 from headwater.errors import HeadwaterError
 from headwater.model.reasons import Reason
@@ -33,6 +33,7 @@ _STATUS = {
     Reason.UNKNOWN_URL: 404,
     Reason.UNKNOWN_HOST: 404,
     Reason.HOST_IN_USE: 409,
+    Reason.HOST_BUSY: 409,
     Reason.UNKNOWN_PATH: 404,
     Reason.SOURCE_EXISTS: 409,
     Reason.DATABASE_UNREACHABLE: 503,
@@ -55,7 +56,8 @@ def make_app(desk: Desk) -> FastAPI:
     _add_signs_of_life(app, desk)
     _add_reading(app, desk)
     add_why(app, desk)
-    _add_writing(app, desk)
+    _guard_writing(app, desk)
+    add_sources(app, desk)
     add_frontier(app, desk)
     return app
 
@@ -167,13 +169,8 @@ def _add_reading(app: FastAPI, desk: Desk) -> None:
         """Tell what was NEW and what was LATEST on a day."""
         return _day(await desk.today(day))
 
-    @app.get("/sources", tags=["reading"])
-    async def sources() -> shapes.Sources:
-        """List the sources with the state of their polls."""
-        return shapes.Sources(sources=[shapes.SourceLine(**row) for row in await desk.sources()])
 
-
-def _add_writing(app: FastAPI, desk: Desk) -> None:
+def _guard_writing(app: FastAPI, desk: Desk) -> None:
     token = write_token(desk.settings).encode()
 
     @app.middleware("http")
@@ -188,25 +185,6 @@ def _add_writing(app: FastAPI, desk: Desk) -> None:
         if not length.isdigit() or int(length) > LARGEST_BODY:
             return _error(413, Reason.BAD_REQUEST, f"Send a body of at most {LARGEST_BODY} bytes, with its length.")
         return await call_next(request)
-
-    @app.post("/sources", tags=["writing"], status_code=201, dependencies=[Depends(HTTPBearer(auto_error=False))])
-    async def add_source(new: shapes.NewSource) -> shapes.AddedSource:
-        """Add a source. A feed is polled at once, and what is no feed is not added; other kinds when they are due."""
-        if new.kind != "site":
-            if new.name is None or new.url is not None:
-                raise HeadwaterError(f"A source of kind {new.kind} has a name and no url.", reason=Reason.BAD_REQUEST)
-            source = await desk.add_source(new.name, new.kind, new.settings)
-            return shapes.AddedSource(name=source.name, title="", items=0, new_urls=0, refused={})
-        if new.url is None:
-            raise HeadwaterError("url: a feed has an address.", reason=Reason.BAD_REQUEST)
-        polled = await desk.add(new.url, new.name, new.settings)
-        return shapes.AddedSource(
-            name=polled.source.name,
-            title=polled.title,
-            items=polled.items,
-            new_urls=polled.new_urls,
-            refused=polled.refused,
-        )
 
 
 def _day(answer: tuple[date, list[dict[str, Any]]]) -> shapes.Day:

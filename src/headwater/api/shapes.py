@@ -1,7 +1,6 @@
 """The shapes of what the API takes and answers."""
 
 from datetime import date, datetime
-from typing import Any
 
 from pydantic import BaseModel, Field
 
@@ -110,46 +109,3 @@ class Day(BaseModel):
 
     day: date
     items: list[DayItem]
-
-
-class SourceLine(BaseModel):
-    """A source with the state of its polls."""
-
-    name: str
-    kind: str
-    settings: dict[str, Any]
-    enabled: bool
-    next_poll_at: datetime | None
-    last_polled_at: datetime | None
-    last_success_at: datetime | None
-    last_reason: str | None
-    last_error: str | None
-    consecutive_errors: int
-    polling: bool
-    items: int
-    documents: int
-
-
-class Sources(BaseModel):
-    """All sources, by name."""
-
-    sources: list[SourceLine]
-
-
-class NewSource(BaseModel, extra="forbid"):
-    """A source to add: a feed by its address, any other kind by its name and settings."""
-
-    kind: str = Field(default="site", description="One of the installed kinds.")
-    url: str | None = Field(default=None, description="The feed's address; other kinds have theirs in the settings.")
-    name: str | None = Field(default=None, description="That of a feed is by default made from its host.")
-    settings: dict[str, Any] = Field(default_factory=dict, description="What overrides the kind's defaults.")
-
-
-class AddedSource(BaseModel):
-    """A source that was added, and what its first poll brought."""
-
-    name: str
-    title: str
-    items: int
-    new_urls: int
-    refused: dict[str, str] = Field(description="Addresses that cannot be used, each with why.")

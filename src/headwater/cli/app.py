@@ -13,8 +13,8 @@ from headwater.cli import show
 from headwater.cli.common import Json, configuration, print_json, run, settings_with_logs
 from headwater.cli.frontier import frontier_app
 from headwater.cli.logs import set_up_logs
-from headwater.cli.sources import source_add, source_poll
-from headwater.cli.upkeep import backup, restore, source_janitor, verify
+from headwater.cli.sources import add, source_app
+from headwater.cli.upkeep import backup, restore, verify
 from headwater.cli.why import why
 from headwater.config import markdown, masked, table
 from headwater.errors import OperatorError
@@ -29,18 +29,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-source_app = typer.Typer(help="The sources.", no_args_is_help=True)
 migrate_app = typer.Typer(help="The database schema.", no_args_is_help=True)
 app.add_typer(source_app, name="source")
 app.add_typer(migrate_app, name="migrate")
 app.add_typer(frontier_app, name="frontier")
+app.command()(add)
 app.command()(why)
 app.command()(verify)
 app.command()(backup)
 app.command()(restore)
-source_app.command("add")(source_add)
-source_app.command("poll")(source_poll)
-source_app.command("janitor")(source_janitor)
 
 
 @app.callback(invoke_without_command=True)
@@ -129,31 +126,6 @@ async def _stay(opened: "Demo", told: dict[str, Any] | None) -> None:
 
 
 @app.command()
-def add(
-    url: Annotated[str, typer.Argument(help="The address of a feed.")],
-    name: Annotated[str | None, typer.Option(help="What to call the source; by default its host.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Add a feed as a source, poll it at once and show what came."""
-    from headwater.service.asking import with_desk
-
-    settings = settings_with_logs("error")
-    polled = run(with_desk(settings, lambda desk: desk.add(url, name)))
-    if as_json:
-        print_json(
-            {
-                "name": polled.source.name,
-                "title": polled.title,
-                "items": polled.items,
-                "new_urls": polled.new_urls,
-                "refused": polled.refused,
-            }
-        )
-    else:
-        show.added(polled)
-
-
-@app.command()
 def today(
     day: Annotated[str | None, typer.Argument(help="A day as YYYY-MM-DD; by default today.")] = None,
     as_json: Json = False,
@@ -232,46 +204,6 @@ def config(
         print_json(rows)
     else:
         show.settings(rows)
-
-
-@source_app.command("new-kind")
-def source_new_kind(
-    name: Annotated[str, typer.Argument(help="What to call the kind, such as court_rulings.")],
-    folder: Annotated[Path, typer.Option(help="Where to write it.")] = Path(),
-) -> None:
-    """Write a new kind of source: a class, a golden pair, and a test that passes."""
-    from headwater.service.new_kind import entry_point, write_skeleton
-
-    for path in write_skeleton(name, folder):
-        typer.echo(f"wrote {path}")
-    typer.echo(f"\nMake it known in the pyproject.toml of your package:\n\n{entry_point(name)}\n")
-    typer.echo(f"Run its test with: python -m pytest {folder / f'test_{name}.py'}")
-
-
-@source_app.command("list")
-def source_list(as_json: Json = False) -> None:
-    """List the sources with the state of their polls."""
-    from headwater.service.asking import with_reader
-
-    settings = settings_with_logs("error")
-    rows = run(with_reader(settings, lambda reader: reader.sources()))
-    if as_json:
-        print_json({"sources": rows})
-    else:
-        show.sources(rows)
-
-
-@source_app.command("budgets")
-def source_budgets(as_json: Json = False) -> None:
-    """Show what each source may ask and has asked of the APIs behind api.data.gov in the last hour."""
-    from headwater.service.asking import with_reader
-
-    settings = settings_with_logs("error")
-    rows = run(with_reader(settings, lambda reader: reader.budgets()))
-    if as_json:
-        print_json({"key_is_set": rows is not None, "hosts": rows or []})
-    else:
-        show.budgets(rows)
 
 
 @migrate_app.command("up")

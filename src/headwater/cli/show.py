@@ -24,8 +24,6 @@ from rich.progress import Progress as Bars
 from rich.table import Table
 from rich.text import Text
 
-from headwater.model.poll import Polled
-
 if TYPE_CHECKING:
     from headwater.demo.outcome import DemoOutcome, Fate
     from headwater.demo.progress import Progress
@@ -51,25 +49,6 @@ def plain(text: str) -> str:
 def ready(address: str) -> None:
     """Say where the API listens."""
     console.print(f"Headwater listens on {address} (OpenAPI at {address}/docs). Ctrl-C stops it.")
-
-
-def added(polled: Polled) -> None:
-    """Show what a new source brought."""
-    title = f" ({plain(polled.title)})" if polled.title else ""
-    name = plain(polled.source.name)
-    console.print(f"Added source [bold]{name}[/]{title}: {polled.items} items, {polled.new_urls} new pages to fetch.")
-    for url, why in polled.refused.items():
-        console.print(f"  refused {plain(url)}: {plain(why)}")
-    console.print("`headwater up` fetches the pages; `headwater today` shows what is new.")
-
-
-def polled(done: Polled) -> None:
-    """Show what a poll brought."""
-    name, refused = plain(done.source.name), len(done.refused)
-    console.print(
-        f"Polled [bold]{name}[/]: {done.items} items, {done.new_items} of them new, {done.new_urls} new pages to fetch"
-        + (f", {refused} addresses refused." if refused else ".")
-    )
 
 
 def day(wanted: date, rows: list[dict[str, Any]], *, brief: bool = False) -> None:
@@ -109,46 +88,6 @@ def _snippet(marked: str) -> Text:
         found = _FOUND_WORDS.fullmatch(part)
         shown.append(part[1:-1] if found else part, "bold yellow" if found else None)
     return shown
-
-
-def sources(rows: list[dict[str, Any]]) -> None:
-    """Show the sources."""
-    if not rows:
-        console.print("There are no sources yet: `headwater add URL` adds a feed.")
-        return
-    grid = Table("source", "kind", "items", "docs", "last poll", "how it went", box=None, pad_edge=False)
-    for row in rows:
-        polled = f"{row['last_polled_at']:%m-%d %H:%M}" if row["last_polled_at"] else "never"
-        grid.add_row(
-            plain(row["name"]),
-            plain(row["kind"]),
-            str(row["items"]),
-            str(row["documents"]),
-            polled,
-            plain(row["last_error"] or row["last_reason"] or "-"),
-        )
-    console.print(grid)
-
-
-def budgets(rows: list[dict[str, Any]] | None) -> None:
-    """Show what is left of the key's budgets, host by host; None: there is no key."""
-    if rows is None:
-        console.print("No api.data.gov key is set; sources that need one cannot be read without.")
-        console.print("https://api.data.gov/signup/ gives one: set HEADWATER_API_DATA_GOV_KEY to it.")
-    elif not rows:
-        console.print("The api.data.gov key has not been used yet; each API host's budget shows here once it has been.")
-    for row in rows or ():
-        told = "as the host says" if row["limit_seen_at"] else "assumed, the host has not said"
-        console.print(f"[bold]{plain(row['host'])}[/]  {row['hourly_limit']:,} requests an hour ({told})")
-        grid = Table("source", "share", "spent", "left", "next free (UTC)", box=None, pad_edge=False)
-        for part in row["sources"]:
-            free = f"{part['next_free']:%H:%M:%S}" if part["next_free"] else "now"
-            grid.add_row(plain(part["source"]), *(f"{part[name]:,}" for name in ("share", "spent", "left")), free)
-        console.print(grid)
-        reserve = [name for part in row["sources"] if part["source"] == "reserve" for name in part["drawn_by"]]
-        if reserve:
-            drawn = visible(f"The reserve is drawn on by {', '.join(reserve)}.")
-            console.print(escape(textwrap.fill(drawn, console.width, break_on_hyphens=False)))
 
 
 def findings(found: "dict[str, Finding]") -> None:

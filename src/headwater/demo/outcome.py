@@ -90,7 +90,7 @@ class DemoOutcome:
 async def look(desk: Desk, web: DemoWeb, expected: Expected, delay_seconds: float) -> DemoOutcome:
     """Look at all that the demo brought."""
     outcomes = await desk.frontier.urls()
-    sources = await desk.sources()
+    sources = await desk.sources.listed()
     _, items = await desk.today(web.today)
     documents = [await desk.document(line["id"]) or {} for line in await desk.documents(limit=500)]
     checks = [

@@ -130,7 +130,7 @@ def _unusable(data: Path, why: str) -> OperatorError:
 
 
 async def _read_feeds(desk: Desk, expected: Expected, progress: Progress) -> None:
-    known = {source["settings"].get("feed_url") for source in await desk.sources()}
+    known = {source["settings"].get("feed_url") for source in await desk.sources.listed()}
     for done, (host, feed) in enumerate(expected.feeds.items()):
         progress("feeds", done, len(expected.feeds), host)
         if feed.url not in known:
@@ -140,7 +140,7 @@ async def _read_feeds(desk: Desk, expected: Expected, progress: Progress) -> Non
 
 async def _add(desk: Desk, url: str) -> None:
     try:
-        await desk.add(url)
+        await desk.sources.add(url)
     except OperatorError as error:
         if error.url != url:
             raise
@@ -149,10 +149,10 @@ async def _add(desk: Desk, url: str) -> None:
 
 async def _add_sites(desk: Desk, expected: Expected) -> None:
     """Add the sites without a feed; their sitemaps and pages are read while other pages are fetched."""
-    known = {source["name"] for source in await desk.sources()}
+    known = {source["name"] for source in await desk.sources.listed()}
     for host, settings in expected.sites.items():
         if host not in known:
-            await desk.add_source(host, "site", dict(settings))
+            await desk.sources.create(host, "site", dict(settings))
 
 
 async def _fetch_pages(desk: Desk, expected: Expected, progress: Progress) -> None:
@@ -164,10 +164,10 @@ async def _fetch_pages(desk: Desk, expected: Expected, progress: Progress) -> No
     async def watch() -> None:
         give_up = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < give_up:
-            unread = [source for source in await desk.sources() if _is_unread_feed(source)]
+            unread = [source for source in await desk.sources.listed() if _is_unread_feed(source)]
             for source in unread:
                 if not source["polling"]:
-                    await desk.poll_now(source["name"])
+                    await desk.sources.sync(source["name"])
             soon = desk.parts.records.clock.now() + LONG_WAIT
             outcomes = await desk.frontier.urls()
             unsettled = [outcome for outcome in outcomes if not _is_settled(outcome, soon)]

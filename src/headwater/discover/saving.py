@@ -50,7 +50,7 @@ async def save_items(
             urls.known[item.url].id: item.updated_at for item, _ in found if item.url in urls.known and item.updated_at
         }
         await frontier.refresh_urls(connection, changed, rested_since=now - _ITEM_REST, priority=weight, now=now)
-        await _note_sightings(connection, source, origin, urls.known.values(), now)
+        await _note_sightings(connection, source, origin, urls.known.values(), weight, now)
     return saved, replace(urls, refused={**urls.refused, **homeless})
 
 
@@ -69,7 +69,7 @@ async def save_leads(
     )
     changed = {urls.known[lead.url].id: lead.changed_at for lead in leads if lead.url in urls.known and lead.changed_at}
     await frontier.refresh_urls(connection, changed, rested_since=now - _LEAD_REST, priority=LOWEST, now=now)
-    await _note_sightings(connection, source, origin, urls.known.values(), now)
+    await _note_sightings(connection, source, origin, urls.known.values(), LOWEST, now)
     return urls
 
 
@@ -105,11 +105,12 @@ def _is_same(url: str, identity: str, keeps_slash: Container[str]) -> bool:
 
 
 async def _note_sightings(
-    connection: Connection, source: Source, origin: Origin, known: Collection[Identity], now: datetime
+    connection: Connection, source: Source, origin: Origin, known: Collection[Identity], weight: int, now: datetime
 ) -> None:
-    """Keep that a source has seen what another one brought."""
+    """Keep that a source has seen what another one brought, and let it have what was given up with its source."""
     seen_before = [identity.id for identity in known if not identity.is_new]
     if seen_before:
+        await frontier.adopt_urls(connection, seen_before, source.id, origin, weight, now)
         await frontier.note_sightings(connection, seen_before, source.id, origin, now)
 
 

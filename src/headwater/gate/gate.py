@@ -110,6 +110,15 @@ class Gate:
         async with self.hold(host) as hold:
             return await self.send(hold, url, headers=headers, limits=limits, asker=asker)
 
+    async def look_at_robots(self, url: str) -> HostRecord:
+        """Read the robots.txt that holds for a URL, where ours is old; return what is known of its host.
+
+        Raises NotAllowed where it forbids the URL, NotNow where it cannot be read.
+        """
+        async with self.hold(host_of(url)) as hold:
+            await self._obey_robots(hold, url)
+            return hold.host
+
     async def send(
         self,
         hold: Hold,

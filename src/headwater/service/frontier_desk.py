@@ -78,8 +78,8 @@ class FrontierDesk:
         if source is None:
             await sources.add_source(connection, MANUAL, MANUAL, {}, now=now, due={})
             source = await sources.get_source(connection, MANUAL)
-        assert source is not None
-        await sources.keep_source(connection, source.id)
+        if source is None or not await sources.keep_source(connection, source.id):
+            raise OperatorError(f"The source {name} was removed just now.", reason=Reason.UNKNOWN_SOURCE)
         return source.id, priority(kind_of(source).priority, Origin.MANUAL)
 
     async def urls(self, *, limit: int = 10_000, after: int = 0, **filters: str | None) -> list[dict[str, Any]]:

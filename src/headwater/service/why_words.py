@@ -82,6 +82,8 @@ def _after_the_end(why: Why) -> str:
         return f"Nothing more: it is stored, and fetched again {again}."
     if why.reason is Reason.ROBOTS_BLOCKED and why.robots.allowed:
         return f"Nothing by itself: robots.txt allows it by now, but it is tried again {again}."
+    if why.reason is Reason.SOURCE_REMOVED:
+        return f"Nothing, unless a source lists it again; else it is tried {again}."
     return f"Nothing more: it was given up, and is tried again {again}."
 
 

@@ -256,6 +256,15 @@ async def note_sightings(
     await connection.execute(query("note_sightings"), list(url_ids), source_id, origin, now)
 
 
+async def adopt_urls(
+    connection: Connection, url_ids: Collection[int], source_id: int, origin: Origin, priority: int, now: datetime
+) -> None:
+    """Queue again what had ended only because its source was removed; what was never fetched is now this source's."""
+    rows = await connection.fetch(query("adopt_urls"), list(url_ids), source_id, origin)
+    if rows:
+        await retry_urls(connection, [row["id"] for row in rows], priority, now)
+
+
 async def url_counts(connection: Connection) -> list[tuple[str, str | None, int]]:
     """Count URLs by status and reason."""
     return [(row["status"], row["reason"], row["urls"]) for row in await connection.fetch(query("url_counts"))]

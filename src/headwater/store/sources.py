@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
+import asyncpg
 import msgspec
 
 from headwater.model.lease import Lease
@@ -58,9 +59,9 @@ def asker_of(source: str, asking: str) -> Asker:
     return Asker(source, told.get("user_agent", "honest"), frozenset(told.get("api_hosts", ())), told.get("budget"))
 
 
-async def keep_source(connection: Connection, source_id: int) -> None:
-    """Let nobody remove a source before the transaction ends."""
-    await connection.execute(query("keep_source"), source_id)
+async def keep_source(connection: Connection, source_id: int) -> bool:
+    """Let nobody remove a source before the transaction ends; False where somebody has."""
+    return bool(await connection.fetchval(query("keep_source"), source_id))
 
 
 def asking_of(asker: Asker, gap: timedelta) -> dict[str, Any]:
@@ -87,16 +88,40 @@ async def add_source(
     now: datetime,
     due: Mapping[Pass, datetime | None],
 ) -> Source | None:
-    """Add a source, with its passes and when each is due, if it is; None when the name is taken."""
+    """Add a source, with its passes and when each is due, if it is; None when the name or the feed is taken.
+
+    A name that was removed is free again, and its source has what it brought.
+    """
     row = await connection.fetchrow(query("add_source"), name, kind, settings, now)
+    if row is None:
+        try:
+            async with connection.transaction():
+                row = await connection.fetchrow(query("revive_source"), name, kind, settings, now)
+        except asyncpg.UniqueViolationError:
+            return None
     if row:
         await keep_passes(connection, row["id"], due)
     return source_of(row) if row else None
 
 
+async def removed_among(connection: Connection, names: Collection[str]) -> set[str]:
+    """Tell which names are of sources that were removed."""
+    return {row["name"] for row in await connection.fetch(query("removed_among"), list(names))}
+
+
 async def keep_passes(connection: Connection, source_id: int, due: Mapping[Pass, datetime | None]) -> None:
     """Let a source have these passes and no others; those that it had are due when they were."""
     await connection.execute(query("keep_passes"), source_id, list(due), list(due.values()))
+
+
+async def change_settings(connection: Connection, source_id: int, settings: Mapping[str, Any]) -> bool:
+    """Replace a source's settings; False when another source reads that feed."""
+    try:
+        async with connection.transaction():
+            await connection.execute(query("change_settings"), source_id, settings)
+    except asyncpg.UniqueViolationError:
+        return False
+    return True
 
 
 async def learn_settings(connection: Connection, source_id: int, settings: Mapping[str, Any]) -> None:
@@ -111,9 +136,55 @@ async def ask_for_pass(
     return bool(await connection.fetchval(query("ask_for_pass"), source_id, which, now, since, why))
 
 
-async def remove_source(connection: Connection, source_id: int) -> None:
-    """Take back a source that has brought nothing yet."""
-    await connection.execute(query("remove_source"), source_id)
+async def replan_passes(
+    connection: Connection,
+    source_id: int,
+    gaps: Mapping[Pass, timedelta | None],
+    *,
+    changed: Collection[Pass],
+    now: datetime,
+    afresh: bool,
+) -> None:
+    """Bring the passes that a source has in line with new settings.
+
+    `changed` are those whose interval is another now; `afresh`: it reads something else.
+    """
+    has_changed = [which in changed for which in gaps]
+    await connection.execute(
+        query("replan_passes"), source_id, list(gaps), list(gaps.values()), has_changed, now, afresh
+    )
+
+
+async def switch_source(connection: Connection, source_id: int, *, enabled: bool) -> None:
+    """Let a source be polled, or not."""
+    await connection.execute(query("switch_source"), source_id, enabled)
+
+
+async def lock_source(connection: Connection, name: str) -> tuple[Source, bool] | None:
+    """Keep everybody else from a source until the transaction ends; return it and whether it was removed."""
+    await connection.execute(query("lock_passes"), name)
+    row = await connection.fetchrow(query("lock_source"), name)
+    return (source_of(row), row["is_removed"]) if row else None
+
+
+async def remove_source(connection: Connection, source_id: int) -> bool:
+    """Delete a source that has brought nothing yet; False where it has."""
+    return bool(await connection.fetchval(query("remove_source"), source_id))
+
+
+async def retire_source(connection: Connection, source_id: int, now: datetime) -> None:
+    """Read a source no more; what it has brought stays."""
+    await connection.execute(query("retire_source"), source_id, now)
+
+
+async def end_removed_urls(connection: Connection, source_id: int, after: int, limit: int) -> list[int]:
+    """End what a removed source still has in the queue, from an id on; return the ids."""
+    return [row["id"] for row in await connection.fetch(query("end_removed_urls"), source_id, after, limit)]
+
+
+async def ask_backfill(connection: Connection, source_id: int, since: datetime, now: datetime) -> bool:
+    """Let the next reading of a source's sitemaps go back to a time; False where it has none."""
+    return bool(await connection.fetchval(query("ask_backfill"), source_id, since, now))
 
 
 async def get_source(connection: Connection, name: str) -> Source | None:
@@ -133,9 +204,24 @@ async def source_of_feed(connection: Connection, feed_url: str) -> str | None:
     return name
 
 
-async def list_sources(connection: Connection) -> list[dict[str, Any]]:
-    """List sources with the state of their polls and what they have brought."""
-    return [dict(row) for row in await connection.fetch(query("list_sources"))]
+async def list_sources(connection: Connection, name: str | None = None) -> list[dict[str, Any]]:
+    """List all sources, or one, with the state of their polls and what they have brought."""
+    return [dict(row) for row in await connection.fetch(query("list_sources"), name)]
+
+
+async def list_passes(connection: Connection, source_id: int | None = None) -> list[dict[str, Any]]:
+    """List the passes of all sources, or of one, with how each stands."""
+    return [dict(row) for row in await connection.fetch(query("list_passes"), source_id)]
+
+
+async def source_urls(connection: Connection, source_id: int) -> dict[str, int]:
+    """Count the URLs that a source has brought, by status."""
+    return {row["status"]: row["urls"] for row in await connection.fetch(query("source_urls"), source_id)}
+
+
+async def last_items(connection: Connection, source_id: int, limit: int) -> list[dict[str, Any]]:
+    """List a source's newest items."""
+    return [dict(row) for row in await connection.fetch(query("last_items"), source_id, limit)]
 
 
 async def claim_feeds(

@@ -281,6 +281,16 @@ INSERT INTO sightings (url_id, source_id, origin, first_seen_at)
 SELECT id, $2, $3, $4 FROM url_frontier WHERE id = ANY ($1::bigint[]) AND source_id <> $2
 ON CONFLICT DO NOTHING
 
+-- name: adopt_urls
+-- What ended only because its source was removed goes to the one that sees it now, raw file and all if it has none yet.
+-- $1 ids, $2 source, $3 origin. Answers the ids.
+UPDATE url_frontier
+SET source_id = CASE WHEN fetch_count = 0 THEN $2 ELSE source_id END,
+    origin = CASE WHEN fetch_count = 0 THEN $3 ELSE origin END,
+    subpath = CASE WHEN fetch_count = 0 AND source_id <> $2 THEN NULL ELSE subpath END
+WHERE id = ANY ($1::bigint[]) AND status = 'dead' AND reason = 'source_removed'
+RETURNING id
+
 -- name: url_counts
 -- How many URLs there are of each status and reason.
 SELECT status, reason, sum(urls)::bigint AS urls FROM frontier_tally GROUP BY 1, 2 HAVING sum(urls) <> 0 ORDER BY 1, 2

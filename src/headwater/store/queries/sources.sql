@@ -14,6 +14,10 @@ WITH given AS MATERIALIZED (
 INSERT INTO feed_state (source_id, pass, next_poll_at) SELECT $1, pass, due FROM given
 ON CONFLICT DO NOTHING
 
+-- name: change_settings
+-- $1 source, $2 settings
+UPDATE sources SET settings = $2 WHERE id = $1
+
 -- name: learn_settings
 -- Put what was found out in place of what was set. $1 source, $2 settings
 UPDATE sources SET settings = settings || $2 WHERE id = $1
@@ -26,15 +30,95 @@ SET next_poll_at = least(next_poll_at, $3), next_poll_why = $5, backfill_since =
 WHERE source_id = $1 AND pass = $2
 RETURNING true
 
+-- name: revive_source
+-- One that was removed may be added again: it keeps its id and what it has brought. $1 name, $2 kind, $3 settings, $4 now
+UPDATE sources
+SET kind = $2, settings = $3, enabled = true, created_at = $4, removed_at = NULL, asking = '{}', next_request_at = NULL
+WHERE name = $1 AND removed_at IS NOT NULL
+RETURNING id, name, kind, settings, enabled, created_at
+
+-- name: removed_among
+-- Which of these names are of sources that were removed. $1 names
+SELECT name FROM sources WHERE name = ANY ($1::text[]) AND removed_at IS NOT NULL
+
+-- name: replan_passes
+-- After a change of settings: whoever reads with the old ones has lost its lease. A pass is due when it was, but where its
+-- interval has changed not later than that says, and at once where what it reads has changed.
+-- $1 source, arrays: $2 passes, $3 interval of each or NULL, $4 whether that has changed; $5 now, $6 whether to begin afresh
+UPDATE feed_state f
+SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, attempts = 0,
+    next_poll_at = plan.due,
+    next_poll_why = CASE WHEN plan.due IS DISTINCT FROM f.next_poll_at THEN 'Its settings were changed.'
+                         ELSE f.next_poll_why END,
+    memory = CASE WHEN $6 THEN '{}' ELSE f.memory END,
+    rhythm = CASE WHEN $6 THEN NULL ELSE f.rhythm END,
+    last_error = CASE WHEN $6 THEN NULL ELSE f.last_error END,
+    consecutive_errors = CASE WHEN $6 THEN 0 ELSE f.consecutive_errors END
+FROM (
+    SELECT g.pass, CASE WHEN g.gap IS NULL AND g.has_changed AND w.backfill_since IS NULL THEN NULL
+                        WHEN g.gap IS NULL THEN w.next_poll_at  -- it may have been asked for
+                        WHEN $6 OR w.next_poll_at IS NULL THEN $5::timestamptz
+                        WHEN g.has_changed THEN least(w.next_poll_at, $5 + g.gap)
+                        ELSE w.next_poll_at END AS due
+    FROM unnest($2::text[], $3::interval[], $4::boolean[]) AS g (pass, gap, has_changed)
+    JOIN feed_state w ON w.source_id = $1 AND w.pass = g.pass
+) plan
+WHERE f.source_id = $1 AND f.pass = plan.pass
+
+-- name: switch_source
+-- $1 source, $2 whether it is polled
+UPDATE sources SET enabled = $2 WHERE id = $1
+
+-- name: lock_passes
+-- First the passes, then the source, as polls do. $1 name
+SELECT f.pass FROM feed_state f JOIN sources s ON s.id = f.source_id WHERE s.name = $1 ORDER BY f.pass FOR UPDATE OF f
+
+-- name: lock_source
+-- Nobody submits for it until the transaction ends. $1 name
+SELECT id, name, kind, settings, enabled, created_at, removed_at IS NOT NULL AS is_removed
+FROM sources WHERE name = $1 FOR UPDATE
+
+-- name: retire_source
+-- It is read no more, and keeps what it has brought. $1 id, $2 now
+WITH gone AS (DELETE FROM feed_state WHERE source_id = $1)
+UPDATE sources SET removed_at = $2, enabled = false WHERE id = $1
+
+-- name: end_removed_urls
+-- What a removed source still had in the queue ends, but for what another source has seen too. $1 source, $2 after this id,
+-- $3 how many. Answers the ids.
+WITH chosen AS MATERIALIZED (
+    SELECT u.id FROM url_frontier u JOIN frontier_queue q ON q.url_id = u.id
+    WHERE u.source_id = $1 AND u.id > $2 AND u.status = 'pending' AND q.lease_token IS NULL
+      AND NOT EXISTS (SELECT 1 FROM sightings t JOIN sources o ON o.id = t.source_id
+                      WHERE t.url_id = u.id AND o.id <> $1 AND o.removed_at IS NULL)
+    ORDER BY u.id LIMIT $3
+    FOR UPDATE OF q SKIP LOCKED
+), left_queue AS (
+    DELETE FROM frontier_queue WHERE url_id IN (SELECT id FROM chosen)
+)
+UPDATE url_frontier u SET status = 'dead', reason = 'source_removed' FROM chosen WHERE u.id = chosen.id
+RETURNING u.id
+
+-- name: ask_backfill
+-- Let the next reading of the sitemaps go back to a time; whoever reads them just now has lost its lease. $1 source,
+-- $2 since, $3 now
+UPDATE feed_state
+SET backfill_since = least(backfill_since, $2), next_poll_at = least(next_poll_at, $3),
+    next_poll_why = 'A backfill was asked for.',
+    lease_holder = NULL, lease_token = NULL, lease_until = NULL, attempts = 0
+WHERE source_id = $1 AND pass = 'sitemap'
+RETURNING true
+
 -- name: remove_source
 -- Only one that has brought nothing: what was brought refers to it. $1 id
 DELETE FROM sources s
 WHERE s.id = $1 AND NOT EXISTS (SELECT 1 FROM items WHERE source_id = s.id)
   AND NOT EXISTS (SELECT 1 FROM url_frontier WHERE source_id = s.id)
+RETURNING true
 
 -- name: keep_source
--- Let nobody remove a source before the transaction ends. $1 id
-SELECT true FROM sources WHERE id = $1 FOR KEY SHARE
+-- Let nobody remove a source before the transaction ends; answers nothing where somebody has. $1 id
+SELECT true FROM sources WHERE id = $1 AND removed_at IS NULL FOR KEY SHARE
 
 -- name: get_source
 -- $1 name
@@ -48,14 +132,37 @@ SELECT id, name, kind, settings, enabled, created_at FROM sources WHERE removed_
 SELECT name FROM sources WHERE settings ->> 'feed_url' = $1 AND removed_at IS NULL
 
 -- name: list_sources
--- Each source with the state of its polls and what it has brought.
-SELECT s.name, s.kind, s.settings, s.enabled, f.next_poll_at, f.last_polled_at, f.last_success_at, f.last_reason,
-       f.last_error, coalesce(f.consecutive_errors, 0) AS consecutive_errors, f.lease_token IS NOT NULL AS polling,
+-- Each source, or the one of this name, with what it has brought and the usual time between two of its items, and the
+-- state of its first pass. $1 name or NULL
+SELECT s.id, s.name, s.kind, s.settings, s.enabled, s.created_at, f.next_poll_at, f.last_polled_at, f.last_success_at,
+       f.last_reason, f.last_error, coalesce(f.consecutive_errors, 0) AS consecutive_errors,
+       f.lease_token IS NOT NULL AS polling,
        (SELECT count(*) FROM items i WHERE i.source_id = s.id) AS items,
-       (SELECT count(*) FROM documents d WHERE d.source_id = s.id) AS documents
-FROM sources s LEFT JOIN feed_state f ON f.source_id = s.id AND f.pass = 'main'
-WHERE s.removed_at IS NULL
+       (SELECT count(*) FROM documents d WHERE d.source_id = s.id) AS documents,
+       (SELECT (max(published_at) - min(published_at)) / nullif(count(*) - 1, 0)
+        FROM (SELECT i.published_at FROM items i WHERE i.source_id = s.id AND NOT i.published_is_sighting
+              ORDER BY i.published_at DESC LIMIT 20) lately) AS usual_gap
+FROM sources s
+LEFT JOIN LATERAL (SELECT * FROM feed_state p WHERE p.source_id = s.id ORDER BY p.pass LIMIT 1) f ON true
+WHERE s.removed_at IS NULL AND ($1::text IS NULL OR s.name = $1)
 ORDER BY s.name
+
+-- name: list_passes
+-- How each way to read a source stands. $1 source or NULL for all
+SELECT f.source_id, f.pass, f.next_poll_at, f.next_poll_why, f.last_polled_at, f.last_success_at, f.last_new_at,
+       f.last_reason, f.last_error, f.last_item_count, f.consecutive_errors, f.backfill_since,
+       f.lease_token IS NOT NULL AS polling
+FROM feed_state f JOIN sources s ON s.id = f.source_id
+WHERE s.removed_at IS NULL AND ($1::int IS NULL OR f.source_id = $1)
+ORDER BY f.source_id, f.pass
+
+-- name: source_urls
+-- How many URLs a source has brought, by where they stand. $1 source
+SELECT status, count(*) AS urls FROM url_frontier WHERE source_id = $1 GROUP BY 1
+
+-- name: last_items
+-- $1 source, $2 how many
+SELECT title, url, published_at, published_is_sighting FROM items WHERE source_id = $1 ORDER BY published_at DESC LIMIT $2
 
 -- name: claim_feeds
 -- $1 now, $2 how many, $3 holder, $4 until, $5 one source's name or NULL for whatever is due, $6 passes. Two looks, since a

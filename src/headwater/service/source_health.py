@@ -1,0 +1,78 @@
+"""How sources are doing, in the words that doors show."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from headwater.errors import HeadwaterError
+from headwater.model.source import Pass
+from headwater.policy.health import Health, Polls, Verdict, health
+from headwater.sources.kind import Kind
+from headwater.sources.registry import configure
+
+HEALTHS = tuple(str(word) for word in Health)
+_NOTHING_TO_POLL = Verdict(Health.ON_TIME, "Nothing is polled: its pages are handed in.")
+_SPOKEN = {Pass.MAIN: "", Pass.SITEMAP: "Sitemaps: ", Pass.SPIDER: "Spider: "}
+
+
+def tell_source(
+    row: Mapping[str, Any], passes: Iterable[Mapping[str, Any]], now: datetime, look: timedelta
+) -> dict[str, Any]:
+    """Return a source's row with its health, which is that of its worst pass, why it is so, and its passes."""
+    told = [one | {"health": verdict.health, "why": verdict.why} for one, verdict in _judged(row, passes, now, look)]
+    judged = [one for one in told if one is told[0] or _speaks(one)]
+    worst = min(judged, key=lambda one: one["health"].rank, default=None)
+    verdict = Verdict(worst["health"], _SPOKEN[Pass(worst["pass"])] + worst["why"]) if worst else _NOTHING_TO_POLL
+    kind = kind_or_why(row)
+    if isinstance(kind, str):
+        verdict = Verdict(Health.FAILING, kind)
+    gap = row["usual_gap"]
+    upcoming = [one["next_poll_at"] for one in told if one["next_poll_at"]]
+    return {
+        **{name: value for name, value in row.items() if name != "usual_gap"},
+        "usual_gap_seconds": gap and gap.total_seconds(),
+        "category": row["settings"].get("category") or "",
+        "health": verdict.health,
+        "why": verdict.why,
+        "next_poll_at": min(upcoming, default=None),
+        "passes": told,
+    }
+
+
+def _speaks(one: Mapping[str, Any]) -> bool:
+    """Tell whether a pass beside the first says something of its source: not while it was never read, nor due."""
+    is_due_some_day = one["next_poll_at"] is not None and one["health"] is not Health.NEW
+    return is_due_some_day or one["consecutive_errors"] > 0
+
+
+def kind_or_why(row: Mapping[str, Any]) -> Kind | str:
+    """Return the kind of a source's row, configured, or why it cannot be."""
+    try:
+        return configure(row["name"], row["kind"], row["settings"])
+    except HeadwaterError as error:
+        return str(error)
+
+
+def _judged(
+    row: Mapping[str, Any], passes: Iterable[Mapping[str, Any]], now: datetime, look: timedelta
+) -> list[tuple[dict[str, Any], Verdict]]:
+    kind = kind_or_why(row)
+    scheduled = not isinstance(kind, str) and kind.schedule is not None
+    return [(dict(one), health(_polls(row, one, scheduled=scheduled), now, look)) for one in passes]
+
+
+def _polls(row: Mapping[str, Any], one: Mapping[str, Any], *, scheduled: bool) -> Polls:
+    is_main = one["pass"] == Pass.MAIN
+    return Polls(
+        added_at=row["created_at"],
+        enabled=row["enabled"],
+        scheduled=scheduled and is_main,
+        polling=one["polling"],
+        next_poll_at=one["next_poll_at"],
+        last_polled_at=one["last_polled_at"],
+        last_success_at=one["last_success_at"],
+        consecutive_errors=one["consecutive_errors"],
+        last_error=one["last_error"],
+        last_new_at=one["last_new_at"],
+        usual_gap=row["usual_gap"] if is_main else None,
+    )

@@ -1,0 +1,233 @@
+"""A trial: each stage from an address to a read article, told as it ends, with nothing saved."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from headwater.errors import HeadwaterError, Unreadable
+from headwater.gate.pace import Pace
+from headwater.model.feed import Feed
+from headwater.model.source import Asker, Item, Lead, Pass, Source
+from headwater.normalize.registry import NormalizedPage, normalize
+from headwater.policy.polling import spoken
+from headwater.policy.text import one_line
+from headwater.service.parts import Parts
+from headwater.sources.kind import Kind
+from headwater.sources.registry import kind_of
+from headwater.sources.run import Http, Page, Run
+from headwater.sources.site_finding import find_feeds, find_sitemaps
+from headwater.store.pool import is_down
+
+_LOOKED_AT = 20  # of what a kind yields
+_WORDS_SHOWN = 30
+_SHOWN = 5
+
+
+@dataclass(slots=True)
+class Stage:
+    """One step: what was found, in lines for people, and why it went no further where it failed."""
+
+    name: str
+    found: list[str] = field(default_factory=list)
+    error: str | None = None
+    seconds: float = 0.0
+
+
+class _Stopped(Exception):
+    """A stage has failed; its error was told."""
+
+
+class NoPace(Pace):
+    """For who asks a few times and for no source: the turns of hosts are pace enough."""
+
+    def __init__(self) -> None:
+        pass
+
+    async def wait(self) -> None:
+        """Wait for nothing."""
+
+
+def passing_http(parts: Parts) -> Http:
+    """Return a way to ask for no source in particular; through the gate, as everything."""
+    return Http(parts.gate, parts.sandbox, Kind(), NoPace(), Asker())
+
+
+class Trial:
+    """Asks as a source would, through the gate, and keeps nothing. Each stage is told as it ends."""
+
+    def __init__(self, parts: Parts, tell: Callable[[Stage], None]) -> None:
+        self._parts = parts
+        self._tell = tell
+        self._http = passing_http(parts)
+
+    async def of_url(self, url: str) -> bool:
+        """Walk from an address to the newest article behind it; tell whether all went well."""
+        with contextlib.suppress(_Stopped):
+            await self._from_url(url)
+            return True
+        return False
+
+    async def of_source(self, source: Source) -> bool:
+        """Walk from a source's settings to its newest article; tell whether all went well."""
+        with contextlib.suppress(_Stopped):
+            with self._stage("settings") as stage:
+                kind = kind_of(source)
+                passes = list(kind.passes(timedelta(minutes=self._parts.records.settings.poll_interval_minutes)))
+                if not passes:
+                    raise HeadwaterError("Nothing is read: its pages are handed in.")
+                stage.found.append(f"a source of kind {source.kind}, read by {', '.join(passes)}")
+            self._http = self._http_of(source, kind)
+            feed_url = source.settings.get("feed_url")
+            if source.kind == "site" and isinstance(feed_url, str) and passes[0] is Pass.MAIN:
+                await self._from_url(feed_url)
+            else:
+                await self._from_kind(kind, passes[0])
+            return True
+        return False
+
+    def _http_of(self, source: Source, kind: Kind) -> Http:
+        records = self._parts.records
+        pace = Pace(records.database, records.clock, source.id, kind.gap)
+        return Http(self._parts.gate, self._parts.sandbox, kind, pace, kind.asker(source.name))
+
+    @contextlib.contextmanager
+    def _stage(self, name: str) -> Iterator[Stage]:
+        stage, begun = Stage(name), time.monotonic()
+        try:
+            yield stage
+        except HeadwaterError as error:
+            stage.error = str(error)
+            raise _Stopped from error
+        finally:
+            stage.seconds = round(time.monotonic() - begun, 3)
+            self._tell(stage)
+
+    async def _from_url(self, url: str) -> None:
+        await self._look_at_robots(url)
+        with self._stage("address") as stage:
+            page = await self._http.get(url)
+            feed = await _feed_or_none(page)
+            stage.found += _answer_lines(url, page, is_feed=feed is not None)
+        if feed is None:
+            page = await self._find_feed(url)
+            feed = await page.feed()
+        with self._stage("feed") as stage:
+            stage.found += _feed_lines(feed)
+            newest = _newest(feed)
+        if newest:
+            await self._read_page(newest)
+
+    async def _look_at_robots(self, url: str) -> None:
+        with self._stage("robots.txt") as stage:
+            host = await self._parts.gate.look_at_robots(url)
+            is_there = host.robots_txt is not None
+            stage.found.append(f"{host.host} allows it" if is_there else f"{host.host} has none: all is allowed")
+            if host.crawl_delay_ms:
+                stage.found.append(f"asks for {host.crawl_delay_ms / 1000:g} seconds between requests")
+
+    async def _find_feed(self, url: str) -> Page:
+        """Return the best of the feeds that an address leads to."""
+        with self._stage("feeds") as stage:
+            feeds = await find_feeds(self._http, url)
+            stage.found += [f"{feed.url} {feed.title}".strip() for feed in feeds]
+            if not feeds:
+                sitemaps = await find_sitemaps(self._http, url)
+                stage.found += [f"sitemap {sitemap}" for sitemap in sitemaps[:_SHOWN]]
+                advice = (
+                    "`headwater add` reads its sitemap"
+                    if sitemaps
+                    else "`headwater add --mode spider` walks through it"
+                )
+                raise Unreadable(f"It has no feed; {advice}.", url=url)
+            return await self._http.get(feeds[0].url)
+
+    async def _from_kind(self, kind: Kind, which: Pass) -> None:
+        with self._stage("list") as stage:
+            found = await self._first_found(kind, which)
+            stage.found.append(f"{len(found)}{' or more' if len(found) == _LOOKED_AT else ''} found")
+            stage.found += [f"{one.url} {getattr(one, 'title', '')}".strip() for one in found[:_SHOWN]]
+            if not found and which is Pass.MAIN:
+                raise Unreadable("It lists nothing.")
+        if found and kind.fetch_items:
+            await self._read_page(found[0].url)
+
+    async def _first_found(self, kind: Kind, which: Pass) -> list[Item | Lead]:
+        found: list[Item | Lead] = []
+        run = Run(self._http, {}, self._parts.records.clock.now(), which)
+        try:
+            async for one in kind.discover(run):
+                found.append(one)
+                if len(found) == _LOOKED_AT:
+                    break
+        except HeadwaterError:
+            raise
+        except Exception as error:
+            if is_down(error):
+                raise
+            raise HeadwaterError(f"{type(error).__name__}: {error}") from error
+        return found
+
+    async def _read_page(self, url: str) -> None:
+        with self._stage("newest page") as stage:
+            page = await self._http.get(url)
+            response = page.response
+            stage.found.append(f"{response.url} answered {response.status}, {len(response.body):,} bytes")
+        with self._stage("article") as stage:
+            content_type = response.headers.get("content-type")
+            read = await self._parts.sandbox.run(
+                normalize,
+                response.body,
+                response.url,
+                content_type,
+                returns=NormalizedPage,
+                seconds=self._parts.records.settings.sandbox_seconds,
+            )
+            stage.found += _article_lines(read)
+
+
+async def _feed_or_none(page: Page) -> Feed | None:
+    try:
+        return await page.feed()
+    except Unreadable:
+        return None
+
+
+def _answer_lines(url: str, page: Page, *, is_feed: bool) -> list[str]:
+    response = page.response
+    kind = response.headers.get("content-type") or "of no stated type"
+    lines = [f"answered {response.status}, {len(response.body):,} bytes, {one_line(kind)}"]
+    if response.url != url:
+        lines.append(f"redirects to {response.url}")
+    return [*lines, "it is a feed" if is_feed else "it is a page, not a feed"]
+
+
+def _feed_lines(feed: Feed) -> list[str]:
+    dates = sorted(entry.published_at for entry in feed.entries if entry.published_at)
+    lines = [one_line(feed.title) or "it has no title", f"{len(feed.entries)} entries, {len(dates)} of them dated"]
+    if dates:
+        lines.append(f"from {dates[0]:%Y-%m-%d %H:%M} to {dates[-1]:%Y-%m-%d %H:%M} UTC")
+    if feed.ttl_seconds:
+        lines.append(f"asks to be read every {spoken(timedelta(seconds=feed.ttl_seconds))} at most")
+    return lines
+
+
+def _newest(feed: Feed) -> str | None:
+    """Return the address of the newest entry; of those without a date, the first."""
+    entries = [entry for entry in feed.entries if entry.url]
+    dated = [(entry.published_at, entry.url) for entry in entries if entry.published_at]
+    if dated:
+        return max(dated, key=lambda pair: pair[0])[1]
+    return entries[0].url if entries else None
+
+
+def _article_lines(read: NormalizedPage) -> list[str]:
+    article = read.article
+    words = article.text.split()
+    published = f"{article.published_at:%Y-%m-%d %H:%M} UTC" if article.published_at else "not found"
+    return [
+        f"title: {one_line(article.title or '') or 'not found'}",
+        f"published: {published}",
+        f"{len(words):,} words, read by {read.normalizer}: {' '.join(words[:_WORDS_SHOWN])}",
+    ]

@@ -1,0 +1,146 @@
+"""The API of sources: the same as by the command line (spec 3.1, 8.1; issue 6)."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import aiohttp
+import pytest
+
+from headwater.api import make_app
+from headwater.config import Settings
+from headwater.model.reasons import Reason
+from headwater.service.running import RoleName, serve
+from headwater.store.pool import Database
+from tests.server import Answer, Site, page, rss
+
+FEED = "http://news.test/feed"
+HOME = "http://news.test/"
+TOKEN = "a-token-for-tests"
+HTML = {"Content-Type": "text/html"}
+
+Ask = Callable[..., Awaitable[tuple[int, Any]]]
+
+
+@pytest.fixture
+async def ask(site: Site, make_settings: Callable[..., Settings], database: Database) -> AsyncIterator[Ask]:
+    """A way to ask the API of a running program."""
+    del database  # whose schema it needs
+    settings = make_settings(connect_to=site.connect_to, api_token=TOKEN)
+    address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    serving = asyncio.create_task(serve(settings, [RoleName.API], make_app, on_ready=address.set_result))
+    base = await address
+
+    async with aiohttp.ClientSession() as session:
+
+        async def send(method: str, path: str, body: object = None, token: str | None = TOKEN) -> tuple[int, Any]:
+            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            async with session.request(method, base + path, json=body, headers=headers) as response:
+                is_json = response.content_type == "application/json"
+                return response.status, await (response.json() if is_json else response.text())
+
+        yield send
+    os.kill(os.getpid(), signal.SIGTERM)
+    await serving
+
+
+@pytest.fixture(autouse=True)
+def news(site: Site) -> None:
+    link = '<link rel=alternate type="application/rss+xml" href="/feed">'
+    site.answers[HOME] = Answer(page("home").replace("</head>", f"{link}</head>"), headers=HTML)
+    site.answers[FEED] = rss("http://news.test/a", title="The news")
+    site.answers["http://news.test/a"] = Answer(page("the river"), headers=HTML)
+
+
+async def test_a_source_from_its_address_to_its_end(ask: Ask) -> None:
+    status, added = await ask("POST", "/sources", {"url": HOME, "settings": {"category": "News"}})
+    assert (status, added["name"], added["pass"], added["items"], added["others"]) == (201, "news.test", "main", 1, [])
+    _, listed = await ask("GET", "/sources?health=on_time&category=News")
+    assert [(row["name"], row["health"]) for row in listed["sources"]] == [("news.test", "on_time")]
+    assert (await ask("GET", "/sources?health=failing"))[1] == {"sources": []}
+    status, shown = await ask("GET", "/sources/news.test")
+    assert (shown["settings"]["feed_url"], shown["defaults"]["priority"], shown["items"]) == (FEED, 5, 1)
+    assert [one["name"] for one in shown["passes"]] == ["main", "sitemap"]
+    status, changed = await ask("PATCH", "/sources/news.test", {"settings": {"priority": 7}, "unset": ["category"]})
+    assert (status, changed["settings"]["priority"], changed["category"]) == (200, 7, "")
+    assert (await ask("POST", "/sources/news.test/disable"))[1]["health"] == "disabled"
+    assert (await ask("POST", "/sources/news.test/enable"))[1]["health"] == "on_time"
+    status, synced = await ask("POST", "/sources/news.test/sync")
+    assert (status, synced["new_items"]) == (200, 0)
+    assert (await ask("POST", "/sources/news.test/sync", {"pass": "spider"}))[0] == 422
+    status, waiting = await ask("POST", "/sources/news.test/backfill", {"since": "2024-01-01"})
+    assert (status, waiting["passes"][1]["backfill_since"][:10]) == (202, "2024-01-01")
+    status, removed = await ask("DELETE", "/sources/news.test")
+    assert (status, removed) == (200, {"name": "news.test", "kept": True, "ended_urls": 1})
+    status, gone = await ask("GET", "/sources/news.test")
+    assert (status, gone["error"]["reason"]) == (404, Reason.UNKNOWN_SOURCE)
+
+
+async def test_looking_and_trying(ask: Ask) -> None:
+    status, found = await ask("POST", "/sources/discover", {"url": HOME})
+    assert (status, found["feeds"]) == (200, [{"url": FEED, "title": "The news"}])
+    status, tried = await ask("POST", "/sources/test", {"target": HOME})
+    assert (status, tried["works"], tried["stages"][-1]["name"]) == (200, True, "article")
+    _, failed = await ask("POST", "/sources/test", {"target": "http://nothing.test/"})
+    assert (failed["works"], "404" in failed["stages"][-1]["error"]) == (False, True)
+    assert (await ask("GET", "/sources"))[1] == {"sources": []}
+
+
+async def test_files_in_and_out(ask: Ask) -> None:
+    text = "- {name: a, feed_url: 'https://a.example/feed'}\n- {name: b}\n"
+    for dry_run in (True, False):
+        status, imported = await ask("POST", "/sources/import", {"text": text, "dry_run": dry_run})
+        assert (status, imported["added"], imported["dry_run"]) == (200, ["a"], dry_run)
+        assert [(one["where"], one["given"]) for one in imported["refused"]] == [("line 2", "b")]
+    status, exported = await ask("GET", "/sources/export")
+    assert (status, "https://a.example/feed" in exported) == (200, True)
+    assert (await ask("POST", "/sources/import", {"text": exported}))[1]["known"] == ["a"]
+    assert "<opml" in (await ask("GET", "/sources/export?format=opml"))[1]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "told"),
+    [
+        ("GET", "/sources?health=poorly", None, 422, "health"),
+        ("GET", "/sources/nobody", None, 404, "no source named nobody"),
+        ("GET", "/sources/%00", None, 404, "no source named"),
+        ("PATCH", "/sources/nobody", {"settings": {"priority": 1}}, 404, "nobody"),
+        ("PATCH", "/sources/nobody", {"name": "x"}, 422, "name"),
+        ("DELETE", "/sources/nobody", None, 404, "nobody"),
+        ("POST", "/sources/nobody/sync", None, 404, "nobody"),
+        ("POST", "/sources/nobody/enable", None, 404, "nobody"),
+        ("POST", "/sources/nobody/backfill", {"since": "soon"}, 422, "since"),
+        ("POST", "/sources/nobody/backfill", {"since": "2024-01-01"}, 404, "nobody"),
+        ("POST", "/sources/import", {"text": "words"}, 422, "no list of sources"),
+        ("GET", "/sources/export?format=csv", None, 422, "format"),
+        ("POST", "/sources/test", {"target": "nobody"}, 404, "nobody"),
+        ("POST", "/sources/test", {"target": "ftp://x.test/"}, 422, "ftp"),
+        ("POST", "/sources/discover", {"url": "http://nothing.test/"}, 422, "404"),
+        ("POST", "/sources", {"name": "x", "kind": "site", "settings": {"feed_url": "a\0"}}, 422, "Source x: feed_url"),
+        ("POST", "/sources", {"url": HOME, "kind": "manual"}, 422, "url"),
+        ("POST", "/sources", {"url": HOME, "mode": "crawl"}, 422, "mode"),
+    ],
+)
+async def test_every_refusal_has_the_one_shape(
+    method: str, path: str, body: object, status: int, told: str, ask: Ask
+) -> None:
+    """Spec 8.1."""
+    answered, answer = await ask(method, path, body)
+    assert (answered, set(answer)) == (status, {"error"})
+    assert told in answer["error"]["message"]
+
+
+async def test_what_writes_or_reaches_out_needs_the_token_and_all_is_described(ask: Ask) -> None:
+    """Spec 8.1."""
+    _, described = await ask("GET", "/openapi.json")
+    routes = {path: methods for path, methods in described["paths"].items() if path.startswith("/sources")}
+    assert len(routes) == 10
+    for path, methods in routes.items():
+        for method, route in methods.items():
+            assert route["summary"]
+            assert route["description"]
+            if method != "get":
+                status, _ = await ask(method.upper(), path.replace("{name}", "x"), {}, token=None)
+                assert status == 401

@@ -1,0 +1,462 @@
+"""Sources as an operator has them: found, changed, switched, removed, added again (spec 3.1, 3.3; issue 6)."""
+
+import asyncio
+import random
+import re
+from collections.abc import Awaitable, Callable
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from headwater.config import Settings
+from headwater.errors import OperatorError
+from headwater.model.reasons import Reason
+from headwater.service.why_words import tell
+from tests import kinds
+from tests.house import House, open_house
+from tests.server import Answer, Site, page, rss
+
+FEED = "http://news.test/feed"
+HOME = "http://news.test/"
+SITEMAP = "http://news.test/sitemap.xml"
+HTML = {"Content-Type": "text/html"}
+XML = {"Content-Type": "application/xml"}
+
+
+def home(*feeds: str) -> Answer:
+    links = "".join(f'<link rel=alternate type="application/rss+xml" href="{feed}">' for feed in feeds)
+    return Answer(page("home").replace("</head>", f"{links}</head>"), headers=HTML)
+
+
+def sitemap(*urls: str, lastmod: datetime | None = None) -> Answer:
+    when = f"<lastmod>{lastmod:%Y-%m-%dT%H:%M:%SZ}</lastmod>" if lastmod else ""
+    entries = "".join(f"<url><loc>{url}</loc>{when}</url>" for url in urls)
+    return Answer(f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{entries}</urlset>', headers=XML)
+
+
+async def passes(house: House, name: str = "news.test") -> dict[str, Any]:
+    return {one["pass"]: one for one in (await house.desk.sources.show(name))["passes"]}
+
+
+async def names(house: House) -> list[str]:
+    return [row["name"] for row in await house.desk.sources.listed()]
+
+
+async def settings_of(house: House, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = (await house.desk.sources.show(name))["settings"]
+    return found
+
+
+async def test_a_page_leads_to_its_feed_and_the_root_of_a_site_to_its_sitemaps_too(site: Site, house: House) -> None:
+    """Spec 3.1."""
+    site.answers[HOME] = home("/feed", "/other")
+    site.answers[FEED] = rss("http://news.test/a")
+    site.answers["http://news.test/other"] = rss("http://news.test/b", title="Other")
+    added = await house.desk.sources.add(HOME)
+    assert (added.polled.items, [feed.url for feed in added.others]) == (1, ["http://news.test/other"])
+    assert await settings_of(house, "news.test") == {"site_url": HOME, "feed_url": FEED, "sitemap_hours": 6}
+    again = await house.desk.sources.add("http://news.test/other")
+    assert again.polled.source.name == "news.test-other"
+    with pytest.raises(OperatorError, match="read by source news.test already"):
+        await house.desk.sources.add(HOME)
+    assert sorted(await names(house)) == ["news.test", "news.test-other"]
+
+
+async def test_a_page_that_is_not_the_root_has_its_feed_alone(site: Site, house: House) -> None:
+    site.answers["http://news.test/world"] = home("/world/feed")
+    site.answers["http://news.test/world/feed"] = rss("http://news.test/a")
+    await house.desk.sources.add("http://news.test/world")
+    assert set(await settings_of(house, "news.test")) == {"site_url", "feed_url"}
+
+
+async def test_a_site_without_a_feed_is_read_by_its_sitemap(site: Site, house: House) -> None:
+    """Spec 3.1, 3.3; a sitemap may be given itself."""
+    site.answers[HOME] = home()
+    site.answers[SITEMAP] = sitemap("http://news.test/a", "http://news.test/b")
+    site.answers["http://else.test/map.xml"] = sitemap("http://else.test/a")
+    added = await house.desk.sources.add(HOME)
+    assert (added.polled.which, added.polled.new_urls) == ("sitemap", 2)
+    assert await settings_of(house, "news.test") == {"sitemap_url": SITEMAP}
+    assert list(await passes(house)) == ["sitemap"]
+    await house.desk.sources.add("http://else.test/map.xml")
+    assert await settings_of(house, "else.test") == {"sitemap_url": "http://else.test/map.xml"}
+
+
+async def test_what_has_neither_is_refused_with_what_was_tried_and_not_saved(site: Site, house: House) -> None:
+    """Spec 3.1."""
+    site.answers[HOME] = home()
+    with pytest.raises(OperatorError, match=r"/feed, .*robots.txt.*/sitemap.xml.*--mode spider") as refused:
+        await house.desk.sources.add(HOME)
+    assert refused.value.reason is Reason.NOT_A_FEED
+    assert await house.rows("SELECT count(*) FROM sources") == [(0,)]
+    await house.desk.sources.add(HOME, mode="spider")
+    assert list(await passes(house)) == ["spider"]
+    with pytest.raises(OperatorError, match="was not added: .*404"):
+        await house.desk.sources.add("http://else.test/", mode="spider")
+    assert await names(house) == ["news.test"]
+
+
+async def test_an_edit_is_checked_and_brings_the_passes_in_line(site: Site, house: House) -> None:
+    """Spec 3.1: what cannot work is refused with source and field, and nothing is changed."""
+    site.answers[FEED] = rss("http://news.test/a")
+    await house.desk.sources.add(FEED)
+    before = await house.rows("SELECT settings FROM sources")
+    for changes, unset, why in (
+        ({"priority": 11}, [], "news.test: priority"),
+        ({"colour": "blue"}, [], "news.test: .*colour"),
+        ({}, ["feed_url"], "news.test: feed_url: missing"),
+        ({}, ["priority"], "news.test: priority: is not set; set is feed_url"),
+        ({"priority": 3}, ["priority"], "set and unset at once"),
+        ({}, [], "nothing was given"),
+        ({"category": "a\0b"}, [], "news.test: category: has a character"),
+        ({"feed_url": "ftp://news.test/"}, [], "news.test: feed_url: "),
+    ):
+        with pytest.raises(OperatorError, match=why):
+            await house.desk.sources.edit("news.test", changes, unset)
+    assert await house.rows("SELECT settings FROM sources") == before
+    edited = await house.desk.sources.edit("news.test", {"ingestion_mode": "both", "category": "News"})
+    assert (edited["category"], [one["pass"] for one in edited["passes"]]) == ("News", ["main", "sitemap", "spider"])
+    now = datetime.now(UTC)
+    assert edited["passes"][2]["next_poll_at"] <= now + timedelta(seconds=5)
+    back = await house.desk.sources.edit("news.test", {}, ["ingestion_mode"])
+    assert [one["pass"] for one in back["passes"]] == ["main", "sitemap"]
+
+
+async def test_a_changed_interval_or_schedule_counts_at_once(site: Site, house: House) -> None:
+    site.answers[FEED] = rss("http://news.test/a")
+    await house.desk.sources.add(FEED, None, {"poll_interval_minutes": 600})
+    await house.desk.sources.edit("news.test", {"poll_interval_minutes": 30})
+    main = (await passes(house))["main"]
+    assert timedelta(minutes=28) < main["next_poll_at"] - datetime.now(UTC) < timedelta(minutes=31)
+    assert main["next_poll_why"] == "Its settings were changed."
+    await house.desk.sources.edit("news.test", {"schedule": "0 6 * * *"})
+    assert (await passes(house))["main"]["next_poll_at"] is None
+    await house.desk.sources.edit("news.test", {}, ["schedule"])
+    assert (await passes(house))["main"]["next_poll_at"] <= datetime.now(UTC) + timedelta(seconds=5)
+
+
+async def test_a_change_that_is_not_about_time_leaves_the_next_reading_as_it_was(site: Site, house: House) -> None:
+    """A wait that the publisher asked for, and a backfill that waits for the program."""
+    site.answers[FEED] = rss("http://news.test/a")
+    await house.desk.sources.add(FEED)
+    await house.rows(
+        "UPDATE feed_state SET next_poll_at = now() + '3 days', next_poll_why = 'asked' WHERE pass = 'main'"
+    )
+    await house.desk.sources.ask_backfill("news.test", date(2024, 1, 1))
+    before = await house.rows("SELECT pass, next_poll_at, next_poll_why, backfill_since FROM feed_state ORDER BY 1")
+    await house.desk.sources.edit("news.test", {"category": "News"})
+    after = await house.rows("SELECT pass, next_poll_at, next_poll_why, backfill_since FROM feed_state ORDER BY 1")
+    assert after == before
+    assert None not in after[1]
+
+
+async def test_a_source_that_reads_something_else_now_begins_afresh(site: Site, house: House) -> None:
+    """What is remembered of the old feed would make the new one look unchanged."""
+    site.answers[FEED] = Answer(rss("http://news.test/a").body, headers={"ETag": '"1"'})
+    site.answers["http://news.test/new"] = Answer(rss("http://news.test/b").body, headers={"ETag": '"1"'})
+    await house.desk.sources.add(FEED)
+    await house.desk.sources.edit("news.test", {"priority": 7, "sitemap_hours": 12})
+    assert await house.rows("SELECT memory ->> 'etag' FROM feed_state WHERE pass = 'main'") == [('"1"',)]
+    await house.desk.sources.edit("news.test", {"feed_url": "http://news.test/new"})
+    assert await house.rows("SELECT memory FROM feed_state WHERE pass = 'main'") == [({},)]
+    assert (await house.desk.sources.sync("news.test")).new_items == 1
+    assert "If-None-Match" not in site.seen[-1].headers
+
+
+async def test_whoever_reads_with_the_old_settings_saves_nothing(site: Site, house: House) -> None:
+    site.answers[FEED] = rss("http://news.test/a")
+    await house.desk.sources.add(FEED)
+    site.hanging.add(FEED)
+    reading = asyncio.create_task(house.desk.sources.sync("news.test"))
+    async with asyncio.timeout(10):
+        while FEED not in site.waiting:
+            await asyncio.sleep(0.01)
+    await house.desk.sources.edit("news.test", {"feed_url": "http://news.test/new"})
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    assert (await house.desk.sources.show("news.test"))["settings"]["feed_url"] == "http://news.test/new"
+    assert (await passes(house))["main"]["polling"] is False
+
+
+async def test_two_sources_never_read_one_feed(site: Site, house: House) -> None:
+    site.answers[FEED] = rss("http://news.test/a")
+    await house.desk.sources.add(FEED)
+    with pytest.raises(OperatorError, match="read by source news.test already"):
+        await house.desk.sources.create("other", "site", {"feed_url": "HTTP://NEWS.test/feed"})
+    await house.desk.sources.create("other", "site", {"feed_url": "http://news.test/other"})
+    with pytest.raises(OperatorError, match="read by source news.test already") as refused:
+        await house.desk.sources.edit("other", {"feed_url": FEED})
+    assert refused.value.reason is Reason.SOURCE_EXISTS
+
+
+async def test_sources_are_listed_the_worst_first_with_why(site: Site, house: House) -> None:
+    """Issue 6: health with the reason and the next poll."""
+    for name in ("good", "bad", "off"):
+        site.answers[f"http://{name}.test/feed"] = rss(f"http://{name}.test/a")
+        await house.desk.sources.add(f"http://{name}.test/feed", name, {"category": f"News/{name}"})
+    site.answers["http://bad.test/feed"] = Answer(status=404)
+    await house.desk.sources.sync("bad")
+    await house.desk.sources.switch("off", enabled=False)
+    await house.desk.frontier.submit(["http://by.test/hand"])
+    rows = await house.desk.sources.listed()
+    assert [(row["name"], row["health"]) for row in rows] == [
+        ("bad", "failing"),
+        ("good", "on_time"),
+        ("manual", "on_time"),
+        ("off", "disabled"),
+    ]
+    assert "Failed once" in rows[0]["why"]
+    assert "404" in rows[0]["why"]
+    assert [row["name"] for row in await house.desk.sources.listed(health="failing")] == ["bad"]
+    assert [row["name"] for row in await house.desk.sources.listed(category="News")] == ["bad", "good", "off"]
+    assert [row["name"] for row in await house.desk.sources.listed(category="News/off")] == ["off"]
+    assert await house.desk.sources.listed(category="New") == []
+    with pytest.raises(OperatorError, match="choose one of failing, late"):
+        await house.desk.sources.listed(health="poorly")
+    await house.rows("""UPDATE sources SET settings = '{"priority": 99}' WHERE name = 'good'""")
+    broken = (await house.desk.sources.listed())[1]
+    assert (broken["name"], broken["health"]) == ("good", "failing")
+    assert "priority" in broken["why"]
+
+
+async def test_a_disabled_source_is_not_due_and_an_enabled_one_is(site: Site, house: House) -> None:
+    site.answers[FEED] = rss("http://news.test/a")
+    await house.desk.sources.add(FEED)
+    shown = await house.desk.sources.switch("news.test", enabled=False)
+    assert (shown["health"], shown["enabled"]) == ("disabled", False)
+    assert (await house.desk.sources.switch("news.test", enabled=True))["health"] == "on_time"
+    with pytest.raises(OperatorError, match="no source named nobody"):
+        await house.desk.sources.switch("nobody", enabled=False)
+
+
+async def test_a_source_that_brought_nothing_is_deleted_whole(house: House) -> None:
+    await house.desk.sources.create("news", "site", {"feed_url": FEED})
+    removed = await house.desk.sources.remove("news")
+    assert (removed.kept, removed.ended) == (False, 0)
+    assert await house.rows("SELECT count(*) FROM sources") == [(0,)]
+    with pytest.raises(OperatorError, match="no source named news"):
+        await house.desk.sources.remove("news")
+
+
+@pytest.mark.both_servers
+async def test_a_removed_source_keeps_what_it_brought_and_fetches_no_more(site: Site, house: House) -> None:
+    """Spec 3.1: its name may be added again, and goes on where it was."""
+    site.answers[FEED] = rss(*(f"http://news.test/{number}" for number in range(5)))
+    site.answers["http://news.test/0"] = Answer(page("zero"), headers=HTML)
+    site.answers["http://other.test/feed"] = rss("http://news.test/1", "http://other.test/x")
+    await house.desk.sources.add(FEED)
+    await house.desk.sources.add("http://other.test/feed")
+    await house.rows("UPDATE frontier_queue SET due_at = now() + '1 hour' WHERE url_id > 1")
+    await house.work(until_attempts=1)
+    removed = await house.desk.sources.remove("news.test")
+    assert (removed.kept, removed.ended) == (True, 3)  # one was fetched, and one is another source's too
+    assert await names(house) == ["other.test"]
+    stats = await house.desk.frontier.stats()
+    assert stats["reasons"]["dead"] == {"source_removed": 3}
+    told = str(tell(await house.desk.why("http://news.test/4")))
+    assert "Its source was removed before it was fetched." in told
+    assert "unless a source lists it again" in told
+    assert stats["urls"]["pending"] == 2
+    assert await house.rows("SELECT count(*) FROM items WHERE source_id = 1") == [(5,)]
+    assert await house.rows("SELECT count(*) FROM frontier_queue") == [(2,)]
+    for ask in (house.desk.sources.show, house.desk.sources.sync, house.desk.sources.remove):
+        with pytest.raises(OperatorError, match="no source named news.test"):
+            await ask("news.test")
+
+    site.answers["http://news.test/gone"] = Answer(status=404)
+    with pytest.raises(OperatorError, match="404"):
+        await house.desk.sources.add("http://news.test/gone", "news.test")
+    assert await names(house) == ["other.test"]
+    added = await house.desk.sources.add(FEED, overrides={"priority": 9})
+    assert (added.polled.source.id, added.polled.new_items) == (1, 0)
+    assert (await settings_of(house, "news.test"))["priority"] == 9
+    assert "dead" not in {status for (status,) in await house.rows("SELECT status FROM url_frontier")}
+    assert (await house.desk.frontier.stats())["urls"]["pending"] == 5
+
+
+async def test_what_ended_with_its_source_goes_to_the_next_that_lists_it(site: Site, house: House) -> None:
+    """A feed is replaced by another of the same site: no page is lost between the two."""
+    site.answers[FEED] = rss("http://news.test/a", "http://news.test/b")
+    site.answers["http://news.test/new"] = rss("http://news.test/b", "http://news.test/c")
+    for name in "abc":
+        site.answers[f"http://news.test/{name}"] = Answer(page(name), headers=HTML)
+    await house.desk.sources.add(FEED, "old")
+    await house.desk.sources.remove("old")
+    added = await house.desk.sources.add("http://news.test/new", "new")
+    assert added.polled.new_urls == 1
+    await house.work()
+    assert await house.fates() == {
+        "http://news.test/a": "source_removed",
+        "http://news.test/b": "stored",
+        "http://news.test/c": "stored",
+    }
+    assert {row["source"] for row in await house.desk.documents()} == {"new"}
+
+
+async def test_a_removal_that_was_cut_short_is_ended_by_the_next(site: Site, house: House) -> None:
+    site.answers[FEED] = rss("http://news.test/a")
+    await house.desk.sources.add(FEED)
+    await house.rows("UPDATE sources SET removed_at = now(), enabled = false")
+    await house.rows("DELETE FROM feed_state")
+    assert (await house.desk.sources.remove("news.test")).ended == 1
+    with pytest.raises(OperatorError, match="no source named"):
+        await house.desk.sources.remove("news.test")
+
+
+async def test_whatever_is_done_to_sources_at_once_no_url_is_lost_or_left_without_one(site: Site, house: House) -> None:
+    """A removed source has nothing in the queue, and what is in the queue is pending, whoever was faster."""
+    for number in range(3):
+        urls = [f"http://h{number}.test/{page}" for page in range(20)]
+        site.answers[f"http://h{number}.test/feed"] = rss(*urls)
+    mine = house.desk.sources
+
+    async def meddle(seed: int) -> int:
+        chance, refused = random.Random(seed), 0
+        for _ in range(15):
+            name = f"h{chance.randrange(3)}.test"
+            deeds: list[Callable[[], Awaitable[object]]] = [
+                lambda: mine.add(f"http://{name}/feed"),  # noqa: B023 - each is done at once
+                lambda: mine.sync(name),  # noqa: B023
+                lambda: mine.remove(name),  # noqa: B023
+                lambda: mine.edit(name, {"priority": chance.randint(1, 10)}),  # noqa: B023
+                lambda: mine.ask_backfill(name, date(2024, 1, 1)),  # noqa: B023
+                lambda: house.desk.frontier.hand_in([f"http://{name}/x{chance.random()}"], name),  # noqa: B023
+            ]
+            try:
+                await chance.choice(deeds)()
+            except OperatorError:
+                refused += 1
+        return refused
+
+    refused = await asyncio.gather(*(meddle(seed) for seed in range(6)))
+    assert 0 < sum(refused) < 90
+    assert await house.rows(
+        "SELECT count(*) FROM url_frontier u LEFT JOIN frontier_queue q ON q.url_id = u.id "
+        "WHERE (u.status = 'pending') <> (q.url_id IS NOT NULL)"
+    ) == [(0,)]
+    assert await house.rows(
+        "SELECT count(*) FROM url_frontier u LEFT JOIN sources s ON s.id = u.source_id "
+        "WHERE s.id IS NULL OR (s.removed_at IS NOT NULL AND u.status = 'pending')"
+    ) == [(0,)]
+
+
+async def test_what_people_hand_in_revives_the_manual_source(house: House) -> None:
+    await house.desk.frontier.submit(["http://by.test/hand"])
+    await house.desk.sources.remove("manual")
+    with pytest.raises(OperatorError, match="no source named manual"):
+        await house.desk.sources.show("manual")
+    await house.desk.frontier.submit(["http://by.test/other"])
+    assert await names(house) == ["manual"]
+
+
+async def test_a_source_is_read_now_in_the_way_that_is_named(site: Site, house: House) -> None:
+    site.answers[FEED] = rss("http://news.test/a")
+    site.answers[SITEMAP] = sitemap("http://news.test/b")
+    await house.desk.sources.add(FEED)
+    read = await house.desk.sources.sync("news.test", "sitemap")
+    assert (read.error, read.which, read.new_urls) == (None, "sitemap", 1)
+    with pytest.raises(OperatorError, match="news.test: pass: is one of main, sitemap, not 'spider'"):
+        await house.desk.sources.sync("news.test", "spider")
+    await house.desk.sources.create("hands", "manual", {})
+    with pytest.raises(OperatorError, match="handed in"):
+        await house.desk.sources.sync("hands")
+
+
+async def test_a_backfill_takes_the_past_and_is_left_for_the_program_where_it_is_cut_short(
+    site: Site, house: House, make_settings: Callable[..., Settings]
+) -> None:
+    """Spec 3.3."""
+    site.answers[FEED] = rss("http://news.test/a")
+    site.answers[SITEMAP] = sitemap("http://news.test/old", lastmod=datetime(2024, 5, 5, tzinfo=UTC))
+    await house.desk.sources.add(FEED)
+    assert (await house.desk.sources.sync("news.test", "sitemap")).new_urls == 0
+    site.hanging.add(SITEMAP)
+    cut = asyncio.create_task(house.desk.sources.backfill("news.test", date(2024, 1, 1)))
+    async with asyncio.timeout(10):
+        while SITEMAP not in site.waiting:
+            await asyncio.sleep(0.01)
+    cut.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await cut
+    left = (await passes(house))["sitemap"]
+    assert left["backfill_since"] == datetime(2024, 1, 1, 5, tzinfo=UTC)  # midnight in New York
+    assert left["next_poll_at"] <= datetime.now(UTC)
+    site.hanging.clear()
+    counts: list[int] = []
+    async with open_house(make_settings(connect_to=site.connect_to)) as other:
+        read = await other.desk.sources.backfill("news.test", date(2024, 2, 1), counts.append)
+    assert (read.error, read.new_urls) == (None, 1)
+    assert (await passes(house))["sitemap"]["backfill_since"] is None
+
+
+async def test_a_backfill_that_cannot_be_is_refused(site: Site, house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds.install(monkeypatch, "plain", kinds.PlainKind)
+    await house.desk.sources.create("plain", "plain", {})
+    with pytest.raises(OperatorError, match="Source plain has no sitemaps"):
+        await house.desk.sources.backfill("plain", date(2024, 1, 1))
+    await house.desk.sources.create("news", "site", {"feed_url": FEED})
+    with pytest.raises(OperatorError, match="since: 2999-01-01 is yet to come"):
+        await house.desk.sources.backfill("news", date(2999, 1, 1))
+    shown = await house.desk.sources.ask_backfill("news", date(1, 1, 1))
+    assert shown["passes"][1]["backfill_since"].year in (1969, 1970)
+    assert site.seen == []
+
+
+async def test_looking_around_and_trying_save_nothing(site: Site, house: House) -> None:
+    """Issue 6: `source test` walks each stage."""
+    site.answers[HOME] = home("/feed")
+    site.answers[FEED] = rss("http://news.test/a", "http://news.test/b", title="The feed")
+    site.answers[SITEMAP] = sitemap("http://news.test/c")
+    site.answers["http://news.test/b"] = Answer(page("the river"), headers=HTML)
+    around = await house.desk.sources.look_around(HOME)
+    assert ([feed.url for feed in around.feeds], around.sitemaps) == ([FEED], [SITEMAP])
+    stages: list[Any] = []
+    assert await house.desk.sources.test(HOME, stages.append)
+    assert [stage.name for stage in stages] == ["robots.txt", "address", "feeds", "feed", "newest page", "article"]
+    told = " | ".join(line for stage in stages for line in stage.found)
+    for words in ("all is allowed", "not a feed", FEED, "The feed", "2 entries, 2 of them dated", "title: the river"):
+        assert words in told
+    for table in ("sources", "items", "url_frontier", "documents"):
+        assert await house.rows(f"SELECT count(*) FROM {table}") == [(0,)]
+
+
+@pytest.mark.parametrize(
+    ("answers", "last", "why"),
+    [
+        ({"http://news.test/robots.txt": Answer("User-agent: *\nDisallow: /")}, "robots.txt", "forbids"),
+        ({}, "address", "404"),
+        ({HOME: home()}, "feeds", "no feed; .*--mode spider"),
+        ({HOME: home("/feed"), FEED: rss("http://news.test/a")}, "newest page", "404"),
+        (
+            {HOME: home("/feed"), FEED: rss("http://news.test/a"), "http://news.test/a": Answer("x" * 300)},
+            "article",
+            "mark",
+        ),
+    ],
+)
+async def test_a_stage_that_fails_says_why_and_is_the_last(
+    answers: dict[str, Answer], last: str, why: str, site: Site, house: House
+) -> None:
+    site.answers.update(answers)
+    stages: list[Any] = []
+    assert not await house.desk.sources.test(HOME, stages.append)
+    assert stages[-1].name == last
+    assert re.search(why, stages[-1].error)
+
+
+async def test_a_source_is_tried_as_it_is_set(site: Site, house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds.install(monkeypatch, "plain", kinds.PlainKind)
+    records = "http://api.test/records.json"
+    site.answers[records] = Answer('[{"url": "http://news.test/a", "number": "1"}]')
+    site.answers["http://news.test/a"] = Answer(page("the river"), headers=HTML)
+    await house.desk.sources.create("records", "plain", {"urls": [records]})
+    await house.desk.sources.create("hands", "manual", {})
+    stages: list[Any] = []
+    assert await house.desk.sources.test("records", stages.append)
+    assert [stage.name for stage in stages] == ["settings", "list", "newest page", "article"]
+    assert not await house.desk.sources.test("hands", stages.append)
+    assert "handed in" in stages[-1].error
+    with pytest.raises(OperatorError, match="no source named nobody"):
+        await house.desk.sources.test("nobody", stages.append)

@@ -1,0 +1,116 @@
+"""Spec 3.1: lists of sources are read from OPML and YAML; what is wrong with an entry is told with its line."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.errors import Unreadable
+from headwater.formats.source_lists import LARGEST, ListedSource, read_source_list, write_yaml
+
+OPML = b"""<opml><body><outline text="News"><outline text="A" xmlUrl="https://a.example/feed" htmlUrl="https://a.example/"/>
+</outline></body></opml>"""
+TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=5,
+)
+
+
+def test_opml_is_known_by_its_content() -> None:
+    settings = {"feed_url": "https://a.example/feed", "site_url": "https://a.example/", "category": "News"}
+    assert read_source_list(OPML) == [ListedSource("feed 1", settings=settings, title="A")]
+    assert read_source_list(b"\xef\xbb\xbf\n " + OPML) == read_source_list(OPML)
+
+
+@pytest.mark.parametrize("prefix", [b"sources:\n", b""])
+def test_yaml_lists_sources_flat_or_with_settings(prefix: bytes) -> None:
+    found = read_source_list(
+        prefix
+        + b"""
+- feed_url: https://a.example/feed
+  category: News
+- name: rulings
+  kind: court_rulings
+  enabled: false
+  settings: {list_url: "https://b.example/", since: 2024-01-02, on_sundays: yes}
+"""
+    )
+    line = 3 if prefix else 2
+    assert found == [
+        ListedSource(f"line {line}", settings={"feed_url": "https://a.example/feed", "category": "News"}),
+        ListedSource(
+            f"line {line + 2}",
+            "rulings",
+            "court_rulings",
+            False,
+            {"list_url": "https://b.example/", "since": "2024-01-02", "on_sundays": True},
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        ("just text", "A source is a mapping"),
+        ("{name: 12, feed_url: x}", "name: must be text"),
+        ("{kind: [], feed_url: x}", "kind: must be text"),
+        ("{enabled: maybe, feed_url: x}", "enabled: must be true or false"),
+        ("{settings: 3}", "settings: must be a mapping"),
+        ("{feed_url: x, feed_url: y}", "feed_url: is given twice"),
+        ("{feed_url: x, settings: {feed_url: y}}", "feed_url: is given twice"),
+        ("{1: x}", "a name must be text"),
+        ("{? [a, b] : x}", "a name must be text"),
+        ("{feed_url: !!python/object:os.system x}", "could not determine a constructor"),
+        ("{feed_url: !!binary aGk=}", "is not text, a number"),
+        ("{feed_url: !!timestamp x}", "x: is not what its tag says"),
+    ],
+)
+def test_an_entry_that_cannot_be_used_is_told_and_the_rest_is_read(entry: str, why: str) -> None:
+    first, second = read_source_list(f"- {entry}\n- feed_url: z\n".encode())
+    assert first.where == "line 1"
+    assert why in (first.why_not or "")
+    assert second == ListedSource("line 2", settings={"feed_url": "z"})
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"- a: &x 1\n- b: *x\n", "Line 1: anchors and aliases"),
+        (b"- *x\n", "anchors and aliases"),
+        (b"- [unclosed", "This is not YAML: line"),
+        (b"- \x07", "This is not YAML"),
+        (b"feeds: []\n", "not feeds"),
+        (b"sources: []\nother: 1\n", "not other"),
+        (b"{}", "under `sources`"),
+        (b"some words", "no list of sources"),
+        (b"sources: 3", "no list of sources"),
+        (b"<html><body>login</body></html>", "not OPML"),
+        (b"- " + b"[" * 1_000_000, "Line 1: it is nested too deep"),
+        (b" " * (LARGEST + 1), "larger than 8 MB"),
+        (b"- a\n---\n- b\n", "This is not YAML"),
+    ],
+)
+def test_what_is_no_list_is_refused_with_why(body: bytes, why: str) -> None:
+    with pytest.raises(Unreadable, match=why):
+        read_source_list(body)
+
+
+@pytest.mark.parametrize("body", [b"", b"sources:\n", b"[]", b"# nothing yet\n"])
+def test_an_empty_list_lists_nothing(body: bytes) -> None:
+    assert read_source_list(body) == []
+
+
+@given(st.dictionaries(TEXT, VALUES, max_size=4))
+def test_what_is_written_is_read_again(settings: dict[str, object]) -> None:
+    body = write_yaml([{"name": "a", "kind": "k", "enabled": False, "settings": settings}])
+    (found,) = read_source_list(body)
+    assert found == ListedSource("line 2", "a", "k", False, settings)
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_break_it(body: bytes) -> None:
+    with suppress(Unreadable):
+        assert isinstance(read_source_list(body), list)
