@@ -2,15 +2,18 @@
 
 import asyncio
 import contextlib
+import gc
 import json
+import resource
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
+from datetime import date
 from pathlib import Path
 
 import msgspec
 
-from bench.feed_bodies import entries_of
+from bench.feed_bodies import SITEMAP_ADDRESSES, SITEMAP_HOST, entries_of
 from bench.feed_web import FeedWeb
 from bench.peers import BENCH, make_environment, run
 from bench.server import connect, new_database, settle
@@ -18,6 +21,7 @@ from bench.sql import read_queries
 from bench.steps import Steps
 from headwater.config import Settings
 from headwater.model.poll import Polled
+from headwater.model.source import Pass
 from headwater.service.desk import Desk
 from headwater.service.metrics import Metrics
 from headwater.service.parts import Parts, open_parts, open_records
@@ -114,6 +118,43 @@ async def _check_items(dsn: str, feeds: int) -> None:
         items = await connection.fetchval(_QUERIES["count_items"])
     if items != entries_of(feeds):
         raise Incomplete(f"the first cycle brought {items} of {entries_of(feeds)} entries")
+
+
+async def measure_sitemap(server: str, folder: Path, web: FeedWeb, steps: Steps) -> tuple[float, float]:
+    """Read a large sitemap with all its past; return how many MB our process grew and how long its loop stood still."""
+    async with new_database(server, "bench_feeds") as dsn:
+        async with open_records(settings_for(dsn, folder, web.port)) as records, open_parts(records) as parts:
+            desk = Desk(parts, Metrics())
+            await desk.sources.create("maps", "site", {"sitemap_url": f"http://{SITEMAP_HOST}/sitemap.xml"})
+            # What is only needed once, such as the children that read, is there then.
+            await desk.sources.sync("maps", Pass.SITEMAP)
+            gc.collect()
+            with steps.step("ours: a sitemap and its past", SITEMAP_ADDRESSES) as advance:
+                watching = asyncio.create_task(_watch())
+                before = _resident_mb()
+                past = date(2000, 1, 1)
+                polled = await desk.sources.backfill("maps", past, lambda leads: advance(leads))
+                watching.cancel()
+                most, stall = await watching
+    if polled.leads != SITEMAP_ADDRESSES:
+        raise Incomplete(f"the sitemap brought {polled.leads} of {SITEMAP_ADDRESSES} addresses: {polled.error}")
+    return most - before, stall
+
+
+async def _watch() -> tuple[float, float]:
+    """Return, when cancelled, the most MB that were resident, and the longest that the loop did not come round (ms)."""
+    most, stall, last = _resident_mb(), 0.0, time.perf_counter()
+    with contextlib.suppress(asyncio.CancelledError):
+        while True:
+            await asyncio.sleep(0.001)
+            now = time.perf_counter()
+            most, stall, last = max(most, _resident_mb()), max(stall, now - last - 0.001), now
+    return most, stall * 1000
+
+
+def _resident_mb() -> float:
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * resource.getpagesize() / 1e6
 
 
 async def measure_reader(folder: Path, web: FeedWeb, steps: Steps) -> Cycles:

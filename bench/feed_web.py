@@ -14,7 +14,7 @@ from typing import Self
 
 import msgspec
 
-from bench.feed_bodies import feed_sites
+from bench.feed_bodies import feed_sites, sitemap_site
 from headwater.demo.web import DemoWeb
 
 # What a busy machine may take away between two sends, as the arrivals have it.
@@ -60,7 +60,7 @@ class FeedWeb:
 
 async def serve(count: int) -> None:
     """Serve until standard input ends."""
-    async with DemoWeb(today=datetime.now(UTC).date(), sites=feed_sites(count)) as web:
+    async with DemoWeb(today=datetime.now(UTC).date(), sites=[*feed_sites(count), sitemap_site()]) as web:
         print(web.port, flush=True)
         while line := await asyncio.to_thread(sys.stdin.readline):
             statuses = Counter(str(request.status) for request in web.requests)

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import islice
@@ -95,7 +96,7 @@ class Poller:
         The claim's lease is renewed for as long as the reading goes on; `renew_also` does the same for what the caller
         holds beside it.
         """
-        memory = dict(claim.memory)
+        memory = deepcopy(dict(claim.memory))
         kind = None
         try:
             kind = kind_of(claim.source)
@@ -151,7 +152,8 @@ class Poller:
                         on_leads(reading.leads)
                 await self._submit_leads(claim, kind, reading)
             reading.asked = run.asked
-            check_state(source.name, memory)
+            if memory != claim.memory:
+                check_state(source.name, memory)
             _refuse_shared_places(source, reading.found)
             return reading
         except HeadwaterError:

@@ -236,7 +236,7 @@ def _as_given(url: str) -> URL:
     """Take a normalized URL without touching its escapes."""
     try:
         parsed = URL(url, encoded=True)
-        if parsed.scheme in ("http", "https") and parsed.host and parsed.port:
+        if parsed.scheme in ("http", "https") and parsed.raw_host and parsed.port:
             return parsed
     except ValueError as error:
         raise InvalidURL(f"{url} cannot be used: {error}", url=url) from error

@@ -1,9 +1,11 @@
 """Which kinds there are: entry points of the group `headwater.kinds`, ours and anybody's."""
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
+
+import msgspec
 
 from headwater.errors import OperatorError
 from headwater.model.reasons import Reason
@@ -69,4 +71,10 @@ def configure(name: str, kind: str, settings: Any) -> Kind:
 
 def kind_of(source: Source) -> Kind:
     """Return a source's kind, configured."""
-    return configure(source.name, source.kind, source.settings)
+    return _kind_of(source.name, source.kind, kinds().get(source.kind), msgspec.json.encode(source.settings))
+
+
+@lru_cache(maxsize=4096)
+def _kind_of(name: str, kind: str, _: type[Kind] | None, settings: bytes) -> Kind:
+    """Remember kinds, which nothing changes: to make one takes longer than a poll that finds nothing new."""
+    return configure(name, kind, msgspec.json.decode(settings))

@@ -133,6 +133,11 @@ class Http:
     async def get(self, url: str, *, headers: Mapping[str, str] | None = None) -> Page:
         """Ask for a URL; an answer of 400 or above is an error, once it is clear that it stays."""
         target = normalize_url(url, keep_trailing_slash=True)
+        try:
+            return await self._get_once(target, headers)
+        except ExchangeFailed as error:
+            failed = [error]
+        # Most requests need no other attempt, so the machinery for that starts with the first failure.
         retrying = AsyncRetrying(
             stop=stop_after_attempt(self._retry.attempts),
             wait=self._wait,
@@ -141,8 +146,14 @@ class Http:
         )
         async for attempt in retrying:
             with attempt:
-                page = await self._follow(target, headers)
-                raise_for_status(page.response)
+                if failed:
+                    raise failed.pop()
+                page = await self._get_once(target, headers)
+        return page
+
+    async def _get_once(self, url: str, headers: Mapping[str, str] | None) -> Page:
+        page = await self._follow(url, headers)
+        raise_for_status(page.response)
         return page
 
     async def _follow(self, url: str, headers: Mapping[str, str] | None) -> Page:
