@@ -122,20 +122,23 @@ async def _check_items(dsn: str, feeds: int) -> None:
 
 async def measure_sitemap(server: str, folder: Path, web: FeedWeb, steps: Steps) -> tuple[float, float]:
     """Read a large sitemap with all its past; return how many MB our process grew and how long its loop stood still."""
-    async with new_database(server, "bench_feeds") as dsn:
-        async with open_records(settings_for(dsn, folder, web.port)) as records, open_parts(records) as parts:
-            desk = Desk(parts, Metrics())
-            await desk.sources.create("maps", "site", {"sitemap_url": f"http://{SITEMAP_HOST}/sitemap.xml"})
-            # What is only needed once, such as the children that read, is there then.
-            await desk.sources.sync("maps", Pass.SITEMAP)
-            gc.collect()
-            with steps.step("ours: a sitemap and its past", SITEMAP_ADDRESSES) as advance:
-                watching = asyncio.create_task(_watch())
-                before = _resident_mb()
-                past = date(2000, 1, 1)
-                polled = await desk.sources.backfill("maps", past, lambda leads: advance(leads))
-                watching.cancel()
-                most, stall = await watching
+    async with (
+        new_database(server, "bench_feeds") as dsn,
+        open_records(settings_for(dsn, folder, web.port)) as records,
+        open_parts(records) as parts,
+    ):
+        desk = Desk(parts, Metrics())
+        await desk.sources.create("maps", "site", {"sitemap_url": f"http://{SITEMAP_HOST}/sitemap.xml"})
+        # What is only needed once, such as the children that read, is there then.
+        await desk.sources.sync("maps", Pass.SITEMAP)
+        gc.collect()
+        with steps.step("ours: a sitemap and its past", SITEMAP_ADDRESSES) as advance:
+            watching = asyncio.create_task(_watch())
+            before = _resident_mb()
+            past = date(2000, 1, 1)
+            polled = await desk.sources.backfill("maps", past, lambda leads: advance(leads))
+            watching.cancel()
+            most, stall = await watching
     if polled.leads != SITEMAP_ADDRESSES:
         raise Incomplete(f"the sitemap brought {polled.leads} of {SITEMAP_ADDRESSES} addresses: {polled.error}")
     return most - before, stall

@@ -306,10 +306,11 @@ class Poller:
         """Keep what a kind has found out of its source, unless another source has that feed."""
         if not learned:
             return
-        reader = await sources.source_of_feed(connection, learned.get("feed_url", ""))
-        if reader and reader != source.name:
-            log.warning("learn.taken", source=source.name, feed_url=learned["feed_url"], read_by=reader)
-            return
+        if "feed_url" in learned:
+            reader = await sources.source_of_feed(connection, learned["feed_url"])
+            if reader and reader != source.name:
+                log.warning("learn.taken", source=source.name, feed_url=learned["feed_url"], read_by=reader)
+                return
         configure(source.name, source.kind, {**source.settings, **learned})
         await sources.learn_settings(connection, source.id, learned)
         log.info("learned", source=source.name, **learned)

@@ -1,7 +1,7 @@
 """What a reading brought, into the database: items, the pages to fetch, the days they belong to."""
 
 import hashlib
-from collections.abc import Collection, Container
+from collections.abc import Collection, Container, Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -46,9 +46,7 @@ async def save_items(
     }
     saved = await items.save_items(connection, source.id, rows, now) if rows else []
     if kind.fetch_items:
-        changed = {
-            urls.known[item.url].id: item.updated_at for item, _ in found if item.url in urls.known and item.updated_at
-        }
+        changed = _changed(urls, ((item.url, item.updated_at) for item, _ in found))
         await frontier.refresh_urls(connection, changed, rested_since=now - _ITEM_REST, priority=weight, now=now)
         await _note_sightings(connection, source, origin, urls.known.values(), weight, now)
     return saved, replace(urls, refused={**urls.refused, **homeless})
@@ -67,7 +65,7 @@ async def save_leads(
         now,
         key_of,
     )
-    changed = {urls.known[lead.url].id: lead.changed_at for lead in leads if lead.url in urls.known and lead.changed_at}
+    changed = _changed(urls, ((lead.url, lead.changed_at) for lead in leads))
     await frontier.refresh_urls(connection, changed, rested_since=now - _LEAD_REST, priority=LOWEST, now=now)
     await _note_sightings(connection, source, origin, urls.known.values(), LOWEST, now)
     return urls
@@ -78,6 +76,15 @@ async def rebuild_days(connection: Connection, source: Source, timezone: str, sa
     days = index.touched_days(saved, timezone)
     if days:
         await index.rebuild(connection, source.id, days, timezone)
+
+
+def _changed(urls: Submitted, told: Iterable[tuple[str, datetime | None]]) -> dict[int, datetime]:
+    """Return when pages that were known already have changed, by their ids, as far as that is told."""
+    return {
+        known.id: changed_at
+        for url, changed_at in told
+        if changed_at and (known := urls.known.get(url)) and not known.is_new
+    }
 
 
 async def _without_taken_places(

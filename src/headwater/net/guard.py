@@ -1,6 +1,7 @@
 """Which network addresses may be connected to: the open internet, and what an operator allows besides."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
 Network = IPv4Network | IPv6Network
@@ -52,18 +53,25 @@ class AddressGuard:
 
     def __init__(self, allowed: Iterable[Network] = ()) -> None:
         self._allowed = tuple(allowed)
+        self._refusal = lru_cache(maxsize=4096)(self._judge)  # what may be said of an address never changes
 
     def check(self, address: str) -> None:
         """Raise AddressRefused unless `address` may be connected to."""
+        if refusal := self._refusal(address):
+            raise AddressRefused(refusal)
+
+    def _judge(self, address: str) -> str | None:
+        """Say why an address may not be connected to; None where it may."""
         if "%" in address:
-            raise AddressRefused(f"{address} means something on one local network only")
+            return f"{address} means something on one local network only"
         try:
             given = ip_address(address)
         except ValueError:
-            raise AddressRefused(f"{address!r} is not a network address") from None
+            return f"{address!r} is not a network address"
         reached = _reached_ipv4(given) or given
-        if not (self._is_allowed(given) or self._is_allowed(reached) or _is_open(reached)):
-            raise AddressRefused(f"{address} is a private or reserved address")
+        if self._is_allowed(given) or self._is_allowed(reached) or _is_open(reached):
+            return None
+        return f"{address} is a private or reserved address"
 
     def _is_allowed(self, address: IPv4Address | IPv6Address) -> bool:
         return any(address in network for network in self._allowed)
