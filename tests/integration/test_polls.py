@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from headwater.errors import HeadwaterError
 from headwater.model.reasons import Reason
 from headwater.model.source import Pass
 from headwater.store import sources
@@ -61,24 +62,77 @@ async def test_what_a_server_asks_for_after_a_refusal_is_honoured(site: Site, ho
     assert why == "The publisher asks to be left alone for 2 hours (Retry-After)."
 
 
-async def test_a_feed_that_is_all_new_has_its_sitemaps_read_from_the_last_poll_on(site: Site, house: House) -> None:
-    """Issue 6: a window that overflowed is noticed, and answered by a sitemap pass."""
+async def test_a_feed_that_is_all_new_has_its_sitemaps_read(site: Site, house: House) -> None:
+    """Issue 6: a window that overflowed is noticed, and answered by a sitemap pass, but not more than once an hour."""
     site.answers[FEED] = entries("a", "b", "c")
     first = (await house.desk.sources.add(FEED)).polled
-    await house.rows(
-        "INSERT INTO feed_state (source_id, pass) SELECT id, 'sitemap' FROM sources ON CONFLICT DO NOTHING"
-    )
-    (before,) = await pass_row(house, "last_success_at")
     site.answers[FEED] = entries("d", "e", "f")
     second = await house.desk.sources.sync("news.test")
     assert (first.overflowed, second.overflowed) == (False, True)
-    due, since, why = await pass_row(
-        house, "next_poll_at <= clock_timestamp(), backfill_since, next_poll_why", "sitemap"
-    )
-    assert (due, since) == (True, before)
+    due, why = await pass_row(house, "next_poll_at <= clock_timestamp(), next_poll_why", "sitemap")
+    assert due
     assert why.startswith("The feed was all new")
     site.answers[FEED] = entries("e", "f", "g")
     assert not (await house.desk.sources.sync("news.test")).overflowed
+    await house.desk.sources.sync("news.test", "sitemap")
+    site.answers[FEED] = entries("x", "y", "z")
+    assert (await house.desk.sources.sync("news.test")).overflowed
+    (rest,) = await pass_row(house, "next_poll_at - last_polled_at", "sitemap")
+    assert rest == timedelta(hours=1)
+
+
+async def test_a_feed_whose_site_has_no_sitemap_is_none_the_worse_for_being_too_short(site: Site, house: House) -> None:
+    """Spec 3.2: what was only tried has failed nobody."""
+    site.answers[FEED] = entries("a", "b", "c")
+    await house.desk.sources.add(FEED)
+    site.answers[FEED] = entries("d", "e", "f")
+    assert (await house.desk.sources.sync("news.test")).overflowed
+    tried = await house.desk.sources.sync("news.test", "sitemap")
+    assert (tried.reason, tried.errors) == (Reason.NOT_FOUND, 0)
+    assert await pass_row(house, "next_poll_at", "sitemap") == (None,)
+    (source,) = await house.desk.sources.listed()
+    assert source["health"] == "on_time"
+
+
+@pytest.mark.parametrize("link", ["http://user:pw@news.test/", "http://news..test/", "http://news.test/" + "x" * 9000])
+async def test_a_feed_that_calls_its_site_by_no_usable_address_is_read_all_the_same(
+    link: str, site: Site, house: House
+) -> None:
+    """Issue 6: no feed dies silently."""
+    answer = entries("a")
+    body = answer.body.decode() if isinstance(answer.body, bytes) else answer.body
+    site.answers[FEED] = Answer(body.replace("<channel>", f"<channel><link>{link}</link>"), headers=answer.headers)
+    assert (await house.desk.sources.add(FEED)).polled.items == 1
+
+
+async def test_what_cannot_be_saved_is_told_with_the_source(
+    site: Site, house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spec 3.2: whatever goes wrong, and at whatever step, is an error of the poll, in words that can be stored."""
+    site.answers[FEED] = entries("a")
+    await house.desk.sources.add(FEED)
+    site.answers[FEED] = entries("a", "b")
+
+    async def refuse(*_: object) -> None:
+        raise HeadwaterError("a\0b", reason=Reason.BAD_SOURCE)
+
+    monkeypatch.setattr("headwater.discover.poll.rebuild_days", refuse)
+    failed = await house.desk.sources.sync("news.test")
+    assert failed.reason is Reason.BAD_SOURCE
+    assert await pass_row(house, "last_reason, last_error, lease_token") == ("bad_source", "ab", None)
+    assert await house.rows("SELECT count(*) FROM items") == [(1,)]
+
+
+async def test_a_pass_that_was_asked_for_waits_as_long_as_its_host_wants(site: Site, house: House) -> None:
+    """Spec 2.3, 3.3."""
+    site.answers[FEED] = entries("a")
+    await house.desk.sources.add(FEED)
+    await house.desk.frontier.close_host("news.test", timedelta(hours=24))
+    waiting = await house.desk.sources.sync("news.test", "sitemap")
+    assert waiting.deferred
+    until, why = await pass_row(house, "next_poll_at - clock_timestamp(), next_poll_why", "sitemap")
+    assert until > timedelta(hours=23)
+    assert "news.test may not be asked" in why
 
 
 def updated(*, at: datetime) -> Answer:

@@ -16,10 +16,10 @@ NO_ROUTE = OSError(errno.ENETUNREACH, "no way out")
 async def test_while_somebody_is_reached_a_failure_is_the_others(error: Exception) -> None:
     async with await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1") as server:
         witnesses = Witnesses()
-        witnesses.add(("127.0.0.1", 1))  # which refuses, and so is there too
-        witnesses.add(server.sockets[0].getsockname())
+        witnesses.add("one.test", ("127.0.0.1", 1))  # which refuses, and so is there too
+        witnesses.add("two.test", server.sockets[0].getsockname())
         assert is_doubtful(error)
-        assert not await witnesses.is_ours(error)
+        assert not await witnesses.is_ours(error, "news.test")
 
 
 @pytest.mark.parametrize(
@@ -27,10 +27,20 @@ async def test_while_somebody_is_reached_a_failure_is_the_others(error: Exceptio
 )
 async def test_whoever_answers_no_is_there(error: Exception) -> None:
     witnesses = Witnesses()
-    witnesses.add(("192.0.2.1", 9))
-    assert not await witnesses.is_ours(error)
+    witnesses.add("one.test", ("192.0.2.1", 9))
+    assert not await witnesses.is_ours(error, "news.test")
 
 
 async def test_before_anybody_was_reached_only_our_own_network_is_blamed_for_what_is_its_own() -> None:
     witnesses = Witnesses()
-    assert [await witnesses.is_ours(error) for error in (TEMPORARY, NO_ROUTE, TimeoutError())] == [True, True, False]
+    assert [await witnesses.is_ours(error, "news.test") for error in (TEMPORARY, NO_ROUTE, TimeoutError())] == [
+        True,
+        True,
+        False,
+    ]
+
+
+async def test_a_host_is_no_witness_of_its_own_failure() -> None:
+    witnesses = Witnesses()
+    witnesses.add("news.test", ("127.0.0.1", 1))
+    assert not await witnesses.is_ours(TimeoutError(), "news.test")

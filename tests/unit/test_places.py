@@ -29,7 +29,7 @@ async def test_one_that_stands_aside_comes_back_when_there_is_a_place() -> None:
     first = places.start(waits())
     assert places.free == 0
     await turns()
-    assert (places.free, places.aside) == (1, 1)
+    assert (places.free, len(places._aside)) == (1, 1)
     second = places.start(works())
     over.set()
     await turns()
@@ -59,7 +59,7 @@ async def test_never_more_are_at_work_than_there_are_places() -> None:
         tasks.add(places.start(work()))
     await asyncio.gather(*tasks)
     assert most_seen == 3
-    assert (places.free, places.aside) == (3, 0)
+    assert (places.free, len(places._aside)) == (3, 0)
 
 
 async def test_one_that_is_cancelled_on_its_way_back_takes_no_place_with_it() -> None:
@@ -83,7 +83,7 @@ async def test_one_that_is_cancelled_on_its_way_back_takes_no_place_with_it() ->
         await first
     second.cancel()
     await turns()
-    assert (places.free, places.aside) == (1, 0)
+    assert (places.free, len(places._aside)) == (1, 0)
 
 
 async def test_who_does_nothing_with_a_place_is_not_counted() -> None:
@@ -104,5 +104,26 @@ async def test_who_does_nothing_with_a_place_is_not_counted() -> None:
 async def test_a_task_without_a_place_stands_aside_for_nobody() -> None:
     places = Places(1)
     async with stand_aside():
-        assert (places.free, places.aside) == (1, 0)
+        assert (places.free, len(places._aside)) == (1, 0)
     assert places.free == 1
+
+
+async def test_while_too_many_stand_aside_nobody_is_called() -> None:
+    called: list[int] = []
+    places = Places(1, most_aside=1, on_free=lambda: called.append(1))
+    over = asyncio.Event()
+
+    async def waiting() -> None:
+        async with stand_aside():
+            await over.wait()
+
+    worker = places.start(waiting())
+    while worker not in places._aside:
+        await asyncio.sleep(0)
+    called.clear()
+    places.let_return()
+    assert (places.free, called) == (0, [])
+    over.set()
+    await worker
+    await asyncio.sleep(0)
+    assert (places.free, called != []) == (1, True)

@@ -68,3 +68,14 @@ async def test_what_a_cancelled_one_asked_for_is_done_all_the_same() -> None:
     table.may_answer.set()
     assert await together.do(3) == 6
     assert [number for batch in table.asked for number in batch] == [1, 2, 3]
+
+
+async def test_an_answer_that_was_cancelled_keeps_nobody_else_from_theirs() -> None:
+    table = Table()
+    together = Together(table.double)
+    answers = [together.begin(number) for number in (1, 2, 3)]
+    await turns()
+    answers[1].cancel()
+    table.may_answer.set()
+    assert await asyncio.gather(answers[0], answers[2]) == [2, 6]
+    assert await together.do(4) == 8

@@ -16,7 +16,7 @@ import structlog
 from headwater.corpus import raw_path
 from headwater.discover.deadline import Deadline
 from headwater.discover.saving import Found, rebuild_days, save_items, save_leads
-from headwater.errors import ExchangeFailed, HeadwaterError, LeaseLost, NotNow, StorageFailed
+from headwater.errors import ExchangeFailed, HeadwaterError, LeaseLost, NotNow, OperatorError, StorageFailed
 from headwater.frontier.submit import Submitted
 from headwater.gate.gate import Gate
 from headwater.gate.pace import Pace
@@ -28,6 +28,7 @@ from headwater.model.source import Item, Lead, Pass, Source
 from headwater.policy.agents import BROWSER, CHROME_RELEASED, browser_is_stale
 from headwater.policy.politeness import KeyOf
 from headwater.policy.polling import Asked, Failed, Next, Read, Rhythm, is_overflow, plan_next
+from headwater.policy.text import clean
 from headwater.sandbox import Sandbox
 from headwater.sources.kind import Kind
 from headwater.sources.memory import check_state
@@ -42,6 +43,8 @@ Renew = Callable[[datetime], Awaitable[object]]
 # What a source sends may be more than can be read: that is no fault of ours.
 _ITS_BODY = frozenset({Reason.SANDBOX_TIMEOUT, Reason.SANDBOX_CRASHED, Reason.SANDBOX_OUTPUT})
 OnLeads = Callable[[int], None]  # told how many leads have been submitted so far
+_SITEMAP_REST = timedelta(hours=1)  # a feed may be too short at every poll
+_LONGEST_ERROR = 2000
 # A pass that was asked for and failed is tried again after this; what runs by itself has its own interval.
 _UNTIL_ASKED_AGAIN = timedelta(hours=1)
 _SLICE = 2000  # leads submitted at once: a sitemap may list any number
@@ -106,8 +109,9 @@ class Poller:
         except LeaseLost:
             raise
         except NotNow as error:
-            is_polled = kind is not None and self._interval(kind, claim)
-            await self.release(claim, error.until if is_polled else None, str(error))
+            # What runs at a schedule keeps its slot; all else comes back when it may.
+            waits = claim.which is not Pass.MAIN or (kind is not None and self._interval(kind, claim))
+            await self.release(claim, error.until if waits else None, _told(error))
             return Polled(claim.source, error.reason, str(error), which=claim.which, deferred=True)
         except HeadwaterError as error:
             return await self._failed(claim, kind, error)
@@ -116,7 +120,14 @@ class Poller:
             raise
         if not (reading.found or reading.learned) and claim.asking == _asking(claim.source, kind):
             return await self._nothing_more(claim, kind, reading, memory)
-        return await self._database.transact(lambda connection: self._save(connection, claim, kind, reading, memory))
+        try:
+            return await self._database.transact(
+                lambda connection: self._save(connection, claim, kind, reading, memory)
+            )
+        except LeaseLost:
+            raise
+        except HeadwaterError as error:
+            return await self._failed(claim, kind, error)
 
     async def _nothing_more(self, claim: FeedClaim, kind: Kind, reading: _Reading, memory: dict[str, Any]) -> Polled:
         """End a poll after which there is nothing to save: most are so, and several end in one statement."""
@@ -234,10 +245,16 @@ class Poller:
         ours = error.reason.kind is ReasonClass.OURS and error.reason not in _ITS_BODY
         wait = error.retry_after if isinstance(error, ExchangeFailed) else None
         coming = self._plan(claim, kind, Failed(ours), Asked(wait, "Retry-After") if wait else None)
-        errors = claim.consecutive_errors + (not ours)
-        ending = PollEnding(coming, error.reason, str(error), errors, None, claim.memory)
+        errors = self._errors(claim, coming, ours=ours)
+        ending = PollEnding(coming, error.reason, _told(error), errors, None, claim.memory)
         await self._settling.do((claim, ending))
         return Polled(claim.source, error.reason, str(error), which=claim.which, errors=errors)
+
+    def _errors(self, claim: FeedClaim, coming: Next | None, *, ours: bool) -> int:
+        """Count the errors in a row. A pass that was only tried, since a feed was too short, has failed nobody."""
+        if coming:
+            return coming.errors
+        return claim.consecutive_errors + (not ours) if claim.which is Pass.MAIN else 0
 
     def _plan(self, claim: FeedClaim, kind: Kind | None, outcome: Read | Failed, asked: Asked | None) -> Next | None:
         """Say when the source is read next; None where it is not by itself."""
@@ -287,12 +304,11 @@ class Poller:
         )
         await sources.settle_feeds(connection, [(claim, ending)], now)
         overflowed = claim.which is Pass.MAIN and is_overflow(
-            seen=len(saved), new=new_items, known_before=claim.last_success_at is not None
+            seen=len(saved), new=new_items, known_before=claim.rhythm is not None
         )
         if overflowed:
             why = "The feed was all new: what came and went between two polls is looked for."
-            since = claim.last_success_at
-            await sources.ask_for_pass(connection, source.id, Pass.SITEMAP, now=now, since=since, why=why)
+            await sources.ask_for_pass(connection, source.id, Pass.SITEMAP, now=now, rest=_SITEMAP_REST, why=why)
         return replace(
             _polled(claim, reading, memory),
             items=len(saved),
@@ -311,9 +327,18 @@ class Poller:
             if reader and reader != source.name:
                 log.warning("learn.taken", source=source.name, feed_url=learned["feed_url"], read_by=reader)
                 return
-        configure(source.name, source.kind, {**source.settings, **learned})
+        try:
+            configure(source.name, source.kind, {**source.settings, **learned})
+        except OperatorError as error:
+            log.warning("learn.unusable", source=source.name, error=str(error))
+            return
         await sources.learn_settings(connection, source.id, learned)
         log.info("learned", source=source.name, **learned)
+
+
+def _told(error: Exception) -> str:
+    """Return an error's words as they can be stored: a kind may quote whatever it met."""
+    return clean(str(error))[:_LONGEST_ERROR]
 
 
 def _asking(source: Source, kind: Kind) -> dict[str, Any]:

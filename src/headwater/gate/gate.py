@@ -219,10 +219,14 @@ class Gate:
             async with stand_aside(briefly=True):
                 return await asyncio.shield(answer)
         except asyncio.CancelledError:
-            _, hold = await answer
-            if hold:
-                await self._releases.do(hold)
+            await asyncio.shield(self._give_back(answer))  # whoever is cancelled twice is not waited for
             raise
+
+    async def _give_back(self, answer: asyncio.Future[tuple[HostRecord, Hold | None]]) -> None:
+        """Give a host back that was held for somebody who is gone."""
+        _, hold = await answer
+        if hold:
+            await self._releases.do(hold)
 
     async def _hold_all(self, asked: Sequence[str]) -> list[tuple[HostRecord, Hold | None]]:
         """Hold those that may be asked now, and tell what is known of each."""

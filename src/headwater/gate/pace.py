@@ -26,8 +26,8 @@ class Pace:
     async def wait(self) -> None:
         """Take the next moment, and wait for it while holding nothing."""
         moment, self._first = self._first, None
-        # One that has gone by for so long may be another's by now.
-        if moment is None or self._clock.now() > moment + self._gap:
+        # Another may follow a gap after a moment, so that one that has gone by for some time is of no use.
+        if moment is None or self._clock.now() > moment + self._gap / 10:
             async with self._database.connection() as connection:
                 moment = await sources.reserve_request(connection, self._source_id, self._clock.now(), self._gap)
         while (wait := (moment - self._clock.now()).total_seconds()) > 0:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar, copy_context
@@ -19,11 +20,16 @@ class Places:
         self,
         most: int,
         *,
+        most_aside: float = math.inf,
         is_idle: Callable[[Worker], bool] = lambda _: False,
         on_free: Callable[[], None] = lambda: None,
     ) -> None:
-        """Let so many work at once, not counting the idle among them; `on_free` is told when another may begin."""
+        """Let so many work at once, not counting the idle among them; `on_free` is told when another may begin.
+
+        None may while as many as `most_aside` wait aside.
+        """
         self._most = most
+        self._most_aside = most_aside
         self._is_idle = is_idle
         self._on_free = on_free
         self._at_work: set[Worker] = set()
@@ -33,14 +39,11 @@ class Places:
     @property
     def free(self) -> int:
         """How many may begin; those who come back go first."""
+        if len(self._aside) >= self._most_aside:
+            return 0
         unused, returning = self._unused(), len(self._returning)
         on_the_way = sum(self._aside.values()) + returning
         return max(0, min(unused - returning, unused + _ON_THE_WAY * self._most - on_the_way))
-
-    @property
-    def aside(self) -> int:
-        """How many stand aside."""
-        return len(self._aside)
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Let a task begin; it has a place until it ends."""

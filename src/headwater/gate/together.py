@@ -43,7 +43,7 @@ class Together(Generic[T, R]):
         try:
             results = await self._work([part for part, _ in batch])
         except Exception as error:  # noqa: BLE001 (whatever it is, it is told to all who asked)
-            for _, answer in batch:
+            for answer in _awaited(batch):
                 answer.set_exception(error)
                 answer.exception()  # one who was cancelled does not look
         except BaseException:
@@ -52,4 +52,10 @@ class Together(Generic[T, R]):
             raise
         else:
             for (_, answer), result in zip(batch, results, strict=True):
-                answer.set_result(result)
+                if not answer.done():
+                    answer.set_result(result)
+
+
+def _awaited(batch: Sequence[tuple[T, asyncio.Future[R]]]) -> list[asyncio.Future[R]]:
+    """Return the answers that nobody has cancelled."""
+    return [answer for _, answer in batch if not answer.done()]

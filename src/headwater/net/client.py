@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from types import MappingProxyType
 from typing import Self
 from urllib.parse import urlsplit
@@ -113,13 +114,13 @@ class HttpClient:
                 raise
             except Exception as error:
                 told = failure(error, url)
-                if await self._witnesses.is_ours(_cause(error)):
+                if await self._witnesses.is_ours(_cause(error), _host(url)):
                     told = ExchangeFailed(f"{told}, and nobody else can be reached", reason=Reason.OFFLINE, url=url)
                 raise told from error
 
     async def _exchange(self, url: str, headers: Mapping[str, str], limits: Limits) -> Response:
         assert self._session is not None, "HttpClient is used inside `async with`"
-        sending = _Sending(self._clock, self._witnesses)
+        sending = _Sending(self._clock, partial(self._witnesses.add, _host(url)))
         _sending.set(sending)
         async with self._session.get(
             _as_given(url),
@@ -159,14 +160,14 @@ class _Sending:
     """When a request left."""
 
     clock: Callable[[], datetime]
-    witnesses: Witnesses
+    on_connected: Callable[[tuple[str, int]], None]
     at: datetime | None = None
     tick: float = 0.0
 
     def note(self, connection: Connection) -> None:
         self.at, self.tick = self.clock(), _now()
         if connection.transport and (peer := connection.transport.get_extra_info("peername")):
-            self.witnesses.add(peer[:2])
+            self.on_connected(peer[:2])
 
 
 _sending: ContextVar[_Sending] = ContextVar("_sending")

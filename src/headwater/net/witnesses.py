@@ -7,7 +7,7 @@ import math
 import socket
 from collections import OrderedDict
 
-_MOST = 3
+_MOST = 4
 _SECONDS = 1.0
 _VERDICT_SECONDS = 5.0  # a look serves everybody who asks within this time
 _AFTERMATH_SECONDS = 30.0  # what was under way while nobody was reached fails for some time after that
@@ -30,31 +30,32 @@ def is_probably_ours(error: Exception) -> bool:
 
 
 class Witnesses:
-    """Remembers the addresses that were connected to last."""
+    """Remembers the hosts that were connected to last."""
 
     def __init__(self) -> None:
-        self._addresses: OrderedDict[Address, None] = OrderedDict()
+        self._addresses: OrderedDict[str, Address] = OrderedDict()  # by host
         self._looking = asyncio.Lock()
         self._looked_at = -math.inf
         self._cut_at = -math.inf  # when nobody was reached the last time
 
-    def add(self, address: Address) -> None:
-        """Note that an address was connected to."""
-        self._addresses[address] = None
-        self._addresses.move_to_end(address)
+    def add(self, host: str, address: Address) -> None:
+        """Note that a host was connected to."""
+        self._addresses[host] = address
+        self._addresses.move_to_end(host)
         if len(self._addresses) > _MOST:
             self._addresses.popitem(last=False)
 
-    async def is_ours(self, error: Exception) -> bool:
-        """Tell whether a failure is our own network's: none of those who were reached lately can be any more."""
+    async def is_ours(self, error: Exception, host: str) -> bool:
+        """Tell whether a failure with a host is our own network's: no other that was reached lately can be any more."""
         if not is_doubtful(error):
             return False
-        if not self._addresses:
+        others = [address for known, address in self._addresses.items() if known != host]
+        if not others:
             return is_probably_ours(error)
         async with self._looking:
             now = asyncio.get_running_loop().time()
             if now - self._looked_at >= _VERDICT_SECONDS:
-                reached = any(await asyncio.gather(*map(_is_there, list(self._addresses))))
+                reached = any(await asyncio.gather(*map(_is_there, others)))
                 self._looked_at = asyncio.get_running_loop().time()
                 if not reached:
                     self._cut_at = self._looked_at

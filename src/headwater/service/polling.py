@@ -49,7 +49,12 @@ class PollerRole:
         self._room = asyncio.Event()  # another poll may begin
         self._passes = passes
         self._at_once = at_once or parts.records.settings.poll_concurrency
-        self._places = Places(self._at_once, is_idle=self._waits_for_a_budget, on_free=self._room.set)
+        self._places = Places(
+            self._at_once,
+            most_aside=_ASIDE_FOR_A_PLACE * self._at_once,
+            is_idle=self._waits_for_a_budget,
+            on_free=self._room.set,
+        )
 
     async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
         """Poll until `stop`; then let polls under way end within the grace and give the rest back."""
@@ -80,7 +85,7 @@ class PollerRole:
         await self._give_back(sum(claim.lease.until - now < lease / 2 for claim in self._ready))
         self._places.let_return()
         self._start_ready()
-        wanted = self._free() + self._at_once - len(self._ready)
+        wanted = self._places.free + self._at_once - len(self._ready)
         if wanted <= self._at_once // 2:
             return True
         async with self._records.database.connection() as connection:
@@ -97,7 +102,7 @@ class PollerRole:
         return bool(self._ready) or len(claims) == wanted
 
     def _start_ready(self) -> None:
-        for _ in range(min(self._free(), len(self._ready))):
+        for _ in range(min(self._places.free, len(self._ready))):
             claim = self._ready.popleft()
             task = self._places.start(self._poll(claim))
             self._polls[task] = claim.lease.token
@@ -113,10 +118,6 @@ class PollerRole:
                     raise
                 log.warning("poll.not_given_back", source=claim.source.name, error=str(error))
 
-    def _free(self) -> int:
-        """Tell how many polls may begin."""
-        return 0 if self._places.aside >= _ASIDE_FOR_A_PLACE * self._at_once else self._places.free
-
     def _waits_for_a_budget(self, poll: asyncio.Task[None]) -> bool:
         return poll in self._polls and self._parts.poller.is_waiting(self._polls[poll])
 
@@ -130,7 +131,8 @@ class PollerRole:
             # The lease runs out and the rescuer makes the feed due again.
             log.exception("poll.failed", source=claim.source.name)
             return
-        level = "info" if polled.error is None else "warning" if polled.errors < MANY_ERRORS else "error"
+        went_well = polled.error is None or polled.deferred
+        level = "info" if went_well else "warning" if polled.errors < MANY_ERRORS else "error"
         getattr(log, level)(
             "poll.done",
             source=claim.source.name,

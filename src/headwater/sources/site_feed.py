@@ -1,9 +1,10 @@
 """The main pass of a site: its feed, asked for conditionally; every entry with an address becomes an item."""
 
+import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
-from headwater.errors import Unreadable
+from headwater.errors import InvalidURL, Unreadable
 from headwater.model.feed import Feed, FeedEntry
 from headwater.model.reasons import Reason
 from headwater.model.source import Item
@@ -27,7 +28,8 @@ async def read_feed(run: Run, feed_url: str | None, site_url: str | None) -> Asy
             feed = await page.feed()
             _note_feed(run.state, feed)
             if site_url is None and feed.link:
-                run.learned["site_url"] = feed.link
+                with contextlib.suppress(InvalidURL):
+                    run.learned["site_url"] = normalize_url(feed.link, keep_trailing_slash=True)
             for entry in feed.entries:
                 if entry.url:
                     yield _item(entry, entry.url)

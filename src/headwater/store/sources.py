@@ -130,10 +130,10 @@ async def learn_settings(connection: Connection, source_id: int, settings: Mappi
 
 
 async def ask_for_pass(
-    connection: Connection, source_id: int, which: Pass, *, now: datetime, since: datetime | None, why: str
+    connection: Connection, source_id: int, which: Pass, *, now: datetime, rest: timedelta, why: str
 ) -> bool:
-    """Let a pass be due at once, and take what is older too; False where the source has no such pass."""
-    return bool(await connection.fetchval(query("ask_for_pass"), source_id, which, now, since, why))
+    """Let a pass be due at once, but no sooner than a rest after the last; False where the source has no such pass."""
+    return bool(await connection.fetchval(query("ask_for_pass"), source_id, which, now, rest, why))
 
 
 async def replan_passes(

@@ -16,7 +16,6 @@ ALTER TABLE feed_state
     DROP COLUMN next_poll_why,
     DROP COLUMN rhythm,
     DROP COLUMN last_new_at,
-    DROP COLUMN usual_gap,
     DROP COLUMN backfill_since,
     ADD PRIMARY KEY (source_id);
 UPDATE feed_state f SET next_request_at = s.next_request_at FROM sources s WHERE s.id = f.source_id;

@@ -4,7 +4,6 @@ ALTER TABLE feed_state
     ADD COLUMN next_poll_why   text,            -- why it is read next when it is, in words
     ADD COLUMN rhythm          jsonb,           -- what its intervals are adapted by
     ADD COLUMN last_new_at     timestamptz,     -- when it last brought something new
-    ADD COLUMN usual_gap       interval,        -- between one time and the next, the latest counting most
     ADD COLUMN backfill_since  timestamptz,     -- the next reading takes what is older too, back to then
     DROP CONSTRAINT feed_state_pkey,
     ADD PRIMARY KEY (source_id, pass);
@@ -21,6 +20,8 @@ CREATE UNIQUE INDEX sources_feed ON sources ((settings ->> 'feed_url')) WHERE se
 
 -- A feed is one of the ways to read a site.
 UPDATE sources SET kind = 'site' WHERE kind = 'feed';
+INSERT INTO feed_state (source_id, pass) SELECT id, 'sitemap' FROM sources WHERE kind = 'site';
+DELETE FROM feed_state f USING sources s WHERE s.id = f.source_id AND s.kind = 'manual';
 
 -- Two pages of a source must not have one place for their raw bytes.
 CREATE INDEX url_frontier_place ON url_frontier (source_id, subpath) WHERE subpath IS NOT NULL;

@@ -23,10 +23,10 @@ UPDATE sources SET settings = $2 WHERE id = $1
 UPDATE sources SET settings = settings || $2 WHERE id = $1
 
 -- name: ask_for_pass
--- Let a pass be due at once, and take what is older too. Answers nothing where there is none. $1 source, $2 pass, $3 now,
--- $4 since, $5 why
+-- Let a pass be due at once, but no sooner than a rest after the last. Answers nothing where there is none. $1 source,
+-- $2 pass, $3 now, $4 rest, $5 why
 UPDATE feed_state
-SET next_poll_at = least(next_poll_at, $3), next_poll_why = $5, backfill_since = least(backfill_since, $4)
+SET next_poll_at = least(next_poll_at, greatest($3, last_polled_at + $4::interval)), next_poll_why = $5
 WHERE source_id = $1 AND pass = $2
 RETURNING true
 
@@ -206,8 +206,6 @@ SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, attempts = 0,
     last_success_at = CASE WHEN g.error IS NULL THEN $12 ELSE f.last_success_at END,
     last_item_count = coalesce(g.items, f.last_item_count), memory = g.memory,
     last_new_at = CASE WHEN g.is_new THEN $12 ELSE f.last_new_at END,
-    usual_gap = CASE WHEN g.is_new THEN coalesce(f.usual_gap * 0.8 + ($12 - f.last_new_at) * 0.2, $12 - f.last_new_at)
-                     ELSE f.usual_gap END,
     backfill_since = CASE WHEN g.error IS NULL THEN NULL ELSE f.backfill_since END
 FROM unnest($1::int[], $2::uuid[], $3::timestamptz[], $4::text[], $5::jsonb[], $6::text[], $7::text[], $8::int[],
             $9::int[], $10::jsonb[], $11::boolean[])
