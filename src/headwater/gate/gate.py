@@ -252,7 +252,7 @@ class Gate:
     async def _release_all(self, holds: Sequence[Hold]) -> list[None]:
         now = self._clock.now()
         releases = [(hold.host.politeness_key, hold.lease.token, hold.release(now)) for hold in holds]
-        await self._database.transact(lambda connection: hosts.release_hosts(connection, releases))
+        await self._database.run(lambda connection: hosts.release_held(connection, releases))
         return [None] * len(holds)
 
     async def _know_robots(self, hold: Hold, url: str) -> None:

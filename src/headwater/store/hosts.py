@@ -72,11 +72,19 @@ async def reserve_host(
 
 async def release_hosts(connection: Connection, releases: Collection[tuple[str, UUID, HostRelease]]) -> set[str]:
     """Give hosts back, by politeness key, each fenced by its token; return them. Must run inside a transaction."""
-    keys = [key for key, _, _ in releases]
-    await connection.execute(query("lock_hosts"), keys)
+    await connection.execute(query("lock_hosts"), [key for key, _, _ in releases])
+    return await _release(connection, "release_hosts", releases)
+
+
+async def release_held(connection: Connection, releases: Collection[tuple[str, UUID, HostRelease]]) -> set[str]:
+    """Do the same for hosts that were held without a URL of theirs; a transaction by itself."""
+    return await _release(connection, "release_held", releases)
+
+
+async def _release(connection: Connection, name: str, releases: Collection[tuple[str, UUID, HostRelease]]) -> set[str]:
     rows = await connection.fetch(
-        query("release_hosts"),
-        keys,
+        query(name),
+        [key for key, _, _ in releases],
         [token for _, token, _ in releases],
         [release.not_before for _, _, release in releases],
         [release.backoff_ms for _, _, release in releases],
