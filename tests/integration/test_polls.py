@@ -1,10 +1,12 @@
 """What a poll leads to: when the next one is and why, what is fetched again, who saw what (spec 3.2, 2.2)."""
 
-from datetime import UTC, datetime, timedelta
+from collections.abc import AsyncIterator
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from headwater import Item, Kind, Run
 from headwater.errors import HeadwaterError
 from headwater.model.reasons import Reason
 from headwater.model.source import Pass
@@ -88,7 +90,7 @@ async def test_a_feed_whose_site_has_no_sitemap_is_none_the_worse_for_being_too_
     site.answers[FEED] = entries("d", "e", "f")
     assert (await house.desk.sources.sync("news.test")).overflowed
     tried = await house.desk.sources.sync("news.test", "sitemap")
-    assert (tried.reason, tried.errors) == (Reason.NOT_FOUND, 0)
+    assert (tried.reason, tried.leads) == (Reason.POLLED, 0)
     assert await pass_row(house, "next_poll_at", "sitemap") == (None,)
     (source,) = await house.desk.sources.listed()
     assert source["health"] == "on_time"
@@ -103,6 +105,32 @@ async def test_a_feed_that_calls_its_site_by_no_usable_address_is_read_all_the_s
     body = answer.body.decode() if isinstance(answer.body, bytes) else answer.body
     site.answers[FEED] = Answer(body.replace("<channel>", f"<channel><link>{link}</link>"), headers=answer.headers)
     assert (await house.desk.sources.add(FEED)).polled.items == 1
+
+
+async def test_a_backfill_of_a_site_without_sitemaps_is_told_and_given_up(site: Site, house: House) -> None:
+    """Spec 3.3."""
+    site.answers[FEED] = entries("a")
+    await house.desk.sources.add(FEED)
+    tried = await house.desk.sources.backfill("news.test", date(2024, 1, 1))
+    assert tried.reason is Reason.NOT_FOUND
+    assert await pass_row(house, "backfill_since, next_poll_at, consecutive_errors", "sitemap") == (None, None, 0)
+
+
+async def test_a_kind_that_wants_the_program_to_end_ends_its_own_run(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spec 1.1: anybody may write one."""
+
+    class LeavingKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
+        async def discover(self, run: Run) -> AsyncIterator[Item]:
+            del run
+            raise SystemExit(3)
+            yield  # pragma: no cover
+
+    install(monkeypatch, "leaving", LeavingKind)
+    await house.desk.sources.create("odd", "leaving", {})
+    failed = await house.desk.sources.sync("odd")
+    assert (failed.reason, failed.error) == (Reason.INTERNAL, "SystemExit: 3")
 
 
 async def test_what_cannot_be_saved_is_told_with_the_source(

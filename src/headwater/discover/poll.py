@@ -13,10 +13,9 @@ from uuid import UUID
 
 import structlog
 
-from headwater.corpus import raw_path
 from headwater.discover.deadline import Deadline
 from headwater.discover.saving import Found, rebuild_days, save_items, save_leads
-from headwater.errors import ExchangeFailed, HeadwaterError, LeaseLost, NotNow, OperatorError, StorageFailed
+from headwater.errors import ExchangeFailed, HeadwaterError, LeaseLost, NotNow, OperatorError
 from headwater.frontier.submit import Submitted
 from headwater.gate.gate import Gate
 from headwater.gate.pace import Pace
@@ -24,7 +23,7 @@ from headwater.gate.together import Together
 from headwater.model.clock import Clock
 from headwater.model.poll import Polled
 from headwater.model.reasons import Reason, ReasonClass
-from headwater.model.source import Item, Lead, Pass, Source
+from headwater.model.source import Lead, Pass, Source
 from headwater.policy.agents import BROWSER, CHROME_RELEASED, browser_is_stale
 from headwater.policy.politeness import KeyOf
 from headwater.policy.polling import Asked, Failed, Next, Read, Rhythm, is_overflow, plan_next
@@ -34,6 +33,7 @@ from headwater.sources.kind import Kind
 from headwater.sources.memory import check_state
 from headwater.sources.registry import configure, kind_of
 from headwater.sources.run import Http, Run
+from headwater.sources.yielded import check_item, refuse_shared_places
 from headwater.store import sources
 from headwater.store.pool import Connection, Database, is_down
 from headwater.store.sources import FeedClaim, PollEnding
@@ -157,7 +157,7 @@ class Poller:
                     if isinstance(found, Lead):
                         reading.pending.append(found)
                     else:
-                        reading.found.append(Found(_check(source, found), _subpath(source, kind, found)))
+                        reading.found.append(Found(found, check_item(source.name, kind, found)))
                     if len(reading.pending) >= _SLICE:
                         await self._submit_leads(claim, kind, reading)
                         on_leads(reading.leads)
@@ -165,15 +165,15 @@ class Poller:
             reading.asked = run.asked
             if memory != claim.memory:
                 check_state(source.name, memory)
-            _refuse_shared_places(source, reading.found)
+            refuse_shared_places(source.name, reading.found)
             return reading
         except HeadwaterError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # whatever a kind does, it ends nothing but its own run
             if deadline.has_passed:
                 message = f"Reading {claim.source.name} took longer than its deadline of {kind.deadline:g} seconds."
                 raise ExchangeFailed(message, reason=Reason.TIMEOUT) from None
-            if is_down(error):
+            if isinstance(error, Exception) and is_down(error):
                 raise
             log.exception("discover.failed", source=claim.source.name)
             raise HeadwaterError(f"{type(error).__name__}: {error}", reason=Reason.INTERNAL) from error
@@ -244,7 +244,8 @@ class Poller:
     async def _failed(self, claim: FeedClaim, kind: Kind | None, error: HeadwaterError) -> Polled:
         ours = error.reason.kind is ReasonClass.OURS and error.reason not in _ITS_BODY
         wait = error.retry_after if isinstance(error, ExchangeFailed) else None
-        coming = self._plan(claim, kind, Failed(ours), Asked(wait, "Retry-After") if wait else None)
+        asked = Asked(wait, "Retry-After") if wait else None
+        coming = self._plan(claim, kind, Failed(ours), asked, is_hopeless=not error.retryable)
         errors = self._errors(claim, coming, ours=ours)
         ending = PollEnding(coming, error.reason, _told(error), errors, None, claim.memory)
         await self._settling.do((claim, ending))
@@ -256,10 +257,18 @@ class Poller:
             return coming.errors
         return claim.consecutive_errors + (not ours) if claim.which is Pass.MAIN else 0
 
-    def _plan(self, claim: FeedClaim, kind: Kind | None, outcome: Read | Failed, asked: Asked | None) -> Next | None:
-        """Say when the source is read next; None where it is not by itself."""
+    def _plan(
+        self,
+        claim: FeedClaim,
+        kind: Kind | None,
+        outcome: Read | Failed,
+        asked: Asked | None,
+        *,
+        is_hopeless: bool = False,
+    ) -> Next | None:
+        """Say when the source is read next; None where it is not by itself, or no longer."""
         interval = self._interval(kind, claim) if kind else self._default_interval
-        if interval is None and claim.backfill_since and isinstance(outcome, Failed):
+        if interval is None and claim.backfill_since and isinstance(outcome, Failed) and not is_hopeless:
             interval = _UNTIL_ASKED_AGAIN
         if interval is None:
             return None
@@ -356,40 +365,3 @@ def _polled(claim: FeedClaim, reading: _Reading, memory: dict[str, Any]) -> Poll
         new_urls=reading.new_urls,
         refused=reading.refused,
     )
-
-
-def _subpath(source: Source, kind: Kind, item: Item) -> str | None:
-    """Return where an item's raw bytes go; a place outside the source's folder is refused before anything is saved."""
-    subpath = kind.partition(item)
-    if subpath is not None:
-        try:
-            raw_path(source.name, subpath)
-        except StorageFailed as error:
-            raise HeadwaterError(
-                f"Source {source.name}: partition: {error}", reason=Reason.BAD_SOURCE, url=item.url
-            ) from None
-    return subpath
-
-
-def _check(source: Source, item: Item) -> Item:
-    """Refuse what a kind may not yield, before anything is saved."""
-    for name, value in (("published_at", item.published_at), ("updated_at", item.updated_at)):
-        if value is not None and (not isinstance(value, datetime) or value.tzinfo is None):
-            raise HeadwaterError(
-                f"Source {source.name}: {name}: must be a datetime with a time zone, not {value!r}.",
-                reason=Reason.BAD_SOURCE,
-                url=item.url,
-            )
-    return item
-
-
-def _refuse_shared_places(source: Source, found: list[Found]) -> None:
-    """Refuse two pages with one place for their raw bytes: the second would take the first's away."""
-    places: dict[str, str] = {}
-    for item, subpath in found:
-        if subpath is not None and places.setdefault(subpath, item.url) != item.url:
-            raise HeadwaterError(
-                f"Source {source.name}: partition: {subpath!r} is given to {places[subpath]} and to {item.url}.",
-                reason=Reason.BAD_SOURCE,
-                url=item.url,
-            )

@@ -16,12 +16,13 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from headwater.model.http import Response
-from headwater.model.source import Lead, Pass
+from headwater.model.source import Item, Lead, Pass
 from headwater.sandbox import Sandbox
 from headwater.sources.kind import Kind
 from headwater.sources.memory import check_state
 from headwater.sources.reading import read_settings
 from headwater.sources.run import Http, Page, Run, raise_for_status
+from headwater.sources.yielded import check_item, refuse_shared_places
 
 T = TypeVar("T")
 
@@ -91,11 +92,14 @@ async def replay(kind: type[Kind], folder: Path) -> dict[str, Any]:
     state = dict(recording.state)
     run = Run(cast("Http", _Recorded(folder, recording)), state, recording.now, recording.which, recording.since)
     told: dict[str, Any] = {"items": [], "state": state}
+    places: list[tuple[Item, str | None]] = []
     async for found in configured.discover(run):
         if isinstance(found, Lead):
             told.setdefault("leads", []).append(found._asdict())
         else:
-            told["items"].append(asdict(found) | {"subpath": configured.partition(found)})
+            places.append((found, check_item(folder.name, configured, found)))
+            told["items"].append(asdict(found) | {"subpath": places[-1][1]})
+    refuse_shared_places(folder.name, places)
     check_state(folder.name, state)
     if run.learned:
         told["learned"] = run.learned

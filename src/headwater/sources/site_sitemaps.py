@@ -219,11 +219,12 @@ class Sitemaps:
             raise self._problems.first
         if not self._sitemap_url and self._asked:
             places = ", ".join(SITEMAP_PATHS)
-            raise Unreadable(
-                f"No sitemap was found: robots.txt of {self._hosts[0]} names none, and none is at {places}.",
-                reason=Reason.NOT_FOUND,
-                url=self._home,
-            )
+            what = f"No sitemap was found: robots.txt of {self._hosts[0]} names none, and none is at {places}."
+            missing = Unreadable(what, reason=Reason.NOT_FOUND, url=self._home)
+            if self._run.since:
+                raise missing
+            # Many sites have none, and nobody said that this one has.
+            self._problems.add(self._home, missing)
 
 
 def _usual_since(run: Run) -> datetime:

@@ -206,7 +206,8 @@ SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, attempts = 0,
     last_success_at = CASE WHEN g.error IS NULL THEN $12 ELSE f.last_success_at END,
     last_item_count = coalesce(g.items, f.last_item_count), memory = g.memory,
     last_new_at = CASE WHEN g.is_new THEN $12 ELSE f.last_new_at END,
-    backfill_since = CASE WHEN g.error IS NULL THEN NULL ELSE f.backfill_since END
+    -- What was asked for is done, or is not tried again.
+    backfill_since = CASE WHEN g.error IS NULL OR g.next_poll_at IS NULL THEN NULL ELSE f.backfill_since END
 FROM unnest($1::int[], $2::uuid[], $3::timestamptz[], $4::text[], $5::jsonb[], $6::text[], $7::text[], $8::int[],
             $9::int[], $10::jsonb[], $11::boolean[])
     AS g (source_id, token, next_poll_at, why, rhythm, reason, error, errors, items, memory, is_new)

@@ -1,0 +1,39 @@
+"""What a kind may yield: checked before anything of it is saved, in runs, in trials and in golden pairs alike."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from headwater.corpus import raw_path
+from headwater.errors import HeadwaterError, StorageFailed
+from headwater.model.reasons import Reason
+from headwater.model.source import Item
+from headwater.sources.kind import Kind
+
+
+def check_item(source: str, kind: Kind, item: Item) -> str | None:
+    """Return where the raw bytes of an item's page go, or raise, naming the field, for what cannot be saved."""
+    for name, value in (("published_at", item.published_at), ("updated_at", item.updated_at)):
+        if value is not None and (not isinstance(value, datetime) or value.tzinfo is None):
+            raise _refused(source, f"{name}: must be a datetime with a time zone, not {value!r}.", item.url)
+    subpath = kind.partition(item)
+    if subpath is not None and not isinstance(subpath, str):
+        raise _refused(source, f"partition: must return text or None, not {subpath!r}.", item.url)
+    if subpath is not None:
+        try:
+            raw_path(source, subpath)
+        except StorageFailed as error:
+            raise _refused(source, f"partition: {error}", item.url) from None
+    return subpath
+
+
+def refuse_shared_places(source: str, places: Iterable[tuple[Item, str | None]]) -> None:
+    """Refuse two pages with one place for their raw bytes: the second would take the first's away."""
+    owners: dict[str, str] = {}
+    for item, subpath in places:
+        if subpath is not None and owners.setdefault(subpath, item.url) != item.url:
+            what = f"partition: {subpath!r} is given to {owners[subpath]} and to {item.url}."
+            raise _refused(source, what, item.url)
+
+
+def _refused(source: str, what: str, url: str) -> HeadwaterError:
+    return HeadwaterError(f"Source {source}: {what}", reason=Reason.BAD_SOURCE, url=url)
