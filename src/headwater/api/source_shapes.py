@@ -9,6 +9,13 @@ HealthWord = Literal["failing", "late", "silent", "new", "on_time", "disabled"]
 PassName = Literal["main", "sitemap", "spider"]
 
 
+class PassProblem(BaseModel):
+    """An address that a reading had to go on without."""
+
+    url: str
+    problem: str = Field(description="Why, for a person.")
+
+
 class SourcePass(BaseModel):
     """A way in which a source is read, and how that stands."""
 
@@ -26,6 +33,7 @@ class SourcePass(BaseModel):
     last_item_count: int
     consecutive_errors: int
     backfill_since: datetime | None = Field(description="The next reading takes what is older too, back to then.")
+    problems: list[PassProblem] = Field(description="What the last good reading went on without.")
 
 
 class SourceLine(BaseModel):
