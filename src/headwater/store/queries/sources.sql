@@ -128,8 +128,8 @@ SELECT id, name, kind, settings, enabled, created_at FROM sources WHERE name = $
 SELECT id, name, kind, settings, enabled, created_at FROM sources WHERE removed_at IS NULL ORDER BY name
 
 -- name: source_of_feed
--- $1 feed URL
-SELECT name FROM sources WHERE settings ->> 'feed_url' = $1 AND removed_at IS NULL
+-- Only asked like this does it use its index. $1 feed URL
+SELECT name FROM sources WHERE settings ->> 'feed_url' = $1 AND settings ? 'feed_url' AND removed_at IS NULL
 
 -- name: list_sources
 -- Each source, or the one of this name, with what it has brought and the usual time between two of its items, and the
