@@ -4,6 +4,7 @@ import asyncio
 import random
 import re
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -81,6 +82,20 @@ async def test_a_site_without_a_feed_is_read_by_its_sitemap(site: Site, house: H
     assert list(await passes(house)) == ["sitemap"]
     await house.desk.sources.add("http://else.test/map.xml")
     assert await settings_of(house, "else.test") == {"sitemap_url": "http://else.test/map.xml"}
+
+
+@pytest.mark.parametrize(
+    ("given", "found"), [(HOME, SITEMAP), ("http://news.test/map.xml", "http://news.test/map.xml")]
+)
+async def test_a_sitemap_that_breaks_off_is_one_wherever_it_is_found(
+    given: str, found: str, site: Site, house: House
+) -> None:
+    """Spec 3.1: at a common path as where it is given itself."""
+    site.answers[HOME] = home()
+    whole = sitemap("http://news.test/a", "http://news.test/b").body
+    site.answers[found] = Answer(whole[:-30], headers=XML)
+    assert (await house.desk.sources.look_around(given)).sitemaps == [found]
+    assert (await house.desk.sources.add(given)).polled.which == "sitemap"
 
 
 async def test_what_has_neither_is_refused_with_what_was_tried_and_not_saved(site: Site, house: House) -> None:
@@ -412,6 +427,7 @@ async def test_looking_around_and_trying_save_nothing(site: Site, house: House) 
     site.answers["http://news.test/b"] = Answer(page("the river"), headers=HTML)
     around = await house.desk.sources.look_around(HOME)
     assert ([feed.url for feed in around.feeds], around.sitemaps) == ([FEED], [SITEMAP])
+    assert await house.desk.sources.look_around(FEED) == replace(around, url=FEED)
     stages: list[Any] = []
     assert await house.desk.sources.test(HOME, stages.append)
     assert [stage.name for stage in stages] == ["robots.txt", "address", "feeds", "feed", "newest page", "article"]

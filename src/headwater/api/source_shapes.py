@@ -5,6 +5,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
+from headwater.service.source_reach import Mode
+
 HealthWord = Literal["failing", "late", "silent", "new", "on_time", "disabled"]
 PassName = Literal["main", "sitemap", "spider"]
 
@@ -91,7 +93,7 @@ class NewSource(BaseModel, extra="forbid"):
         default=None, description="The address of a feed, or of a page of a site that has one; read at once."
     )
     name: str | None = Field(default=None, description="Where a url is given, by default made from its host.")
-    mode: Literal["feed", "spider", "both"] = "feed"
+    mode: Mode = "feed"
     settings: dict[str, Any] = Field(default_factory=dict, description="What overrides the kind's defaults.")
 
 
