@@ -320,6 +320,26 @@ async def test_a_removal_that_was_cut_short_is_ended_by_the_next(site: Site, hou
         await house.desk.sources.remove("news.test")
 
 
+async def test_what_is_being_fetched_while_its_source_is_removed_goes_on_until_the_next_removal(
+    site: Site, house: House
+) -> None:
+    """Spec 3.1."""
+    site.answers[FEED] = rss("http://news.test/a", "http://news.test/b", "http://news.test/c")
+    site.answers["http://news.test/a"] = Answer(page("a"), headers=HTML)
+    await house.desk.sources.add(FEED)
+    fetching = "lease_holder = 'me', lease_token = gen_random_uuid(), lease_until = now() + '1 hour'"
+    await house.rows(f"UPDATE frontier_queue SET {fetching} WHERE url_id < 3")
+    assert (await house.desk.sources.remove("news.test")).ended == 1
+    failed = (
+        "lease_holder = NULL, lease_token = NULL, lease_until = NULL, due_at = now() + (url_id - 1) * interval '1 hour'"
+    )
+    await house.rows(f"UPDATE frontier_queue SET {failed}")
+    await house.work(until_attempts=1)
+    assert (await house.fates())["http://news.test/a"] == "stored"
+    assert (await house.desk.sources.remove("news.test")).ended == 1
+    assert (await house.desk.frontier.stats())["urls"]["pending"] == 0
+
+
 async def test_whatever_is_done_to_sources_at_once_no_url_is_lost_or_left_without_one(site: Site, house: House) -> None:
     """A removed source has nothing in the queue, and what is in the queue is pending, whoever was faster."""
     for number in range(3):

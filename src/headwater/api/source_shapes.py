@@ -135,7 +135,7 @@ class RemovedSource(BaseModel):
 
     name: str
     kept: bool = Field(description="What it has brought is kept; else it had brought nothing.")
-    ended_urls: int = Field(description="URLs that were still to be fetched and are not.")
+    ended_urls: int = Field(description="URLs that waited to be fetched and are not.")
 
 
 class SyncRequest(BaseModel, extra="forbid"):
