@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
+from headwater import config_values as parse
 from headwater.errors import OperatorError
 from headwater.model.reasons import Reason
 from headwater.policy.budget import LARGEST_LIMIT, child_name
@@ -48,93 +48,10 @@ type_names = {
 }
 
 
-def _text(raw: object) -> str:
-    if not isinstance(raw, str):
-        raise ValueError("must be text")
-    return raw.strip()
-
-
-def _whole(low: int, high: int) -> Callable[[object], int]:
-    def parse(raw: object) -> int:
-        if isinstance(raw, bool) or not isinstance(raw, int | str):
-            raise ValueError(f"must be a whole number from {low} to {high}")
-        try:
-            value = int(raw)
-        except ValueError:
-            raise ValueError(f"must be a whole number from {low} to {high}") from None
-        if not low <= value <= high:
-            raise ValueError(f"must be from {low} to {high}")
-        return value
-
-    return parse
-
-
-def _number(low: float, high: float) -> Callable[[object], float]:
-    def parse(raw: object) -> float:
-        if isinstance(raw, bool) or not isinstance(raw, int | float | str):
-            raise ValueError(f"must be a number from {low:g} to {high:g}")
-        try:
-            value = float(raw)
-        except ValueError:
-            raise ValueError(f"must be a number from {low:g} to {high:g}") from None
-        if not low <= value <= high:
-            raise ValueError(f"must be from {low:g} to {high:g}")
-        return value
-
-    return parse
-
-
-def _one_of(*choices: str) -> Callable[[object], str]:
-    def parse(raw: object) -> str:
-        value = _text(raw).lower()
-        if value not in choices:
-            raise ValueError(f"must be one of {', '.join(choices)}")
-        return value
-
-    return parse
-
-
-def _folder(raw: object) -> Path:
-    value = _text(raw)
-    if not value:
-        raise ValueError("must name a folder")
-    return Path(value).expanduser().absolute()
-
-
-def _database_url(raw: object) -> str:
-    value = _text(raw)
-    if value and not value.startswith(("postgresql://", "postgres://")):
-        raise ValueError("must start with postgresql://")
-    return value
-
-
-def _timezone(raw: object) -> str:
-    value = _text(raw)
-    try:
-        ZoneInfo(value)
-    except (ValueError, OSError, KeyError):
-        raise ValueError(f"{value!r} is not a time zone such as Europe/London") from None
-    return value
-
-
-def _parts(raw: object) -> list[str]:
-    parts = raw if isinstance(raw, list | tuple) else _text(raw).split(",")
-    return [_text(part) for part in parts if _text(part)]
-
-
-def _networks(raw: object) -> tuple[str, ...]:
-    for part in _parts(raw):
-        try:
-            ipaddress.ip_network(part)
-        except ValueError as error:
-            raise ValueError(f"{part!r} is not a network such as 10.0.0.0/8 ({error})") from None
-    return tuple(_parts(raw))
-
-
 def _connect_to(raw: object) -> tuple[str, ...]:
-    for part in _parts(raw):
+    for part in parse.parts(raw):
         split_connect_to(part)
-    return tuple(_parts(raw))
+    return tuple(parse.parts(raw))
 
 
 def split_connect_to(part: str) -> tuple[str, tuple[str, int]]:
@@ -151,13 +68,6 @@ def split_connect_to(part: str) -> tuple[str, tuple[str, int]]:
     return pattern.strip().lower(), (address.strip("[]"), number)
 
 
-def _api_key(raw: object) -> str:
-    value = _text(raw)
-    if not re.fullmatch("[!-~]*", value):
-        raise ValueError("must be one word, as it came from https://api.data.gov/signup/")
-    return value
-
-
 def _rate_limits(raw: object) -> dict[str, int]:
     if not isinstance(raw, Mapping):
         raise ValueError(
@@ -166,7 +76,7 @@ def _rate_limits(raw: object) -> dict[str, int]:
     limits: dict[str, int] = {}
     for source, rate in raw.items():
         try:
-            limits[child_name(source)] = _whole(1, LARGEST_LIMIT)(rate)
+            limits[child_name(source)] = parse.whole(1, LARGEST_LIMIT)(rate)
         except ValueError as error:
             raise ValueError(f"has a rate for {source} that {error}") from None
     return limits
@@ -180,8 +90,8 @@ def _default_data_dir() -> Path:
     return Path(base) / "headwater"
 
 
-def _setting(parse: Callable[[object], Any], default: Any, text: str, *, secret: bool = False, shown: str = "") -> Any:
-    metadata = {"parse": parse, "help": text, "secret": secret, "shown": shown}
+def _setting(parser: Callable[[object], Any], default: Any, text: str, *, secret: bool = False, shown: str = "") -> Any:
+    metadata = {"parse": parser, "help": text, "secret": secret, "shown": shown}
     if callable(default):
         return field(default_factory=default, metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -192,75 +102,85 @@ class Settings:
     """Every setting, typed. The order is the order of `headwater config` and of docs/settings.md."""
 
     data_dir: Path = _setting(
-        _folder,
+        parse.folder,
         _default_data_dir,
         "Folder for everything that is kept: raw files, the embedded database, the API token.",
         shown="`/var/lib/headwater` for root, else `~/.local/share/headwater`",
     )
     database_url: str = _setting(
-        _database_url,
+        parse.database_url,
         "",
         "A PostgreSQL 15+ server, as postgresql://user:password@host/database. Empty: the embedded one.",
         secret=True,
     )
-    database_connections: int = _setting(_whole(2, 100), 8, "Database connections a process may hold at once.")
+    database_connections: int = _setting(parse.whole(2, 100), 8, "Database connections a process may hold at once.")
     listen_host: str = _setting(
-        _text, "127.0.0.1", "Address the HTTP API listens on. Anything but loopback opens it to your network."
+        parse.text, "127.0.0.1", "Address the HTTP API listens on. Anything but loopback opens it to your network."
     )
-    listen_port: int = _setting(_whole(0, 65535), 8640, "Port the HTTP API listens on; 0 takes any free one.")
+    listen_port: int = _setting(parse.whole(0, 65535), 8640, "Port the HTTP API listens on; 0 takes any free one.")
     api_token: str = _setting(
-        _text,
+        parse.text,
         "",
         "Token that requests which write must carry. Empty: made on first start, kept in the data folder.",
         secret=True,
     )
-    log_level: str = _setting(_one_of("debug", "info", "warning", "error"), "info", "The least severe messages to log.")
-    log_format: str = _setting(_one_of("text", "json"), "text", "How log lines look: for people or for machines.")
-    contact_url: str = _setting(_text, "", "Page that tells site owners who is visiting; it is part of the user agent.")
+    log_level: str = _setting(
+        parse.one_of("debug", "info", "warning", "error"), "info", "The least severe messages to log."
+    )
+    log_format: str = _setting(parse.one_of("text", "json"), "text", "How log lines look: for people or for machines.")
+    contact_url: str = _setting(
+        parse.text, "", "Page that tells site owners who is visiting; it is part of the user agent."
+    )
     timezone: str = _setting(
-        _timezone, "America/New_York", "Time zone of schedules and days for sources that set none."
+        parse.timezone, "America/New_York", "Time zone of schedules and days for sources that set none."
     )
     poll_interval_minutes: int = _setting(
-        _whole(1, 24 * 60), 15, "How often a feed is polled when its source sets nothing else."
+        parse.whole(1, 24 * 60), 15, "How often a feed is polled when its source sets nothing else."
     )
-    poll_look_seconds: float = _setting(_number(0.05, 3600), 30.0, "How often the poller looks for feeds that are due.")
-    poll_concurrency: int = _setting(_whole(1, 1000), 10, "Polls under way at once in one process.")
-    fetch_workers: int = _setting(_whole(1, 1000), 10, "Pages being fetched at once in one process.")
+    poll_look_seconds: float = _setting(
+        parse.number(0.05, 3600), 30.0, "How often the poller looks for feeds that are due."
+    )
+    poll_concurrency: int = _setting(parse.whole(1, 1000), 10, "Polls under way at once in one process.")
+    fetch_workers: int = _setting(parse.whole(1, 1000), 10, "Pages being fetched at once in one process.")
     host_delay_ms: int = _setting(
-        _whole(0, 3_600_000),
+        parse.whole(0, 3_600_000),
         1000,
         "Pause between two requests to one host when neither robots.txt nor a source says otherwise.",
     )
     crawl_delay_cap_seconds: float = _setting(
-        _number(0, 3600), 60.0, "Longest Crawl-delay of a robots.txt that is obeyed; a longer one is cut to this."
+        parse.number(0, 3600), 60.0, "Longest Crawl-delay of a robots.txt that is obeyed; a longer one is cut to this."
     )
-    max_retries: int = _setting(_whole(0, 100), 5, "How often a page that fails for a passing reason is tried again.")
+    max_retries: int = _setting(
+        parse.whole(0, 100), 5, "How often a page that fails for a passing reason is tried again."
+    )
     retry_base_seconds: float = _setting(
-        _number(0, 86400), 60.0, "Wait before the first retry; it doubles with each further one."
+        parse.number(0, 86400), 60.0, "Wait before the first retry; it doubles with each further one."
     )
-    page_seconds: float = _setting(_number(0.1, 3600), 15.0, "Longest time one article page may take in all.")
-    max_body_mb: int = _setting(_whole(1, 2048), 20, "Largest body that is accepted, before and after decompression.")
+    page_seconds: float = _setting(parse.number(0.1, 3600), 15.0, "Longest time one article page may take in all.")
+    max_body_mb: int = _setting(
+        parse.whole(1, 2048), 20, "Largest body that is accepted, before and after decompression."
+    )
     lease_seconds: float = _setting(
-        _number(5, 86400), 120.0, "How long a claim lasts; a dead worker's work is taken over after this."
+        parse.number(5, 86400), 120.0, "How long a claim lasts; a dead worker's work is taken over after this."
     )
     politeness_by: str = _setting(
-        _one_of("host", "domain"),
+        parse.one_of("host", "domain"),
         "host",
         "Who shares a turn: each host has its own, or all hosts of a registrable domain have one. Holds for hosts that "
         "are new; `headwater frontier group` moves others.",
     )
-    fetch_log_days: int = _setting(_whole(1, 36500), 90, "How long each attempt to fetch a page is remembered.")
-    sandbox_workers: int = _setting(_whole(1, 64), 2, "Child processes that read what the web sent.")
-    sandbox_memory_mb: int = _setting(_whole(256, 65536), 1024, "Memory one such child may use.")
-    sandbox_seconds: float = _setting(_number(0.1, 3600), 20.0, "Time one body may take to be read.")
+    fetch_log_days: int = _setting(parse.whole(1, 36500), 90, "How long each attempt to fetch a page is remembered.")
+    sandbox_workers: int = _setting(parse.whole(1, 64), 2, "Child processes that read what the web sent.")
+    sandbox_memory_mb: int = _setting(parse.whole(256, 65536), 1024, "Memory one such child may use.")
+    sandbox_seconds: float = _setting(parse.number(0.1, 3600), 20.0, "Time one body may take to be read.")
     allow_networks: tuple[str, ...] = _setting(
-        _networks, (), "Private networks that may be visited all the same, as 10.1.0.0/16,127.0.0.0/8."
+        parse.networks, (), "Private networks that may be visited all the same, as 10.1.0.0/16,127.0.0.0/8."
     )
     connect_to: tuple[str, ...] = _setting(
         _connect_to, (), "Hosts whose connections go to a fixed address instead, as *.staging.example=10.0.0.5:8080."
     )
     api_data_gov_key: str = _setting(
-        _api_key,
+        parse.api_key,
         "",
         "The key for the APIs behind api.data.gov, one for all sources; https://api.data.gov/signup/ gives one.",
         secret=True,

@@ -12,12 +12,12 @@ from itertools import cycle, islice
 from typing import Any
 
 from headwater.demo.answers import always, busy, gzipped, heals, mislabelled, redirect, reset, status, truncated, whole
+from headwater.demo.endings import GONE, NOT_FOUND, REDIRECTED, REFUSED, ROBOTS_BLOCKED, SAME_PAGE, UNSUPPORTED
 from headwater.demo.expected import expected_outcomes
 from headwater.demo.feeds import rss
 from headwater.demo.pages import Sheet
 from headwater.demo.pdf import pdf
 from headwater.demo.plan import STORED, STORED_OR_LINKED, FeedPlan, Piece, Site
-from headwater.demo.sites import GONE, NOT_FOUND, REDIRECTED, REFUSED, ROBOTS_BLOCKED, SAME_PAGE, UNSUPPORTED
 from headwater.demo.web import DemoWeb
 from headwater.model.reasons import Reason
 

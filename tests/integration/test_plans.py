@@ -200,6 +200,21 @@ async def test_no_query_of_the_frontier_reads_a_table_from_end_to_end_or_sorts_i
     assert complaints == {}
 
 
+async def test_whether_a_feed_is_read_already_is_asked_of_its_index(database: Database, connection: Connection) -> None:
+    """Spec 3.1: each new source asks it, a file of ten thousand as often."""
+    await connection.execute(
+        "INSERT INTO sources (name, kind, settings, created_at) "
+        "SELECT 'f' || n, 'site', jsonb_build_object('feed_url', 'http://h' || n || '.test/feed'), $1 "
+        "FROM generate_series(1, 5000) AS n",
+        NOW,
+    )
+    await connection.execute("ANALYZE sources")
+    assert await sources.source_of_feed(connection, "http://h77.test/feed") == "f77"
+    for mode in MODES:
+        explained = await explain(database, "source_of_feed", "http://h77.test/feed", mode=mode)
+        assert [node.get("Index Name") for node in _nodes(explained.plan) if "Index Name" in node] == ["sources_feed"]
+
+
 # Which of the URLs of the host that holds most are due, and what priority they have.
 HOT_HOSTS = {
     "all are due": ("true", "1 + n % 10"),

@@ -162,6 +162,9 @@ async def test_a_spider_obeys_robots_and_hands_on_what_it_finds(site: Site, hous
     assert site.visits("http://news.test/private") == 0
     (problem,) = (await memory(house, Pass.SPIDER))["problems"]
     assert "robots.txt" in problem["problem"]
+    (told,) = (await house.desk.sources.show("news"))["passes"]
+    assert told["problems"] == [problem]
+    assert told["why"].endswith(" The last reading went on without 1 address it could not read.")
     assert await house.rows("SELECT count(*) FROM documents") == [(0,)]
 
 

@@ -14,6 +14,7 @@ from headwater.config import Settings
 from headwater.model.reasons import Reason
 from headwater.service.running import RoleName, serve
 from headwater.store.pool import Database
+from tests.replaying import index, urlset
 from tests.server import Answer, Site, page, rss
 
 FEED = "http://news.test/feed"
@@ -76,6 +77,18 @@ async def test_a_source_from_its_address_to_its_end(ask: Ask) -> None:
     assert (status, removed) == (200, {"name": "news.test", "kept": True, "ended_urls": 1})
     status, gone = await ask("GET", "/sources/news.test")
     assert (status, gone["error"]["reason"]) == (404, Reason.UNKNOWN_SOURCE)
+
+
+async def test_what_a_reading_went_on_without_is_told_with_the_source(ask: Ask, site: Site) -> None:
+    """Spec 3.3."""
+    site.answers["http://news.test/map.xml"] = Answer(index(("/good.xml", None), ("/bad.xml", None)))
+    site.answers["http://news.test/good.xml"] = Answer(urlset(("http://news.test/a", None)))
+    settings = {"sitemap_url": "http://news.test/map.xml"}
+    assert (await ask("POST", "/sources", {"name": "maps", "settings": settings}))[0] == 201
+    assert (await ask("POST", "/sources/maps/sync"))[0] == 200
+    (told,) = (await ask("GET", "/sources/maps"))[1]["passes"]
+    assert [(one["url"], "404" in one["problem"]) for one in told["problems"]] == [("http://news.test/bad.xml", True)]
+    assert "went on without 1 address" in told["why"]
 
 
 async def test_looking_and_trying(ask: Ask) -> None:

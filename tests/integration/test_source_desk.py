@@ -4,6 +4,7 @@ import asyncio
 import random
 import re
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -81,6 +82,20 @@ async def test_a_site_without_a_feed_is_read_by_its_sitemap(site: Site, house: H
     assert list(await passes(house)) == ["sitemap"]
     await house.desk.sources.add("http://else.test/map.xml")
     assert await settings_of(house, "else.test") == {"sitemap_url": "http://else.test/map.xml"}
+
+
+@pytest.mark.parametrize(
+    ("given", "found"), [(HOME, SITEMAP), ("http://news.test/map.xml", "http://news.test/map.xml")]
+)
+async def test_a_sitemap_that_breaks_off_is_one_wherever_it_is_found(
+    given: str, found: str, site: Site, house: House
+) -> None:
+    """Spec 3.1: at a common path as where it is given itself."""
+    site.answers[HOME] = home()
+    whole = sitemap("http://news.test/a", "http://news.test/b").body
+    site.answers[found] = Answer(whole[:-30], headers=XML)
+    assert (await house.desk.sources.look_around(given)).sitemaps == [found]
+    assert (await house.desk.sources.add(given)).polled.which == "sitemap"
 
 
 async def test_what_has_neither_is_refused_with_what_was_tried_and_not_saved(site: Site, house: House) -> None:
@@ -305,6 +320,26 @@ async def test_a_removal_that_was_cut_short_is_ended_by_the_next(site: Site, hou
         await house.desk.sources.remove("news.test")
 
 
+async def test_what_is_being_fetched_while_its_source_is_removed_goes_on_until_the_next_removal(
+    site: Site, house: House
+) -> None:
+    """Spec 3.1."""
+    site.answers[FEED] = rss("http://news.test/a", "http://news.test/b", "http://news.test/c")
+    site.answers["http://news.test/a"] = Answer(page("a"), headers=HTML)
+    await house.desk.sources.add(FEED)
+    fetching = "lease_holder = 'me', lease_token = gen_random_uuid(), lease_until = now() + '1 hour'"
+    await house.rows(f"UPDATE frontier_queue SET {fetching} WHERE url_id < 3")
+    assert (await house.desk.sources.remove("news.test")).ended == 1
+    failed = (
+        "lease_holder = NULL, lease_token = NULL, lease_until = NULL, due_at = now() + (url_id - 1) * interval '1 hour'"
+    )
+    await house.rows(f"UPDATE frontier_queue SET {failed}")
+    await house.work(until_attempts=1)
+    assert (await house.fates())["http://news.test/a"] == "stored"
+    assert (await house.desk.sources.remove("news.test")).ended == 1
+    assert (await house.desk.frontier.stats())["urls"]["pending"] == 0
+
+
 async def test_whatever_is_done_to_sources_at_once_no_url_is_lost_or_left_without_one(site: Site, house: House) -> None:
     """A removed source has nothing in the queue, and what is in the queue is pending, whoever was faster."""
     for number in range(3):
@@ -412,6 +447,7 @@ async def test_looking_around_and_trying_save_nothing(site: Site, house: House) 
     site.answers["http://news.test/b"] = Answer(page("the river"), headers=HTML)
     around = await house.desk.sources.look_around(HOME)
     assert ([feed.url for feed in around.feeds], around.sitemaps) == ([FEED], [SITEMAP])
+    assert await house.desk.sources.look_around(FEED) == replace(around, url=FEED)
     stages: list[Any] = []
     assert await house.desk.sources.test(HOME, stages.append)
     assert [stage.name for stage in stages] == ["robots.txt", "address", "feeds", "feed", "newest page", "article"]

@@ -14,8 +14,9 @@ import pytest
 from lxml import etree
 from selectolax.lexbor import LexborHTMLParser
 
+from headwater.demo.endings import REDIRECTED
 from headwater.demo.expected import Expected, expected_outcomes
-from headwater.demo.sites import GAZETTE, REDIRECTED
+from headwater.demo.sites import GAZETTE
 from headwater.demo.web import DemoWeb
 from headwater.policy.urls import host_of
 from tests.visitor import TODAY, get, visitor

@@ -13,8 +13,9 @@ from selectolax.lexbor import LexborHTMLParser
 from headwater.demo.answers import whole
 from headwater.demo.content import write_story
 from headwater.demo.expected import Expected, expected_outcomes
+from headwater.demo.faulty_sites import ARCHIVE, MUSEUM
 from headwater.demo.pages import article_page
-from headwater.demo.sites import ARCHIVE, GAZETTE, HOSTILE_TITLE, MUSEUM, SITES
+from headwater.demo.sites import GAZETTE, HOSTILE_TITLE, SITES
 from headwater.demo.web import DemoWeb
 from headwater.formats.robots import MAX_BYTES, Robots
 from headwater.model.reasons import Reason

@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import HeadwaterError
+from headwater.model.http import Response
 from headwater.model.reasons import Reason
 from headwater.sources.memory import check_state
+from headwater.sources.site_memory import remember_answer, validators
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 SCALARS = (
@@ -60,3 +62,22 @@ def test_anything_else_is_refused_with_the_sources_name_and_the_key(state: dict[
         f"Source news: {told}. A source remembers JSON values only: text, numbers, true, false, null, lists, and "
         "dictionaries with text as keys. Nothing was saved."
     )
+
+
+def test_more_than_a_megabyte_is_refused_with_its_largest_key() -> None:
+    check_state("news", {"a": "x" * 1_000_000})
+    with pytest.raises(
+        HeadwaterError, match=r"takes 1,\d{3},\d{3} bytes as JSON, most of them run.state\['b'\]"
+    ) as refused:
+        check_state("news", {"a": "x" * 500_000, "b": ["y" * 1000] * 1000})
+    assert refused.value.reason is Reason.BAD_SOURCE
+
+
+@pytest.mark.parametrize(("length", "is_kept"), [(1000, True), (1001, False)])
+def test_a_validator_that_no_honest_server_sends_is_not_kept(length: int, is_kept: bool) -> None:
+    """Spec 4.3: one is remembered for each of a thousand sitemaps."""
+    memory: dict[str, Any] = {"etag": "before", "last_modified": "before"}
+    headers = {"etag": "e" * length, "last-modified": "m" * length}
+    remember_answer(memory, Response("http://a.test/", 200, headers, b"", datetime(2026, 1, 1, tzinfo=UTC), 0.1))
+    sent = {"If-None-Match": headers["etag"], "If-Modified-Since": headers["last-modified"]}
+    assert validators(memory) == (sent if is_kept else {})

@@ -5,8 +5,17 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
+from headwater.service.source_reach import Mode
+
 HealthWord = Literal["failing", "late", "silent", "new", "on_time", "disabled"]
 PassName = Literal["main", "sitemap", "spider"]
+
+
+class PassProblem(BaseModel):
+    """An address that a reading had to go on without."""
+
+    url: str
+    problem: str = Field(description="Why, for a person.")
 
 
 class SourcePass(BaseModel):
@@ -26,6 +35,7 @@ class SourcePass(BaseModel):
     last_item_count: int
     consecutive_errors: int
     backfill_since: datetime | None = Field(description="The next reading takes what is older too, back to then.")
+    problems: list[PassProblem] = Field(description="What the last good reading went on without.")
 
 
 class SourceLine(BaseModel):
@@ -83,7 +93,7 @@ class NewSource(BaseModel, extra="forbid"):
         default=None, description="The address of a feed, or of a page of a site that has one; read at once."
     )
     name: str | None = Field(default=None, description="Where a url is given, by default made from its host.")
-    mode: Literal["feed", "spider", "both"] = "feed"
+    mode: Mode = "feed"
     settings: dict[str, Any] = Field(default_factory=dict, description="What overrides the kind's defaults.")
 
 
@@ -125,7 +135,7 @@ class RemovedSource(BaseModel):
 
     name: str
     kept: bool = Field(description="What it has brought is kept; else it had brought nothing.")
-    ended_urls: int = Field(description="URLs that were still to be fetched and are not.")
+    ended_urls: int = Field(description="URLs that waited to be fetched and are not.")
 
 
 class SyncRequest(BaseModel, extra="forbid"):

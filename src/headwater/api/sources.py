@@ -98,7 +98,7 @@ def _add_rows(app: FastAPI, sources: LiveSourceDesk) -> None:
 
     @app.delete("/sources/{name}", tags=[_TAG], dependencies=_TOKEN)
     async def remove(name: Name) -> shapes.RemovedSource:
-        """Remove a source; what it has brought is kept, what it had still to fetch is not fetched."""
+        """Remove a source. What it has brought is kept; what waits to be fetched ends, not what is being fetched."""
         removed = await sources.remove(name)
         return shapes.RemovedSource(name=removed.name, kept=removed.kept, ended_urls=removed.ended)
 

@@ -29,6 +29,7 @@ _COLOURS = {
 }
 _REFUSED_SHOWN = 20
 _OTHERS_SHOWN = 10
+_PROBLEMS_SHOWN = 5
 _STAGE_WIDTH = 13
 
 
@@ -144,6 +145,15 @@ def _pass(one: Mapping[str, Any]) -> None:
         console.print(_wrapped(f"next {_moment(one['next_poll_at'])} (UTC). {one['next_poll_why'] or ''}", 2))
     if one["backfill_since"]:
         console.print(f"  goes back to {one['backfill_since']:%Y-%m-%d} then")
+    _problems(one["problems"])
+
+
+def _problems(problems: Sequence[Mapping[str, str]]) -> None:
+    for one in problems[:_PROBLEMS_SHOWN]:
+        console.print(f"  could not read {plain(one['url'])}:")
+        console.print(_wrapped(one["problem"], 4))
+    if len(problems) > _PROBLEMS_SHOWN:
+        console.print(f"  and {len(problems) - _PROBLEMS_SHOWN} more; --json lists them")
 
 
 def removed(name: str, *, kept: bool, ended: int) -> None:

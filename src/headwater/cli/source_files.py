@@ -11,8 +11,6 @@ from headwater.cli.common import Json, print_json, run, settings_with_logs
 from headwater.errors import OperatorError
 from headwater.model.reasons import Reason
 
-_LARGEST = 8 * 1024 * 1024 + 1  # a byte more than is read of any list, which is then told
-
 
 def source_import(
     file: Annotated[Path, typer.Argument(help="An OPML or YAML file; - reads standard input.")],
@@ -57,11 +55,14 @@ def source_export(
 
 
 def _read(file: Path) -> bytes:
+    from headwater.service.source_files import LARGEST_FILE
+
+    enough = LARGEST_FILE + 1  # then it is told that it is too large
     try:
         if str(file) == "-" and sys.stdin is not None:
-            return sys.stdin.buffer.read(_LARGEST)
+            return sys.stdin.buffer.read(enough)
         with file.open("rb") as opened:
-            return opened.read(_LARGEST)
+            return opened.read(enough)
     except OSError as error:
         raise OperatorError(f"{file} cannot be read: {error.strerror}.", reason=Reason.BAD_REQUEST) from None
 

@@ -118,7 +118,10 @@ def source_disable(name: Name, as_json: Json = False) -> None:
 def source_remove(
     name: Name, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False, as_json: Json = False
 ) -> None:
-    """Remove a source. What it has brought is kept; what it had still to fetch is not fetched."""
+    """Remove a source. What it has brought is kept; what waits to be fetched is not.
+
+    What is being fetched just then is, and is tried again where that fails; the same command ends that too.
+    """
     if not yes:
         if not sys.stdin.isatty():
             raise OperatorError("Nobody can be asked here: add --yes. Nothing was removed.", reason=Reason.BAD_REQUEST)

@@ -173,7 +173,10 @@ class SourceDesk:
         return await self.show(name)
 
     async def remove(self, name: str) -> Removed:
-        """Remove a source. What it has brought stays; what it had still to fetch is not fetched."""
+        """Remove a source. What it has brought stays; what waits to be fetched is not.
+
+        What is being fetched meanwhile is, and comes back to the queue where that fails: another removal ends it.
+        """
 
         async def work(connection: Connection) -> tuple[Source, bool, bool]:
             found = await sources.lock_source(connection, storable(name))

@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from headwater.errors import HeadwaterError
 from headwater.formats.opml import write_opml
-from headwater.formats.source_lists import ListedSource, read_source_list, write_yaml
+from headwater.formats.source_lists import LARGEST, ListedSource, read_source_list, write_yaml
 from headwater.frontier.given import presentable
 from headwater.model.opml import OpmlFeed
 from headwater.model.source import Source
@@ -22,6 +22,7 @@ from headwater.sources.registry import NAME
 from headwater.store import sources
 from headwater.store.pool import Connection
 
+LARGEST_FILE = LARGEST
 _SLICE = 500  # sources added at once
 _READ_SECONDS = 60.0
 # What addresses of feeds say of themselves tells nothing about their source.

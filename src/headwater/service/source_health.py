@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypedDict
+
+import msgspec
 
 from headwater.errors import HeadwaterError
 from headwater.model.source import Pass
@@ -15,11 +17,21 @@ _NOTHING_TO_POLL = Verdict(Health.ON_TIME, "Nothing is polled: its pages are han
 _SPOKEN = {Pass.MAIN: "", Pass.SITEMAP: "Sitemaps: ", Pass.SPIDER: "Spider: "}
 
 
+class Problem(TypedDict):
+    """What a reading had to go on without."""
+
+    url: str
+    problem: str
+
+
 def tell_source(
     row: Mapping[str, Any], passes: Iterable[Mapping[str, Any]], now: datetime, look: timedelta
 ) -> dict[str, Any]:
     """Return a source's row with its health, which is that of its worst pass, why it is so, and its passes."""
-    told = [one | {"health": verdict.health, "why": verdict.why} for one, verdict in _judged(row, passes, now, look)]
+    told = [
+        one | {"health": verdict.health, "why": verdict.why + _unread(one)}
+        for one, verdict in _judged(row, passes, now, look)
+    ]
     judged = [one for one in told if one is told[0] or _speaks(one)]
     worst = min(judged, key=lambda one: one["health"].rank, default=None)
     verdict = Verdict(worst["health"], _SPOKEN[Pass(worst["pass"])] + worst["why"]) if worst else _NOTHING_TO_POLL
@@ -58,7 +70,26 @@ def _judged(
 ) -> list[tuple[dict[str, Any], Verdict]]:
     kind = kind_or_why(row)
     scheduled = not isinstance(kind, str) and kind.schedule is not None
-    return [(dict(one), health(_polls(row, one, scheduled=scheduled), now, look)) for one in passes]
+    return [
+        (one | {"problems": _problems(one)}, health(_polls(row, one, scheduled=scheduled), now, look))
+        for one in map(dict, passes)
+    ]
+
+
+def _problems(one: Mapping[str, Any]) -> list[Problem]:
+    """Return what the last reading of a pass went on without; a kind may keep something else under that name."""
+    try:
+        return msgspec.convert(one["problems"] or [], list[Problem])
+    except msgspec.ValidationError:
+        return []
+
+
+def _unread(one: Mapping[str, Any]) -> str:
+    """Say how much a reading that went well had to leave out."""
+    count = len(one["problems"])
+    if not count or one["last_error"] is not None:
+        return ""
+    return f" The last reading went on without {count} {'address' if count == 1 else 'addresses'} it could not read."
 
 
 def _polls(row: Mapping[str, Any], one: Mapping[str, Any], *, scheduled: bool) -> Polls:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import urlsplit
 
 from headwater.errors import HeadwaterError, InvalidURL, LeaseLost, OperatorError
@@ -14,7 +14,7 @@ from headwater.model.poll import Polled
 from headwater.model.reasons import Reason
 from headwater.model.source import Pass, Source
 from headwater.policy.days import bounds, day_of
-from headwater.policy.urls import host_of, normalize_url
+from headwater.policy.urls import normalize_url
 from headwater.sandbox import Sandbox
 from headwater.service.metrics import Metrics
 from headwater.service.parts import Parts
@@ -24,14 +24,14 @@ from headwater.service.source_settings import prepare, storable, unknown
 from headwater.service.source_trial import Stage, Trial, passing_http
 from headwater.sources.registry import kind_of
 from headwater.sources.run import Page
-from headwater.sources.site_finding import FEED_PATHS, SITEMAP_PATHS, find_feeds, find_sitemaps
+from headwater.sources.site import SITEMAP_HOURS, IngestionMode
+from headwater.sources.site_finding import FEED_PATHS, SITEMAP_PATHS, find_feeds, find_sitemaps, is_sitemap
 from headwater.store import sources
 from headwater.store.pool import Connection
 from headwater.store.sources import FeedClaim
 
 OnLeads = Callable[[int], None]
-MODES = ("feed", "spider", "both")
-_SITEMAP_HOURS = 6
+Mode = IngestionMode
 _EARLIEST = date(1970, 1, 1)
 
 
@@ -70,8 +70,9 @@ class LiveSourceDesk(SourceDesk):
 
         What is not found to be a source is not saved.
         """
-        if mode not in MODES:
-            raise OperatorError(f"There is no mode {mode!r}: choose {', '.join(MODES)}.", reason=Reason.BAD_REQUEST)
+        if mode not in get_args(Mode):
+            modes = ", ".join(get_args(Mode))
+            raise OperatorError(f"There is no mode {mode!r}: choose {modes}.", reason=Reason.BAD_REQUEST)
         address = _address(url)
         settings = {**(overrides or {}), **({"ingestion_mode": mode} if mode != "feed" else {})}
         if mode == "spider":
@@ -109,7 +110,8 @@ class LiveSourceDesk(SourceDesk):
     async def _look(self, address: str) -> Surroundings:
         """Tell what an address leads to: sitemaps only where it is one, or where there is no feed."""
         http = passing_http(self._parts)
-        if await _is_sitemap(await http.get(address)):
+        page = await http.get(address)
+        if await is_sitemap(page) and not await _is_feed(page):
             return Surroundings(address, [], [address])
         feeds = await find_feeds(http, address)
         return Surroundings(address, feeds, [] if feeds else await find_sitemaps(http, address))
@@ -262,20 +264,20 @@ def _address(text: str) -> str:
     return normalize_url(f"https://{text}" if means_host else text, keep_trailing_slash=True)
 
 
-async def _is_sitemap(page: Page) -> bool:
-    response = page.response
+async def _is_feed(page: Page) -> bool:
+    """Tell whether a page is a feed, which may be read as a sitemap too."""
     try:
-        reading = await page.sitemap(response.sent_at, [host_of(response.url)], "/")
+        await page.feed()
     except HeadwaterError:
         return False
-    return reading.problem is None
+    return True
 
 
 def _feed_of_page(feed: FeedLink, page: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a site by the feed that its page leads to; one given at its root has its sitemaps read."""
     found: dict[str, Any] = {"site_url": page, "feed_url": feed.url}
     if urlsplit(page).path == "/":
-        found["sitemap_hours"] = _SITEMAP_HOURS
+        found["sitemap_hours"] = SITEMAP_HOURS
     return {**found, **settings, "feed_url": feed.url}
 
 

@@ -9,6 +9,7 @@ from headwater.model.reasons import Reason
 from headwater.model.source import Source
 from headwater.policy.urls import normalize_url
 from headwater.sources.kind import Kind
+from headwater.sources.memory import is_storable
 from headwater.sources.registry import configure
 from headwater.store import sources
 from headwater.store.pool import Connection
@@ -18,7 +19,7 @@ def prepare(name: str, kind: str, settings: Mapping[str, Any]) -> tuple[Kind, di
     """Return a source's kind, configured, and its settings as they are kept; refuse what cannot work."""
     kept = dict(settings)
     for field, value in kept.items():
-        if not _is_storable((field, value)):
+        if not _holds_only_storable((field, value)):
             raise OperatorError(
                 f"Source {presentable(name)}: {presentable(field)}: has a character that no text can hold.",
                 reason=Reason.BAD_SOURCE,
@@ -44,12 +45,12 @@ def storable(text: str) -> str:
     return text.replace("\0", " ").encode(errors="replace").decode()
 
 
-def _is_storable(value: Any) -> bool:
+def _holds_only_storable(value: Any) -> bool:
     if isinstance(value, str):
-        return storable(value) == value
+        return is_storable(value)
     if isinstance(value, Mapping):
-        return all(map(_is_storable, value.items()))
-    return all(map(_is_storable, value)) if isinstance(value, list | tuple) else True
+        return all(map(_holds_only_storable, value.items()))
+    return all(map(_holds_only_storable, value)) if isinstance(value, list | tuple) else True
 
 
 async def require_unread(connection: Connection, settings: Mapping[str, Any]) -> None:

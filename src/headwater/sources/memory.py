@@ -4,15 +4,18 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from headwater.errors import HeadwaterError
 from headwater.model.reasons import Reason
 
 _DEEPEST = 50  # far less than what the encoder and the database bear
+_LARGEST = 1024 * 1024  # bytes of JSON; all of it is read and written with each poll
 _Path = tuple[Any, ...]
 
 
 def check_state(source: str, state: dict[str, Any]) -> None:
-    """Refuse a memory that cannot be kept, naming the key: another value would come back, or none.
+    """Refuse a memory that cannot be kept, naming the key: another value would come back, or none, or too much.
 
     Raises HeadwaterError with the reason BAD_SOURCE.
     """
@@ -23,6 +26,26 @@ def check_state(source: str, state: dict[str, Any]) -> None:
             "and dictionaries with text as keys. Nothing was saved.",
             reason=Reason.BAD_SOURCE,
         )
+    if _size(state) > _LARGEST:
+        largest = max(state, key=lambda key: _size(state[key]))
+        raise HeadwaterError(
+            f"Source {source}: run.state takes {_size(state):,} bytes as JSON, most of them {_place((largest,))}. "
+            f"A source remembers {_LARGEST:,} bytes at most. Nothing was saved.",
+            reason=Reason.BAD_SOURCE,
+        )
+
+
+def is_storable(text: str) -> bool:
+    """Tell whether PostgreSQL takes a text: no null character, no half of a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in text
+
+
+def _size(value: Any) -> int:
+    return len(msgspec.json.encode(value))
 
 
 def _faults(value: Any, path: _Path) -> Iterator[str]:
@@ -33,7 +56,7 @@ def _faults(value: Any, path: _Path) -> Iterator[str]:
         for key, inner in value.items():
             if not isinstance(key, str):
                 yield f"{_place(path)} has the key {key!r}, which is no text"
-            elif not _is_storable(key):
+            elif not is_storable(key):
                 yield f"{_place(path)} has a key with a character that cannot be stored"
             yield from _faults(inner, (*path, key))
     elif isinstance(value, list | tuple):
@@ -45,17 +68,12 @@ def _faults(value: Any, path: _Path) -> Iterator[str]:
 
 def _fault_of_scalar(value: Any) -> str | None:
     if isinstance(value, str):
-        return None if _is_storable(value) else "has a character that cannot be stored"
+        return None if is_storable(value) else "has a character that cannot be stored"
     if isinstance(value, float):
         return None if math.isfinite(value) else f"is {value}"
     if isinstance(value, int):
         return None if -(2**63) <= value < 2**63 else "is a number of more than 64 bits"
     return None if value is None else f"is a {type(value).__name__}"
-
-
-def _is_storable(text: str) -> bool:
-    """Tell whether PostgreSQL takes a text: no null character, no half of a surrogate pair."""
-    return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _place(path: _Path) -> str:

@@ -15,7 +15,8 @@ from headwater.sources.site_feed import read_feed
 from headwater.sources.site_sitemaps import Sitemaps
 from headwater.sources.site_spider import Spider
 
-_SITEMAP_HOURS = 6.0
+IngestionMode = Literal["feed", "spider", "both"]
+SITEMAP_HOURS = 6
 _MOST_PATTERNS = 20
 _LONGEST_PATTERN = 200
 # A repetition of a repetition, such as (a+)+, takes for ever on an address that almost matches.
@@ -34,7 +35,7 @@ class SiteKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
     site_url: str | None = None  # its home page
     feed_url: str | None = None  # None: looked for, starting at its home page
     sitemap_url: str | None = None  # None: looked for, in robots.txt and at the common addresses
-    ingestion_mode: Literal["feed", "spider", "both"] = "feed"  # "feed" is its sitemaps too
+    ingestion_mode: IngestionMode = "feed"  # "feed" is its sitemaps too
     sitemap_hours: float | None = None  # None: 6 where `sitemap_url` is given, else only when the feed was too short
     spider_hours: float = 24.0
     spider_depth: int = 2  # how many links away from the home page pages are looked through
@@ -68,7 +69,7 @@ class SiteKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.ingestion_mode != "spider":
             if self.feed_url or self.site_url:
                 passes.update(super().passes(interval))
-            hours = self.sitemap_hours or (_SITEMAP_HOURS if self.sitemap_url else None)
+            hours = self.sitemap_hours or (SITEMAP_HOURS if self.sitemap_url else None)
             passes[Pass.SITEMAP] = timedelta(hours=hours) if hours else None
         if self.ingestion_mode != "feed":
             passes[Pass.SPIDER] = timedelta(hours=self.spider_hours)

@@ -6,7 +6,7 @@ from itertools import chain
 from headwater.errors import HeadwaterError, NotNow, Unreadable
 from headwater.model.links import FeedLink
 from headwater.policy.urls import host_of, join_url
-from headwater.sources.run import Http
+from headwater.sources.run import Http, Page
 
 FEED_PATHS = (
     *("/feed", "/rss", "/feed.xml", "/rss.xml", "/atom.xml", "/index.xml", "/feed.json"),
@@ -42,7 +42,17 @@ async def find_sitemaps(http: Http, url: str) -> list[str]:
     Only the latter are read to be sure.
     """
     named = await named_sitemaps(http, url)
-    return named or [guess for guess in guessed_sitemaps(url) if await _is_sitemap(http, guess)]
+    return named or [guess for guess in guessed_sitemaps(url) if await _has_sitemap(http, guess)]
+
+
+async def is_sitemap(page: Page) -> bool:
+    """Tell whether a page is a sitemap: one that breaks off is, since what it lists until then is read."""
+    response = page.response
+    try:
+        await page.sitemap(response.sent_at, [host_of(response.url)], "/")
+    except HeadwaterError:
+        return False
+    return True
 
 
 async def named_sitemaps(http: Http, url: str) -> list[str]:
@@ -105,12 +115,10 @@ def _guessed_feeds(url: str) -> Iterable[str]:
     return chain(own, (join_url(path, url) for path in FEED_PATHS))
 
 
-async def _is_sitemap(http: Http, url: str) -> bool:
+async def _has_sitemap(http: Http, url: str) -> bool:
     try:
-        page = await http.get(url)
-        await page.sitemap(page.response.sent_at, [host_of(url)], "/")
+        return await is_sitemap(await http.get(url))
     except NotNow:
         raise
     except HeadwaterError:
         return False
-    return True

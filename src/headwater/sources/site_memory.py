@@ -11,6 +11,7 @@ from headwater.model.http import Response
 MOST_FAILURES = 5
 _MOST_PROBLEMS = 20
 _LONGEST_PROBLEM = 200
+_LONGEST_VALIDATOR = 1_000  # kept for each of a site's sitemaps, and as long as the site likes
 
 
 def validators(memory: Mapping[str, Any]) -> dict[str, str]:
@@ -21,8 +22,9 @@ def validators(memory: Mapping[str, Any]) -> dict[str, str]:
 
 def remember_answer(memory: dict[str, Any], response: Response) -> None:
     """Keep what tells an answer from the next one."""
-    note(memory, "etag", response.headers.get("etag"))
-    note(memory, "last_modified", response.headers.get("last-modified"))
+    for name, header in (("etag", "etag"), ("last_modified", "last-modified")):
+        value = response.headers.get(header, "")
+        note(memory, name, value if len(value) <= _LONGEST_VALIDATOR else None)
     memory["body_hash"] = body_hash(response)
 
 

@@ -1,0 +1,113 @@
+"""What a value of a setting may be: each parser takes what stood in the environment or in the file.
+
+It returns the value, or raises a ValueError whose text goes on from the setting's name ("must be ...").
+"""
+
+import ipaddress
+import re
+from collections.abc import Callable
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+
+def text(raw: object) -> str:
+    """Take text, without the space around it."""
+    if not isinstance(raw, str):
+        raise ValueError("must be text")
+    return raw.strip()
+
+
+def whole(low: int, high: int) -> Callable[[object], int]:
+    """Take whole numbers from `low` to `high`."""
+
+    def parse(raw: object) -> int:
+        if isinstance(raw, bool) or not isinstance(raw, int | str):
+            raise ValueError(f"must be a whole number from {low} to {high}")
+        try:
+            value = int(raw)
+        except ValueError:
+            raise ValueError(f"must be a whole number from {low} to {high}") from None
+        if not low <= value <= high:
+            raise ValueError(f"must be from {low} to {high}")
+        return value
+
+    return parse
+
+
+def number(low: float, high: float) -> Callable[[object], float]:
+    """Take numbers from `low` to `high`."""
+
+    def parse(raw: object) -> float:
+        if isinstance(raw, bool) or not isinstance(raw, int | float | str):
+            raise ValueError(f"must be a number from {low:g} to {high:g}")
+        try:
+            value = float(raw)
+        except ValueError:
+            raise ValueError(f"must be a number from {low:g} to {high:g}") from None
+        if not low <= value <= high:
+            raise ValueError(f"must be from {low:g} to {high:g}")
+        return value
+
+    return parse
+
+
+def one_of(*choices: str) -> Callable[[object], str]:
+    """Take one of these words, however it is capitalised."""
+
+    def parse(raw: object) -> str:
+        value = text(raw).lower()
+        if value not in choices:
+            raise ValueError(f"must be one of {', '.join(choices)}")
+        return value
+
+    return parse
+
+
+def folder(raw: object) -> Path:
+    """Take a folder, which need not be there yet."""
+    value = text(raw)
+    if not value:
+        raise ValueError("must name a folder")
+    return Path(value).expanduser().absolute()
+
+
+def database_url(raw: object) -> str:
+    """Take the address of a PostgreSQL server, or nothing."""
+    value = text(raw)
+    if value and not value.startswith(("postgresql://", "postgres://")):
+        raise ValueError("must start with postgresql://")
+    return value
+
+
+def timezone(raw: object) -> str:
+    """Take the name of a time zone."""
+    value = text(raw)
+    try:
+        ZoneInfo(value)
+    except (ValueError, OSError, KeyError):
+        raise ValueError(f"{value!r} is not a time zone such as Europe/London") from None
+    return value
+
+
+def parts(raw: object) -> list[str]:
+    """Take a list, or text with commas."""
+    given = raw if isinstance(raw, list | tuple) else text(raw).split(",")
+    return [text(part) for part in given if text(part)]
+
+
+def networks(raw: object) -> tuple[str, ...]:
+    """Take a list of networks."""
+    for part in parts(raw):
+        try:
+            ipaddress.ip_network(part)
+        except ValueError as error:
+            raise ValueError(f"{part!r} is not a network such as 10.0.0.0/8 ({error})") from None
+    return tuple(parts(raw))
+
+
+def api_key(raw: object) -> str:
+    """Take a key for api.data.gov, or nothing."""
+    value = text(raw)
+    if not re.fullmatch("[!-~]*", value):
+        raise ValueError("must be one word, as it came from https://api.data.gov/signup/")
+    return value

@@ -1,0 +1,164 @@
+"""The hosts of the demo web that answer badly, slowly or oddly; the digest's feed leads to what they have."""
+
+from headwater.demo.answers import (
+    always,
+    bomb,
+    busy,
+    drip,
+    gzipped,
+    hang,
+    heals,
+    mislabelled,
+    oversized,
+    redirect,
+    reset,
+    status,
+    truncated,
+)
+from headwater.demo.endings import GIVEN_UP, ROBOTS_BLOCKED, TOO_LARGE, WAITS
+from headwater.demo.plan import Piece, Site
+
+_FILLER = "# One of very many lines that say nothing at all.\n"
+
+ARCHIVE = Site(
+    host="archive.demo.test",
+    title="The Valley Archive",
+    look="council",
+    folder="/pages",
+    # the end is past the 500 KiB that are read
+    robots=f"User-agent: *\nAllow: /\n{_FILLER * 11_000}User-agent: *\nDisallow: /\n",
+    pieces=(
+        Piece("Minutes of the bridge committee are set in type", "councils", 0, answer=gzipped),
+        Piece("Le fonds des cartes postales est numérisé", "libraries", 3, language="fr", answer=gzipped),
+        Piece(
+            "Das Stadtarchiv öffnet die Akten der großen Flut",
+            "rivers",
+            6,
+            language="de",
+            answer=mislabelled("iso-8859-1", "utf-8"),
+        ),
+        Piece(
+            "Où sont passées les clés de la bibliothèque ?",
+            "libraries",
+            7,
+            language="fr",
+            answer=mislabelled("utf-8", "windows-1252"),
+        ),
+        Piece("All newspapers of the valley in one file", "libraries", 8, answer=always(oversized), ends=TOO_LARGE),
+        Piece("A very small file", "libraries", 9, answer=always(bomb), ends=TOO_LARGE),
+    ),
+)
+
+FERRIES = Site(
+    host="ferries.demo.test",
+    title="Wend Ferries",
+    pieces=(
+        Piece("Morning crossings double from Monday", "transport", 0, answer=heals(busy(1))),
+        Piece("Night ferry keeps its old timetable", "transport", 4),
+    ),
+)
+
+TICKETS = Site(
+    host="tickets.demo.test",
+    title="Valley Tickets",
+    pieces=(Piece("One ticket for bus, tram and boat", "transport", 1, answer=heals(busy(2, as_date=True))),),
+)
+
+WORKS = Site(
+    host="works.demo.test",
+    title="Wendham Road Works",
+    look="council",
+    pieces=(
+        Piece("Bridge Street closes for a new water main", "transport", 0, answer=heals(status(503))),
+        Piece("Diversions are signposted from Monday", "transport", 2, answer=heals(status(500))),
+        Piece("Night closures on the ring road", "transport", 3, answer=always(status(502)), ends=GIVEN_UP),
+    ),
+)
+
+CANAL = Site(
+    host="canal.demo.test",
+    title="The Slow Canal",
+    pieces=(Piece("Barges wait for water", "rivers", 2, answer=always(drip), ends=GIVEN_UP),),
+)
+
+CABLE = Site(
+    host="cable.demo.test",
+    title="Cable and Line",
+    pieces=(
+        Piece("New cable reaches the upper valley", "transport", 1, answer=heals(reset)),
+        Piece("Old exchange falls silent", "transport", 2, answer=always(reset), ends=GIVEN_UP),
+        Piece("Engineers splice a broken line", "transport", 3, answer=heals(truncated)),
+        Piece("Message breaks off in the middle", "transport", 4, answer=always(truncated), ends=GIVEN_UP),
+    ),
+)
+
+WEATHER = Site(
+    host="weather.demo.test",
+    title="Valley Weather Station",
+    robots="User-agent: *\nCrawl-delay: 0.2\n",
+    pieces=(
+        Piece("First frost comes early to the valley", "weather", 0),
+        Piece("Wind gauge on the hill is replaced", "weather", 2),
+        Piece("Rain fills the upper reservoir", "weather", 3),
+        Piece("Fog closes the airfield for a morning", "weather", 5),
+    ),
+)
+
+COUNTY = Site(
+    host="county.demo.test",
+    title="The County Paper",
+    look="gazette",
+    robots="",
+    robots_answer=redirect(301, "http://digest.demo.test/robots.txt"),
+    pieces=(
+        Piece("County lends its snow ploughs to the town", "budgets", 1),
+        Piece("County offices move, one desk at a time", "budgets", 1, answer=heals(drip)),
+        Piece("Notes of an inspection", "councils", 2, path="/private/notes", ends=ROBOTS_BLOCKED),
+    ),
+)
+
+CLINIC = Site(
+    host="clinic.demo.test",
+    title="Hollin Hill Clinic",
+    robots="",
+    robots_answer=always(status(503)),
+    pieces=(
+        Piece("Clinic opens on two more evenings", "councils", 1, ends=WAITS),
+        Piece("New ambulance bay is built over winter", "transport", 2, ends=WAITS),
+    ),
+)
+
+BATHS = Site(
+    host="baths.demo.test",
+    title="Wendham Baths",
+    robots="",
+    robots_answer=always(busy(1)),
+    pieces=(Piece("Outdoor pool opens a month early", "councils", 1, ends=WAITS),),
+)
+
+QUARRY = Site(
+    host="quarry.demo.test",
+    title="Hollin Hill Quarry",
+    robots="",
+    robots_answer=always(hang),
+    pieces=(Piece("Blasting ends before the bird season", "councils", 2, ends=WAITS),),
+)
+
+MAST = Site(
+    host="mast.demo.test",
+    title="The Mast on the Hill",
+    robots="",
+    robots_answer=always(reset),
+    pieces=(Piece("Second transmitter goes on the air", "councils", 3, ends=WAITS),),
+)
+
+# All that is missing answers 200, robots.txt too; an HTML page forbids nothing.
+MUSEUM = Site(
+    host="museum.demo.test",
+    title="Millrace Museum",
+    look="council",
+    missing_status=200,
+    pieces=(Piece("Museum shows the old mill wheel again", "libraries", 1),),
+)
+
+FAULTY = (ARCHIVE, FERRIES, TICKETS, WORKS, CANAL, CABLE, WEATHER, COUNTY, CLINIC, BATHS, QUARRY, MAST, MUSEUM)
