@@ -240,3 +240,38 @@ async def test_passes_are_brought_in_line_and_keep_what_they_know(site: Site, ho
         assert await pass_row(house, "next_poll_at", "spider") == (due,)
         await sources.keep_passes(connection, source.id, {Pass.MAIN: due})
     assert await house.rows("SELECT pass FROM feed_state WHERE pass <> 'sitemap'") == [("main",)]
+
+
+async def test_a_source_with_a_schedule_tells_when_it_is_read_next(site: Site, house: House) -> None:
+    """Issue 6: health with the reason and the next poll."""
+    site.answers[FEED] = entries("a")
+    settings = {"feed_url": FEED, "schedule": "0 2 * * *", "timezone": "Europe/London"}
+    await house.desk.sources.create("news", "site", settings)
+    await house.desk.sources.sync("news")
+    (source,) = await house.desk.sources.listed()
+    assert source["next_poll_at"] > house.parts.records.clock.now()
+    assert "Next in" in source["why"]
+    main = next(one for one in source["passes"] if one["pass"] == "main")
+    assert main["next_poll_why"] == "At its schedule, 0 2 * * * (Europe/London)."
+
+
+async def test_a_feed_that_redirects_for_good_is_told_before_it_is_learned(site: Site, house: House) -> None:
+    """Spec 3.2."""
+    site.answers[FEED] = entries("a")
+    await house.desk.sources.add(FEED)
+    site.answers[FEED] = Answer(status=301, headers={"Location": "/moved"})
+    site.answers["http://news.test/moved"] = entries("a", "b")
+    await house.desk.sources.sync("news.test")
+    (source,) = await house.desk.sources.listed()
+    assert "It redirects for good to http://news.test/moved, seen once" in source["why"]
+
+
+async def test_a_trial_refuses_what_a_run_would(site: Site, house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Issue 6: `source test` walks each stage; issue 5: bad input is refused with the source's name and the field."""
+    install(monkeypatch)
+    api = "http://api.test/list"
+    site.answers[api] = Answer('["http://news.test/a"]', headers={"Content-Type": "application/json"})
+    await house.desk.sources.create("odd", "ledger", {"lists": [api], "subpath": "../../etc/x", "budget": None})
+    told: list[Any] = []
+    assert not await house.desk.sources.test("odd", told.append)
+    assert told[-1].error.startswith("Source odd: partition:")

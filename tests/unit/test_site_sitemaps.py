@@ -90,8 +90,11 @@ def _no_others() -> dict[str, int]:
 
 
 async def test_a_site_without_a_sitemap_says_where_it_was_looked_for(tmp_path: Path) -> None:
-    with pytest.raises(Unreadable, match=r"names none, and none is at /sitemap\.xml") as told:
-        await read(tmp_path, {ROBOTS: 404, MAP: "<html>Not found", **_no_others()}, {"site_url": own("")})
+    answers = {ROBOTS: 404, MAP: "<html>Not found", **_no_others()}
+    (problem,) = (await read(tmp_path, answers, {"site_url": own("")}))["state"]["problems"]
+    assert "names none, and none is at /sitemap.xml" in problem["problem"]
+    with pytest.raises(Unreadable, match="No sitemap was found") as told:
+        await read(tmp_path, answers, {"site_url": own("")}, since="2024-01-01T00:00:00Z")
     assert told.value.reason is Reason.NOT_FOUND
 
 

@@ -86,7 +86,7 @@ class SourceDesk:
             for one in await sources.list_passes(connection, alone):
                 passes.setdefault(one.pop("source_id"), []).append(one)
         now, look = records.clock.now(), timedelta(seconds=records.settings.poll_look_seconds)
-        return [tell_source(row, passes.get(row["id"], ()), now, look) for row in rows]
+        return [tell_source(row, passes.get(row["id"], ()), now, look, self._records.settings.timezone) for row in rows]
 
     async def create(self, name: str, kind: str, settings: Mapping[str, Any]) -> Source:
         """Add a source of any kind. It is polled when it is due: by the running poller at once, or at its schedule."""

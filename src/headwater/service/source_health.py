@@ -8,7 +8,9 @@ import msgspec
 
 from headwater.errors import HeadwaterError
 from headwater.model.source import Pass
+from headwater.policy import cron
 from headwater.policy.health import Health, Polls, Verdict, health
+from headwater.policy.moves import Move
 from headwater.sources.kind import Kind
 from headwater.sources.registry import configure
 
@@ -25,12 +27,12 @@ class Problem(TypedDict):
 
 
 def tell_source(
-    row: Mapping[str, Any], passes: Iterable[Mapping[str, Any]], now: datetime, look: timedelta
+    row: Mapping[str, Any], passes: Iterable[Mapping[str, Any]], now: datetime, look: timedelta, timezone: str
 ) -> dict[str, Any]:
     """Return a source's row with its health, which is that of its worst pass, why it is so, and its passes."""
     told = [
-        one | {"health": verdict.health, "why": verdict.why + _unread(one)}
-        for one, verdict in _judged(row, passes, now, look)
+        one | {"health": verdict.health, "why": verdict.why + _unread(one) + _moved(one.pop("moved"), now)}
+        for one, verdict in _judged(row, passes, now, look, timezone)
     ]
     judged = [one for one in told if one is told[0] or _speaks(one)]
     worst = min(judged, key=lambda one: one["health"].rank, default=None)
@@ -66,14 +68,25 @@ def kind_or_why(row: Mapping[str, Any]) -> Kind | str:
 
 
 def _judged(
-    row: Mapping[str, Any], passes: Iterable[Mapping[str, Any]], now: datetime, look: timedelta
+    row: Mapping[str, Any], passes: Iterable[Mapping[str, Any]], now: datetime, look: timedelta, timezone: str
 ) -> list[tuple[dict[str, Any], Verdict]]:
     kind = kind_or_why(row)
-    scheduled = not isinstance(kind, str) and kind.schedule is not None
-    return [
-        (one | {"problems": _problems(one)}, health(_polls(row, one, scheduled=scheduled), now, look))
-        for one in map(dict, passes)
-    ]
+    schedule = None if isinstance(kind, str) else kind.schedule
+    judged = []
+    for one in map(dict, passes):
+        if schedule and one["pass"] == Pass.MAIN:
+            zone = (not isinstance(kind, str) and kind.timezone) or timezone
+            one["next_poll_at"] = cron.next_slot(schedule, zone, now)
+            one["next_poll_why"] = f"At its schedule, {schedule} ({zone})."
+        one["problems"] = _problems(one)
+        judged.append((one, health(_polls(row, one, scheduled=schedule is not None), now, look)))
+    return judged
+
+
+def _moved(watched: object, now: datetime) -> str:
+    """Say where an address redirects to, while that is not sure enough to be learned."""
+    move = Move.of(watched)
+    return f" {move.told(now)}" if move else ""
 
 
 def _problems(one: Mapping[str, Any]) -> list[Problem]:

@@ -15,9 +15,11 @@ from headwater.policy.polling import spoken
 from headwater.policy.text import one_line
 from headwater.service.parts import Parts
 from headwater.sources.kind import Kind
+from headwater.sources.memory import check_state
 from headwater.sources.registry import kind_of
 from headwater.sources.run import Http, Page, Run
 from headwater.sources.site_finding import find_feeds, find_sitemaps
+from headwater.sources.yielded import check_item, refuse_shared_places
 from headwater.store.pool import is_down
 
 _LOOKED_AT = 20  # of what a kind yields
@@ -83,7 +85,7 @@ class Trial:
             if source.kind == "site" and isinstance(feed_url, str) and passes[0] is Pass.MAIN:
                 await self._from_url(feed_url)
             else:
-                await self._from_kind(kind, passes[0])
+                await self._from_kind(source, kind, passes[0])
             return True
         return False
 
@@ -143,9 +145,9 @@ class Trial:
                 raise Unreadable(f"It has no feed; {advice}.", url=url)
             return await self._http.get(feeds[0].url)
 
-    async def _from_kind(self, kind: Kind, which: Pass) -> None:
+    async def _from_kind(self, source: Source, kind: Kind, which: Pass) -> None:
         with self._stage("list") as stage:
-            found = await self._first_found(kind, which)
+            found = await self._first_found(source, kind, which)
             stage.found.append(f"{len(found)}{' or more' if len(found) == _LOOKED_AT else ''} found")
             stage.found += [f"{one.url} {getattr(one, 'title', '')}".strip() for one in found[:_SHOWN]]
             if not found and which is Pass.MAIN:
@@ -153,12 +155,15 @@ class Trial:
         if found and kind.fetch_items:
             await self._read_page(found[0].url)
 
-    async def _first_found(self, kind: Kind, which: Pass) -> list[Item | Lead]:
+    async def _first_found(self, source: Source, kind: Kind, which: Pass) -> list[Item | Lead]:
         found: list[Item | Lead] = []
+        places: list[tuple[Item, str | None]] = []
         run = Run(self._http, {}, self._parts.records.clock.now(), which)
         try:
             async for one in kind.discover(run):
                 found.append(one)
+                if isinstance(one, Item):
+                    places.append((one, check_item(source.name, kind, one)))
                 if len(found) == _LOOKED_AT:
                     break
         except HeadwaterError:
@@ -167,6 +172,8 @@ class Trial:
             if is_down(error):
                 raise
             raise HeadwaterError(f"{type(error).__name__}: {error}") from error
+        refuse_shared_places(source.name, places)
+        check_state(source.name, run.state)
         return found
 
     async def _read_page(self, url: str) -> None:

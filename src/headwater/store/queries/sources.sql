@@ -151,7 +151,7 @@ ORDER BY s.name
 -- How each way to read a source stands. $1 source or NULL for all
 SELECT f.source_id, f.pass, f.next_poll_at, f.next_poll_why, f.last_polled_at, f.last_success_at, f.last_new_at,
        f.last_reason, f.last_error, f.last_item_count, f.consecutive_errors, f.backfill_since,
-       f.lease_token IS NOT NULL AS polling, f.memory -> 'problems' AS problems
+       f.lease_token IS NOT NULL AS polling, f.memory -> 'problems' AS problems, f.memory -> 'moved' AS moved
 FROM feed_state f JOIN sources s ON s.id = f.source_id
 WHERE s.removed_at IS NULL AND ($1::int IS NULL OR f.source_id = $1)
 ORDER BY f.source_id, f.pass
