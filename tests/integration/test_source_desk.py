@@ -146,7 +146,8 @@ async def test_a_changed_interval_or_schedule_counts_at_once(site: Site, house: 
     assert timedelta(minutes=28) < main["next_poll_at"] - datetime.now(UTC) < timedelta(minutes=31)
     assert main["next_poll_why"] == "Its settings were changed."
     await house.desk.sources.edit("news.test", {"schedule": "0 6 * * *"})
-    assert (await passes(house))["main"]["next_poll_at"] is None
+    assert (await passes(house))["main"]["next_poll_why"] == "At its schedule, 0 6 * * * (America/New_York)."
+    assert await house.rows("SELECT next_poll_at FROM feed_state WHERE pass = 'main'") == [(None,)]
     await house.desk.sources.edit("news.test", {}, ["schedule"])
     assert (await passes(house))["main"]["next_poll_at"] <= datetime.now(UTC) + timedelta(seconds=5)
 
@@ -485,7 +486,7 @@ async def test_a_stage_that_fails_says_why_and_is_the_last(
 async def test_a_source_is_tried_as_it_is_set(site: Site, house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     kinds.install(monkeypatch, "plain", kinds.PlainKind)
     records = "http://api.test/records.json"
-    site.answers[records] = Answer('[{"url": "http://news.test/a", "number": "1"}]')
+    site.answers[records] = Answer('[{"url": "http://news.test/a", "number": "1", "date": "2026-03-01"}]')
     site.answers["http://news.test/a"] = Answer(page("the river"), headers=HTML)
     await house.desk.sources.create("records", "plain", {"urls": [records]})
     await house.desk.sources.create("hands", "manual", {})

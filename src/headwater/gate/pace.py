@@ -22,13 +22,17 @@ class Pace:
         self._source_id = source_id
         self._gap = gap
         self._first = first
+        self._late = timedelta(0)  # by how much the first was late: the others follow it by as much
 
     async def wait(self) -> None:
         """Take the next moment, and wait for it while holding nothing."""
-        moment, self._first = self._first, None
+        first, self._first = self._first, None
+        now = self._clock.now()
         # Another may follow a gap after a moment, so that one that has gone by for some time is of no use.
-        if moment is None or self._clock.now() > moment + self._gap / 10:
+        if first is not None and now <= first + self._gap / 10:
+            moment, self._late = first, max(now - first, timedelta(0))
+        else:
             async with self._database.connection() as connection:
-                moment = await sources.reserve_request(connection, self._source_id, self._clock.now(), self._gap)
+                moment = await sources.reserve_request(connection, self._source_id, now, self._gap) + self._late
         while (wait := (moment - self._clock.now()).total_seconds()) > 0:
             await asyncio.sleep(wait)
