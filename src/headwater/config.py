@@ -140,7 +140,11 @@ class Settings:
     poll_look_seconds: float = _setting(
         parse.number(0.05, 3600), 30.0, "How often the poller looks for feeds that are due."
     )
-    poll_concurrency: int = _setting(parse.whole(1, 1000), 10, "Polls under way at once in one process.")
+    poll_concurrency: int = _setting(
+        parse.whole(1, 1000),
+        10,
+        "Polls at work at once in one process; those that wait for their host are not counted.",
+    )
     fetch_workers: int = _setting(parse.whole(1, 1000), 10, "Pages being fetched at once in one process.")
     host_delay_ms: int = _setting(
         parse.whole(0, 3_600_000),
