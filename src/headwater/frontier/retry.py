@@ -1,6 +1,6 @@
 """Fetch again what ended: only when somebody asks (spec 2.2)."""
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -26,13 +26,25 @@ async def retry_ids(database: Database, url_ids: Collection[int], now: datetime,
     return await database.transact(lambda connection: frontier.retry_urls(connection, url_ids, priority, now))
 
 
+async def _always(_: Connection) -> bool:
+    return True
+
+
 async def retry_all(
-    database: Database, now: datetime, filters: dict[str, Any], priority: int = PRIORITY, after: int = 0
+    database: Database,
+    now: datetime,
+    filters: dict[str, Any],
+    priority: int = PRIORITY,
+    after: int = 0,
+    *,
+    may: Callable[[Connection], Awaitable[bool]] = _always,
 ) -> AsyncIterator[Retried]:
-    """Queue all URLs again that filters choose, from an id on, a slice at a time."""
+    """Queue all URLs again that filters choose, from an id on, a slice at a time, for as long as that `may` be done."""
     while True:
 
         async def work(connection: Connection, after: int = after) -> Retried | None:
+            if not await may(connection):
+                return None
             rows = await frontier.list_urls(connection, now=now, after=after, limit=SLICE, **filters)
             if not rows:
                 return None

@@ -116,7 +116,13 @@ class SourceDesk:
     async def _queue_again(self, name: str) -> None:
         """Let a source that is back have the URLs that had ended with it."""
         filters = {"source": name, "reason": str(Reason.SOURCE_REMOVED)}
-        async for _ in retry_all(self._records.database, self._records.clock.now(), filters):
+
+        async def is_there(connection: Connection) -> bool:
+            """Tell whether nobody has removed it again, and let nobody do so meanwhile."""
+            source = await sources.get_source(connection, name)
+            return source is not None and await sources.keep_source(connection, source.id)
+
+        async for _ in retry_all(self._records.database, self._records.clock.now(), filters, may=is_there):
             pass
 
     async def edit(self, name: str, changes: Mapping[str, Any], unset: Collection[str] = ()) -> dict[str, Any]:
