@@ -1,26 +1,16 @@
 """Measure feeds: parsing, and cycles of polls beside lemon24's reader: python -m bench.feeds [--quick] [--json]."""
 
 import argparse
-import asyncio
-import logging
-import os
-import sys
-import tempfile
-import time
 from pathlib import Path
 
-import structlog
-
-from bench.adapter import open_server
 from bench.feed_bodies import SITEMAP_ADDRESSES
 from bench.feed_cycle import READER_WORKERS, Cycles, measure_ours, measure_reader, measure_sitemap
 from bench.feed_parsing import Parsing, measure_parsing
 from bench.feed_web import FeedWeb
-from bench.frontier import stop_cleanly_when_terminated
 from bench.peers import Unavailable
-from bench.report import Figure, Target, as_json, conditions, show
-from bench.server import connect
-from bench.steps import Steps, showing_steps
+from bench.report import Figure, Target
+from bench.running import run_bench
+from bench.steps import Steps
 from bench.timing import best
 from headwater.config import Settings
 
@@ -114,23 +104,5 @@ def _sitemap_figures(grown: float, stall: float) -> list[Figure]:
     ]
 
 
-async def run(options: argparse.Namespace) -> None:
-    """Run the bench on a server of its own and print what came out."""
-    started, load = time.monotonic(), os.getloadavg()[0]
-    stop_cleanly_when_terminated()
-    with tempfile.TemporaryDirectory(prefix="headwater-bench-") as name:
-        folder = Path(name)
-        with open_server(folder) as server, showing_steps() as steps:
-            async with connect(server.dsn) as connection:
-                postgres = await connection.fetchval("SHOW server_version")
-            figures = await measure(server.dsn, folder, steps, options)
-    under = conditions(load, postgres, time.monotonic() - started)
-    print(as_json(figures, under)) if options.json else show("Feeds", figures, under)
-
-
 if __name__ == "__main__":
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
-    try:
-        asyncio.run(run(parse_options()))
-    except asyncio.CancelledError:
-        sys.exit("ended by a signal")
+    run_bench("Feeds", measure, parse_options())

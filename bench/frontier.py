@@ -1,25 +1,16 @@
 """Measure the frontier and its peers on one embedded PostgreSQL: python -m bench.frontier [--quick] [--json]."""
 
 import argparse
-import asyncio
-import logging
-import os
-import signal
-import sys
-import tempfile
-import time
 from pathlib import Path
 
-import structlog
-
-from bench.adapter import CLAIM_BATCH, open_server
+from bench.adapter import CLAIM_BATCH
 from bench.crawlee_peer import Rates, measure_crawlee
 from bench.ours import Latency, Throughput, hosts_for, measure_beside_hot_host, measure_latency, measure_throughput
 from bench.peers import Unavailable
-from bench.report import Figure, Target, as_json, conditions, show
+from bench.report import Figure, Target
+from bench.running import run_bench
 from bench.seed004 import measure_seed004
-from bench.server import connect
-from bench.steps import Steps, showing_steps
+from bench.steps import Steps
 from bench.timing import best
 
 
@@ -155,33 +146,5 @@ def _memory_figure(latencies: list[Latency]) -> Figure:
     return Figure("memory_growth", "memory growth of this process", growth, "MB", Target("<=", 2), note)
 
 
-def stop_cleanly_when_terminated() -> None:
-    """Let SIGTERM do what Ctrl-C does: the server is stopped and its folder removed."""
-    task = asyncio.current_task()
-    assert task
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-
-
-async def run(options: argparse.Namespace) -> None:
-    """Run the bench on a server of its own and print what came out."""
-    started, load = time.monotonic(), os.getloadavg()[0]
-    stop_cleanly_when_terminated()
-    with tempfile.TemporaryDirectory(prefix="headwater-bench-") as name:
-        folder = Path(name)
-        with open_server(folder) as server, showing_steps() as steps:
-            async with connect(server.dsn) as connection:
-                postgres = await connection.fetchval("SHOW server_version")
-            figures = await measure(server.dsn, folder, steps, options)
-    under = conditions(load, postgres, time.monotonic() - started)
-    if options.json:
-        print(as_json(figures, under))
-    else:
-        show("Frontier", figures, under)
-
-
 if __name__ == "__main__":
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
-    try:
-        asyncio.run(run(parse_options()))
-    except asyncio.CancelledError:
-        sys.exit("ended by a signal")
+    run_bench("Frontier", measure, parse_options())

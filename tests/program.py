@@ -58,7 +58,7 @@ def wait_until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
     while time.monotonic() < give_up:
         if found := condition():
             return found
-        time.sleep(0.01)
+        time.sleep(0.002)
     raise AssertionError(f"it did not come true in {seconds} s")
 
 

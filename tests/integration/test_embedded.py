@@ -14,8 +14,7 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,7 +29,7 @@ from headwater.model.reasons import Reason
 from headwater.store import embedded
 from headwater.store.embedded import open_server
 from tests.conftest import scratch_folder
-from tests.program import with_a_mount
+from tests.program import wait_until, with_a_mount
 
 ROOT = os.geteuid() == 0
 only_root = pytest.mark.skipif(not ROOT, reason="needs root")
@@ -97,13 +96,6 @@ def ask(dsn: str, *statements: str) -> Any:
             await connection.close()
 
     return asyncio.run(answer())
-
-
-def eventually(holds: Callable[[], Any], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "it never came to be"
-        time.sleep(0.002)
 
 
 def home(folder: Path) -> Path:
@@ -349,7 +341,7 @@ def test_a_kill_during_the_first_start_leaves_nothing_that_breaks_the_next(
     folder: Path, moment: str, killed: str
 ) -> None:
     with Command(folder) as command:
-        eventually((home(folder) / moment).exists)
+        wait_until((home(folder) / moment).exists)
         children = Path(f"/proc/{command.process.pid}/task/{command.process.pid}/children").read_text().split()
         command.kill()
         for child in children if killed == "the command and initdb" else []:
@@ -412,12 +404,12 @@ def test_a_start_waits_for_what_a_killed_server_left_behind_but_not_for_ever(
         connection, backend = runner.run(hold_a_connection(server.dsn))
         os.kill(backend, signal.SIGSTOP)
         os.kill(postmaster(folder), signal.SIGKILL)
-        eventually(lambda: processes(folder) == [backend])
+        wait_until(lambda: processes(folder) == [backend])
         with monkeypatch.context() as impatient:
             impatient.setattr(embedded, "ORPHAN_SECONDS", 0.2)
             assert refusal(folder).reason is Reason.DATABASE_UNREACHABLE
         with Command(folder) as waiting:
-            eventually(lambda: is_locked(home(folder) / "start.lock"))
+            wait_until(lambda: is_locked(home(folder) / "start.lock"))
             os.kill(backend, signal.SIGCONT)
             assert ask(waiting.dsn(), "SELECT 1") == 1
             waiting.leave()
@@ -477,7 +469,7 @@ def test_a_server_started_by_hand_is_neither_used_nor_stopped(made: Path) -> Non
     )
     try:
         pid_file = cluster(made) / "postmaster.pid"
-        eventually(lambda: pid_file.exists() and "ready" in pid_file.read_text())
+        wait_until(lambda: pid_file.exists() and "ready" in pid_file.read_text())
         assert f"pid {by_hand.pid}" in str(refusal(made))
         assert by_hand.poll() is None
     finally:

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 
+from headwater.policy.kept import Kept
 from headwater.policy.polling import spoken
 
 LEAST_SIGHTINGS = 5
@@ -28,25 +29,12 @@ class Hop(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class Move(Kept):
     """A permanent redirect that is being watched, seen at each of `count` polls since `first_seen`."""
 
     target: str
     first_seen: Annotated[datetime, msgspec.Meta(tz=True)]
     count: int = 1
-
-    @classmethod
-    def of(cls, stored: object) -> "Move | None":
-        """Read one from JSON; None where it is not one."""
-        try:
-            return msgspec.convert(stored, cls)
-        except msgspec.ValidationError:
-            return None
-
-    def stored(self) -> dict[str, Any]:
-        """Return it as it goes into JSON."""
-        fields: dict[str, Any] = msgspec.to_builtins(self)
-        return fields
 
     def is_learned(self, now: datetime) -> bool:
         """Tell whether the target is the source's address from now on."""

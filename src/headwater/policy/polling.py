@@ -9,11 +9,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
 from headwater.policy.backoff import retry_after
+from headwater.policy.kept import Kept
 
 LONGEST_WAIT = timedelta(hours=24)
 LONGEST_RETRY_AFTER = timedelta(days=7)  # a slip in a header, such as a year, must not end a source unseen
@@ -27,26 +28,13 @@ _DIRECTIVE = re.compile(r'([^\s=,;]+)(?:\s*=\s*(?:"([^"]*)"|([^\s,;]*)))?')
 
 
 @dataclass(frozen=True, slots=True)
-class Rhythm:
+class Rhythm(Kept):
     """What is kept of a source between polls that went well: how its interval has adapted so far."""
 
     stretch: Annotated[float, msgspec.Meta(ge=0, le=100)] = (
         1.0  # of its own interval, so that a change of that counts at once
     )
     quiet: Annotated[int, msgspec.Meta(ge=0)] = 0  # polls in a row that brought nothing new
-
-    @classmethod
-    def of(cls, stored: object) -> "Rhythm | None":
-        """Read one from JSON; None, as for a source never read, where it is not one."""
-        try:
-            return msgspec.convert(stored, cls)
-        except msgspec.ValidationError:
-            return None
-
-    def stored(self) -> dict[str, Any]:
-        """Return it as it goes into JSON."""
-        fields: dict[str, Any] = msgspec.to_builtins(self)
-        return fields
 
 
 @dataclass(frozen=True, slots=True)

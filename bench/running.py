@@ -1,0 +1,53 @@
+"""What every bench does: starts a server of its own, measures, prints what came out, and cleans up behind itself."""
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import structlog
+
+from bench.adapter import open_server
+from bench.report import Figure, as_json, conditions, show
+from bench.server import connect
+from bench.steps import Steps, showing_steps
+
+Measure = Callable[[str, Path, Steps, argparse.Namespace], Awaitable[list[Figure]]]
+
+
+def run_bench(title: str, measure: Measure, options: argparse.Namespace) -> None:
+    """Run a bench to its end, or until a signal."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    try:
+        asyncio.run(_run(title, measure, options))
+    except asyncio.CancelledError:
+        sys.exit("ended by a signal")
+
+
+async def _run(title: str, measure: Measure, options: argparse.Namespace) -> None:
+    started, load = time.monotonic(), os.getloadavg()[0]
+    _stop_cleanly_when_terminated()
+    with tempfile.TemporaryDirectory(prefix="headwater-bench-") as name:
+        folder = Path(name)
+        with open_server(folder) as server, showing_steps() as steps:
+            async with connect(server.dsn) as connection:
+                postgres = await connection.fetchval("SHOW server_version")
+            figures = await measure(server.dsn, folder, steps, options)
+    under = conditions(load, postgres, time.monotonic() - started)
+    if options.json:
+        print(as_json(figures, under))
+    else:
+        show(title, figures, under)
+
+
+def _stop_cleanly_when_terminated() -> None:
+    """Let SIGTERM do what Ctrl-C does: the server is stopped and its folder removed."""
+    task = asyncio.current_task()
+    assert task
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
