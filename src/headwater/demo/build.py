@@ -22,10 +22,17 @@ _NEWS_DAYS = 1  # how many days ago a story may be from and still be news
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """All addresses of a host, and the answer for every other one."""
+    """All addresses of a host, what answers below `/api/` if it has an API, and the answer for every other one."""
 
     answers: Mapping[str, Answer]
     otherwise: Answer
+    api: Answer | None = None
+
+    def answer_at(self, path: str) -> Answer:
+        """Return what an address, without its query, answers with."""
+        if self.api is not None and path.startswith("/api/"):
+            return self.api
+        return self.answers.get(path, self.otherwise)
 
 
 def build_host(site: Site, *, today: date, seed: int) -> Host:
@@ -57,7 +64,8 @@ class _Builder:
         if self.site.sitemaps:
             answers |= {path: whole(body) for path, body in self.sitemaps().items()}
         missing = self.body(error_page(self.frame, self.site.home))
-        return Host(answers, whole(missing, status=self.site.missing_status))
+        api = None if self.site.api is None else self.site.api(self.today, self.seed)
+        return Host(answers, whole(missing, status=self.site.missing_status), api)
 
     def body(self, content: bytes, content_type: str = HTML) -> Body:
         return Body(content, content_type, self.modified)

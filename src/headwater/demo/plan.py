@@ -3,9 +3,10 @@
 import re
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
+from datetime import date
 from typing import Any
 
-from headwater.demo.answers import HTML, Maker, whole
+from headwater.demo.answers import HTML, Answer, Maker, whole
 from headwater.demo.content import Story, write_story
 from headwater.demo.feeds import Stamp, gmt
 from headwater.demo.pages import Form, article_page, slug
@@ -73,6 +74,7 @@ class Site:
     missing_status: int = 404
     sitemaps: bool = False
     sitemap_of_lists: bool = True
+    api: Callable[[date, int], Answer] | None = None  # made for a day and a seed, it answers to all below /api/
     read_by: Pass = Pass.MAIN  # how it becomes known: by a feed, its own or another's, or as a source of its own
 
     @property

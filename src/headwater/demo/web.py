@@ -158,7 +158,7 @@ class DemoWeb:
         if request.method not in ("GET", "HEAD"):
             return web.Response(status=405, headers={"Allow": "GET, HEAD"})
         fault = next(self._faults.get(name, iter(())), None)
-        answer = fault or host.answers.get(request.raw_path.partition("?")[0], host.otherwise)
+        answer = fault or host.answer_at(request.raw_path.partition("?")[0])
         return await answer(request)
 
     def _index(self) -> str:
