@@ -15,7 +15,7 @@ from headwater.model.article import Article
 from headwater.model.feed import Feed, FeedEntry
 from headwater.model.reasons import Reason
 from headwater.model.sitemap import SitemapEntry, SitemapRef
-from headwater.model.source import Item
+from headwater.model.source import Item, Undated
 from headwater.normalize.html_v1 import extract_html
 from headwater.policy.urls import normalize_url
 
@@ -41,6 +41,7 @@ __all__ = [
     "Run",
     "SitemapEntry",
     "SitemapRef",
+    "Undated",
     "Unreadable",
     "__version__",
     "extract_html",

@@ -57,7 +57,7 @@ async def test_where_a_redirect_led_is_not_downloaded_again_when_a_feed_lists_it
     assert (polled.items, polled.new_urls) == (3, 0)
     await house.work()
     assert site.visits(NEW) == 1
-    _, items = await house.desk.today(date(2026, 3, 12))
+    items = (await house.desk.days.day(date(2026, 3, 12))).items
     found = [await house.desk.document(item["document_id"]) for item in items]
     assert [document and document["url"] for document in found] == [OLD] * 3
 
@@ -77,7 +77,7 @@ async def test_a_redirect_to_a_page_that_is_known_ends_there_and_downloads_nothi
     await house.work()
     assert await house.fates() == {OLD: "redirect", target: "stored"}
     assert site.visits(target) == 1
-    _, items = await house.desk.today(date(2026, 3, 12))
+    items = (await house.desk.days.day(date(2026, 3, 12))).items
     assert len({item["document_id"] for item in items}) == 1
     assert all(item["document_id"] for item in items)
 
@@ -106,7 +106,7 @@ async def test_an_item_finds_its_document_behind_a_redirect_to_another_host(site
     site.answers[ABROAD] = Answer(page("the long one"), headers=HTML)
     await house.desk.sources.add(FEED)
     await house.work()
-    _, items = await house.desk.today(date(2026, 3, 12))
+    items = (await house.desk.days.day(date(2026, 3, 12))).items
     document = await house.desk.document(items[0]["document_id"])
     assert document
     assert document["url"] == ABROAD

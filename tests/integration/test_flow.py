@@ -34,7 +34,7 @@ async def test_a_feed_becomes_items_documents_a_day_and_a_search(site: Site, hou
     (hit,) = await house.desk.search("defence flooding")
     assert hit["url"] == "http://news.test/a"
     assert "⟦flood⟧" in hit["snippet"]
-    _, items = await house.desk.today(date(2026, 3, 12))
+    items = (await house.desk.days.day(date(2026, 3, 12))).items
     assert [(item["bucket"], item["title"]) for item in items] == [("NEW", "Entry 1"), ("NEW", "Entry 0")]
     document = await house.desk.document(items[0]["document_id"])
     assert document
@@ -253,5 +253,5 @@ async def test_an_undated_entry_is_new_on_the_day_it_was_first_seen(site: Site, 
     await house.desk.sources.sync("news.test")
     assert await house.rows("SELECT published_at, published_is_sighting FROM items") == first
     assert first[0][1] is True
-    _, items = await house.desk.today()
+    items = (await house.desk.days.today()).items
     assert [item["bucket"] for item in items] == ["NEW"]

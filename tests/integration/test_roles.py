@@ -13,6 +13,7 @@ import pytest
 from headwater.api import make_app
 from headwater.config import Settings
 from headwater.model.lease import Lease
+from headwater.model.run import Trigger
 from headwater.policy import cron
 from headwater.service.maintenance import RESCUERS, rescue_expired
 from headwater.service.parts import open_parts, open_records
@@ -157,12 +158,14 @@ async def test_a_slot_whose_holder_died_is_run_again_and_given_up_after_three(si
         assert source
         for attempt in (1, 2, 3):
             dead = Lease("dead", uuid4(), now - timedelta(seconds=1), attempt)
-            assert await runs.take_slot(connection, source, slot, dead, now)
-            assert not await runs.take_slot(connection, source, slot, dead, now)
+            assert await runs.take_run(connection, source, Trigger.SCHEDULE, slot=slot, lease=dead, now=now)
+            assert not await runs.take_run(connection, source, Trigger.SCHEDULE, slot=slot, lease=dead, now=now)
             await rescue_expired(records)
-            waiting = await runs.returned_slots(connection)
-            assert bool(waiting) == (attempt < 3)
-    assert await house.rows("SELECT status, reason FROM runs") == [("failed", "worker_lost")]
+            assert bool(await runs.lost_slots(connection, source.id)) == (attempt < 3)
+        assert not await runs.take_run(connection, source, Trigger.SCHEDULE, slot=slot, lease=dead, now=now)
+    assert await house.rows("SELECT status, reason, attempts FROM runs ORDER BY id") == [
+        ("failed", "worker_lost", attempt) for attempt in (1, 2, 3)
+    ]
 
 
 async def test_sigterm_gives_every_lease_back_within_ten_seconds(

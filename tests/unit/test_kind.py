@@ -20,7 +20,7 @@ OTHERS: dict[str, Any] = {
     "timeout": {"connect": 5.0, "read": 30.0, "total": 30.0},
     "rate_per_second": 0.5,
     "concurrency": 1,
-    "retry": {"attempts": 5, "base_seconds": 2.0, "on_rate_limit": True},
+    "retry": {"attempts": 5, "base_seconds": 2.0, "on_rate_limit": True, "longest_seconds": 600.0},
     "user_agent": "browser",
     "budget": "api.data.gov",
     "fetch_items": False,
@@ -90,7 +90,7 @@ def test_a_budget_needs_hosts_to_be_spent_at() -> None:
     [
         ("API.example.org", "api.example.org"),
         ("https://api.example.org", "api.example.org"),
-        ("api.example.org/v1", "api.example.org"),
+        ("api.example.org/v1", "api.example.org/v1/"),
         ("api.example.org:443", "api.example.org"),
         ("api.example.org.:8443", "api.example.org:8443"),
         ("api example", None),
@@ -111,12 +111,14 @@ def test_a_host_of_an_api_that_no_request_would_match_is_refused(
     told = f"; write {right!r}" if right else ""
     assert str(refused.value) == (
         f"Source s: api_hosts: OddKind declares {written!r}, which is no host as in 'api.example.org' or "
-        f"'api.example.org:8443'{told}."
+        f"'api.example.org:8443', nor a part of one as in 'www.example.org/api/'{told}."
     )
 
 
-@pytest.mark.parametrize("host", ["api.example.org", "api.example.org:8443", "api.example.org:80", "[::1]:8443"])
-def test_a_host_of_an_api_may_have_a_port(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "host", ["api.example.org", "api.example.org:8443", "api.example.org:80", "[::1]:8443", "www.example.org/api/"]
+)
+def test_a_host_of_an_api_may_have_a_port_or_be_a_part_of_one(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     class FineKind(kinds.PlainKind, frozen=True, kw_only=True, forbid_unknown_fields=True):
         api_hosts: ClassVar[frozenset[str]] = frozenset({host})
 

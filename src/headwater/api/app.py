@@ -2,7 +2,7 @@
 
 import ipaddress
 import secrets
-from datetime import date, datetime
+from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Query, Request, Response
@@ -13,6 +13,7 @@ from starlette.middleware.base import RequestResponseEndpoint
 
 from headwater import __version__
 from headwater.api import shapes
+from headwater.api.days import add_days, add_runs
 from headwater.api.frontier import add_frontier
 from headwater.api.sources import add_sources
 from headwater.api.why import add_why
@@ -35,6 +36,9 @@ _STATUS = {
     Reason.HOST_IN_USE: 409,
     Reason.HOST_BUSY: 409,
     Reason.UNKNOWN_PATH: 404,
+    Reason.UNKNOWN_RUN: 404,
+    Reason.UNKNOWN_DAY: 404,
+    Reason.RUN_UNDER_WAY: 409,
     Reason.SOURCE_EXISTS: 409,
     Reason.DATABASE_UNREACHABLE: 503,
     Reason.SHUTDOWN: 503,
@@ -55,9 +59,11 @@ def make_app(desk: Desk) -> FastAPI:
     _answer_errors(app)
     _add_signs_of_life(app, desk)
     _add_reading(app, desk)
+    add_days(app, desk)
     add_why(app, desk)
     _guard_writing(app, desk)
     add_sources(app, desk)
+    add_runs(app, desk)
     add_frontier(app, desk)
     return app
 
@@ -159,16 +165,6 @@ def _add_reading(app: FastAPI, desk: Desk) -> None:
         """Search titles and texts, best first."""
         return shapes.Hits(hits=[shapes.Hit(**row) for row in await desk.search(q, limit=limit, offset=offset)])
 
-    @app.get("/daily/today", tags=["reading"])
-    async def today() -> shapes.Day:
-        """Tell what is NEW and what is LATEST today."""
-        return _day(await desk.today())
-
-    @app.get("/daily/{day}", tags=["reading"])
-    async def daily(day: date) -> shapes.Day:
-        """Tell what was NEW and what was LATEST on a day."""
-        return _day(await desk.today(day))
-
 
 def _guard_writing(app: FastAPI, desk: Desk) -> None:
     token = write_token(desk.settings).encode()
@@ -185,11 +181,6 @@ def _guard_writing(app: FastAPI, desk: Desk) -> None:
         if not length.isdigit() or int(length) > LARGEST_BODY:
             return _error(413, Reason.BAD_REQUEST, f"Send a body of at most {LARGEST_BODY} bytes, with its length.")
         return await call_next(request)
-
-
-def _day(answer: tuple[date, list[dict[str, Any]]]) -> shapes.Day:
-    day, rows = answer
-    return shapes.Day(day=day, items=[shapes.DayItem(**row) for row in rows])
 
 
 def _with_hex_hashes(row: dict[str, Any]) -> dict[str, Any]:

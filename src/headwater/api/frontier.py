@@ -3,15 +3,14 @@
 from datetime import timedelta
 from typing import Annotated
 
-from fastapi import Depends, FastAPI, Query
-from fastapi.security import HTTPBearer
+from fastapi import FastAPI, Query
 
 from headwater.api import frontier_shapes as shapes
+from headwater.api.token import TOKEN
 from headwater.service.desk import Desk
 from headwater.service.frontier_desk import FrontierDesk
 
 _TAG = "frontier"
-_TOKEN = [Depends(HTTPBearer(auto_error=False))]
 
 Limit = Annotated[int, Query(ge=1, le=1000)]
 
@@ -52,7 +51,7 @@ def _add_reading(app: FastAPI, frontier: FrontierDesk) -> None:
 
 
 def _add_writing(app: FastAPI, frontier: FrontierDesk) -> None:
-    @app.post("/frontier/urls", tags=[_TAG], dependencies=_TOKEN)
+    @app.post("/frontier/urls", tags=[_TAG], dependencies=TOKEN)
     async def submit(given: shapes.NewUrls) -> shapes.SubmittedUrls:
         """Put URLs into the frontier; what cannot be used is refused with why, and the rest goes in."""
         answer = shapes.SubmittedUrls(new=[], known=[], refused=[])
@@ -64,7 +63,7 @@ def _add_writing(app: FastAPI, frontier: FrontierDesk) -> None:
                 (answer.new if handed.is_new else answer.known).append(named)
         return answer
 
-    @app.post("/frontier/retry", tags=[_TAG], dependencies=_TOKEN)
+    @app.post("/frontier/retry", tags=[_TAG], dependencies=TOKEN)
     async def retry(wanted: shapes.RetryRequest) -> shapes.Retrying:
         """Fetch URLs again, whatever their end."""
         if wanted.urls is not None:
@@ -82,14 +81,14 @@ def _add_writing(app: FastAPI, frontier: FrontierDesk) -> None:
 
 
 def _add_hosts(app: FastAPI, frontier: FrontierDesk) -> None:
-    @app.post("/frontier/hosts/{host}/block", tags=[_TAG], dependencies=_TOKEN)
+    @app.post("/frontier/hosts/{host}/block", tags=[_TAG], dependencies=TOKEN)
     async def block(host: str, closing: shapes.Closing | None = None) -> shapes.HostLine:
         """Ask nothing of a host, and of whoever shares its turn, for a time or until it is released."""
         seconds = closing.for_seconds if closing else None
         name = await frontier.close_host(host, timedelta(seconds=seconds) if seconds else None)
         return shapes.HostLine(**await frontier.host(name))
 
-    @app.post("/frontier/hosts/{host}/release", tags=[_TAG], dependencies=_TOKEN)
+    @app.post("/frontier/hosts/{host}/release", tags=[_TAG], dependencies=TOKEN)
     async def release(host: str) -> shapes.HostLine:
         """Take back what closed, blocked or slowed a host."""
         return shapes.HostLine(**await frontier.host(await frontier.open_host(host)))

@@ -1,6 +1,6 @@
 """The shapes of what the API takes and answers."""
 
-from datetime import date, datetime
+from datetime import datetime
 
 from pydantic import BaseModel, Field
 
@@ -89,23 +89,3 @@ class Hits(BaseModel):
     """Documents that were found, best first."""
 
     hits: list[Hit]
-
-
-class DayItem(BaseModel):
-    """An item of a day's index."""
-
-    source: str
-    bucket: str
-    title: str
-    url: str
-    published_at: datetime
-    published_is_sighting: bool = Field(description="The source gave no date; this is when it was first seen.")
-    updated_at: datetime | None
-    document_id: int | None
-
-
-class Day(BaseModel):
-    """What was NEW and what was LATEST on a day."""
-
-    day: date
-    items: list[DayItem]

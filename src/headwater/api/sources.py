@@ -3,10 +3,10 @@
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
-from fastapi import Depends, FastAPI, Path, Query, Response
-from fastapi.security import HTTPBearer
+from fastapi import FastAPI, Path, Query, Response
 
 from headwater.api import source_shapes as shapes
+from headwater.api.token import TOKEN
 from headwater.errors import HeadwaterError, OperatorError
 from headwater.model.poll import Polled
 from headwater.model.reasons import Reason
@@ -14,7 +14,6 @@ from headwater.service.desk import Desk
 from headwater.service.source_reach import LiveSourceDesk
 
 _TAG = "sources"
-_TOKEN = [Depends(HTTPBearer(auto_error=False))]
 
 Name = Annotated[str, Path(description="A source's name.")]
 
@@ -28,7 +27,7 @@ def add_sources(app: FastAPI, desk: Desk) -> None:
 
 
 def _add_files(app: FastAPI, sources: LiveSourceDesk) -> None:
-    @app.post("/sources/import", tags=[_TAG], dependencies=_TOKEN)
+    @app.post("/sources/import", tags=[_TAG], dependencies=TOKEN)
     async def import_sources(given: shapes.SourceFile) -> shapes.ImportedSources:
         """Add the sources of an OPML or YAML file; what cannot be used is told, and the rest goes in."""
         imported = await sources.import_list(given.text.encode(errors="replace"), dry_run=given.dry_run)
@@ -52,12 +51,12 @@ def _add_files(app: FastAPI, sources: LiveSourceDesk) -> None:
 
 
 def _add_looking(app: FastAPI, sources: LiveSourceDesk) -> None:
-    @app.post("/sources/discover", tags=[_TAG], dependencies=_TOKEN)
+    @app.post("/sources/discover", tags=[_TAG], dependencies=TOKEN)
     async def discover(place: shapes.Place) -> shapes.Surroundings:
         """Look which feeds and sitemaps a site has; nothing is saved."""
         return shapes.Surroundings(**asdict(await sources.look_around(place.url)))
 
-    @app.post("/sources/test", tags=[_TAG], dependencies=_TOKEN)
+    @app.post("/sources/test", tags=[_TAG], dependencies=TOKEN)
     async def test(given: shapes.Target) -> shapes.TrialAnswer:
         """Walk each stage from an address or a source to a read article and tell what was found; nothing is saved."""
         stages: list[shapes.TrialStage] = []
@@ -72,7 +71,7 @@ def _add_rows(app: FastAPI, sources: LiveSourceDesk) -> None:
         rows = await sources.listed(health=health, category=category)
         return shapes.Sources(sources=[shapes.SourceLine(**row) for row in rows])
 
-    @app.post("/sources", tags=[_TAG], status_code=201, dependencies=_TOKEN)
+    @app.post("/sources", tags=[_TAG], status_code=201, dependencies=TOKEN)
     async def add(new: shapes.NewSource) -> shapes.AddedSource:
         """Add a source. What has a url is read at once, and not added if that fails; others are read when due."""
         if new.url is None:
@@ -91,12 +90,12 @@ def _add_rows(app: FastAPI, sources: LiveSourceDesk) -> None:
         """Return all that is known of a source."""
         return shapes.WholeSource(**await sources.show(name))
 
-    @app.patch("/sources/{name}", tags=[_TAG], dependencies=_TOKEN)
+    @app.patch("/sources/{name}", tags=[_TAG], dependencies=TOKEN)
     async def edit(name: Name, changes: shapes.SourceChanges) -> shapes.WholeSource:
         """Change settings of a source; what cannot work is refused, and nothing is changed then."""
         return shapes.WholeSource(**await sources.edit(name, changes.settings, changes.unset))
 
-    @app.delete("/sources/{name}", tags=[_TAG], dependencies=_TOKEN)
+    @app.delete("/sources/{name}", tags=[_TAG], dependencies=TOKEN)
     async def remove(name: Name) -> shapes.RemovedSource:
         """Remove a source. What it has brought is kept; what waits to be fetched ends, not what is being fetched."""
         removed = await sources.remove(name)
@@ -104,7 +103,7 @@ def _add_rows(app: FastAPI, sources: LiveSourceDesk) -> None:
 
 
 def _add_deeds(app: FastAPI, sources: LiveSourceDesk) -> None:
-    @app.post("/sources/{name}/sync", tags=[_TAG], dependencies=_TOKEN)
+    @app.post("/sources/{name}/sync", tags=[_TAG], dependencies=TOKEN)
     async def sync(name: Name, wanted: shapes.SyncRequest | None = None) -> shapes.SyncedSource:
         """Read a source now, due or not, and tell what came."""
         polled = await sources.sync(name, wanted.which if wanted else None)
@@ -112,17 +111,17 @@ def _add_deeds(app: FastAPI, sources: LiveSourceDesk) -> None:
             raise OperatorError(f"{name} was not read: {polled.error}", reason=polled.reason)
         return shapes.SyncedSource(**_told(polled))
 
-    @app.post("/sources/{name}/enable", tags=[_TAG], dependencies=_TOKEN)
+    @app.post("/sources/{name}/enable", tags=[_TAG], dependencies=TOKEN)
     async def enable(name: Name) -> shapes.WholeSource:
         """Let a source be read again."""
         return shapes.WholeSource(**await sources.switch(name, enabled=True))
 
-    @app.post("/sources/{name}/disable", tags=[_TAG], dependencies=_TOKEN)
+    @app.post("/sources/{name}/disable", tags=[_TAG], dependencies=TOKEN)
     async def disable(name: Name) -> shapes.WholeSource:
         """Read a source no more until it is enabled."""
         return shapes.WholeSource(**await sources.switch(name, enabled=False))
 
-    @app.post("/sources/{name}/backfill", tags=[_TAG], status_code=202, dependencies=_TOKEN)
+    @app.post("/sources/{name}/backfill", tags=[_TAG], status_code=202, dependencies=TOKEN)
     async def backfill(name: Name, wanted: shapes.BackfillRequest) -> shapes.WholeSource:
         """Let the running program read a source's sitemaps back to a day."""
         return shapes.WholeSource(**await sources.ask_backfill(name, wanted.since))

@@ -2,7 +2,6 @@
 
 import os
 from dataclasses import asdict
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +10,7 @@ import typer
 from headwater import __version__
 from headwater.cli import show
 from headwater.cli.common import Json, configuration, print_json, run, settings_with_logs
+from headwater.cli.days import daily, ingest, runs, today
 from headwater.cli.frontier import frontier_app
 from headwater.cli.logs import set_up_logs
 from headwater.cli.sources import add, source_app
@@ -34,6 +34,10 @@ app.add_typer(source_app, name="source")
 app.add_typer(migrate_app, name="migrate")
 app.add_typer(frontier_app, name="frontier")
 app.command()(add)
+app.command()(today)
+app.command()(daily)
+app.command()(ingest)
+app.command()(runs)
 app.command()(why)
 app.command()(verify)
 app.command()(backup)
@@ -123,23 +127,6 @@ async def _stay(opened: "Demo", told: dict[str, Any] | None) -> None:
         make_app,
         on_ready=ready,
     )
-
-
-@app.command()
-def today(
-    day: Annotated[str | None, typer.Argument(help="A day as YYYY-MM-DD; by default today.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Show what is NEW and what is LATEST today."""
-    from headwater.service.asking import with_reader
-
-    wanted = _date(day)
-    settings = settings_with_logs("error")
-    found, rows = run(with_reader(settings, lambda reader: reader.today(wanted)))
-    if as_json:
-        print_json({"day": found, "items": rows})
-    else:
-        show.day(found, rows)
 
 
 @app.command()
@@ -237,10 +224,3 @@ def migrate_status(as_json: Json = False) -> None:
         print_json(rows)
     else:
         show.schema(rows)
-
-
-def _date(text: str | None) -> date | None:
-    try:
-        return date.fromisoformat(text) if text else None
-    except ValueError:
-        raise OperatorError(f"{text!r} is not a day such as 2026-03-29.") from None

@@ -91,7 +91,7 @@ async def look(desk: Desk, web: DemoWeb, expected: Expected, delay_seconds: floa
     """Look at all that the demo brought."""
     outcomes = await desk.frontier.urls()
     sources = await desk.sources.listed()
-    _, items = await desk.today(web.today)
+    items = (await desk.days.day(web.today)).items
     documents = [await desk.document(line["id"]) or {} for line in await desk.documents(limit=500)]
     checks = [
         _check_ends(expected, outcomes),

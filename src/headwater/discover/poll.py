@@ -3,64 +3,44 @@
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
-from itertools import islice
 from typing import Any
 from uuid import UUID
 
 import structlog
 
-from headwater.discover.deadline import Deadline
-from headwater.discover.saving import Found, rebuild_days, save_items, save_leads
+from headwater.discover.reading import OnLeads, Readers, Reading
+from headwater.discover.saving import rebuild_days, rebuild_read_day, save_items
 from headwater.errors import ExchangeFailed, HeadwaterError, LeaseLost, NotNow, OperatorError
-from headwater.frontier.submit import Submitted
 from headwater.gate.gate import Gate
-from headwater.gate.pace import Pace
 from headwater.gate.together import Together
 from headwater.model.clock import Clock
 from headwater.model.poll import Polled
 from headwater.model.reasons import Reason, ReasonClass
-from headwater.model.source import Lead, Pass, Source
+from headwater.model.run import Tally
+from headwater.model.source import Pass, Source
 from headwater.policy.agents import BROWSER, CHROME_RELEASED, browser_is_stale
 from headwater.policy.politeness import KeyOf
 from headwater.policy.polling import Asked, Failed, Next, Read, Rhythm, is_overflow, plan_next
 from headwater.policy.text import clean
 from headwater.sandbox import Sandbox
 from headwater.sources.kind import Kind
-from headwater.sources.memory import check_state
 from headwater.sources.registry import configure, kind_of
-from headwater.sources.run import Http, Run
-from headwater.sources.yielded import check_item, refuse_shared_places
-from headwater.store import sources
+from headwater.store import daily, runs, sources
 from headwater.store.pool import Connection, Database, is_down
+from headwater.store.runs import RunClaim, RunEnding
 from headwater.store.sources import FeedClaim, PollEnding
 
 log = structlog.get_logger()
-Renew = Callable[[datetime], Awaitable[object]]
 # What a source sends may be more than can be read: that is no fault of ours.
 _ITS_BODY = frozenset({Reason.SANDBOX_TIMEOUT, Reason.SANDBOX_CRASHED, Reason.SANDBOX_OUTPUT})
-OnLeads = Callable[[int], None]  # told how many leads have been submitted so far
 _SITEMAP_REST = timedelta(hours=1)  # a feed may be too short at every poll
 _LONGEST_ERROR = 2000
 # A pass that was asked for and failed is tried again after this; what runs by itself has its own interval.
 _UNTIL_ASKED_AGAIN = timedelta(hours=1)
-_SLICE = 2000  # leads submitted at once: a sitemap may list any number
-
-
-@dataclass(slots=True)
-class _Reading:
-    """What a kind yields: its items are saved together at the end, its leads a slice at a time meanwhile."""
-
-    found: list[Found] = field(default_factory=list)
-    pending: list[Lead] = field(default_factory=list)
-    leads: int = 0
-    new_urls: int = 0
-    refused: dict[str, str] = field(default_factory=dict)
-    learned: dict[str, Any] = field(default_factory=dict)
-    asked: Asked | None = None
 
 
 class Poller:
@@ -78,127 +58,73 @@ class Poller:
         key_of: KeyOf,
     ) -> None:
         self._database = database
-        self._gate = gate
-        self._sandbox = sandbox
         self._clock = clock
         self._timezone = timezone
         self._default_interval = timedelta(minutes=interval_minutes)
         self._key_of = key_of
-        self._readings: dict[UUID, Deadline] = {}
+        self._readers = Readers(database=database, gate=gate, sandbox=sandbox, clock=clock, key_of=key_of)
         self._settling = Together(self._settle)
 
     def is_waiting(self, token: UUID) -> bool:
         """Tell whether a poll under way, known by its lease's token, waits for its budget."""
-        return token in self._readings and self._readings[token].is_paused
+        return self._readers.is_waiting(token)
 
     async def poll(
-        self, claim: FeedClaim, renew_also: Renew | None = None, on_leads: OnLeads = lambda _: None
+        self,
+        claim: FeedClaim,
+        *,
+        run: RunClaim | None = None,
+        tally: Tally | None = None,
+        on_leads: OnLeads = lambda _: None,
     ) -> Polled:
         """Read a source and settle its claim, whatever happens short of losing the database.
 
-        The claim's lease is renewed for as long as the reading goes on; `renew_also` does the same for what the caller
-        holds beside it.
+        The claim's lease is renewed for as long as the reading goes on. A run that this is the reading of is renewed
+        and ended together with it; one that is given back undone never was.
         """
-        memory = deepcopy(dict(claim.memory))
+        reading = Reading(deepcopy(dict(claim.memory)), run.day if run else None, tally or Tally(), on_leads)
         kind = None
         try:
             kind = kind_of(claim.source)
             self._mind_the_agent(claim.source, kind)
-            async with self._renewing(claim, renew_also):
-                reading = await self._discover(claim, kind, memory, on_leads)
+            async with self._renewing(claim, run):
+                await self._readers.read(claim, kind, reading)
         except LeaseLost:
             raise
         except NotNow as error:
             # What runs at a schedule keeps its slot; all else comes back when it may.
             waits = claim.which is not Pass.MAIN or (kind is not None and self._interval(kind, claim))
-            await self.release(claim, error.until if waits else None, _told(error))
+            await self.release(claim, error.until if waits else None, _told(error), run=run)
             return Polled(claim.source, error.reason, str(error), which=claim.which, deferred=True)
         except HeadwaterError as error:
-            return await self._failed(claim, kind, error)
+            return await self._failed(claim, kind, error, reading, run)
         except asyncio.CancelledError:
-            await asyncio.shield(self.release(claim))
+            await asyncio.shield(self._stopped(claim, run))
             raise
-        if not (reading.found or reading.learned) and claim.asking == _asking(claim.source, kind):
-            return await self._nothing_more(claim, kind, reading, memory)
+        if not (run or reading.found or reading.learned) and claim.asking == _asking(claim.source, kind):
+            return await self._nothing_more(claim, kind, reading)
         try:
-            return await self._database.transact(
-                lambda connection: self._save(connection, claim, kind, reading, memory)
-            )
+            return await self._database.transact(lambda connection: self._save(connection, claim, kind, reading, run))
         except LeaseLost:
             raise
         except HeadwaterError as error:
-            return await self._failed(claim, kind, error)
+            return await self._failed(claim, kind, error, reading, run)
 
-    async def _nothing_more(self, claim: FeedClaim, kind: Kind, reading: _Reading, memory: dict[str, Any]) -> Polled:
+    async def _nothing_more(self, claim: FeedClaim, kind: Kind, reading: Reading) -> Polled:
         """End a poll after which there is nothing to save: most are so, and several end in one statement."""
         coming = self._plan(claim, kind, Read(), reading.asked)
         brought_new = bool(reading.new_urls)
-        ending = PollEnding(coming, Reason.POLLED, None, 0, None, memory, brought_new=brought_new)
+        ending = PollEnding(coming, Reason.POLLED, None, 0, None, reading.memory, brought_new=brought_new)
         if not await self._settling.do((claim, ending)):
             raise LeaseLost(f"The poll of {claim.source.name} took longer than its lease.")
-        return _polled(claim, reading, memory)
+        return _polled(claim, reading)
 
     def _mind_the_agent(self, source: Source, kind: Kind) -> None:
         if kind.user_agent == BROWSER and browser_is_stale(self._clock.now().date()):
             log.warning("agent.stale", source=source.name, browser_of=CHROME_RELEASED.isoformat())
 
-    async def _discover(self, claim: FeedClaim, kind: Kind, memory: dict[str, Any], on_leads: OnLeads) -> _Reading:
-        """Let the kind do its work, within its deadline; a fault in it is told like any other."""
-        source = claim.source
-        pace = Pace(self._database, self._clock, source.id, kind.gap, claim.first_request_at)
-        deadline = Deadline(kind.deadline)
-        http = Http(self._gate, self._sandbox, kind, pace, kind.asker(source.name), while_waiting=deadline.paused)
-        reading = _Reading()
-        run = Run(http, memory, self._clock.now(), claim.which, claim.backfill_since, reading.learned)
-        self._readings[claim.lease.token] = deadline
-        try:
-            async with deadline:
-                async for found in kind.discover(run):
-                    if isinstance(found, Lead):
-                        reading.pending.append(found)
-                    else:
-                        reading.found.append(Found(found, check_item(source.name, kind, found)))
-                    if len(reading.pending) >= _SLICE:
-                        await self._submit_leads(claim, kind, reading)
-                        on_leads(reading.leads)
-                await self._submit_leads(claim, kind, reading)
-            reading.asked = run.asked
-            if memory != claim.memory:
-                check_state(source.name, memory)
-            refuse_shared_places(source.name, reading.found)
-            return reading
-        except HeadwaterError:
-            raise
-        except (Exception, SystemExit) as error:  # whatever a kind does, it ends nothing but its own run
-            if deadline.has_passed:
-                message = f"Reading {claim.source.name} took longer than its deadline of {kind.deadline:g} seconds."
-                raise ExchangeFailed(message, reason=Reason.TIMEOUT) from None
-            if isinstance(error, Exception) and is_down(error):
-                raise
-            log.exception("discover.failed", source=claim.source.name)
-            raise HeadwaterError(f"{type(error).__name__}: {error}", reason=Reason.INTERNAL) from error
-        finally:
-            del self._readings[claim.lease.token]
-
-    async def _submit_leads(self, claim: FeedClaim, kind: Kind, reading: _Reading) -> None:
-        """Submit a slice: a reading that fails later, or dies, has lost nothing, and the next finds them known."""
-        leads, reading.pending = reading.pending, []
-        if not leads:
-            return
-
-        async def work(connection: Connection) -> Submitted:
-            if not await sources.hold_feed(connection, claim):
-                raise LeaseLost(f"The poll of {claim.source.name} took longer than its lease.")
-            origin = kind.origin_of(claim.which)
-            return await save_leads(connection, claim.source, kind, origin, leads, self._clock.now(), self._key_of)
-
-        submitted = await self._database.transact(work)
-        reading.leads += len(leads)
-        reading.new_urls += submitted.new
-        reading.refused.update(islice(submitted.refused.items(), _SLICE - len(reading.refused)))
-
     @contextlib.asynccontextmanager
-    async def _renewing(self, claim: FeedClaim, renew_also: Renew | None) -> AsyncIterator[None]:
+    async def _renewing(self, claim: FeedClaim, run: RunClaim | None) -> AsyncIterator[None]:
         """Keep the lease while the block runs; the block is stopped when the lease is another's."""
         reading = asyncio.current_task()
         assert reading is not None
@@ -213,8 +139,8 @@ class Poller:
                 try:
                     async with self._database.connection() as connection:
                         lost = not await sources.renew_feed(connection, claim, wanted)
-                    if renew_also:
-                        await renew_also(wanted)
+                        if run and not lost:
+                            lost = not await runs.renew_run(connection, run, wanted)
                     until = wanted
                 except Exception as error:
                     if not is_down(error):
@@ -233,23 +159,73 @@ class Poller:
             renewing.cancel()
             await asyncio.gather(renewing, return_exceptions=True)
 
-    async def release(self, claim: FeedClaim, next_poll_at: datetime | None = None, why: str | None = None) -> None:
-        """Give a claim back undone, at no cost to the source."""
-        async with self._database.connection() as connection:
+    async def release(
+        self,
+        claim: FeedClaim,
+        next_poll_at: datetime | None = None,
+        why: str | None = None,
+        *,
+        run: RunClaim | None = None,
+    ) -> None:
+        """Give a claim back undone, at no cost to the source; the run that it was for never was."""
+
+        async def work(connection: Connection) -> None:
             await sources.release_feed(connection, claim, next_poll_at, why)
+            if run:
+                await runs.drop_run(connection, run)
+
+        await self._database.transact(work)
+
+    async def _stopped(self, claim: FeedClaim, run: RunClaim | None) -> None:
+        """Give a claim back in the middle of its reading; a run that had begun has failed, and its slot is free."""
+
+        async def work(connection: Connection) -> None:
+            await sources.release_feed(connection, claim, None, None)
+            if run:
+                await runs.end_run(connection, run, RunEnding(Reason.SHUTDOWN), self._clock.now())
+
+        await self._database.transact(work)
 
     async def _settle(self, endings: Sequence[tuple[FeedClaim, PollEnding]]) -> list[bool]:
         return await self._database.run(lambda connection: sources.settle_feeds(connection, endings, self._clock.now()))
 
-    async def _failed(self, claim: FeedClaim, kind: Kind | None, error: HeadwaterError) -> Polled:
+    async def _failed(
+        self, claim: FeedClaim, kind: Kind | None, error: HeadwaterError, reading: Reading, run: RunClaim | None
+    ) -> Polled:
         ours = error.reason.kind is ReasonClass.OURS and error.reason not in _ITS_BODY
         wait = error.retry_after if isinstance(error, ExchangeFailed) else None
         asked = Asked(wait, "Retry-After") if wait else None
         coming = self._plan(claim, kind, Failed(ours), asked, is_hopeless=not error.retryable)
         errors = self._errors(claim, coming, ours=ours)
         ending = PollEnding(coming, error.reason, _told(error), errors, None, claim.memory)
-        await self._settling.do((claim, ending))
-        return Polled(claim.source, error.reason, str(error), which=claim.which, errors=errors)
+        kept = 0
+        if run:
+            kept = await self._database.transact(
+                lambda connection: self._fail_run(connection, claim, kind, ending, reading, run)
+            )
+        else:
+            await self._settling.do((claim, ending))
+        return Polled(claim.source, error.reason, str(error), which=claim.which, errors=errors, items=kept)
+
+    async def _fail_run(
+        self,
+        connection: Connection,
+        claim: FeedClaim,
+        kind: Kind | None,
+        ending: PollEnding,
+        reading: Reading,
+        run: RunClaim,
+    ) -> int:
+        """End a run that failed; what was read of a day is kept, and its index stays as it was. Return the items."""
+        now, kept = self._clock.now(), 0
+        if run.day and kind and await sources.hold_feed(connection, claim):
+            saved, _ = await save_items(
+                connection, claim.source, kind, kind.origin_of(claim.which), reading.found, now, self._key_of
+            )
+            kept = len(saved)
+        await sources.settle_feeds(connection, [(claim, ending)], now)
+        await runs.end_run(connection, run, RunEnding(ending.reason, ending.error, reading.tally, kept), now)
+        return kept
 
     def _errors(self, claim: FeedClaim, coming: Next | None, *, ours: bool) -> int:
         """Count the errors in a row. A pass that was only tried, since a feed was too short, has failed nobody."""
@@ -287,7 +263,7 @@ class Poller:
         return kind.passes(self._default_interval).get(claim.which)
 
     async def _save(
-        self, connection: Connection, claim: FeedClaim, kind: Kind, reading: _Reading, memory: dict[str, Any]
+        self, connection: Connection, claim: FeedClaim, kind: Kind, reading: Reading, run: RunClaim | None
     ) -> Polled:
         now = self._clock.now()
         source = claim.source
@@ -298,7 +274,11 @@ class Poller:
         saved, urls = await save_items(
             connection, source, kind, kind.origin_of(claim.which), reading.found, now, self._key_of
         )
-        await rebuild_days(connection, source, kind.timezone or self._timezone, saved)
+        timezone = kind.timezone or self._timezone
+        if run and run.day:
+            await rebuild_read_day(connection, source, timezone, run.day, run.started_at)
+        else:
+            await rebuild_days(connection, source, timezone, saved)
         await self._learn(connection, source, reading.learned)
         new_items = sum(item.is_new for item in saved)
         coming = self._plan(claim, kind, Read(len(saved), new_items), reading.asked)
@@ -308,10 +288,11 @@ class Poller:
             None,
             0,
             len(saved) if reading.found else None,
-            memory,
+            reading.memory,
             brought_new=bool(new_items or urls.new or reading.new_urls),
         )
         await sources.settle_feeds(connection, [(claim, ending)], now)
+        new, latest = await self._end_run(connection, source, run, reading, len(saved)) if run else (None, None)
         overflowed = claim.which is Pass.MAIN and is_overflow(
             seen=len(saved), new=new_items, known_before=claim.rhythm is not None
         )
@@ -319,13 +300,25 @@ class Poller:
             why = "The feed was all new: what came and went between two polls is looked for."
             await sources.ask_for_pass(connection, source.id, Pass.SITEMAP, now=now, rest=_SITEMAP_REST, why=why)
         return replace(
-            _polled(claim, reading, memory),
+            _polled(claim, reading),
             items=len(saved),
             new_items=new_items,
+            new=new,
+            latest=latest,
             overflowed=overflowed,
             new_urls=urls.new + reading.new_urls,
             refused={**reading.refused, **urls.refused},
         )
+
+    async def _end_run(
+        self, connection: Connection, source: Source, run: RunClaim, reading: Reading, items: int
+    ) -> tuple[int, int] | tuple[None, None]:
+        """End a run that went well; return how many are NEW and LATEST in the day it has read."""
+        counts = await daily.count_day(connection, source.id, run.day) if run.day else (None, None)
+        ending = RunEnding(Reason.POLLED, None, reading.tally, items, *counts)
+        if not await runs.end_run(connection, run, ending, self._clock.now()):
+            raise LeaseLost(f"The run of {source.name} took longer than its lease.")
+        return counts
 
     async def _learn(self, connection: Connection, source: Source, learned: dict[str, Any]) -> None:
         """Keep what a kind has found out of its source, unless another source has that feed."""
@@ -354,13 +347,13 @@ def _asking(source: Source, kind: Kind) -> dict[str, Any]:
     return sources.asking_of(kind.asker(source.name), kind.gap)
 
 
-def _polled(claim: FeedClaim, reading: _Reading, memory: dict[str, Any]) -> Polled:
+def _polled(claim: FeedClaim, reading: Reading) -> Polled:
     """Tell of a poll that went well, apart from its items."""
     return Polled(
         claim.source,
         Reason.POLLED,
         which=claim.which,
-        title=str(memory.get("title") or ""),
+        title=str(reading.memory.get("title") or ""),
         leads=reading.leads,
         new_urls=reading.new_urls,
         refused=reading.refused,

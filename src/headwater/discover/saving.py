@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Collection, Container, Iterable
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
 from headwater.daily import index
@@ -11,11 +11,13 @@ from headwater.errors import InvalidURL
 from headwater.frontier.submit import Candidate, Identity, Submitted, spell, submit
 from headwater.model.frontier import Origin
 from headwater.model.source import Item, Lead, Source
+from headwater.policy.days import bounds
+from headwater.policy.merge import merge_items, unite_tags
 from headwater.policy.politeness import KeyOf
 from headwater.policy.priority import LOWEST, priority
 from headwater.policy.urls import identify
 from headwater.sources.kind import Kind
-from headwater.store import frontier, hosts, items
+from headwater.store import daily, frontier, hosts, items
 from headwater.store.items import SavedItem
 from headwater.store.pool import Connection
 
@@ -39,17 +41,34 @@ async def save_items(
     weight = priority(kind.priority, origin)
     candidates = [Candidate(item.url, source.id, origin, weight, subpath=subpath) for item, subpath in found]
     urls = await submit(connection, candidates, now, key_of) if kind.fetch_items else spell(candidates)
-    rows = {
-        _item_id(source, known.url): (replace(item, url=known.url), known.id if kind.fetch_items else None)
-        for item, _ in found
-        if (known := urls.known.get(item.url))
-    }
+    rows = await _rows(connection, source, kind, found, urls)
     saved = await items.save_items(connection, source.id, rows, now) if rows else []
     if kind.fetch_items:
         changed = _changed(urls, ((item.url, item.updated_at) for item, _ in found))
         await frontier.refresh_urls(connection, changed, rested_since=now - _ITEM_REST, priority=weight, now=now)
         await _note_sightings(connection, source, origin, urls.known.values(), weight, now)
     return saved, replace(urls, refused={**urls.refused, **homeless})
+
+
+async def _rows(
+    connection: Connection, source: Source, kind: Kind, found: list[Found], urls: Submitted
+) -> dict[str, tuple[Item, int | None]]:
+    """Return each item once, by its id, with the tags that it had before, and its page's id."""
+    sightings: dict[str, list[Item]] = {}
+    pages: dict[str, Identity] = {}
+    for item, _ in found:
+        if known := urls.known.get(item.url):
+            pages[item_id := _item_id(source, known.url)] = known
+            sightings.setdefault(item_id, []).append(replace(item, url=known.url))
+    # Where pages are fetched, it is known which of them are new; those have no tags yet.
+    tagged = [item_id for item_id, page in pages.items() if not (kind.fetch_items and page.is_new)]
+    tags = await items.lock_tags(connection, tagged) if tagged else {}
+    rows: dict[str, tuple[Item, int | None]] = {}
+    for item_id, seen in sightings.items():
+        item = merge_items(seen)
+        page_id = pages[item_id].id if kind.fetch_items else None
+        rows[item_id] = (replace(item, tags=unite_tags(tags.get(item_id, {}), item.tags)), page_id)
+    return rows
 
 
 async def save_leads(
@@ -76,6 +95,12 @@ async def rebuild_days(connection: Connection, source: Source, timezone: str, sa
     days = index.touched_days(saved, timezone)
     if days:
         await index.rebuild(connection, source.id, days, timezone)
+
+
+async def rebuild_read_day(connection: Connection, source: Source, timezone: str, day: date, read_at: datetime) -> None:
+    """Build the index of a day that was read whole, and keep when that was."""
+    await index.rebuild(connection, source.id, [day], timezone)
+    await daily.note_day_read(connection, source.id, day, read_at, bounds(day, timezone)[1])
 
 
 def _changed(urls: Submitted, told: Iterable[tuple[str, datetime | None]]) -> dict[int, datetime]:

@@ -105,7 +105,7 @@ class Gate:
         The hosts of declared APIs are not held and their robots.txt is not read: the caller keeps to its source's rate.
         """
         host = host_of(url)
-        if host in asker.api_hosts:
+        if asker.asks_api(host, url):
             return await self._get(url, headers or {}, limits or self.limits, asker)
         async with self.hold(host) as hold:
             return await self.send(hold, url, headers=headers, limits=limits, asker=asker)
@@ -129,7 +129,7 @@ class Gate:
         asker: Asker = _NOBODY,
     ) -> Response:
         """Ask a held host for a URL, if its robots.txt allows (an API has none) and when its turn has come."""
-        if host_of(url) not in asker.api_hosts:
+        if not asker.asks_api(host_of(url), url):
             await self._obey_robots(hold, url)
         return await self._exchange(hold, url, headers or {}, limits or self.limits, asker)
 
@@ -179,7 +179,7 @@ class Gate:
 
     def is_paid(self, url: str, asker: Asker) -> bool:
         """Tell whether a request carries the key and is taken from the budget."""
-        return asker.pays(host_of(url)) and self._client.is_confidential(url)
+        return asker.pays(host_of(url), url) and self._client.is_confidential(url)
 
     async def _await_turn(self, hold: Hold) -> timedelta:
         """Wait until the host may be asked again; return how long the hold lasts from then on."""

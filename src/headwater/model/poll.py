@@ -20,6 +20,8 @@ class Polled:
     title: str = ""
     items: int = 0
     new_items: int = 0
+    new: int | None = None  # of a day that was read: how many are NEW in it now
+    latest: int | None = None  # and how many LATEST
     leads: int = 0
     new_urls: int = 0
     refused: dict[str, str] = field(default_factory=dict)

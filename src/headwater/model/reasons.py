@@ -69,6 +69,11 @@ class Reason(StrEnum):
         ReasonClass.TRANSIENT,
         "The hour's requests to this API are used up; it waits until there is room again.",
     )
+    INCOMPLETE = (
+        "incomplete",
+        ReasonClass.TRANSIENT,
+        "What the source answered does not add up to all that it says it has.",
+    )
     HOST_BUSY = "host_busy", ReasonClass.TRANSIENT, "The host may not be asked again yet."
 
     # The outside said no.
@@ -107,6 +112,9 @@ class Reason(StrEnum):
     PORT_TAKEN = "port_taken", ReasonClass.CONFIG, "The address to listen on is taken."
     UNKNOWN_KIND = "unknown_kind", ReasonClass.CONFIG, "No installed kind of source has this name."
     UNKNOWN_SOURCE = "unknown_source", ReasonClass.CONFIG, "There is no source of this name."
+    RUN_UNDER_WAY = "run_under_way", ReasonClass.CONFIG, "A run of this source is under way; only one runs at a time."
+    UNKNOWN_RUN = "unknown_run", ReasonClass.CONFIG, "There is no run of this number."
+    UNKNOWN_DAY = "unknown_day", ReasonClass.CONFIG, "No day has been read yet."
     SOURCE_EXISTS = "source_exists", ReasonClass.CONFIG, "There is a source of this name or for this feed already."
     BAD_SOURCE = "bad_source", ReasonClass.CONFIG, "A source's settings cannot be used."
 

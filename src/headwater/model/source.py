@@ -36,19 +36,35 @@ class Asker:
 
     source: str = ""
     user_agent: str = "honest"
-    api_hosts: frozenset[str] = frozenset()  # asked at the source's rate, without robots.txt
+    api_hosts: frozenset[str] = frozenset()  # or parts of hosts: asked at the source's rate, without robots.txt
     budget: str | None = None  # whose key goes to those hosts, and whose hourly budget each request is taken from
 
-    def pays(self, host: str) -> bool:
-        """Whether a request to a host carries the key and is taken from the budget."""
-        return self.budget is not None and host in self.api_hosts
+    def asks_api(self, host: str, url: str) -> bool:
+        """Whether a request to a host, for a URL in its one spelling, is one to a declared API."""
+        if host in self.api_hosts:
+            return True
+        address = url.partition("://")[2]
+        return any("/" in part and address.startswith(part) for part in self.api_hosts)
+
+    def pays(self, host: str, url: str) -> bool:
+        """Whether a request carries the key and is taken from the budget."""
+        return self.budget is not None and self.asks_api(host, url)
+
+
+class Undated(StrEnum):
+    """What to make of an item without a date of publication."""
+
+    SIGHTING = "sighting"  # it is as old as our first sight of it
+    EARLIER = "earlier"  # it is older than the day of its update; nobody says how old
+    UNKNOWN = "unknown"  # it belongs to no day before more is known of it
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
     """What a source lists: an address with a title, dates and tags, and the raw record they were read from.
 
-    `published_at` is None where the source gives no date; the time of the first sighting is used then, marked so.
+    `published_at` is None where the source gives no date; `undated` tells what that means. `rule` names what decided
+    the dates, where a source has several ways to know them.
     """
 
     url: str
@@ -57,6 +73,8 @@ class Item:
     updated_at: datetime | None = None
     tags: Mapping[str, Any] = field(default_factory=dict)
     raw: Mapping[str, Any] = field(default_factory=dict)
+    undated: Undated = Undated.SIGHTING
+    rule: str | None = None
 
 
 class Lead(NamedTuple):  # made for every address of a sitemap

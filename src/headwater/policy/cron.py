@@ -51,6 +51,14 @@ def next_slot(schedule: str, timezone: str, after: datetime) -> datetime:
     raise AssertionError("check() refuses schedules that never fire")
 
 
+def slots_between(schedule: str, timezone: str, after: datetime, until: datetime) -> Iterator[datetime]:
+    """Yield the slots after a moment, up to and with another."""
+    slot = next_slot(schedule, timezone, after)
+    while slot <= until:
+        yield slot
+        slot = next_slot(schedule, timezone, slot)
+
+
 def last_slot(schedule: str, timezone: str, until: datetime) -> datetime | None:
     """Return the last slot at or before a moment, in UTC; None where there was none in years."""
     zone = ZoneInfo(timezone)

@@ -4,22 +4,23 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
-from datetime import date, datetime
+from datetime import datetime
 from typing import Any
 
 from headwater.corpus import Corpus
 from headwater.policy.budget import Split, fingerprint
-from headwater.policy.days import day_of
 from headwater.sandbox import Sandbox
+from headwater.service.day_desk import DayDesk
 from headwater.service.frontier_desk import FrontierDesk
 from headwater.service.metrics import Metrics
 from headwater.service.parts import Parts, Records, make_sandbox
+from headwater.service.run_desk import LiveRunDesk, RunDesk
 from headwater.service.source_desk import SourceDesk
 from headwater.service.source_reach import LiveSourceDesk
 from headwater.service.source_settings import storable
 from headwater.service.upkeep_desk import UpkeepDesk
 from headwater.service.why import Why, explain
-from headwater.store import budgets, daily, documents, frontier
+from headwater.store import budgets, documents, frontier
 from headwater.store.pool import is_down
 
 
@@ -36,12 +37,8 @@ class Reader:
         self.frontier = FrontierDesk(records)
         self.sources: SourceDesk = SourceDesk(records)
         self.upkeep = UpkeepDesk(records)
-
-    async def today(self, day: date | None = None) -> tuple[date, list[dict[str, Any]]]:
-        """Return a day, by default today, and what was NEW and LATEST on it."""
-        wanted = day or day_of(self._records.clock.now(), self._records.settings.timezone)
-        async with self._records.database.connection() as connection:
-            return wanted, await daily.read_day(connection, wanted)
+        self.days = DayDesk(records)
+        self.runs: RunDesk = RunDesk(records)
 
     async def search(self, words: str, *, limit: int = 10, offset: int = 0) -> list[dict[str, Any]]:
         """Search documents, best first."""
@@ -109,6 +106,7 @@ class Desk(Reader):
     def __init__(self, parts: Parts, metrics: Metrics, *, ready: Callable[[], bool] = lambda: True) -> None:
         super().__init__(parts.records)
         self.sources: LiveSourceDesk = LiveSourceDesk(parts, metrics)
+        self.runs: LiveRunDesk = LiveRunDesk(parts, metrics)
         self.parts = parts
         self.metrics = metrics
         self.is_ready = ready

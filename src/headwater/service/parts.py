@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import Enum, auto
 from uuid import uuid4
 
@@ -13,6 +14,7 @@ from headwater import __version__
 from headwater.config import Settings, split_connect_to
 from headwater.corpus import Corpus
 from headwater.discover.poll import Poller
+from headwater.discover.runs import Runner
 from headwater.fetch.visit import Visitor
 from headwater.gate.budget import Budgets
 from headwater.gate.gate import Gate
@@ -63,6 +65,13 @@ class Parts:
     sandbox: Sandbox
     poller: Poller
     visitor: Visitor
+
+    @property
+    def runner(self) -> Runner:
+        """What begins runs and carries them out."""
+        records = self.records
+        lease = timedelta(seconds=records.settings.lease_seconds)
+        return Runner(records.database, self.poller, records.clock, holder=records.holder, lease=lease)
 
 
 @contextlib.asynccontextmanager

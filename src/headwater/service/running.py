@@ -70,8 +70,8 @@ async def serve(
                 running = _make(parts, roles, metrics)
                 if listener:
                     assert make_app is not None, "the api role needs an app"
-                    app = make_app(Desk(parts, metrics, ready=lambda: not stop.is_set()))
-                    running.append(_Web(app, listener))
+                    desk = Desk(parts, metrics, ready=lambda: not stop.is_set())
+                    running += [_Web(make_app(desk), listener), desk.runs]
                     on_ready(_address(listener))
                 await run_roles(running, stop)
     finally:

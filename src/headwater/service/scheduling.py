@@ -6,21 +6,22 @@ weekdays and the autumn hour wrong.
 
 import asyncio
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import structlog
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.base import BaseTrigger
 
-from headwater.discover.slots import run_slot
+from headwater.discover.runs import due_slots, slot_day
 from headwater.errors import HeadwaterError
 from headwater.model.poll import Polled
+from headwater.model.run import Trigger
 from headwater.model.source import Source
 from headwater.policy import cron
 from headwater.service.parts import Parts
 from headwater.service.waiting import wait_for
 from headwater.sources.registry import kind_of
-from headwater.store import runs, sources
+from headwater.store import sources
 from headwater.store.pool import is_down
 
 log = structlog.get_logger()
@@ -30,9 +31,10 @@ _LOOK_SECONDS = 30.0
 class _Slots(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types
     """Fires at the slots of a schedule."""
 
-    def __init__(self, schedule: str, timezone: str) -> None:
+    def __init__(self, schedule: str, timezone: str, *, dated: bool) -> None:
         self.schedule = schedule
         self.timezone = timezone
+        self.dated = dated
 
     def get_next_fire_time(self, previous: datetime | None, now: datetime) -> datetime:
         return cron.next_slot(self.schedule, self.timezone, (previous or now).astimezone(UTC))
@@ -45,7 +47,7 @@ class SchedulerRole:
         self._parts = parts
         self._records = parts.records
         self._on_poll = on_poll
-        self._runs: set[asyncio.Task[None]] = set()
+        self._runs: dict[asyncio.Task[None], str] = {}  # and the source of each
 
     async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
         """Keep time until `stop`; runs under way then end within the grace or are given back."""
@@ -72,7 +74,6 @@ class SchedulerRole:
         """Bring the jobs in line with the sources; take up what was missed."""
         async with self._records.database.connection() as connection:
             known = await sources.all_sources(connection)
-            returned = await runs.returned_slots(connection)
         scheduled = {source.name: (source, trigger) for source in known if (trigger := self._trigger(source))}
         for job in keeper.get_jobs():
             if job.id not in scheduled:
@@ -91,8 +92,6 @@ class SchedulerRole:
                 )
             # What was missed, also by clocks that disagree a little; a slot that is taken is not taken again.
             await self._fire(source, trigger)
-        for source, slot in returned:
-            self._start(source, slot)
 
     def _trigger(self, source: Source) -> _Slots | None:
         if not source.enabled:
@@ -102,37 +101,45 @@ class SchedulerRole:
         except HeadwaterError as error:
             log.warning("schedule.bad_source", source=source.name, error=str(error))
             return None
-        return _Slots(kind.schedule, kind.timezone or self._records.settings.timezone) if kind.schedule else None
+        if not kind.schedule:
+            return None
+        return _Slots(kind.schedule, kind.timezone or self._records.settings.timezone, dated=kind.dated)
 
     async def _fire(self, source: Source, trigger: _Slots) -> None:
-        """Start the newest slot that has come; missed ones before it coalesce into it."""
-        slot = cron.last_slot(trigger.schedule, trigger.timezone, self._records.clock.now())
-        if slot and slot > source.created_at:
-            self._start(source, slot)
+        """Start what is due of a source, unless that is under way here already."""
+        if source.name not in self._runs.values():
+            task = asyncio.create_task(self._run_due(source, trigger))
+            self._runs[task] = source.name
+            task.add_done_callback(self._runs.pop)
 
-    def _start(self, source: Source, slot: datetime) -> None:
-        task = asyncio.create_task(self._run_slot(source, slot))
-        self._runs.add(task)
-        task.add_done_callback(self._runs.discard)
-
-    async def _run_slot(self, source: Source, slot: datetime) -> None:
-        records = self._records
+    async def _run_due(self, source: Source, trigger: _Slots) -> None:
+        """Run the slots that have come, one after the other; a source of dated days has one for each day missed."""
         try:
-            polled = await run_slot(
-                records.database,
-                self._parts.poller,
-                source,
-                slot,
-                clock=records.clock,
-                holder=records.holder,
-                lease=timedelta(seconds=records.settings.lease_seconds),
-            )
+            while slots := await self._due(source, trigger):
+                if not await self._run_slot(source, slots[0], trigger) or not trigger.dated:
+                    return
         except Exception:
-            # The run's lease runs out and the rescuer frees the slot.
-            log.exception("slot.failed", source=source.name, slot=slot.isoformat())
-            return
-        if polled:
-            log.info(
-                "slot.done", source=source.name, slot=slot.isoformat(), reason=str(polled.reason), items=polled.items
+            # A run's lease runs out and the rescuer frees its slot.
+            log.exception("slot.failed", source=source.name)
+
+    async def _due(self, source: Source, trigger: _Slots) -> list[datetime]:
+        async with self._records.database.connection() as connection:
+            return await due_slots(
+                connection,
+                source,
+                trigger.schedule,
+                trigger.timezone,
+                self._records.clock.now(),
+                catches_up=trigger.dated,
             )
-            self._on_poll(polled)
+
+    async def _run_slot(self, source: Source, slot: datetime, trigger: _Slots) -> bool:
+        """Run a slot; False when another has it, or when it cannot be run just now."""
+        runner = self._parts.runner
+        day = slot_day(slot, trigger.timezone) if trigger.dated else None
+        begun = await runner.begin(source, Trigger.SCHEDULE, slot=slot, day=day)
+        if begun is None:
+            return False
+        polled = await runner.carry_out(begun)
+        self._on_poll(polled)
+        return not polled.deferred

@@ -1,17 +1,19 @@
 """What a door may ask of sources that reaches out: add what is at an address, read now, look what is there."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from typing import Any, get_args
 from urllib.parse import urlsplit
 
+from headwater.discover.runs import slot_day
 from headwater.errors import HeadwaterError, InvalidURL, LeaseLost, OperatorError
 from headwater.model.links import FeedLink
 from headwater.model.poll import Polled
 from headwater.model.reasons import Reason
+from headwater.model.run import Trigger
 from headwater.model.source import Pass, Source
 from headwater.policy.days import bounds, day_of
 from headwater.policy.urls import normalize_url
@@ -143,7 +145,7 @@ class LiveSourceDesk(SourceDesk):
         claim, was_there = await self._records.database.transact(insert)
         read = False
         try:
-            polled = await self._poll(claim)
+            polled = await self._read(claim.source, self._parts.poller.poll(claim))
             read = polled.error is None
         finally:
             if not read:
@@ -177,16 +179,22 @@ class LiveSourceDesk(SourceDesk):
             source = await self._get(connection, name)
             passes = [Pass(one["pass"]) for one in await sources.list_passes(connection, source.id)]
             chosen = _chosen_pass(source, passes, which)
-            claims = await self._claim(connection, source.name, chosen)
-        if not claims:
+        if chosen is Pass.MAIN:
+            begun = await self._parts.runner.begin(source, Trigger.SYNC, day=self._last_day(source))
+            reading = self._parts.runner.carry_out(begun, on_leads=on_leads) if begun else None
+        else:
+            async with self._records.database.connection() as connection:
+                claims = await self._claim(connection, source.name, chosen)
+            reading = self._parts.poller.poll(claims[0], on_leads=on_leads) if claims else None
+        if reading is None:
             return Polled(source, Reason.HOST_BUSY, "Another process is reading it just now.", which=chosen)
-        return await self._poll(claims[0], on_leads)
+        return await self._read(source, reading)
 
     async def backfill(self, name: str, since: date, on_leads: OnLeads = lambda _: None) -> Polled:
         """Read a source's sitemaps now, back to a day. Stopped half way, it is left for the running program."""
         claim = await self._ask_backfill(name, since, claims=True)
         assert claim is not None
-        return await self._poll(claim, on_leads)
+        return await self._read(claim.source, self._parts.poller.poll(claim, on_leads=on_leads))
 
     async def ask_backfill(self, name: str, since: date) -> dict[str, Any]:
         """Let the running program read a source's sitemaps back to a day; return all that is known of the source."""
@@ -248,11 +256,17 @@ class LiveSourceDesk(SourceDesk):
             connection, now=now, until=until, holder=self._records.holder, limit=1, passes=(which,), name=name
         )
 
-    async def _poll(self, claim: FeedClaim, on_leads: OnLeads = lambda _: None) -> Polled:
+    def _last_day(self, source: Source) -> date | None:
+        """Return the last day that is over, for a source of dated days."""
+        kind = kind_of(source)
+        timezone = kind.timezone or self._records.settings.timezone
+        return slot_day(self._records.clock.now(), timezone) if kind.dated else None
+
+    async def _read(self, source: Source, reading: Awaitable[Polled]) -> Polled:
         try:
-            polled = await self._parts.poller.poll(claim, on_leads=on_leads)
+            polled = await reading
         except LeaseLost as error:
-            why = f"{claim.source.name} was changed, removed or taken up by another while it was read; try again."
+            why = f"{source.name} was changed, removed or taken up by another while it was read; try again."
             raise OperatorError(why, reason=error.reason) from error
         self._metrics.polled(polled)
         return polled

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from headwater.discover.runs import slot_day
 from headwater.errors import HeadwaterError, Unreadable
 from headwater.gate.pace import Pace
 from headwater.model.feed import Feed
@@ -158,7 +159,9 @@ class Trial:
     async def _first_found(self, source: Source, kind: Kind, which: Pass) -> list[Item | Lead]:
         found: list[Item | Lead] = []
         places: list[tuple[Item, str | None]] = []
-        run = Run(self._http, {}, self._parts.records.clock.now(), which)
+        now = self._parts.records.clock.now()
+        timezone = kind.timezone or self._parts.records.settings.timezone
+        run = Run(self._http, {}, now, which, day=slot_day(now, timezone) if kind.dated else None)
         try:
             async for one in kind.discover(run):
                 found.append(one)

@@ -9,7 +9,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -50,6 +50,7 @@ class Recording(msgspec.Struct, forbid_unknown_fields=True):
     now: datetime
     which: Pass = msgspec.field(name="pass", default=Pass.MAIN)
     since: datetime | None = None
+    day: date | None = None  # for a kind of dated days
     settings: dict[str, Any] = {}
     state: dict[str, Any] = {}
     exchanges: list[Exchange] = []
@@ -84,13 +85,17 @@ class _Recorded:
         raise_for_status(response)
         return Page(response, cast("Sandbox", _InProcess()))
 
+    async def rest(self, failures: int) -> None:
+        """Do not wait: recorded answers do not get better by that."""
+
 
 async def replay(kind: type[Kind], folder: Path) -> dict[str, Any]:
     """Run a kind on a pair's recording; return what must equal `expected.json`."""
     recording = msgspec.json.decode((folder / "run.json").read_bytes(), type=Recording)
     configured = read_settings(kind, recording.settings)
     state = dict(recording.state)
-    run = Run(cast("Http", _Recorded(folder, recording)), state, recording.now, recording.which, recording.since)
+    http = cast("Http", _Recorded(folder, recording))
+    run = Run(http, state, recording.now, recording.which, recording.since, day=recording.day)
     told: dict[str, Any] = {"items": [], "state": state}
     places: list[tuple[Item, str | None]] = []
     async for found in configured.discover(run):
@@ -98,12 +103,21 @@ async def replay(kind: type[Kind], folder: Path) -> dict[str, Any]:
             told.setdefault("leads", []).append(found._asdict())
         else:
             places.append((found, check_item(folder.name, configured, found)))
-            told["items"].append(asdict(found) | {"subpath": places[-1][1]})
+            told["items"].append(_told_item(found) | {"subpath": places[-1][1]})
     refuse_shared_places(folder.name, places)
     check_state(folder.name, state)
     if run.learned:
         told["learned"] = run.learned
     return cast("dict[str, Any]", json.loads(json.dumps(told, default=lambda odd: odd.isoformat())))
+
+
+def _told_item(item: Item) -> dict[str, Any]:
+    """Return an item's fields, without those that most kinds leave alone."""
+    told = asdict(item)
+    for name in ("undated", "rule"):
+        if told[name] == getattr(Item("", ""), name):
+            del told[name]
+    return told
 
 
 async def check(kind: type[Kind], folder: Path) -> None:

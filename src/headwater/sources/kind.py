@@ -5,7 +5,7 @@ A kind declares its attributes with defaults; a source row may override any of t
 """
 
 from collections.abc import AsyncIterator, Mapping
-from datetime import timedelta
+from datetime import date, timedelta
 from operator import attrgetter
 from typing import ClassVar, Literal
 
@@ -29,6 +29,7 @@ _RANGES = (
     ("concurrency", 1, 100),
     ("retry.attempts", 1, 20),
     ("retry.base_seconds", 0, 3600),
+    ("retry.longest_seconds", 0, 86400),
     ("deadline", 1, 86400),
 )
 
@@ -37,8 +38,9 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """What every source inherits. Each field is an attribute that a source row may override."""
 
     origin: ClassVar[Origin] = Origin.FEED
-    # Hosts of declared APIs: asked at the source's rate, without robots.txt and without the pause of a host.
-    api_hosts: ClassVar[frozenset[str]] = frozenset()
+    # Each run reads one day, `run.day`: the one before that of its slot. Days that were missed are caught up with.
+    dated: ClassVar[bool] = False
+    first_day: ClassVar[date] = date(1970, 1, 1)  # that can be read, for a kind that is dated
 
     schedule: str | None = None  # a cron string in the source's time zone; None: polled by interval
     timezone: str | None = None  # None: the setting `timezone`
@@ -55,6 +57,14 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     budget: Literal["api.data.gov"] | None = None
     fetch_items: bool = True  # whether the pages of its items are fetched too
     deadline: float = 3600.0  # seconds until a run is given up; waits for the budget are not counted
+
+    @property
+    def api_hosts(self) -> frozenset[str]:
+        """Hosts of declared APIs, or parts of hosts such as 'www.example.org/api/'.
+
+        They are asked at the source's rate, without robots.txt and without the pause of a host.
+        """
+        return frozenset()
 
     def discover(self, run: Run) -> AsyncIterator[Item | Lead]:
         """Yield what the source lists now."""
@@ -88,6 +98,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def check(self) -> None:
         """Refuse settings that cannot work, with a ValueError that names the field."""
+        if self.dated and self.schedule is None:
+            raise ValueError("schedule: missing; a source of dated days is read at one, such as '0 2 * * *'")
         if self.schedule is not None:
             try:
                 cron.check(self.schedule)
@@ -112,15 +124,17 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
                 raise ValueError(f"{name}: must be from {low:g} to {high:g}")
 
 
-def _check_api_host(kind: str, host: str) -> None:
+def _check_api_host(kind: str, declared: str) -> None:
     """Refuse a host that is written otherwise than a request's is: the two would never be the same."""
     right: str | None
+    host, slash, path = declared.removeprefix("https://").partition("/")
     try:
-        right = host_of(host if "//" in host else f"https://{host}")
+        right = host_of(f"https://{host}") + (f"/{path.rstrip('/')}/" if path else slash)
     except InvalidURL:
         right = None
-    if host != right:
+    if declared != right:
         raise ValueError(
-            f"api_hosts: {kind} declares {host!r}, which is no host as in 'api.example.org' or 'api.example.org:8443'"
+            f"api_hosts: {kind} declares {declared!r}, which is no host as in 'api.example.org' or "
+            "'api.example.org:8443', nor a part of one as in 'www.example.org/api/'"
             + (f"; write {right!r}" if right else "")
         )

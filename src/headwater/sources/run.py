@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import date, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -24,6 +24,7 @@ from headwater.model.feed import Feed
 from headwater.model.http import Response
 from headwater.model.links import FeedLink
 from headwater.model.reasons import Reason
+from headwater.model.run import Tally
 from headwater.model.source import Asker, Pass
 from headwater.policy.backoff import retry_after
 from headwater.policy.moves import Hop
@@ -35,7 +36,6 @@ from headwater.sandbox import Sandbox
 from headwater.sources.terms import Terms
 
 log = structlog.get_logger()
-_LONGEST_PAUSE = timedelta(minutes=1)  # between two attempts of one run
 _LINKS_SECONDS = 5.0
 _SITEMAP_SECONDS = 60.0  # the largest that is read takes a fifth of that on an idle machine
 
@@ -151,6 +151,10 @@ class Http:
                 page = await self._get_once(target, headers)
         return page
 
+    async def rest(self, failures: int) -> None:
+        """Wait before asking again for what was answered, but cannot be right: twice as long after each failure."""
+        await asyncio.sleep(self._retry.base_seconds * 2 ** (failures - 1))
+
     async def _get_once(self, url: str, headers: Mapping[str, str] | None) -> Page:
         page = await self._follow(url, headers)
         raise_for_status(page.response)
@@ -171,7 +175,7 @@ class Http:
 
     async def _ask(self, url: str, headers: Mapping[str, str] | None) -> Response:
         """Ask at the source's pace; where its budget is used up, wait for that while holding nothing at all."""
-        self._refuse_undeclared_port(host_of(url))
+        self._refuse_undeclared_port(host_of(url), url)
         while True:
             try:
                 async with self._in_flight:
@@ -185,10 +189,10 @@ class Http:
             with self._while_waiting():
                 await self._gate.budgets.wait(until)
 
-    def _refuse_undeclared_port(self, host: str) -> None:
+    def _refuse_undeclared_port(self, host: str, url: str) -> None:
         """Refuse to ask an API that is to be paid for where it would not be: at a port that its kind does not name."""
         declared = self._asker.api_hosts
-        if self._asker.budget is None or host in declared:
+        if self._asker.budget is None or self._asker.asks_api(host, url):
             return
         if _name_of(host) in map(_name_of, declared):
             raise HeadwaterError(
@@ -200,7 +204,11 @@ class Http:
     def _is_passing(self, error: BaseException) -> bool:
         if not isinstance(error, ExchangeFailed) or not error.retryable:
             return False
-        if error.retry_after is not None and error.retry_after > _LONGEST_PAUSE and not self._is_spent(error):
+        if (
+            error.retry_after is not None
+            and error.retry_after.total_seconds() > self._retry.longest_seconds
+            and not self._is_spent(error)
+        ):
             return False  # the source is left alone for as long, rather than waited for here
         return error.reason is not Reason.RATE_LIMITED or self._retry.on_rate_limit or self._is_spent(error)
 
@@ -233,6 +241,8 @@ class Run:
     since: datetime | None = None  # a reading that is to take what is older too, back to then
     learned: dict[str, Any] = field(default_factory=dict)
     asked: Asked | None = None
+    day: date | None = None  # the one to read, where the kind is one of dated days
+    tally: Tally = field(default_factory=Tally)  # what the kind counts, for those who watch
 
 
 def _name_of(host: str) -> str | None:

@@ -19,6 +19,7 @@ class Retry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     attempts: int = 3
     base_seconds: float = 1.0
     on_rate_limit: bool = False  # 429 too, after as long as its Retry-After says
+    longest_seconds: float = 60.0  # whoever asks for a longer wait is left alone for as long, and the run ends
 
 
 class Terms(Protocol):

@@ -36,6 +36,7 @@ TABLES = (
     "documents",
     "document_revisions",
     "daily_index",
+    "days_read",
     "runs",
     "budgets",
     "budget_spending",

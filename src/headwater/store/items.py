@@ -1,8 +1,9 @@
 """Typed functions over queries/items.sql."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from headwater.model.source import Item
 from headwater.store.pool import Connection
@@ -31,13 +32,20 @@ async def save_items(
         [url_id for _, url_id in items.values()],
         [item.title for item, _ in items.values()],
         [item.published_at for item, _ in items.values()],
+        [item.undated for item, _ in items.values()],
         [item.updated_at for item, _ in items.values()],
+        [item.rule for item, _ in items.values()],
         [item.tags for item, _ in items.values()],
         [item.raw for item, _ in items.values()],
         source_id,
         now,
     )
     return [SavedItem(**row) for row in rows]
+
+
+async def lock_tags(connection: Connection, ids: Collection[str]) -> dict[str, Mapping[str, Any]]:
+    """Return the tags of items that are known, by id; nobody else changes them before the transaction ends."""
+    return {row["id"]: row["tags"] for row in await connection.fetch(query("lock_tags"), list(ids))}
 
 
 async def move_items(connection: Connection, moved: Mapping[int, int]) -> None:

@@ -1,49 +1,118 @@
 """Typed functions over queries/runs.sql."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
+from typing import Any
 
 from headwater.model.lease import Lease
 from headwater.model.reasons import Reason, ReasonClass
+from headwater.model.run import Tally, Trigger
 from headwater.model.source import Source
 from headwater.store.pool import Connection
-from headwater.store.sources import source_of
 from headwater.store.sql import query
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """A slot that is ours to run until the lease ends."""
+class RunClaim:
+    """A run that is ours until the lease ends. `day`: the one it reads, where its source is one of dated days."""
 
     id: int
+    day: date | None
+    started_at: datetime
     lease: Lease
 
 
-async def take_slot(connection: Connection, source: Source, slot: datetime, lease: Lease, now: datetime) -> Run | None:
-    """Take a slot; None when somebody has or had it."""
-    row = await connection.fetchrow(query("take_slot"), source.id, slot, now, lease.holder, lease.token, lease.until)
-    return Run(row["id"], lease) if row else None
+@dataclass(frozen=True, slots=True)
+class RunEnding:
+    """How a run ends: well or not as its reason says."""
+
+    reason: Reason
+    error: str | None = None
+    tally: Tally | None = None
+    items: int | None = None
+    new: int | None = None
+    latest: int | None = None
 
 
-async def renew_run(connection: Connection, run: Run, until: datetime) -> bool:
-    """Keep a run's lease until then; False when it is somebody else's by now."""
+async def take_run(
+    connection: Connection,
+    source: Source,
+    trigger: Trigger,
+    *,
+    lease: Lease,
+    now: datetime,
+    slot: datetime | None = None,
+    day: date | None = None,
+) -> RunClaim | None:
+    """Begin a run; None when the source has one under way, or somebody has or had the slot."""
+    run_id = await connection.fetchval(
+        query("take_run"), source.id, trigger, slot, day, now, lease.holder, lease.token, lease.until
+    )
+    return RunClaim(run_id, day, now, lease) if run_id else None
+
+
+async def renew_run(connection: Connection, run: RunClaim, until: datetime) -> bool:
+    """Keep a run's lease until then; False when it has been taken back."""
     return bool(await connection.fetchval(query("renew_run"), run.id, run.lease.token, until))
 
 
-async def end_run(connection: Connection, run: Run, reason: Reason, item_count: int | None, now: datetime) -> bool:
-    """End a run, well or not as its reason says; False when the lease is somebody else's by now."""
-    status = "succeeded" if reason.kind is ReasonClass.DONE else "failed"
-    return bool(await connection.fetchval(query("end_run"), run.id, run.lease.token, status, reason, item_count, now))
+async def end_run(connection: Connection, run: RunClaim, ending: RunEnding, now: datetime) -> bool:
+    """End a run; False when its lease has been taken back."""
+    status = "succeeded" if ending.reason.kind is ReasonClass.DONE else "failed"
+    tally = ending.tally or Tally()
+    counted = (tally.pages, tally.fetched, tally.total) if run.day else (None, None, None)
+    return bool(
+        await connection.fetchval(
+            query("end_run"),
+            run.id,
+            run.lease.token,
+            status,
+            ending.reason,
+            ending.error,
+            ending.items,
+            *counted,
+            ending.new,
+            ending.latest,
+            now,
+        )
+    )
 
 
-async def give_back_run(connection: Connection, run: Run) -> None:
-    """Give a slot back undone, at no cost."""
-    await connection.execute(query("give_back_run"), run.id, run.lease.token)
+async def drop_run(connection: Connection, run: RunClaim) -> None:
+    """Forget a run that could not begin just now."""
+    await connection.execute(query("drop_run"), run.id, run.lease.token)
 
 
-async def returned_slots(connection: Connection) -> list[tuple[Source, datetime]]:
-    """List slots that lost their holder and wait to be taken again."""
-    return [(source_of(row), row["slot"]) for row in await connection.fetch(query("returned_slots"))]
+async def last_slot_taken(connection: Connection, source_id: int) -> datetime | None:
+    """Return the newest slot of a source that was begun with."""
+    slot: datetime | None = await connection.fetchval(query("last_slot_taken"), source_id)
+    return slot
+
+
+async def lost_slots(connection: Connection, source_id: int) -> list[datetime]:
+    """List slots whose runs were lost or stopped, and that nobody has taken again; oldest first."""
+    return [row["slot"] for row in await connection.fetch(query("lost_slots"), source_id)]
+
+
+async def run_under_way(connection: Connection, source_id: int) -> int | None:
+    """Return the run that a source has under way, if any."""
+    run_id: int | None = await connection.fetchval(query("run_under_way"), source_id)
+    return run_id
+
+
+async def list_runs(
+    connection: Connection,
+    *,
+    source: str | None = None,
+    status: str | None = None,
+    day: date | None = None,
+    before: int | None = None,
+    run_id: int | None = None,
+    limit: int = 50,
+) -> list[dict[str, Any]]:
+    """List runs, newest first."""
+    rows = await connection.fetch(query("list_runs"), source, status, day, before, run_id, limit)
+    return [dict(row) for row in rows]
 
 
 async def return_expired_runs(connection: Connection, now: datetime) -> int:

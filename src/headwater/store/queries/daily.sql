@@ -4,21 +4,60 @@ DELETE FROM daily_index WHERE source_id = $1 AND day = ANY ($2::date[])
 
 -- name: build_days
 -- NEW: published in the day. LATEST: updated in the day, published before it. Observations decide, not the item as it is
--- now. $1 source; arrays: $2 days, $3 their starts, $4 their ends
-INSERT INTO daily_index (source_id, day, item_id, bucket)
-SELECT $1, d.day, o.item_id, CASE WHEN bool_or(o.published_at >= d.start_at) THEN 'NEW' ELSE 'LATEST' END
+-- now; of several that put an item into the day, the newest of the day's own. $1 source; arrays: $2 days, $3 their starts,
+-- $4 their ends
+INSERT INTO daily_index (source_id, day, item_id, bucket, published_at, updated_at, rule)
+SELECT DISTINCT ON (d.day, o.item_id) $1, d.day, o.item_id,
+       CASE WHEN o.published_at >= d.start_at THEN 'NEW' ELSE 'LATEST' END, o.published_at, o.updated_at, o.rule
 FROM unnest($2::date[], $3::timestamptz[], $4::timestamptz[]) AS d (day, start_at, end_at)
 JOIN item_observations o ON o.source_id = $1
     AND ((o.published_at >= d.start_at AND o.published_at < d.end_at)
-         OR (o.updated_at >= d.start_at AND o.updated_at < d.end_at AND o.published_at < d.start_at))
-GROUP BY d.day, o.item_id
+         OR (o.updated_at >= d.start_at AND o.updated_at < d.end_at
+             AND (o.published_at < d.start_at OR o.published_at IS NULL)))
+ORDER BY d.day, o.item_id, (o.published_at >= d.start_at) IS TRUE DESC, coalesce(o.updated_at < d.end_at, true) DESC,
+         o.updated_at DESC NULLS LAST, o.published_at DESC NULLS LAST
+
+-- name: count_day
+-- $1 source, $2 day
+SELECT count(*) FILTER (WHERE bucket = 'NEW') AS new, count(*) FILTER (WHERE bucket = 'LATEST') AS latest
+FROM daily_index WHERE source_id = $1 AND day = $2
+
+-- name: note_day_read
+-- A day was read whole. What counts is the first time after its end: later readings lack what has changed again since.
+-- $1 source, $2 day, $3 when, $4 the day's end
+INSERT INTO days_read AS d (source_id, day, read_at) VALUES ($1, $2, $3)
+ON CONFLICT (source_id, day) DO UPDATE
+    SET read_at = CASE WHEN d.read_at < $4 THEN excluded.read_at
+                       WHEN excluded.read_at < $4 THEN d.read_at
+                       ELSE least(d.read_at, excluded.read_at) END
+
+-- name: last_days_read
+-- The newest days of a source that were read, newest first. $1 source, $2 how many
+SELECT day, read_at FROM days_read WHERE source_id = $1 ORDER BY day DESC LIMIT $2
+
+-- name: day_states
+-- How sources stand with a day: when it was read whole, if it was, and how its last run ended. $1 source ids, $2 day
+SELECT s.id, s.name AS source, d.read_at, r.id AS run_id, r.status AS run_status, r.reason AS run_reason,
+       r.error AS run_error
+FROM sources s
+LEFT JOIN days_read d ON d.source_id = s.id AND d.day = $2
+LEFT JOIN LATERAL (SELECT * FROM runs u WHERE u.source_id = s.id AND u.day = $2 ORDER BY u.id DESC LIMIT 1) r ON true
+WHERE s.id = ANY ($1::int[])
+ORDER BY s.name
+
+-- name: last_day_indexed
+-- $1 source or NULL for all, $2 not after this day
+SELECT max(day) FROM daily_index WHERE ($1::int IS NULL OR source_id = $1) AND day <= $2
 
 -- name: read_day
--- $1 day. Each item with its document, where it has one.
-SELECT s.name AS source, x.bucket, i.title, i.url, i.published_at, i.published_is_sighting, i.updated_at, d.id AS document_id
+-- $1 day; $2 source's name, $3 bucket, $4 organisation, $5 type, each or NULL. Each item with its document, where it has one.
+SELECT s.name AS source, x.bucket, x.rule, i.title, i.url, x.published_at,
+       x.published_at IS NOT NULL AND i.published_is_sighting AS published_is_sighting, x.updated_at, i.tags,
+       d.id AS document_id
 FROM daily_index x
 JOIN sources s ON s.id = x.source_id
 JOIN items i ON i.id = x.item_id
 LEFT JOIN documents d ON d.url_id = i.url_id
-WHERE x.day = $1
-ORDER BY s.name, x.bucket DESC, coalesce(i.updated_at, i.published_at) DESC, i.id
+WHERE x.day = $1 AND ($2::text IS NULL OR s.name = $2) AND ($3::text IS NULL OR x.bucket = $3)
+  AND ($4::text IS NULL OR i.tags -> 'organisations' ? $4) AND ($5::text IS NULL OR i.tags ->> 'document_type' = $5)
+ORDER BY s.name, x.bucket DESC, coalesce(x.updated_at, x.published_at) DESC, i.id

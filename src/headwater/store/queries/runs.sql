@@ -1,43 +1,61 @@
--- name: take_slot
--- Take a slot, or take over one whose holder died. Answers nothing when somebody has or had it.
--- $1 source, $2 slot, $3 now, $4 holder, $5 token, $6 until
-INSERT INTO runs AS r (source_id, slot, started_at, lease_holder, lease_token, lease_until, attempts)
-VALUES ($1, $2, $3, $4, $5, $6, 1)
-ON CONFLICT (source_id, slot) DO UPDATE
-    SET lease_holder = $4, lease_token = $5, lease_until = $6, attempts = r.attempts + 1
-    WHERE r.status = 'running' AND r.lease_token IS NULL
-RETURNING id, attempts
-
--- name: end_run
--- $1 id, $2 token, $3 status, $4 reason, $5 items or NULL, $6 now
-UPDATE runs
-SET status = $3, reason = $4, item_count = $5, finished_at = $6,
-    lease_holder = NULL, lease_token = NULL, lease_until = NULL
-WHERE id = $1 AND lease_token = $2
-RETURNING true
-
--- name: return_expired_runs
--- A run whose holder died is free to be taken again; one that lost its holder three times has failed. $1 now
-UPDATE runs
-SET lease_holder = NULL, lease_token = NULL, lease_until = NULL,
-    status = CASE WHEN attempts < 3 THEN 'running' ELSE 'failed' END,
-    reason = CASE WHEN attempts < 3 THEN NULL ELSE 'worker_lost' END,
-    finished_at = CASE WHEN attempts < 3 THEN NULL ELSE $1::timestamptz END
-WHERE lease_token IS NOT NULL AND lease_until <= $1
+-- name: take_run
+-- Begin a run, unless the source has one under way or the slot has or had one; a slot that lost its holder three times is
+-- given up. $1 source, $2 trigger, $3 slot or NULL, $4 day or NULL, $5 now, $6 holder, $7 token, $8 until
+INSERT INTO runs (source_id, trigger, slot, day, status, started_at, lease_holder, lease_token, lease_until, attempts)
+SELECT $1, $2, $3, $4, 'running', $5, $6, $7, $8, lost + 1
+FROM (SELECT count(*) AS lost FROM runs WHERE source_id = $1 AND slot = $3::timestamptz AND reason = 'worker_lost') before
+WHERE lost < 3
+ON CONFLICT DO NOTHING
 RETURNING id
-
--- name: give_back_run
--- Stopped before its end: free to be taken again, at no cost. $1 id, $2 token
-UPDATE runs SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, attempts = greatest(attempts - 1, 0)
-WHERE id = $1 AND lease_token = $2
-
--- name: returned_slots
--- Slots that lost their holder and wait to be taken again.
-SELECT s.id, s.name, s.kind, s.settings, s.enabled, s.created_at, r.slot
-FROM runs r JOIN sources s ON s.id = r.source_id
-WHERE r.status = 'running' AND r.lease_token IS NULL AND s.enabled
-ORDER BY r.slot
 
 -- name: renew_run
 -- A run that goes on keeps its lease. $1 id, $2 token, $3 until
 UPDATE runs SET lease_until = $3 WHERE id = $1 AND lease_token = $2 RETURNING true
+
+-- name: end_run
+-- $1 id, $2 token, $3 status, $4 reason, $5 error or NULL, $6 items, $7 pages, $8 fetched, $9 total, $10 NEW, $11 LATEST,
+-- each or NULL; $12 now
+UPDATE runs
+SET status = $3, reason = $4, error = $5, item_count = $6, page_count = $7, fetched_count = $8, total_count = $9,
+    new_count = $10, latest_count = $11, finished_at = $12,
+    lease_holder = NULL, lease_token = NULL, lease_until = NULL
+WHERE id = $1 AND lease_token = $2
+RETURNING true
+
+-- name: drop_run
+-- One that could not begin just now never was. $1 id, $2 token
+DELETE FROM runs WHERE id = $1 AND lease_token = $2
+
+-- name: return_expired_runs
+-- A run whose holder died has failed. $1 now
+UPDATE runs
+SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, status = 'failed', reason = 'worker_lost', finished_at = $1
+WHERE lease_token IS NOT NULL AND lease_until <= $1
+RETURNING id
+
+-- name: last_slot_taken
+-- The newest slot of a source that was begun with. $1 source
+SELECT max(slot) FROM runs WHERE source_id = $1
+
+-- name: lost_slots
+-- Slots whose runs were lost or stopped, and that nobody has taken again. $1 source
+SELECT slot FROM runs WHERE source_id = $1 AND slot IS NOT NULL
+GROUP BY slot
+HAVING bool_and(reason IS NOT NULL AND reason IN ('worker_lost', 'shutdown'))
+   AND count(*) FILTER (WHERE reason = 'worker_lost') < 3
+ORDER BY slot
+
+-- name: run_under_way
+-- $1 source
+SELECT id FROM runs WHERE source_id = $1 AND status = 'running'
+
+-- name: list_runs
+-- Newest first. $1 source's name, $2 status, $3 day, $4 before this id, $5 one id, each or NULL; $6 how many
+SELECT r.id, s.name AS source, r.trigger, r.slot, r.day, r.status, r.reason, r.error, r.item_count AS items,
+       r.page_count AS pages, r.fetched_count AS fetched, r.total_count AS total, r.new_count AS new,
+       r.latest_count AS latest, r.started_at, r.finished_at,
+       extract(epoch FROM r.finished_at - r.started_at)::float AS seconds, r.attempts
+FROM runs r JOIN sources s ON s.id = r.source_id
+WHERE ($1::text IS NULL OR s.name = $1) AND ($2::text IS NULL OR r.status = $2) AND ($3::date IS NULL OR r.day = $3)
+  AND ($4::bigint IS NULL OR r.id < $4) AND ($5::bigint IS NULL OR r.id = $5)
+ORDER BY r.id DESC LIMIT $6

@@ -1,0 +1,113 @@
+"""Commands about days and the runs that read them: `today`, `daily`, `ingest`, `runs`."""
+
+from dataclasses import asdict
+from datetime import date
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headwater.cli import show, show_days
+from headwater.cli.common import Json, print_json, run, settings_with_logs
+from headwater.errors import OperatorError
+from headwater.model.reasons import Reason
+from headwater.model.run import Tally
+
+if TYPE_CHECKING:
+    pass
+
+Source = Annotated[str | None, typer.Option(help="Only this source.")]
+
+
+def today(
+    day: Annotated[str | None, typer.Argument(help="A day as YYYY-MM-DD; by default today.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show what is NEW and what is LATEST today."""
+    from headwater.service.asking import with_reader
+
+    wanted = _date(day)
+    settings = settings_with_logs("error")
+    view = run(with_reader(settings, lambda reader: reader.days.day(wanted) if wanted else reader.days.today()))
+    if as_json:
+        print_json({"day": view.day, "items": view.items})
+    else:
+        show.day(view.day, view.items)
+
+
+def daily(
+    day: Annotated[
+        str, typer.Argument(metavar="[DATE]", help="A day as YYYY-MM-DD, or latest: the last that was read whole.")
+    ] = "latest",
+    source: Source = None,
+    bucket: Annotated[str | None, typer.Option(help="NEW or LATEST only.")] = None,
+    organisation: Annotated[str | None, typer.Option(help="Only items of the organisation with this title.")] = None,
+    document_type: Annotated[str | None, typer.Option("--type", help="Only this type, such as press_release.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show a day as a table: what was NEW and LATEST, and whether it is complete."""
+    from headwater.model.day import DayFilter
+    from headwater.service.asking import with_reader
+
+    wanted = None if day == "latest" else _date(day)
+    if bucket is not None and bucket.upper() not in ("NEW", "LATEST"):
+        raise OperatorError(f"--bucket: is NEW or LATEST, not {bucket!r}.", reason=Reason.BAD_REQUEST)
+    only = DayFilter(source, bucket.upper() if bucket else None, organisation, document_type)
+    settings = settings_with_logs("error")
+    view = run(with_reader(settings, lambda reader: reader.days.day(wanted, only)))
+    if as_json:
+        print_json(asdict(view))
+    else:
+        show_days.daily(view)
+
+
+def ingest(
+    source: Annotated[str, typer.Argument(help="A source of dated days, such as govuk.")],
+    day: Annotated[
+        str | None, typer.Option("--date", help="The day as YYYY-MM-DD; by default the last that is over.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Read a day of a source now, and show what came. Exits 1 if it could not be read whole."""
+    from headwater.service.asking import with_desk
+
+    wanted = _date(day)
+    tally = Tally()
+    settings = settings_with_logs("error")
+    with show_days.reading(tally, quiet=as_json):
+        ended = run(with_desk(settings, lambda desk: desk.runs.ingest(source, wanted, tally)))
+    if as_json:
+        print_json(ended)
+    else:
+        show_days.ingested(ended)
+    if ended["status"] != "succeeded":
+        raise typer.Exit(1)
+
+
+def runs(
+    source: Source = None,
+    status: Annotated[str | None, typer.Option(help="running, succeeded or failed.")] = None,
+    day: Annotated[str | None, typer.Option("--date", help="Only runs for this day.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=500)] = 20,
+    as_json: Json = False,
+) -> None:
+    """Show the last runs, newest first: scheduled ones, and those that somebody asked for."""
+    from headwater.service.asking import with_reader
+
+    if status not in (None, "running", "succeeded", "failed"):
+        raise OperatorError(f"--status: is running, succeeded or failed, not {status!r}.", reason=Reason.BAD_REQUEST)
+    wanted = _date(day)
+    settings = settings_with_logs("error")
+    rows: list[dict[str, Any]] = run(
+        with_reader(settings, lambda reader: reader.runs.listed(source=source, status=status, day=wanted, limit=limit))
+    )
+    if as_json:
+        print_json({"runs": rows})
+    else:
+        show_days.runs(rows)
+
+
+def _date(text: str | None) -> date | None:
+    try:
+        return date.fromisoformat(text) if text is not None else None
+    except ValueError:
+        raise OperatorError(f"{text!r} is not a day such as 2026-03-29.", reason=Reason.BAD_REQUEST) from None

@@ -1,0 +1,129 @@
+"""What people see of days and runs."""
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from headwater.cli.show import console, plain
+from headwater.model.reasons import Reason
+from headwater.model.run import Tally
+
+if TYPE_CHECKING:
+    from headwater.service.day_desk import DayView, SourceDay
+
+_LOOK_SECONDS = 0.2
+_STATES = {
+    "complete": "[green]complete[/]",
+    "reconstructed": "[yellow]reconstructed[/]: read long after its end, so what was updated again since is missing",
+    "so_far": "[yellow]so far[/]: read before its end",
+    "running": "[yellow]being read[/] just now",
+    "failed": "[red]not complete[/]: it could not be read whole",
+    "not_read": "[yellow]not read[/]",
+}
+
+
+def daily(view: "DayView") -> None:
+    """Show a day as a table, with what is known of how complete it is."""
+    counts = Counter(row["bucket"] for row in view.items)
+    console.print(f"[bold]{view.day}[/]: {counts['NEW']} NEW, {counts['LATEST']} LATEST")
+    for source in view.sources:
+        _state(source)
+    if view.items:
+        console.print(_table(view.items))
+    for source in view.behind:
+        console.print(f"\n[bold red]Behind[/]: {source.day} should be there by now.")
+        _state(source)
+
+
+def _state(source: "SourceDay") -> None:
+    read = f", read {source.read_at:%Y-%m-%d %H:%M} UTC" if source.read_at else ""
+    console.print(f"  {plain(source.source)}: {_STATES[source.state]}{read}")
+    if source.reason:
+        told = source.error or Reason.of(source.reason).sentence
+        console.print(f"    its last run ({source.run_id}) failed, {source.reason}: {plain(told)}")
+
+
+def _table(rows: list[dict[str, Any]]) -> Table:
+    table = Table(box=None, padding=(0, 1), show_edge=False, width=min(console.width, 160))
+    table.add_column("", no_wrap=True)
+    table.add_column("UTC", no_wrap=True)
+    table.add_column("source", no_wrap=True, overflow="ellipsis", max_width=16)
+    table.add_column("type", no_wrap=True, overflow="ellipsis", max_width=18)
+    table.add_column("title", ratio=1)
+    for row in rows:
+        moment = row["updated_at"] if row["bucket"] == "LATEST" else row["published_at"]
+        organisations = ", ".join(map(str, row["tags"].get("organisations") or ()))
+        title = plain(row["title"] or "(no title)")
+        table.add_row(
+            row["bucket"],
+            _clock(moment),
+            plain(row["source"]),
+            plain(str(row["tags"].get("document_type") or "")),
+            f"{title}\n[dim]{plain(organisations)}[/]" if organisations else title,
+        )
+    return table
+
+
+def _clock(moment: datetime | None) -> str:
+    return f"{moment:%d %H:%M}" if moment else ""
+
+
+@contextmanager
+def reading(tally: Tally, *, quiet: bool) -> Iterator[None]:
+    """Show in a terminal how far a reading is, by what it counts."""
+    if quiet or not console.is_terminal:
+        yield
+        return
+    columns = (TextColumn("{task.description:11}"), BarColumn(30), MofNCompleteColumn(), TimeElapsedColumn())
+    ended = threading.Event()
+    with Progress(*columns, console=console) as bars:
+        task = bars.add_task("", total=None)
+
+        def look() -> None:
+            while not ended.wait(_LOOK_SECONDS):
+                done, of = (tally.done, tally.of) if tally.of is not None else (tally.fetched, tally.total)
+                bars.update(task, description=tally.stage, completed=done, total=of)
+
+        watching = threading.Thread(target=look, daemon=True)
+        watching.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            watching.join()
+
+
+def ingested(run: dict[str, Any]) -> None:
+    """Show how a run for a day ended."""
+    read = f"{run['fetched']:,} records in {run['pages']:,} pages, {run['seconds']:.1f} s"
+    what = f"{plain(run['source'])} {run['day']}"
+    if run["status"] == "succeeded":
+        console.print(f"{what}: [green]complete[/], {run['new']} NEW, {run['latest']} LATEST ({read})")
+        console.print(f"[dim]headwater daily {run['day']} --source {plain(run['source'])}[/]")
+        return
+    told = run["error"] or Reason.of(run["reason"]).sentence
+    console.print(f"{what}: [red]failed[/] ({run['reason']}): {plain(told)}")
+    console.print(f"{run['items'] or 0} items were kept; the day's index is as it was before ({read}).")
+
+
+def runs(rows: list[dict[str, Any]]) -> None:
+    """Show runs, a line each, with why those failed that did."""
+    if not rows:
+        console.print("There have been no such runs.")
+    for row in rows:
+        colour = {"succeeded": "green", "failed": "red"}.get(row["status"], "yellow")
+        day = f" {row['day']}" if row["day"] else ""
+        counts = "" if row["new"] is None else f"  {row['new']} NEW, {row['latest']} LATEST"
+        console.print(
+            f"{row['id']:>6}  {row['started_at']:%Y-%m-%d %H:%M}  [{colour}]{row['status']:<9}[/]  "
+            f"{row['trigger']:<8}  {plain(row['source'])}{day}{counts}"
+        )
+        if row["status"] == "failed":
+            told = row["error"] or Reason.of(row["reason"]).sentence
+            console.print(f"        {row['reason']}: {plain(told)}", style="dim")

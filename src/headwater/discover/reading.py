@@ -1,0 +1,136 @@
+"""One reading of a source: its kind does its work within the deadline, and what it yields is gathered."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import date
+from itertools import islice
+from typing import Any
+from uuid import UUID
+
+import structlog
+
+from headwater.discover.deadline import Deadline
+from headwater.discover.saving import Found, save_leads
+from headwater.errors import ExchangeFailed, HeadwaterError, LeaseLost
+from headwater.frontier.submit import Submitted
+from headwater.gate.gate import Gate
+from headwater.gate.pace import Pace
+from headwater.model.clock import Clock
+from headwater.model.reasons import Reason
+from headwater.model.run import Tally
+from headwater.model.source import Lead
+from headwater.policy.politeness import KeyOf
+from headwater.policy.polling import Asked
+from headwater.sandbox import Sandbox
+from headwater.sources.kind import Kind
+from headwater.sources.memory import check_state
+from headwater.sources.run import Http, Run
+from headwater.sources.yielded import check_item, refuse_shared_places
+from headwater.store import sources
+from headwater.store.pool import Connection, Database, is_down
+from headwater.store.sources import FeedClaim
+
+log = structlog.get_logger()
+OnLeads = Callable[[int], None]  # told how many leads have been submitted so far
+_SLICE = 2000  # leads submitted at once: a sitemap may list any number
+
+
+@dataclass(slots=True)
+class Reading:
+    """What a kind yields: its items are saved together at the end, its leads a slice at a time meanwhile."""
+
+    memory: dict[str, Any]
+    day: date | None = None  # the one that is read, of a source of dated days
+    tally: Tally = field(default_factory=Tally)
+    on_leads: OnLeads = lambda _: None
+    found: list[Found] = field(default_factory=list)
+    pending: list[Lead] = field(default_factory=list)
+    leads: int = 0
+    new_urls: int = 0
+    refused: dict[str, str] = field(default_factory=dict)
+    learned: dict[str, Any] = field(default_factory=dict)
+    asked: Asked | None = None
+
+
+class Readers:
+    """Let kinds read, and know which of them wait."""
+
+    def __init__(self, *, database: Database, gate: Gate, sandbox: Sandbox, clock: Clock, key_of: KeyOf) -> None:
+        self._database = database
+        self._gate = gate
+        self._sandbox = sandbox
+        self._clock = clock
+        self._key_of = key_of
+        self._deadlines: dict[UUID, Deadline] = {}
+
+    def is_waiting(self, token: UUID) -> bool:
+        """Tell whether a reading under way, known by its lease's token, waits for its budget."""
+        return token in self._deadlines and self._deadlines[token].is_paused
+
+    async def read(self, claim: FeedClaim, kind: Kind, reading: Reading) -> None:
+        """Let the kind do its work, within its deadline; a fault in it is told like any other.
+
+        What it had found before is in the reading, whatever happens.
+        """
+        source = claim.source
+        pace = Pace(self._database, self._clock, source.id, kind.gap, claim.first_request_at)
+        deadline = Deadline(kind.deadline)
+        http = Http(self._gate, self._sandbox, kind, pace, kind.asker(source.name), while_waiting=deadline.paused)
+        run = Run(
+            http,
+            reading.memory,
+            self._clock.now(),
+            claim.which,
+            claim.backfill_since,
+            reading.learned,
+            day=reading.day,
+            tally=reading.tally,
+        )
+        self._deadlines[claim.lease.token] = deadline
+        try:
+            async with deadline:
+                await self._gather(claim, kind, run, reading)
+            reading.asked = run.asked
+            if reading.memory != claim.memory:
+                check_state(source.name, reading.memory)
+            refuse_shared_places(source.name, reading.found)
+        except HeadwaterError:
+            raise
+        except (Exception, SystemExit) as error:  # whatever a kind does, it ends nothing but its own run
+            if deadline.has_passed:
+                message = f"Reading {source.name} took longer than its deadline of {kind.deadline:g} seconds."
+                raise ExchangeFailed(message, reason=Reason.TIMEOUT) from None
+            if isinstance(error, Exception) and is_down(error):
+                raise
+            log.exception("discover.failed", source=source.name)
+            raise HeadwaterError(f"{type(error).__name__}: {error}", reason=Reason.INTERNAL) from error
+        finally:
+            del self._deadlines[claim.lease.token]
+
+    async def _gather(self, claim: FeedClaim, kind: Kind, run: Run, reading: Reading) -> None:
+        async for found in kind.discover(run):
+            if isinstance(found, Lead):
+                reading.pending.append(found)
+            else:
+                reading.found.append(Found(found, check_item(claim.source.name, kind, found)))
+            if len(reading.pending) >= _SLICE:
+                await self._submit_leads(claim, kind, reading)
+                reading.on_leads(reading.leads)
+        await self._submit_leads(claim, kind, reading)
+
+    async def _submit_leads(self, claim: FeedClaim, kind: Kind, reading: Reading) -> None:
+        """Submit a slice: a reading that fails later, or dies, has lost nothing, and the next finds them known."""
+        leads, reading.pending = reading.pending, []
+        if not leads:
+            return
+
+        async def work(connection: Connection) -> Submitted:
+            if not await sources.hold_feed(connection, claim):
+                raise LeaseLost(f"The poll of {claim.source.name} took longer than its lease.")
+            origin = kind.origin_of(claim.which)
+            return await save_leads(connection, claim.source, kind, origin, leads, self._clock.now(), self._key_of)
+
+        submitted = await self._database.transact(work)
+        reading.leads += len(leads)
+        reading.new_urls += submitted.new
+        reading.refused.update(islice(submitted.refused.items(), _SLICE - len(reading.refused)))

@@ -1,0 +1,116 @@
+"""Runs: a source is read once at a time, whoever began it (spec 6.3); a slot once, and again if its holder dies."""
+
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from uuid import uuid4
+
+import structlog
+
+from headwater.discover.poll import Poller
+from headwater.discover.reading import OnLeads
+from headwater.errors import LeaseLost
+from headwater.model.clock import Clock
+from headwater.model.lease import Lease
+from headwater.model.poll import Polled
+from headwater.model.reasons import Reason
+from headwater.model.run import Tally, Trigger
+from headwater.model.source import Source
+from headwater.policy import cron
+from headwater.policy.days import day_of
+from headwater.store import runs, sources
+from headwater.store.pool import Connection, Database
+from headwater.store.runs import RunClaim, RunEnding
+from headwater.store.sources import FeedClaim
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A run that was begun: its source is ours to read."""
+
+    run: RunClaim
+    claim: FeedClaim
+
+
+class Runner:
+    """Begins runs and carries them out."""
+
+    def __init__(self, database: Database, poller: Poller, clock: Clock, *, holder: str, lease: timedelta) -> None:
+        self._database = database
+        self._poller = poller
+        self._clock = clock
+        self._holder = holder
+        self._lease = lease
+
+    async def begin(
+        self, source: Source, trigger: Trigger, *, slot: datetime | None = None, day: date | None = None
+    ) -> Begun | None:
+        """Begin a run; None where the source is being read already, or the slot is or was another's."""
+
+        async def work(connection: Connection) -> Begun | None:
+            now = self._clock.now()
+            lease = Lease(self._holder, uuid4(), now + self._lease, 1)
+            run = await runs.take_run(connection, source, trigger, lease=lease, now=now, slot=slot, day=day)
+            if run is None:
+                return None
+            claims = await sources.claim_feeds(
+                connection, now=now, until=lease.until, holder=self._holder, limit=1, name=source.name
+            )
+            if not claims:
+                await runs.drop_run(connection, run)
+                return None
+            return Begun(run, claims[0])
+
+        return await self._database.transact(work)
+
+    async def carry_out(self, begun: Begun, tally: Tally | None = None, on_leads: OnLeads = lambda _: None) -> Polled:
+        """Do what was begun, and end it."""
+        run, source = begun.run, begun.claim.source
+        counted = tally or Tally()
+        try:
+            polled = await self._poller.poll(begun.claim, run=run, tally=counted, on_leads=on_leads)
+        except LeaseLost as error:
+            async with self._database.connection() as connection:
+                await runs.end_run(connection, run, RunEnding(Reason.WORKER_LOST, str(error)), self._clock.now())
+            raise
+        level = log.info if polled.error is None or polled.deferred else log.warning
+        level(
+            "run.done",
+            source=source.name,
+            run=run.id,
+            date=run.day.isoformat() if run.day else None,
+            status="deferred" if polled.deferred else "failed" if polled.error else "succeeded",
+            reason=str(polled.reason),
+            error=polled.error,
+            pages=counted.pages,
+            fetched=counted.fetched,
+            total=counted.total,
+            items=polled.items,
+            new=polled.new,
+            latest=polled.latest,
+            seconds=round((self._clock.now() - run.started_at).total_seconds(), 3),
+        )
+        return polled
+
+
+def slot_day(slot: datetime, timezone: str) -> date:
+    """Return the day that a slot of a source of dated days reads: the one before its own."""
+    return day_of(slot, timezone) - timedelta(days=1)
+
+
+async def due_slots(
+    connection: Connection, source: Source, schedule: str, timezone: str, now: datetime, *, catches_up: bool
+) -> list[datetime]:
+    """Return the slots that have come and that nobody has run, oldest first.
+
+    Those that were missed become one with the newest, but for a source that catches up.
+    """
+    newest = cron.last_slot(schedule, timezone, now)
+    if newest is None or newest <= source.created_at:
+        return []
+    if not catches_up:
+        return [newest]
+    since = max(source.created_at, await runs.last_slot_taken(connection, source.id) or source.created_at)
+    lost = [slot for slot in await runs.lost_slots(connection, source.id) if slot > source.created_at]
+    return lost + list(cron.slots_between(schedule, timezone, since, now))

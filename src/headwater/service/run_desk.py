@@ -1,0 +1,133 @@
+"""What a door may ask of runs: which there were, and to read a day now."""
+
+import asyncio
+from datetime import date
+from typing import Any
+
+import structlog
+
+from headwater.discover.runs import Begun, slot_day
+from headwater.errors import HeadwaterError, OperatorError
+from headwater.model.poll import Polled
+from headwater.model.reasons import Reason
+from headwater.model.run import Tally, Trigger
+from headwater.model.source import Source
+from headwater.policy.days import day_of
+from headwater.service.metrics import Metrics
+from headwater.service.parts import Parts, Records
+from headwater.service.source_settings import storable, unknown
+from headwater.sources.registry import kind_of
+from headwater.store import runs, sources
+
+log = structlog.get_logger()
+
+
+class RunDesk:
+    """Answers from the runs that are kept."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    async def listed(
+        self,
+        *,
+        source: str | None = None,
+        status: str | None = None,
+        day: date | None = None,
+        before: int | None = None,
+        limit: int = 50,
+    ) -> list[dict[str, Any]]:
+        """List runs, newest first; raise for a source that there is not."""
+        async with self._records.database.connection() as connection:
+            if source is not None and await sources.get_source(connection, storable(source)) is None:
+                raise unknown(source)
+            return await runs.list_runs(connection, source=source, status=status, day=day, before=before, limit=limit)
+
+    async def get(self, run_id: int) -> dict[str, Any]:
+        """Return a run."""
+        async with self._records.database.connection() as connection:
+            found = await runs.list_runs(connection, run_id=run_id)
+        if not found:
+            raise HeadwaterError(f"There is no run {run_id}.", reason=Reason.UNKNOWN_RUN)
+        return found[0]
+
+
+class LiveRunDesk(RunDesk):
+    """The same in a process that reaches out. What was begun here in the background ends with its role."""
+
+    def __init__(self, parts: Parts, metrics: Metrics) -> None:
+        super().__init__(parts.records)
+        self._parts = parts
+        self._metrics = metrics
+        self._under_way: set[asyncio.Task[None]] = set()
+
+    async def ingest(self, name: str, day: date | None, tally: Tally | None = None) -> dict[str, Any]:
+        """Read a day of a source now, by default the last that is over; return the run, however it ended."""
+        begun = await self._begin(name, day)
+        polled = await self._carry_out(begun, tally)
+        if polled.deferred:
+            raise OperatorError(f"Source {name} cannot be read just now: {polled.error}", reason=polled.reason)
+        return await self.get(begun.run.id)
+
+    async def begin_ingest(self, name: str, day: date | None) -> dict[str, Any]:
+        """Begin to read a day of a source, and leave it to the background; return the run."""
+        begun = await self._begin(name, day)
+        task = asyncio.create_task(self._carry_out_alone(begun))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        return await self.get(begun.run.id)
+
+    async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
+        """Let what was begun go on until `stop`; then let it end within the grace, or give it back."""
+        await stop.wait()
+        if self._under_way:
+            await asyncio.wait(self._under_way, timeout=grace_seconds)
+        for task in self._under_way:
+            task.cancel()
+        await asyncio.gather(*self._under_way, return_exceptions=True)
+
+    async def _begin(self, name: str, day: date | None) -> Begun:
+        async with self._records.database.connection() as connection:
+            source = await sources.get_source(connection, storable(name))
+        if source is None:
+            raise unknown(name)
+        wanted = self._day(source, day)
+        begun = await self._parts.runner.begin(source, Trigger.MANUAL, day=wanted)
+        if begun is None:
+            async with self._records.database.connection() as connection:
+                other = await runs.run_under_way(connection, source.id)
+            told = f"run {other} of it is under way" if other else "it is being read just now"
+            raise OperatorError(f"Source {name}: {told}; only one runs at a time.", reason=Reason.RUN_UNDER_WAY)
+        return begun
+
+    def _day(self, source: Source, day: date | None) -> date:
+        """Return the day to read; refuse what is none that can be."""
+        kind = kind_of(source)
+        if not kind.dated:
+            raise OperatorError(
+                f"Source {source.name} is not read by days: `headwater source sync {source.name}` reads it now.",
+                reason=Reason.BAD_REQUEST,
+            )
+        zone = kind.timezone or self._records.settings.timezone
+        now = self._records.clock.now()
+        if day is None:
+            return slot_day(now, zone)
+        if day > day_of(now, zone):
+            raise OperatorError(f"date: {day} is yet to come in {zone}.", reason=Reason.BAD_REQUEST)
+        if day < kind.first_day:
+            raise OperatorError(
+                f"date: {source.name} has no days before {kind.first_day}, so none is {day}.", reason=Reason.BAD_REQUEST
+            )
+        return day
+
+    async def _carry_out(self, begun: Begun, tally: Tally | None = None) -> Polled:
+        polled = await self._parts.runner.carry_out(begun, tally)
+        self._metrics.polled(polled)
+        return polled
+
+    async def _carry_out_alone(self, begun: Begun) -> None:
+        """Carry a run out that nobody waits for; whatever happens to it, its row tells."""
+        try:
+            await self._carry_out(begun)
+        except Exception:
+            log.exception("ingest.failed", source=begun.claim.source.name, run=begun.run.id)

@@ -1,0 +1,215 @@
+"""GOV.UK, a day at a time (spec 6): what was published on it, and what was updated on it and is older."""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, ClassVar, Literal
+from urllib.parse import urlsplit
+
+from headwater.errors import ExchangeFailed, HeadwaterError, InvalidURL
+from headwater.model.source import Item, Undated
+from headwater.policy.days import bounds
+from headwater.policy.urls import host_of, normalize_url
+from headwater.sources.govuk_search import Record, Search
+from headwater.sources.kind import Kind
+from headwater.sources.run import Run
+from headwater.sources.terms import Retry, Timeout
+
+_SECOND = timedelta(seconds=1)
+_MOST_TAXONS = 8000  # whose names are remembered; there are about half as many
+
+
+class GovukKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """GOV.UK's search and Content APIs, read for a day of London."""
+
+    dated: ClassVar[bool] = True
+    first_day: ClassVar[date] = date(2012, 1, 1)
+
+    schedule: str | None = "0 2 * * *"
+    timezone: str | None = "Europe/London"
+    timeout: Timeout = Timeout(connect=10.0, read=30.0, total=30.0)
+    rate_per_second: float = 10.0  # as much as the Content API allows
+    retry: Retry = Retry(attempts=4, on_rate_limit=True, longest_seconds=900.0)
+    site_url: str = "https://www.gov.uk"
+    # Whether the Content API is asked when a page was first published, which the search does not say: where the search
+    # leaves open whether it was that day or at what time, for every page, or not at all.
+    content_lookups: Literal["auto", "always", "never"] = "auto"
+
+    @property
+    def api_hosts(self) -> frozenset[str]:
+        """Its APIs, but not its pages."""
+        return frozenset({f"{host_of(self.site_url)}/api/"})
+
+    def check(self) -> None:
+        """Refuse settings that cannot work, with a ValueError that names the field."""
+        try:
+            address = urlsplit(normalize_url(self.site_url))
+        except InvalidURL as error:
+            raise ValueError(f"site_url: {error}") from None
+        if address.path not in ("", "/") or address.query:
+            raise ValueError("site_url: must be an address without a path, such as https://www.gov.uk")
+        super().check()
+
+    async def discover(self, run: Run) -> AsyncIterator[Item]:
+        """Yield the items of the day; whatever fails, those that are known are yielded first."""
+        assert run.day is not None, "a dated kind is given a day"
+        assert self.timezone is not None
+        reading = _Day(run, self.site_url.rstrip("/"), *bounds(run.day, self.timezone))
+        try:
+            await reading.search()
+            await reading.look_up(reading.open_links(self.content_lookups))
+        except HeadwaterError:
+            for item in reading.part():
+                yield item
+            raise
+        for item in reading.items():
+            yield item
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """What the Content API says of a page."""
+
+    first_published_at: datetime | None
+    raw: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class _Day:
+    """What is known of a day, from its start to before its end."""
+
+    run: Run
+    site: str
+    start: datetime
+    end: datetime
+    updated: dict[str, Record] = field(default_factory=dict)  # by link: last updated in the day, says the search
+    published: dict[str, Record] = field(default_factory=dict)  # first published in it
+    contents: dict[str, _Content] = field(default_factory=dict)
+    seen: dict[str, Record] = field(default_factory=dict)
+
+    async def search(self) -> None:
+        """Read both windows: the search filters by the two dates, but tells only the later one."""
+        last = self.end - _SECOND
+        search = Search(self.run, f"{self.site}/api/")
+        self.seen = search.seen
+        self.run.tally.stage = "searching"
+        self.updated = await search.read("public_timestamp", self.start, last)
+        self.published = await search.read("first_published_at", self.start, last)
+
+    def open_links(self, mode: str) -> list[str]:
+        """Return the links of pages that are to be looked up: by default those that are in one window only."""
+        if mode == "never":
+            return []
+        links = self.updated.keys() | self.published.keys()
+        if mode == "auto":
+            links -= self.updated.keys() & self.published.keys()
+        return sorted(link for link in links if link.startswith("/"))
+
+    async def look_up(self, links: Collection[str]) -> None:
+        """Ask the Content API for pages, a few at a time; the first that cannot be read ends it."""
+        tally = self.run.tally
+        tally.stage, tally.done, tally.of = "looking up", 0, len(links)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for link in links:
+                    group.create_task(self._look_up(link))
+        except ExceptionGroup as several:
+            raise several.exceptions[0] from None
+
+    async def _look_up(self, link: str) -> None:
+        try:
+            page = await self.run.http.get(f"{self.site}/api/content{link}")
+            body = await page.json()
+        except ExchangeFailed as error:
+            if error.retryable:
+                raise
+            body = None  # not every page that is found is in the Content API
+        if isinstance(body, dict):
+            self.contents[link] = _content(body)
+            self._learn_names(body)
+        self.run.tally.done += 1
+
+    def _learn_names(self, body: Mapping[str, Any]) -> None:
+        """Remember what taxons are called: the search knows them by number only."""
+        names = self.run.state.setdefault("taxons", {})
+        for taxon in _dicts(_dict(body.get("links")).get("taxons")):
+            if len(names) < _MOST_TAXONS and taxon.get("content_id") and taxon.get("title"):
+                names[taxon["content_id"]] = taxon["title"]
+
+    def items(self) -> Iterator[Item]:
+        """Yield each page once, with its dates and the rule that they are known by."""
+        for link in sorted(self.updated.keys() | self.published.keys()):
+            record = self.updated.get(link) or self.published[link]
+            yield self._item(link, record, **self._dates(link, _moment(record.get("public_timestamp"))))
+
+    def part(self) -> Iterator[Item]:
+        """Yield what has been seen so far; what nobody has looked up belongs to no day yet."""
+        for link, record in sorted(self.seen.items()):
+            known = self._known(link)
+            yield self._item(link, record, **(known or {"undated": Undated.UNKNOWN}))
+
+    def _dates(self, link: str, updated_at: datetime | None) -> dict[str, Any]:
+        if known := self._known(link):
+            return known
+        if link not in self.published:
+            return {"undated": Undated.EARLIER, "rule": "updated_window"}
+        # On that day, at a time that nobody says: if that of its last update is in the day, it is hardly another.
+        moment = updated_at if updated_at and self.start <= updated_at < self.end else self.start
+        return {"published_at": moment, "rule": "published_window"}
+
+    def _known(self, link: str) -> dict[str, Any] | None:
+        content = self.contents.get(link)
+        if content is None or content.first_published_at is None:
+            return None
+        return {"published_at": content.first_published_at, "rule": "content_api"}
+
+    def _item(self, link: str, record: Record, **dates: Any) -> Item:
+        content = self.contents.get(link)
+        raw = {"search": record, "content": content.raw if content else None}
+        return Item(
+            url=f"{self.site}{link}" if link.startswith("/") else link,
+            title=str(record.get("title") or link),
+            updated_at=_moment(record.get("public_timestamp")),
+            tags=self._tags(record),
+            raw=raw,
+            **dates,
+        )
+
+    def _tags(self, record: Record) -> dict[str, Any]:
+        names = self.run.state.get("taxons", {})
+        taxons = [taxon for taxon in _list(record.get("taxons")) if isinstance(taxon, str)]
+        organisations = (one.get("title") or one.get("slug") for one in _dicts(record.get("organisations")))
+        content_id = record.get("content_id")
+        return {
+            "topic": sorted({names.get(taxon, taxon) for taxon in taxons}),
+            "organisations": sorted({str(name) for name in organisations if name}),
+            "document_type": record.get("content_store_document_type") or record.get("format"),
+            "native_ids": {"content_id": content_id} if content_id else {},
+        }
+
+
+def _content(body: Mapping[str, Any]) -> _Content:
+    kept = ("content_id", "document_type", "first_published_at", "public_updated_at")
+    return _Content(_moment(body.get("first_published_at")), {name: body.get(name) for name in kept})
+
+
+def _moment(text: Any) -> datetime | None:
+    """Read a moment; one without an offset is meant in UTC."""
+    try:
+        moment = datetime.fromisoformat(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _dict(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _dicts(value: Any) -> list[Mapping[str, Any]]:
+    return [one for one in _list(value) if isinstance(one, dict)]

@@ -1,0 +1,129 @@
+"""GOV.UK's search, asked for all that happened in a window of time, and trusted only where its counts add up.
+
+Nothing sorts its results so that pages could be turned: a window that does not fit one answer is halved until it does.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from headwater.errors import HeadwaterError, Unreadable
+from headwater.model.reasons import Reason
+from headwater.sources.run import Run
+
+Record = Mapping[str, Any]
+MOST_RESULTS = 1500  # in one answer
+MOST_COUNTED = 10_000  # a total that has got there may have stopped counting
+READINGS = 3  # of a window whose counts do not add up
+_SECOND = timedelta(seconds=1)
+_FIELDS = (
+    "title",
+    "link",
+    "description",
+    "public_timestamp",
+    "content_id",
+    "format",
+    "content_store_document_type",
+    "organisations",
+    "taxons",
+    "latest_change_note",
+)
+
+
+class _Total(NamedTuple):
+    number: int
+    is_exact: bool
+
+
+class _Answer(NamedTuple):
+    total: _Total
+    records: dict[str, Record]  # by link
+
+
+class _DoesNotAddUp(Exception):
+    """What was answered cannot be all there is."""
+
+
+class Search:
+    """Asks the search API on behalf of a run, and counts in its tally."""
+
+    def __init__(self, run: Run, api_url: str) -> None:
+        self._run = run
+        self._url = f"{api_url}search.json"
+        self.seen: dict[str, Record] = {}  # whatever was answered, also by readings that were given up
+
+    async def read(self, field: str, since: datetime, until: datetime) -> dict[str, Record]:
+        """Return all records whose `field` lies in a window of whole seconds, both ends included, by their links.
+
+        Raises HeadwaterError with the reason INCOMPLETE where even the last reading does not add up.
+        """
+        for reading in range(1, READINGS + 1):
+            try:
+                found = await self._window(field, since, until)
+                await self._confirm(field, since, until, len(found))
+            except _DoesNotAddUp as error:
+                why = str(error)
+                if reading < READINGS:
+                    await self._run.http.rest(reading)
+            else:
+                tally = self._run.tally
+                tally.fetched += len(found)
+                tally.total = (tally.total or 0) + len(found)
+                return found
+        raise HeadwaterError(f"The search by {field} does not add up: {why}", reason=Reason.INCOMPLETE)
+
+    async def _window(self, field: str, since: datetime, until: datetime) -> dict[str, Record]:
+        answer = await self._ask(field, since, until, MOST_RESULTS)
+        self.seen |= answer.records
+        total = answer.total
+        if total.is_exact and total.number <= MOST_RESULTS:
+            if len(answer.records) != total.number:
+                raise _DoesNotAddUp(f"{len(answer.records)} came of {total.number} from {since} to {until}.")
+            return answer.records
+        if until - since < 2 * _SECOND:
+            raise _DoesNotAddUp(f"there are {total.number} or more at {since}, and one answer holds {MOST_RESULTS}.")
+        # The halves share a second, or what has fractions of it would be in neither.
+        middle = since + (until - since) // (2 * _SECOND) * _SECOND
+        return await self._window(field, since, middle) | await self._window(field, middle, until)
+
+    async def _confirm(self, field: str, since: datetime, until: datetime, found: int) -> None:
+        """Ask again how many there are: a cluster in trouble may have counted and answered less than it has."""
+        total = (await self._ask(field, since, until, 0)).total
+        adds_up = found == total.number if total.is_exact else found >= total.number
+        if not adds_up:
+            raise _DoesNotAddUp(f"{found} came, and afterwards there were {total.number} from {since} to {until}.")
+
+    async def _ask(self, field: str, since: datetime, until: datetime, count: int) -> _Answer:
+        query = {
+            f"filter_{field}": f"from:{since:%Y-%m-%dT%H:%M:%SZ},to:{until:%Y-%m-%dT%H:%M:%SZ}",
+            "order": "public_timestamp",
+            "count": count,
+            "start": 0,
+            "fields": ",".join(_FIELDS),
+        }
+        page = await self._run.http.get(f"{self._url}?{urlencode(query)}")
+        try:
+            body = await page.json()
+        except Unreadable as error:
+            raise _DoesNotAddUp(f"the answer is no JSON ({error})") from error
+        self._run.tally.pages += 1
+        return _read(body)
+
+
+def _read(body: Any) -> _Answer:
+    """Read an answer; what has not the shape of one is an error, whatever its status was."""
+    results = body.get("results") if isinstance(body, dict) else None
+    if not isinstance(results, list):
+        raise _DoesNotAddUp("the answer holds no results.")
+    if not all(isinstance(record, dict) and isinstance(record.get("link"), str) for record in results):
+        raise _DoesNotAddUp("a result has no link.")
+    return _Answer(_read_total(body.get("total")), {record["link"]: record for record in results})
+
+
+def _read_total(total: Any) -> _Total:
+    """Read a total, a number or an object that says whether there may be more."""
+    count, relation = (total.get("value"), total.get("relation")) if isinstance(total, dict) else (total, "eq")
+    if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+        raise _DoesNotAddUp("the answer does not say how many there are.")
+    return _Total(count, is_exact=relation == "eq" and count < MOST_COUNTED)
