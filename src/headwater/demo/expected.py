@@ -2,8 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date, timedelta
 from typing import Any
+from urllib.parse import urljoin
 
+from headwater.demo.govuk_site import GOVUK, expected_day
 from headwater.demo.plan import Piece, Site
 from headwater.demo.web import DemoWeb
 from headwater.model.reasons import Reason
@@ -34,6 +37,8 @@ class Expected:
     titles: Mapping[str, str]  # of the pages that become documents
     feeds: Mapping[str, ExpectedFeed]
     sites: Mapping[str, Mapping[str, Any]]  # hosts that are read without a feed, each with what its source is told
+    day: date  # that GOV.UK is read for
+    day_links: Mapping[str, str]  # what each page is to that day, NEW or LATEST
     documents: int
     texts: int
 
@@ -43,15 +48,24 @@ def expected_outcomes(web: DemoWeb) -> Expected:
     pieces = {
         site.url(piece): piece for site in web.sites for piece in site.pieces if piece.link is None and piece.ends
     }
+    yesterday = web.today - timedelta(days=1)
     told = [piece for piece in pieces.values() if Reason.STORED in piece.ends]
     return Expected(
         outcomes={url: piece.ends for url, piece in pieces.items()},
         titles={url: piece.title or piece.headline for url, piece in pieces.items() if Reason.STORED in piece.ends},
         feeds={site.host: feed for site in web.sites if (feed := _feed(site)) is not None},
         sites={site.host: site.settings for site in web.sites if site.settings is not None},
+        day=yesterday,
+        day_links=_govuk_day(web, yesterday),
         documents=len(told),
         texts=len({(piece.headline, piece.topic, piece.language) for piece in told}),
     )
+
+
+def _govuk_day(web: DemoWeb, day: date) -> dict[str, str]:
+    if GOVUK not in web.sites:
+        return {}
+    return {urljoin(GOVUK.home, link): label for link, label in expected_day(day, today=web.today).items()}
 
 
 def _feed(site: Site) -> ExpectedFeed | None:

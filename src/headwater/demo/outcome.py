@@ -9,6 +9,7 @@ from typing import Any
 from headwater.demo.expected import Expected
 from headwater.demo.progress import counted
 from headwater.demo.web import DemoWeb
+from headwater.model.day import DayFilter
 from headwater.model.reasons import Reason, ReasonClass
 from headwater.policy.urls import host_of
 from headwater.service.desk import Desk
@@ -17,6 +18,7 @@ from headwater.service.desk import Desk
 TOLERANCE_SECONDS = 0.01
 _WITH_DOCUMENT = (Reason.STORED, Reason.LINKED)
 _NEVER_TRIED = "pending"
+DATED_SOURCE = "govuk"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,7 @@ async def look(desk: Desk, web: DemoWeb, expected: Expected, delay_seconds: floa
     checks = [
         _check_ends(expected, outcomes),
         _check_feeds(expected, sources, items),
+        await _check_day(desk, expected),
         _check_counts(expected, *await desk.counts()),
         _check_titles(expected, documents),
         await _check_raw_files(desk, documents),
@@ -154,6 +157,22 @@ def _check_feeds(expected: Expected, sources: list[dict[str, Any]], daily: list[
             found = f"{counted(items, 'item')}, {new} NEW, {latest} LATEST"
             wrong.append(f"{feed.url}: {found}; expected {feed.items}, {feed.new} and {feed.latest}")
     return Check("every feed gives its items, NEW and LATEST", counted(len(expected.feeds), "feed"), tuple(wrong))
+
+
+async def _check_day(desk: Desk, expected: Expected) -> Check:
+    name = "the GOV.UK day is complete, NEW and LATEST as they must"
+    if not expected.day_links:
+        return Check(name, "no such source")
+    view = await desk.days.day(expected.day, DayFilter(source=DATED_SOURCE))
+    found = {item["url"]: item["bucket"] for item in view.items}
+    wrong = [
+        f"{url}: {found.get(url)}, expected {label}"
+        for url, label in expected.day_links.items()
+        if found.get(url) != label
+    ]
+    wrong += [f"{url}: not expected at all" for url in found.keys() - expected.day_links.keys()]
+    wrong += [f"{source.source}: {source.state}" for source in view.sources if source.read_at is None]
+    return Check(name, f"{counted(len(found), 'page')} of {expected.day}", tuple(wrong))
 
 
 def _check_counts(expected: Expected, documents: int, texts: int) -> Check:

@@ -12,14 +12,17 @@ from typing import Any
 
 from headwater.config import Settings
 from headwater.demo.expected import Expected, expected_outcomes
-from headwater.demo.outcome import DemoOutcome, look
+from headwater.demo.govuk_site import GOVUK
+from headwater.demo.outcome import DATED_SOURCE, DemoOutcome, look
 from headwater.demo.progress import Progress, counted, hosts_waited_for, told_again
 from headwater.demo.web import DemoWeb
 from headwater.errors import OperatorError
+from headwater.model.day import DayFilter
 from headwater.model.frontier import UrlStatus
 from headwater.model.reasons import Reason
 from headwater.policy.days import day_of
 from headwater.policy.urls import host_of
+from headwater.service.day_desk import DayState
 from headwater.service.desk import Desk
 from headwater.service.maintenance import MaintenanceRole
 from headwater.service.metrics import Metrics
@@ -56,7 +59,9 @@ class Demo:
                 await _read_feeds(desk, expected, tell)
                 await _add_sites(desk, expected)
                 clock.lap("feeds")
-                await _fetch_pages(desk, expected, tell)
+                day_is_read = await _read_day(desk, expected, tell)
+                clock.lap("day")
+                await _fetch_pages(desk, expected, tell, day_is_read=day_is_read)
                 clock.lap("pages")
                 outcome = await look(desk, self.web, expected, DELAY_MS / 1000)
                 clock.lap("checks")
@@ -153,17 +158,34 @@ async def _add_sites(desk: Desk, expected: Expected) -> None:
     for host, settings in expected.sites.items():
         if host not in known:
             await desk.sources.create(host, "site", dict(settings))
+    if expected.day_links and DATED_SOURCE not in known:
+        await desk.sources.create(DATED_SOURCE, "govuk", {"site_url": GOVUK.home})
 
 
-async def _fetch_pages(desk: Desk, expected: Expected, progress: Progress) -> None:
+async def _read_day(desk: Desk, expected: Expected, progress: Progress) -> bool:
+    """Read the day of the source that has days, unless somebody is at it; tell whether it has been read."""
+    if not expected.day_links:
+        return True
+    (stands,) = (await desk.days.day(expected.day, DayFilter(source=DATED_SOURCE))).sources
+    if stands.read_at or stands.state is DayState.RUNNING:
+        return stands.read_at is not None
+    progress("day", 0, 1, f"GOV.UK on {expected.day}")
+    run = await desk.runs.ingest(DATED_SOURCE, expected.day)
+    progress("day", 1, 1, "")
+    return bool(run["status"] == "succeeded")
+
+
+async def _fetch_pages(desk: Desk, expected: Expected, progress: Progress, *, day_is_read: bool) -> None:
     """Read sites and fetch pages until nothing is left to do but wait; polls that were cut short are done again."""
     pages = len(expected.outcomes)
     found_on_sites = {url for url in expected.outcomes if host_of(url) in expected.sites}
     stop = asyncio.Event()
 
     async def watch() -> None:
+        nonlocal day_is_read
         give_up = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < give_up:
+            day_is_read = day_is_read or await _read_day(desk, expected, progress)
             unread = [source for source in await desk.sources.listed() if _is_unread_feed(source)]
             for source in unread:
                 if not source["polling"]:
@@ -174,7 +196,7 @@ async def _fetch_pages(desk: Desk, expected: Expected, progress: Progress) -> No
             unfound = found_on_sites.difference(outcome["url"] for outcome in outcomes)
             waits_for = counted(len(unread), "feed") if unread else hosts_waited_for(unsettled)
             progress("pages", len(outcomes) - len(unsettled), max(pages, len(outcomes)), waits_for)
-            if not unsettled and not unread and not unfound:
+            if day_is_read and not (unsettled or unread or unfound):
                 break
             await asyncio.sleep(0.05)
         stop.set()

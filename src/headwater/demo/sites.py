@@ -19,6 +19,7 @@ from headwater.demo.endings import (
 )
 from headwater.demo.faulty_sites import FAULTY
 from headwater.demo.feeds import atom, est, iso_offset, iso_z, json_feed, plus_one, rss
+from headwater.demo.govuk_site import GOVUK
 from headwater.demo.pdf import pdf
 from headwater.demo.plan import NO_IDENTITY, STORED_OR_LINKED, FeedPlan, Piece, Site
 from headwater.demo.variants import amp, for_print, login_wall, soft_404
@@ -238,4 +239,4 @@ DIGEST = Site(
     pieces=tuple(replace(piece, link=site.url(piece)) for site in _WITHOUT_FEED for piece in site.listed),
 )
 
-SITES = (GAZETTE, COUNCIL, WIRE, KAWABE, SAHIFA, BOARD, DIGEST, LEDGER, GUIDE, *_WITHOUT_FEED)
+SITES = (GAZETTE, COUNCIL, WIRE, KAWABE, SAHIFA, BOARD, DIGEST, LEDGER, GUIDE, GOVUK, *_WITHOUT_FEED)

@@ -103,11 +103,12 @@ class DemoWeb:
         """List what broke the rule of one request at a time to a host and none sooner than it wishes.
 
         That is its Crawl-delay where it has one, else the delay; and as long as an answer asked for, if that is longer.
+        An API is for programs, which ask it at a rate of their own.
         """
+        with_api = {site.host for site in self.sites if site.api is not None}
+        visits = [visit for visit in self.requests if visit.host not in with_api or not visit.path.startswith("/api/")]
         crawl_delays = {site.host: site.crawl_delay for site in self.sites if site.crawl_delay is not None}
-        return find_violations(
-            self.requests, delay_seconds, crawl_delays=crawl_delays, tolerance_seconds=tolerance_seconds
-        )
+        return find_violations(visits, delay_seconds, crawl_delays=crawl_delays, tolerance_seconds=tolerance_seconds)
 
     async def start(self) -> None:
         """Listen on a free port, or on that of before."""
