@@ -89,7 +89,7 @@ class Runner:
             items=polled.items,
             new=polled.new,
             latest=polled.latest,
-            seconds=round((self._clock.now() - run.started_at).total_seconds(), 3),
+            duration=round((self._clock.now() - run.started_at).total_seconds(), 3),
         )
         return polled
 
