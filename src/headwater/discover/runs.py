@@ -66,20 +66,23 @@ class Runner:
 
     async def carry_out(self, begun: Begun, tally: Tally | None = None, on_leads: OnLeads = lambda _: None) -> Polled:
         """Do what was begun, and end it."""
-        run, source = begun.run, begun.claim.source
-        counted = tally or Tally()
         try:
-            polled = await self._poller.poll(begun.claim, run=run, tally=counted, on_leads=on_leads)
+            return await self._poller.poll(begun.claim, run=begun.run, tally=tally, on_leads=on_leads)
         except LeaseLost as error:
             async with self._database.connection() as connection:
-                await runs.end_run(connection, run, RunEnding(Reason.WORKER_LOST, str(error)), self._clock.now())
+                await runs.end_run(connection, begun.run, RunEnding(Reason.WORKER_LOST, str(error)), self._clock.now())
             raise
+
+    async def carry_out_unseen(self, begun: Begun, tally: Tally | None = None) -> Polled:
+        """Do the same where no door tells how it went: the log does (spec 6.7)."""
+        counted = tally or Tally()
+        polled = await self.carry_out(begun, counted)
         level = log.info if polled.error is None or polled.deferred else log.warning
         level(
             "run.done",
-            source=source.name,
-            run=run.id,
-            date=run.day.isoformat() if run.day else None,
+            source=begun.claim.source.name,
+            run=begun.run.id,
+            date=begun.run.day.isoformat() if begun.run.day else None,
             status="deferred" if polled.deferred else "failed" if polled.error else "succeeded",
             reason=str(polled.reason),
             error=polled.error,
@@ -89,7 +92,7 @@ class Runner:
             items=polled.items,
             new=polled.new,
             latest=polled.latest,
-            duration=round((self._clock.now() - run.started_at).total_seconds(), 3),
+            duration=round((self._clock.now() - begun.run.started_at).total_seconds(), 3),
         )
         return polled
 

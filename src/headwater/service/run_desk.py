@@ -121,7 +121,7 @@ class LiveRunDesk(RunDesk):
         return day
 
     async def _carry_out(self, begun: Begun, tally: Tally | None = None) -> Polled:
-        polled = await self._parts.runner.carry_out(begun, tally)
+        polled = await self._parts.runner.carry_out_unseen(begun, tally)
         self._metrics.polled(polled)
         return polled
 

@@ -140,6 +140,6 @@ class SchedulerRole:
         begun = await runner.begin(source, Trigger.SCHEDULE, slot=slot, day=day)
         if begun is None:
             return False
-        polled = await runner.carry_out(begun)
+        polled = await runner.carry_out_unseen(begun)
         self._on_poll(polled)
         return not polled.deferred

@@ -258,7 +258,10 @@ class LiveSourceDesk(SourceDesk):
 
     def _last_day(self, source: Source) -> date | None:
         """Return the last day that is over, for a source of dated days."""
-        kind = kind_of(source)
+        try:
+            kind = kind_of(source)
+        except OperatorError:
+            return None  # the run will say so
         timezone = kind.timezone or self._records.settings.timezone
         return slot_day(self._records.clock.now(), timezone) if kind.dated else None
 
