@@ -218,7 +218,8 @@ class Poller:
     ) -> int:
         """End a run that failed; what was read of a day is kept, and its index stays as it was. Return the items."""
         now, kept = self._clock.now(), 0
-        if run.day and kind and await sources.hold_feed(connection, claim):
+        may_keep = run.day and ending.reason is not Reason.BAD_SOURCE  # what cannot be saved must not be
+        if may_keep and kind and await sources.hold_feed(connection, claim):
             saved, _ = await save_items(
                 connection, claim.source, kind, kind.origin_of(claim.which), reading.found, now, self._key_of
             )

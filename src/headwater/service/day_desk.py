@@ -105,7 +105,7 @@ class DayDesk:
         source = await sources.get_source(connection, name) if name else None
         today = day_of(self._records.clock.now(), self._records.settings.timezone)
         indexed = await daily.last_day_indexed(connection, source.id if source else None, today)
-        if indexed is None or dated:
+        if indexed is None or (name and dated):
             raise HeadwaterError(Reason.UNKNOWN_DAY.sentence, reason=Reason.UNKNOWN_DAY)
         return indexed
 
