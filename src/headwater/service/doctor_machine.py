@@ -212,12 +212,6 @@ async def redis(settings: Settings) -> Finding:
     return not_configured("this version projects nothing to Redis", "Nothing to do: PostgreSQL keeps it all.")
 
 
-async def index(settings: Settings) -> Finding:
-    """Say where documents are searched."""
-    del settings
-    return not_configured("this version searches in PostgreSQL alone", "Nothing to do: `headwater search` works.")
-
-
 def _nearest(path: Path) -> Path:
     """Return the path, or what stands of it."""
     while not path.exists() and path != path.parent:

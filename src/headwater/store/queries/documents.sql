@@ -77,3 +77,7 @@ ORDER BY found.rank DESC, found.fetched_at DESC, found.id DESC
 
 -- name: document_counts
 SELECT (SELECT count(*) FROM documents) AS documents, (SELECT count(*) FROM texts) AS texts
+
+-- name: search_index_is_whole
+-- NULL where there is none.
+SELECT (SELECT indisvalid AND indisready FROM pg_index WHERE indexrelid = to_regclass('documents_search'))
