@@ -3,10 +3,7 @@
 Tests marked `both_servers` run twice: on the embedded server and on PostgreSQL 15, the oldest that will do.
 """
 
-import contextlib
-import os
 import secrets
-import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +20,7 @@ from headwater.store.pool import Database, open_database
 from tests import sandboxes
 from tests.house import House, open_house
 from tests.postgres15 import Postgres15, find_programs, run_postgres15
+from tests.scratch import MEMORY, scratch_folder
 from tests.server import Site
 
 Server = EmbeddedServer | Postgres15
@@ -35,26 +33,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run what is marked `both_servers` on both."""
     if metafunc.definition.get_closest_marker("both_servers") and "server" in metafunc.fixturenames:
         metafunc.parametrize("server", ["embedded_server", "postgres15"], indirect=True)
-
-
-def _memory() -> Path | None:
-    """Where files are in memory, if there is plenty: nothing that a test writes has to outlive a power cut."""
-    folder = Path("/dev/shm")
-    if not folder.exists():
-        return None
-    room = os.statvfs(folder)
-    is_plenty = room.f_bavail * room.f_frsize > 8 << 30
-    return folder if is_plenty and not room.f_flag & os.ST_NOEXEC else None
-
-
-MEMORY = _memory()
-
-
-@contextlib.contextmanager
-def scratch_folder() -> Iterator[Path]:
-    """A folder that goes away."""
-    with tempfile.TemporaryDirectory(prefix="headwater-tests-", dir=MEMORY, ignore_cleanup_errors=True) as folder:
-        yield Path(folder)
 
 
 @pytest.fixture

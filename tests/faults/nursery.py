@@ -23,7 +23,13 @@ from tests.faults import victim
 from tests.faults.network import enter
 
 ROOT = Path(__file__).parents[2]
-IMPORTED = ("headwater.cli", "headwater.api", "headwater.service.running", "headwater.sources.site")
+IMPORTED = (
+    "headwater.cli",
+    "headwater.api",
+    "headwater.net.client",
+    "headwater.service.running",
+    "headwater.sources.site",
+)
 
 
 @dataclass(frozen=True)

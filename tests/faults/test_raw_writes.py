@@ -65,6 +65,7 @@ async def killed(harness: Harness, *, point: str | None = None, plant: str | Non
         pytest.fail(f"{point or plant!r} was not reached")
     assert victim.returncode == -9
     del harness.programs[victim]
+    await harness.let_leases_end()
 
 
 async def command(harness: Harness, *words: str) -> dict[str, object]:
