@@ -19,6 +19,7 @@ from headwater.store.embedded import EmbeddedServer, open_server
 from headwater.store.pool import Database, open_database
 from tests import sandboxes
 from tests.house import House, open_house
+from tests.nursery import close_nursery
 from tests.postgres15 import Postgres15, find_programs, run_postgres15
 from tests.scratch import MEMORY, scratch_folder
 from tests.server import Site
@@ -43,6 +44,13 @@ def tmp_path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         return
     with scratch_folder() as folder:
         yield folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_nursery() -> Iterator[None]:
+    """Close what programs were forked from."""
+    yield
+    close_nursery()
 
 
 @pytest.fixture(scope="session", autouse=True)

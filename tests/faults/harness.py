@@ -18,9 +18,9 @@ import asyncpg
 from headwater.config import Settings
 from headwater.service import schema
 from tests.faults.network import Network
-from tests.faults.nursery import Nursery, Order, Program
 from tests.faults.swarm import Swarm
 from tests.faults.victim import COMMITTED, HELD_BACK, MAY_COMMIT
+from tests.nursery import Nursery, Order, Program
 from tests.program import environment
 from tests.stepping import make_clock, step_clock
 
