@@ -28,6 +28,7 @@ from tests.faults import victim
 from tests.faults.network import enter
 
 ROOT = Path(__file__).parents[1]
+ENVIRONMENT = dict(os.environ)  # before any test has changed something
 
 
 @dataclass(frozen=True)
@@ -78,13 +79,13 @@ class Nursery:
     """The process that programs come from; it takes them along when it goes. A context manager."""
 
     def __enter__(self) -> Self:
-        self.environment = dict(os.environ)
         self._line, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.nursery", str(theirs.fileno())],
                 pass_fds=(theirs.fileno(),),
                 cwd=ROOT,
+                env=ENVIRONMENT,
                 stdin=subprocess.PIPE,  # as a program's may be, whose streams take the place of these
                 stdout=subprocess.DEVNULL,
             )
@@ -105,15 +106,15 @@ class Nursery:
 
     def run(self, order: Order, given: bytes, seconds: float) -> "subprocess.CompletedProcess[bytes]":
         """Run a program to its end, with something on standard input; return how it ended and what it said."""
-        with contextlib.ExitStack() as theirs, ThreadPoolExecutor(3) as side_by_side:
-            pipes = [os.pipe() for _ in range(3)]
-            streams = [pipes[0][0], pipes[1][1], pipes[2][1]]
-            for stream in streams:
-                theirs.callback(os.close, stream)
-            writing = side_by_side.submit(_write, pipes[0][1], given)
-            output, errors = (side_by_side.submit(_read, pipe[0]) for pipe in pipes[1:])
-            with theirs:
-                program = self.start(order, streams)
+        (stdin, to_stdin), (from_stdout, stdout), (from_stderr, stderr) = (os.pipe() for _ in range(3))
+        with ThreadPoolExecutor(3) as side_by_side:
+            writing = side_by_side.submit(_write, to_stdin, given)
+            output, errors = side_by_side.submit(_read, from_stdout), side_by_side.submit(_read, from_stderr)
+            try:
+                program = self.start(order, (stdin, stdout, stderr))
+            finally:
+                for stream in (stdin, stdout, stderr):
+                    os.close(stream)
             code = program.wait_here(seconds)
             if code is None:
                 program.send_signal(signal.SIGKILL)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.nursery import Order, nursery
+from tests.nursery import ENVIRONMENT, Order, nursery
 
 PROGRAM = [str(Path(sys.executable).parent / "headwater")]
 
@@ -42,9 +42,8 @@ def forked(
     """
     surroundings = environment(**settings)
     ours = {name: value for name, value in surroundings.items() if not name.startswith(("HEADWATER_", "PYTEST_"))}
-    common = nursery()
-    assert ours.items() <= common.environment.items(), "only settings reach a program that is forked"
-    done = common.run(Order(("-", "-", *words), str(cwd), surroundings), given, timeout)
+    assert ours.items() <= ENVIRONMENT.items(), "only settings reach a program that is forked"
+    done = nursery().run(Order(("-", "-", *words), str(cwd), surroundings), given, timeout)
     return subprocess.CompletedProcess(words, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
