@@ -26,6 +26,7 @@ from headwater.store.embedded import open_server
 from headwater.store.pool import Database
 from headwater.store.sql import query
 from tests.conftest import Server
+from tests.postgres15 import Postgres15
 from tests.program import address_of, headwater, start, with_a_mount
 
 NAMES = [
@@ -132,7 +133,7 @@ def test_a_healthy_house_is_found_healthy_and_left_as_it_was(data: Path, tmp_pat
 def test_a_given_server_is_found_healthy(current_url: str, server: Server, doctor: Doctor) -> None:
     found = doctor.finds(exit_code=0, database_url=current_url)
     assert set(states(found, "database", "schema", "clock", "leases", "hosts").values()) == {"ok"}
-    major = "15" if "pg15" in server.dsn else "18"
+    major = "15" if isinstance(server, Postgres15) else "18"
     assert f"PostgreSQL {major}." in found["database"]["found"]
     assert urlsplit(current_url).path in found["database"]["found"]
 
