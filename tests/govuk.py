@@ -1,4 +1,4 @@
-"""GOV.UK as a test wants it: the stand-in's APIs, a house that reads them, and a clock that starts when the test says."""
+"""GOV.UK as a test wants it: the stand-in's APIs, a house that reads them, and a clock that the test sets."""
 
 import contextlib
 import time
@@ -97,9 +97,11 @@ class DayHouse(House):
 @contextlib.asynccontextmanager
 async def open_clocked(settings: Settings, clock: MovingClock) -> AsyncIterator[Parts]:
     """All parts, by a clock that can be set."""
-    async with open_records(settings) as records:
-        async with open_parts(replace(records, clock=clock)) as parts:  # type: ignore[arg-type]
-            yield parts
+    async with (
+        open_records(settings) as records,
+        open_parts(replace(records, clock=clock)) as parts,  # type: ignore[arg-type]
+    ):
+        yield parts
 
 
 @contextlib.asynccontextmanager

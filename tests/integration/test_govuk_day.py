@@ -27,9 +27,15 @@ def hours(number: float) -> timedelta:
 
 
 @pytest.mark.parametrize(
-    ("day", "length"), [(date(2026, 3, 29), 23), (date(2026, 10, 25), 25), (DAY, 24), (date(2026, 1, 13), 24)]
+    ("day", "length", "lookups"),
+    [
+        (date(2026, 3, 29), 23, "auto"),
+        (date(2026, 10, 25), 25, "auto"),
+        (date(2026, 10, 25), 25, "never"),
+        (DAY, 24, "always"),
+        (date(2026, 1, 13), 24, "auto"),
+    ],
 )
-@pytest.mark.parametrize("lookups", ["auto", "always", "never"])
 async def test_items_at_both_edges_land_in_the_right_london_day(
     make_settings: MakeSettings, day: date, length: int, lookups: str
 ) -> None:
@@ -171,7 +177,7 @@ async def test_pages_are_visited_by_the_hosts_manners_and_the_api_by_the_sources
     day = DAY
     api = govuk_api(NIGHT.date(), 1)
     house_settings = make_settings(host_delay_ms=150)
-    unlimited = {"fetch_items": True, "rate_per_second": None}
+    unlimited: dict[str, Any] = {"fetch_items": True, "rate_per_second": None}
     async with open_day_house(house_settings, api, pieces=GOVUK.pieces, **unlimited) as house:
         await house.ingest(day)
         assert await house.buckets(day) == dict(expected_day(day))
@@ -290,7 +296,7 @@ async def test_the_day_can_be_filtered(make_settings: MakeSettings) -> None:
     async with open_day_house(make_settings(), pages) as house:
         await house.ingest()
 
-        async def links(**only: str) -> set[str]:
+        async def links(**only: Any) -> set[str]:
             return {row["url"].removeprefix(HOME) for row in (await house.view(**only)).items}
 
         assert await links() == await links(source="govuk") == {"/a", "/b", "/c"}
