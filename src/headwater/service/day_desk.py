@@ -35,6 +35,9 @@ class DayState(StrEnum):
     NOT_READ = "not_read"
 
 
+_WHOLE = (DayState.COMPLETE, DayState.RECONSTRUCTED)
+
+
 @dataclass(frozen=True, slots=True)
 class SourceDay:
     """A source of dated days, and how it stands with a day."""
@@ -130,7 +133,7 @@ class DayDesk:
             slot = cron.last_slot(kind.schedule or "", zone, self._records.clock.now())
             if slot and slot > source.created_at and source.enabled and slot_day(slot, zone) > shown:
                 (state,) = await self._states(connection, {name: (source, kind)}, slot_day(slot, zone))
-                behind += [state] if state.read_at is None else []
+                behind += [] if state.state in _WHOLE else [state]
         return behind
 
     def _state(self, row: dict[str, Any], kind: Kind, day: date) -> SourceDay:

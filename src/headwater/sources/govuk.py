@@ -7,7 +7,8 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
-from headwater.errors import ExchangeFailed, HeadwaterError, InvalidURL
+from headwater.errors import ExchangeFailed, HeadwaterError, InvalidURL, Unreadable
+from headwater.model.reasons import Reason
 from headwater.model.source import Item, Undated
 from headwater.policy.days import bounds
 from headwater.policy.urls import host_of, normalize_url
@@ -59,7 +60,7 @@ class GovukKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
         try:
             await reading.search()
             await reading.look_up(reading.open_links(self.content_lookups))
-        except HeadwaterError:
+        except (HeadwaterError, asyncio.CancelledError):  # the deadline cancels
             for item in reading.part():
                 yield item
             raise
@@ -90,12 +91,17 @@ class _Day:
 
     async def search(self) -> None:
         """Read both windows: the search filters by the two dates, but tells only the later one."""
-        last = self.end - _SECOND
         search = Search(self.run, f"{self.site}/api/")
         self.seen = search.seen
         self.run.tally.stage = "searching"
-        self.updated = await search.read("public_timestamp", self.start, last)
-        self.published = await search.read("first_published_at", self.start, last)
+        # With the end itself, and then without what is at it, or the fractions of the last second would be in no day.
+        updated = await search.read("public_timestamp", self.start, self.end)
+        self.updated = {link: record for link, record in updated.items() if not self._is_later(record)}
+        self.published = await search.read("first_published_at", self.start, self.end - _SECOND)
+
+    def _is_later(self, record: Record) -> bool:
+        updated_at = _moment(record.get("public_timestamp"))
+        return updated_at is not None and updated_at >= self.end
 
     def open_links(self, mode: str) -> list[str]:
         """Return the links of pages that are to be looked up: by default those that are in one window only."""
@@ -125,7 +131,12 @@ class _Day:
             if error.retryable:
                 raise
             body = None  # not every page that is found is in the Content API
-        if isinstance(body, dict):
+        except Unreadable as error:
+            raise HeadwaterError(f"The Content API answered for {link}: {error}", reason=Reason.INCOMPLETE) from error
+        if body is not None:
+            if "base_path" not in _dict(body):
+                message = f"The Content API answered for {link} with what is no content item."
+                raise HeadwaterError(message, reason=Reason.INCOMPLETE)
             self.contents[link] = _content(body)
             self._learn_names(body)
         self.run.tally.done += 1

@@ -85,7 +85,10 @@ class Search:
             raise _DoesNotAddUp(f"there are {total.number} or more at {since}, and one answer holds {MOST_RESULTS}.")
         # The halves share a second, or what has fractions of it would be in neither.
         middle = since + (until - since) // (2 * _SECOND) * _SECOND
-        return await self._window(field, since, middle) | await self._window(field, middle, until)
+        found = await self._window(field, since, middle) | await self._window(field, middle, until)
+        if total.is_exact and len(found) != total.number:
+            raise _DoesNotAddUp(f"{len(found)} came in parts of {total.number} from {since} to {until}.")
+        return found
 
     async def _confirm(self, field: str, since: datetime, until: datetime, found: int) -> None:
         """Ask again how many there are: a cluster in trouble may have counted and answered less than it has."""
