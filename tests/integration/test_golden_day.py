@@ -92,7 +92,7 @@ async def test_recorded_answers_become_the_expected_day_byte_for_byte(program: P
     read = await program("ingest", "govuk", "--date", "2026-07-13")
     assert (read.returncode, read.stderr) == (0, "")
     assert re.fullmatch(
-        r"govuk 2026-07-13: complete, 4 NEW, 3 LATEST \(9 records in 4 pages, [\d.]+ s\)\n"
+        r"govuk 2026-07-13: read whole, 4 NEW, 3 LATEST \(9 records in 4 pages, [\d.]+ s\)\n"
         r"headwater daily 2026-07-13 --source govuk\n",
         read.stdout,
     )

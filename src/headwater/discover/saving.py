@@ -60,9 +60,7 @@ async def _rows(
         if known := urls.known.get(item.url):
             pages[item_id := _item_id(source, known.url)] = known
             sightings.setdefault(item_id, []).append(replace(item, url=known.url))
-    # Where pages are fetched, it is known which of them are new; those have no tags yet.
-    tagged = [item_id for item_id, page in pages.items() if not (kind.fetch_items and page.is_new)]
-    tags = await items.lock_tags(connection, tagged) if tagged else {}
+    tags = await items.lock_tags(connection, pages) if pages else {}
     rows: dict[str, tuple[Item, int | None]] = {}
     for item_id, seen in sightings.items():
         item = merge_items(seen)

@@ -8,14 +8,13 @@ from datetime import date, datetime, timedelta
 from typing import Any, get_args
 from urllib.parse import urlsplit
 
-from headwater.discover.runs import slot_day
 from headwater.errors import HeadwaterError, InvalidURL, LeaseLost, OperatorError
 from headwater.model.links import FeedLink
 from headwater.model.poll import Polled
 from headwater.model.reasons import Reason
 from headwater.model.run import Trigger
 from headwater.model.source import Pass, Source
-from headwater.policy.days import bounds, day_of
+from headwater.policy.days import bounds, day_before, day_of
 from headwater.policy.urls import normalize_url
 from headwater.sandbox import Sandbox
 from headwater.service.metrics import Metrics
@@ -263,7 +262,7 @@ class LiveSourceDesk(SourceDesk):
         except OperatorError:
             return None  # the run will say so
         timezone = kind.timezone or self._records.settings.timezone
-        return slot_day(self._records.clock.now(), timezone) if kind.dated else None
+        return day_before(self._records.clock.now(), timezone) if kind.dated else None
 
     async def _read(self, source: Source, reading: Awaitable[Polled]) -> Polled:
         try:
