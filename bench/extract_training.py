@@ -149,15 +149,21 @@ def part_of(lesson: Lesson) -> int:
     return zlib.crc32(lesson.site.encode()) % PARTS
 
 
-def check(lessons: Sequence[Lesson]) -> None:
-    """Print the scores of pages whose site was not learned from."""
-    found: dict[tuple[str, str], Found] = {}
+def held_out_texts(lessons: Sequence[Lesson]) -> dict[tuple[str, str], str]:
+    """Return the text of each page, by corpus and name, as it is found by weights learned without the page's site."""
+    found: dict[tuple[str, str], str] = {}
     for part in range(PARTS):
         weights = learn([lesson for lesson in lessons if part_of(lesson) != part])
         for lesson in (lesson for lesson in lessons if part_of(lesson) == part):
             verdicts = [sum(weights.get(feature, 0) for feature in of) for of in lesson.features]
             text = decide(decode_html(lesson.page.body(), None), lesson.blocks, verdicts).text
-            found[lesson.page.corpus, lesson.page.name] = Found(text)
+            found[lesson.page.corpus, lesson.page.name] = text
+    return found
+
+
+def check(lessons: Sequence[Lesson]) -> None:
+    """Print the scores of pages whose site was not learned from."""
+    found = {key: Found(text) for key, text in held_out_texts(lessons).items()}
     for corpus, scores in score_corpora([lesson.page for lesson in lessons], found).items():
         print(f"{corpus:12} {scores['text']:.3f}")
 

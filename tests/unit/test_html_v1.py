@@ -52,8 +52,8 @@ def test_markdown_keeps_headings_lists_and_tables() -> None:
     """Issue 8."""
     table = "<table><tr><th>Ferry</th><th>Built</th></tr><tr><td>Freya</td><td>2021</td></tr></table>"
     quoted = "<blockquote><p># That is what the captain of the older ferry said about it.</p></blockquote>"
-    after = f"<h2>The whole fleet</h2><ul><li>Ropes and sails for all.</li><li>Oars for some of them.</li></ul>{quoted}{table}"
-    markdown = extract_html(page(after=after), url=URL).markdown
+    items = "<ul><li>Ropes and sails for all.</li><li>Oars for some of them.</li></ul>"
+    markdown = extract_html(page(after=f"<h2>The whole fleet</h2>{items}{quoted}{table}"), url=URL).markdown
     assert "## The whole fleet\n\n- Ropes and sails for all.\n- Oars for some of them.\n\n" in markdown
     assert "> \\# That is what" in markdown
     assert "| Ferry | Built |\n| --- | --- |\n| Freya | 2021 |" in markdown
@@ -91,11 +91,9 @@ def test_a_date_that_is_only_shown_is_read(shown: str, day: int) -> None:
 
 
 def test_pages_without_spaces_between_words_are_read() -> None:
-    sentence = (
-        "\u6e2f\u53e3\u6628\u5929\u5f88\u5b89\u9759\uff0c\u7b2c\u4e00\u8258\u65b0\u6e21\u8f6e\u4ece\u5317\u65b9\u5f00\u6765\u3002"
-        * 4
-    )
-    body = f"<nav><a href=/>\u9996\u9875</a></nav><article><p>{sentence}</p><p>{sentence}</p></article><aside>\u5e7f\u544a</aside>"
+    sentence = "港口昨天很安静，第一艘新渡轮从北方开来。" * 4  # noqa: RUF001
+    around = "<nav><a href=/>首页</a></nav>", "<aside>广告</aside>"
+    body = f"{around[0]}<article><p>{sentence}</p><p>{sentence}</p></article>{around[1]}"
     assert extract_html(f"<html><body>{body}</body></html>", url=URL).text == f"{sentence}\n\n{sentence}"
 
 
@@ -132,6 +130,10 @@ DOM = (
 )
 
 
+SHOWN_IMAGE = "<meta property='og:image' content='/img/dom-1200x630.jpg'>"
+MODIFIED = "<meta property='article:modified_time' content='2024-04-01T08:00:00Z'>"
+
+
 @pytest.mark.parametrize(
     ("head", "field", "value", "origin"),
     [
@@ -147,12 +149,10 @@ DOM = (
         (META, "published_at", datetime(2024, 3, 7, tzinfo=UTC), "meta"),
         ("<meta name=date content=yesterday>", "published_at", datetime(2024, 3, 8, 9, tzinfo=UTC), "dom"),
         (OPEN_GRAPH + LINKED_DATA, "image", "https://example.org/img/dom.jpg", "dom"),
-        ("<meta property='og:image' content='/img/dom-1200x630.jpg'>",)
-        + ("image", "https://example.org/img/dom-1200x630.jpg", "opengraph"),
+        (SHOWN_IMAGE, "image", "https://example.org/img/dom-1200x630.jpg", "opengraph"),
         ("", "image", "https://example.org/img/dom.jpg", "dom"),
         (LINKED_DATA, "published_at", datetime(2024, 3, 5, 9, 30, tzinfo=UTC), "json-ld"),
-        ("<meta property='article:modified_time' content='2024-04-01T08:00:00Z'>",)
-        + ("updated_at", datetime(2024, 4, 1, 8, tzinfo=UTC), "opengraph"),
+        (MODIFIED, "updated_at", datetime(2024, 4, 1, 8, tzinfo=UTC), "opengraph"),
         (OPEN_GRAPH + META, "abstract", "Told by the graph.", "opengraph"),
         (META, "abstract", "Told by meta.", "meta"),
         (

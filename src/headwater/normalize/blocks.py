@@ -7,18 +7,22 @@ from functools import lru_cache
 from selectolax.lexbor import LexborNode
 
 UNSEEN = frozenset(
-    "script style template svg iframe object embed canvas audio video map math head link meta img picture source "
-    "input nav footer select option optgroup datalist textarea button progress meter area base frame frameset rt rp "
-    "-comment".split()
+    """
+    script style template svg iframe object embed canvas audio video map math head link meta img picture source input
+    nav footer select option optgroup datalist textarea button progress meter area base frame frameset rt rp -comment
+    """.split()  # noqa: SIM905 (as a list of literals it would fill the page)
 )
 BLOCK_TAGS = frozenset(
-    "address article aside blockquote body caption center dd details dialog dir div dl dt fieldset figcaption figure "
-    "form h1 h2 h3 h4 h5 h6 header hgroup hr legend li main menu noscript ol p pre search section summary table tbody "
-    "td tfoot th thead tr ul".split()
+    """
+    address article aside blockquote body caption center dd details dialog dir div dl dt fieldset figcaption figure form
+    h1 h2 h3 h4 h5 h6 header hgroup hr legend li main menu noscript ol p pre search section summary table tbody td tfoot
+    th thead tr ul
+    """.split()  # noqa: SIM905 (as a list of literals it would fill the page)
 )
 # Longer runs of words than any name of a class has, and more of them than say anything, cost time.
 _LONGEST_NAMES = 200
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]{2,}(?![a-z])")
+_LOWER_WORD = re.compile(r"[a-z]{2,}")
 _HIDDEN = re.compile(r"display:\s*none|visibility:\s*hidden")
 _LINE = "\r"  # a <br>; the parser leaves none of these in texts
 _EMPTY_LINE = re.compile(r"\r\s*\r")
@@ -28,8 +32,9 @@ SENTENCE_ENDS = frozenset('.!?\u2026\u3002\uff01\uff1f\u0964\u06d4\u104b"\u201d\
 
 
 # What these are called says less than what they are in, and attributes take time.
-_RARELY_NAMED = frozenset("td th tr tbody thead tfoot dd dt".split())
-_NO_NAMES: frozenset[str] = frozenset()
+_RARELY_NAMED = frozenset(["td", "th", "tr", "tbody", "thead", "tfoot", "dd", "dt"])
+# An element is named by its tag as well.
+TAG_NAMES = {tag: frozenset({f"<{tag}>"}) for tag in BLOCK_TAGS}
 _HIDDEN_NAME = frozenset({"(hidden)"})
 
 
@@ -78,8 +83,9 @@ def size_of(text: str) -> int:
 
 def read_blocks(body: LexborNode) -> tuple[list[Block], list[Element]]:
     """Return the blocks of a page and the elements they stand in, both in the order of the page."""
-    element = Element("body", None, _names_of(body), 0)
-    elements, blocks = [element], []
+    element = Element("body", None, _names_of(body, "body"), 0)
+    elements = [element]
+    blocks: list[Block] = []
     parts: list[str] = []
     links = within_links = 0
     # what follows after a subtree, and what ends with it: an element, a link or nothing
@@ -89,9 +95,9 @@ def read_blocks(body: LexborNode) -> tuple[list[Block], list[Element]]:
     def flush() -> None:
         nonlocal links
         joined = "".join(parts)
-        for paragraph in _EMPTY_LINE.split(joined) if _LINE in joined else (joined,):
-            if text := " ".join(paragraph.split()):
-                blocks.append(Block(element, text, links))
+        paragraphs = _EMPTY_LINE.split(joined) if _LINE in joined else (joined,)
+        texts = (" ".join(paragraph.split()) for paragraph in paragraphs)
+        blocks.extend(Block(element, text, links) for text in texts if text)
         parts.clear()
         links = 0
 
@@ -121,7 +127,7 @@ def read_blocks(body: LexborNode) -> tuple[list[Block], list[Element]]:
                 flush()
             child = node.first_child
             if child is not None:
-                names = _NO_NAMES if tag in _RARELY_NAMED else _names_of(node)
+                names = TAG_NAMES[tag] if tag in _RARELY_NAMED else _names_of(node, tag)
                 element = Element(tag, element, names, len(elements))
                 elements.append(element)
                 waiting.append((following, "element"))
@@ -157,12 +163,12 @@ def _sum_up(blocks: list[Block], elements: list[Element]) -> None:
             element.parent.prose += element.prose
 
 
-def _names_of(node: LexborNode) -> frozenset[str]:
+def _names_of(node: LexborNode, tag: str) -> frozenset[str]:
     attributes = node.attributes
     if not attributes:
-        return _NO_NAMES
+        return TAG_NAMES[tag]
     get = attributes.get
-    names = _words(get("class"), get("id"), get("itemprop"), get("role"))
+    names = _words(tag, get("class"), get("id"), get("itemprop"), get("role"))
     if "hidden" in attributes or get("aria-hidden") == "true" or _is_undisplayed(get("style")):
         return names | _HIDDEN_NAME
     return names
@@ -173,7 +179,8 @@ def _is_undisplayed(style: str | None) -> bool:
 
 
 @lru_cache(maxsize=10_000)
-def _words(*names: str | None) -> frozenset[str]:
+def _words(tag: str, *names: str | None) -> frozenset[str]:
     """Return the words that names are made of: articleBody, article-body and article_body have the same."""
     said = " ".join(filter(None, names))[:_LONGEST_NAMES]
-    return frozenset(word.lower() for word in _WORD.findall(said) if len(word) > 1)
+    words = _LOWER_WORD.findall(said) if said.islower() else [word.lower() for word in _WORD.findall(said)]
+    return TAG_NAMES[tag].union(words)

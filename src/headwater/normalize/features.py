@@ -5,10 +5,10 @@ the sizes below.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 
-from headwater.normalize.blocks import BLOCK_TAGS, HEADINGS, SENTENCE_ENDS, Block, Element
+from headwater.normalize.blocks import HEADINGS, SENTENCE_ENDS, Block, Element
 
 _SIZES = (8, 16, 25, 40, 60, 80, 110, 160, 240, 400, 700)
 _SHARES = (0.001, 0.05, 0.15, 0.3, 0.5, 0.7, 0.9)
@@ -21,7 +21,6 @@ _ARTICLE_NAMES = (
 # In longer texts single words tell little.
 _WORDS_UP_TO = 400
 _NO_WORDS: frozenset[str] = frozenset()
-_TAG_NAMES = {tag: frozenset({f"<{tag}>"}) for tag in BLOCK_TAGS}
 _PUNCTUATION = ".,:;!?()"
 
 
@@ -110,7 +109,7 @@ class _Places:
             assert element.parent
             above = self[element.parent]
             words, judged = above.words, above.words_judged
-            names = element.names | _TAG_NAMES[element.tag]
+            names = element.names
             if not names <= words:
                 judged += sum([self._weights.get(word, 0.0) for word in names if word not in words])
                 words |= names
@@ -170,7 +169,8 @@ def _container(elements: list[Element]) -> Element:
     return container
 
 
-_prose: Callable[[Element], int] = lambda element: element.prose  # noqa: E731
+def _prose(element: Element) -> int:
+    return element.prose
 
 
 @lru_cache(maxsize=10_000)

@@ -20,6 +20,8 @@ from headwater.policy.text import blocks_of_markup, clean
 
 SELECTOR_KEYS = ("body", "title", "byline", "published", "image")
 _ABSTRACT_OVER = 40
+# No page is meant to be read that is longer, and to parse it could take a gigabyte.
+_LONGEST_PAGE = 10_000_000
 # How often the places that fields come from are right, about, by the corpora.
 _TRUST = {"selector": 1.0, "json-ld": 0.9, "opengraph": 0.9, "meta": 0.8, "url": 0.8, "dom": 0.7}
 
@@ -31,7 +33,9 @@ def extract_html(body: bytes | str, *, url: str, selectors: Mapping[str, str] | 
     Unreadable where the page cannot be read or holds no text, and OperatorError for a selector that cannot be used.
     """
     try:
-        text = decode_html(body, None) if isinstance(body, bytes) else body
+        text = _decoded(body, None) if isinstance(body, bytes) else body
+        if len(text) > _LONGEST_PAGE:
+            raise _too_long()
         with _no_collections():
             return _article(text, url, selectors or {})
     except (HeadwaterError, MemoryError):
@@ -43,12 +47,22 @@ def extract_html(body: bytes | str, *, url: str, selectors: Mapping[str, str] | 
 
 def normalize_html(body: bytes, url: str, content_type: str | None, selectors: Mapping[str, str] | None) -> Article:
     """Do the same with what HTTP says about the charset."""
-    return extract_html(decode_html(body, content_type), url=url, selectors=selectors)
+    return extract_html(_decoded(body, content_type), url=url, selectors=selectors)
+
+
+def _decoded(body: bytes, content_type: str | None) -> str:
+    if len(body) > _LONGEST_PAGE * 4:  # which is as many bytes as a character can have
+        raise _too_long()
+    return decode_html(body, content_type)
+
+
+def _too_long() -> Unreadable:
+    return Unreadable(f"The page has over {_LONGEST_PAGE:,} characters.", reason=Reason.BODY_TOO_LARGE)
 
 
 @contextmanager
 def _no_collections() -> Iterator[None]:
-    """Thousands of small objects are made of a page, none of them in a cycle: to look for those is a tenth of the time."""
+    """Do not look for cycles among the thousands of small objects of a page: there are none, and it is a tenth."""
     enabled = gc.isenabled()
     gc.disable()
     try:

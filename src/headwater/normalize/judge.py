@@ -8,7 +8,7 @@ from headwater.normalize.blocks import Block, Element
 from headwater.normalize.features import PageFeatures
 
 # No block has features of its own that outweigh such a place.
-_HOPELESS = -2.5
+_HOPELESS = -2.0
 
 
 def judge(blocks: list[Block], elements: list[Element]) -> list[float]:

@@ -21,8 +21,9 @@ from headwater.policy.text import join_blocks
 logging.getLogger("trafilatura").addHandler(logging.NullHandler())
 
 # The share of the text that is expected to be wrong, above which a second opinion is worth its time.
-DOUBTFUL = 0.45
+DOUBTFUL = 0.55
 _LITTLE_TEXT = 200
+_LONGEST_FOR_A_SECOND = 500_000  # it takes seconds for the longest pages
 _NO_LETTERS = re.compile(r"[\W_]+")
 _AROUND_THE_TEXT = frozenset({"nav", "header", "footer", "aside", "form", "dialog", "menu", "noscript"})
 
@@ -53,7 +54,7 @@ def decide(page: str, blocks: Sequence[Block], verdicts: Sequence[float]) -> Mai
     doubt = _doubt(blocks, verdicts)
     if doubt <= DOUBTFUL:
         return MainText(kept, _text(kept), "dom", doubt)
-    second = _by_trafilatura(page)
+    second = _by_trafilatura(page) if len(page) <= _LONGEST_FOR_A_SECOND else ""
     if second:
         agreed = _blocks_within(second, blocks)
         text = _text(agreed)

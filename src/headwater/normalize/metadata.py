@@ -16,7 +16,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 from headwater.model.article import Article
 from headwater.normalize import json_ld
 from headwater.normalize.seen_dates import date_in_address, first_date
-from headwater.normalize.titles import best_title, compact
+from headwater.normalize.titles import best_title
 from headwater.policy.dates import parse_date
 from headwater.policy.text import one_line, plain_text, strip_markup
 
@@ -34,10 +34,11 @@ _AUTHOR_META = (
     "parsely-author",
     "sailthru.author",
 )
+# Each of these is a walk through the whole tree, so the less sure ones share one.
 _AUTHOR_DOM = (
-    *('[itemprop~="author"] [itemprop~="name"]', '[itemprop~="author"]', '[rel~="author"]'),
-    *(".byline", ".author-name", ".author", '[class*="byline"] a', '[class*="author"] a', '[class*="author-name"]'),
-    *('[class*="author"]', '[class*="autor"]', '[class*="byline"]', '[href*="/author/"]', '[href*="/autor/"]'),
+    '[itemprop~="author"] [itemprop~="name"], [rel~="author"]',
+    '[itemprop~="author"], .byline, .author-name, .author',
+    '[class*="byline"], [class*="author"], [class*="autor"], a[href*="/author/"], a[href*="/autor/"]',
 )
 _DATE_META = (
     *("datepublished", "date", "pubdate", "publishdate", "publish-date", "publish_date", "publication_date"),
@@ -54,8 +55,9 @@ _UPDATE_META = (
     "modified",
 )
 _DATE_DOM = (
-    *('[itemprop~="datePublished"]', "time[pubdate]"),
-    *("article time[datetime]", "main time[datetime]", "time[datetime]"),
+    '[itemprop~="datePublished"], time[pubdate]',
+    "article time[datetime], main time[datetime]",
+    "time[datetime]",
 )
 _DATE_SHOWN = (
     *("time", '[class*="publish"]', '[class*="posted"]', '[class*="date"]', '[id*="date"]', '[class*="datum"]'),
@@ -139,10 +141,8 @@ class _Page:
         names = (plain_text(name) for name in json_ld.texts(self._article.get("author")))
         linked = ", ".join(dict.fromkeys(filter(None, names)))
         stated = [(linked, "json-ld"), *((name, "meta") for name in self._named(*_AUTHOR_META))]
-        # the name of the publisher is the last resort
         yield from stated
         yield from ((_names(node), "dom") for selector in _AUTHOR_DOM for node in self._tree.css(selector))
-        yield from stated
 
     def dates(self) -> Iterator[Found]:
         yield from self._selected("published", "datetime", "content")
@@ -159,16 +159,15 @@ class _Page:
         yield shown.isoformat() if shown else "", "dom"
 
     def _dated_texts(self) -> Iterator[str]:
-        for selector in _DATE_SHOWN:
-            for node in self._tree.css(selector):
-                if "comment" not in _attribute(node, "class").lower():
-                    yield _text(node)
+        for node in self._tree.css(", ".join(_DATE_SHOWN)):
+            if "comment" not in _attribute(node, "class").lower():
+                yield _text(node)
 
     def updates(self) -> Iterator[Found]:
         yield from self._linked_data("dateModified")
         yield from ((date, "opengraph") for date in self._named("article:modified_time", "og:updated_time"))
         yield from ((date, "meta") for date in self._named(*_UPDATE_META))
-        yield from self._seen('[itemprop~="dateModified"]', "time[updated]", attributes=("datetime", "content"))
+        yield from self._seen('[itemprop~="dateModified"]', attributes=("datetime", "content"))
 
     def languages(self) -> Iterator[Found]:
         yield _attribute(self._tree.css_first("html[lang]"), "lang"), "dom"

@@ -8,18 +8,18 @@ from headwater.policy.dates import MAX_YEAR, MIN_YEAR
 
 # How the names of months begin, in about twenty languages.
 _MONTHS = [
-    "jan jän ene gen янв січ sty oca ιαν led",
+    "jan jän ene gen янв січ sty oca ιαν led",  # noqa: RUF001
     "feb fév fev фев лют lut şub φεβ úno",
-    "mar mär mrt мар бер maa μαρ bře",
+    "mar mär mrt мар бер maa μαρ bře",  # noqa: RUF001
     "apr avr abr апр кві kwi nis απρ dub",
     "may mai maj mag mei май мая тра máj μαι kvě",
-    "jun juin giu июн чер cze haz ιουν červn",
+    "jun juin giu июн чер cze haz ιουν červn",  # noqa: RUF001
     "jul juil lug июл лип lip tem ιουλ červe",
-    "aug aou aoû ago авг сер sie ağu αυγ srp",
+    "aug aou aoû ago авг сер sie ağu αυγ srp",  # noqa: RUF001
     "sep set сен вер wrz eyl σεπ zář",
     "oct okt out ott окт жов paź eki οκτ říj",
     "nov ноя лис kas νοε lis",
-    "dec dez déc dic дек гру gru ara δεκ pro",
+    "dec dez déc dic дек гру gru ara δεκ pro",  # noqa: RUF001
 ]
 _MONTH_OF = {start: number for number, starts in reversed(list(enumerate(_MONTHS, 1))) for start in starts.split()}
 _YEAR = r"(?P<year>(?:19|20)\d\d)"
@@ -28,7 +28,8 @@ _PATTERNS = [
     for pattern in (
         rf"(?<!\d){_YEAR}\s?[-/.年]\s?(?P<month>\d\d?)\s?[-/.月]\s?(?P<day>\d\d?)(?!\d)",
         rf"(?<!\d)(?P<day>\d\d?)\s?[./-]\s?(?P<month>\d\d?)\s?[./-]\s?{_YEAR}(?!\d)",
-        rf"(?<!\d)(?P<day>\d\d?)(?:\.|st|nd|rd|th|er|º)?[\s-]+(?:de |di )?(?P<name>[^\W\d_]{{3,12}})\.?,?[\s-]+(?:de |del )?{_YEAR}",
+        rf"(?<!\d)(?P<day>\d\d?)(?:\.|st|nd|rd|th|er|º)?[\s-]+(?:de |di )?(?P<name>[^\W\d_]{{3,12}})\.?,?[\s-]+"
+        rf"(?:de |del )?{_YEAR}",
         rf"(?P<name>[^\W\d_]{{3,12}})\.?\s+(?P<day>\d\d?)(?:st|nd|rd|th)?,?\s+{_YEAR}",
         r"(?<!\d)(?P<day>\d\d)\.(?P<month>\d\d)\.(?P<short>[012]\d)(?!\d)",
     )
