@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
 
-.PHONY: setup demo run test check bench bench-frontier bench-feeds docs lock clean
+.PHONY: setup demo run test check bench bench-frontier bench-feeds bench-extract docs lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -12,7 +12,7 @@ help:
 	@echo "make run     set up, then start Headwater for real (Ctrl-C stops it)"
 	@echo "make test    set up, then run all tests"
 	@echo "make check   set up, then lint, types and import rules"
-	@echo "make bench   set up, then measure everything beside its target; bench-frontier and bench-feeds measure a part"
+	@echo "make bench   set up, then measure everything beside its target; bench-frontier, bench-feeds and bench-extract measure a part"
 	@echo "make docs    write the generated parts of docs/ anew"
 	@echo "make lock    pin the newest versions into requirements*.txt (needs uv)"
 
@@ -45,13 +45,16 @@ check: setup
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 
-bench: bench-frontier bench-feeds
+bench: bench-frontier bench-feeds bench-extract
 
 bench-frontier: setup
 	@$(BIN)/python -m bench.frontier $(ARGS)
 
 bench-feeds: setup
 	@$(BIN)/python -m bench.feeds $(ARGS)
+
+bench-extract: setup
+	@$(BIN)/python -m bench.extract $(ARGS)
 
 docs: setup
 	@$(BIN)/headwater config --markdown > docs/settings.md
@@ -61,6 +64,7 @@ lock:
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade pyproject.toml --group dev -o requirements-dev.txt
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade bench/requirements-crawlee.in -o bench/requirements-crawlee.txt
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade bench/requirements-feeds.in -o bench/requirements-feeds.txt
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade bench/requirements-extract.in -o bench/requirements-extract.txt
 
 clean:
 	rm -rf .venv .venv-bench

@@ -45,7 +45,56 @@ def json_ld(inner: str) -> str:
 def test_the_main_text_comes_without_navigation_and_scripts() -> None:
     article = extract_html(page(), url=URL)
     assert article.text == "\n\n".join(PARAGRAPHS)
-    assert article.provenance["text"] == "trafilatura"
+    assert article.provenance["text"] == "dom"
+
+
+def test_markdown_keeps_headings_lists_and_tables() -> None:
+    """Issue 8."""
+    table = "<table><tr><th>Ferry</th><th>Built</th></tr><tr><td>Freya</td><td>2021</td></tr></table>"
+    quoted = "<blockquote><p># That is what the captain of the older ferry said about it.</p></blockquote>"
+    items = "<ul><li>Ropes and sails for all.</li><li>Oars for some of them.</li></ul>"
+    markdown = extract_html(page(after=f"<h2>The whole fleet</h2>{items}{quoted}{table}"), url=URL).markdown
+    assert "## The whole fleet\n\n- Ropes and sails for all.\n- Oars for some of them.\n\n" in markdown
+    assert "> \\# That is what" in markdown
+    assert "| Ferry | Built |\n| --- | --- |\n| Freya | 2021 |" in markdown
+
+
+def test_every_field_has_a_confidence_and_a_selector_is_believed() -> None:
+    """Issue 8."""
+    article = extract_html(page(LINKED_DATA), url=URL, selectors={"body": "article"})
+    assert article.confidence.keys() == article.provenance.keys()
+    assert article.confidence["text"] == 1.0
+    assert 0.5 < extract_html(page(), url=URL).confidence["text"] < 1
+
+
+def test_a_date_keeps_the_day_that_it_was_where_the_page_comes_from() -> None:
+    head = "<meta property='article:published_time' content='2024-03-06T00:30:00+05:00'>"
+    published = extract_html(page(head), url=URL).published_at
+    assert published == datetime(2024, 3, 5, 19, 30, tzinfo=UTC)
+    assert published.day == 6
+
+
+@pytest.mark.parametrize(
+    ("shown", "day"),
+    [
+        ("Am 5. M\u00e4rz 2024 um 10:30", 5),
+        ("5 de marzo de 2024", 5),
+        ("March 7th, 2024", 7),
+        ("2024\u5e743\u67089\u65e5", 9),
+        ("10.03.2024", 10),
+        ("03/31/2024", 31),
+    ],
+)
+def test_a_date_that_is_only_shown_is_read(shown: str, day: int) -> None:
+    article = extract_html(page(before=f"<div class=post-date>{shown}</div>"), url="https://example.org/ships")
+    assert article.published_at == datetime(2024, 3, day, tzinfo=UTC)
+
+
+def test_pages_without_spaces_between_words_are_read() -> None:
+    sentence = "港口昨天很安静，第一艘新渡轮从北方开来。" * 4  # noqa: RUF001
+    around = "<nav><a href=/>首页</a></nav>", "<aside>广告</aside>"
+    body = f"{around[0]}<article><p>{sentence}</p><p>{sentence}</p></article>{around[1]}"
+    assert extract_html(f"<html><body>{body}</body></html>", url=URL).text == f"{sentence}\n\n{sentence}"
 
 
 def test_tables_and_lists_are_kept() -> None:
@@ -81,12 +130,17 @@ DOM = (
 )
 
 
+SHOWN_IMAGE = "<meta property='og:image' content='/img/dom-1200x630.jpg'>"
+MODIFIED = "<meta property='article:modified_time' content='2024-04-01T08:00:00Z'>"
+
+
 @pytest.mark.parametrize(
     ("head", "field", "value", "origin"),
     [
         (LINKED_DATA + OPEN_GRAPH + META, "title", "Ferries & storms", "json-ld"),
         (OPEN_GRAPH + META, "title", "Ferries arrive", "opengraph"),
-        (META + "<title>Not I</title>", "title", "Ferries seen", "dom"),
+        (META + "<title>Ferries seen - News</title>", "title", "Ferries seen", "dom"),
+        (META + "<title>Not the heading</title>", "title", "Not the heading", "dom"),
         (LINKED_DATA + OPEN_GRAPH + META, "byline", "Ann Sailor, Ben Rower", "json-ld"),
         (OPEN_GRAPH + META, "byline", "Meta Author", "meta"),
         ("<meta property='article:author' content='https://social.example/me'>", "byline", "Dom Author", "dom"),
@@ -94,11 +148,11 @@ DOM = (
         (OPEN_GRAPH + META, "published_at", datetime(2024, 3, 6, tzinfo=UTC), "opengraph"),
         (META, "published_at", datetime(2024, 3, 7, tzinfo=UTC), "meta"),
         ("<meta name=date content=yesterday>", "published_at", datetime(2024, 3, 8, 9, tzinfo=UTC), "dom"),
-        (OPEN_GRAPH + LINKED_DATA, "image", "https://example.org/news/og.jpg", "opengraph"),
-        (LINKED_DATA + META, "image", "https://example.org/img/ld.jpg", "json-ld"),
-        (META, "image", "https://cdn.example/t.jpg", "meta"),
+        (OPEN_GRAPH + LINKED_DATA, "image", "https://example.org/img/dom.jpg", "dom"),
+        (SHOWN_IMAGE, "image", "https://example.org/img/dom-1200x630.jpg", "opengraph"),
         ("", "image", "https://example.org/img/dom.jpg", "dom"),
-        ("<base href='https://static.example/x/'>" + OPEN_GRAPH, "image", "https://static.example/og.jpg", "opengraph"),
+        (LINKED_DATA, "published_at", datetime(2024, 3, 5, 9, 30, tzinfo=UTC), "json-ld"),
+        (MODIFIED, "updated_at", datetime(2024, 4, 1, 8, tzinfo=UTC), "opengraph"),
         (OPEN_GRAPH + META, "abstract", "Told by the graph.", "opengraph"),
         (META, "abstract", "Told by meta.", "meta"),
         (
@@ -116,6 +170,22 @@ def test_each_field_comes_from_the_best_place_and_says_which(head: str, field: s
     article = extract_html(page(head, before=DOM), url=URL)
     assert getattr(article, field) == value
     assert article.provenance[field] == origin
+
+
+@pytest.mark.parametrize(
+    ("head", "image", "origin"),
+    [
+        (OPEN_GRAPH + LINKED_DATA, "https://example.org/news/og.jpg", "opengraph"),
+        (LINKED_DATA + META, "https://example.org/img/ld.jpg", "json-ld"),
+        (META, "https://cdn.example/t.jpg", "meta"),
+        ("<base href='https://static.example/x/'>" + OPEN_GRAPH, "https://static.example/og.jpg", "opengraph"),
+    ],
+)
+def test_a_picture_that_is_only_stated_is_taken_where_the_article_shows_none(
+    head: str, image: str, origin: str
+) -> None:
+    article = extract_html(page(head), url=URL)
+    assert (article.image, article.provenance["image"]) == (image, origin)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +209,7 @@ def test_what_is_not_said_is_none_and_the_abstract_is_the_first_long_paragraph()
     assert article.title is None
     assert (article.byline, article.published_at, article.image, article.canonical_url) == (None, None, None, None)
     assert article.abstract == PARAGRAPHS[0]
-    assert article.provenance == {"text": "trafilatura", "abstract": "trafilatura", "language": "dom"}
+    assert article.provenance == {"text": "dom", "abstract": "dom", "language": "dom"}
 
 
 @pytest.mark.parametrize(
@@ -292,8 +362,9 @@ def test_a_page_nested_a_hundred_thousand_deep_ends_with_a_reason(tag: str) -> N
 
 
 def test_a_long_page_of_unclosed_paragraphs_is_not_taken_for_a_deep_one() -> None:
-    body = b"<html><body><ul>" + b"<li>An item of the list<br><p>and its words" * 6000
-    assert normalize(body, URL, None).article.text.count("and its words") == 6000
+    item = b"<li>An item of the list<br><p>and its words, which are a whole sentence of an article.\n"
+    article = normalize(b"<html><body><article><ul>" + item * 6000, URL, None).article
+    assert article.text.count("and its words") == 6000
 
 
 @pytest.mark.parametrize(

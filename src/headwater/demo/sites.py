@@ -23,6 +23,7 @@ from headwater.demo.govuk_site import GOVUK
 from headwater.demo.pdf import pdf
 from headwater.demo.plan import NO_IDENTITY, STORED_OR_LINKED, FeedPlan, Piece, Site
 from headwater.demo.variants import amp, for_print, login_wall, soft_404
+from headwater.model.reasons import Reason
 from headwater.model.source import Pass
 
 _RSS = "application/rss+xml; charset=utf-8"
@@ -170,7 +171,7 @@ SAHIFA = Site(
     ),
 )
 
-# A soft 404 and a login wall answer 200, so both end as `stored` today: recognising them comes later.
+# A soft 404 and a login wall answer 200: only what they say gives them away.
 BOARD = Site(
     host="board.demo.test",
     title="Wendham Notice Board",
@@ -189,9 +190,16 @@ BOARD = Site(
             form=soft_404,
             title="Page not found",
             stamp=iso_z,
+            ends=frozenset({Reason.SOFT_404}),
         ),
         Piece(
-            "For members: garden plots to let", "councils", 3, form=login_wall, title="Log in to read on", stamp=iso_z
+            "For members: garden plots to let",
+            "councils",
+            3,
+            form=login_wall,
+            title="Log in to read on",
+            stamp=iso_z,
+            ends=frozenset({Reason.LOGIN_WALL}),
         ),
     ),
 )

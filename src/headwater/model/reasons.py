@@ -76,6 +76,8 @@ class Reason(StrEnum):
     )
     HOST_BUSY = "host_busy", ReasonClass.TRANSIENT, "The host may not be asked again yet."
 
+    CHALLENGE = "challenge", ReasonClass.TRANSIENT, "A page that tells people from programs came instead of the page."
+
     # The outside said no.
     NOT_FOUND = "not_found", ReasonClass.PERMANENT, "The server says there is no such page (404)."
     GONE = "gone", ReasonClass.PERMANENT, "The server says the page is gone for good (410)."
@@ -88,6 +90,9 @@ class Reason(StrEnum):
     UNSUPPORTED_TYPE = "unsupported_type", ReasonClass.PERMANENT, "The body is of a type that cannot be read yet."
     NOT_A_FEED = "not_a_feed", ReasonClass.PERMANENT, "What was answered is not a feed."
     PARSE_FAILED = "parse_failed", ReasonClass.PERMANENT, "The body could not be read."
+    SOFT_404 = "soft_404", ReasonClass.PERMANENT, "The page says there is no such page, though the server says 200."
+    LOGIN_WALL = "login_wall", ReasonClass.PERMANENT, "The page is only for those who log in."
+    COOKIE_WALL = "cookie_wall", ReasonClass.PERMANENT, "The page asks for consent to cookies before it shows anything."
     MAX_RETRIES = "max_retries", ReasonClass.PERMANENT, "It kept failing, so it was given up after the last retry."
 
     # A rule decided.

@@ -1,6 +1,8 @@
 """Pages to articles, version 1."""
 
-from collections.abc import Mapping
+import gc
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 
 from selectolax.lexbor import LexborHTMLParser, SelectolaxError
@@ -8,14 +10,20 @@ from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 from headwater.errors import HeadwaterError, OperatorError, Unreadable
 from headwater.model.article import Article
 from headwater.model.reasons import Reason
-from headwater.normalize.main_text import extract_main_text
+from headwater.normalize.blocks import read_blocks
+from headwater.normalize.main_text import find_main_text
 from headwater.normalize.metadata import read_metadata
+from headwater.normalize.walls import find_wall
 from headwater.policy.charset import decode_html
 from headwater.policy.nesting import is_too_deep
 from headwater.policy.text import blocks_of_markup, clean
 
 SELECTOR_KEYS = ("body", "title", "byline", "published", "image")
 _ABSTRACT_OVER = 40
+# No page is meant to be read that is longer, and to parse it could take a gigabyte.
+_LONGEST_PAGE = 10_000_000
+# How often the places that fields come from are right, about, by the corpora.
+_TRUST = {"selector": 1.0, "json-ld": 0.9, "opengraph": 0.9, "meta": 0.8, "url": 0.8, "dom": 0.7}
 
 
 def extract_html(body: bytes | str, *, url: str, selectors: Mapping[str, str] | None = None) -> Article:
@@ -25,8 +33,11 @@ def extract_html(body: bytes | str, *, url: str, selectors: Mapping[str, str] | 
     Unreadable where the page cannot be read or holds no text, and OperatorError for a selector that cannot be used.
     """
     try:
-        text = clean(decode_html(body, None) if isinstance(body, bytes) else body)
-        return _article(text, url, selectors or {})
+        text = _decoded(body, None) if isinstance(body, bytes) else body
+        if len(text) > _LONGEST_PAGE:
+            raise _too_long()
+        with _no_collections():
+            return _article(text, url, selectors or {})
     except (HeadwaterError, MemoryError):
         raise
     except Exception as error:
@@ -36,7 +47,29 @@ def extract_html(body: bytes | str, *, url: str, selectors: Mapping[str, str] | 
 
 def normalize_html(body: bytes, url: str, content_type: str | None, selectors: Mapping[str, str] | None) -> Article:
     """Do the same with what HTTP says about the charset."""
-    return extract_html(decode_html(body, content_type), url=url, selectors=selectors)
+    return extract_html(_decoded(body, content_type), url=url, selectors=selectors)
+
+
+def _decoded(body: bytes, content_type: str | None) -> str:
+    if len(body) > _LONGEST_PAGE * 4:  # which is as many bytes as a character can have
+        raise _too_long()
+    return decode_html(body, content_type)
+
+
+def _too_long() -> Unreadable:
+    return Unreadable(f"The page has over {_LONGEST_PAGE:,} characters.", reason=Reason.BODY_TOO_LARGE)
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """Do not look for cycles among the thousands of small objects of a page: there are none, and it is a tenth."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _article(text: str, url: str, selectors: Mapping[str, str]) -> Article:
@@ -44,17 +77,33 @@ def _article(text: str, url: str, selectors: Mapping[str, str]) -> Article:
         raise Unreadable("The elements of the page are nested too deep.", url=url)
     tree = LexborHTMLParser(text)
     _check_selectors(tree, selectors)
-    article = read_metadata(tree, url, selectors)
-    main_text, origin = _selected_text(tree, selectors.get("body")), "selector"
-    if not main_text:
-        main_text, origin = extract_main_text(text)
-    if not main_text:
+    blocks, elements = read_blocks(tree.body) if tree.body is not None else ([], [])
+    lines = [block.text for block in blocks]
+    article = read_metadata(tree, url, selectors, lines)
+    if selected := _selected_text(tree, selectors.get("body")):
+        return _completed(article, selected, selected, "selector", 1.0)
+    found = find_main_text(text, blocks, elements)
+    if wall := find_wall(tree, article.title or "", found.text, lines):
+        raise Unreadable(wall.sentence, reason=wall, url=url)
+    if not found.text:
         raise Unreadable("The page holds no text to keep.", reason=Reason.EMPTY_TEXT, url=url)
+    return _completed(article, clean(found.text), clean(found.markdown), found.origin, 1 - min(found.doubt, 1.0))
+
+
+def _completed(article: Article, text: str, markdown: str, origin: str, confidence: float) -> Article:
     provenance = {**article.provenance, "text": origin}
-    abstract = article.abstract or _first_paragraph(main_text)
+    abstract = article.abstract or _first_paragraph(text)
     if abstract:
         provenance.setdefault("abstract", origin)
-    return replace(article, text=main_text, abstract=abstract, provenance=provenance)
+    trust = {name: _TRUST.get(place, _TRUST["dom"]) for name, place in provenance.items()}
+    return replace(
+        article,
+        text=text,
+        markdown=markdown,
+        abstract=abstract,
+        provenance=provenance,
+        confidence=trust | {"text": round(confidence, 2)},
+    )
 
 
 def _check_selectors(tree: LexborHTMLParser, selectors: Mapping[str, str]) -> None:

@@ -15,12 +15,15 @@ _MAX_OBJECTS = 2000
 
 
 def find_article(scripts: Iterable[str]) -> dict[str, Any]:
-    """Return the first object that describes an article, empty where there is none."""
+    """Return the first object that describes an article, else one that has a date; empty where there is none."""
+    dated: dict[str, Any] = {}
     for script in scripts:
         for thing in _objects(_load(script)):
             if any(_ARTICLE.search(kind) for kind in _types(thing)):
                 return thing
-    return {}
+            if not dated and "datePublished" in thing:
+                dated = thing
+    return dated
 
 
 def texts(value: object) -> Iterator[str]:

@@ -1,48 +1,105 @@
-"""The main text of a page, without what stands around it."""
+"""The main text of a page, without what stands around it.
+
+Every block of the page is judged by learned weights. Where the verdicts leave too much open, trafilatura is asked for a
+second opinion: it is an order of magnitude slower, and independent.
+"""
 
 import logging
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from lxml import etree, html
-from selectolax.lexbor import LexborHTMLParser
 
-from headwater.policy.text import blocks_of_markup, join_blocks
+from headwater.normalize.blocks import Block, Element
+from headwater.normalize.judge import judge
+from headwater.normalize.markdown import to_markdown
+from headwater.policy.text import join_blocks
 
 # trafilatura says on the log what it returns anyway; without a handler Python would print it.
 logging.getLogger("trafilatura").addHandler(logging.NullHandler())
 
-_AROUND_THE_TEXT = ["nav", "header", "footer", "aside", "form", "button", "dialog", "menu"]
+# The share of the text that is expected to be wrong, above which a second opinion is worth its time.
+DOUBTFUL = 0.55
+_LITTLE_TEXT = 200
+_LONGEST_FOR_A_SECOND = 500_000  # it takes seconds for the longest pages
+_NO_LETTERS = re.compile(r"[\W_]+")
+_AROUND_THE_TEXT = frozenset({"nav", "header", "footer", "aside", "form", "dialog", "menu", "noscript"})
 
 
-def extract_main_text(text: str) -> tuple[str, str]:
-    """Return the main text, its blocks separated by empty lines, and where it came from; empty where there is none."""
-    extracted = _by_trafilatura(text)
-    if extracted:
-        return extracted, "trafilatura"
-    return _all_but_navigation(text), "dom"
+@dataclass(frozen=True, slots=True)
+class MainText:
+    """Blocks in their order, or one text where trafilatura saw what is in no block; `doubt` is 0 for none."""
+
+    blocks: Sequence[Block]
+    text: str
+    origin: str
+    doubt: float
+
+    @property
+    def markdown(self) -> str:
+        """The same as Markdown."""
+        return to_markdown(self.blocks) if self.text == _text(self.blocks) else self.text
 
 
-def _by_trafilatura(text: str) -> str:
-    # imported here: it brings half a dozen libraries, which a process that only reads metadata does not need
+def find_main_text(page: str, blocks: list[Block], elements: list[Element]) -> MainText:
+    """Return the main text of a page, empty where there is none."""
+    return decide(page, blocks, judge(blocks, elements) if blocks else [])
+
+
+def decide(page: str, blocks: Sequence[Block], verdicts: Sequence[float]) -> MainText:
+    """Keep what the verdicts are for, unless they leave too much open."""
+    kept = [block for block, verdict in zip(blocks, verdicts, strict=True) if verdict > 0]
+    doubt = _doubt(blocks, verdicts)
+    if doubt <= DOUBTFUL:
+        return MainText(kept, _text(kept), "dom", doubt)
+    second = _by_trafilatura(page) if len(page) <= _LONGEST_FOR_A_SECOND else ""
+    if second:
+        agreed = _blocks_within(second, blocks)
+        text = _text(agreed)
+        # it may see text where we see none, such as in templates
+        return MainText(agreed, text if len(text) * 5 >= len(second) * 4 else second, "trafilatura", doubt)
+    # too small, or too odd, to tell what in it is the article
+    kept = kept or [block for block in blocks if not _stands_around(block)]
+    return MainText(kept, _text(kept), "dom", 1.0)
+
+
+def _doubt(blocks: Sequence[Block], verdicts: Sequence[float]) -> float:
+    kept = wrong = 0.0
+    for block, verdict in zip(blocks, verdicts, strict=True):
+        if verdict > 0:
+            kept += block.size
+        wrong += block.size / (1 + math.exp(min(abs(verdict), 50.0)))
+    return wrong / kept if kept >= _LITTLE_TEXT else 1.0
+
+
+def _blocks_within(text: str, blocks: Sequence[Block]) -> list[Block]:
+    """Return the blocks whose words stand in a text, however its markup was written down."""
+    whole = _letters(text)
+    return [block for block in blocks if (letters := _letters(block.text)) and letters in whole]
+
+
+def _letters(text: str) -> str:
+    return "".join(_NO_LETTERS.split(text))
+
+
+def _text(blocks: Sequence[Block]) -> str:
+    return "\n\n".join(block.text for block in blocks)
+
+
+def _stands_around(block: Block) -> bool:
+    return any(element.tag in _AROUND_THE_TEXT for element in block.element.ancestors())
+
+
+def _by_trafilatura(page: str) -> str:
+    # imported here: it brings half a dozen libraries, which most pages do not need
     from trafilatura import extract
 
-    tree = _lxml_tree(text)
-    if tree is None:
+    parser = html.HTMLParser(encoding="utf-8", collect_ids=False, remove_comments=True, remove_pis=True)
+    try:
+        tree = html.document_fromstring(page.encode(errors="replace"), parser=parser)
+    except etree.ParserError:
         return ""
     extracted = extract(tree, fast=True, include_comments=False, include_tables=True)
     return join_blocks(extracted.split("\n")) if extracted else ""
-
-
-def _lxml_tree(text: str) -> html.HtmlElement | None:
-    parser = html.HTMLParser(encoding="utf-8", collect_ids=False, remove_comments=True, remove_pis=True)
-    try:
-        return html.document_fromstring(text.encode(), parser=parser)
-    except etree.ParserError:
-        return None
-
-
-def _all_but_navigation(text: str) -> str:
-    """Return all text of a page that is too small, or nested too deep, to tell what in it is the article."""
-    tree = LexborHTMLParser(text)
-    tree.strip_tags(_AROUND_THE_TEXT)
-    body = tree.body
-    return blocks_of_markup(body.html or "") if body is not None else ""

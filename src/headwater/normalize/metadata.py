@@ -5,14 +5,18 @@ selector that the source gives goes before all of them.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 import ada_url
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from headwater.model.article import Article
 from headwater.normalize import json_ld
+from headwater.normalize.seen_dates import date_in_address, first_date
+from headwater.normalize.titles import best_title
 from headwater.policy.dates import parse_date
 from headwater.policy.text import one_line, plain_text, strip_markup
 
@@ -20,30 +24,73 @@ T = TypeVar("T")
 # A value and where it came from.
 Found = tuple[str, str]
 
-_AUTHOR_META = ("author", "article:author", "dc.creator", "dcterms.creator", "parsely-author", "sailthru.author")
+_AUTHOR_META = (
+    "author",
+    "article:author",
+    "article:author_name",
+    "citation_author",
+    "dc.creator",
+    "dcterms.creator",
+    "parsely-author",
+    "sailthru.author",
+)
+# Each of these is a walk through the whole tree, so the less sure ones share one.
 _AUTHOR_DOM = (
-    *('[itemprop~="author"] [itemprop~="name"]', '[itemprop~="author"]', '[rel~="author"]'),
-    *(".byline", ".author-name", ".author"),
+    '[itemprop~="author"] [itemprop~="name"], [rel~="author"]',
+    '[itemprop~="author"], .byline, .author-name, .author',
+    '[class*="byline"], [class*="author"], [class*="autor"], a[href*="/author/"], a[href*="/autor/"]',
 )
 _DATE_META = (
     *("datepublished", "date", "pubdate", "publishdate", "publish-date", "publish_date", "publication_date"),
     *("dc.date.issued", "dc.date", "dc.date.created", "dcterms.issued", "dcterms.created", "dcterms.date"),
     *("parsely-pub-date", "sailthru.date", "citation_publication_date", "citation_online_date", "article.published"),
 )
+_UPDATE_META = (
+    "datemodified",
+    "dcterms.modified",
+    "dc.date.modified",
+    "last-modified",
+    "lastmod",
+    "revised",
+    "modified",
+)
 _DATE_DOM = (
-    *('[itemprop~="datePublished"]', "time[pubdate]"),
-    *("article time[datetime]", "main time[datetime]", "time[datetime]"),
+    '[itemprop~="datePublished"], time[pubdate]',
+    "article time[datetime], main time[datetime]",
+    "time[datetime]",
+)
+_DATE_SHOWN = (
+    *("time", '[class*="publish"]', '[class*="posted"]', '[class*="date"]', '[id*="date"]', '[class*="datum"]'),
+    *('[class*="fecha"]', '[class*="timestamp"]', '[class*="meta"]', '[class*="byline"]'),
 )
 _IMAGE_DOM = ("article figure img", "article img", "main figure img", "main img", "figure img")
 _IMAGE_ATTRIBUTES = ("data-src", "data-original", "data-lazy-src", "src", "content", "href")
 _LANGUAGE = re.compile(r"[a-zA-Z]{2,3}(?:[-_][a-zA-Z0-9]{1,8})*")
-_BY = re.compile(r"(?:written\s+)?by:?\s+", re.IGNORECASE)
+_BY = re.compile(
+    r"^(?:(?:written|posted|published|story|words|text|article|reported|ver\xf6ffentlicht|geschrieben|publi\xe9|escrito"
+    r"|publicado|zeige alle beitr\xe4ge|ein artikel|ein beitrag|redaktion|scritto)?\s*"
+    r"(?:by|von|vom|par|por|di|door|av|af|przez|od)\b|author|autor(?:in|en)?\b|auteur|autore|text|words|foto|redakteur\w*)"
+    r"\s*:?\s*",
+    re.IGNORECASE,
+)
+# What often follows a name in the same element: a date, a place in a paper, a link.
+_AFTER_NAME = re.compile(
+    r"\s*(?:[|\u2022\u00b7\n]|\s[-\u2013]\s|,?\s*\b(?:\d{1,2}[./:]|\d{4}\b|am \d|on \w+ \d|\d{1,2}\.? \w+ \d{4}"
+    r"|(?:updated|published|posted|aktualisiert|follow|view all|more by)\b))",
+    re.IGNORECASE,
+)
+_NO_NAME = re.compile(r"[\W\d_]*|admin|author|by|link\d*|editor", re.IGNORECASE)
+_PLACEHOLDER = re.compile(r"^data:|blank|placeholder|spacer|logo|avatar|icon|pixel|\.svg(?:$|\?)|1x1", re.IGNORECASE)
+_SIZES = re.compile(
+    r"[-_,]?\d{2,4}x\d{2,4}[-_,]?|[-_,][whs]?\d{2,4}(?![0-9a-z])|[-_](?:xlarge|large|medium|small|scaled)"
+)
 _LONGEST_BYLINE = 200
+_MOST_PICTURES = 100
 
 
-def read_metadata(tree: LexborHTMLParser, url: str, selectors: Mapping[str, str]) -> Article:
-    """Return an article that still lacks its text."""
-    page = _Page(tree, url, selectors)
+def read_metadata(tree: LexborHTMLParser, url: str, selectors: Mapping[str, str], lines: Sequence[str] = ()) -> Article:
+    """Return an article that still lacks its text; `lines` are what a reader sees of the page."""
+    page = _Page(tree, url, selectors, lines)
     provenance: dict[str, str] = {}
 
     def first(name: str, candidates: Iterator[Found], read: Callable[[str], T | None]) -> T | None:
@@ -57,7 +104,8 @@ def read_metadata(tree: LexborHTMLParser, url: str, selectors: Mapping[str, str]
         text="",
         title=first("title", page.titles(), one_line),
         byline=first("byline", page.bylines(), _person),
-        published_at=first("published_at", page.dates(), parse_date),
+        published_at=first("published_at", page.dates(), _moment),
+        updated_at=first("updated_at", page.updates(), _moment),
         language=first("language", page.languages(), _language),
         image=first("image", page.images(), page.absolute),
         abstract=first("abstract", page.descriptions(), one_line),
@@ -69,8 +117,10 @@ def read_metadata(tree: LexborHTMLParser, url: str, selectors: Mapping[str, str]
 class _Page:
     """The candidates for each field, the best first."""
 
-    def __init__(self, tree: LexborHTMLParser, url: str, selectors: Mapping[str, str]) -> None:
+    def __init__(self, tree: LexborHTMLParser, url: str, selectors: Mapping[str, str], lines: Sequence[str]) -> None:
+        self._lines = lines
         self._tree = tree
+        self._url = url
         self._selectors = selectors
         self._meta = _meta(tree)
         self._article = json_ld.find_article(script.text() for script in tree.css('script[type*="ld+json"]'))
@@ -78,16 +128,21 @@ class _Page:
 
     def titles(self) -> Iterator[Found]:
         yield from self._selected("title")
-        yield from self._linked_data("headline")
-        yield _without_site(*self._named("og:title", "og:site_name")), "opengraph"
-        yield from self._seen("h1", "title")
+        yield from best_title(
+            [text for text, _ in self._linked_data("headline")],
+            next(self._named("og:title")),
+            [text for text, _ in self._seen("h1")],
+            next((text for text, _ in self._seen("title")), ""),
+            self._site_names(),
+        )
 
     def bylines(self) -> Iterator[Found]:
         yield from self._selected("byline")
         names = (plain_text(name) for name in json_ld.texts(self._article.get("author")))
-        yield ", ".join(dict.fromkeys(filter(None, names))), "json-ld"
-        yield from ((name, "meta") for name in self._named(*_AUTHOR_META))
-        yield from self._seen(*_AUTHOR_DOM)
+        linked = ", ".join(dict.fromkeys(filter(None, names)))
+        stated = [(linked, "json-ld"), *((name, "meta") for name in self._named(*_AUTHOR_META))]
+        yield from stated
+        yield from ((_names(node), "dom") for selector in _AUTHOR_DOM for node in self._tree.css(selector))
 
     def dates(self) -> Iterator[Found]:
         yield from self._selected("published", "datetime", "content")
@@ -95,6 +150,24 @@ class _Page:
         yield from ((date, "opengraph") for date in self._named("article:published_time"))
         yield from ((date, "meta") for date in self._named(*_DATE_META))
         yield from self._seen(*_DATE_DOM, attributes=("datetime", "content"))
+        yield date_in_address(self._url) or "", "url"
+        shown = first_date(text for text in self._dated_texts() if len(text) <= _LONGEST_BYLINE)
+        yield shown.isoformat() if shown else "", "dom"
+        yield from self.updates()
+        # a page without any other date often has it in one of its lines
+        shown = first_date(self._lines) or first_date(text for text, _ in self._seen("footer"))
+        yield shown.isoformat() if shown else "", "dom"
+
+    def _dated_texts(self) -> Iterator[str]:
+        for node in self._tree.css(", ".join(_DATE_SHOWN)):
+            if "comment" not in _attribute(node, "class").lower():
+                yield _text(node)
+
+    def updates(self) -> Iterator[Found]:
+        yield from self._linked_data("dateModified")
+        yield from ((date, "opengraph") for date in self._named("article:modified_time", "og:updated_time"))
+        yield from ((date, "meta") for date in self._named(*_UPDATE_META))
+        yield from self._seen('[itemprop~="dateModified"]', attributes=("datetime", "content"))
 
     def languages(self) -> Iterator[Found]:
         yield _attribute(self._tree.css_first("html[lang]"), "lang"), "dom"
@@ -105,11 +178,32 @@ class _Page:
     def images(self) -> Iterator[Found]:
         if selector := self._selectors.get("image"):
             yield from ((_image_address(node), "selector") for node in self._tree.css(selector))
-        yield from ((address, "opengraph") for address in self._named("og:image:secure_url", "og:image"))
-        yield from ((address, "json-ld") for address in json_ld.addresses(self._article.get("image")))
-        yield from ((address, "meta") for address in self._named("twitter:image", "twitter:image:src"))
-        for selector in _IMAGE_DOM:
-            yield from ((_image_address(node), "dom") for node in self._tree.css(selector))
+        stated = [(address, "opengraph") for address in self._named("og:image:secure_url", "og:image") if address]
+        stated += [(address, "json-ld") for address in json_ld.addresses(self._article.get("image"))]
+        stated += [(address, "meta") for address in self._named("twitter:image", "twitter:image:src") if address]
+        shown = self._pictures_shown() if stated else ""
+        # a picture that is made for social networks is not on the page; the one that is there is meant
+        yield from (found for found in stated if _picture_name(found[0]) in shown)
+        if stated:
+            yield from self._first_pictures("article figure img", "main figure img", "h1 ~ figure img")
+        yield from stated
+        yield from self._first_pictures(*_IMAGE_DOM)
+
+    def _pictures_shown(self) -> str:
+        pictures = self._tree.css("img, source")[:_MOST_PICTURES]
+        return " ".join(value for node in pictures for value in node.attributes.values() if value and "/" in value)
+
+    def _first_pictures(self, *selectors: str) -> Iterator[Found]:
+        for selector in selectors:
+            for node in self._tree.css(selector):
+                address = _image_address(node)
+                if address and not _PLACEHOLDER.search(address):
+                    yield address, "dom"
+
+    def _site_names(self) -> list[str]:
+        publisher = next(json_ld.texts(self._article.get("publisher")), "")
+        stated = [*self._named("og:site_name", "application-name", "apple-mobile-web-app-title"), publisher]
+        return [*filter(None, stated), urlsplit(self._url).hostname or ""]
 
     def descriptions(self) -> Iterator[Found]:
         yield from ((text, "opengraph") for text in self._named("og:description"))
@@ -155,8 +249,15 @@ def _said(node: LexborNode, attributes: Iterable[str]) -> str:
     for attribute in attributes:
         if value := _attribute(node, attribute):
             return value
-    # a title by itself would be read as the head of a page, which nobody sees
-    return one_line(node.text()) if node.tag == "title" else strip_markup(node.html or "")
+    return _text(node)
+
+
+def _text(node: LexborNode) -> str:
+    """Return what an element says, as one line."""
+    child = node.first_child
+    if child is None or (child.is_text_node and child.next is None):
+        return one_line(node.text())
+    return strip_markup(node.html or "")
 
 
 def _image_address(node: LexborNode) -> str:
@@ -168,19 +269,38 @@ def _attribute(node: LexborNode | None, name: str) -> str:
     return (node.attributes.get(name) or "") if node is not None else ""
 
 
-def _without_site(title: str, site: str) -> str:
-    """Return a title without " | Name of the site" at its end."""
-    if site and title.casefold().endswith(site.casefold()):
-        shorter = title[: -len(site)].rstrip()
-        if shorter[-1:] in set("|-\u2013\u2014\u00b7\u00bb:"):
-            return shorter[:-1].rstrip() or title
-    return title
+def _picture_name(address: str) -> str:
+    """Return what all sizes of a picture have in their address."""
+    path = address.partition("?")[0].rstrip("/")
+    name = path.rpartition("/")[2].partition(".")[0]
+    return max(_SIZES.split(name), key=len) or path
 
 
 def _person(text: str) -> str | None:
-    name = _BY.sub("", one_line(text), count=1)
+    name = one_line(text)
+    for _ in range(3):
+        name = _BY.sub("", name, count=1).strip(" ,;|-\u2013\u00b7\u2022")
+    name = _AFTER_NAME.split(name, maxsplit=1)[0].strip(" ,;|-\u2013\u00b7\u2022")
     # social networks' tags give the address of a profile instead of a name
-    return name if len(name) <= _LONGEST_BYLINE and "://" not in name else None
+    return name if len(name) <= _LONGEST_BYLINE and "://" not in name and not _NO_NAME.fullmatch(name) else None
+
+
+def _names(node: LexborNode) -> str:
+    """Return the names in a byline, of which each may be a link."""
+    links = [_text(link) for link in node.css("a")]
+    return ", ".join(dict.fromkeys(filter(None, links))) if len(links) > 1 else _text(node)
+
+
+def _moment(text: str) -> datetime | None:
+    """Read a date; the day it is where the page comes from is kept, as its distance to UTC."""
+    moment = parse_date(text)
+    if moment is None or len(text) < len("2024-03-05T10:30"):
+        return moment
+    try:
+        stated = datetime.fromisoformat(text.strip())
+    except ValueError:
+        return moment
+    return stated if stated.tzinfo is not None else moment
 
 
 def _language(text: str) -> str | None:

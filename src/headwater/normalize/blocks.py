@@ -1,0 +1,186 @@
+"""A page as a sequence of blocks: what a reader takes for a paragraph, a heading, an item, a cell."""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+from selectolax.lexbor import LexborNode
+
+UNSEEN = frozenset(
+    """
+    script style template svg iframe object embed canvas audio video map math head link meta img picture source input
+    nav footer select option optgroup datalist textarea button progress meter area base frame frameset rt rp -comment
+    """.split()  # noqa: SIM905 (as a list of literals it would fill the page)
+)
+BLOCK_TAGS = frozenset(
+    """
+    address article aside blockquote body caption center dd details dialog dir div dl dt fieldset figcaption figure form
+    h1 h2 h3 h4 h5 h6 header hgroup hr legend li main menu noscript ol p pre search section summary table tbody td tfoot
+    th thead tr ul
+    """.split()  # noqa: SIM905 (as a list of literals it would fill the page)
+)
+# Longer runs of words than any name of a class has, and more of them than say anything, cost time.
+_LONGEST_NAMES = 200
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]{2,}(?![a-z])")
+_LOWER_WORD = re.compile(r"[a-z]{2,}")
+_HIDDEN = re.compile(r"display:\s*none|visibility:\s*hidden")
+_LINE = "\r"  # a <br>; the parser leaves none of these in texts
+_EMPTY_LINE = re.compile(r"\r\s*\r")
+HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
+# With closing quotation marks, and the full stops of Chinese, Hindi, Urdu and Burmese.
+SENTENCE_ENDS = frozenset('.!?\u2026\u3002\uff01\uff1f\u0964\u06d4\u104b"\u201d\u00bb\u300d')
+
+
+# What these are called says less than what they are in, and attributes take time.
+_RARELY_NAMED = frozenset(["td", "th", "tr", "tbody", "thead", "tfoot", "dd", "dt"])
+# An element is named by its tag as well.
+TAG_NAMES = {tag: frozenset({f"<{tag}>"}) for tag in BLOCK_TAGS}
+_HIDDEN_NAME = frozenset({"(hidden)"})
+
+
+class Element:
+    """An element that begins a new line, with what is said below it."""
+
+    __slots__ = ("links", "names", "order", "parent", "prose", "size", "tag")
+
+    def __init__(self, tag: str, parent: "Element | None", names: frozenset[str], order: int) -> None:
+        self.tag = tag
+        self.parent = parent
+        self.names = names
+        self.order = order
+        self.size = 0  # of all blocks below it
+        self.links = 0  # of those, within links
+        self.prose = 0  # of those, in blocks that read like sentences
+
+    def ancestors(self) -> Iterator["Element"]:
+        """Yield the element, its parent, and so on up to the body."""
+        element: Element | None = self
+        while element is not None:
+            yield element
+            element = element.parent
+
+
+class Block:
+    """A run of text between two new lines."""
+
+    __slots__ = ("element", "is_prose", "likeness", "links", "size", "text")
+
+    def __init__(self, element: Element, text: str, links: int) -> None:
+        self.element = element
+        self.text = text
+        self.size = size = size_of(text)
+        self.links = links = min(links, len(text)) * size // len(text)
+        # reads like a sentence or more
+        self.is_prose = size >= 40 and links * 4 <= size and (size >= 100 or text[-1] in SENTENCE_ENDS)
+        # equal for blocks that are named alike
+        self.likeness = element.tag, element.names, element.parent and element.parent.names
+
+
+def size_of(text: str) -> int:
+    """Return about how many letters an English text of the same content had: some scripts need fewer for a word."""
+    return len(text) if text.isascii() else (len(text) + len(text.encode())) // 2
+
+
+def read_blocks(body: LexborNode) -> tuple[list[Block], list[Element]]:
+    """Return the blocks of a page and the elements they stand in, both in the order of the page."""
+    element = Element("body", None, _names_of(body, "body"), 0)
+    elements = [element]
+    blocks: list[Block] = []
+    parts: list[str] = []
+    links = within_links = 0
+    # what follows after a subtree, and what ends with it: an element, a link or nothing
+    waiting: list[tuple[LexborNode | None, str]] = []
+    node = body.first_child
+
+    def flush() -> None:
+        nonlocal links
+        joined = "".join(parts)
+        paragraphs = _EMPTY_LINE.split(joined) if _LINE in joined else (joined,)
+        texts = (" ".join(paragraph.split()) for paragraph in paragraphs)
+        blocks.extend(Block(element, text, links) for text in texts if text)
+        parts.clear()
+        links = 0
+
+    while True:
+        if node is None:
+            if not waiting:
+                break
+            node, ending = waiting.pop()
+            if ending == "element":
+                if parts:
+                    flush()
+                assert element.parent
+                element = element.parent
+            elif ending == "link":
+                within_links -= 1
+            continue
+        tag = node.tag
+        following = node.next
+        if tag == "-text":
+            text = node.text_content or ""
+            if parts or not text.isspace():
+                parts.append(text)
+                if within_links:
+                    links += len(text)
+        elif tag in BLOCK_TAGS:
+            if parts:
+                flush()
+            child = node.first_child
+            if child is not None:
+                names = TAG_NAMES[tag] if tag in _RARELY_NAMED else _names_of(node, tag)
+                element = Element(tag, element, names, len(elements))
+                elements.append(element)
+                waiting.append((following, "element"))
+                node = child
+                continue
+        elif tag == "br":
+            parts.append(_LINE)
+        elif tag not in UNSEEN:
+            child = node.first_child
+            if child is not None:
+                if tag == "a":
+                    within_links += 1
+                waiting.append((following, "link" if tag == "a" else ""))
+                node = child
+                continue
+        node = following
+    flush()
+    _sum_up(blocks, elements)
+    return blocks, elements
+
+
+def _sum_up(blocks: list[Block], elements: list[Element]) -> None:
+    for block in blocks:
+        element = block.element
+        element.size += block.size
+        element.links += block.links
+        if block.is_prose:
+            element.prose += block.size
+    for element in reversed(elements):  # children stand after their parents
+        if element.parent is not None:
+            element.parent.size += element.size
+            element.parent.links += element.links
+            element.parent.prose += element.prose
+
+
+def _names_of(node: LexborNode, tag: str) -> frozenset[str]:
+    attributes = node.attributes
+    if not attributes:
+        return TAG_NAMES[tag]
+    get = attributes.get
+    names = _words(tag, get("class"), get("id"), get("itemprop"), get("role"))
+    if "hidden" in attributes or get("aria-hidden") == "true" or _is_undisplayed(get("style")):
+        return names | _HIDDEN_NAME
+    return names
+
+
+def _is_undisplayed(style: str | None) -> bool:
+    return bool(style and _HIDDEN.search(style))
+
+
+@lru_cache(maxsize=10_000)
+def _words(tag: str, *names: str | None) -> frozenset[str]:
+    """Return the words that names are made of: articleBody, article-body and article_body have the same."""
+    said = " ".join(filter(None, names))[:_LONGEST_NAMES]
+    words = _LOWER_WORD.findall(said) if said.islower() else [word.lower() for word in _WORD.findall(said)]
+    return TAG_NAMES[tag].union(words)

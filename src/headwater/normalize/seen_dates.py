@@ -1,0 +1,78 @@
+"""Dates as people write them on pages, in the languages that have many."""
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from headwater.policy.dates import MAX_YEAR, MIN_YEAR
+
+# How the names of months begin, in about twenty languages.
+_MONTHS = [
+    "jan jän ene gen янв січ sty oca ιαν led",  # noqa: RUF001
+    "feb fév fev фев лют lut şub φεβ úno",
+    "mar mär mrt мар бер maa μαρ bře",  # noqa: RUF001
+    "apr avr abr апр кві kwi nis απρ dub",
+    "may mai maj mag mei май мая тра máj μαι kvě",
+    "jun juin giu июн чер cze haz ιουν červn",  # noqa: RUF001
+    "jul juil lug июл лип lip tem ιουλ červe",
+    "aug aou aoû ago авг сер sie ağu αυγ srp",  # noqa: RUF001
+    "sep set сен вер wrz eyl σεπ zář",
+    "oct okt out ott окт жов paź eki οκτ říj",
+    "nov ноя лис kas νοε lis",
+    "dec dez déc dic дек гру gru ara δεκ pro",  # noqa: RUF001
+]
+_MONTH_OF = {start: number for number, starts in reversed(list(enumerate(_MONTHS, 1))) for start in starts.split()}
+_YEAR = r"(?P<year>(?:19|20)\d\d)"
+_PATTERNS = [
+    re.compile(pattern)
+    for pattern in (
+        rf"(?<!\d){_YEAR}\s?[-/.年]\s?(?P<month>\d\d?)\s?[-/.月]\s?(?P<day>\d\d?)(?!\d)",
+        rf"(?<!\d)(?P<day>\d\d?)\s?[./-]\s?(?P<month>\d\d?)\s?[./-]\s?{_YEAR}(?!\d)",
+        rf"(?<!\d)(?P<day>\d\d?)(?:\.|st|nd|rd|th|er|º)?[\s-]+(?:de |di )?(?P<name>[^\W\d_]{{3,12}})\.?,?[\s-]+"
+        rf"(?:de |del )?{_YEAR}",
+        rf"(?P<name>[^\W\d_]{{3,12}})\.?\s+(?P<day>\d\d?)(?:st|nd|rd|th)?,?\s+{_YEAR}",
+        r"(?<!\d)(?P<day>\d\d)\.(?P<month>\d\d)\.(?P<short>[012]\d)(?!\d)",
+    )
+]
+_IN_ADDRESS = re.compile(r"/((?:19|20)\d\d)[/-]?([01]\d)[/-]?([0-3]\d)(?!\d)")
+_MAY_HOLD_ONE = re.compile(r"\d\d")
+
+
+def date_in_address(url: str) -> str | None:
+    """Return the day that an address names, as publishers of news like it."""
+    found = _IN_ADDRESS.search(url)
+    return "-".join(found.groups()) if found else None
+
+
+def first_date(texts: Iterable[str]) -> datetime | None:
+    """Return the first day that one of the texts names."""
+    for text in texts:
+        if _MAY_HOLD_ONE.search(text) and (day := _read(text)):
+            return day
+    return None
+
+
+def _read(text: str) -> datetime | None:
+    found = [match for pattern in _PATTERNS for match in pattern.finditer(text)]
+    days = (_day(match) for match in sorted(found, key=lambda match: match.start()))
+    return next(filter(None, days), None)
+
+
+def _day(match: re.Match[str]) -> datetime | None:
+    parts = match.groupdict()
+    year = int(parts["year"]) if parts.get("year") else 2000 + int(parts["short"])
+    month = _month(parts["name"]) if parts.get("name") else int(parts["month"])
+    day = int(parts["day"])
+    if month and month > 12 >= day:  # 10/31/2020
+        month, day = day, month
+    if not month or not MIN_YEAR <= year <= MAX_YEAR:
+        return None
+    try:
+        return datetime(year, month, day, tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+def _month(name: str) -> int | None:
+    name = name.lower()
+    return next((_MONTH_OF[name[:size]] for size in (5, 4, 3) if name[:size] in _MONTH_OF), None)

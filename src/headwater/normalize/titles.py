@@ -1,0 +1,72 @@
+"""The title of a page, without the name of its site."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+_SEPARATOR = re.compile(
+    r"\s+[-|\u2013\u2014\u00b7\u2022\u00bb\u203a:/~]+\s+|\s*[|_]\s*|\s[\u00ab\u2039]\s|-(?=[^-\sa-z0-9]+$)"
+)
+_SHORTEST = 3
+
+
+def best_title(
+    headlines: Sequence[str], og_title: str, headings: Sequence[str], page_title: str, sites: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    """Yield titles, the best first, each with where it was found.
+
+    What two places agree on is the title: a heading that the page's title begins with, a headline that is also in the
+    heading. Else linked data goes before OpenGraph, and what is seen comes last.
+    """
+    names = {compact(site) for site in sites if site}
+    stated = [(_without_site(title, names), "json-ld") for title in headlines if title]
+    if og_title:
+        stated.append((_without_site(og_title, names), "opengraph"))
+    titles = [title for title, _ in stated] + [_without_site(page_title, names)]
+    if not _is_site(titles[0], names):
+        for heading in headings:
+            if any(_begins(title, heading) for title in (*headlines, og_title, page_title)) and not _is_site(
+                heading, names
+            ):
+                origin = next((origin for title, origin in stated if compact(title) == compact(heading)), "dom")
+                yield heading, origin
+    yield from (found for found in stated if not _is_site(found[0], names))
+    # a heading that the page's own title does not speak of is another's: of a column, of a part of the site
+    shown = compact(page_title)
+    yield from ((heading, "dom") for heading in headings if compact(heading) in shown and not _is_site(heading, names))
+    yield _without_site(page_title, names), "dom"
+    yield from ((heading, "dom") for heading in headings)
+
+
+def compact(text: str) -> str:
+    """Return only the letters and digits of a name, which may be written with or without the rest."""
+    return "".join(filter(str.isalnum, text.casefold().removeprefix("www.")))
+
+
+def _begins(title: str, heading: str) -> bool:
+    """Tell whether a title is the heading, with or without something set apart behind it."""
+    if len(heading) < _SHORTEST or not title.startswith(heading):
+        return False
+    return len(title) == len(heading) or _SEPARATOR.match(title, len(heading)) is not None
+
+
+def _without_site(title: str, sites: set[str]) -> str:
+    for separator in reversed(list(_SEPARATOR.finditer(title))):
+        before, behind = title[: separator.start()].strip(), title[separator.end() :].strip()
+        if before and _is_site(behind, sites):
+            return before
+        if behind and _is_site(before, sites):
+            return behind
+    return title
+
+
+def _is_site(text: str, sites: set[str]) -> bool:
+    name = compact(text)
+    if len(name) < _SHORTEST:
+        return False
+    # a host's name holds that of the site
+    return any(
+        name == site
+        or (len(name) > 3 and name in site)
+        or (len(site) > 5 and site in name and len(name) < 2 * len(site))
+        for site in sites
+    )

@@ -1,0 +1,51 @@
+"""Issue 8, spec 5.2: how well real pages are read, with a floor for every corpus and field."""
+
+import hashlib
+from functools import cache
+
+import pytest
+from bench.extract_pages import CORPORA, Page, read_pages
+from bench.extract_scores import Found, score_corpora
+
+from headwater.errors import HeadwaterError
+from headwater.normalize.html_v1 import extract_html
+
+EVERY = 6
+# The pages that the floors were measured on.
+PAGES_SHA256 = "f177b7c4497999f7ac6fa2607a5ec61cfb42ff0d23a2da1ba54c31cbbaa88d13"
+# In percent, a point or two below what was measured.
+FLOORS = {
+    "trafilatura": {"text": 95.0, "title": 78.0, "author": 60.0, "date": 71.0},
+    "fundus": {"text": 94.0, "title": 68.0, "author": 76.0, "date": 95.0, "image": 87.0},
+    "readability": {"text": 91.5, "title": 83.0, "author": 100.0, "date": 100.0},
+    "newspaper": {"text": 84.0, "title": 75.0, "author": 50.0, "date": 100.0, "image": 75.0},
+}
+
+pytestmark = pytest.mark.skipif(not CORPORA.is_dir(), reason="no corpora: set HEADWATER_CORPORA")
+
+
+@cache
+def pages() -> list[Page]:
+    return read_pages()[::EVERY]
+
+
+@cache
+def scores() -> dict[str, dict[str, float]]:
+    return score_corpora(pages(), {(page.corpus, page.name): found_on(page) for page in pages()})
+
+
+def found_on(page: Page) -> Found:
+    try:
+        article = extract_html(page.body(), url=page.url)
+    except HeadwaterError:
+        return Found()
+    date = article.published_at.date().isoformat() if article.published_at else ""
+    return Found(article.text, article.title or "", article.byline or "", date, article.image or "")
+
+
+@pytest.mark.parametrize(("corpus", "field"), [(corpus, field) for corpus in FLOORS for field in FLOORS[corpus]])
+def test_no_score_falls_below_its_floor(corpus: str, field: str) -> None:
+    digest = hashlib.sha256(b"".join(page.path.read_bytes() for page in pages())).hexdigest()
+    if digest != PAGES_SHA256:
+        pytest.skip(f"other pages than the floors were measured on: {digest}")
+    assert scores()[corpus][field] * 100 >= FLOORS[corpus][field]

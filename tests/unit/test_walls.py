@@ -1,0 +1,88 @@
+"""Issue 8, spec 5.3: pages that stand in the way are told from documents."""
+
+import pytest
+
+from headwater.errors import Unreadable
+from headwater.model.reasons import Reason
+from headwater.normalize import normalize
+from headwater.normalize.html_v1 import extract_html
+
+URL = "https://example.org/a"
+STORY = "<p>The harbour was quiet when the first of the new ferries came in from the north on Tuesday morning.</p>" * 20
+
+
+def page(title: str, body: str) -> bytes:
+    style = "<style>body { font-family: sans-serif; margin: 3em auto; max-width: 40em; text-align: center }</style>"
+    return f"<!doctype html><html><head><title>{title}</title>{style}</head><body>{body}</body></html>".encode()
+
+
+CHALLENGES = [
+    page("Just a moment...", "<div id=challenge-stage>Checking if the site connection is secure</div>"),
+    page("Attention Required!", "<h1>Please complete the security check to access this site</h1><p>Why?</p>"),
+    page("example.org", "<h1>Access denied</h1><p>Verify you are human to go on.</p><div class=h-captcha></div>"),
+    page("Sicherheitsüberprüfung", "<p>Bitte bestätigen Sie, dass Sie kein Roboter sind.</p>"),
+]
+SOFT_404S = [
+    page("404 - Page not found", "<h1>Oops!</h1><p>We looked everywhere. Try the search or go to our front page.</p>"),
+    page("Seite nicht gefunden | Zeitung", "<h1>Fehler</h1><p>Diese Seite gibt es nicht mehr.</p>"),
+    page("Le Journal", "<h1>Page introuvable</h1><p>La page que vous cherchez a disparu.</p>"),
+    page("页面不存在", "<p>您访问的页面不存在或已被删除。请返回首页继续浏览其他内容。</p>"),
+]
+LOGIN_WALLS = [
+    page(
+        "Log in", "<form><label>Name<input name=n></label><input type=password name=p></form><p>Log in to read on.</p>"
+    ),
+    page("Mein Konto", "<h1>Bitte anmelden</h1><form><input type=password></form><p>Nur für Abonnenten.</p>"),
+]
+COOKIE_WALLS = [
+    page(
+        "We value your privacy",
+        "<h1>We value your privacy</h1><p>We and our partners use cookies and tracking. Do you consent to cookies?</p>"
+        "<p>You can withdraw your consent in our privacy policy.</p><a href=#>Accept all</a>",
+    ),
+    page(
+        "Zustimmung",
+        "<p>Mit Cookies weiterlesen: Wir brauchen Ihre Einwilligung. Mehr in der Datenschutzerklärung.</p>"
+        "<p>Alle Cookies akzeptieren</p>",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        *((body, Reason.CHALLENGE) for body in CHALLENGES),
+        *((body, Reason.SOFT_404) for body in SOFT_404S),
+        *((body, Reason.LOGIN_WALL) for body in LOGIN_WALLS),
+        *((body, Reason.COOKIE_WALL) for body in COOKIE_WALLS),
+    ],
+)
+def test_a_page_that_stands_in_the_way_ends_with_its_reason(body: bytes, reason: Reason) -> None:
+    with pytest.raises(Unreadable) as caught:
+        normalize(body, URL, "text/html; charset=utf-8")
+    assert caught.value.reason is reason
+    assert str(caught.value) == reason.sentence
+
+
+def test_only_a_challenge_may_pass_by_itself() -> None:
+    assert Reason.CHALLENGE.retryable
+    assert not any(reason.retryable for reason in (Reason.SOFT_404, Reason.LOGIN_WALL, Reason.COOKIE_WALL))
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "Just a moment: a short history of time",
+        "404 errors explained",
+        "How to log in safely",
+        "Why cookies need consent",
+    ],
+)
+def test_an_article_about_walls_is_none(title: str) -> None:
+    body = page(title, f"<article><h1>{title}</h1>{STORY}<form><input type=password></form></article>")
+    assert "harbour" in extract_html(body, url=URL).text
+
+
+def test_a_selector_looks_over_the_wall() -> None:
+    article = extract_html(CHALLENGES[0], url=URL, selectors={"body": "#challenge-stage"})
+    assert article.text == "Checking if the site connection is secure"
