@@ -13,6 +13,7 @@ from headwater.formats.robots import Robots
 from headwater.formats.sitemaps import parse_sitemap
 from headwater.model.article import Article
 from headwater.model.feed import Feed, FeedEntry
+from headwater.model.pdf import Artifact, BodyStatus, PdfDocument
 from headwater.model.reasons import Reason
 from headwater.model.sitemap import SitemapEntry, SitemapRef
 from headwater.model.source import Item
@@ -20,22 +21,30 @@ from headwater.normalize.html_v1 import extract_html
 from headwater.policy.urls import normalize_url
 
 if TYPE_CHECKING:
+    from headwater.normalize.pdf_v1 import extract_pdf
     from headwater.sources.kind import Kind
     from headwater.sources.run import Run
 
 __version__ = version("headwater")
 
-# The kind API brings the whole house with it, so it is fetched only when asked for.
-_LATE = {"Kind": "headwater.sources.kind", "Run": "headwater.sources.run"}
+# The kind API brings the whole house with it, and extract_pdf its libraries, so they are fetched only when asked for.
+_LATE = {
+    "Kind": "headwater.sources.kind",
+    "Run": "headwater.sources.run",
+    "extract_pdf": "headwater.normalize.pdf_v1",
+}
 
 __all__ = [
     "Article",
+    "Artifact",
+    "BodyStatus",
     "Feed",
     "FeedEntry",
     "HeadwaterError",
     "InvalidURL",
     "Item",
     "Kind",
+    "PdfDocument",
     "Reason",
     "Robots",
     "Run",
@@ -44,6 +53,7 @@ __all__ = [
     "Unreadable",
     "__version__",
     "extract_html",
+    "extract_pdf",
     "normalize_url",
     "parse_feed",
     "parse_sitemap",

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from headwater.model.pdf import Artifact, BodyStatus
+
 
 @dataclass(frozen=True, slots=True)
 class Article:
@@ -17,4 +19,6 @@ class Article:
     image: str | None = None
     abstract: str | None = None
     canonical_url: str | None = None
+    body_status: BodyStatus = BodyStatus.OK
+    artifacts: tuple[Artifact, ...] = ()
     provenance: Mapping[str, str] = field(default_factory=dict)
