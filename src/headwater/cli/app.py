@@ -13,6 +13,7 @@ from headwater.cli import show
 from headwater.cli.common import Json, configuration, print_json, run, settings_with_logs
 from headwater.cli.frontier import frontier_app
 from headwater.cli.logs import set_up_logs
+from headwater.cli.normalizing import normalize
 from headwater.cli.sources import add, source_app
 from headwater.cli.upkeep import backup, restore, verify
 from headwater.cli.why import why
@@ -35,6 +36,7 @@ app.add_typer(migrate_app, name="migrate")
 app.add_typer(frontier_app, name="frontier")
 app.command()(add)
 app.command()(why)
+app.command()(normalize)
 app.command()(verify)
 app.command()(backup)
 app.command()(restore)
