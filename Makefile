@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
 
-.PHONY: setup demo run test check bench bench-frontier bench-feeds bench-extract docs lock clean
+.PHONY: setup demo run test check bench bench-frontier bench-feeds bench-extract bench-pdf docs lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -12,7 +12,7 @@ help:
 	@echo "make run     set up, then start Headwater for real (Ctrl-C stops it)"
 	@echo "make test    set up, then run all tests"
 	@echo "make check   set up, then lint, types and import rules"
-	@echo "make bench   set up, then measure everything beside its target; bench-frontier, bench-feeds and bench-extract measure a part"
+	@echo "make bench   set up, then measure everything beside its target; bench-frontier, -feeds, -extract and -pdf measure a part"
 	@echo "make docs    write the generated parts of docs/ anew"
 	@echo "make lock    pin the newest versions into requirements*.txt (needs uv)"
 
@@ -45,7 +45,7 @@ check: setup
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 
-bench: bench-frontier bench-feeds bench-extract
+bench: bench-frontier bench-feeds bench-extract bench-pdf
 
 bench-frontier: setup
 	@$(BIN)/python -m bench.frontier $(ARGS)
@@ -55,6 +55,9 @@ bench-feeds: setup
 
 bench-extract: setup
 	@$(BIN)/python -m bench.extract $(ARGS)
+
+bench-pdf: setup
+	@$(BIN)/python -m bench.pdfs $(ARGS)
 
 docs: setup
 	@$(BIN)/headwater config --markdown > docs/settings.md

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from headwater.errors import HeadwaterError, InvalidURL, Unreadable
 from headwater.model.article import Article
 from headwater.model.feed import Feed, FeedEntry
+from headwater.model.pdf import Artifact, BodyStatus, PdfDocument
 from headwater.model.reasons import Reason
 from headwater.model.sitemap import SitemapEntry, SitemapRef
 from headwater.model.source import Item, Undated
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from headwater.formats.robots import Robots
     from headwater.formats.sitemaps import parse_sitemap
     from headwater.normalize.html_v1 import extract_html
+    from headwater.normalize.pdf_v1 import extract_pdf
     from headwater.sources.kind import Kind
     from headwater.sources.run import Run
 
@@ -33,16 +35,20 @@ _LATE = {
     "extract_html": "headwater.normalize.html_v1",
     "parse_feed": "headwater.formats.feeds",
     "parse_sitemap": "headwater.formats.sitemaps",
+    "extract_pdf": "headwater.normalize.pdf_v1",
 }
 
 __all__ = [
     "Article",
+    "Artifact",
+    "BodyStatus",
     "Feed",
     "FeedEntry",
     "HeadwaterError",
     "InvalidURL",
     "Item",
     "Kind",
+    "PdfDocument",
     "Reason",
     "Robots",
     "Run",
@@ -52,6 +58,7 @@ __all__ = [
     "Unreadable",
     "__version__",
     "extract_html",
+    "extract_pdf",
     "normalize_url",
     "parse_feed",
     "parse_sitemap",

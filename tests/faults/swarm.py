@@ -12,7 +12,7 @@ from itertools import cycle, islice
 from typing import Any
 
 from headwater.demo.answers import always, busy, gzipped, heals, mislabelled, redirect, reset, status, truncated, whole
-from headwater.demo.endings import GONE, NOT_FOUND, REDIRECTED, REFUSED, ROBOTS_BLOCKED, SAME_PAGE, UNSUPPORTED
+from headwater.demo.endings import GONE, NOT_FOUND, REDIRECTED, REFUSED, ROBOTS_BLOCKED, SAME_PAGE
 from headwater.demo.expected import expected_outcomes
 from headwater.demo.feeds import rss
 from headwater.demo.pages import Sheet
@@ -115,7 +115,7 @@ TROUBLES: tuple[Trouble, ...] = (
     but(answer=gzipped),
     but(answer=mislabelled("iso-8859-1", "utf-8")),
     but(answer=mislabelled("utf-8", "windows-1252")),
-    but(form=pdf, content_type="application/pdf", ends=UNSUPPORTED),
+    but(form=pdf, content_type="application/pdf"),
     but(headline="One notice for all", ends=STORED_OR_LINKED),
     hidden,
     moved_within,

@@ -38,7 +38,7 @@ from tests.server import Answer, Site, page
 
 HTML = {"Content-Type": "text/html; charset=utf-8"}
 PAGES = {f"http://{name}.test/page": Answer(page(f"matter {name}"), headers=HTML) for name in "abcd"}
-UNREADABLE = {"http://e.test/page": Answer(b"%PDF-1.7\n" + b"x" * 500, headers=HTML)}
+UNREADABLE = {"http://e.test/page": Answer(b"GIF89a" + b"x" * 500, headers=HTML)}
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 

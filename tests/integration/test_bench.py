@@ -45,3 +45,13 @@ def test_the_feeds_bench_prints_each_figure_beside_its_target() -> None:
         "reader_first_ratio",
         "reader_unchanged_ratio",
     }
+
+
+def test_the_pdf_bench_says_why_it_measures_nothing() -> None:
+    command = [sys.executable, "-m", "bench.pdfs", "--json"]
+    nowhere = {**os.environ, "HEADWATER_PDFS": "/nowhere"}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=100, env=nowhere)
+    assert done.returncode == 0, done.stderr
+    (figure,) = json.loads(done.stdout)["figures"]
+    assert (figure["value"], figure["met"]) == (None, None)
+    assert "HEADWATER_PDFS" in figure["note"]

@@ -72,7 +72,7 @@ def test_the_whole_flow_runs_on_the_whole_small_web_and_says_so_in_json(tmp_path
     assert outcome["fates"].keys() == {
         *("stored", "linked", "same_page", "redirect", "redirect_limit", "not_found", "gone", "http_4xx"),
         *("soft_404", "login_wall"),
-        *("max_retries", "robots_blocked", "unsupported_type", "body_too_large"),
+        *("max_retries", "robots_blocked", "body_too_large"),
     }
     assert outcome["waiting"] == {Reason.ROBOTS_UNREACHABLE: 5}
     counted = sum([*outcome["fates"].values(), *outcome["waiting"].values()])

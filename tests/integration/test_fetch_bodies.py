@@ -50,7 +50,7 @@ async def test_a_page_is_a_page_whatever_it_is_called(site: Site, house: House) 
 
 NO_PAGES = {
     "png.html": (PNG, {"unsupported_type"}),
-    "pdf.html": (b"%PDF-1.7\n" + b"x" * 500, {"unsupported_type"}),
+    "pdf.html": (b"%PDF-1.7\n" + b"x" * 500, {"broken"}),
     "gzip.html": (gzip.compress(page("twice packed").encode()), {"unsupported_type"}),
     "json.html": (b'{"title": "%s"}' % (b"x" * 500), {"unsupported_type"}),
     "binary.html": (bytes(range(256)) * 10, {"unsupported_type", "bad_html"}),

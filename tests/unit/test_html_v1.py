@@ -316,7 +316,7 @@ def test_markup_is_chosen_by_its_bytes(body: bytes) -> None:
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (b"%PDF-1.7\n" + b"<p>" * 100, Reason.UNSUPPORTED_TYPE),
+        (b"%PDF-1.7\n" + b"<p>" * 100, Reason.BROKEN),
         (b"\x89PNG\r\n\x1a\n" + b"\x00" * 300, Reason.UNSUPPORTED_TYPE),
         (b"\xff\xd8\xff\xe0" + b"\x00" * 300, Reason.UNSUPPORTED_TYPE),
         (b"GIF89a" + b"\x00" * 300, Reason.UNSUPPORTED_TYPE),

@@ -12,7 +12,7 @@ def test_the_public_surface_is_what_is_listed() -> None:
     present = {name for name in vars(headwater) if not name.startswith("_")}
     modules = {name for name in present if type(vars(headwater)[name]).__name__ == "module"}
     helpers = {"version", "import_module", "Any", "TYPE_CHECKING"}
-    late = {"Kind", "Robots", "Run", "extract_html", "parse_feed", "parse_sitemap"}
+    late = {"Kind", "Robots", "Run", "extract_html", "extract_pdf", "parse_feed", "parse_sitemap"}
     assert present - modules - helpers | late == set(headwater.__all__) - {"__version__"}
     assert all(getattr(headwater, name) is not None for name in headwater.__all__)
     assert headwater.__all__ == sorted(headwater.__all__)
@@ -26,6 +26,7 @@ def test_it_works_without_configuration() -> None:
     sitemap = b"<urlset><url><loc>http://a.test/b</loc></url></urlset>"
     assert [entry.url for entry in headwater.parse_sitemap(sitemap, url="http://a.test/s.xml")] == ["http://a.test/b"]
     page = "<html><title>t</title><body><article><p>" + "Rivers rise in hills. " * 20 + "</p></article></body></html>"
+    assert headwater.extract_pdf(b"").status == "not_a_pdf"
     assert "Rivers rise" in headwater.extract_html(page, url="http://a.test/").text
 
 

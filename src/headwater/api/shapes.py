@@ -1,6 +1,7 @@
 """The shapes of what the API takes and answers."""
 
 from datetime import datetime
+from typing import Any
 
 from pydantic import BaseModel, Field
 
@@ -71,6 +72,8 @@ class Document(DocumentLine):
     raw_path: str = Field(description="The raw bytes, below the corpus folder.")
     raw_hash: str = Field(description="SHA-256 of the raw bytes.")
     raw_bytes: int
+    body_status: str = Field(description="`ok`, or `scanned_no_text` for a PDF of pictures.")
+    artifacts: list[dict[str, Any]] = Field(description="Tables that the text cannot show as they are, row by row.")
 
 
 class Hit(BaseModel):

@@ -13,6 +13,7 @@ from headwater.cli.common import Json, configuration, print_json, run, settings_
 from headwater.cli.days import daily, ingest, runs, today
 from headwater.cli.frontier import frontier_app
 from headwater.cli.logs import set_up_logs
+from headwater.cli.normalizing import normalize
 from headwater.cli.sources import add, source_app
 from headwater.cli.upkeep import backup, restore, verify
 from headwater.cli.why import why
@@ -39,6 +40,7 @@ app.command()(daily)
 app.command()(ingest)
 app.command()(runs)
 app.command()(why)
+app.command()(normalize)
 app.command()(verify)
 app.command()(backup)
 app.command()(restore)

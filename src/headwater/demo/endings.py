@@ -9,7 +9,6 @@ NOT_FOUND = frozenset({Reason.NOT_FOUND})
 GONE = frozenset({Reason.GONE})
 REFUSED = frozenset({Reason.HTTP_4XX})
 ROBOTS_BLOCKED = frozenset({Reason.ROBOTS_BLOCKED})
-UNSUPPORTED = frozenset({Reason.UNSUPPORTED_TYPE})
 TOO_LARGE = frozenset({Reason.BODY_TOO_LARGE})
 GIVEN_UP = frozenset({Reason.MAX_RETRIES, Reason.WORKER_LOST})  # the second where the last try was killed with us
 WAITS = frozenset({Reason.ROBOTS_UNREACHABLE})  # it does not end: the host is asked again later

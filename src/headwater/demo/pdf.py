@@ -15,10 +15,10 @@ def pdf(sheet: Sheet) -> bytes:
     lines = [sheet.story.headline, sheet.story.byline]
     for paragraph in sheet.story.paragraphs:
         lines += ["", *wrap(paragraph, _COLUMNS)]
-    return _file([lines[start : start + _LINES] for start in range(0, len(lines), _LINES)])
+    return _file([lines[start : start + _LINES] for start in range(0, len(lines), _LINES)], sheet.story.headline)
 
 
-def _file(pages: list[list[str]]) -> bytes:
+def _file(pages: list[list[str]], title: str) -> bytes:
     numbers = range(_FIRST_PAGE, _FIRST_PAGE + 2 * len(pages), 2)  # a page, then its text
     kids = " ".join(f"{number} 0 R" for number in numbers)
     objects = [
@@ -33,6 +33,7 @@ def _file(pages: list[list[str]]) -> bytes:
             f"/Resources << /Font << /F1 {_FONT_NUMBER} 0 R >> >> >>".encode()
         )
         objects.append(b"<< /Length %d >>\nstream\n%b\nendstream" % (len(text), text))
+    objects.append(b"<< /Title <%b> >>" % f"\ufeff{title}".encode("utf-16-be").hex().encode())
     return _with_table(objects)
 
 
@@ -46,7 +47,7 @@ def _escaped(line: str) -> bytes:
 
 
 def _with_table(objects: list[bytes]) -> bytes:
-    """Return the file: the objects, numbered, and the table of where each begins."""
+    """Return the file: the objects, numbered, the last of them with the title, and the table of where each begins."""
     file = b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n"
     places = []
     for number, content in enumerate(objects, start=1):
@@ -54,7 +55,7 @@ def _with_table(objects: list[bytes]) -> bytes:
         file += b"%d 0 obj\n%b\nendobj\n" % (number, content)
     table = b"".join(b"%010d 00000 n \n" % place for place in places)
     size = len(objects) + 1
+    trailer = b"<< /Size %d /Root %d 0 R /Info %d 0 R >>" % (size, _CATALOG, len(objects))
     return file + (
-        b"xref\n0 %d\n0000000000 65535 f \n%btrailer\n<< /Size %d /Root %d 0 R >>\nstartxref\n%d\n%%%%EOF\n"
-        % (size, table, size, _CATALOG, len(file))
+        b"xref\n0 %d\n0000000000 65535 f \n%btrailer\n%b\nstartxref\n%d\n%%%%EOF\n" % (size, table, trailer, len(file))
     )

@@ -15,7 +15,6 @@ from headwater.demo.endings import (
     REFUSED,
     ROBOTS_BLOCKED,
     SAME_PAGE,
-    UNSUPPORTED,
 )
 from headwater.demo.faulty_sites import FAULTY
 from headwater.demo.feeds import atom, est, iso_offset, iso_z, json_feed, plus_one, rss
@@ -59,7 +58,6 @@ _BUDGET = Piece(
     stamp=iso_z,
     form=pdf,
     content_type=_PDF,
-    ends=UNSUPPORTED,
 )
 # What a terminal must never be told to do: change colours by markup or by escape, turn the line round, overflow.
 HOSTILE_TITLE = f"[bold red]Sale[/bold red] \x1b[31mto\u202eday\x1b[0m :bomb: [/] \\[link] {'only' * 40}"

@@ -7,6 +7,7 @@ from datetime import datetime
 from headwater.fetch.visit import Visited
 from headwater.frontier.finish import Finish, finish, still_held
 from headwater.frontier.submit import submit
+from headwater.model.pdf import BodyStatus
 from headwater.model.reasons import Reason
 from headwater.policy.politeness import KeyOf, own_key
 from headwater.policy.urls import identify, url_hash
@@ -65,6 +66,8 @@ async def _save_documents(connection: Connection, visits: Collection[Visited], n
             await documents.save_document(connection, done.claim.url_id, done.claim.source_id, document, now)
             if before.get(done.claim.url_id) == document.content_hash:
                 done = replace(done, ending=replace(done.ending, reason=Reason.UNCHANGED))
+            elif document.article.body_status is BodyStatus.SCANNED_NO_TEXT:
+                done = replace(done, ending=replace(done.ending, reason=Reason.SCANNED_NO_TEXT))
             elif document.content_hash not in unclaimed:
                 done = replace(done, ending=replace(done.ending, reason=Reason.LINKED))
             unclaimed.discard(document.content_hash)

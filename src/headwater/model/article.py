@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from headwater.model.pdf import Artifact, BodyStatus
+
 
 @dataclass(frozen=True, slots=True)
 class Article:
@@ -22,5 +24,7 @@ class Article:
     abstract: str | None = None
     canonical_url: str | None = None
     markdown: str = ""
+    body_status: BodyStatus = BodyStatus.OK
+    artifacts: tuple[Artifact, ...] = ()
     provenance: Mapping[str, str] = field(default_factory=dict)
     confidence: Mapping[str, float] = field(default_factory=dict)

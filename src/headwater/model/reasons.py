@@ -51,6 +51,11 @@ class Reason(StrEnum):
         ReasonClass.DONE,
         "Another address of the same host leads here; the page is kept under that one.",
     )
+    SCANNED_NO_TEXT = (
+        "scanned_no_text",
+        ReasonClass.DONE,
+        "The PDF was fetched and is kept, but it holds pictures of pages and no text.",
+    )
     POLLED = "polled", ReasonClass.DONE, "The source was read and what it lists is saved."
 
     # The outside failed for now.
@@ -88,6 +93,9 @@ class Reason(StrEnum):
     BAD_HTML = "bad_html", ReasonClass.PERMANENT, "The body is too short or is not markup."
     EMPTY_TEXT = "empty_text", ReasonClass.PERMANENT, "The page holds no text to keep."
     UNSUPPORTED_TYPE = "unsupported_type", ReasonClass.PERMANENT, "The body is of a type that cannot be read yet."
+    ENCRYPTED = "encrypted", ReasonClass.PERMANENT, "The PDF opens with a password only."
+    BROKEN = "broken", ReasonClass.PERMANENT, "The PDF is broken and cannot be opened."
+    NOT_A_PDF = "not_a_pdf", ReasonClass.PERMANENT, "What was announced as a PDF is none."
     NOT_A_FEED = "not_a_feed", ReasonClass.PERMANENT, "What was answered is not a feed."
     PARSE_FAILED = "parse_failed", ReasonClass.PERMANENT, "The body could not be read."
     SOFT_404 = "soft_404", ReasonClass.PERMANENT, "The page says there is no such page, though the server says 200."
@@ -106,6 +114,7 @@ class Reason(StrEnum):
     )
     HOST_CLOSED = "host_closed", ReasonClass.POLICY, "An operator has closed the host: nothing is asked of it."
     BODY_TOO_LARGE = "body_too_large", ReasonClass.POLICY, "The body is larger than the cap."
+    TOO_LARGE = "too_large", ReasonClass.POLICY, "The PDF has more pages or more text than is read."
     SOURCE_REMOVED = "source_removed", ReasonClass.POLICY, "Its source was removed before it was fetched."
     INVALID_URL = "invalid_url", ReasonClass.POLICY, "The address cannot be used."
 

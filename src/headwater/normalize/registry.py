@@ -11,14 +11,22 @@ from headwater.model.reasons import Reason
 from headwater.normalize.html_v1 import normalize_html
 from headwater.policy.charset import decode_html
 
+
+def _normalize_pdf(body: bytes, url: str, content_type: str | None, selectors: Mapping[str, str] | None) -> Article:
+    # imported here: it brings readers of PDF, which only the sandbox needs
+    from headwater.normalize.pdf_v1 import normalize_pdf
+
+    return normalize_pdf(body, url, content_type, selectors)
+
+
 Normalizer = Callable[[bytes, str, str | None, Mapping[str, str] | None], Article]
-NORMALIZERS: dict[str, Normalizer] = {"html_v1": normalize_html}
+NORMALIZERS: dict[str, Normalizer] = {"html_v1": normalize_html, "pdf_v1": _normalize_pdf}
 
 MIN_LENGTH = 200
 _SNIFFED_BYTES = 64 * 1024
+_PDF_HEADER = re.compile(rb"[^<]{0,1019}?%PDF-")  # what stands before it is passed over, unless it is markup
 # Files that say what they are in their first bytes.
 _SIGNATURES = {
-    b"%PDF-": "a PDF",
     b"\x89PNG": "a PNG image",
     b"GIF8": "a GIF image",
     b"\xff\xd8\xff": "a JPEG image",
@@ -71,8 +79,20 @@ def normalize_as(
 def choose(body: bytes, content_type: str | None) -> str:
     """Return the name of the normalizer for these bytes. What they are counts, not what they are called.
 
-    `content_type` is asked for the charset alone. Raises Unreadable where no normalizer fits.
+    `content_type` is asked for the charset alone, and where no normalizer fits: then Unreadable is raised, and says of
+    what was announced as a PDF that it is none.
     """
+    try:
+        return _choose(body, content_type)
+    except Unreadable as error:
+        if (content_type or "").lower().startswith("application/pdf"):
+            raise Unreadable(f"It was announced as a PDF. {error}", reason=Reason.NOT_A_PDF) from None
+        raise
+
+
+def _choose(body: bytes, content_type: str | None) -> str:
+    if _PDF_HEADER.match(body[:_SNIFFED_BYTES]):
+        return "pdf_v1"
     for signature, kind in _SIGNATURES.items():
         if body.startswith(signature):
             raise _unsupported(kind)

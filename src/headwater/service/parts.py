@@ -32,6 +32,7 @@ _PRELOAD = (
     "headwater.formats.robots",
     "headwater.formats.sitemap_reading",
     "headwater.formats.site_links",
+    "headwater.normalize.pdf_v1",
     "headwater.normalize.registry",
     "trafilatura",
 )

@@ -1,6 +1,7 @@
 """Typed functions over queries/documents.sql."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -44,6 +45,8 @@ async def save_document(
         article.text[:SEARCHED_CHARACTERS],
         document.fetched_url,
         document.content_type,
+        article.body_status,
+        [asdict(artifact) for artifact in article.artifacts],
     )
 
 

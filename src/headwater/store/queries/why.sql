@@ -51,12 +51,12 @@ SELECT attempt, holder, sent_at, finished_at, http_status, body_bytes, elapsed_m
 FROM fetch_log WHERE url_id = $1 ORDER BY id DESC LIMIT $2
 
 -- name: why_document
--- A page's document; `shared_with` counts the others with the same text, to 1,001 at most. $1 id
+-- A page's document; `shared_with` counts the others with the same text, to 1,001 at most; no text is no text in common. $1 id
 SELECT d.id, d.title, d.revision, d.fetched_at, shared.documents AS shared_with
 FROM documents d
 CROSS JOIN LATERAL (
     SELECT count(*) AS documents FROM (
-        SELECT FROM documents o WHERE o.content_hash = d.content_hash AND o.id <> d.id LIMIT 1001
+        SELECT FROM documents o WHERE o.content_hash = d.content_hash AND o.id <> d.id AND d.body_status = 'ok' LIMIT 1001
     ) others
 ) shared
 WHERE d.url_id = $1

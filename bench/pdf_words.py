@@ -1,0 +1,45 @@
+"""What must be in the text of a PDF, by what pdfium sees on its pages."""
+
+import itertools
+import re
+from collections import Counter
+
+import pypdfium2
+
+from headwater.normalize.pdf_furniture import remove_furniture
+from headwater.normalize.pdf_look import Look, look
+
+
+def missing_words(body: bytes, markdown: str) -> tuple[Counter[str], int]:
+    """Return the words that are not there, and how many ought to be: all but removed heads, feet and line numbers."""
+    with pypdfium2.PdfDocument(body) as document:
+        seen = _spoken(" ".join(page.get_textpage().get_text_range() for page in document))
+        pages = [look(page) for page in document]
+    whole = _all_words(pages)
+    remove_furniture(pages)
+    wanted = seen - (whole - _all_words(pages))
+    return wanted - _spoken(markdown.replace("|", " ")), wanted.total()
+
+
+def broken_joints(body: bytes, markdown: str) -> tuple[list[tuple[str, str]], int]:
+    """Return the ends of lines that the beginning of the next line does not follow, and how many were looked at.
+
+    A file gives its lines column by column. Where columns were interleaved hardly any would be followed by the next.
+    """
+    with pypdfium2.PdfDocument(body) as document:
+        texts = [page.get_textpage().get_text_range() for page in document]
+    lines = [line.split() for text in texts for line in text.splitlines() if len(line.split()) >= 4]
+    ends = ((one[-1], other[0]) for one, other in itertools.pairwise(lines))
+    joints = [(end, start) for end, start in ends if end[-1:].islower() and start.islower()]
+    written = " ".join(markdown.split())
+    return [joint for joint in joints if " ".join(joint) not in written], len(joints)
+
+
+def _spoken(text: str) -> Counter[str]:
+    """Count words without what is at their edges; one broken at the end of a line is one."""
+    words = (re.sub(r"[\W_]", "", word.replace("\ufffe", "")).lower() for word in text.split())
+    return Counter(filter(None, words))
+
+
+def _all_words(pages: list[Look]) -> Counter[str]:
+    return _spoken(" ".join(word.text for page in pages for word in (*page.words, *page.aside)))

@@ -1,0 +1,50 @@
+"""`headwater normalize FILE`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headwater.cli import show
+from headwater.cli.common import Json, print_json, run, settings_with_logs
+
+if TYPE_CHECKING:
+    from headwater.service.normalizing import ReadFile
+
+
+def normalize(
+    file: Annotated[Path, typer.Argument(help="A page (HTML) or a PDF, whatever its name.", show_default=False)],
+    url: Annotated[str | None, typer.Option(help="Where it came from: its links are told from there.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show what a file would be stored as. Nothing is stored. Exits 1 if it cannot be read."""
+    from headwater.service.normalizing import read_file
+
+    found = run(read_file(settings_with_logs("error"), file, url))
+    if as_json:
+        print_json(found.as_json())
+    else:
+        _show(found)
+    raise typer.Exit(0 if found.is_as_expected else 1)
+
+
+def _show(found: "ReadFile") -> None:
+    reading = found.reading
+    content = reading.pdf or reading.page
+    facts = {
+        "file": found.file,
+        "read by": reading.normalizer or "nothing",
+        "status": found.status + (f": {reading.message}" if reading.message else ""),
+        "title": content.title if content else None,
+        "pages": str(reading.pdf.page_count) if reading.pdf else None,
+        "apart": ", ".join(f"{table.name} (page {table.page}: {table.why})" for table in reading.pdf.artifacts)
+        if reading.pdf
+        else None,
+    }
+    for name, value in facts.items():
+        if value:
+            typer.echo(f"{name:<8} {show.visible(value)}")
+    if found.text:
+        typer.echo("")
+        for line in found.text.split("\n"):
+            typer.echo(show.visible(line))

@@ -1,0 +1,358 @@
+"""What pdfium sees on a page: words with their places, ruling lines, pictures."""
+
+import ctypes
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pypdfium2
+import pypdfium2.raw as pdfium
+
+SOFT_HYPHEN = "\ufffe"  # what pdfium makes of a hyphen that only breaks a word at the end of a line
+_MAX_CHARACTERS = 200_000  # of one page
+_MAX_OBJECTS = 20_000  # of one page
+_MAX_DEPTH = 4  # of drawings within drawings
+_MAX_SEGMENTS = 400  # of one drawn path; longer ones are pictures, not rulings
+_HAIRLINE = 2.0  # points; a thicker stroke is an area
+_SHORTEST_RULE = 6.0
+_BELOW = 0.22  # of the size of letters: what is under the line that they stand on
+_SMALLEST, _LARGEST = 1.0, 400.0  # letters, in points
+_BOLD = 600  # the weight from which on letters are
+_FONT_NAME = 64  # bytes of a font's name, which says what its weight does not
+_WORD = re.compile(r"[^\x00-\x20\s]+")
+_USUAL_WIDTH = 0.62  # of a letter, by its size
+_GAP = 0.35  # of the size of the letters: a wider gap in a word parts it
+
+Place = tuple[float, float, float, float]  # left, bottom, right, top
+
+
+class TooMuchText(Exception):
+    """A page has more characters than any page that a person would read."""
+
+
+@dataclass(slots=True, eq=False)
+class Word:
+    """A word; `x0` to `x1` from the left, `top` to `bottom` from the top, as one reads it."""
+
+    text: str
+    x0: float
+    top: float
+    x1: float
+    bottom: float
+    bold: bool = False
+
+    size: float = field(init=False)  # how tall the letters are
+    middle: float = field(init=False)  # how far down their middle is
+
+    def __post_init__(self) -> None:
+        self.size = self.bottom - self.top
+        self.middle = (self.top + self.bottom) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A straight line along an axis, drawn or the edge of an area."""
+
+    x0: float
+    top: float
+    x1: float
+    bottom: float
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether it runs from left to right."""
+        return self.x1 - self.x0 >= self.bottom - self.top
+
+
+@dataclass(slots=True)
+class Look:
+    """A page, turned so that most of its text runs from left to right; `aside` runs in another direction."""
+
+    width: float
+    height: float
+    words: list[Word] = field(default_factory=list)
+    aside: list[Word] = field(default_factory=list)
+    rules: list[Rule] = field(default_factory=list)
+    picture_cover: float = 0.0  # the share of the page that pictures cover
+
+    @property
+    def characters(self) -> int:
+        """How many characters there are to read."""
+        return sum(len(word.text) for word in (*self.words, *self.aside))
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """How to turn a page, in quarters, so that its text runs from left to right and downwards."""
+
+    quarters: int
+    left: float
+    bottom: float
+    right: float
+    top: float
+
+    def box(self, left: float, bottom: float, right: float, top: float) -> tuple[float, float, float, float]:
+        """Return x0, top, x1, bottom of a box given in the page's own coordinates."""
+        if self.quarters == 0:
+            return left - self.left, self.top - top, right - self.left, self.top - bottom
+        if self.quarters == 1:
+            return bottom - self.bottom, left - self.left, top - self.bottom, right - self.left
+        if self.quarters == 2:
+            return self.right - right, bottom - self.bottom, self.right - left, top - self.bottom
+        return self.top - top, self.right - right, self.top - bottom, self.right - left
+
+    def size(self) -> tuple[float, float]:
+        """Return width and height as one reads."""
+        across, up = self.right - self.left, self.top - self.bottom
+        return (across, up) if self.quarters % 2 == 0 else (up, across)
+
+
+def look(page: pypdfium2.PdfPage) -> Look:
+    """Return what is on a page."""
+    bounds = page.get_bbox()
+    text = pdfium.FPDFText_LoadPage(page)
+    try:
+        runs = list(_runs(text)) if text else []
+    finally:
+        if text:
+            pdfium.FPDFText_ClosePage(text)
+    quarters = Counter({0: 0})
+    for run in runs:
+        quarters[run.quarters] += len(run.text)
+    turn = _Turn(quarters.most_common(1)[0][0], *bounds)
+    seen = Look(*turn.size())
+    for run in runs:
+        word = Word(run.text, *turn.box(*run.box), run.bold)
+        if math.isfinite(word.x0 + word.x1 + word.middle):
+            (seen.words if run.quarters == turn.quarters else seen.aside).append(word)
+    _see_objects(page, turn, seen)
+    return seen
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    text: str
+    box: Place
+    quarters: int
+    bold: bool
+
+
+def _runs(text: Any) -> Iterator[_Run]:
+    """Yield words as pdfium parts them, and parted again where letters stand apart or on another line."""
+    for found in _WORD.finditer(_characters(text)):
+        start, end = found.span()
+        quarters = _quarters(text, start)
+        size = _letter_size(text, start)
+        ends = [place for number in (start, end - 1) if (place := _place(text, number))]
+        if _is_one_piece(ends, quarters, size, end - start):
+            (left, bottom, _, top), (_, _, right, _) = ends
+            yield _run(text, found[0], (left, bottom, right, top), start, quarters, size)
+        else:
+            yield from _pieces(text, found[0], start)
+
+
+def _is_one_piece(ends: Sequence[Place], quarters: int, size: float, letters: int) -> bool:
+    """Tell whether a word, by where it begins and ends, is no wider than its letters; most are not."""
+    if len(ends) < 2 or quarters or not size:
+        return False
+    (left, bottom, _, top), (_, other_bottom, right, other_top) = ends
+    return 0 <= right - left <= _USUAL_WIDTH * size * letters and bottom < other_top and other_bottom < top
+
+
+def _pieces(text: Any, word: str, start: int) -> Iterator[_Run]:
+    """Yield the parts of a word that stand apart."""
+    part, places, first, quarters = "", list[Place](), start, 0
+    for number, character in enumerate(word, start):
+        place = _place(text, number)
+        if place is None:
+            continue
+        if part and (part.endswith(SOFT_HYPHEN) or _stands_apart(places[-1], place, quarters)):
+            yield _run(text, part, _around(places), first, quarters, _letter_size(text, first))
+            part, places = "", []
+        if not part:
+            first = number
+            quarters = _quarters(text, number)
+        part += character
+        places.append(place)
+    if part:
+        yield _run(text, part, _around(places), first, quarters, _letter_size(text, first))
+
+
+def _quarters(text: Any, number: int) -> int:
+    """Return how far a character is turned to the left, in quarters; pdfium counts to the right."""
+    return -round(float(pdfium.FPDFText_GetCharAngle(text, number)) / (math.pi / 2)) % 4
+
+
+def _place(text: Any, number: int) -> Place | None:
+    """Return left, bottom, right and top of a character."""
+    box = pdfium.FS_RECTF()
+    if not pdfium.FPDFText_GetLooseCharBox(text, number, box):
+        return None
+    return box.left, box.bottom, box.right, box.top
+
+
+def _characters(text: Any) -> str:
+    count = pdfium.FPDFText_CountChars(text)
+    if count > _MAX_CHARACTERS:
+        raise TooMuchText
+    buffer = (ctypes.c_ushort * (2 * count + 2))()
+    written = pdfium.FPDFText_GetText(text, 0, count, buffer) if count > 0 else 0
+    characters = bytes(buffer)[: 2 * max(0, written - 1)].decode("utf-16-le", "replace")
+    if len(characters) == count:
+        return characters
+    # some characters have no place in the text, so that the places would be those of others
+    codes = (pdfium.FPDFText_GetUnicode(text, number) for number in range(count))
+    return "".join(chr(code) if code < 0x110000 and not 0xD800 <= code < 0xE000 else "\ufffd" for code in codes)
+
+
+def _stands_apart(one: Place, other: Place, quarters: int) -> bool:
+    tall = min(max(one[3] - one[1], one[2] - one[0]), max(other[3] - other[1], other[2] - other[0]))
+    if quarters % 2 == 0:
+        onward = other[0] - one[2] if quarters == 0 else one[0] - other[2]
+        is_level = one[1] <= other[3] and other[1] <= one[3]
+    else:
+        onward = other[1] - one[3] if quarters == 1 else one[1] - other[3]
+        is_level = one[0] <= other[2] and other[0] <= one[2]
+    return not is_level or not -2 * tall <= onward <= _GAP * tall
+
+
+def _around(places: Sequence[Place]) -> Place:
+    lefts, bottoms, rights, tops = zip(*places, strict=True)
+    return min(lefts), min(bottoms), max(rights), max(tops)
+
+
+def _run(text: Any, word: str, place: Place, first: int, quarters: int, size: float) -> _Run:
+    left, bottom, right, top = place
+    x, y = ctypes.c_double(), ctypes.c_double()
+    if size and pdfium.FPDFText_GetCharOrigin(text, first, x, y):
+        # boxes are as tall as a font says, or as a letter is: the line that letters stand on and their size are sound
+        below, above = _BELOW * size, (1 - _BELOW) * size
+        if quarters % 2 == 0:
+            bottom, top = (y.value - below, y.value + above) if quarters == 0 else (y.value - above, y.value + below)
+        else:
+            left, right = (x.value - above, x.value + below) if quarters == 1 else (x.value - below, x.value + above)
+    return _Run(word, (left, bottom, right, top), quarters, _is_bold(text, first))
+
+
+def _is_bold(text: Any, number: int) -> bool:
+    if weight := pdfium.FPDFText_GetFontWeight(text, number):
+        return bool(weight >= _BOLD)
+    name, flags = ctypes.create_string_buffer(_FONT_NAME), ctypes.c_int()
+    pdfium.FPDFText_GetFontInfo(text, number, name, _FONT_NAME, flags)
+    return b"bold" in name.value.lower()
+
+
+def _letter_size(text: Any, number: int) -> float:
+    """Return how large letters are on the page; 0 where that cannot be told."""
+    matrix = pdfium.FS_MATRIX()
+    if not pdfium.FPDFText_GetMatrix(text, number, ctypes.byref(matrix)):
+        return 0.0
+    size = float(pdfium.FPDFText_GetFontSize(text, number)) * math.hypot(matrix.c, matrix.d)
+    return size if _SMALLEST <= size <= _LARGEST else 0.0
+
+
+def _see_objects(page: pypdfium2.PdfPage, turn: _Turn, seen: Look) -> None:
+    area = max(1.0, seen.width * seen.height)
+    for kind, drawn, matrix in _objects(page):
+        box = _bounds(drawn, matrix)
+        if box is None:
+            continue
+        x0, top, x1, bottom = turn.box(*box)
+        if kind == pdfium.FPDF_PAGEOBJ_IMAGE:
+            across = min(x1, seen.width) - max(x0, 0.0)
+            down = min(bottom, seen.height) - max(top, 0.0)
+            seen.picture_cover += max(0.0, across) * max(0.0, down) / area
+        else:
+            seen.rules += _rules(drawn, matrix, turn, Rule(x0, top, x1, bottom))
+
+
+Matrix = tuple[float, float, float, float, float, float]
+_IDENTITY: Matrix = (1.0, 0.0, 0.0, 1.0, 0.0, 0.0)
+
+
+def _objects(page: pypdfium2.PdfPage) -> Iterator[tuple[int, Any, Matrix]]:
+    """Yield pictures and paths, those within forms too, each with the matrix of the form that it is in."""
+    waiting: list[tuple[Any, Any, int, Matrix, int]] = [
+        (pdfium.FPDFPage_GetObject, page, pdfium.FPDFPage_CountObjects(page), _IDENTITY, 0)
+    ]
+    left = _MAX_OBJECTS
+    while waiting and left > 0:
+        get, holder, count, matrix, depth = waiting.pop()
+        for number in range(min(count, left)):
+            left -= 1
+            drawn = get(holder, number)
+            kind = pdfium.FPDFPageObj_GetType(drawn)
+            if kind in (pdfium.FPDF_PAGEOBJ_IMAGE, pdfium.FPDF_PAGEOBJ_PATH):
+                yield kind, drawn, matrix
+            elif kind == pdfium.FPDF_PAGEOBJ_FORM and depth < _MAX_DEPTH:
+                inner = _times(_matrix(drawn), matrix)
+                many = pdfium.FPDFFormObj_CountObjects(drawn)
+                waiting.append((pdfium.FPDFFormObj_GetObject, drawn, many, inner, depth + 1))
+
+
+def _matrix(drawn: Any) -> Matrix:
+    found = pdfium.FS_MATRIX()
+    if not pdfium.FPDFPageObj_GetMatrix(drawn, ctypes.byref(found)):
+        return _IDENTITY
+    return found.a, found.b, found.c, found.d, found.e, found.f
+
+
+def _times(one: Matrix, other: Matrix) -> Matrix:
+    a, b, c, d, e, f = one
+    p, q, r, s, t, u = other
+    return (
+        *(a * p + b * r, a * q + b * s, c * p + d * r, c * q + d * s),
+        *(e * p + f * r + t, e * q + f * s + u),
+    )
+
+
+def _moved(matrix: Matrix, x: float, y: float) -> tuple[float, float]:
+    a, b, c, d, e, f = matrix
+    return a * x + c * y + e, b * x + d * y + f
+
+
+def _bounds(drawn: Any, matrix: Matrix) -> tuple[float, float, float, float] | None:
+    left, bottom, right, top = (ctypes.c_float() for _ in range(4))
+    if not pdfium.FPDFPageObj_GetBounds(drawn, left, bottom, right, top):
+        return None
+    corners = [_moved(matrix, x, y) for x in (left.value, right.value) for y in (bottom.value, top.value)]
+    across, up = [x for x, _ in corners], [y for _, y in corners]
+    box = (min(across), min(up), max(across), max(up))
+    return box if all(map(math.isfinite, box)) else None
+
+
+def _rules(drawn: Any, matrix: Matrix, turn: _Turn, box: Rule) -> list[Rule]:
+    """Return the lines along an axis that a path draws."""
+    across, down = box.x1 - box.x0, box.bottom - box.top
+    if min(across, down) <= _HAIRLINE:
+        return [box] if max(across, down) >= _SHORTEST_RULE else []
+    segments = pdfium.FPDFPath_CountSegments(drawn)
+    if segments > _MAX_SEGMENTS:
+        return []
+    matrix = _times(_matrix(drawn), matrix)
+    found = []
+    start = last = (0.0, 0.0)
+    for number in range(segments):
+        segment = pdfium.FPDFPath_GetPathSegment(drawn, number)
+        x, y = ctypes.c_float(), ctypes.c_float()
+        pdfium.FPDFPathSegment_GetPoint(segment, x, y)
+        point = _moved(matrix, x.value, y.value)
+        kind = pdfium.FPDFPathSegment_GetType(segment)
+        if kind == pdfium.FPDF_SEGMENT_MOVETO:
+            start = point
+        elif kind == pdfium.FPDF_SEGMENT_LINETO:
+            found.append((last, point))
+        last = point
+        if pdfium.FPDFPathSegment_GetClose(segment):
+            found.append((last, start))
+            last = start
+    boxes = [Rule(*turn.box(min(a, c), min(b, d), max(a, c), max(b, d))) for (a, b), (c, d) in found]
+    return [rule for rule in boxes if _is_along_an_axis(rule)]
+
+
+def _is_along_an_axis(rule: Rule) -> bool:
+    across, down = rule.x1 - rule.x0, rule.bottom - rule.top
+    return min(across, down) <= 1.0 and max(across, down) >= _SHORTEST_RULE

@@ -1,0 +1,43 @@
+"""Any file, read by the normalizer that fits, with how that ended: what `headwater normalize` shows."""
+
+from dataclasses import dataclass
+
+from headwater.errors import Unreadable
+from headwater.model.article import Article
+from headwater.model.pdf import BodyStatus, PdfDocument
+from headwater.model.reasons import Reason
+from headwater.normalize.registry import choose, normalize_as
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A page or a PDF, whichever it is; neither where it is something else. `reason` is why it has no text."""
+
+    normalizer: str | None = None
+    reason: Reason | None = None
+    message: str = ""
+    page: Article | None = None
+    pdf: PdfDocument | None = None
+
+
+def read(body: bytes, url: str, content_type: str | None) -> Reading:
+    """Read what came from `url`; what cannot be read is told, not raised."""
+    name = None
+    try:
+        name = choose(body, content_type)
+        if name == "pdf_v1":
+            return _read_pdf(body)
+        return Reading(name, page=normalize_as(name, body, url, content_type).article)
+    except Unreadable as error:
+        is_none = error.reason is Reason.NOT_A_PDF
+        return Reading(name, error.reason, str(error), pdf=PdfDocument("", BodyStatus.NOT_A_PDF) if is_none else None)
+
+
+def _read_pdf(body: bytes) -> Reading:
+    from headwater.normalize.pdf_v1 import extract_pdf
+
+    pdf = extract_pdf(body)
+    if pdf.status is BodyStatus.OK:
+        return Reading("pdf_v1", pdf=pdf)
+    reason = Reason.of(pdf.status)
+    return Reading("pdf_v1", reason, reason.sentence, pdf=pdf)

@@ -1,0 +1,180 @@
+"""PDFs that were fetched (spec 1.6, 4.2), and `headwater normalize` (spec 8.2)."""
+
+import gzip
+import json
+import zlib
+from pathlib import Path
+
+import pytest
+
+from headwater.store import migrate
+from tests.house import House
+from tests.integration.test_verify import verify
+from tests.program import headwater
+from tests.server import Answer, Site, page
+from tests.unit.pdf_sheets import REVIEW, SAMPLES
+from tests.unit.pdf_writer import HEIGHT, WIDTH, Page, pdf, pdf_file
+from tests.unit.test_pdf_v1 import LOCKED
+
+AS_PDF = {"Content-Type": "application/pdf"}
+ROW = (
+    "SELECT title, body, body_status, normalizer, jsonb_array_length(artifacts) "
+    "FROM documents JOIN texts USING (content_hash)"
+)
+
+
+def scan(stamp: str = "") -> bytes:
+    sheet = Page()
+    sheet.picture(0, 0, WIDTH, HEIGHT)
+    if stamp:
+        sheet.text(72, 30, stamp)
+    return pdf([sheet], title=f"Order {stamp}")
+
+
+async def test_a_fetched_pdf_becomes_a_document(site: Site, house: House) -> None:
+    """Spec 1.6."""
+    site.answers["http://a.test/report"] = Answer(SAMPLES["gao_columns"](), headers=AS_PDF)
+    assert await house.fetch("http://a.test/report") == {"http://a.test/report": "stored"}
+    ((title, body, status, normalizer, artifacts),) = await house.rows(ROW)
+    assert (title, status, normalizer, artifacts) == ("Contract Oversight Needs a Common System", "ok", "pdf_v1", 0)
+    assert REVIEW in body
+    ((hit,),) = [[row["url"]] for row in await house.desk.search("internal control")]
+    assert hit == "http://a.test/report"
+
+
+async def test_artifacts_are_kept_with_their_document(site: Site, house: House) -> None:
+    """Spec 1.6."""
+    site.answers["http://a.test/ld"] = Answer(SAMPLES["lda_complex"](), headers=AS_PDF)
+    await house.fetch("http://a.test/ld")
+    ((number,),) = await house.rows("SELECT id FROM documents")
+    document = await house.desk.document(number)
+    assert document
+    (table,) = document["artifacts"]
+    assert (table["name"], table["page"], table["why"]) == ("table-1", 1, "over 20 columns")
+    assert table["rows"][0][:2] == ["Name", "M1"]
+
+
+async def test_a_scan_is_a_row_with_its_status_and_not_lost(site: Site, house: House) -> None:
+    """Spec 1.6: however many there are."""
+    urls = [f"http://{name}.test/order.pdf" for name in "ab"]
+    for url in urls:
+        site.answers[url] = Answer(scan(f"Filed: {url[7]}"), headers=AS_PDF)
+    assert await house.fetch(*urls) == dict.fromkeys(urls, "scanned_no_text")
+    rows = sorted(await house.rows(ROW))
+    assert rows == [(f"Order Filed: {name}", "", "scanned_no_text", "pdf_v1", 0) for name in "ab"]
+    assert (await verify(house)).progress.findings == []
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (LOCKED, "encrypted"),
+        (b"%PDF-1.7\n" + b"x" * 500, "broken"),
+        (b"", "not_a_pdf"),
+        (gzip.compress(page("gone").encode(), mtime=0), "not_a_pdf"),
+    ],
+)
+async def test_what_cannot_be_read_is_kept_raw_with_its_own_reason(
+    body: bytes, reason: str, site: Site, house: House, tmp_path: Path
+) -> None:
+    """Spec 1.6, 4.2."""
+    url = "http://a.test/report.pdf"
+    site.answers[url] = Answer(body, headers=AS_PDF)
+    assert await house.fetch(url) == {url: reason}
+    kept = [path.read_bytes() for path in (tmp_path / "data/corpus").rglob("raw/**/*") if path.is_file()]
+    assert kept == [body]
+
+
+async def test_a_text_that_becomes_a_scan_stays_as_a_revision(site: Site, house: House) -> None:
+    """Spec 4.4."""
+    url = "http://a.test/report.pdf"
+    site.answers[url] = Answer(SAMPLES["cbo_simple"](), headers=AS_PDF)
+    await house.fetch(url)
+    site.answers[url] = Answer(scan(), headers=AS_PDF)
+    await house.desk.frontier.retry([url])
+    await house.work()
+    assert await house.fates() == {url: "scanned_no_text"}
+    assert await house.rows("SELECT revision, body_status FROM documents") == [(2, "scanned_no_text")]
+
+
+async def test_the_step_down_leaves_out_what_has_no_text(site: Site, house: House) -> None:
+    site.answers["http://a.test/order.pdf"] = Answer(scan(), headers=AS_PDF)
+    site.answers["http://b.test/page"] = Answer(page("a matter"), headers={"Content-Type": "text/html"})
+    await house.fetch(*site.answers)
+    step = next(step for step in migrate.known() if step.name == "body_status")
+    database = house.parts.records.database
+    await migrate.down(database, step.number - 1)
+    assert await house.rows("SELECT reason FROM url_frontier ORDER BY url") == [("empty_text",), ("stored",)]
+    assert await house.rows("SELECT count(*) FROM documents") == [(1,)]
+    await migrate.up(database)
+    assert await house.rows("SELECT body_status FROM documents") == [("ok",)]
+
+
+def normalized(file: Path, *words: str) -> tuple[int, dict[str, object]]:
+    done = headwater("normalize", str(file), "--json", *words, cwd=file.parent)
+    return done.returncode, json.loads(done.stdout)
+
+
+def test_normalize_shows_a_pdf_without_a_database(tmp_path: Path) -> None:
+    """Spec 8.2."""
+    file = tmp_path / "report"
+    file.write_bytes(SAMPLES["lda_complex"]())
+    code, shown = normalized(file)
+    assert (code, shown["normalizer"], shown["status"], shown["page_count"]) == (0, "pdf_v1", "ok", 1)
+    assert str(shown["markdown"]).startswith("Issues related to")
+    assert len(shown["artifacts"]) == 1  # type: ignore[arg-type]
+    told = headwater("normalize", str(file), cwd=tmp_path)
+    assert told.returncode == 0
+    assert "Issues related to freight rail safety" in told.stdout
+    assert "table-1 (page 1: over 20 columns)" in told.stdout
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["report"]
+
+
+def test_normalize_shows_a_page(tmp_path: Path) -> None:
+    """Spec 8.2."""
+    file = tmp_path / "page.pdf"
+    file.write_text(page("a matter"))
+    code, shown = normalized(file, "--url", "http://a.test/x")
+    assert (code, shown["normalizer"], shown["status"]) == (0, "html_v1", "ok")
+    assert "a matter" in str(shown["text"])
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [(LOCKED, "encrypted", 1), (b"%PDF-1.7 x", "broken", 1), (b"", "not_a_pdf", 1), (scan(), "scanned_no_text", 0)],
+)
+def test_normalize_tells_why_there_is_no_text(body: bytes, status: str, code: int, tmp_path: Path) -> None:
+    """Spec 1.6, 8.2."""
+    file = tmp_path / "file.pdf"
+    file.write_bytes(body)
+    ended, shown = normalized(file)
+    assert (ended, shown["status"], shown["markdown"]) == (code, status, "")
+    assert shown["message"]
+
+
+def test_normalize_says_what_is_wrong_with_a_name(tmp_path: Path) -> None:
+    missing = headwater("normalize", "nowhere.pdf", cwd=tmp_path)
+    words = "headwater: nowhere.pdf cannot be read: No such file or directory.\n"
+    assert (missing.returncode, missing.stderr) == (2, words)
+    folder = headwater("normalize", str(tmp_path), cwd=tmp_path)
+    assert (folder.returncode, "Is a directory" in folder.stderr) == (2, True)
+
+
+def test_a_font_that_unpacks_without_end_ends_in_time_with_a_reason(tmp_path: Path) -> None:
+    """Spec 4.3: memory and time of the child that reads are limited."""
+    packed = zlib.compress(bytes(700_000_000), 9)
+    text = b"BT /F1 9 Tf 72 700 Td (words) Tj ET"
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [4 0 R] /Count 1 >>",
+        b"<< /Type /Font /Subtype /TrueType /BaseFont /X /FirstChar 32 /LastChar 126 "
+        b"/FontDescriptor << /Type /FontDescriptor /FontName /X /Flags 32 /FontFile2 6 0 R >> >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 5 0 R "
+        b"/Resources << /Font << /F1 3 0 R >> >> >>",
+        b"<< /Length %d >>\nstream\n%b\nendstream" % (len(text), text),
+        b"<< /Length %d /Filter /FlateDecode >>\nstream\n%b\nendstream" % (len(packed), packed),
+    ]
+    file = tmp_path / "bomb.pdf"
+    file.write_bytes(pdf_file(objects))
+    code, shown = normalized(file)
+    assert (code, shown["status"]) in ((1, "sandbox_crashed"), (1, "sandbox_timeout"))

@@ -1,0 +1,376 @@
+"""PDF to Markdown (spec 1.6): the validation suite that a newer pdfplumber must pass."""
+
+import gzip
+import os
+import re
+import zlib
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from bench.pdf_words import broken_joints, missing_words
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater import BodyStatus, Reason, Unreadable, extract_pdf
+from headwater.normalize import normalize
+from headwater.normalize.pdf_v1 import MAX_PAGES
+from tests.unit.pdf_sheets import FOUND, OUTLAYS, REVIEW, SAMPLES
+from tests.unit.pdf_writer import HEIGHT, WIDTH, Page, pdf, pdf_file
+
+CORPORA = Path(os.environ.get("HEADWATER_CORPORA", Path(__file__).parents[3] / "shared" / "corpora"))
+PDFS = Path(os.environ.get("HEADWATER_PDFS", CORPORA.parent / "pdfs"))
+EXPECTED = Path(__file__).parent / "pdf_samples"
+URL = "http://office.test/report.pdf"
+TABLE = re.compile(r"(?m)^\| --- ")
+ENOUGH = 0.98  # of the words that pdfium sees
+
+
+def page_of(*lines: str, top: float = 80) -> Page:
+    page = Page()
+    page.lines(72, top, lines)
+    return page
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_sample_says_what_it_must(name: str) -> None:
+    """Spec 1.6: twelve samples, three of each style."""
+    read = extract_pdf(SAMPLES[name]())
+    assert read.status is BodyStatus.OK
+    assert f"{read.markdown}\n" == (EXPECTED / f"{name}.md").read_text()
+
+
+def test_the_samples_are_three_of_each_style_and_of_every_sort() -> None:
+    """Spec 1.6."""
+    styles, sorts = zip(*(name.split("_") for name in SAMPLES), strict=True)
+    assert Counter(styles) == {"cbo": 3, "gao": 3, "lda": 3, "hearing": 3}
+    assert set(sorts) == {"simple", "tables", "columns", "complex"}
+    assert {path.stem for path in EXPECTED.iterdir()} == set(SAMPLES)
+
+
+def test_a_table_too_wide_for_markdown_is_an_artifact_and_its_words_stay() -> None:
+    """Spec 1.6: over 20 columns."""
+    read = extract_pdf(SAMPLES["lda_complex"]())
+    (table,) = read.artifacts
+    assert (table.name, table.page, table.why) == ("table-1", 1, "over 20 columns")
+    assert [len(row) for row in table.rows] == [23] * 5
+    assert table.rows[0][:3] == ("Name", "M1", "M2")
+    assert not TABLE.search(read.markdown)
+    assert "Baker 15 22 29" in read.markdown
+    assert read.markdown.startswith("Issues related to freight rail safety")
+
+
+def test_a_table_with_cells_that_span_others_is_an_artifact() -> None:
+    """Spec 1.6: irregular spans."""
+    read = extract_pdf(SAMPLES["gao_complex"]())
+    (table,) = read.artifacts
+    assert table.why == "cells that span others"
+    assert table.rows[0] == ("Region", "Spent", None, "Left")
+    assert not TABLE.search(read.markdown)
+
+
+def test_twenty_columns_still_are_a_pipe_table() -> None:
+    page = Page()
+    across = [40 + 26 * number for number in range(21)]
+    page.grid(across, [100, 120, 140, 160], [[str(row * 20 + number) for number in range(20)] for row in range(3)], 7)
+    read = extract_pdf(pdf([page]))
+    assert read.artifacts == ()
+    assert read.markdown.splitlines()[2] == "| " + " | ".join(str(20 + number) for number in range(20)) + " |"
+
+
+def test_a_scan_has_a_status_and_no_text() -> None:
+    """Spec 1.6."""
+    page = Page()
+    page.picture(0, 0, WIDTH, HEIGHT)
+    read = extract_pdf(pdf([page, page]))
+    assert (read.markdown, read.status, read.page_count) == ("", "scanned_no_text", 2)
+
+
+@pytest.mark.parametrize("y", [20, 400, 780])
+def test_a_scan_with_a_stamp_is_a_scan(y: float) -> None:
+    """Spec 1.6: a page whose only text is a stamp."""
+    pages = []
+    for number in range(3):
+        page = Page()
+        for strip in range(8):
+            page.picture(0, strip * HEIGHT / 8, WIDTH, HEIGHT / 8)
+        page.text(72, y, f"Case: 24-1187 Document: 31 Filed: 05/06/2024 Page: {number} of 3")
+        pages.append(page)
+    assert extract_pdf(pdf(pages)).status is BodyStatus.SCANNED_NO_TEXT
+
+
+def test_a_page_of_text_before_a_picture_is_no_scan() -> None:
+    page = page_of(REVIEW[:80], FOUND[:80])
+    page.picture(0, 0, WIDTH, HEIGHT)
+    page.prose(72, 200, f"{OUTLAYS} {REVIEW} {FOUND}", 80)
+    assert extract_pdf(pdf([page])).status is BodyStatus.OK
+
+
+def test_one_page_of_text_makes_a_document_of_scans_readable() -> None:
+    scan, cover = Page(), Page()
+    scan.picture(0, 0, WIDTH, HEIGHT)
+    cover.prose(72, 80, f"{REVIEW} {FOUND}", 80)
+    read = extract_pdf(pdf([scan, cover, scan]))
+    assert read.status is BodyStatus.OK
+    assert read.markdown == f"{REVIEW} {FOUND}"
+
+
+LOCKED = pdf([page_of("Nobody may read this.")]).replace(
+    b"/Root 1 0 R",
+    b"/Root 1 0 R /ID [<00><00>] /Encrypt << /Filter /Standard /V 1 /R 2 /P -4 /O <%b> /U <%b> >>"
+    % (b"5a" * 32, b"a5" * 32),
+)
+WHOLE = pdf([page_of(*REVIEW.split(". "))])
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", "not_a_pdf"),
+        (b"%PD", "not_a_pdf"),
+        (b"<!doctype html><title>404</title><p>Page not found.</p>" * 20, "not_a_pdf"),
+        (gzip.compress(b"<html><title>404</title></html>" * 20, mtime=0), "not_a_pdf"),
+        (b"x" * 2000 + WHOLE, "not_a_pdf"),
+        (b"%PDF-1.7\n", "broken"),
+        (b"%PDF-1.7\n" + b"junk " * 500, "broken"),
+        (pdf_file([b"<< /Type /Catalog /Pages 2 0 R >>", b"<< /Type /Pages /Kids [] /Count 0 >>"]), "broken"),
+        (pdf_file([b"<< /Type /Catalog /Pages 2 0 R >>", b"<< /Type /Pages /Kids [2 0 R] /Count 3 >>"]), "broken"),
+        (LOCKED, "encrypted"),
+        (pdf([page_of("7")]), "scanned_no_text"),
+        (pdf([Page()]), "scanned_no_text"),
+    ],
+)
+def test_what_cannot_be_read_has_a_status_of_its_own(body: bytes, status: str) -> None:
+    """Spec 1.6."""
+    read = extract_pdf(body)
+    assert (read.status, read.markdown, read.artifacts) == (status, "", ())
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (LOCKED, Reason.ENCRYPTED),
+        (b"%PDF-1.7\n" + b"junk " * 500, Reason.BROKEN),
+        (b"", Reason.NOT_A_PDF),
+        (gzip.compress(b"<html>" * 100, mtime=0), Reason.NOT_A_PDF),
+    ],
+)
+def test_a_fetched_one_that_cannot_be_read_ends_with_a_reason_of_its_own(body: bytes, reason: Reason) -> None:
+    """Spec 1.6, 2.4."""
+    with pytest.raises(Unreadable) as caught:
+        normalize(body, URL, "application/pdf")
+    assert caught.value.reason is reason
+    assert not caught.value.retryable
+
+
+def test_a_pdf_is_chosen_by_its_bytes() -> None:
+    """Spec 4.3: not by its name."""
+    for body in (WHOLE, b"\r\n\r\n" + WHOLE, b"\xef\xbb\xbf" + WHOLE):
+        page = normalize(body, "http://a.test/page.html", "text/html")
+        assert page.normalizer == "pdf_v1"
+        assert "nine regional offices" in page.article.text
+    html = b"<!doctype html><html><p>A file begins with %PDF-1.4 and a line break.</p>" + b"<p>More.</p>" * 30
+    assert normalize(html, URL, "application/pdf").normalizer == "html_v1"
+
+
+def test_a_scan_is_an_article_without_text() -> None:
+    """Spec 1.6: the row stays, with its status."""
+    page = Page()
+    page.picture(0, 0, WIDTH, HEIGHT)
+    article = normalize(pdf([page], title="Order of the court"), URL, None).article
+    assert (article.text, article.body_status, article.title) == ("", "scanned_no_text", "Order of the court")
+
+
+def test_the_title_is_the_files_own_unless_that_is_a_file_name() -> None:
+    page = page_of("nothing large")
+    page.text(72, 60, "The Larger Line", 20)
+    assert extract_pdf(pdf([page], title="What it is called")).title == "What it is called"
+    for name in ("", "Microsoft Word - draft3.doc", "report_final.qxd", "untitled-1"):
+        assert extract_pdf(pdf([page], title=name)).title == "The Larger Line"
+
+
+def test_a_word_broken_at_the_end_of_a_line_is_whole_again() -> None:
+    read = extract_pdf(pdf([page_of("The committee on inter-", "national trade met in a well-", "known place.")]))
+    assert read.markdown == "The committee on international trade met in a wellknown place."
+
+
+def test_text_on_its_side_reads_like_any_other() -> None:
+    page = Page(turned=True)
+    page.prose(72, 80, REVIEW, 60)
+    assert extract_pdf(pdf([page])).markdown == REVIEW
+
+
+def test_ranks_in_a_table_are_not_taken_for_the_numbers_of_lines() -> None:
+    page = Page()
+    for number in range(12):
+        for x, word in ((72, str(number + 1)), (160, f"Ward {number}"), (300, str(900 + number)), (400, "12.5")):
+            page.text(x, 80 + 14 * number, word)
+    assert extract_pdf(pdf([page])).markdown.splitlines()[2] == "| 2 | Ward 1 | 901 | 12.5 |"
+
+
+def test_a_page_cap_is_told_by_its_own_status() -> None:
+    """Spec 4.3: limits."""
+    pages = MAX_PAGES + 1
+    leaf = b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 9 9] >>"
+    kids = b" ".join(b"%d 0 R" % (number + 3) for number in range(pages))
+    tree = b"<< /Type /Pages /Kids [%b] /Count %d >>" % (kids, pages)
+    read = extract_pdf(pdf_file([b"<< /Type /Catalog /Pages 2 0 R >>", tree, *[leaf] * pages]))
+    assert (read.status, read.page_count) == ("too_large", pages)
+    assert Reason.of(read.status) is Reason.TOO_LARGE
+
+
+def test_a_drawing_of_very_many_lines_is_no_table() -> None:
+    page = page_of("A grid of lines", "and a few words")
+    for number in range(300):
+        page.rule(2 * number, 0, 2 * number, HEIGHT)
+        page.rule(0, 2.6 * number, WIDTH, 2.6 * number)
+    assert extract_pdf(pdf([page])).markdown == "A grid of lines and a few words"
+
+
+def test_nested_arrays_do_no_harm() -> None:
+    body = WHOLE.replace(b"/Type /Catalog", b"/X " + b"[" * 50_000 + b"]" * 50_000 + b" /Type /Catalog")
+    assert extract_pdf(body).status in BodyStatus
+
+
+@settings(max_examples=60, deadline=None)
+@given(start=st.integers(0, len(WHOLE) - 1), junk=st.binary(max_size=40))
+def test_damage_anywhere_gives_a_status_and_never_an_error(start: int, junk: bytes) -> None:
+    for body in (WHOLE[:start] + junk + WHOLE[start + len(junk) :], WHOLE[:start], WHOLE[:start] + WHOLE[start + 1 :]):
+        read = extract_pdf(body)
+        assert (read.status is BodyStatus.OK) == bool(read.markdown)
+
+
+PLACES = st.floats(-900, 900)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.floats(-900, 900), st.floats(-900, 900), st.text("ab1.-$% ", min_size=1, max_size=9), st.floats(0.1, 90)
+        ),
+        min_size=1,
+        max_size=40,
+    )
+)
+def test_words_thrown_anywhere_are_read_and_none_is_lost(words: list[tuple[float, float, str, float]]) -> None:
+    page = page_of("A line to begin with")
+    for x, y, text, size in words:
+        page.text(x, y, text, size)
+    body = pdf([page])
+    read = extract_pdf(body)
+    assert read.status is BodyStatus.OK
+    assert Counter("".join(read.markdown.split())) >= Counter("Alinetobeginwith")
+
+
+needs_pdfs = pytest.mark.skipif(not PDFS.is_dir(), reason="no real PDFs: set HEADWATER_PDFS")
+REAL = sorted(PDFS.rglob("*.pdf"))
+ADVERSARIAL = {
+    "gzip-html-404": "not_a_pdf",
+    "horrors_corruptionOneByteMissing": "ok",
+    "horrors_encryption_notextaccess": "ok",
+    "horrors_encryption_openpassword": "encrypted",
+    "malformed-from-issue-932": "scanned_no_text",
+    "ocrmypdf_invalid_header-only": "broken",
+    "ocrmypdf_truetype_font_nomapping": "scanned_no_text",
+    "password-example": "encrypted",
+    "zero-bytes": "not_a_pdf",
+}
+
+
+@needs_pdfs
+@pytest.mark.parametrize("file", REAL, ids=lambda file: file.stem)
+def test_a_real_file_keeps_its_words(file: Path) -> None:
+    """Spec 1.6: 98 of 100 words that pdfium sees are there, but for removed heads, feet and numbers of lines."""
+    body = file.read_bytes()
+    read = extract_pdf(body)
+    if file.parent.name == "scanned":
+        assert (read.status, read.markdown) == ("scanned_no_text", "")
+    if file.parent.name == "adversarial":
+        assert [read.status] == [status for name, status in ADVERSARIAL.items() if file.name.startswith(name)]
+    if read.status is not BodyStatus.OK:
+        return
+    missing, wanted = missing_words(body, read.markdown)
+    assert missing.total() <= (1 - ENOUGH) * wanted, missing.most_common(9)
+
+
+COLUMNS = [file for file in REAL if file.parent.name == "multi-column"]
+
+
+@needs_pdfs
+@pytest.mark.parametrize("file", COLUMNS, ids=lambda file: file.stem)
+def test_columns_of_a_real_file_are_not_interleaved(file: Path) -> None:
+    """Spec 1.6: what follows in a column follows in the text, but where notes or a figure stand between."""
+    body = file.read_bytes()
+    broken, joints = broken_joints(body, extract_pdf(body).markdown)
+    assert joints > 100
+    assert len(broken) <= 0.04 * joints, broken[:9]
+
+
+@needs_pdfs
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("icdar-us-017", "| 1996 | 51,544 | 37,481 | 14,062 | 45,611 | 32,762 | 12,849 | 5,933 | 4,719 | 1,213 |"),
+        (
+            "icdar-us-017",
+            "| Year | Total PK\u201312 | Total PK\u20138 | Total 9\u201312 | Public PK\u201312",
+        ),
+        ("icdar-us-020", "| Austria | 100 | 5 | 100 | 100 | 98 | 98 |"),
+        (
+            "census-stat-abstract-s22_govdocs268346",
+            "| Sewing, needlework, & piece goods stores | 45113 | 6,590",
+        ),
+        ("fed-report-to-congress-2023", "| SOMA interest income | 164,087 | 169,979 |"),
+        ("icdar-us-036-ed-student-loans", "| Tuition | The cost of taking a course varies from school to school."),
+    ],
+)
+def test_rows_of_real_tables_are_rows(name: str, row: str) -> None:
+    """Spec 1.6: tables as GFM pipe tables."""
+    (file,) = (file for file in REAL if file.stem == name)
+    assert row in extract_pdf(file.read_bytes()).markdown
+
+
+def test_a_page_that_unpacks_to_very_much_text_is_told_by_its_own_status() -> None:
+    """Spec 4.3: what is unpacked has caps too."""
+    content = zlib.compress(b"BT /F1 9 Tf 12 TL 72 700 Td " + b"(a few words) Tj T* " * 40_000 + b"ET", 9)
+    leaf = (
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 5 0 R /Resources << /Font << /F1 3 0 R >> >>"
+    )
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [4 0 R] /Count 1 >>",
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+        leaf + b" >> >>",
+        b"<< /Length %d /Filter /FlateDecode >>\nstream\n%b\nendstream" % (len(content), content),
+    ]
+    read = extract_pdf(pdf_file(objects))
+    assert (read.status, read.markdown) == ("too_large", "")
+
+
+def test_a_small_ruled_table_right_above_another_stays_one() -> None:
+    page = Page()
+    for top in (100, 160):
+        page.grid((72, 200, 300), (top, top + 18, top + 36), [("Name", "Figure"), ("Row", "12")])
+    read = extract_pdf(pdf([page]))
+    assert read.markdown == "\n\n".join(["| Name | Figure |\n| --- | --- |\n| Row | 12 |"] * 2)
+
+
+def test_a_ruled_head_and_the_rows_below_it_are_one_table() -> None:
+    page = Page()
+    page.grid((72, 200, 300, 400), (100, 118), [("Item", "2023", "2022")])
+    for number, words in enumerate((("Loans", "10,438", "154"), ("Other", "611", "551"), ("Net", "9,827", "-397"))):
+        for x, word in zip((76, 204, 304), words, strict=True):
+            page.text(x, 130 + 13 * number, word, 9)
+    assert extract_pdf(pdf([page])).markdown.splitlines()[:3] == [
+        "| Item | 2023 | 2022 |",
+        "| --- | --- | --- |",
+        "| Loans | 10,438 | 154 |",
+    ]
+
+
+def test_threads_may_read_at_the_same_time() -> None:
+    with ThreadPoolExecutor(4) as pool:
+        read = list(pool.map(extract_pdf, [WHOLE] * 16))
+    assert {document.markdown for document in read} == {extract_pdf(WHOLE).markdown}
