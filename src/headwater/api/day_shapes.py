@@ -42,6 +42,7 @@ class SourceDay(BaseModel):
 
     source: str
     day: dt.date
+    timezone: str = Field(description="Whose day it is.")
     state: DayState
     read_at: dt.datetime | None = Field(description="When it was read whole.")
     run_id: int | None = Field(description="Its last run for that day.")

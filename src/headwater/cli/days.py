@@ -2,15 +2,19 @@
 
 from dataclasses import asdict
 from datetime import date
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from headwater.cli import show, show_days
 from headwater.cli.common import Json, print_json, run, settings_with_logs
 from headwater.errors import OperatorError
+from headwater.model.day import DayFilter
 from headwater.model.reasons import Reason
 from headwater.model.run import Tally
+
+if TYPE_CHECKING:
+    from headwater.service.desk import Desk
 
 Source = Annotated[str | None, typer.Option(help="Only this source.")]
 
@@ -42,7 +46,6 @@ def daily(
     as_json: Json = False,
 ) -> None:
     """Show a day as a table: what was NEW and LATEST, and whether it is complete."""
-    from headwater.model.day import DayFilter
     from headwater.service.asking import with_reader
 
     wanted = None if day == "latest" else _date(day)
@@ -54,7 +57,7 @@ def daily(
     if as_json:
         print_json(asdict(view))
     else:
-        show_days.daily(view)
+        show_days.daily(view, is_filtered=only != DayFilter())
 
 
 def ingest(
@@ -71,13 +74,20 @@ def ingest(
     tally = Tally()
     settings = settings_with_logs("error")
     with show_days.reading(tally, quiet=as_json):
-        ended = run(with_desk(settings, lambda desk: desk.runs.ingest(source, wanted, tally)))
+        ended = run(with_desk(settings, lambda desk: _ingest(desk, source, wanted, tally)))
     if as_json:
         print_json(ended)
     else:
         show_days.ingested(ended)
     if ended["status"] != "succeeded":
         raise typer.Exit(1)
+
+
+async def _ingest(desk: "Desk", source: str, day: date | None, tally: Tally) -> dict[str, Any]:
+    """Read a day; return the run, and how the day stands after it."""
+    ended = await desk.runs.ingest(source, day, tally)
+    (stands,) = (await desk.days.day(ended["day"], DayFilter(source=source))).sources
+    return ended | {"state": stands.state}
 
 
 def runs(
@@ -105,6 +115,8 @@ def runs(
 
 def _date(text: str | None) -> date | None:
     try:
+        if text is not None and len(text) != len("2026-03-29"):
+            raise ValueError
         return date.fromisoformat(text) if text is not None else None
     except ValueError:
         raise OperatorError(f"{text!r} is not a day such as 2026-03-29.", reason=Reason.BAD_REQUEST) from None

@@ -15,7 +15,7 @@ from headwater.service.parts import Records
 from headwater.service.source_settings import storable, unknown
 from headwater.sources.kind import Kind
 from headwater.sources.registry import kind_of
-from headwater.store import daily, sources
+from headwater.store import daily, runs, sources
 from headwater.store.pool import Connection
 
 # Read this long after its end, a day lacks too much of what was updated again since.
@@ -44,6 +44,7 @@ class SourceDay:
 
     source: str
     day: date
+    timezone: str
     state: DayState
     read_at: datetime | None = None
     run_id: int | None = None  # its last run for that day
@@ -115,8 +116,18 @@ class DayDesk:
         today = day_of(self._records.clock.now(), self._records.settings.timezone)
         indexed = await daily.last_day_indexed(connection, source.id if source else None, today)
         if indexed is None or (name and dated):
-            raise HeadwaterError(Reason.UNKNOWN_DAY.sentence, reason=Reason.UNKNOWN_DAY)
+            told = [Reason.UNKNOWN_DAY.sentence, *[await self._last_try(connection, each) for each in dated]]
+            raise HeadwaterError(" ".join(filter(None, told)), reason=Reason.UNKNOWN_DAY)
         return indexed
+
+    async def _last_try(self, connection: Connection, name: str) -> str:
+        """Say how the last run of a source that has no good day went."""
+        tried = await runs.list_runs(connection, source=name, limit=1)
+        if not tried:
+            return f"{name} has not been tried."
+        run = tried[0]
+        told = f"{run['status']}, {run['reason']}: {run['error'] or ''}" if run["reason"] else run["status"]
+        return f"{name}, last tried for {run['day']}: {told}".rstrip(": ")
 
     async def _last_good(self, connection: Connection, source: Source, kind: Kind) -> date | None:
         read = await daily.last_days_read(connection, source.id, _LOOKED_BACK)
@@ -153,6 +164,7 @@ class DayDesk:
         return SourceDay(
             row["source"],
             day,
+            self._zone(kind),
             state,
             read_at,
             row["run_id"],

@@ -13,6 +13,7 @@ from headwater.model.reasons import Reason
 from headwater.model.run import Tally, Trigger
 from headwater.model.source import Source
 from headwater.policy.days import day_before, day_of
+from headwater.service.maintenance import rescue_expired
 from headwater.service.metrics import Metrics
 from headwater.service.parts import Parts, Records
 from headwater.service.source_settings import storable, unknown
@@ -92,11 +93,15 @@ class LiveRunDesk(RunDesk):
         if source is None:
             raise unknown(name)
         wanted = self._day(source, day)
+        await rescue_expired(self._records)  # there may be nobody else who does
         begun = await self._parts.runner.begin(source, Trigger.MANUAL, day=wanted)
         if begun is None:
             async with self._records.database.connection() as connection:
                 other = await runs.run_under_way(connection, source.id)
-            told = f"run {other} of it is under way" if other else "it is being read just now"
+            told = "it is being read just now"
+            if other:
+                run_id, until = other
+                told = f"run {run_id} of it is under way (if that has died, it is over at {until:%H:%M:%S} UTC)"
             raise OperatorError(f"Source {name}: {told}; only one runs at a time.", reason=Reason.RUN_UNDER_WAY)
         return begun
 

@@ -20,6 +20,7 @@ from headwater.sources.run import Run
 from headwater.sources.terms import Retry, Timeout
 
 _SECOND = timedelta(seconds=1)
+_MOST_A_SECOND = 10
 _MOST_TAXONS = 4000  # whose names are remembered
 _LONGEST_NAME = 100
 
@@ -50,10 +51,12 @@ class GovukKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
         try:
             address = urlsplit(normalize_url(self.site_url))
         except InvalidURL as error:
-            raise ValueError(f"site_url: {error}") from None
+            raise ValueError(f"site_url: {str(error).rstrip('.')}") from None
         if address.path not in ("", "/") or address.query:
             raise ValueError("site_url: must be an address without a path, such as https://www.gov.uk")
         super().check()
+        if host_of(self.site_url) == "www.gov.uk" and self.rate_per_second > _MOST_A_SECOND:
+            raise ValueError(f"rate_per_second: GOV.UK allows {_MOST_A_SECOND}")
 
     async def discover(self, run: Run) -> AsyncIterator[Item]:
         """Yield the items of the day; whatever fails, those that are known are yielded first."""

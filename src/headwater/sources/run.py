@@ -37,6 +37,7 @@ from headwater.sources.terms import Terms
 
 log = structlog.get_logger()
 _LINKS_SECONDS = 5.0
+_LONGEST_SHOWN = 160  # of an address in a message
 _SITEMAP_SECONDS = 60.0  # the largest that is read takes a fifth of that on an idle machine
 
 
@@ -269,12 +270,16 @@ def _name_of(host: str) -> str | None:
     return urlsplit(f"//{host}").hostname
 
 
+def _shortened(url: str) -> str:
+    return url if len(url) <= _LONGEST_SHOWN else f"{url[:_LONGEST_SHOWN]}..."
+
+
 def raise_for_status(response: Response) -> None:
     """Raise for a status that is no answer."""
     reason = reason_of_status(response.status)
     if reason:
         raise ExchangeFailed(
-            f"{response.url} answered {response.status}.",
+            f"{_shortened(response.url)} answered {response.status}.",
             reason=reason,
             url=response.url,
             retry_after=retry_after(response.headers.get("retry-after"), response.sent_at),

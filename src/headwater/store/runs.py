@@ -94,10 +94,10 @@ async def slot_runs(connection: Connection, source_id: int, since: datetime) -> 
     return past
 
 
-async def run_under_way(connection: Connection, source_id: int) -> int | None:
-    """Return the run that a source has under way, if any."""
-    run_id: int | None = await connection.fetchval(query("run_under_way"), source_id)
-    return run_id
+async def run_under_way(connection: Connection, source_id: int) -> tuple[int, datetime] | None:
+    """Return the run that a source has under way, if any, and when its lease ends."""
+    row = await connection.fetchrow(query("run_under_way"), source_id)
+    return (row["id"], row["lease_until"]) if row else None
 
 
 async def list_runs(

@@ -60,5 +60,5 @@ JOIN sources s ON s.id = x.source_id
 JOIN items i ON i.id = x.item_id
 LEFT JOIN documents d ON d.url_id = i.url_id
 WHERE x.day = $1 AND ($2::text IS NULL OR s.name = $2) AND ($3::text IS NULL OR x.bucket = $3)
-  AND ($4::text IS NULL OR i.tags -> 'organisations' ? $4) AND ($5::text IS NULL OR i.tags ->> 'document_type' = $5)
+  AND ($4::text IS NULL OR lower((i.tags -> 'organisations')::text)::jsonb ? lower($4)) AND ($5::text IS NULL OR i.tags ->> 'document_type' = $5)
 ORDER BY s.name, x.bucket DESC, coalesce(x.updated_at, x.published_at) DESC, i.id

@@ -39,7 +39,7 @@ SELECT slot, reason, finished_at FROM runs WHERE source_id = $1 AND slot >= $2 O
 
 -- name: run_under_way
 -- $1 source
-SELECT id FROM runs WHERE source_id = $1 AND status = 'running'
+SELECT id, lease_until FROM runs WHERE source_id = $1 AND status = 'running'
 
 -- name: list_runs
 -- Newest first. $1 source's name, $2 status, $3 day, $4 before this id, $5 one id, each or NULL; $6 how many
