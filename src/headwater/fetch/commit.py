@@ -35,6 +35,7 @@ async def _send_onward(connection: Connection, visits: Collection[Visited], now:
     submitted = await submit(connection, [candidate for candidate, _ in onward], now, key_of)
     moved = {old: submitted.known[candidate.url].id for candidate, old in onward if candidate.url in submitted.known}
     await items.move_items(connection, moved)
+    await frontier.note_moves(connection, moved)
 
 
 async def _name_twins(connection: Connection, visits: Collection[Visited], now: datetime) -> None:

@@ -183,6 +183,11 @@ async def name_twins(
     return named
 
 
+async def note_moves(connection: Connection, moved: Mapping[int, int]) -> None:
+    """Keep where pages have moved to, given as old id to new."""
+    await connection.execute(query("note_moves"), list(moved), list(moved.values()))
+
+
 async def expired_claims(connection: Connection, now: datetime, limit: int) -> list[tuple[int, str, Lease]]:
     """Lock claims whose holder is late; answer each with its politeness key and lease."""
     rows = await connection.fetch(query("expired_claims"), now, limit)

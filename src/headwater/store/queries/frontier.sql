@@ -187,6 +187,10 @@ WITH given AS MATERIALIZED (
 )
 SELECT id, same_as FROM named
 
+-- name: note_moves
+-- Pages that moved elsewhere. Arrays: $1 ids, $2 ids of the targets
+UPDATE url_frontier u SET moved_to = g.target FROM unnest($1::bigint[], $2::bigint[]) AS g (id, target) WHERE u.id = g.id
+
 -- name: leave_queue
 -- After name_twins, in a statement of its own: one that was queued at that very moment is seen only now. $1 url ids
 DELETE FROM frontier_queue WHERE url_id = ANY ($1::bigint[])
