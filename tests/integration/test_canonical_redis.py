@@ -16,10 +16,10 @@ from headwater.service.maintenance import MaintenanceRole
 from headwater.service.polling import PollerRole
 from headwater.service.running import make_crew, run_roles
 from tests.house import House, open_house
-from tests.integration.test_canonical import FEED, add_feed, canonical_run, pages, told
+from tests.integration.test_canonical import FEED, HTML, add_feed, canonical_run, pages, told
 from tests.program import headwater
 from tests.redis_server import RedisServer
-from tests.server import Answer, Site, rss
+from tests.server import Answer, Site, page, rss
 
 A, B = "http://news.test/a", "http://news.test/b"
 DAY = 86_400
@@ -310,6 +310,38 @@ async def test_a_redis_that_was_emptied_is_written_anew(site: Site, house: House
     assert redis_server.members("rss:canonical_attempted") == {uid_of(A)}
 
 
+async def test_an_article_follows_its_document_and_keeps_its_day(
+    site: Site, house: House, redis_server: RedisServer
+) -> None:
+    """Spec 4.4, 5.4: a projection shows what PostgreSQL has now."""
+    pages(site, "a")
+    await add_feed(house)
+    await canonical_run(house)
+    await house.rows("UPDATE canonical_attempts SET attempted_at = attempted_at - interval '3 days'")
+    site.answers[A] = Answer(page("another story"), headers=HTML)
+    await house.desk.frontier.retry([A])
+    await house.work()
+    assert (await canonical_run(house)).new == 0
+    assert "another story" in redis_server.article(uid_of(A))["clean_text"]
+    assert lasts(redis_server, f"rss:article_canonical:{uid_of(A)}", 4 * DAY)
+
+
+async def test_attempts_that_somebody_deleted_are_written_once_and_then_all_is_well(
+    site: Site, house: House, redis_server: RedisServer
+) -> None:
+    """Spec 5.4: what others attempted is known to PostgreSQL too."""
+    pages(site, "a")
+    redis_server.client.sadd("rss:canonical_attempted", uid_of(B), "something else")
+    await add_feed(house)
+    await canonical_run(house)
+    redis_server.client.delete("rss:canonical_attempted")
+    for _ in range(2):
+        await canonical_run(house)
+        assert redis_server.members("rss:canonical_attempted") == {uid_of(A), uid_of(B)}
+        assert redis_server.client.zcard(f"{TIMES}rss:canonical_attempted") == 2
+    assert lasts(redis_server, "rss:canonical_attempted", 30 * DAY)
+
+
 async def test_a_redis_that_is_full_is_written_later(site: Site, house: House, redis_server: RedisServer) -> None:
     """Spec 5.4: it answers, and takes nothing."""
     pages(site, "a")
@@ -335,7 +367,7 @@ async def test_the_service_runs_once_after_polls_brought_something(
     await house.rows("UPDATE feed_state SET next_poll_at = now()")
     pollers: list[PollerRole] = []
     canonical = CanonicalRole(house.parts, lambda: sum(poller.under_way for poller in pollers))
-    pollers.append(PollerRole(house.parts, canonical.polled))
+    pollers.append(PollerRole(house.parts))
     stop = asyncio.Event()
     roles = [*pollers, canonical, make_crew(house.parts, house.desk.metrics), MaintenanceRole(house.parts.records)]
     working = asyncio.create_task(run_roles(roles, stop))

@@ -24,6 +24,7 @@ from headwater.model.reasons import Reason, ReasonClass
 from headwater.policy.canonical import code_of
 from headwater.policy.politeness import KeyOf
 from headwater.policy.priority import priority
+from headwater.policy.text import one_line
 from headwater.policy.urls import identify, url_hash
 from headwater.publish.canonical import Projection
 from headwater.store import canonical, frontier, hosts, sources
@@ -187,7 +188,7 @@ class _Run:
             await self._end([one for one in standings if one.status != UrlStatus.PENDING], fresh)
             for one in standings:
                 if one.status == UrlStatus.PENDING:
-                    log.info("canonical.fetching", uid=one.uid, url=one.url)
+                    _say("canonical.fetching", one)
             after = rows[-1][0]
 
     async def _leave_to_others(self, uids: list[str]) -> None:
@@ -220,7 +221,9 @@ class _Run:
             await frontier.adopt_urls(connection, list(ids.values()), source_id, Origin.CATEGORY, weight, now)
             again = [ids[uid] for uid, _, is_expired in rows if is_expired and uid in ids]
             await frontier.retry_urls(connection, again, weight, now)
-            refused.update({given[url]: f"{presentable(url)}: {why}" for url, why in submitted.refused.items()})
+            refused.update(
+                {given[url]: f"{one_line(presentable(url))}: {why}" for url, why in submitted.refused.items()}
+            )
             code = code_of(Reason.INVALID_URL)
             marks = [Mark(uid, None, code, Reason.INVALID_URL) for uid in refused]
             await canonical.mark_attempts(connection, marks, now)
@@ -303,13 +306,15 @@ class _Run:
     def _count(self, one: Standing, mark: Mark, *, skipped: bool) -> None:
         if mark.code:
             self._totals.fail(mark.code)
-            log.warning("canonical.failed", uid=one.uid, url=one.url, code=str(mark.code), reason=str(mark.reason))
+            log.warning(
+                "canonical.failed", uid=one.uid, url=one_line(one.url), code=str(mark.code), reason=str(mark.reason)
+            )
         elif skipped:
             self._totals.skipped += 1
-            log.info("canonical.skipped", uid=one.uid, url=one.url)
+            _say("canonical.skipped", one)
         else:
             self._totals.stored += 1
-            log.info("canonical.stored", uid=one.uid, url=one.url)
+            _say("canonical.stored", one)
 
     async def _put_off_rest(self) -> None:
         """Put off what neither ended nor will soon; it is not marked, so that a later run asks for it again."""
@@ -327,8 +332,16 @@ class _Run:
                 if len(self._totals.deferred_urls) < _DEFERRED_TOLD:
                     self._totals.deferred_urls.append(Deferred(one.uid, one.url, one.waiting_reason, one.due_at))
                 log.info(
-                    "canonical.deferred", uid=one.uid, url=one.url, reason=one.waiting_reason, until=str(one.due_at)
+                    "canonical.deferred",
+                    uid=one.uid,
+                    url=one_line(one.url),
+                    reason=one.waiting_reason,
+                    until=str(one.due_at),
                 )
+
+
+def _say(event: str, one: Standing, **more: object) -> None:
+    log.info(event, uid=one.uid, url=one_line(one.url), **more)
 
 
 def _mark(one: Standing) -> Mark:

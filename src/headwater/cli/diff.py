@@ -1,6 +1,7 @@
 """`headwater diff DOCUMENT`: what changed in it."""
 
 from dataclasses import asdict
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -61,11 +62,11 @@ def _show(found: "Revisions") -> None:
         console.print(plain(sentence))
     for change in found.diff.changes:
         line = Text(f"\n{_SIGNS[change.kind]} ")
-        for kind, text in change.pieces:
+        for (kind, text), following in zip_longest(change.pieces, change.pieces[1:]):
             # Colours alone would be lost in a file, or to who cannot see them.
             first, last = _MARKS[kind] if change.kind == "changed" else ("", "")
             line.append(" " * text[0].isspace()).append(f"{first}{visible(text)}{last}", _STYLES[kind])
-            if kind != "removed":  # what came instead has the same space behind it
+            if kind != "removed" or not following or following.kind != "added":
                 line.append(" " * text[-1].isspace())
         console.print(line)
     if not found.diff.told_all:

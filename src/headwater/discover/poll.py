@@ -67,6 +67,7 @@ class Poller:
         self._default_interval = timedelta(minutes=interval_minutes)
         self._key_of = key_of
         self._show_links = show_links
+        self.news = asyncio.Event()  # a poll has brought something new
         self._readers = Readers(database=database, gate=gate, sandbox=sandbox, clock=clock, key_of=key_of)
         self._settling = Together(self._settle)
 
@@ -114,6 +115,8 @@ class Poller:
             raise
         except HeadwaterError as error:
             return await self._failed(claim, kind, error, reading, run)
+        if polled.new_items or polled.new_urls:
+            self.news.set()
         if self._show_links and polled.items and (category := category_of(claim.source, kind)):
             await self._show_links(category)
         return polled
@@ -125,6 +128,8 @@ class Poller:
         ending = PollEnding(coming, Reason.POLLED, None, 0, None, reading.memory, brought_new=brought_new)
         if not await self._settling.do((claim, ending)):
             raise LeaseLost(f"The poll of {claim.source.name} took longer than its lease.")
+        if brought_new:
+            self.news.set()
         return _polled(claim, reading)
 
     def _mind_the_agent(self, source: Source, kind: Kind) -> None:

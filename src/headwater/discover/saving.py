@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from headwater.daily import index
 from headwater.errors import InvalidURL
+from headwater.frontier.given import why_unusable
 from headwater.frontier.submit import Candidate, Identity, Submitted, spell, submit
 from headwater.model.frontier import Origin
 from headwater.model.source import Item, Lead, Source
@@ -99,7 +100,8 @@ def category_of(source: Source, kind: Kind) -> str | None:
 
 async def save_links(connection: Connection, category: str, found: list[Found], urls: Submitted, now: datetime) -> None:
     """Keep the addresses of items, as they were given, as links of their category."""
-    links = {uid_of(item.url): item.url for item, _ in found if item.url in urls.known}
+    given = [item.url for item, _ in found if item.url in urls.known and why_unusable(item.url) is None]
+    links = {uid_of(url): url for url in given}
     await canonical.note_links(connection, category, links, now)
 
 

@@ -19,7 +19,7 @@ from headwater.policy.urls import MAX_URL_LENGTH
 from headwater.publish import keyspace
 from headwater.publish.redis import Command, Redis, Refused
 from headwater.store import canonical
-from headwater.store.pool import Connection, Database
+from headwater.store.pool import Connection, Database, is_down
 
 log = structlog.get_logger()
 Beat = Callable[[], Awaitable[None]]
@@ -56,8 +56,8 @@ class Projection:
         try:
             async with asyncio.timeout(_POLL_SECONDS):
                 await self._project_links(_no_beat, category)
-        except (HeadwaterError, TimeoutError) as error:
-            if isinstance(error, HeadwaterError) and error.reason is not Reason.REDIS_LOST:
+        except Exception as error:
+            if not (is_down(error) or (isinstance(error, HeadwaterError) and error.reason is Reason.REDIS_LOST)):
                 raise
             self._rests_until = self._clock.now() + _REST
             log.warning("redis.links_not_written", category=category, error=str(error) or "no answer in time")
@@ -107,12 +107,12 @@ class Projection:
         (answer,) = await self._redis.ask_all([("INFO", "server")])
         return "" if isinstance(answer, Refused) else str(answer.get("run_id", ""))
 
-    async def _is(self, key: bytes, wanted: str) -> bool:
+    async def _is(self, key: bytes, wanted: str, *or_else: str) -> bool:
         """Tell whether a key is of its type; one of another is told of and left alone."""
         found = await self._redis.type_of(key)
         if found not in (wanted, "none"):
             self._note(f"{_shown(key)} is a {found}, and should be a {wanted}: it is left alone.")
-        return found == wanted
+        return found == wanted or found in or_else
 
     def _note(self, trouble: str) -> None:
         if trouble not in self.troubles and len(self.troubles) < _MOST_TROUBLES:
@@ -176,8 +176,8 @@ class Projection:
     async def _take_in_attempts(self, beat: Beat) -> bool:
         """Take in what others attempted, let go what is over; False where something of ours is gone."""
         key, times = keyspace.ATTEMPTED, keyspace.times_key(keyspace.ATTEMPTED)
-        if not await self._is(key, "set"):
-            return False
+        if not await self._is(key, "set", "none"):
+            return True  # what cannot be looked at is not gone either
         over = (self._clock.now() - ATTEMPT_LIFE).timestamp()
         while old := await self._redis.ask("ZRANGEBYSCORE", times, "-inf", over, "LIMIT", 0, _UIDS_A_PAGE):
             await beat()
@@ -187,6 +187,12 @@ class Projection:
             async for page in self._redis.pages(key):
                 await beat()
                 await self._adopt_attempts(page)
+        elif members < known:
+            async for page in self._redis.pages(times, scored=True):
+                await beat()
+                answers = await self._redis.ask_all([("SISMEMBER", key, uid) for uid in page])
+                if gone := [uid for uid, answer in zip(page, answers, strict=True) if answer == 0]:
+                    await self._redis.ask("ZREM", times, *gone)
         return bool(members >= known)
 
     async def _adopt_attempts(self, page: list[bytes]) -> None:

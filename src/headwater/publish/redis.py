@@ -111,7 +111,6 @@ async def open_redis(url: str) -> AsyncIterator[Redis]:
             socket_timeout=_ANSWER_SECONDS,
             # Once more on another connection: the one at hand may be from before the server was restarted.
             retry=Retry(NoBackoff(), 1),
-            client_name="headwater",
         )
     except (ValueError, TypeError):
         raise OperatorError(

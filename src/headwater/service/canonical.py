@@ -10,7 +10,6 @@ import structlog
 from headwater.canonical.run import Crew
 from headwater.errors import LeaseLost, OperatorError
 from headwater.model.canonical import CanonicalTotals
-from headwater.model.poll import Polled
 from headwater.model.reasons import Reason
 from headwater.service.parts import Parts
 from headwater.service.waiting import wait_for, wait_for_any
@@ -18,7 +17,7 @@ from headwater.store.pool import is_down
 
 log = structlog.get_logger()
 # A host that is slow to let us in must not keep the articles of others from the next run.
-LONGEST = timedelta(minutes=15)
+LONGEST = timedelta(minutes=5)
 _LOOK_SECONDS = 0.2
 
 
@@ -35,16 +34,12 @@ class CanonicalRole:
         self._parts = parts
         self._cycle_seconds = parts.records.settings.poll_look_seconds
         self._polls_under_way = polls_under_way
-        self._news = asyncio.Event()
-
-    def polled(self, polled: Polled) -> None:
-        """Take note of a poll."""
-        if polled.new_items or polled.new_urls:
-            self._news.set()
+        self._news = parts.poller.news
 
     async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
         """Run after each cycle until `stop`; a run under way is left for the next one to go on with."""
         del grace_seconds
+        self._news.set()  # an earlier process may have left something
         while not stop.is_set():
             await wait_for_any((stop, self._news), 3600.0)
             if stop.is_set() or not self._news.is_set():

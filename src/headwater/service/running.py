@@ -15,7 +15,6 @@ import uvicorn
 from headwater.config import Settings
 from headwater.errors import OperatorError
 from headwater.fetch.crew import Crew
-from headwater.model.poll import Polled
 from headwater.model.reasons import Reason
 from headwater.policy import politeness
 from headwater.service.canonical import CanonicalRole
@@ -136,30 +135,18 @@ def _make(parts: Parts, roles: Collection[RoleName], metrics: Metrics) -> list[R
     made: list[Role] = [ClockRole(records)]
     if RoleName.FETCHER in roles:
         made.append(make_crew(parts, metrics))
-    made += _make_readers(parts, roles, metrics)
+    if RoleName.POLLER in roles:
+        feeds = PollerRole(parts, metrics.polled)
+        made.append(feeds)
+        made.append(PollerRole(parts, metrics.polled, passes=LONG_PASSES, at_once=LONG_AT_ONCE))
+        made.append(CanonicalRole(parts, lambda: feeds.under_way))
+    if RoleName.SCHEDULER in roles:
+        made.append(SchedulerRole(parts, metrics.polled))
     if RoleName.MAINTENANCE in roles:
         made.append(MaintenanceRole(records, metrics.rescued))
     names = sorted(str(role) for role in roles)
     log.info("started", roles=names, workers=settings.fetch_workers, holder=records.holder)
     return made
-
-
-def _make_readers(parts: Parts, roles: Collection[RoleName], metrics: Metrics) -> list[Role]:
-    """Make what reads sources, and what makes canonical articles of their links afterwards."""
-    pollers: list[PollerRole] = []
-    canonical = CanonicalRole(parts, lambda: sum(poller.under_way for poller in pollers[:1]))
-
-    def polled(ended: Polled) -> None:
-        metrics.polled(ended)
-        canonical.polled(ended)
-
-    if RoleName.POLLER in roles:
-        pollers.append(PollerRole(parts, polled))
-        pollers.append(PollerRole(parts, polled, passes=LONG_PASSES, at_once=LONG_AT_ONCE))
-    made: list[Role] = [*pollers]
-    if RoleName.SCHEDULER in roles:
-        made.append(SchedulerRole(parts, polled))
-    return [*made, canonical] if made else []
 
 
 def make_crew(parts: Parts, metrics: Metrics) -> Crew:

@@ -186,3 +186,8 @@ async def unprojected_attempts(
 async def attempts_are_projected(connection: Connection, attempts: Mapping[str, datetime]) -> None:
     """Note that Redis has these attempts, given by uid."""
     await connection.execute(query("attempts_are_projected"), list(attempts), list(attempts.values()))
+
+
+async def articles_changed(connection: Connection, url_ids: Collection[int], now: datetime) -> None:
+    """Have the articles of documents that have changed written to Redis again."""
+    await connection.execute(query("articles_changed"), list(url_ids), now - ARTICLE_LIFE)

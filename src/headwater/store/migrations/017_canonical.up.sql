@@ -25,6 +25,7 @@ CREATE TABLE canonical_attempts (
     CONSTRAINT a_failure_is_an_attempt CHECK (code IS NULL OR attempted_at IS NOT NULL)
 );
 CREATE INDEX canonical_attempts_asked ON canonical_attempts (uid) WHERE asked_at IS NOT NULL;
+CREATE INDEX canonical_attempts_articles ON canonical_attempts (url_id) WHERE url_id IS NOT NULL;
 CREATE INDEX canonical_attempts_unprojected ON canonical_attempts (attempted_at, uid) WHERE NOT is_projected;
 
 -- One run at a time; and which Redis has had everything.

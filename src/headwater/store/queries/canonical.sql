@@ -175,3 +175,8 @@ ORDER BY a.attempted_at, a.uid LIMIT $5
 UPDATE canonical_attempts a SET is_projected = true
 FROM unnest($1::text[], $2::timestamptz[]) AS g (uid, attempted_at)
 WHERE a.uid = g.uid AND a.attempted_at = g.attempted_at
+
+-- name: articles_changed
+-- Articles whose documents have changed are written to Redis again, as long as they last. $1 url ids, $2 attempted since
+UPDATE canonical_attempts SET is_projected = false
+WHERE url_id = ANY ($1::bigint[]) AND code IS NULL AND is_projected AND attempted_at > $2
