@@ -3,6 +3,7 @@
 import contextlib
 import importlib.util
 import os
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -60,6 +61,16 @@ class RedisServer:
         if self._process and self._process.poll() is None:
             self._process.kill()
             self._process.wait(timeout=10)
+
+    def freeze(self) -> None:
+        """Let it take connections and answer nothing."""
+        assert self._process
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        assert self._process
+        self._process.send_signal(signal.SIGCONT)
 
     def _answers(self) -> bool:
         try:

@@ -1,8 +1,11 @@
 """The canonical run-once, by PostgreSQL alone: each link is tried once in 30 days (spec 5.1, 5.3, 5.5)."""
 
 import asyncio
+import os
+import signal
 from collections.abc import Callable
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 
@@ -11,10 +14,12 @@ from headwater.errors import OperatorError
 from headwater.model.canonical import CanonicalTotals
 from headwater.policy.canonical import uid_of
 from headwater.service.canonical import run_now
+from headwater.service.maintenance import RESCUERS
 from headwater.service.parts import open_parts, open_records
 from headwater.service.running import crew_at_work
 from headwater.store import canonical
 from tests.house import House, open_house
+from tests.program import start
 from tests.server import Answer, Site, page, rss
 
 FEED = "http://news.test/feed"
@@ -197,6 +202,40 @@ async def test_only_one_runs_at_a_time_and_a_killed_one_is_gone_on_with(
     totals = await canonical_run(house)
     assert totals.stored + totals.skipped == totals.new > 0
     assert await house.rows("SELECT count(*) FROM canonical_attempts WHERE attempted_at IS NOT NULL") == [(2,)]
+
+
+async def test_what_a_killed_program_was_at_is_gone_on_with_when_its_leases_are_over(
+    site: Site, house: House, tmp_path: Path
+) -> None:
+    """Spec 2.4, 9.3."""
+    pages(site, "a", "b")
+    site.hanging.add("http://news.test/a")
+    await add_feed(house)
+    settings = house.parts.records.settings
+    program = start(
+        "canonical",
+        "run",
+        cwd=tmp_path,
+        database_url=settings.database_url,
+        data_dir=settings.data_dir,
+        connect_to=",".join(settings.connect_to),
+        allow_networks=",".join(settings.allow_networks),
+        host_delay_ms=0,
+    )
+    async with asyncio.timeout(30):
+        while "http://news.test/a" not in site.waiting:
+            await asyncio.sleep(0.01)
+    os.killpg(program.pid, signal.SIGKILL)
+    program.communicate()
+    site.hanging.clear()
+    with pytest.raises(OperatorError, match="under way"):
+        await canonical_run(house)
+    for table in RESCUERS:
+        await house.rows(f"UPDATE {table} SET lease_until = now() WHERE lease_token IS NOT NULL")
+    await house.rows("UPDATE host_state SET not_before = now(), ready_at = now()")
+    totals = await canonical_run(house)
+    assert totals.stored + totals.skipped == totals.new > 0
+    assert await house.rows("SELECT count(*) FROM canonical_attempts WHERE code IS NULL AND asked_at IS NULL") == [(2,)]
 
 
 async def test_many_links_go_by_batches(site: Site, house: House) -> None:

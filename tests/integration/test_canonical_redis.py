@@ -296,6 +296,26 @@ async def test_a_redis_that_is_killed_in_the_middle_of_a_run_loses_nothing(
     assert redis_server.members("rss:articles_by_category:jobs_report") == {uid_of(A), uid_of(B)}
 
 
+async def test_polls_wait_for_a_redis_that_hangs_a_moment_and_then_no_more(
+    site: Site, house: House, redis_server: RedisServer
+) -> None:
+    """Spec 5.4: a poll never fails by it, and is hardly slower."""
+    pages(site, "a")
+    redis_server.freeze()
+    try:
+        began = time.monotonic()
+        await add_feed(house)
+        assert 1.5 < time.monotonic() - began < 10
+        site.answers[FEED] = rss(B)
+        began = time.monotonic()
+        assert (await house.desk.sources.sync("news")).new_items == 1
+        assert time.monotonic() - began < 1.5
+    finally:
+        redis_server.thaw()
+    await canonical_run(house)
+    assert redis_server.members(LINKS) == {A, B}
+
+
 async def test_a_redis_that_was_emptied_is_written_anew(site: Site, house: House, redis_server: RedisServer) -> None:
     pages(site, "a")
     await add_feed(house)

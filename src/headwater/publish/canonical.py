@@ -27,6 +27,7 @@ Beat = Callable[[], Awaitable[None]]
 _LINKS_A_PAGE = 500
 _ARTICLES_A_PAGE = 50  # with their texts
 _UIDS_A_PAGE = 1000
+_MEMBERS_A_PAGE = 100  # what others wrote may be long
 _UID = re.compile(rb"[0-9a-f]{16}")
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 # A poll waits no longer for Redis, and after that no poll asks it for a while.
@@ -131,7 +132,7 @@ class Projection:
         """Take in the links of a category that have no time yet, and let those go whose time is over."""
         over = (self._clock.now() - LINK_LIFE).timestamp()
         times = keyspace.times_key(key)
-        async for page in self._redis.pages(key):
+        async for page in self._redis.pages(key, size=_MEMBERS_A_PAGE):
             await beat()
             uids = [uid_of(member) for member in page]
             scores = await self._scores(times, uids)
@@ -218,23 +219,32 @@ class Projection:
                     await self._redis.ask("ZREM", keyspace.INDEX, *gone)
 
     async def _prune_category(self, key: bytes, beat: Beat) -> None:
-        over, now = (self._clock.now() - ARTICLE_LIFE).timestamp(), self._clock.now().timestamp()
-        times = keyspace.times_key(key)
+        over, times = (self._clock.now() - ARTICLE_LIFE).timestamp(), keyspace.times_key(key)
+        members, known, old = await self._redis.ask_all(
+            [("SCARD", key), ("ZCARD", times), ("ZCOUNT", times, "-inf", over)]
+        )
+        each_has_its_time = members == known and not old
         async for page in self._redis.pages(key):
             await beat()
-            scores = await self._scores(times, page)
             gone = set(await self._without_article(page))
-            gone |= {member for member, score in zip(page, scores, strict=True) if _is_over(score, over)}
-            new = {
-                member: now for member, score in zip(page, scores, strict=True) if score is None and member not in gone
-            }
-            commands: list[Command] = list(keyspace.dated(key, new, ARTICLE_LIFE, first=True)) if new else []
+            commands: list[Command] = [] if each_has_its_time else await self._tend_articles(key, page, gone, over)
             if gone:
                 commands += [("SREM", key, *gone), ("ZREM", times, *gone)]
             await self._redis.batch(commands)
 
+    async def _tend_articles(self, key: bytes, page: list[bytes], gone: set[bytes], over: float) -> list[Command]:
+        """Add to what is gone what has had its time; return what gives the others theirs."""
+        scores = await self._scores(keyspace.times_key(key), page)
+        gone |= {member for member, score in zip(page, scores, strict=True) if _is_over(score, over)}
+        now = self._clock.now().timestamp()
+        new = {member: now for member, score in zip(page, scores, strict=True) if score is None and member not in gone}
+        return list(keyspace.dated(key, new, ARTICLE_LIFE, first=True)) if new else []
+
     async def _without_article(self, uids: list[bytes]) -> list[bytes]:
-        answers = await self._redis.ask_all([("EXISTS", keyspace.article_key(uid)) for uid in uids])
+        keys = [keyspace.article_key(uid) for uid in uids]
+        if await self._redis.ask("EXISTS", *keys) == len(keys):
+            return []
+        answers = await self._redis.ask_all([("EXISTS", key) for key in keys])
         return [uid for uid, answer in zip(uids, answers, strict=True) if answer == 0]
 
     async def _scores(self, key: bytes, members: list[Any]) -> list[float | None]:

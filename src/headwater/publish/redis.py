@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 Command = tuple[str | bytes | float, ...]
 CONNECT_SECONDS = 2.0
 _ANSWER_SECONDS = 5.0
-_PAGE = 100  # members may be long
 _REPEATED = re.compile(r"^Command # \d+ .* of pipeline caused error: ", re.DOTALL)
 
 
@@ -77,11 +76,11 @@ class Redis:
         """Return the type of a key, "none" where there is none."""
         return bytes(await self.ask("TYPE", key)).decode()
 
-    async def pages(self, key: bytes, *, scored: bool = False) -> AsyncIterator[list[bytes]]:
+    async def pages(self, key: bytes, *, scored: bool = False, size: int = 1000) -> AsyncIterator[list[bytes]]:
         """Yield the members of a set, or of a sorted one, a page at a time; what changes meanwhile may be missing."""
         cursor: int | bytes = 0
         while True:
-            cursor, found = await self.ask("ZSCAN" if scored else "SSCAN", key, cursor, "COUNT", _PAGE)
+            cursor, found = await self.ask("ZSCAN" if scored else "SSCAN", key, cursor, "COUNT", size)
             members = [member for member, _ in found] if scored else list(found)
             if members:
                 yield members
