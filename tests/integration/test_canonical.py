@@ -173,6 +173,16 @@ async def test_a_source_without_a_category_or_without_pages_links_nothing(site: 
     assert (await canonical_run(house)).new == 0
 
 
+async def test_a_link_that_was_given_up_with_its_source_is_fetched_all_the_same(site: Site, house: House) -> None:
+    """Spec 2.2: it is somebody's link still."""
+    pages(site, "a")
+    await add_feed(house)
+    await house.desk.sources.remove("news")
+    assert await house.fates() == {"http://news.test/a": "source_removed"}
+    assert told(await canonical_run(house)) == (1, 1, 0, {}, 0)
+    assert await house.rows("SELECT s.name FROM documents d JOIN sources s ON s.id = d.source_id") == [("canonical",)]
+
+
 async def test_links_go_after_48_hours(site: Site, house: House) -> None:
     """Spec 5.4, without Redis."""
     pages(site, "a")

@@ -214,11 +214,12 @@ class _Run:
             given = {url: uid for uid, url, _ in rows}
             source_id = await self._source(connection, list(given), now)
             weight = priority(_BASE_PRIORITY, Origin.CATEGORY)
-            candidates = [Candidate(url, source_id, Origin.CATEGORY, weight) for url in given]
+            candidates = [Candidate(url, source_id or 0, Origin.CATEGORY, weight) for url in given]
             submitted = await submit(connection, candidates, now, self._key_of)
             ids = {given[url]: identity.id for url, identity in submitted.known.items()}
             await canonical.keep_submitted(connection, ids)
-            await frontier.adopt_urls(connection, list(ids.values()), source_id, Origin.CATEGORY, weight, now)
+            if source_id:
+                await frontier.adopt_urls(connection, list(ids.values()), source_id, Origin.CATEGORY, weight, now)
             again = [ids[uid] for uid, _, is_expired in rows if is_expired and uid in ids]
             await frontier.retry_urls(connection, again, weight, now)
             refused.update(
@@ -235,15 +236,16 @@ class _Run:
             log.warning("canonical.refused", uid=mark.uid, why=refused[mark.uid])
         return fresh
 
-    async def _source(self, connection: Connection, urls: list[str], now: datetime) -> int:
-        """Return the source for what is new; where all is known there already, none is needed."""
+    async def _source(self, connection: Connection, urls: list[str], now: datetime) -> int | None:
+        """Return the source for what has none; None where all is known, and was not given up with its source."""
         keeps_slash = await hosts.slash_hosts(connection)
         hashes = set()
         for url in urls:
             with contextlib.suppress(InvalidURL):
                 hashes.add(url_hash(identify(url, keeps_slash=keeps_slash)[0]))
-        if len(await frontier.find_urls(connection, hashes)) == len(hashes):
-            return 0
+        known = await frontier.find_urls(connection, hashes)
+        if len(known) == len(hashes) and not await frontier.any_given_up(connection, known.values()):
+            return None
         source = await sources.get_source(connection, SOURCE)
         if source is None:
             await sources.add_source(connection, SOURCE, "manual", {}, now=now, due={})

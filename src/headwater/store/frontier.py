@@ -270,6 +270,11 @@ async def adopt_urls(
         await retry_urls(connection, [row["id"] for row in rows], priority, now)
 
 
+async def any_given_up(connection: Connection, url_ids: Iterable[int]) -> bool:
+    """Tell whether one of these ended only because its source was removed."""
+    return bool(await connection.fetchval(query("any_given_up"), list(url_ids)))
+
+
 async def url_counts(connection: Connection) -> list[tuple[str, str | None, int]]:
     """Count URLs by status and reason."""
     return [(row["status"], row["reason"], row["urls"]) for row in await connection.fetch(query("url_counts"))]

@@ -295,6 +295,11 @@ SET source_id = CASE WHEN fetch_count = 0 THEN $2 ELSE source_id END,
 WHERE id = ANY ($1::bigint[]) AND status = 'dead' AND reason = 'source_removed'
 RETURNING id
 
+-- name: any_given_up
+-- $1 ids
+SELECT EXISTS (SELECT FROM url_frontier
+               WHERE id = ANY ($1::bigint[]) AND status = 'dead' AND reason = 'source_removed')
+
 -- name: url_counts
 -- How many URLs there are of each status and reason.
 SELECT status, reason, sum(urls)::bigint AS urls FROM frontier_tally GROUP BY 1, 2 HAVING sum(urls) <> 0 ORDER BY 1, 2
