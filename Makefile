@@ -35,8 +35,9 @@ demo: setup
 run: setup
 	@$(BIN)/headwater up
 
+# Hundreds of programs are started: none is to compile the sources anew, whatever the environment says.
 test: setup
-	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 check: setup
 	$(BIN)/ruff check .

@@ -3,53 +3,38 @@
 Tests marked `both_servers` run twice: on the embedded server and on PostgreSQL 15, the oldest that will do.
 """
 
-import contextlib
-import os
 import secrets
-import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
 
 from headwater.config import Settings
+from headwater.service import parts
 from headwater.store import migrate
 from headwater.store.embedded import EmbeddedServer, open_server
 from headwater.store.pool import Database, open_database
+from tests import sandboxes
 from tests.house import House, open_house
+from tests.nursery import close_nursery
 from tests.postgres15 import Postgres15, find_programs, run_postgres15
 from tests.redis_server import RedisServer, find_program, run_redis
+from tests.scratch import MEMORY, scratch_folder
 from tests.server import Site
 
 Server = EmbeddedServer | Postgres15
+
+HAVE_THE_SCHEMA = {"database", "house"}  # fixtures
+_modelled: list[Server] = []  # where there is a database to copy from
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run what is marked `both_servers` on both."""
     if metafunc.definition.get_closest_marker("both_servers") and "server" in metafunc.fixturenames:
         metafunc.parametrize("server", ["embedded_server", "postgres15"], indirect=True)
-
-
-def _memory() -> Path | None:
-    """Where files are in memory, if there is plenty: nothing that a test writes has to outlive a power cut."""
-    folder = Path("/dev/shm")
-    if not folder.exists():
-        return None
-    room = os.statvfs(folder)
-    is_plenty = room.f_bavail * room.f_frsize > 8 << 30
-    return folder if is_plenty and not room.f_flag & os.ST_NOEXEC else None
-
-
-MEMORY = _memory()
-
-
-@contextlib.contextmanager
-def scratch_folder() -> Iterator[Path]:
-    """A folder that goes away."""
-    with tempfile.TemporaryDirectory(prefix="headwater-tests-", dir=MEMORY, ignore_cleanup_errors=True) as folder:
-        yield Path(folder)
 
 
 @pytest.fixture
@@ -60,6 +45,22 @@ def tmp_path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         return
     with scratch_folder() as folder:
         yield folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_nursery() -> Iterator[None]:
+    """Close what programs were forked from."""
+    yield
+    close_nursery()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_fork_server() -> Iterator[None]:
+    """Let the sandboxes of all houses share a fork server."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "make_sandbox", sandboxes.make_sandbox)
+        yield
+    sandboxes.end_servers()
 
 
 @pytest.fixture(scope="session")
@@ -87,16 +88,32 @@ def server(request: pytest.FixtureRequest) -> Server:
 
 
 @pytest.fixture
-async def database_url(server: Server) -> AsyncIterator[str]:
-    """An empty database that is dropped afterwards."""
+async def database_url(server: Server, request: pytest.FixtureRequest) -> AsyncIterator[str]:
+    """A database that is dropped afterwards: empty, unless the test asks for something that has the schema in place."""
     name = f"test_{secrets.token_hex(6)}"
     admin = await asyncpg.connect(server.dsn)
     try:
-        await admin.execute(f"CREATE DATABASE {name} STRATEGY file_copy")
-        yield urlsplit(server.dsn)._replace(path=f"/{name}").geturl()
+        model = await _model(admin, server) if HAVE_THE_SCHEMA & {*request.fixturenames} else "template1"
+        await admin.execute(f"CREATE DATABASE {name} TEMPLATE {model} STRATEGY file_copy")
+        yield _database(server, name)
         await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
     finally:
         await admin.close()
+
+
+async def _model(admin: "asyncpg.Connection[Any]", server: Server) -> str:
+    """Name the database that those with the schema in place are copied from; the first who asks has it made."""
+    name = "with_schema"
+    if server not in _modelled:
+        await admin.execute(f"CREATE DATABASE {name} STRATEGY file_copy")
+        async with open_database(Settings(database_url=_database(server, name))) as opened:
+            await migrate.up(opened)
+        _modelled.append(server)
+    return name
+
+
+def _database(server: Server, name: str) -> str:
+    return urlsplit(server.dsn)._replace(path=f"/{name}").geturl()
 
 
 @pytest.fixture

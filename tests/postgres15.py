@@ -6,7 +6,6 @@ import pwd
 import shutil
 import signal
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from tests.program import wait_until
+from tests.scratch import scratch_folder
 
 DEBIAN = "/usr/lib/postgresql/15/bin"
 # However the tests end, the server is not left behind.
@@ -43,14 +43,14 @@ def find_programs() -> Path | None:
 @contextlib.contextmanager
 def run_postgres15(programs: Path) -> Iterator[Postgres15]:
     """Run a server on a socket in a folder that is removed afterwards."""
-    with tempfile.TemporaryDirectory(prefix="headwater-pg15-") as folder:
-        data = Path(folder) / "data"
+    with scratch_folder() as folder:
+        data = folder / "data"
         account = _account(folder)
         made = ("--username=headwater", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync")
         subprocess.run([programs / "initdb", "--pgdata", data, *made], check=True, capture_output=True, **account)
         settings = ("listen_addresses=", f"unix_socket_directories={folder}", *QUICK)
         words = [part for setting in settings for part in ("-c", setting)]
-        with (Path(folder) / "log").open("w") as log:
+        with (folder / "log").open("w") as log:
             server = subprocess.Popen(
                 [*ENDS_WITH_US, programs / "postgres", "-D", data, *words],
                 stdout=log,
@@ -60,15 +60,15 @@ def run_postgres15(programs: Path) -> Iterator[Postgres15]:
             )
         try:
             wait_until(lambda: _is_ready(data) or server.poll() is not None)
-            assert server.poll() is None, (Path(folder) / "log").read_text()
-            yield Postgres15(f"postgresql://headwater@/postgres?host={quote(folder, safe='')}")
+            assert server.poll() is None, (folder / "log").read_text()
+            yield Postgres15(f"postgresql://headwater@/postgres?host={quote(str(folder), safe='')}")
         finally:
             if server.poll() is None:
                 server.send_signal(signal.SIGINT)
             server.wait(timeout=30)
 
 
-def _account(folder: str) -> dict[str, Any]:
+def _account(folder: Path) -> dict[str, Any]:
     """Whom the programs run as: PostgreSQL refuses to run as root."""
     if os.geteuid() != 0:
         return {"cwd": folder}

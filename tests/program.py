@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.nursery import ENVIRONMENT, Order, nursery
+
 PROGRAM = [str(Path(sys.executable).parent / "headwater")]
 
 
@@ -29,6 +31,20 @@ def headwater(
     return subprocess.run(
         command, capture_output=True, text=True, timeout=timeout, env=environment(**settings), cwd=cwd
     )
+
+
+def forked(
+    *words: str, cwd: Path, given: bytes = b"", timeout: float = 60, **settings: object
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, forked from a process that has imported what it needs.
+
+    For tests of what commands do; that they start, and what they find when they do, is for those that use `headwater`.
+    """
+    surroundings = environment(**settings)
+    ours = {name: value for name, value in surroundings.items() if not name.startswith(("HEADWATER_", "PYTEST_"))}
+    assert ours.items() <= ENVIRONMENT.items(), "only settings reach a program that is forked"
+    done = nursery().run(Order(("-", "-", *words), str(cwd), surroundings), given, timeout)
+    return subprocess.CompletedProcess(words, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def with_a_mount(script: str) -> tuple[str, ...]:

@@ -8,25 +8,32 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from headwater.errors import HeadwaterError, InvalidURL, Unreadable
-from headwater.formats.feeds import parse_feed
-from headwater.formats.robots import Robots
-from headwater.formats.sitemaps import parse_sitemap
 from headwater.model.article import Article
 from headwater.model.feed import Feed, FeedEntry
 from headwater.model.reasons import Reason
 from headwater.model.sitemap import SitemapEntry, SitemapRef
 from headwater.model.source import Item, Undated
-from headwater.normalize.html_v1 import extract_html
 from headwater.policy.urls import normalize_url
 
 if TYPE_CHECKING:
+    from headwater.formats.feeds import parse_feed
+    from headwater.formats.robots import Robots
+    from headwater.formats.sitemaps import parse_sitemap
+    from headwater.normalize.html_v1 import extract_html
     from headwater.sources.kind import Kind
     from headwater.sources.run import Run
 
 __version__ = version("headwater")
 
-# The kind API brings the whole house with it, so it is fetched only when asked for.
-_LATE = {"Kind": "headwater.sources.kind", "Run": "headwater.sources.run"}
+# Readers bring their parsers with them and the kind API the whole house, so they are fetched only when asked for.
+_LATE = {
+    "Kind": "headwater.sources.kind",
+    "Robots": "headwater.formats.robots",
+    "Run": "headwater.sources.run",
+    "extract_html": "headwater.normalize.html_v1",
+    "parse_feed": "headwater.formats.feeds",
+    "parse_sitemap": "headwater.formats.sitemaps",
+}
 
 __all__ = [
     "Article",

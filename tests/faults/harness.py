@@ -18,11 +18,11 @@ import asyncpg
 from headwater.config import Settings
 from headwater.service import schema
 from tests.faults.network import Network
-from tests.faults.nursery import Nursery, Order, Program
 from tests.faults.swarm import Swarm
 from tests.faults.victim import COMMITTED, HELD_BACK, MAY_COMMIT
+from tests.nursery import Nursery, Order, Program
 from tests.program import environment
-from tests.stepping import make_clock
+from tests.stepping import make_clock, step_clock
 
 LEASE_SECONDS = 5.0
 
@@ -103,6 +103,11 @@ class Harness:
         await program.wait()
         self.kills += 1
         return self.programs.pop(program)
+
+    async def let_leases_end(self) -> None:
+        """Let the database's clock jump past all leases, and pauses of hosts, while nothing runs that goes by it."""
+        assert not self.programs
+        await step_clock(self.database_url, LEASE_SECONDS)
 
     async def freeze(self, program: Program) -> None:
         """Stop a program in its tracks, as when a laptop's lid is closed, at a moment when it has something claimed."""

@@ -39,14 +39,14 @@ async def test_a_kill_at_every_named_point_loses_nothing(crawl: Crawl) -> None:
     """Spec 9.3: one crawl, killed once at each point of victim.py in turn."""
     async with crawl(hosts=50, pages=6, feeds=100, poll_concurrency=4) as harness:
         for point in POINTS:
-            victim = await harness.start("up", point=point)
+            victim = await harness.start("up", point=point, plant="brisk rescuer")
             try:
                 await asyncio.wait_for(victim.wait(), 30)
             except TimeoutError:
                 pytest.fail(f"the point {point!r} was not reached")
             assert victim.returncode == -9
             del harness.programs[victim]
-        await harness.start("up")
+        await harness.start("up", plant="brisk rescuer")
         await harness.until_done(60)
         await harness.stop()
         assert await violations(harness) == {}
@@ -58,10 +58,11 @@ async def test_a_page_that_kills_its_worker_every_time_is_given_up_and_takes_no_
     deaths = 4
     async with crawl(hosts=10, pages=1, plain=True, max_retries=deaths - 1) as harness:
         for _ in range(deaths):
-            victim = await harness.start("up", plant="deadly page,brisk rescuer")
+            victim = await harness.start("up", plant="deadly page")
             assert await asyncio.wait_for(victim.wait(), 30) == -9
             del harness.programs[victim]
-        await harness.start("up", plant="deadly page,brisk rescuer")
+            await harness.let_leases_end()
+        await harness.start("up", plant="deadly page")
         await harness.until_done(30)
         await harness.stop()
         fates = dict(await harness.rows("SELECT url, reason FROM url_frontier"))

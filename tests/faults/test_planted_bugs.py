@@ -38,18 +38,26 @@ async def found_with_a_hasty_clock(harness: Harness) -> None:
     await harness.until_done(60)
 
 
+MANY = {"hosts": 20, "pages": 8, "delay_ms": 300}
+# However slow the machine is: few are asked again soon, and of many that rest long, some are in the middle of it.
+FEW = {"hosts": 5, "pages": 6, "delay_ms": 1000}
+PATIENT = {"hosts": 20, "pages": 5, "delay_ms": 1000}
+
+
 @pytest.mark.parametrize(
-    ("scenario", "invariant"),
+    ("scenario", "web", "invariant"),
     [
-        (found_without_fence, "every_url_ends_once"),
-        (found_with_commit_before_file, "every_raw_file_matches_its_row"),
-        (found_without_politeness, "no_host_is_asked_too_soon"),
-        (found_with_a_hasty_clock, "no_host_is_asked_too_soon"),
+        (found_without_fence, MANY, "every_url_ends_once"),
+        (found_with_commit_before_file, MANY, "every_raw_file_matches_its_row"),
+        (found_without_politeness, FEW, "no_host_is_asked_too_soon"),
+        (found_with_a_hasty_clock, PATIENT, "no_host_is_asked_too_soon"),
     ],
 )
-async def test_a_planted_bug_breaks_its_invariant(scenario: object, invariant: str, crawl: Crawl) -> None:
+async def test_a_planted_bug_breaks_its_invariant(
+    scenario: object, web: dict[str, int], invariant: str, crawl: Crawl
+) -> None:
     """Issue 3. The re-check of claims is planted against in test_frontier.py, where its moment can be held still."""
-    async with crawl(hosts=20, pages=8, feeds=2, delay_ms=300, plain=True) as harness:
+    async with crawl(**web, feeds=2, plain=True) as harness:
         await scenario(harness)  # type: ignore[operator]
         await harness.stop()
         assert invariant in await violations(harness)

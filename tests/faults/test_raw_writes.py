@@ -11,7 +11,7 @@ from headwater.store.sql import query
 from tests.faults.conftest import Crawl
 from tests.faults.harness import Harness
 from tests.faults.invariants import every_raw_file_matches_its_row
-from tests.program import headwater
+from tests.program import forked
 
 BEFORE_THE_REPLACE = ("the raw file is drafted",)
 BEFORE_THE_COMMIT = (
@@ -65,11 +65,12 @@ async def killed(harness: Harness, *, point: str | None = None, plant: str | Non
         pytest.fail(f"{point or plant!r} was not reached")
     assert victim.returncode == -9
     del harness.programs[victim]
+    await harness.let_leases_end()
 
 
 async def command(harness: Harness, *words: str) -> dict[str, object]:
     settings = harness.settings()
-    answer = await asyncio.to_thread(headwater, *words, "--json", cwd=harness.folder, **settings)  # type: ignore[arg-type]
+    answer = await asyncio.to_thread(forked, *words, "--json", cwd=harness.folder, **settings)  # type: ignore[arg-type]
     told: dict[str, object] = json.loads(answer.stdout)
     return told
 

@@ -26,6 +26,7 @@ from headwater.store.embedded import open_server
 from headwater.store.pool import Database
 from headwater.store.sql import query
 from tests.conftest import Server
+from tests.postgres15 import Postgres15
 from tests.program import address_of, headwater, start, with_a_mount
 
 NAMES = [
@@ -37,6 +38,7 @@ NAMES = [
     "clock",
     "leases",
     "hosts",
+    "index",
     "time zone",
     "dns",
     "api address",
@@ -45,7 +47,6 @@ NAMES = [
     "kinds",
     "chromium",
     "redis",
-    "index",
 ]
 only_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
@@ -122,7 +123,7 @@ def test_a_healthy_house_is_found_healthy_and_left_as_it_was(data: Path, tmp_pat
     found = doctor.finds(exit_code=0)
     del found["dns"]  # there may be none where tests run
     not_ok = {name for name, check in found.items() if check["state"] != "ok"}
-    assert not_ok <= {"write token", "chromium", "redis", "index"}
+    assert not_ok <= {"write token", "chromium", "redis"}
     assert "PostgreSQL 18." in found["database"]["found"]
     assert "embedded" in found["database"]["found"]
     assert not list(data.glob("postgres/**/postmaster.pid"))
@@ -132,7 +133,7 @@ def test_a_healthy_house_is_found_healthy_and_left_as_it_was(data: Path, tmp_pat
 def test_a_given_server_is_found_healthy(current_url: str, server: Server, doctor: Doctor) -> None:
     found = doctor.finds(exit_code=0, database_url=current_url)
     assert set(states(found, "database", "schema", "clock", "leases", "hosts").values()) == {"ok"}
-    major = "15" if "pg15" in server.dsn else "18"
+    major = "15" if isinstance(server, Postgres15) else "18"
     assert f"PostgreSQL {major}." in found["database"]["found"]
     assert urlsplit(current_url).path in found["database"]["found"]
 
@@ -538,3 +539,19 @@ def test_a_browser_is_found_where_there_is_one(tmp_path: Path, doctor: Doctor, m
     browser.chmod(0o755)
     monkeypatch.setenv("PATH", os.pathsep.join([str(browser.parent), os.environ["PATH"]]))
     assert doctor.finds(exit_code=0)["chromium"]["found"] == str(browser)
+
+
+async def test_a_search_index_that_is_broken_or_gone_is_named_with_how_to_mend_it(
+    current_url: str, doctor: Doctor
+) -> None:
+    """Issue 3: without it every search reads every document."""
+    assert doctor.finds(exit_code=0, database_url=current_url)["index"]["state"] == "ok"
+    broken = "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'documents_search'::regclass"
+    await tell(current_url, broken)
+    found = doctor.finds(exit_code=1, database_url=current_url)["index"]
+    assert (found["state"], "REINDEX" in found["mend"]) == ("failed", True)
+    await tell(current_url, "DROP INDEX documents_search")
+    found = doctor.finds(exit_code=1, database_url=current_url)["index"]
+    assert found["state"] == "failed"
+    await tell(current_url, found["mend"].removeprefix("In psql: ").replace("CONCURRENTLY ", ""))
+    assert doctor.finds(exit_code=0, database_url=current_url)["index"]["state"] == "ok"

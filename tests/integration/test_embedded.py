@@ -28,8 +28,8 @@ from headwater.errors import OperatorError
 from headwater.model.reasons import Reason
 from headwater.store import embedded
 from headwater.store.embedded import open_server
-from tests.conftest import scratch_folder
 from tests.program import wait_until, with_a_mount
+from tests.scratch import scratch_folder
 
 ROOT = os.geteuid() == 0
 only_root = pytest.mark.skipif(not ROOT, reason="needs root")

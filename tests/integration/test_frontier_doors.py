@@ -13,7 +13,7 @@ from rich.cells import cell_len
 
 from headwater.config import Settings
 from tests.house import House, open_house
-from tests.program import PROGRAM, environment, headwater, wait_until
+from tests.program import PROGRAM, environment, forked, headwater, wait_until
 from tests.server import Answer, Site, page
 
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -43,14 +43,14 @@ def settings(database_url: str, tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def frontier(settings: dict[str, str], tmp_path: Path) -> Program:
+def frontier(database_url: str, tmp_path: Path) -> Program:
     """Runs `headwater frontier ...` with something on standard input."""
 
     def run(*words: str, given: str | bytes = b"") -> "subprocess.CompletedProcess[str]":
-        command = [*PROGRAM, "frontier", *words]
         piped = given.encode() if isinstance(given, str) else given
-        done = subprocess.run(command, input=piped, capture_output=True, timeout=60, env=settings, cwd=tmp_path)
-        return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())
+        return forked(
+            "frontier", *words, cwd=tmp_path, given=piped, database_url=database_url, data_dir=tmp_path / "data"
+        )
 
     return run
 

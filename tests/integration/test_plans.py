@@ -162,6 +162,8 @@ async def test_no_query_of_the_frontier_reads_a_table_from_end_to_end_or_sorts_i
 ) -> None:
     await load(connection, "'h' || n % 5000", 20_000)
     await load(connection, "'hot'", 30_000)
+    await connection.execute("UPDATE url_frontier SET subpath = '2026/' || id || '.html' WHERE id % 10 = 7")
+    await connection.execute("ANALYZE url_frontier")
     leased = await lease_some(connection, until=NOW)
     keys, ids, tokens = (list(column) for column in zip(*leased, strict=True))
     known = [row["url_hash"] for row in await connection.fetch("SELECT url_hash FROM url_frontier LIMIT $1", TAKEN)]
@@ -173,7 +175,7 @@ async def test_no_query_of_the_frontier_reads_a_table_from_end_to_end_or_sorts_i
         "outdated_urls": (ids, [NOW] * len(ids), NOW),
         "adopt_urls": (ids, 1, "sitemap"),
         "note_sightings": (ids, 1, "sitemap", NOW),
-        "taken_places": (1, ["2026/x.html"]),
+        "taken_places": (1, ["2026", "2026/7.html", "2026/7.html/x", "2027"]),
         "wake_keys": (keys, keys, NOW),
         "claim_urls": claiming(),
         "end_urls": (ids, ["dead"] * len(ids), ["gone"] * len(ids), nothing, nothing, NOW),

@@ -1,5 +1,6 @@
 """What a poll leads to: when the next one is and why, what is fetched again, who saw what (spec 3.2, 2.2)."""
 
+import json
 from collections.abc import AsyncIterator
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -12,7 +13,7 @@ from headwater.model.reasons import Reason
 from headwater.model.source import Pass
 from headwater.store import sources
 from tests.house import House
-from tests.kinds import install
+from tests.kinds import PlainKind, install
 from tests.server import Answer, Site, page, rss
 
 FEED = "http://news.test/feed"
@@ -226,6 +227,36 @@ async def test_a_page_never_takes_the_place_of_anothers_raw_bytes(
         "http://news.test/b": "Its place for raw bytes, 2026/x.html, is that of http://news.test/a."
     }
     assert third.refused == {}
+
+
+@pytest.mark.both_servers
+@pytest.mark.parametrize(
+    ("first", "second", "told"),
+    [
+        ("7", "7.html/8", "2026/01/7.html/8.html, needs a folder where 2026/01/7.html of http://news.test/7 is."),
+        ("7.html/8", "7", "2026/01/7.html, is the folder of 2026/01/7.html/8.html of http://news.test/7.html/8."),
+    ],
+)
+async def test_a_place_is_never_a_file_for_one_page_and_a_folder_for_another(
+    first: str, second: str, told: str, site: Site, house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spec 1.5: in another run neither; else the second page could never be kept. Its neighbours go in."""
+    install(monkeypatch, "plain", PlainKind)
+    api, neighbours, day = "http://api.test/list", ("6", "70", "7.htm"), "2026-01-05"
+    site.answers[api] = [
+        Answer(json.dumps([{"url": f"http://news.test/{name}", "number": name, "date": day} for name in names]))
+        for names in ([first], [second, *neighbours], [first])
+    ]
+    await house.desk.sources.create("rulings", "plain", {"urls": [api]})
+    runs = [await house.desk.sources.sync("rulings") for _ in range(3)]
+    assert [run.items for run in runs] == [1, len(neighbours), 1]
+    assert [run.refused for run in runs] == [
+        {},
+        {f"http://news.test/{second}": f"Its place for raw bytes, {told}"},
+        {},
+    ]
+    places = {f"2026/01/{name}.html" for name in (first, *neighbours)}
+    assert {place for (place,) in await house.rows("SELECT subpath FROM url_frontier")} == places
 
 
 async def test_passes_are_brought_in_line_and_keep_what_they_know(site: Site, house: House) -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
@@ -18,6 +18,7 @@ from headwater import Item, Kind, Run
 from headwater.config import Settings
 from headwater.model.poll import Polled
 from headwater.model.source import Pass
+from headwater.policy.days import day_before
 from headwater.service.maintenance import rescue_expired
 from headwater.service.parts import Parts, Records, open_parts, open_records
 from headwater.service.scheduling import SchedulerRole
@@ -43,6 +44,12 @@ class TickKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
         finally:
             del under_way[task]
         yield Item(url="http://news.test/a", title="a")
+
+
+class DatedTickKind(TickKind, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The same of dated days: each slot that was missed is caught up with."""
+
+    dated: ClassVar[bool] = True
 
 
 class SetClock:
@@ -71,8 +78,11 @@ class Scheduler:
         await self.settle()
 
     async def let_go(self, run: "asyncio.Task[None]") -> None:
-        under_way[run].set()
-        await asyncio.wait([run])
+        """Let a run end, and wait until it has, or the next one of its source has begun in its place."""
+        held = under_way[run]
+        held.set()
+        while not run.done() and under_way.get(run) in (None, held):
+            await asyncio.sleep(0.001)
 
     async def settle(self) -> None:
         """Wait until every run has ended or waits to be let go."""
@@ -82,6 +92,8 @@ class Scheduler:
 
 class SlotsMachine(RuleBasedStateMachine):
     """Two instances and the dead; what the rows say is held against what was seen to happen."""
+
+    kind = "tick"
 
     def __init__(self, loop: asyncio.AbstractEventLoop, parts: Parts, clock: SetClock) -> None:
         super().__init__()
@@ -100,7 +112,7 @@ class SlotsMachine(RuleBasedStateMachine):
         async with self.parts.records.database.connection() as connection:
             await connection.execute("TRUNCATE sources CASCADE")
             settings = {"schedule": "0 * * * *", "timezone": "UTC", "fetch_items": False}
-            assert await sources.add_source(connection, "tick", "tick", settings, now=START, due={Pass.MAIN: None})
+            assert await sources.add_source(connection, "tick", self.kind, settings, now=START, due={Pass.MAIN: None})
 
     def start(self) -> Scheduler:
         records = replace(self.parts.records, holder=f"instance {len(self.dead)}-{id(self)}")
@@ -108,12 +120,15 @@ class SlotsMachine(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 1))
     def an_instance_looks(self, which: int) -> None:
-        hour = self.clock.now().replace(minute=0)
-        if hour > START:
-            self.expected.add(hour)  # those before it that nobody saw are missed, and become one with it
+        self.expect()
         self.run(self.alive[which].look())
 
     an_instance_looks_too = an_instance_looks
+
+    def expect(self) -> None:
+        hour = self.clock.now().replace(minute=0, second=0)
+        if hour > START:
+            self.expected.add(hour)  # those before it that nobody saw are missed, and become one with it
 
     @rule(seconds=st.sampled_from([60, 1800, 3600, 2 * 3600, 5 * 3600]))
     def time_passes(self, seconds: int) -> None:
@@ -166,27 +181,51 @@ class SlotsMachine(RuleBasedStateMachine):
     async def end(self) -> None:
         """Nobody who is dead comes back; the living go on until nothing is left to do."""
         for instance in self.alive:
-            for run in instance.runs:
-                await instance.let_go(run)
+            while instance.runs:
+                await instance.let_go(instance.runs[0])
         self.clock.now_at += LEASE + timedelta(seconds=1)
         await rescue_expired(self.parts.records)
-        self.expected.add(self.clock.now().replace(minute=0, second=0))
+        self.expect()
         last = self.alive[0]
         await last.look()
         while last.runs:
-            for run in last.runs:
-                await last.let_go(run)
+            while last.runs:
+                await last.let_go(last.runs[0])
             await last.look()
         rows = await self.rows()
         left = [row for row in rows if row["status"] == "running"]
-        newest = [row["status"] for row in rows if row["slot"] == max(self.expected)]
+        owed = [[row["status"] for row in rows if row["slot"] == slot] for slot in self.owed()]
         stuck = [run for instance in self.dead for run in instance.runs]
         for run in stuck:
             run.cancel()
         await asyncio.gather(*stuck, return_exceptions=True)
         assert left == []
-        assert "succeeded" in newest or len(newest) == ATTEMPTS
+        assert all("succeeded" in ends or len(ends) == ATTEMPTS for ends in owed)
         await self.compare()
+
+    def owed(self) -> set[datetime]:
+        """The slots that must have been run in the end."""
+        return {max(self.expected)}
+
+
+class DatedSlotsMachine(SlotsMachine):
+    """The same with a source of dated days, which owes every slot since it was added."""
+
+    kind = "dated"
+
+    def expect(self) -> None:
+        hours = (self.clock.now() - START) // timedelta(hours=1) + 1
+        slots = {START.replace(minute=0) + timedelta(hours=hour + 1) for hour in range(hours)}
+        self.expected |= {slot for slot in slots if slot <= self.clock.now()}
+
+    def owed(self) -> set[datetime]:
+        return self.expected
+
+    async def compare(self) -> None:
+        self.expect()  # one that has ended a run goes on with the next by itself
+        await super().compare()
+        rows = await self.rows()
+        assert all(row["day"] == day_before(row["slot"], "UTC") for row in rows)
 
 
 @contextlib.asynccontextmanager
@@ -198,20 +237,30 @@ async def open_clocked(made: Settings, clock: SetClock) -> AsyncIterator[Parts]:
             yield parts
 
 
+@pytest.mark.parametrize(
+    ("kind", "machine", "examples"), [(TickKind, SlotsMachine, 30), (DatedTickKind, DatedSlotsMachine, 15)]
+)
 def test_every_slot_is_run_once_whoever_dies(
-    make_settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
+    make_settings: Callable[..., Settings],
+    monkeypatch: pytest.MonkeyPatch,
+    kind: type[Kind],
+    machine: type[SlotsMachine],
+    examples: int,
 ) -> None:
-    """Spec 1.2: two instances never run a slot twice, a dead one's is run again, missed ones coalesce."""
-    kinds.install(monkeypatch, "tick", TickKind)
+    """Spec 1.2: two instances never run a slot twice, a dead one's is run again, missed ones coalesce.
+
+    Those of a source of dated days do not (spec 6.3): each is run, or given up after three losses.
+    """
+    kinds.install(monkeypatch, machine.kind, kind)
     clock = SetClock()
     with asyncio.Runner() as runner:
         opening = open_clocked(make_settings(lease_seconds=LEASE.total_seconds()), clock)
         parts = runner.run(opening.__aenter__())
         try:
             run_state_machine_as_test(
-                lambda: SlotsMachine(runner.get_loop(), parts, clock),
+                lambda: machine(runner.get_loop(), parts, clock),
                 settings=settings(
-                    max_examples=30,
+                    max_examples=examples,
                     stateful_step_count=30,
                     deadline=None,
                     derandomize=True,

@@ -2,10 +2,12 @@
 
 import ipaddress
 import secrets
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Query, Request, Response
+from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
@@ -74,11 +76,18 @@ def _refuse_unknown_parameters(request: Request) -> None:
     route = request.scope["route"]
     if _RUNNING_IT in route.tags:
         return  # what watches it may add what it likes
-    known = sorted(parameter.alias for parameter in route.dependant.query_params)
+    known = sorted(_parameters(route.dependant))
     for name in request.query_params:
         if name not in known:
             instead = f"It takes {', '.join(known)}." if known else "It takes none."
             raise HeadwaterError(f"{name}: no such parameter. {instead}", reason=Reason.BAD_REQUEST)
+
+
+def _parameters(dependant: Dependant) -> Iterator[str]:
+    """Name the parameters that a route takes, by itself or through what it depends on."""
+    yield from (parameter.alias for parameter in dependant.query_params)
+    for other in dependant.dependencies:
+        yield from _parameters(other)
 
 
 def _answer_only_loopback_names(app: FastAPI) -> None:

@@ -1,13 +1,24 @@
 """The shapes of days and runs."""
 
 import datetime as dt
-from typing import Any, Literal
+import re
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from headwater.service.day_desk import DayState
 
 Bucket = Literal["NEW", "LATEST"]
+
+
+def _iso_day(value: Any) -> Any:
+    """Refuse what a library would read as a number of seconds."""
+    if not isinstance(value, dt.date) and not re.fullmatch(r"\d{4}-\d\d-\d\d", str(value)):
+        raise ValueError("must be a day such as 2026-03-29")
+    return value
+
+
+IsoDay = Annotated[dt.date, BeforeValidator(_iso_day)]
 RunStatus = Literal["running", "succeeded", "failed"]
 
 
@@ -35,7 +46,7 @@ class SourceDay(BaseModel):
     read_at: dt.datetime | None = Field(description="When it was read whole.")
     run_id: int | None = Field(description="Its last run for that day.")
     reason: str | None = Field(description="Why that failed: a code from the closed list of reasons.")
-    error: str | None
+    error: str | None = Field(description="In words; or what could not be kept, though all was read.")
 
 
 class Day(BaseModel):
@@ -53,7 +64,7 @@ class IngestRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     source: str
-    day: dt.date | None = Field(default=None, alias="date", description="By default the last that is over.")
+    day: IsoDay | None = Field(default=None, alias="date", description="By default the last that is over.")
 
 
 class Run(BaseModel):

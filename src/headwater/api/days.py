@@ -1,7 +1,6 @@
 """Routes about days and the runs that read them."""
 
 from dataclasses import asdict
-from datetime import date
 from typing import Annotated
 
 from fastapi import Depends, FastAPI, Path, Query
@@ -41,7 +40,7 @@ def add_days(app: FastAPI, desk: Desk) -> None:
         return _day(await desk.days.day(None, only))
 
     @app.get("/daily/{day}", tags=[_READING])
-    async def daily(day: date, only: Only) -> shapes.Day:
+    async def daily(day: shapes.IsoDay, only: Only) -> shapes.Day:
         """Tell what was NEW and what was LATEST on a day, and how its sources stand with it."""
         return _day(await desk.days.day(day, only))
 
@@ -58,7 +57,7 @@ def add_runs(app: FastAPI, desk: Desk) -> None:
     async def listed(
         source: str | None = None,
         status: shapes.RunStatus | None = None,
-        day: Annotated[date | None, Query(alias="date")] = None,
+        day: Annotated[shapes.IsoDay | None, Query(alias="date")] = None,
         limit: Annotated[int, Query(ge=1, le=500)] = 50,
         before: Annotated[int | None, Query(ge=1, le=_LARGEST_ID)] = None,
     ) -> shapes.Runs:

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from datetime import date
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -11,9 +11,6 @@ from headwater.cli.common import Json, print_json, run, settings_with_logs
 from headwater.errors import OperatorError
 from headwater.model.reasons import Reason
 from headwater.model.run import Tally
-
-if TYPE_CHECKING:
-    pass
 
 Source = Annotated[str | None, typer.Option(help="Only this source.")]
 

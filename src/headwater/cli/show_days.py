@@ -29,7 +29,7 @@ _STATES = {
 def daily(view: "DayView") -> None:
     """Show a day as a table, with what is known of how complete it is."""
     counts = Counter(row["bucket"] for row in view.items)
-    console.print(f"[bold]{view.day}[/]: {counts['NEW']} NEW, {counts['LATEST']} LATEST")
+    console.print(f"[bold]{view.day}[/]: {counts['NEW']:,} NEW, {counts['LATEST']:,} LATEST")
     for source in view.sources:
         _state(source)
     if view.items:
@@ -45,6 +45,8 @@ def _state(source: "SourceDay") -> None:
     if source.reason:
         told = source.error or Reason.of(source.reason).sentence
         console.print(f"    its last run ({source.run_id}) failed, {source.reason}: {plain(told)}")
+    elif source.error:
+        console.print(f"    {plain(source.error)}")
 
 
 def _table(rows: list[dict[str, Any]]) -> Table:
@@ -86,10 +88,12 @@ def reading(tally: Tally, *, quiet: bool) -> Iterator[None]:
 
 def ingested(run: dict[str, Any]) -> None:
     """Show how a run for a day ended."""
-    read = f"{run['fetched']:,} records in {run['pages']:,} pages, {run['seconds']:.1f} s"
+    read = f"{run['fetched'] or 0:,} records in {run['pages'] or 0:,} pages, {run['seconds'] or 0:.1f} s"
     what = f"{plain(run['source'])} {run['day']}"
     if run["status"] == "succeeded":
-        console.print(f"{what}: [green]complete[/], {run['new']} NEW, {run['latest']} LATEST ({read})")
+        console.print(f"{what}: [green]read whole[/], {run['new']:,} NEW, {run['latest']:,} LATEST ({read})")
+        if run["error"]:
+            console.print(f"[yellow]{plain(run['error'])}[/]")
         console.print(f"[dim]headwater daily {run['day']} --source {plain(run['source'])}[/]")
         return
     told = run["error"] or Reason.of(run["reason"]).sentence

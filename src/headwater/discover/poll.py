@@ -1,9 +1,8 @@
 """One poll: read the source, then save all it brought in one transaction, or nothing."""
 
 import asyncio
-import contextlib
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -13,8 +12,10 @@ from uuid import UUID
 import structlog
 
 from headwater.discover.reading import OnLeads, Readers, Reading
+from headwater.discover.renewing import renewing
 from headwater.discover.saving import category_of, rebuild_days, rebuild_read_day, save_items, save_links
 from headwater.errors import ExchangeFailed, HeadwaterError, LeaseLost, NotNow, OperatorError
+from headwater.frontier.submit import Submitted
 from headwater.gate.gate import Gate
 from headwater.gate.together import Together
 from headwater.model.clock import Clock
@@ -29,7 +30,9 @@ from headwater.policy.text import clean
 from headwater.sandbox import Sandbox
 from headwater.sources.kind import Kind
 from headwater.sources.registry import configure, kind_of
+from headwater.sources.yielded import refuse_shared_places
 from headwater.store import daily, runs, sources
+from headwater.store.items import SavedItem
 from headwater.store.pool import Connection, Database, is_down
 from headwater.store.runs import RunClaim, RunEnding
 from headwater.store.sources import FeedClaim, PollEnding
@@ -93,19 +96,20 @@ class Poller:
         try:
             kind = kind_of(claim.source)
             self._mind_the_agent(claim.source, kind)
-            async with self._renewing(claim, run):
+            async with renewing(self._database, self._clock, claim, run):
                 await self._readers.read(claim, kind, reading)
         except LeaseLost:
             raise
         except NotNow as error:
             # What runs at a schedule keeps its slot; all else comes back when it may.
             waits = claim.which is not Pass.MAIN or (kind is not None and self._interval(kind, claim))
-            await self.release(claim, error.until if waits else None, _told(error), run=run)
+            until = error.until if waits else None
+            await self.release(claim, until, _told(error), run=run, reason=error.reason)
             return Polled(claim.source, error.reason, str(error), which=claim.which, deferred=True)
         except HeadwaterError as error:
             return await self._failed(claim, kind, error, reading, run)
         except asyncio.CancelledError:
-            await asyncio.shield(self._stopped(claim, run))
+            await asyncio.shield(self._stopped(claim, kind, reading, run))
             raise
         if not (run or reading.found or reading.learned) and claim.asking == _asking(claim.source, kind):
             return await self._nothing_more(claim, kind, reading)
@@ -115,6 +119,12 @@ class Poller:
             raise
         except HeadwaterError as error:
             return await self._failed(claim, kind, error, reading, run)
+        except Exception as error:
+            if is_down(error):
+                raise
+            log.exception("save.failed", source=claim.source.name)
+            told = HeadwaterError(f"What was read cannot be saved: {_words(error)}", reason=Reason.INTERNAL)
+            return await self._failed(claim, kind, told, reading, run)
         if polled.new_items or polled.new_urls:
             self.news.set()
         if self._show_links and polled.items and (category := category_of(claim.source, kind)):
@@ -136,42 +146,6 @@ class Poller:
         if kind.user_agent == BROWSER and browser_is_stale(self._clock.now().date()):
             log.warning("agent.stale", source=source.name, browser_of=CHROME_RELEASED.isoformat())
 
-    @contextlib.asynccontextmanager
-    async def _renewing(self, claim: FeedClaim, run: RunClaim | None) -> AsyncIterator[None]:
-        """Keep the lease while the block runs; the block is stopped when the lease is another's."""
-        reading = asyncio.current_task()
-        assert reading is not None
-        length, until = claim.lease.until - self._clock.now(), claim.lease.until
-        lost = False
-
-        async def renew() -> None:
-            nonlocal lost, until
-            while not lost:
-                await asyncio.sleep(length.total_seconds() / 3)
-                wanted = self._clock.now() + length
-                try:
-                    async with self._database.connection() as connection:
-                        lost = not await sources.renew_feed(connection, claim, wanted)
-                        if run and not lost:
-                            lost = not await runs.renew_run(connection, run, wanted)
-                    until = wanted
-                except Exception as error:
-                    if not is_down(error):
-                        raise
-                    lost = self._clock.now() > until
-            reading.cancel()
-
-        renewing = asyncio.create_task(renew())
-        try:
-            yield
-        except asyncio.CancelledError:
-            if lost and not reading.uncancel():
-                raise LeaseLost(f"The poll of {claim.source.name} lost its lease.") from None
-            raise
-        finally:
-            renewing.cancel()
-            await asyncio.gather(renewing, return_exceptions=True)
-
     async def release(
         self,
         claim: FeedClaim,
@@ -179,23 +153,29 @@ class Poller:
         why: str | None = None,
         *,
         run: RunClaim | None = None,
+        reason: Reason = Reason.HOST_BUSY,
     ) -> None:
-        """Give a claim back undone, at no cost to the source; the run that it was for never was."""
+        """Give a claim back undone, at no cost to the source. A run at a slot never was; another has failed."""
 
         async def work(connection: Connection) -> None:
             await sources.release_feed(connection, claim, next_poll_at, why)
-            if run:
+            if run and run.slot:
                 await runs.drop_run(connection, run)
+            elif run:
+                await runs.end_run(connection, run, RunEnding(reason, why), self._clock.now())
 
         await self._database.transact(work)
 
-    async def _stopped(self, claim: FeedClaim, run: RunClaim | None) -> None:
+    async def _stopped(self, claim: FeedClaim, kind: Kind | None, reading: Reading, run: RunClaim | None) -> None:
         """Give a claim back in the middle of its reading; a run that had begun has failed, and its slot is free."""
 
         async def work(connection: Connection) -> None:
+            kept = await self._keep_part(connection, claim, kind, reading) if run and run.day else 0
             await sources.release_feed(connection, claim, None, None)
             if run:
-                await runs.end_run(connection, run, RunEnding(Reason.SHUTDOWN), self._clock.now())
+                await runs.end_run(
+                    connection, run, RunEnding(Reason.SHUTDOWN, None, reading.tally, kept), self._clock.now()
+                )
 
         await self._database.transact(work)
 
@@ -230,15 +210,29 @@ class Poller:
         run: RunClaim,
     ) -> int:
         """End a run that failed; what was read of a day is kept, and its index stays as it was. Return the items."""
-        now, kept = self._clock.now(), 0
-        if run.day and kind and await sources.hold_feed(connection, claim):
-            saved, _ = await save_items(
-                connection, claim.source, kind, kind.origin_of(claim.which), reading.found, now, self._key_of
-            )
-            kept = len(saved)
-        await sources.settle_feeds(connection, [(claim, ending)], now)
-        await runs.end_run(connection, run, RunEnding(ending.reason, ending.error, reading.tally, kept), now)
+        kept = await self._keep_part(connection, claim, kind, reading) if run.day else 0
+        await sources.settle_feeds(connection, [(claim, ending)], self._clock.now())
+        ended = RunEnding(ending.reason, ending.error, reading.tally, kept)
+        await runs.end_run(connection, run, ended, self._clock.now())
         return kept
+
+    async def _keep_part(self, connection: Connection, claim: FeedClaim, kind: Kind | None, reading: Reading) -> int:
+        """Save the items that were found before a reading broke off, if they can be saved; return how many."""
+        if kind is None or not await sources.hold_feed(connection, claim):
+            return 0
+        try:
+            refuse_shared_places(claim.source.name, reading.found)
+            async with connection.transaction():
+                origin = kind.origin_of(claim.which)
+                saved, _ = await save_items(
+                    connection, claim.source, kind, origin, reading.found, self._clock.now(), self._key_of
+                )
+        except Exception as error:
+            if is_down(error):
+                raise
+            log.warning("part.not_kept", source=claim.source.name, items=len(reading.found), error=_words(error))
+            return 0
+        return len(saved)
 
     def _errors(self, claim: FeedClaim, coming: Next | None, *, ours: bool) -> int:
         """Count the errors in a row. A pass that was only tried, since a feed was too short, has failed nobody."""
@@ -307,7 +301,7 @@ class Poller:
             brought_new=bool(new_items or urls.new or reading.new_urls),
         )
         await sources.settle_feeds(connection, [(claim, ending)], now)
-        new, latest = await self._end_run(connection, source, run, reading, len(saved)) if run else (None, None)
+        new, latest = await self._end_run(connection, source, run, reading, saved, urls) if run else (None, None)
         overflowed = claim.which is Pass.MAIN and is_overflow(
             seen=len(saved), new=new_items, known_before=claim.rhythm is not None
         )
@@ -326,11 +320,17 @@ class Poller:
         )
 
     async def _end_run(
-        self, connection: Connection, source: Source, run: RunClaim, reading: Reading, items: int
+        self,
+        connection: Connection,
+        source: Source,
+        run: RunClaim,
+        reading: Reading,
+        saved: list[SavedItem],
+        urls: Submitted,
     ) -> tuple[int, int] | tuple[None, None]:
         """End a run that went well; return how many are NEW and LATEST in the day it has read."""
         counts = await daily.count_day(connection, source.id, run.day) if run.day else (None, None)
-        ending = RunEnding(Reason.POLLED, None, reading.tally, items, *counts)
+        ending = RunEnding(Reason.POLLED, _left_out(urls.refused), reading.tally, len(saved), *counts)
         if not await runs.end_run(connection, run, ending, self._clock.now()):
             raise LeaseLost(f"The run of {source.name} took longer than its lease.")
         return counts
@@ -356,6 +356,18 @@ class Poller:
 def _told(error: Exception) -> str:
     """Return an error's words as they can be stored: a kind may quote whatever it met."""
     return clean(str(error))[:_LONGEST_ERROR]
+
+
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _left_out(refused: Mapping[str, str]) -> str | None:
+    """Say what could not be kept, though all else was: nobody can be told that a day is complete without it."""
+    if not refused:
+        return None
+    url, why = next(iter(refused.items()))
+    return clean(f"{len(refused)} could not be kept, such as {url}: {why}")[:_LONGEST_ERROR]
 
 
 def _asking(source: Source, kind: Kind) -> dict[str, Any]:

@@ -16,13 +16,14 @@ from headwater.model.reasons import Reason
 from headwater.model.run import Tally, Trigger
 from headwater.model.source import Source
 from headwater.policy import cron
-from headwater.policy.days import day_of
+from headwater.policy.slots import Standing, standing
 from headwater.store import runs, sources
 from headwater.store.pool import Connection, Database
 from headwater.store.runs import RunClaim, RunEnding
 from headwater.store.sources import FeedClaim
 
 log = structlog.get_logger()
+_CAUGHT_UP = timedelta(days=366)  # so far back missed days are looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,20 +67,23 @@ class Runner:
 
     async def carry_out(self, begun: Begun, tally: Tally | None = None, on_leads: OnLeads = lambda _: None) -> Polled:
         """Do what was begun, and end it."""
-        run, source = begun.run, begun.claim.source
-        counted = tally or Tally()
         try:
-            polled = await self._poller.poll(begun.claim, run=run, tally=counted, on_leads=on_leads)
+            return await self._poller.poll(begun.claim, run=begun.run, tally=tally, on_leads=on_leads)
         except LeaseLost as error:
             async with self._database.connection() as connection:
-                await runs.end_run(connection, run, RunEnding(Reason.WORKER_LOST, str(error)), self._clock.now())
+                await runs.end_run(connection, begun.run, RunEnding(Reason.WORKER_LOST, str(error)), self._clock.now())
             raise
+
+    async def carry_out_unseen(self, begun: Begun, tally: Tally | None = None) -> Polled:
+        """Do the same where no door tells how it went: the log does (spec 6.7)."""
+        counted = tally or Tally()
+        polled = await self.carry_out(begun, counted)
         level = log.info if polled.error is None or polled.deferred else log.warning
         level(
             "run.done",
-            source=source.name,
-            run=run.id,
-            date=run.day.isoformat() if run.day else None,
+            source=begun.claim.source.name,
+            run=begun.run.id,
+            date=begun.run.day.isoformat() if begun.run.day else None,
             status="deferred" if polled.deferred else "failed" if polled.error else "succeeded",
             reason=str(polled.reason),
             error=polled.error,
@@ -89,28 +93,30 @@ class Runner:
             items=polled.items,
             new=polled.new,
             latest=polled.latest,
-            duration=round((self._clock.now() - run.started_at).total_seconds(), 3),
+            duration=round((self._clock.now() - begun.run.started_at).total_seconds(), 3),
         )
         return polled
 
 
-def slot_day(slot: datetime, timezone: str) -> date:
-    """Return the day that a slot of a source of dated days reads: the one before its own."""
-    return day_of(slot, timezone) - timedelta(days=1)
-
-
-async def due_slots(
+async def next_due_slot(
     connection: Connection, source: Source, schedule: str, timezone: str, now: datetime, *, catches_up: bool
-) -> list[datetime]:
-    """Return the slots that have come and that nobody has run, oldest first.
+) -> datetime | None:
+    """Return the newest slot that has come and may be run; those before it only for a source that catches up.
 
-    Those that were missed become one with the newest, but for a source that catches up.
+    The newest first: a day that is read late lacks more the later it is, and the others are late already.
     """
     newest = cron.last_slot(schedule, timezone, now)
     if newest is None or newest <= source.created_at:
-        return []
-    if not catches_up:
-        return [newest]
-    since = max(source.created_at, await runs.last_slot_taken(connection, source.id) or source.created_at)
-    lost = [slot for slot in await runs.lost_slots(connection, source.id) if slot > source.created_at]
-    return lost + list(cron.slots_between(schedule, timezone, since, now))
+        return None
+    slots = [newest]
+    if catches_up:
+        since = max(source.created_at, now - _CAUGHT_UP)
+        slots = list(cron.slots_between(schedule, timezone, since, now)) or slots
+    past = await runs.slot_runs(connection, source.id, slots[0])
+    for slot in reversed(slots):
+        stands = standing(past.get(slot, ()), now)
+        if stands is Standing.FREE:
+            return slot
+        if stands is Standing.RESTING:
+            return None  # what was in its way is in that of the others too
+    return None

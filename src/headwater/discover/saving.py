@@ -62,9 +62,7 @@ async def _rows(
         if known := urls.known.get(item.url):
             pages[item_id := _item_id(source, known.url)] = known
             sightings.setdefault(item_id, []).append(replace(item, url=known.url))
-    # Where pages are fetched, it is known which of them are new; those have no tags yet.
-    tagged = [item_id for item_id, page in pages.items() if not (kind.fetch_items and page.is_new)]
-    tags = await items.lock_tags(connection, tagged) if tagged else {}
+    tags = await items.lock_tags(connection, pages) if pages else {}
     rows: dict[str, tuple[Item, int | None]] = {}
     for item_id, seen in sightings.items():
         item = merge_items(seen)
@@ -130,7 +128,7 @@ def _changed(urls: Submitted, told: Iterable[tuple[str, datetime | None]]) -> di
 async def _without_taken_places(
     connection: Connection, source: Source, found: list[Found]
 ) -> tuple[list[Found], dict[str, str]]:
-    """Leave out items whose raw bytes would take the place of another page's; return the rest, and why not those."""
+    """Leave out items whose raw bytes would be in the way of another page's; return the rest, and why not those."""
     places = [subpath for _, subpath in found if subpath is not None]
     if not places:
         return found, {}
@@ -138,10 +136,19 @@ async def _without_taken_places(
     keeps_slash = await hosts.slash_hosts(connection)
     refused: dict[str, str] = {}
     for item, subpath in found:
-        owner = taken.get(subpath or "")
-        if owner is not None and not _is_same(item.url, owner, keeps_slash):
-            refused[item.url] = f"Its place for raw bytes, {subpath}, is that of {owner}."
+        for place, owner in taken.get(subpath or "", ()):
+            if not _is_same(item.url, owner, keeps_slash):
+                refused[item.url] = f"Its place for raw bytes, {subpath}, {_in_the_way(subpath or '', place, owner)}."
     return [one for one in found if one.item.url not in refused], refused
+
+
+def _in_the_way(wanted: str, place: str, owner: str) -> str:
+    """Say what another page's place is to the one that is wanted."""
+    if place == wanted:
+        return f"is that of {owner}"
+    if wanted.startswith(f"{place}/"):
+        return f"needs a folder where {place} of {owner} is"
+    return f"is the folder of {place} of {owner}"
 
 
 def _is_same(url: str, identity: str, keeps_slash: Container[str]) -> bool:

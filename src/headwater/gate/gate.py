@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import lru_cache
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -23,13 +24,15 @@ from headwater.model.http import Limits, Response
 from headwater.model.lease import Lease
 from headwater.model.reasons import Reason
 from headwater.model.source import Asker
-from headwater.net.client import HttpClient
 from headwater.policy import backoff, politeness
 from headwater.policy.redirects import MAX_HOPS, redirect_target
 from headwater.policy.urls import host_of as read_host
 from headwater.sandbox import Sandbox
 from headwater.store import hosts
 from headwater.store.pool import Connection, Database
+
+if TYPE_CHECKING:
+    from headwater.net.client import HttpClient
 
 ROBOTS_AGENT = "headwater"  # whatever user agent is sent, robots.txt is matched as this
 PATIENCE = timedelta(seconds=30)
@@ -49,7 +52,7 @@ class Gate:
         self,
         *,
         database: Database,
-        client: HttpClient,
+        client: "HttpClient",
         budgets: Budgets,
         sandbox: Sandbox,
         clock: Clock,

@@ -64,7 +64,7 @@ class Item:
     """What a source lists: an address with a title, dates and tags, and the raw record they were read from.
 
     `published_at` is None where the source gives no date; `undated` tells what that means. `rule` names what decided
-    the dates, where a source has several ways to know them.
+    the dates, where a source has several ways to know them; those that it was told go before those it has inferred.
     """
 
     url: str
@@ -75,6 +75,7 @@ class Item:
     raw: Mapping[str, Any] = field(default_factory=dict)
     undated: Undated = Undated.SIGHTING
     rule: str | None = None
+    is_certain: bool = True  # False: its dates were inferred
 
 
 class Lead(NamedTuple):  # made for every address of a sitemap

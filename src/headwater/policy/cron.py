@@ -53,10 +53,14 @@ def next_slot(schedule: str, timezone: str, after: datetime) -> datetime:
 
 def slots_between(schedule: str, timezone: str, after: datetime, until: datetime) -> Iterator[datetime]:
     """Yield the slots after a moment, up to and with another."""
-    slot = next_slot(schedule, timezone, after)
-    while slot <= until:
-        yield slot
-        slot = next_slot(schedule, timezone, slot)
+    zone = ZoneInfo(timezone)
+    last = after
+    for slot in _slots(schedule, zone, _local(after, zone) - timedelta(hours=3)):
+        if slot > until:
+            return
+        if slot > last:
+            yield slot
+            last = slot
 
 
 def last_slot(schedule: str, timezone: str, until: datetime) -> datetime | None:

@@ -17,6 +17,11 @@ def day_of(moment: datetime, timezone: str) -> date:
     return moment.astimezone(ZoneInfo(timezone)).date()
 
 
+def day_before(moment: datetime, timezone: str) -> date:
+    """Return the last local day that is over at a moment."""
+    return day_of(moment, timezone) - timedelta(days=1)
+
+
 def bounds(day: date, timezone: str) -> tuple[datetime, datetime]:
     """Return the day's first moment and the next day's first moment, in UTC."""
     zone = ZoneInfo(timezone)

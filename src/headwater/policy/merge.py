@@ -20,7 +20,7 @@ def merge_items(items: Iterable[Item]) -> Item:
     It is the one updated last, and of several of that time the one with the greatest raw record, with the tags of all.
     """
     by_age = sorted(items, key=lambda item: (item.updated_at or _NEVER, _canonical(item.raw)))
-    tags: Mapping[str, Any] = reduce(unite_tags, (item.tags for item in by_age))
+    tags: Mapping[str, Any] = reduce(unite_tags, (item.tags for item in by_age), {})
     return replace(by_age[-1], tags=tags)
 
 
@@ -30,13 +30,15 @@ def unite_tags(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _unite(old: Any, new: Any) -> Any:
-    if isinstance(old, list | tuple) and (new is None or isinstance(new, list | tuple)):
-        return _sorted_set([*old, *(new or ())])
-    if isinstance(old, Mapping) and (new is None or isinstance(new, Mapping)):
-        return unite_tags(old, new or {})
-    if isinstance(new, list | tuple):
-        return _sorted_set(new)
+    if _is(list | tuple, old, new):
+        return _sorted_set([*(old if isinstance(old, list | tuple) else ()), *(new or ())])
+    if _is(Mapping, old, new):
+        return unite_tags(old if isinstance(old, Mapping) else {}, new or {})
     return old if new is None else new
+
+
+def _is(sort: Any, old: Any, new: Any) -> bool:
+    return isinstance(old if new is None else new, sort)
 
 
 def _sorted_set(values: Iterable[Any]) -> list[Any]:

@@ -5,13 +5,12 @@ from datetime import date, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from headwater.discover.runs import slot_day
 from headwater.errors import HeadwaterError, OperatorError
 from headwater.model.day import DayFilter
 from headwater.model.reasons import Reason
 from headwater.model.source import Source
 from headwater.policy import cron
-from headwater.policy.days import bounds, day_of
+from headwater.policy.days import bounds, day_before, day_of
 from headwater.service.parts import Records
 from headwater.service.source_settings import storable, unknown
 from headwater.sources.kind import Kind
@@ -21,6 +20,7 @@ from headwater.store.pool import Connection
 
 # Read this long after its end, a day lacks too much of what was updated again since.
 _ON_TIME = timedelta(hours=6)
+_FIRST, _LAST = date(1000, 1, 1), date(3000, 1, 1)
 _LOOKED_BACK = 30  # days, for the last that was read after its end
 
 
@@ -35,6 +35,9 @@ class DayState(StrEnum):
     NOT_READ = "not_read"
 
 
+_WHOLE = (DayState.COMPLETE, DayState.RECONSTRUCTED)
+
+
 @dataclass(frozen=True, slots=True)
 class SourceDay:
     """A source of dated days, and how it stands with a day."""
@@ -45,7 +48,7 @@ class SourceDay:
     read_at: datetime | None = None
     run_id: int | None = None  # its last run for that day
     reason: str | None = None  # why that failed
-    error: str | None = None
+    error: str | None = None  # in words; or what could not be kept, though all was read
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,8 @@ class DayDesk:
     async def day(self, wanted: date | None, only: DayFilter | None = None) -> DayView:
         """Return a day; None: the last that every look shows alike, read whole after its end."""
         only = DayFilter(*(value if value is None else storable(value) for value in astuple(only or DayFilter())))
+        if wanted and not _FIRST < wanted < _LAST:
+            raise OperatorError(f"{wanted} is no day that anything happens on.", reason=Reason.BAD_REQUEST)
         async with self._records.database.connection() as connection:
             dated = await self._dated(connection, only.source)
             day = wanted or await self._latest(connection, dated, only.source)
@@ -99,13 +104,17 @@ class DayDesk:
 
     async def _latest(self, connection: Connection, dated: dict[str, tuple[Source, Kind]], name: str | None) -> date:
         """Return the last good day: of sources of dated days the last that was read whole, else the last with items."""
-        good = [day for source, kind in dated.values() if (day := await self._last_good(connection, source, kind))]
+        good = [
+            day
+            for source, kind in dated.values()
+            if (source.enabled or name) and (day := await self._last_good(connection, source, kind))
+        ]
         if good:
             return max(good)
         source = await sources.get_source(connection, name) if name else None
         today = day_of(self._records.clock.now(), self._records.settings.timezone)
         indexed = await daily.last_day_indexed(connection, source.id if source else None, today)
-        if indexed is None or dated:
+        if indexed is None or (name and dated):
             raise HeadwaterError(Reason.UNKNOWN_DAY.sentence, reason=Reason.UNKNOWN_DAY)
         return indexed
 
@@ -128,9 +137,9 @@ class DayDesk:
         for name, (source, kind) in dated.items():
             zone = self._zone(kind)
             slot = cron.last_slot(kind.schedule or "", zone, self._records.clock.now())
-            if slot and slot > source.created_at and source.enabled and slot_day(slot, zone) > shown:
-                (state,) = await self._states(connection, {name: (source, kind)}, slot_day(slot, zone))
-                behind += [state] if state.read_at is None else []
+            if slot and slot > source.created_at and source.enabled and day_before(slot, zone) > shown:
+                (state,) = await self._states(connection, {name: (source, kind)}, day_before(slot, zone))
+                behind += [] if state.state in _WHOLE else [state]
         return behind
 
     def _state(self, row: dict[str, Any], kind: Kind, day: date) -> SourceDay:
@@ -148,7 +157,7 @@ class DayDesk:
             read_at,
             row["run_id"],
             row["run_reason"] if failed else None,
-            row["run_error"] if failed else None,
+            row["run_error"],
         )
 
     def _end(self, day: date, kind: Kind) -> datetime:

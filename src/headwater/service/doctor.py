@@ -27,7 +27,6 @@ _MACHINE: dict[str, tuple[Callable[[Settings], Awaitable[Finding]], tuple[str, .
     "kinds": (doctor_machine.kinds, ()),
     "chromium": (doctor_machine.chromium, ()),
     "redis": (doctor_redis.redis, ("redis_url",)),
-    "index": (doctor_machine.index, ()),
 }
 _ORDER = ("settings", "data folder", "disk", *doctor_database.NAMES, "time zone", "dns", "api address", "write token")
 

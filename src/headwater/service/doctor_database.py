@@ -1,4 +1,4 @@
-"""The checks of the database, made on one visit to it: reachable, schema, clock, leases, hosts."""
+"""The checks of the database, made on one visit to it: reachable, schema, clock, leases, hosts, search index."""
 
 import asyncio
 import contextlib
@@ -23,13 +23,13 @@ from headwater.service.doctor_finding import (
     ok,
     warning,
 )
-from headwater.store import hosts, leases, migrate, sources
+from headwater.store import documents, hosts, leases, migrate, sources
 from headwater.store.clock import Reading, read_server_time
 from headwater.store.embedded import open_server
 from headwater.store.embedded_cluster import has_cluster, last_words
 from headwater.store.pool import Connection, open_connection, shown
 
-NAMES = ("database", "schema", "clock", "leases", "hosts")
+NAMES = ("database", "schema", "clock", "leases", "hosts", "index")
 
 _START_SECONDS = 4.0  # for the embedded server: long for a start, short for a recovery
 _STEP_SECONDS = 3.0
@@ -97,7 +97,8 @@ class Visit:
                 self.feed_host = await _host_to_look_up(connection, self._settings)
             self._note("leases", await isolated(_leases(connection, reading), _STEP_SECONDS))
             self._note("hosts", await isolated(_hosts(connection, reading), _STEP_SECONDS))
-        for name in ("leases", "hosts"):
+            self._note("index", await isolated(_index(connection), _STEP_SECONDS))
+        for name in ("leases", "hosts", "index"):
             empty = state is State.NOT_CONFIGURED
             self._note(name, not_configured("none yet", _MAKE_IT) if empty else not_checked("see schema", "the schema"))
 
@@ -196,3 +197,16 @@ async def _leases(connection: Connection, reading: Reading) -> Finding:
 async def _hosts(connection: Connection, reading: Reading) -> Finding:
     count = await hosts.count_hosts(connection, reading.server)
     return ok(f"{count['with_work']} have work, {count['blocked']} blocked for now, {count['closed']} closed")
+
+
+async def _index(connection: Connection) -> Finding:
+    """Look at the index that documents are searched by: without it every search reads all of them."""
+    is_whole = await documents.search_index_is_whole(connection)
+    if is_whole:
+        return ok("documents are searched in PostgreSQL, and their index is whole")
+    if is_whole is None:
+        mend = "CREATE INDEX CONCURRENTLY documents_search ON documents USING gin (search)"
+        return failed("the index that documents are searched by is not there", f"In psql: {mend}")
+    return failed(
+        "the index that documents are searched by is broken", "In psql: REINDEX INDEX CONCURRENTLY documents_search"
+    )

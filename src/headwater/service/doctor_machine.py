@@ -206,12 +206,6 @@ async def chromium(settings: Settings) -> Finding:
     return not_configured("not found, and nothing needs it yet", "On Debian: apt-get install chromium")
 
 
-async def index(settings: Settings) -> Finding:
-    """Say where documents are searched."""
-    del settings
-    return not_configured("this version searches in PostgreSQL alone", "Nothing to do: `headwater search` works.")
-
-
 def _nearest(path: Path) -> Path:
     """Return the path, or what stands of it."""
     while not path.exists() and path != path.parent:

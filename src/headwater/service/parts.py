@@ -20,7 +20,6 @@ from headwater.fetch.visit import Visitor
 from headwater.gate.budget import Budgets
 from headwater.gate.gate import Gate
 from headwater.model.http import Limits
-from headwater.net.client import HttpClient
 from headwater.net.guard import AddressGuard
 from headwater.policy import agents, politeness
 from headwater.publish.canonical import Projection
@@ -112,6 +111,8 @@ async def open_records(
 @contextlib.asynccontextmanager
 async def open_parts(records: Records) -> AsyncIterator[Parts]:
     """Open what reaches out and what reads."""
+    from headwater.net.client import HttpClient  # most commands reach nowhere, and it takes long to import
+
     settings = records.settings
     key_of = politeness.KEYS[settings.politeness_by]
     guard = AddressGuard(ipaddress.ip_network(network) for network in settings.allow_networks)

@@ -6,13 +6,13 @@ from typing import Any
 
 import structlog
 
-from headwater.discover.runs import Begun, slot_day
+from headwater.discover.runs import Begun
 from headwater.errors import HeadwaterError, OperatorError
 from headwater.model.poll import Polled
 from headwater.model.reasons import Reason
 from headwater.model.run import Tally, Trigger
 from headwater.model.source import Source
-from headwater.policy.days import day_of
+from headwater.policy.days import day_before, day_of
 from headwater.service.metrics import Metrics
 from headwater.service.parts import Parts, Records
 from headwater.service.source_settings import storable, unknown
@@ -111,7 +111,7 @@ class LiveRunDesk(RunDesk):
         zone = kind.timezone or self._records.settings.timezone
         now = self._records.clock.now()
         if day is None:
-            return slot_day(now, zone)
+            return day_before(now, zone)
         if day > day_of(now, zone):
             raise OperatorError(f"date: {day} is yet to come in {zone}.", reason=Reason.BAD_REQUEST)
         if day < kind.first_day:
@@ -121,7 +121,7 @@ class LiveRunDesk(RunDesk):
         return day
 
     async def _carry_out(self, begun: Begun, tally: Tally | None = None) -> Polled:
-        polled = await self._parts.runner.carry_out(begun, tally)
+        polled = await self._parts.runner.carry_out_unseen(begun, tally)
         self._metrics.polled(polled)
         return polled
 

@@ -12,12 +12,13 @@ import structlog
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.base import BaseTrigger
 
-from headwater.discover.runs import due_slots, slot_day
-from headwater.errors import HeadwaterError
+from headwater.discover.runs import next_due_slot
+from headwater.errors import HeadwaterError, LeaseLost
 from headwater.model.poll import Polled
 from headwater.model.run import Trigger
 from headwater.model.source import Source
 from headwater.policy import cron
+from headwater.policy.days import day_before
 from headwater.service.parts import Parts
 from headwater.service.waiting import wait_for
 from headwater.sources.registry import kind_of
@@ -115,16 +116,18 @@ class SchedulerRole:
     async def _run_due(self, source: Source, trigger: _Slots) -> None:
         """Run the slots that have come, one after the other; a source of dated days has one for each day missed."""
         try:
-            while slots := await self._due(source, trigger):
-                if not await self._run_slot(source, slots[0], trigger) or not trigger.dated:
+            while slot := await self._next_due(source, trigger):
+                if not await self._run_slot(source, slot, trigger) or not trigger.dated:
                     return
+        except LeaseLost as error:
+            log.warning("slot.lease_lost", source=source.name, error=str(error))
         except Exception:
             # A run's lease runs out and the rescuer frees its slot.
             log.exception("slot.failed", source=source.name)
 
-    async def _due(self, source: Source, trigger: _Slots) -> list[datetime]:
+    async def _next_due(self, source: Source, trigger: _Slots) -> datetime | None:
         async with self._records.database.connection() as connection:
-            return await due_slots(
+            return await next_due_slot(
                 connection,
                 source,
                 trigger.schedule,
@@ -134,12 +137,12 @@ class SchedulerRole:
             )
 
     async def _run_slot(self, source: Source, slot: datetime, trigger: _Slots) -> bool:
-        """Run a slot; False when another has it, or when it cannot be run just now."""
+        """Run a slot; False when another has it, or where the next would hardly go better just now."""
         runner = self._parts.runner
-        day = slot_day(slot, trigger.timezone) if trigger.dated else None
+        day = day_before(slot, trigger.timezone) if trigger.dated else None
         begun = await runner.begin(source, Trigger.SCHEDULE, slot=slot, day=day)
         if begun is None:
             return False
-        polled = await runner.carry_out(begun)
+        polled = await runner.carry_out_unseen(begun)
         self._on_poll(polled)
-        return not polled.deferred
+        return polled.error is None or not polled.reason.retryable

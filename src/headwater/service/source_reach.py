@@ -8,14 +8,13 @@ from datetime import date, datetime, timedelta
 from typing import Any, get_args
 from urllib.parse import urlsplit
 
-from headwater.discover.runs import slot_day
 from headwater.errors import HeadwaterError, InvalidURL, LeaseLost, OperatorError
 from headwater.model.links import FeedLink
 from headwater.model.poll import Polled
 from headwater.model.reasons import Reason
 from headwater.model.run import Trigger
 from headwater.model.source import Pass, Source
-from headwater.policy.days import bounds, day_of
+from headwater.policy.days import bounds, day_before, day_of
 from headwater.policy.urls import normalize_url
 from headwater.sandbox import Sandbox
 from headwater.service.metrics import Metrics
@@ -258,9 +257,12 @@ class LiveSourceDesk(SourceDesk):
 
     def _last_day(self, source: Source) -> date | None:
         """Return the last day that is over, for a source of dated days."""
-        kind = kind_of(source)
+        try:
+            kind = kind_of(source)
+        except OperatorError:
+            return None  # the run will say so
         timezone = kind.timezone or self._records.settings.timezone
-        return slot_day(self._records.clock.now(), timezone) if kind.dated else None
+        return day_before(self._records.clock.now(), timezone) if kind.dated else None
 
     async def _read(self, source: Source, reading: Awaitable[Polled]) -> Polled:
         try:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from headwater.discover.runs import slot_day
 from headwater.errors import HeadwaterError, Unreadable
 from headwater.gate.pace import Pace
 from headwater.model.feed import Feed
 from headwater.model.source import Asker, Item, Lead, Pass, Source
 from headwater.normalize.registry import NormalizedPage, normalize
+from headwater.policy.days import day_before
 from headwater.policy.polling import spoken
 from headwater.policy.text import one_line
 from headwater.service.parts import Parts
@@ -156,12 +156,18 @@ class Trial:
         if found and kind.fetch_items:
             await self._read_page(found[0].url)
 
+    def _as(self, source: Source, kind: Kind) -> Http:
+        """Return a way to ask on the terms of a source, and at its pace."""
+        records = self._parts.records
+        pace = Pace(records.database, records.clock, source.id, kind.gap, None)
+        return Http(self._parts.gate, self._parts.sandbox, kind, pace, kind.asker(source.name))
+
     async def _first_found(self, source: Source, kind: Kind, which: Pass) -> list[Item | Lead]:
         found: list[Item | Lead] = []
         places: list[tuple[Item, str | None]] = []
         now = self._parts.records.clock.now()
         timezone = kind.timezone or self._parts.records.settings.timezone
-        run = Run(self._http, {}, now, which, day=slot_day(now, timezone) if kind.dated else None)
+        run = Run(self._as(source, kind), {}, now, which, day=day_before(now, timezone) if kind.dated else None)
         try:
             async for one in kind.discover(run):
                 found.append(one)

@@ -114,7 +114,7 @@ async def replay(kind: type[Kind], folder: Path) -> dict[str, Any]:
 def _told_item(item: Item) -> dict[str, Any]:
     """Return an item's fields, without those that most kinds leave alone."""
     told = asdict(item)
-    for name in ("undated", "rule"):
+    for name in ("undated", "rule", "is_certain"):
         if told[name] == getattr(Item("", ""), name):
             del told[name]
     return told

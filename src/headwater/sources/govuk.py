@@ -3,21 +3,25 @@
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, ClassVar, Literal
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
-from headwater.errors import ExchangeFailed, HeadwaterError, InvalidURL
+from headwater.errors import ExchangeFailed, HeadwaterError, InvalidURL, Unreadable
+from headwater.model.reasons import Reason
 from headwater.model.source import Item, Undated
 from headwater.policy.days import bounds
+from headwater.policy.storable import storable
+from headwater.policy.text import one_line
 from headwater.policy.urls import host_of, normalize_url
-from headwater.sources.govuk_search import Record, Search
+from headwater.sources.govuk_search import READINGS, Record, Search, moment_of
 from headwater.sources.kind import Kind
 from headwater.sources.run import Run
 from headwater.sources.terms import Retry, Timeout
 
 _SECOND = timedelta(seconds=1)
-_MOST_TAXONS = 8000  # whose names are remembered; there are about half as many
+_MOST_TAXONS = 4000  # whose names are remembered
+_LONGEST_NAME = 100
 
 
 class GovukKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -59,7 +63,7 @@ class GovukKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
         try:
             await reading.search()
             await reading.look_up(reading.open_links(self.content_lookups))
-        except HeadwaterError:
+        except (Exception, asyncio.CancelledError):  # the deadline cancels
             for item in reading.part():
                 yield item
             raise
@@ -90,12 +94,17 @@ class _Day:
 
     async def search(self) -> None:
         """Read both windows: the search filters by the two dates, but tells only the later one."""
-        last = self.end - _SECOND
         search = Search(self.run, f"{self.site}/api/")
         self.seen = search.seen
         self.run.tally.stage = "searching"
-        self.updated = await search.read("public_timestamp", self.start, last)
-        self.published = await search.read("first_published_at", self.start, last)
+        # With the end itself, and then without what is at it, or the fractions of the last second would be in no day.
+        updated = await search.read("public_timestamp", self.start, self.end)
+        self.updated = {link: record for link, record in updated.items() if not self._is_later(record)}
+        self.published = await search.read("first_published_at", self.start, self.end - _SECOND)
+
+    def _is_later(self, record: Record) -> bool:
+        updated_at = moment_of(record.get("public_timestamp"))
+        return updated_at is not None and updated_at >= self.end
 
     def open_links(self, mode: str) -> list[str]:
         """Return the links of pages that are to be looked up: by default those that are in one window only."""
@@ -118,30 +127,43 @@ class _Day:
             raise several.exceptions[0] from None
 
     async def _look_up(self, link: str) -> None:
-        try:
-            page = await self.run.http.get(f"{self.site}/api/content{link}")
-            body = await page.json()
-        except ExchangeFailed as error:
-            if error.retryable:
-                raise
-            body = None  # not every page that is found is in the Content API
-        if isinstance(body, dict):
+        body = await self._ask_content(link)
+        if body is not None:
             self.contents[link] = _content(body)
             self._learn_names(body)
         self.run.tally.done += 1
+
+    async def _ask_content(self, link: str) -> Mapping[str, Any] | None:
+        """Return what the Content API says of a page, None where it does not know it; garbage is asked for again."""
+        for reading in range(READINGS):
+            if reading:
+                await self.run.http.rest(reading)
+            try:
+                body = await (await self.run.http.get(f"{self.site}/api/content{link}")).json()
+            except ExchangeFailed as error:
+                if error.reason not in (Reason.NOT_FOUND, Reason.GONE):
+                    raise
+                return None  # not every page that is found is in the Content API
+            except Unreadable:
+                continue
+            if "base_path" in _dict(body):
+                return _dict(body)
+        message = f"The Content API answers for {link} with what is no content item."
+        raise HeadwaterError(message, reason=Reason.INCOMPLETE)
 
     def _learn_names(self, body: Mapping[str, Any]) -> None:
         """Remember what taxons are called: the search knows them by number only."""
         names = self.run.state.setdefault("taxons", {})
         for taxon in _dicts(_dict(body.get("links")).get("taxons")):
-            if len(names) < _MOST_TAXONS and taxon.get("content_id") and taxon.get("title"):
-                names[taxon["content_id"]] = taxon["title"]
+            taxon_id, name = one_line(_text(taxon.get("content_id"))), one_line(_text(taxon.get("title")))
+            if taxon_id and name and len(names) < _MOST_TAXONS:
+                names[taxon_id[:_LONGEST_NAME]] = name[:_LONGEST_NAME]
 
     def items(self) -> Iterator[Item]:
         """Yield each page once, with its dates and the rule that they are known by."""
         for link in sorted(self.updated.keys() | self.published.keys()):
             record = self.updated.get(link) or self.published[link]
-            yield self._item(link, record, **self._dates(link, _moment(record.get("public_timestamp"))))
+            yield self._item(link, record, **self._dates(link, moment_of(record.get("public_timestamp"))))
 
     def part(self) -> Iterator[Item]:
         """Yield what has been seen so far; what nobody has looked up belongs to no day yet."""
@@ -153,10 +175,10 @@ class _Day:
         if known := self._known(link):
             return known
         if link not in self.published:
-            return {"undated": Undated.EARLIER, "rule": "updated_window"}
+            return {"undated": Undated.EARLIER, "rule": "updated_window", "is_certain": False}
         # On that day, at a time that nobody says: if that of its last update is in the day, it is hardly another.
         moment = updated_at if updated_at and self.start <= updated_at < self.end else self.start
-        return {"published_at": moment, "rule": "published_window"}
+        return {"published_at": moment, "rule": "published_window", "is_certain": False}
 
     def _known(self, link: str) -> dict[str, Any] | None:
         content = self.contents.get(link)
@@ -166,41 +188,38 @@ class _Day:
 
     def _item(self, link: str, record: Record, **dates: Any) -> Item:
         content = self.contents.get(link)
-        raw = {"search": record, "content": content.raw if content else None}
         return Item(
-            url=f"{self.site}{link}" if link.startswith("/") else link,
-            title=str(record.get("title") or link),
-            updated_at=_moment(record.get("public_timestamp")),
+            url=urljoin(f"{self.site}/", link),
+            title=one_line(_text(record.get("title"))) or link,
+            updated_at=moment_of(record.get("public_timestamp")),
             tags=self._tags(record),
-            raw=raw,
+            raw={"search": record, "content": content.raw if content else None},
             **dates,
         )
 
     def _tags(self, record: Record) -> dict[str, Any]:
+        """Return tags; `topic` has the names of taxons as far as they are known, `native_ids` the ids of all."""
         names = self.run.state.get("taxons", {})
-        taxons = [taxon for taxon in _list(record.get("taxons")) if isinstance(taxon, str)]
-        organisations = (one.get("title") or one.get("slug") for one in _dicts(record.get("organisations")))
-        content_id = record.get("content_id")
+        taxons = {taxon for taxon in _list(record.get("taxons")) if isinstance(taxon, str)}
+        organisations = (
+            one_line(_text(one.get("title")) or _text(one.get("slug"))) for one in _dicts(record.get("organisations"))
+        )
+        native_ids = {"content_id": _text(record.get("content_id")), "taxons": sorted(taxons)}
         return {
-            "topic": sorted({names.get(taxon, taxon) for taxon in taxons}),
-            "organisations": sorted({str(name) for name in organisations if name}),
-            "document_type": record.get("content_store_document_type") or record.get("format"),
-            "native_ids": {"content_id": content_id} if content_id else {},
+            "topic": sorted({names[taxon] for taxon in taxons if taxon in names}),
+            "organisations": sorted(filter(None, set(organisations))),
+            "document_type": _text(record.get("content_store_document_type")) or _text(record.get("format")) or None,
+            "native_ids": {name: value for name, value in native_ids.items() if value},
         }
 
 
 def _content(body: Mapping[str, Any]) -> _Content:
     kept = ("content_id", "document_type", "first_published_at", "public_updated_at")
-    return _Content(_moment(body.get("first_published_at")), {name: body.get(name) for name in kept})
+    return _Content(moment_of(body.get("first_published_at")), storable({name: body.get(name) for name in kept}))
 
 
-def _moment(text: Any) -> datetime | None:
-    """Read a moment; one without an offset is meant in UTC."""
-    try:
-        moment = datetime.fromisoformat(text)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
-    except (TypeError, ValueError, OverflowError):
-        return None
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _list(value: Any) -> list[Any]:

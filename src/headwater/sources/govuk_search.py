@@ -3,18 +3,20 @@
 Nothing sorts its results so that pages could be turned: a window that does not fit one answer is halved until it does.
 """
 
-from collections.abc import Mapping
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from headwater.errors import HeadwaterError, Unreadable
 from headwater.model.reasons import Reason
+from headwater.policy.storable import storable
 from headwater.sources.run import Run
 
 Record = Mapping[str, Any]
 MOST_RESULTS = 1500  # in one answer
 MOST_COUNTED = 10_000  # a total that has got there may have stopped counting
+MOST_RECORDS = 100_000  # of a day; nobody publishes as much
 READINGS = 3  # of a window whose counts do not add up
 _SECOND = timedelta(seconds=1)
 _FIELDS = (
@@ -58,34 +60,46 @@ class Search:
 
         Raises HeadwaterError with the reason INCOMPLETE where even the last reading does not add up.
         """
+        tally = self._run.tally
+        before = tally.fetched, tally.total or 0
         for reading in range(1, READINGS + 1):
+            tally.fetched, tally.total = before
             try:
                 found = await self._window(field, since, until)
                 await self._confirm(field, since, until, len(found))
+                if found or reading == READINGS:  # an index that is being made anew is empty, and says so
+                    tally.fetched, tally.total = before[0] + len(found), before[1] + len(found)
+                    return found
+                why = "it is empty."
             except _DoesNotAddUp as error:
                 why = str(error)
-                if reading < READINGS:
-                    await self._run.http.rest(reading)
-            else:
-                tally = self._run.tally
-                tally.fetched += len(found)
-                tally.total = (tally.total or 0) + len(found)
-                return found
+            if reading < READINGS:
+                await self._run.http.rest(reading)
         raise HeadwaterError(f"The search by {field} does not add up: {why}", reason=Reason.INCOMPLETE)
 
-    async def _window(self, field: str, since: datetime, until: datetime) -> dict[str, Record]:
+    async def _window(
+        self, field: str, since: datetime, until: datetime, *, is_part: bool = False
+    ) -> dict[str, Record]:
         answer = await self._ask(field, since, until, MOST_RESULTS)
-        self.seen |= answer.records
-        total = answer.total
+        total, tally = answer.total, self._run.tally
+        if not is_part:
+            tally.total = (tally.total or 0) + total.number
         if total.is_exact and total.number <= MOST_RESULTS:
             if len(answer.records) != total.number:
                 raise _DoesNotAddUp(f"{len(answer.records)} came of {total.number} from {since} to {until}.")
+            if field == "public_timestamp":
+                _refuse_other_times(answer.records.values(), since, until)
+            tally.fetched += len(answer.records)
             return answer.records
         if until - since < 2 * _SECOND:
             raise _DoesNotAddUp(f"there are {total.number} or more at {since}, and one answer holds {MOST_RESULTS}.")
         # The halves share a second, or what has fractions of it would be in neither.
         middle = since + (until - since) // (2 * _SECOND) * _SECOND
-        return await self._window(field, since, middle) | await self._window(field, middle, until)
+        found = await self._window(field, since, middle, is_part=True)
+        found |= await self._window(field, middle, until, is_part=True)
+        if total.is_exact and len(found) != total.number:
+            raise _DoesNotAddUp(f"{len(found)} came in parts of {total.number} from {since} to {until}.")
+        return found
 
     async def _confirm(self, field: str, since: datetime, until: datetime, found: int) -> None:
         """Ask again how many there are: a cluster in trouble may have counted and answered less than it has."""
@@ -108,7 +122,29 @@ class Search:
         except Unreadable as error:
             raise _DoesNotAddUp(f"the answer is no JSON ({error})") from error
         self._run.tally.pages += 1
-        return _read(body)
+        answer = _read(body)
+        self.seen |= answer.records
+        if len(self.seen) > MOST_RECORDS:
+            message = f"The search has answered with more than {MOST_RECORDS:,} pages for a day."
+            raise HeadwaterError(message, reason=Reason.INCOMPLETE)
+        return answer
+
+
+def _refuse_other_times(records: Iterable[Record], since: datetime, until: datetime) -> None:
+    """Refuse records that are not of the window they were asked for: a day would lack them, and nobody would know."""
+    for record in records:
+        moment = moment_of(record.get("public_timestamp"))
+        if moment is None or not since <= moment < until + _SECOND:
+            raise _DoesNotAddUp(f"{record['link']} has a time that is not between {since} and {until}.")
+
+
+def moment_of(text: Any) -> datetime | None:
+    """Read a moment; one without an offset is meant in UTC."""
+    try:
+        moment = datetime.fromisoformat(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
 def _read(body: Any) -> _Answer:
@@ -118,7 +154,7 @@ def _read(body: Any) -> _Answer:
         raise _DoesNotAddUp("the answer holds no results.")
     if not all(isinstance(record, dict) and isinstance(record.get("link"), str) for record in results):
         raise _DoesNotAddUp("a result has no link.")
-    return _Answer(_read_total(body.get("total")), {record["link"]: record for record in results})
+    return _Answer(_read_total(body.get("total")), {record["link"]: storable(record) for record in results})
 
 
 def _read_total(total: Any) -> _Total:

@@ -1,7 +1,7 @@
 """The kind API: adding a kind of source is writing one class.
 
 A kind declares its attributes with defaults; a source row may override any of them. `discover` yields items and uses
-`run.http`, `run.state`, `run.now` and nothing else.
+`run.http`, `run.state`, `run.now` (`run.day` and `run.tally`, where it reads days) and nothing else.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -100,6 +100,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Refuse settings that cannot work, with a ValueError that names the field."""
         if self.dated and self.schedule is None:
             raise ValueError("schedule: missing; a source of dated days is read at one, such as '0 2 * * *'")
+        if self.dated and self.schedule is not None and self.schedule.split()[2:] != ["*", "*", "*"]:
+            raise ValueError("schedule: a source of dated days is read every day, as in '0 2 * * *'")
         if self.schedule is not None:
             try:
                 cron.check(self.schedule)

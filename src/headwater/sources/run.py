@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -124,6 +124,7 @@ class Http:
         self._asker = asker
         self._while_waiting = while_waiting  # entered for as long as a request waits for its budget
         self._in_flight = asyncio.Semaphore(terms.concurrency)
+        self._quiet_until = 0.0  # by the loop's time: until then nothing is asked, as a 429 wished
         self._doubling = wait_exponential(multiplier=terms.retry.base_seconds)
         timeout = terms.timeout
         self._limits = replace(
@@ -157,8 +158,18 @@ class Http:
 
     async def _get_once(self, url: str, headers: Mapping[str, str] | None) -> Page:
         page = await self._follow(url, headers)
-        raise_for_status(page.response)
+        try:
+            raise_for_status(page.response)
+        except ExchangeFailed as error:
+            self._heed(error)
+            raise
         return page
+
+    def _heed(self, error: ExchangeFailed) -> None:
+        """Let all requests wait for as long as a 429 asks for, and not only the one that it answers."""
+        if error.reason is Reason.RATE_LIMITED and error.retry_after and self._is_passing(error):
+            quiet_until = asyncio.get_running_loop().time() + self._seconds_asked(error, error.retry_after)
+            self._quiet_until = max(self._quiet_until, quiet_until)
 
     async def _follow(self, url: str, headers: Mapping[str, str] | None) -> Page:
         """Ask, and follow redirects; each hop is a request like any other."""
@@ -179,7 +190,7 @@ class Http:
         while True:
             try:
                 async with self._in_flight:
-                    await self._pace.wait()
+                    await self._wait_for_turn()
                     return await self._gate.get(url, headers=headers, limits=self._limits, asker=self._asker)
             except NotNow as error:
                 if error.reason is not Reason.BUDGET_SPENT:
@@ -188,6 +199,12 @@ class Http:
             log.info("budget.spent", source=self._asker.source, host=host_of(url), until=until.isoformat())
             with self._while_waiting():
                 await self._gate.budgets.wait(until)
+
+    async def _wait_for_turn(self) -> None:
+        await self._pace.wait()
+        while (quiet := self._quiet_until - asyncio.get_running_loop().time()) > 0:
+            await asyncio.sleep(quiet)
+            await self._pace.wait()
 
     def _refuse_undeclared_port(self, host: str, url: str) -> None:
         """Refuse to ask an API that is to be paid for where it would not be: at a port that its kind does not name."""
@@ -223,7 +240,10 @@ class Http:
         error = retry_state.outcome.exception() if retry_state.outcome else None
         if not isinstance(error, ExchangeFailed) or error.retry_after is None:
             return self._doubling(retry_state)
-        return 0.0 if self._is_spent(error) else error.retry_after.total_seconds()
+        return self._seconds_asked(error, error.retry_after)
+
+    def _seconds_asked(self, error: ExchangeFailed, asked: timedelta) -> float:
+        return 0.0 if self._is_spent(error) else asked.total_seconds()
 
 
 @dataclass(slots=True)

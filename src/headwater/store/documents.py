@@ -99,3 +99,9 @@ async def document_counts(connection: Connection) -> tuple[int, int]:
     row = await connection.fetchrow(query("document_counts"))
     assert row is not None
     return row["documents"], row["texts"]
+
+
+async def search_index_is_whole(connection: Connection) -> bool | None:
+    """Tell whether the index that documents are searched by can be used; None where there is none."""
+    whole: bool | None = await connection.fetchval(query("search_index_is_whole"))
+    return whole

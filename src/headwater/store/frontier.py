@@ -237,10 +237,17 @@ async def retry_urls(connection: Connection, url_ids: Collection[int], priority:
     return {row["url_id"] for row in rows}
 
 
-async def taken_places(connection: Connection, source_id: int, subpaths: Collection[str]) -> dict[str, str]:
-    """Return which page of a source has each of these places for its raw bytes, where one has."""
-    rows = await connection.fetch(query("taken_places"), source_id, list(subpaths))
-    return {row["subpath"]: row["url"] for row in rows}
+async def taken_places(
+    connection: Connection, source_id: int, subpaths: Collection[str]
+) -> dict[str, list[tuple[str, str]]]:
+    """Return which pages of a source are in the way of each of these places for raw bytes, as place and URL.
+
+    They have that place, or one that is a folder above it, or one below it.
+    """
+    taken: dict[str, list[tuple[str, str]]] = {}
+    for row in await connection.fetch(query("taken_places"), source_id, list(subpaths)):
+        taken.setdefault(row["place"], []).append((row["subpath"], row["url"]))
+    return taken
 
 
 async def refresh_urls(

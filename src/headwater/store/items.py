@@ -37,6 +37,7 @@ async def save_items(
         [item.rule for item, _ in items.values()],
         [item.tags for item, _ in items.values()],
         [item.raw for item, _ in items.values()],
+        [item.is_certain for item, _ in items.values()],
         source_id,
         now,
     )

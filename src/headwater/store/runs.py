@@ -8,6 +8,7 @@ from headwater.model.lease import Lease
 from headwater.model.reasons import Reason, ReasonClass
 from headwater.model.run import Tally, Trigger
 from headwater.model.source import Source
+from headwater.policy.slots import PastRun
 from headwater.store.pool import Connection
 from headwater.store.sql import query
 
@@ -17,6 +18,7 @@ class RunClaim:
     """A run that is ours until the lease ends. `day`: the one it reads, where its source is one of dated days."""
 
     id: int
+    slot: datetime | None
     day: date | None
     started_at: datetime
     lease: Lease
@@ -48,7 +50,7 @@ async def take_run(
     run_id = await connection.fetchval(
         query("take_run"), source.id, trigger, slot, day, now, lease.holder, lease.token, lease.until
     )
-    return RunClaim(run_id, day, now, lease) if run_id else None
+    return RunClaim(run_id, slot, day, now, lease) if run_id else None
 
 
 async def renew_run(connection: Connection, run: RunClaim, until: datetime) -> bool:
@@ -83,15 +85,13 @@ async def drop_run(connection: Connection, run: RunClaim) -> None:
     await connection.execute(query("drop_run"), run.id, run.lease.token)
 
 
-async def last_slot_taken(connection: Connection, source_id: int) -> datetime | None:
-    """Return the newest slot of a source that was begun with."""
-    slot: datetime | None = await connection.fetchval(query("last_slot_taken"), source_id)
-    return slot
-
-
-async def lost_slots(connection: Connection, source_id: int) -> list[datetime]:
-    """List slots whose runs were lost or stopped, and that nobody has taken again; oldest first."""
-    return [row["slot"] for row in await connection.fetch(query("lost_slots"), source_id)]
+async def slot_runs(connection: Connection, source_id: int, since: datetime) -> dict[datetime, list[PastRun]]:
+    """Return what became of the slots of a source, from one on."""
+    past: dict[datetime, list[PastRun]] = {}
+    for row in await connection.fetch(query("slot_runs"), source_id, since):
+        reason = Reason.of(row["reason"]) if row["reason"] else None
+        past.setdefault(row["slot"], []).append(PastRun(reason, row["finished_at"]))
+    return past
 
 
 async def run_under_way(connection: Connection, source_id: int) -> int | None:

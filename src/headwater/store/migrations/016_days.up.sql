@@ -1,5 +1,5 @@
 -- A run is one reading of a source that somebody answers for: at a slot of its schedule, or asked for by hand. One of a
--- source of dated days reads a day. A slot whose run was lost or stopped is free to be run again, as another run.
+-- source of dated days reads a day. A slot whose run has failed may be run again, as another run.
 ALTER TABLE runs
     DROP CONSTRAINT runs_source_id_slot_key,
     ALTER COLUMN slot DROP NOT NULL,
@@ -12,15 +12,18 @@ ALTER TABLE runs
     ADD COLUMN new_count      int CHECK (new_count >= 0),
     ADD COLUMN latest_count   int CHECK (latest_count >= 0);
 ALTER TABLE runs ALTER COLUMN trigger DROP DEFAULT;
-UPDATE runs SET status = 'failed', reason = 'shutdown', finished_at = started_at
-WHERE status = 'running' AND lease_token IS NULL;
+UPDATE runs
+SET status = 'failed', reason = 'shutdown', finished_at = started_at,
+    lease_holder = NULL, lease_token = NULL, lease_until = NULL
+WHERE status = 'running';
 ALTER TABLE runs
     DROP CONSTRAINT an_end_holds_no_lease,
     ADD CONSTRAINT who_runs_holds_the_lease CHECK ((status = 'running') = (lease_token IS NOT NULL)),
     ADD CONSTRAINT a_schedule_has_slots CHECK ((trigger = 'schedule') = (slot IS NOT NULL));
-CREATE UNIQUE INDEX runs_slot ON runs (source_id, slot)
-    WHERE slot IS NOT NULL AND (reason IS NULL OR reason NOT IN ('worker_lost', 'shutdown'));
+CREATE UNIQUE INDEX runs_slot_done ON runs (source_id, slot) WHERE slot IS NOT NULL AND status = 'succeeded';
 CREATE UNIQUE INDEX runs_under_way ON runs (source_id) WHERE status = 'running';
+CREATE INDEX runs_slot ON runs (source_id, slot) WHERE slot IS NOT NULL;
+CREATE INDEX runs_day ON runs (source_id, day, id) WHERE day IS NOT NULL;
 CREATE INDEX runs_of_source ON runs (source_id, id);
 
 -- Which days of a source of dated days were read whole, and when: a day that is read long after its end lacks what has
@@ -35,7 +38,8 @@ CREATE TABLE days_read (
 -- An item may be known to be older than its update, though nobody says how old; and what decided its dates is kept.
 ALTER TABLE item_observations
     ALTER COLUMN published_at DROP NOT NULL,
-    ADD COLUMN rule text;
+    ADD COLUMN rule        text,
+    ADD COLUMN is_certain  boolean NOT NULL DEFAULT true;   -- the dates were told, not inferred
 
 -- The dates that put an item into a day, as they were observed then.
 ALTER TABLE daily_index

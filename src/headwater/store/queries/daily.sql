@@ -4,7 +4,8 @@ DELETE FROM daily_index WHERE source_id = $1 AND day = ANY ($2::date[])
 
 -- name: build_days
 -- NEW: published in the day. LATEST: updated in the day, published before it. Observations decide, not the item as it is
--- now; of several that put an item into the day, the newest of the day's own. $1 source; arrays: $2 days, $3 their starts,
+-- now; of several that put an item into the day, one of the day's own before one that was made later, and one that was told
+-- before one that was inferred. $1 source; arrays: $2 days, $3 their starts,
 -- $4 their ends
 INSERT INTO daily_index (source_id, day, item_id, bucket, published_at, updated_at, rule)
 SELECT DISTINCT ON (d.day, o.item_id) $1, d.day, o.item_id,
@@ -14,8 +15,8 @@ JOIN item_observations o ON o.source_id = $1
     AND ((o.published_at >= d.start_at AND o.published_at < d.end_at)
          OR (o.updated_at >= d.start_at AND o.updated_at < d.end_at
              AND (o.published_at < d.start_at OR o.published_at IS NULL)))
-ORDER BY d.day, o.item_id, (o.published_at >= d.start_at) IS TRUE DESC, coalesce(o.updated_at < d.end_at, true) DESC,
-         o.updated_at DESC NULLS LAST, o.published_at DESC NULLS LAST
+ORDER BY d.day, o.item_id, coalesce(o.updated_at < d.end_at, true) DESC, o.is_certain DESC,
+         (o.published_at >= d.start_at) IS TRUE DESC, o.updated_at DESC NULLS LAST, o.published_at DESC NULLS LAST
 
 -- name: count_day
 -- $1 source, $2 day

@@ -94,3 +94,7 @@ WHERE d.id = $1 AND r.revision = coalesce($2::int, d.revision)
 -- name: document_of_url
 -- $1 url id
 SELECT id FROM documents WHERE url_id = $1
+
+-- name: search_index_is_whole
+-- NULL where there is none.
+SELECT (SELECT indisvalid AND indisready FROM pg_index WHERE indexrelid = to_regclass('documents_search'))

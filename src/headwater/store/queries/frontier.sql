@@ -265,8 +265,27 @@ WITH given AS MATERIALIZED (
 SELECT url_id FROM all_queued
 
 -- name: taken_places
--- Which pages of a source have one of these places for their raw bytes. $1 source, $2 places
-SELECT subpath, url FROM url_frontier WHERE source_id = $1 AND subpath = ANY ($2::text[])
+-- Which pages of a source are in the way of these places for raw bytes: they have the place itself or one of the
+-- folders above it (any of those), or one below it (the first). $1 source, $2 places. '0' is the character after '/'.
+WITH given AS (
+    SELECT place, string_to_array(place, '/') AS parts FROM unnest($2::text[]) AS place
+)
+SELECT place, page.subpath, page.url
+FROM given
+CROSS JOIN LATERAL generate_series(1, cardinality(parts)) AS names
+CROSS JOIN LATERAL (
+    SELECT subpath, url FROM url_frontier
+    WHERE source_id = $1 AND subpath COLLATE "C" = array_to_string(parts[:names], '/')
+    LIMIT 1
+) page
+UNION ALL
+SELECT place, page.subpath, page.url
+FROM given
+CROSS JOIN LATERAL (
+    SELECT subpath, url FROM url_frontier
+    WHERE source_id = $1 AND subpath COLLATE "C" > place || '/' AND subpath COLLATE "C" < place || '0'
+    ORDER BY subpath COLLATE "C" LIMIT 1
+) page
 
 -- name: outdated_urls
 -- Which pages were fetched before they changed. Arrays: $1 ids, $2 when each changed; $3 not those fetched since then

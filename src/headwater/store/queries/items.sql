@@ -2,16 +2,17 @@
 -- Upsert by id: title, dates, tags and raw are replaced, an undated item keeps its first sighting; what was seen is kept,
 -- but for what nobody can date.
 -- Arrays: $1 ids, $2 urls, $3 url ids, $4 titles, $5 published or NULL, $6 what to make of NULL, $7 updated, $8 rules,
--- $9 tags, $10 raws; $11 source, $12 now.
+-- $9 tags, $10 raws, $11 whether the dates are certain; $12 source, $13 now.
 -- Answers each item with both its dates, and whether it is new or its dates have not been seen before.
 WITH given AS MATERIALIZED (
     SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::timestamptz[], $6::text[],
-                         $7::timestamptz[], $8::text[], $9::jsonb[], $10::jsonb[])
-        AS g (id, url, url_id, title, published_at, undated, updated_at, rule, tags, raw)
+                         $7::timestamptz[], $8::text[], $9::jsonb[], $10::jsonb[], $11::boolean[])
+        AS g (id, url, url_id, title, published_at, undated, updated_at, rule, tags, raw, is_certain)
 ), saved AS (
     INSERT INTO items AS i (id, source_id, url, url_id, title, published_at, published_is_sighting, updated_at, tags, raw,
                             first_seen_at, last_seen_at)
-    SELECT id, $11, url, url_id, title, coalesce(published_at, $12), published_at IS NULL, updated_at, tags, raw, $12, $12
+    SELECT id, $12, url, url_id, title, coalesce(published_at, CASE undated WHEN 'earlier' THEN updated_at END, $13),
+           published_at IS NULL, updated_at, tags, raw, $13, $13
     FROM given ORDER BY id
     ON CONFLICT (id) DO UPDATE
         SET title = excluded.title, raw = excluded.raw, tags = excluded.tags,
@@ -20,19 +21,20 @@ WITH given AS MATERIALIZED (
             updated_at = excluded.updated_at, last_seen_at = excluded.last_seen_at
     RETURNING id, published_at, updated_at, (xmax = 0) AS is_new
 ), observed AS (
-    INSERT INTO item_observations (item_id, source_id, published_at, updated_at, observed_at, rule)
-    SELECT id, $11, CASE WHEN g.published_at IS NULL AND g.undated = 'earlier' THEN NULL ELSE s.published_at END,
-           s.updated_at, $12, g.rule
+    INSERT INTO item_observations AS o (item_id, source_id, published_at, updated_at, observed_at, rule, is_certain)
+    SELECT id, $12, CASE WHEN g.published_at IS NULL AND g.undated = 'earlier' THEN NULL ELSE s.published_at END,
+           s.updated_at, $13, g.rule, g.is_certain
     FROM saved s JOIN given g USING (id) WHERE g.published_at IS NOT NULL OR g.undated <> 'unknown'
     ORDER BY id
-    ON CONFLICT DO NOTHING
+    ON CONFLICT (item_id, published_at, updated_at) DO UPDATE SET rule = excluded.rule, is_certain = true
+        WHERE excluded.is_certain AND NOT o.is_certain
     RETURNING item_id
 )
 SELECT saved.*, observed.item_id IS NOT NULL AS dates_are_new FROM saved LEFT JOIN observed ON observed.item_id = saved.id
 
 -- name: lock_tags
 -- The tags that items have, for somebody who adds to them. $1 ids
-SELECT id, tags FROM items WHERE id = ANY ($1::text[]) ORDER BY id FOR UPDATE
+SELECT id, tags FROM items WHERE id = ANY ($1::text[]) ORDER BY id FOR NO KEY UPDATE
 
 -- name: move_items
 -- Items whose page has moved. Arrays: $1 old url ids, $2 new url ids

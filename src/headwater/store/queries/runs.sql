@@ -1,10 +1,10 @@
 -- name: take_run
--- Begin a run, unless the source has one under way or the slot has or had one; a slot that lost its holder three times is
--- given up. $1 source, $2 trigger, $3 slot or NULL, $4 day or NULL, $5 now, $6 holder, $7 token, $8 until
+-- Begin a run, unless the source has one under way or the slot has been done. $1 source, $2 trigger, $3 slot or NULL,
+-- $4 day or NULL, $5 now, $6 holder, $7 token, $8 until
 INSERT INTO runs (source_id, trigger, slot, day, status, started_at, lease_holder, lease_token, lease_until, attempts)
-SELECT $1, $2, $3, $4, 'running', $5, $6, $7, $8, lost + 1
-FROM (SELECT count(*) AS lost FROM runs WHERE source_id = $1 AND slot = $3::timestamptz AND reason = 'worker_lost') before
-WHERE lost < 3
+SELECT $1, $2, $3, $4, 'running', $5, $6, $7, $8, count(*) + 1
+FROM runs WHERE source_id = $1 AND slot = $3::timestamptz
+HAVING count(*) FILTER (WHERE status = 'succeeded') = 0
 ON CONFLICT DO NOTHING
 RETURNING id
 
@@ -33,17 +33,9 @@ SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, status = 'faile
 WHERE lease_token IS NOT NULL AND lease_until <= $1
 RETURNING id
 
--- name: last_slot_taken
--- The newest slot of a source that was begun with. $1 source
-SELECT max(slot) FROM runs WHERE source_id = $1
-
--- name: lost_slots
--- Slots whose runs were lost or stopped, and that nobody has taken again. $1 source
-SELECT slot FROM runs WHERE source_id = $1 AND slot IS NOT NULL
-GROUP BY slot
-HAVING bool_and(reason IS NOT NULL AND reason IN ('worker_lost', 'shutdown'))
-   AND count(*) FILTER (WHERE reason = 'worker_lost') < 3
-ORDER BY slot
+-- name: slot_runs
+-- What became of the slots of a source from one on. $1 source, $2 the first slot
+SELECT slot, reason, finished_at FROM runs WHERE source_id = $1 AND slot >= $2 ORDER BY slot, id
 
 -- name: run_under_way
 -- $1 source

@@ -1,0 +1,49 @@
+"""Keeping what is leased for as long as it is worked on."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from headwater.errors import LeaseLost
+from headwater.model.clock import Clock
+from headwater.store import runs, sources
+from headwater.store.pool import Database, is_down
+from headwater.store.runs import RunClaim
+from headwater.store.sources import FeedClaim
+
+
+@contextlib.asynccontextmanager
+async def renewing(database: Database, clock: Clock, claim: FeedClaim, run: RunClaim | None) -> AsyncIterator[None]:
+    """Keep the lease while the block runs; the block is stopped when the lease is another's."""
+    reading = asyncio.current_task()
+    assert reading is not None
+    length, until = claim.lease.until - clock.now(), claim.lease.until
+    lost = False
+
+    async def renew() -> None:
+        nonlocal lost, until
+        while not lost:
+            await asyncio.sleep(length.total_seconds() / 3)
+            wanted = clock.now() + length
+            try:
+                async with database.connection() as connection:
+                    lost = not await sources.renew_feed(connection, claim, wanted)
+                    if run and not lost:
+                        lost = not await runs.renew_run(connection, run, wanted)
+                until = wanted
+            except Exception as error:
+                if not is_down(error):
+                    raise
+                lost = clock.now() > until
+        reading.cancel()
+
+    renewing = asyncio.create_task(renew())
+    try:
+        yield
+    except asyncio.CancelledError:
+        if lost and not reading.uncancel():
+            raise LeaseLost(f"The poll of {claim.source.name} lost its lease.") from None
+        raise
+    finally:
+        renewing.cancel()
+        await asyncio.gather(renewing, return_exceptions=True)

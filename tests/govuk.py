@@ -1,0 +1,125 @@
+"""GOV.UK as a test wants it: the stand-in's APIs, a house that reads them, and a clock that the test sets."""
+
+import contextlib
+import time
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from headwater.config import Settings
+from headwater.demo.govuk import GovukApi
+from headwater.demo.govuk_pages import GovukPage, content_id
+from headwater.demo.govuk_site import serving
+from headwater.demo.plan import Piece
+from headwater.demo.web import DemoWeb
+from headwater.model.day import DayFilter
+from headwater.service.day_desk import DayView
+from headwater.service.desk import Desk
+from headwater.service.metrics import Metrics
+from headwater.service.parts import Parts, open_parts, open_records
+from tests.house import House
+
+HOME = "http://govuk.demo.test"
+DAY = date(2026, 7, 13)
+NOON = datetime(2026, 7, 13, 11, tzinfo=UTC)  # of DAY, in London
+NIGHT = datetime(2026, 7, 14, 1, tzinfo=UTC)  # 02:00 in London: the slot that reads DAY
+RETRY = {"attempts": 4, "base_seconds": 0, "on_rate_limit": True, "longest_seconds": 900}
+QUICK: dict[str, Any] = {"site_url": HOME, "rate_per_second": 1000, "retry": RETRY, "fetch_items": False}
+
+
+def page(link: str, at: datetime | None = NOON, **details: Any) -> GovukPage:
+    """A page that was published at a time and not touched since, but for the details."""
+    known = {
+        "title": f"About {link}",
+        "first_published_at": at,
+        "public_timestamp": at,
+        "updated_at": NIGHT,
+        "content_id": content_id(link),
+    }
+    return GovukPage(link=link, **(known | details))
+
+
+class MovingClock:
+    """Tells a time that goes on from where it was set."""
+
+    is_settled = True
+
+    def __init__(self, at: datetime) -> None:
+        self.set(at)
+
+    def set(self, at: datetime) -> None:
+        """Set it, forward only: the moments of requests that were reserved must come."""
+        self._at, self._since = at, time.monotonic()
+
+    def now(self) -> datetime:
+        """Return the time."""
+        return self._at + timedelta(seconds=time.monotonic() - self._since)
+
+
+@dataclass(frozen=True)
+class DayHouse(House):
+    """A house with the source `govuk`."""
+
+    clock: MovingClock
+    web: DemoWeb
+    api: GovukApi
+
+    async def ingest(self, day: date | None = DAY, source: str = "govuk") -> dict[str, Any]:
+        """Read a day, and tell how the run ended."""
+        return await self.desk.runs.ingest(source, day)
+
+    async def view(self, day: date | None = DAY, **only: str) -> DayView:
+        """Look at a day."""
+        return await self.desk.days.day(day, DayFilter(**only))
+
+    async def index(self, day: date = DAY) -> dict[str, tuple[str, str | None]]:
+        """Tell of a day's items, by their links, what they are to it and which rule said so."""
+        items = (await self.view(day)).items
+        found = {str(row["url"]).removeprefix(HOME): (row["bucket"], row["rule"]) for row in items}
+        assert len(found) == len(items)
+        return found
+
+    async def buckets(self, day: date = DAY) -> dict[str, str]:
+        """Tell of a day's items what they are to it."""
+        return {link: bucket for link, (bucket, _) in (await self.index(day)).items()}
+
+    async def state(self, day: date = DAY) -> str:
+        """Tell how the source stands with a day."""
+        (state,) = (await self.view(day)).sources
+        return str(state.state)
+
+    async def settings(self, **settings: Any) -> None:
+        """Change settings of the source."""
+        await self.desk.sources.edit("govuk", settings)
+
+
+@contextlib.asynccontextmanager
+async def open_clocked(settings: Settings, clock: MovingClock) -> AsyncIterator[Parts]:
+    """All parts, by a clock that can be set."""
+    async with (
+        open_records(settings) as records,
+        open_parts(replace(records, clock=clock)) as parts,  # type: ignore[arg-type]
+    ):
+        yield parts
+
+
+@contextlib.asynccontextmanager
+async def open_day_house(
+    settings: Settings,
+    api: GovukApi | Iterable[GovukPage],
+    *,
+    at: datetime = NIGHT,
+    pieces: tuple[Piece, ...] = (),
+    **overrides: Any,
+) -> AsyncIterator[DayHouse]:
+    """A house at a time, and a web whose GOV.UK is this API or has these pages; None leaves a setting to the kind."""
+    served = api if isinstance(api, GovukApi) else GovukApi(api)
+    clock = MovingClock(at)
+    async with DemoWeb(today=at.date(), sites=(serving(served, pieces=pieces),)) as web:
+        reached = replace(settings, connect_to=(f"*.demo.test={web.ip}:{web.port}",))
+        async with open_clocked(reached, clock) as parts:
+            house = DayHouse(parts, Desk(parts, Metrics()), clock, web, served)
+            given = {name: value for name, value in (QUICK | overrides).items() if value is not None}
+            await house.desk.sources.create("govuk", "govuk", given)
+            yield house

@@ -1,0 +1,280 @@
+"""Runs: who may begin one, how it ends, what becomes of days that were missed (spec 1.2, 6.3, 6.5, 6.7)."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+from structlog.testing import capture_logs
+
+from headwater.config import Settings
+from headwater.demo.answers import always, hang, status
+from headwater.demo.govuk_faults import ApiRequest
+from headwater.errors import OperatorError
+from headwater.model.run import Trigger
+from headwater.model.source import Source
+from headwater.service.maintenance import rescue_expired
+from headwater.service.scheduling import SchedulerRole
+from headwater.store import sources
+from tests import kinds
+from tests.govuk import DAY, NIGHT, NOON, DayHouse, open_day_house, page
+
+MakeSettings = Callable[..., Settings]
+ONE_DAY = timedelta(days=1)
+LEASE = timedelta(seconds=10)  # of the settings of tests
+
+
+class Scheduler:
+    """A scheduler that looks when it is told to."""
+
+    def __init__(self, house: DayHouse) -> None:
+        self.role = SchedulerRole(house.parts)
+        self.keeper = AsyncIOScheduler(timezone=UTC)
+
+    async def look(self) -> None:
+        """Take up what is due, and wait until that is done."""
+        await self.role._look(self.keeper)
+        await asyncio.gather(*self.role._runs)
+
+
+async def runs(house: DayHouse, *columns: str) -> list[tuple[Any, ...]]:
+    """The runs, oldest first."""
+    return [tuple(row[name] for name in columns) for row in reversed(await house.desk.runs.listed())]
+
+
+async def test_the_slot_at_two_in_london_reads_the_day_before(make_settings: MakeSettings) -> None:
+    """Spec 6.3."""
+    async with open_day_house(make_settings(), [page("/a")], at=NOON) as house:
+        scheduler = Scheduler(house)
+        house.clock.set(NIGHT - timedelta(minutes=1))
+        await scheduler.look()
+        assert await runs(house, "id") == []
+        house.clock.set(NIGHT)
+        await scheduler.look()
+        await scheduler.look()
+        expected = [("schedule", NIGHT, DAY, "succeeded", 1, 0)]
+        assert await runs(house, "trigger", "slot", "day", "status", "new", "latest") == expected
+        assert await house.buckets() == {"/a": "NEW"}
+
+
+@pytest.mark.parametrize(
+    ("before", "slot", "day"),
+    [
+        (datetime(2026, 3, 28, 12, tzinfo=UTC), datetime(2026, 3, 29, 1, tzinfo=UTC), date(2026, 3, 28)),
+        (datetime(2026, 3, 29, 12, tzinfo=UTC), datetime(2026, 3, 30, 1, tzinfo=UTC), date(2026, 3, 29)),
+        (datetime(2026, 10, 25, 12, tzinfo=UTC), datetime(2026, 10, 26, 2, tzinfo=UTC), date(2026, 10, 25)),
+    ],
+)
+async def test_the_slots_around_a_change_of_clocks_read_their_days(
+    make_settings: MakeSettings, before: datetime, slot: datetime, day: date
+) -> None:
+    """Spec 1.2, 6.3."""
+    async with open_day_house(make_settings(), [], at=before) as house:
+        house.clock.set(slot + timedelta(hours=1))
+        await Scheduler(house).look()
+        assert await runs(house, "slot", "day", "status") == [(slot, day, "succeeded")]
+
+
+async def test_days_that_were_missed_are_caught_up_with_the_newest_first_and_each_once(
+    make_settings: MakeSettings,
+) -> None:
+    """Spec 1.2; issue 7: also under two schedulers; a day that fails does not keep the others from theirs."""
+    async with open_day_house(make_settings(), [page("/a")], at=NOON) as house:
+        house.clock.set(NIGHT + 4 * ONE_DAY + timedelta(hours=3))
+        second_day = DAY + ONE_DAY
+        house.api.faults.plan(
+            always(status(404)),
+            when=lambda asked: (asked.first("filter_public_timestamp") or "").startswith(f"from:{DAY}T23"),
+            times=None,
+        )
+        both = Scheduler(house), Scheduler(house)
+        for _ in range(6):
+            await asyncio.gather(*(one.look() for one in both))
+        days = [DAY + number * ONE_DAY for number in range(5)]
+        assert await runs(house, "day", "slot") == [(day, NIGHT + (day - DAY)) for day in reversed(days)]
+        told = dict(await runs(house, "day", "status"))
+        assert told == dict.fromkeys(days, "succeeded") | {second_day: "failed"}
+        started = [at for (at,) in await runs(house, "started_at")]
+        finished = [at for (at,) in await runs(house, "finished_at")]
+        assert all(ended <= begun for ended, begun in zip(finished, started[1:], strict=False))
+        assert [await house.state(day) for day in days] == [
+            "reconstructed",
+            "failed",
+            *["reconstructed"] * 2,
+            "complete",
+        ]
+
+
+async def test_a_source_that_is_down_does_not_cost_the_days_that_were_missed(make_settings: MakeSettings) -> None:
+    """Spec 6.5; issue 7: the newest day is tried a few times, and the others once it can be read."""
+    async with open_day_house(make_settings(), [page("/a")], at=NOON) as house:
+        house.clock.set(NIGHT + 2 * ONE_DAY)
+        house.api.faults.plan(always(status(503)), times=None)
+        scheduler = Scheduler(house)
+        for _ in range(3):
+            await scheduler.look()
+        newest = DAY + 2 * ONE_DAY
+        assert await runs(house, "day", "reason") == [(newest, "http_5xx")]
+        house.api.faults.clear()
+        house.clock.set(NIGHT + 2 * ONE_DAY + timedelta(minutes=11))
+        await scheduler.look()
+        told = await runs(house, "day", "status")
+        assert told[1:] == [(newest - number * ONE_DAY, "succeeded") for number in range(3)]
+
+
+async def test_missed_slots_of_other_sources_become_one(
+    make_settings: MakeSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spec 1.2."""
+    kinds.install(monkeypatch, "plain", kinds.PlainKind)
+    async with open_day_house(make_settings(), [], at=NOON) as house:
+        await house.desk.sources.switch("govuk", enabled=False)
+        await house.desk.sources.create("plain", "plain", {"schedule": "0 2 * * *", "timezone": "Europe/London"})
+        house.clock.set(NIGHT + 4 * ONE_DAY)
+        scheduler = Scheduler(house)
+        await scheduler.look()
+        await scheduler.look()
+        assert await runs(house, "source", "slot", "day") == [("plain", NIGHT + 4 * ONE_DAY, None)]
+
+
+async def source_of(house: DayHouse) -> Source:
+    async with house.parts.records.database.connection() as connection:
+        source = await sources.get_source(connection, "govuk")
+    assert source
+    return source
+
+
+async def test_a_run_whose_holder_died_has_failed_and_its_slot_is_run_again(make_settings: MakeSettings) -> None:
+    """Spec 6.5: FAILED(worker_lost)."""
+    async with open_day_house(make_settings(), [page("/a")], at=NOON) as house:
+        house.clock.set(NIGHT)
+        assert await house.parts.runner.begin(await source_of(house), Trigger.SCHEDULE, slot=NIGHT, day=DAY)
+        await Scheduler(house).look()  # while the lease lasts, nobody else may
+        assert await runs(house, "status") == [("running",)]
+        house.clock.set(NIGHT + LEASE)
+        assert await rescue_expired(house.parts.records) == 2
+        assert await runs(house, "status", "reason", "attempts") == [("failed", "worker_lost", 1)]
+        assert await house.state() == "failed"
+        await Scheduler(house).look()
+        assert (await runs(house, "slot", "day", "status", "attempts"))[1:] == [(NIGHT, DAY, "succeeded", 2)]
+        assert await house.buckets() == {"/a": "NEW"}
+
+
+async def test_a_slot_that_loses_its_holder_three_times_is_given_up(make_settings: MakeSettings) -> None:
+    """Spec 1.2: a day that ends every process that reads it does not keep the others from theirs."""
+    async with open_day_house(make_settings(), [page("/a")], at=NOON) as house:
+        source = await source_of(house)
+        house.clock.set(NIGHT + ONE_DAY)
+        for _ in range(3):
+            assert await house.parts.runner.begin(source, Trigger.SCHEDULE, slot=NIGHT, day=DAY)
+            house.clock.set(house.clock.now() + LEASE)
+            await rescue_expired(house.parts.records)
+        await Scheduler(house).look()
+        ended = await runs(house, "day", "status")
+        assert ended == [*[(DAY, "failed")] * 3, (DAY + ONE_DAY, "succeeded")]
+
+
+async def test_a_stop_in_the_middle_fails_the_run_and_its_slot_is_run_again(make_settings: MakeSettings) -> None:
+    """Spec 6.5, 9.3: FAILED(shutdown)."""
+    async with open_day_house(make_settings(), [page("/a")], at=NOON) as house:
+        house.clock.set(NIGHT)
+        house.api.faults.plan(always(hang), times=None)
+        stop = asyncio.Event()
+        running = asyncio.create_task(SchedulerRole(house.parts).run(stop, 0))
+        await until(lambda: house.api.requests)
+        stop.set()
+        await running
+        assert await runs(house, "status", "reason") == [("failed", "shutdown")]
+        house.api.faults.clear()
+        await Scheduler(house).look()
+        assert (await runs(house, "slot", "status"))[1:] == [(NIGHT, "succeeded")]
+
+
+async def test_a_stop_ends_what_was_begun_by_hand(make_settings: MakeSettings) -> None:
+    """Spec 6.3, 6.5."""
+    async with open_day_house(make_settings(), [page("/a")]) as house:
+        house.api.faults.plan(always(hang), times=None)
+        stop = asyncio.Event()
+        role = asyncio.create_task(house.desk.runs.run(stop, 0))
+        run = await house.desk.runs.begin_ingest("govuk", DAY)
+        assert (run["status"], run["finished_at"], run["seconds"]) == ("running", None, None)
+        assert await house.state() == "running"
+        await until(lambda: house.api.requests)
+        stop.set()
+        await role
+        ended = await house.desk.runs.get(run["id"])
+        assert (ended["status"], ended["reason"]) == ("failed", "shutdown")
+        house.api.faults.clear()
+        assert (await house.ingest())["status"] == "succeeded"
+
+
+async def until(condition: Callable[[], Any], seconds: float = 10.0) -> None:
+    """Look until something holds."""
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+async def test_a_run_that_takes_longer_than_its_deadline_has_failed_and_keeps_its_items(
+    make_settings: MakeSettings,
+) -> None:
+    """Spec 6.3, 6.5: FAILED(timeout)."""
+    pages = [page(f"/{number}", NOON - 90 * ONE_DAY, public_timestamp=NOON) for number in range(6)]
+    async with open_day_house(make_settings(), pages) as house:
+        await house.ingest(DAY - ONE_DAY)  # so that what reads answers has started
+        await house.settings(deadline=2)
+        house.api.faults.plan(always(hang), when=ApiRequest.is_content, nth=3, times=None)
+        run = await house.ingest()
+        assert (run["status"], run["reason"], run["items"]) == ("failed", "timeout", 6)
+        assert run["error"] == "Reading govuk took longer than its deadline of 2 seconds."
+        assert 2 <= run["seconds"] < 10
+        assert await house.buckets() == {}
+        house.api.faults.clear()
+        assert (await house.ingest())["latest"] == 6
+
+
+async def test_only_one_run_of_a_source_goes_on_at_a_time_whoever_asks(make_settings: MakeSettings) -> None:
+    """Spec 6.3: scheduled, manual and sync runs are under one lease."""
+    async with open_day_house(make_settings(), [page("/a")], at=NOON) as house:
+        house.clock.set(NIGHT)
+        house.api.faults.plan(always(hang), times=None)
+        running = asyncio.create_task(house.ingest())
+        await until(lambda: house.api.requests)
+        for ask in (house.ingest(DAY - ONE_DAY), house.desk.runs.begin_ingest("govuk", None)):
+            with pytest.raises(OperatorError, match=r"run 1 of it is under way; only one runs at a time"):
+                await ask
+        assert (await house.desk.sources.sync("govuk")).reason == "host_busy"
+        await Scheduler(house).look()
+        assert await runs(house, "trigger", "status") == [("manual", "running")]
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        house.api.faults.clear()
+        await Scheduler(house).look()
+        assert (await runs(house, "trigger", "status"))[-1] == ("schedule", "succeeded")
+
+
+async def test_a_run_logs_what_it_was_and_how_it_went(make_settings: MakeSettings) -> None:
+    """Spec 6.7."""
+    pages = [page("/a"), page("/b"), page("/c", NOON - 90 * ONE_DAY, public_timestamp=NOON)]
+    async with open_day_house(make_settings(), pages) as house:
+        with capture_logs() as logs:
+            run = await house.ingest()
+            house.api.faults.plan(always(status(404)))
+            await house.ingest()
+        good, bad = (line for line in logs if line["event"] == "run.done")
+        told: dict[str, Any] = {
+            "date": "2026-07-13",
+            "pages": 4,
+            "fetched": 5,
+            "total": 5,
+            "items": 3,
+            "new": 2,
+            "latest": 1,
+        }
+        told |= {"status": "succeeded", "source": "govuk", "run": run["id"], "log_level": "info"}
+        assert {name: good[name] for name in told} == told
+        assert good["duration"] == pytest.approx(run["seconds"], abs=0.2)
+        assert (bad["status"], bad["reason"], bad["log_level"]) == ("failed", "not_found", "warning")
+        assert "answered 404" in bad["error"]

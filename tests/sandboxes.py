@@ -1,0 +1,65 @@
+"""One fork server for the sandboxes of all tests in a process: each would take a quarter of a second to import parsers.
+
+The sandbox is the real one, and so are its children. How a fork server starts, dies and takes its children along is
+shown by test_sandbox.py and by every program that is started.
+"""
+
+import itertools
+import socket
+
+from headwater.config import Settings
+from headwater.sandbox import Sandbox, _ForkServer
+from headwater.service import parts
+
+_make_own = parts.make_sandbox
+_servers: dict[int, _ForkServer] = {}  # by how much memory a child may have
+_numbers = itertools.count(1)
+
+
+class LentServer(_ForkServer):
+    """A fork server as one sandbox sees it: the children are its own, the process is everybody's."""
+
+    def __init__(self, server: _ForkServer) -> None:
+        self._server = server
+        self._common: dict[int, int] = {}  # the sandbox's number of a child, and everybody's
+
+    @property
+    def running(self) -> bool:
+        return self._server.running
+
+    def fork(self, number: int) -> socket.socket:
+        self._common[number] = next(_numbers)
+        return self._server.fork(self._common[number])
+
+    def kill(self, number: int) -> None:
+        if number in self._common:
+            self._server.kill(self._common.pop(number))
+
+    async def close(self) -> None:
+        self.end()
+
+    def end(self) -> None:
+        for number in list(self._common):
+            self.kill(number)
+
+
+class LodgingSandbox(Sandbox):
+    """A sandbox that has no fork server of its own."""
+
+    def _running_server(self) -> _ForkServer:
+        if self._server is None or not self._server.running:
+            common = _servers.get(self._memory_bytes)
+            if common is None or not common.running:
+                common = _servers[self._memory_bytes] = _ForkServer(self._memory_bytes, self._preload)
+            self._server = LentServer(common)
+        return self._server
+
+
+def make_sandbox(settings: Settings) -> Sandbox:
+    own = _make_own(settings)
+    return LodgingSandbox(workers=own._workers, memory_mb=settings.sandbox_memory_mb, preload=own._preload)
+
+
+def end_servers() -> None:
+    while _servers:
+        _servers.popitem()[1].end()

@@ -1,0 +1,166 @@
+"""GOV.UK's search is read whole or not at all, however little fits one answer (spec 6.2, 6.5)."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+from urllib.parse import urlsplit
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from headwater.demo.govuk import GovukApi, read_parameters
+from headwater.demo.govuk_faults import ApiRequest
+from headwater.demo.govuk_pages import GovukPage
+from headwater.errors import HeadwaterError
+from headwater.model.reasons import Reason
+from headwater.model.run import Tally
+from headwater.sources import govuk_search
+from headwater.sources.govuk_search import Search
+
+START = datetime(2026, 7, 12, 23, tzinfo=UTC)
+Alter = Callable[[int, dict[str, Any]], dict[str, Any]]
+
+
+class Asked:
+    """A way out that leads straight to the stand-in; `alter` may change what the n-th answer says."""
+
+    def __init__(self, api: GovukApi, alter: Alter = lambda _, body: body) -> None:
+        self.api, self.alter, self.number = api, alter, 0
+        self.largest = 0
+
+    async def get(self, url: str, *, headers: Mapping[str, str] | None = None) -> Any:
+        del headers
+        self.number += 1
+        address = urlsplit(url)
+        status, body = self.api.reply(ApiRequest(address.path, read_parameters(address.query)))
+        assert status == 200, body
+        told = self.alter(self.number, body)
+        self.largest = max(self.largest, len(told["results"]))
+
+        async def json() -> Any:
+            return told
+
+        return SimpleNamespace(json=json)
+
+    async def rest(self, failures: int) -> None:
+        del failures
+
+
+def read(asked: Asked, fits: int, seconds: int) -> dict[str, Any]:
+    """Read a window of so many seconds with answers of so many results."""
+    counted = asked.api.cap_at or govuk_search.MOST_COUNTED
+    run: Any = SimpleNamespace(http=asked, tally=Tally())
+    search = Search(run, "http://govuk.demo.test/api/")
+    with patch.multiple(govuk_search, MOST_RESULTS=fits, MOST_COUNTED=counted):
+        found = asyncio.run(search.read("public_timestamp", START, START + timedelta(seconds=seconds)))
+    assert run.tally.pages == asked.number
+    assert run.tally.fetched == run.tally.total == len(found)
+    return dict(found)
+
+
+def read_or_refuse(asked: Asked, fits: int, seconds: int) -> dict[str, Any] | None:
+    """The same, and None where it is said to be incomplete."""
+    try:
+        return read(asked, fits, seconds)
+    except HeadwaterError as error:
+        if error.reason is not Reason.INCOMPLETE:
+            raise
+        return None
+
+
+def pages(offsets: list[float]) -> list[GovukPage]:
+    """A page for each moment, in seconds after the start."""
+    moments = [START + timedelta(seconds=offset) for offset in offsets]
+    return [
+        GovukPage(title="t", link=f"/{number}", first_published_at=at, public_timestamp=at, updated_at=START)
+        for number, at in enumerate(moments)
+    ]
+
+
+# Several at the same second, at fractions of one, and around the window's ends.
+OFFSETS = st.lists(
+    st.one_of(
+        st.sampled_from([-1, 0, 59, 60, 61, 30.5]),
+        st.integers(-2, 63),
+        st.integers(-200, 6300).map(lambda hundredth: hundredth / 100),
+    ),
+    max_size=40,
+)
+
+
+@given(OFFSETS, st.integers(1, 12), st.booleans(), st.none() | st.integers(13, 30))
+def test_windows_are_halved_until_all_is_there_or_it_is_said_that_it_is_not(
+    offsets: list[float], fits: int, as_object: bool, cap: int | None
+) -> None:
+    asked = Asked(GovukApi(pages(offsets), total_as_object=as_object, cap_at=cap))
+    expected = {f"/{number}" for number, offset in enumerate(offsets) if 0 <= offset <= 60}
+    found = read_or_refuse(asked, fits, 60)
+    if found is None:
+        # Two seconds share what one answer must hold: nothing is asked for in smaller parts than that.
+        crowds = [sum(second <= offset <= second + 1 for offset in offsets) for second in range(60)]
+        assert max(crowds) > fits
+    else:
+        assert found.keys() == expected
+    assert asked.largest <= fits
+
+
+def _short(body: dict[str, Any]) -> dict[str, Any]:
+    return body | {"results": body["results"][:-1]}
+
+
+def _fewer(body: dict[str, Any]) -> dict[str, Any]:
+    total = max(0, body["total"] - 1)
+    return body | {"total": total, "results": body["results"][:total]}
+
+
+def _more(body: dict[str, Any]) -> dict[str, Any]:
+    return body | {"total": body["total"] + 1}
+
+
+def _none(body: dict[str, Any]) -> dict[str, Any]:
+    return body | {"results": []}
+
+
+@given(
+    st.lists(st.integers(0, 60), min_size=8, max_size=30),
+    st.integers(1, 20),
+    st.integers(1, 5) | st.just(10_000),
+    st.sampled_from([_short, _fewer, _more, _none]),
+)
+@example([0] * 4 + [60] * 4, 3, 10_000, _fewer)
+def test_answers_that_lie_for_a_while_never_make_less_pass_for_all(
+    offsets: list[int], first: int, times: int, lie: Callable[[dict[str, Any]], dict[str, Any]]
+) -> None:
+    """Whichever answers they are, of windows that do not fit one of them."""
+    lying = range(first, first + times)
+    asked = Asked(GovukApi(pages(list(offsets))), lambda number, body: lie(body) if number in lying else body)
+    found = read_or_refuse(asked, 5, 60)
+    assert found is None or len(found) == len(offsets)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *([], "words", 1, None, {}, {"error": "away"}, {"results": []}, {"results": {}, "total": 0}),
+        *({"results": [], "total": None}, {"results": [], "total": -1}, {"results": [], "total": True}),
+        *({"results": [], "total": {"value": "0"}}, {"results": [], "total": {"relation": "eq"}}),
+        *({"results": [{}], "total": 1}, {"results": ["/a"], "total": 1}, {"results": [{"link": 1}], "total": 1}),
+        {"results": [{"link": "/a"}, {"link": "/a"}], "total": 2},
+    ],
+)
+def test_what_has_not_the_shape_of_an_answer_is_never_one(body: Any) -> None:
+    class Odd(Asked):
+        async def get(self, url: str, *, headers: Mapping[str, str] | None = None) -> Any:
+            async def json() -> Any:
+                return body
+
+            self.number += 1
+            return SimpleNamespace(json=json)
+
+    with pytest.raises(HeadwaterError) as raised:
+        read(Odd(GovukApi([])), 5, 60)
+    assert raised.value.reason is Reason.INCOMPLETE

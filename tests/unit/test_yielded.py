@@ -1,0 +1,64 @@
+"""What a kind may yield: each page has a place of its own for its raw bytes (spec 1.5, issue 5)."""
+
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater import Item
+from headwater.corpus import Corpus
+from headwater.errors import HeadwaterError, StorageFailed
+from headwater.model.reasons import Reason
+from headwater.sources.yielded import check_item, refuse_shared_places
+from tests.kinds import LedgerKind
+
+
+def item(number: int) -> Item:
+    return Item(url=f"http://news.test/{number}", title="A record")
+
+
+def are_accepted(places: list[str]) -> bool:
+    try:
+        refuse_shared_places("votes", [(item(number), place) for number, place in enumerate(places)])
+    except HeadwaterError:
+        return False
+    return True
+
+
+def can_all_be_kept(places: list[str], folder: Path) -> bool:
+    corpus = Corpus(folder)
+    try:
+        raw = [corpus.write("votes", place, place.encode()) for place in places]
+    except StorageFailed:
+        return False
+    return len({file.path for file in raw}) == len(places)
+
+
+def test_a_place_below_a_page_of_the_same_run_is_refused_and_both_are_named() -> None:
+    for order in ([(item(1), "a/b"), (item(2), "a/b/c/d")], [(item(2), "a/b/c/d"), (item(1), "a/b")]):
+        with pytest.raises(HeadwaterError) as refused:
+            refuse_shared_places("votes", order)
+        assert refused.value.reason is Reason.BAD_SOURCE
+        assert str(refused.value) == (
+            "Source votes: partition: 'a/b' is given to http://news.test/1, "
+            "and 'a/b/c/d' to http://news.test/2, which would need it as a folder."
+        )
+
+
+def test_a_page_that_is_listed_twice_is_not_in_its_own_way() -> None:
+    refuse_shared_places("votes", [(item(1), "a"), (item(1), "a/b"), (item(2), None)])
+
+
+@given(st.lists(st.lists(st.sampled_from(["a", "b", "a0", "a "]), min_size=1, max_size=3).map("/".join), max_size=5))
+def test_places_are_accepted_just_when_all_their_files_can_be_kept(places: list[str]) -> None:
+    with TemporaryDirectory() as folder:
+        assert are_accepted(places) == can_all_be_kept(places, Path(folder))
+
+
+@pytest.mark.parametrize("spelling", ["2026/x.html", "2026//x.html", "./2026/x.html", "2026/./x.html", "2026/x.html/"])
+def test_a_place_has_one_spelling(spelling: str) -> None:
+    """So that no other spelling of it passes for another place."""
+    kind = LedgerKind(lists=(), subpath=spelling)
+    assert check_item("votes", kind, item(1)) == "2026/x.html" == str(PurePosixPath(spelling))
