@@ -12,14 +12,14 @@ _LOOK_SECONDS = 0.2
 
 
 @contextmanager
-def watching(look: Callable[[], tuple[str, int, int | None]], *, quiet: bool) -> Iterator[None]:
-    """Show in a terminal how far something is: what it does, how much is done, and of how much."""
+def watching(look: Callable[[], tuple[str, int, int | None]], *, quiet: bool, stays: bool = True) -> Iterator[None]:
+    """Show in a terminal how far something is: what it does, how much is done, and of how much; `stays` also after it."""
     if quiet or not console.is_terminal:
         yield
         return
     columns = (TextColumn("{task.description:11}"), BarColumn(30), MofNCompleteColumn(), TimeElapsedColumn())
     ended = threading.Event()
-    with Progress(*columns, console=console) as bars:
+    with Progress(*columns, console=console, transient=not stays) as bars:
         task = bars.add_task("", total=None)
 
         def show() -> None:

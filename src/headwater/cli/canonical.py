@@ -27,7 +27,7 @@ def run_once(as_json: Json = False) -> None:
     # In a terminal the bar tells how far it is; elsewhere the log tells of each URL.
     settings = settings_with_logs("error" if sys.stderr.isatty() else None)
     totals = CanonicalTotals()
-    with watching(lambda: ("articles", totals.done, totals.new or None), quiet=as_json):
+    with watching(lambda: ("articles", totals.done, totals.new or None), quiet=as_json, stays=False):
         run(run_canonical(settings, totals))
     if as_json:
         print_json(asdict(totals))
