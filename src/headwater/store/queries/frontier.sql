@@ -167,6 +167,10 @@ FOR UPDATE SKIP LOCKED
 -- How many URLs are still queued or under way, and when the next of them is due.
 SELECT count(*) AS queued, count(lease_token) AS leased, min(due_at) AS next_due FROM frontier_queue
 
+-- name: note_moves
+-- Pages that moved elsewhere. Arrays: $1 ids, $2 ids of the targets
+UPDATE url_frontier u SET moved_to = g.target FROM unnest($1::bigint[], $2::bigint[]) AS g (id, target) WHERE u.id = g.id
+
 -- name: name_twins
 -- Pages were read that other addresses of their hosts had led to; those addresses are the same pages from now on.
 -- Arrays: $1 ids of the pages, $2 the other addresses, $3 their hashes; $4 now. One that is queued meanwhile
@@ -186,10 +190,6 @@ WITH given AS MATERIALIZED (
     RETURNING id, same_as
 )
 SELECT id, same_as FROM named
-
--- name: note_moves
--- Pages that moved elsewhere. Arrays: $1 ids, $2 ids of the targets
-UPDATE url_frontier u SET moved_to = g.target FROM unnest($1::bigint[], $2::bigint[]) AS g (id, target) WHERE u.id = g.id
 
 -- name: leave_queue
 -- After name_twins, in a statement of its own: one that was queued at that very moment is seen only now. $1 url ids
