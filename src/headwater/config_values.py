@@ -7,6 +7,7 @@ import ipaddress
 import re
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
 from zoneinfo import ZoneInfo
 
 
@@ -76,6 +77,26 @@ def database_url(raw: object) -> str:
     value = text(raw)
     if value and not value.startswith(("postgresql://", "postgres://")):
         raise ValueError("must start with postgresql://")
+    return value
+
+
+def redis_url(raw: object) -> str:
+    """Take the address of a Redis server, or nothing."""
+    value = text(raw)
+    if not value:
+        return value
+    if not value.startswith(("redis://", "rediss://", "unix://")):
+        raise ValueError("must start with redis://, rediss:// (with TLS) or unix://")
+    try:
+        parts = urlsplit(value)
+        readable = parts.scheme == "unix" or ((parts.port or 0) >= 0 and re.fullmatch(r"/?\d*", parts.path))
+    except ValueError:
+        readable = None
+    if not readable:
+        raise ValueError("must be as redis://user:password@host:port/0, with @ in a password as %40 and / as %2F")
+    for name, _ in parse_qsl(parts.query, keep_blank_values=True):
+        if name != "db" and not name.startswith("ssl_"):
+            raise ValueError(f"has the parameter {name[:40]!r}; db and those of TLS (ssl_...) can be given")
     return value
 
 

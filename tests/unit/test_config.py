@@ -91,6 +91,7 @@ def test_secrets_are_never_shown() -> None:
         assert shown == ("********" if setting.metadata["secret"] else "hunter2")
     assert {setting.name for setting in table() if setting.metadata["secret"]} == {
         "database_url",
+        "redis_url",
         "api_token",
         "api_data_gov_key",
     }

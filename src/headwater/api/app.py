@@ -40,6 +40,7 @@ _STATUS = {
     Reason.UNKNOWN_PATH: 404,
     Reason.UNKNOWN_RUN: 404,
     Reason.UNKNOWN_DAY: 404,
+    Reason.UNKNOWN_REVISION: 404,
     Reason.RUN_UNDER_WAY: 409,
     Reason.SOURCE_EXISTS: 409,
     Reason.DATABASE_UNREACHABLE: 503,
@@ -164,6 +165,40 @@ def _add_reading(app: FastAPI, desk: Desk) -> None:
             raise HeadwaterError(f"There is no document {document_id}.", reason=Reason.UNKNOWN_DOCUMENT)
         revisions = [shapes.Revision(**_with_hex_hashes(revision)) for revision in row["revisions"]]
         return shapes.Document(**(_with_hex_hashes(row) | {"revisions": revisions}))
+
+    @app.get("/documents/{document_id}/diff", tags=["reading"])
+    async def diff(
+        document_id: int,
+        before: Annotated[int | None, Query(alias="from", ge=1, description="By default the one before.")] = None,
+        after: Annotated[int | None, Query(alias="to", ge=1, description="By default the last.")] = None,
+    ) -> shapes.Diff:
+        """Tell what changed in a document from one revision to another, by paragraphs and words."""
+        found = await desk.diffs.diff(document_id, before, after)
+        return shapes.Diff(
+            document_id=found.document_id,
+            url=found.url,
+            before=found.before,
+            after=found.after,
+            last=found.last,
+            before_fetched_at=found.before_fetched_at,
+            after_fetched_at=found.after_fetched_at,
+            title_before=found.diff.title_before,
+            title_after=found.diff.title_after,
+            summary=found.diff.sentences(),
+            added=found.diff.added,
+            removed=found.diff.removed,
+            changed=found.diff.changed,
+            unchanged=found.diff.unchanged,
+            changes=[
+                shapes.Change(
+                    kind=change.kind,
+                    paragraph=change.paragraph,
+                    pieces=[shapes.Piece(kind=piece.kind, text=piece.text) for piece in change.pieces],
+                )
+                for change in found.diff.changes
+            ],
+            told_all=found.diff.told_all,
+        )
 
     @app.get("/search", tags=["reading"])
     async def search(

@@ -1,7 +1,7 @@
 """The shapes of what the API takes and answers."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
@@ -74,6 +74,44 @@ class Document(DocumentLine):
     raw_bytes: int
     body_status: str = Field(description="`ok`, or `scanned_no_text` for a PDF of pictures.")
     artifacts: list[dict[str, Any]] = Field(description="Tables that the text cannot show as they are, row by row.")
+
+
+class Piece(BaseModel):
+    """A part of a paragraph."""
+
+    kind: Literal["same", "added", "removed"]
+    text: str
+
+
+class Change(BaseModel):
+    """A paragraph that came, went or changed; of one that changed, the pieces that did are marked."""
+
+    kind: Literal["added", "removed", "changed"]
+    paragraph: int = Field(
+        description="Its place in the text that it is in, from 1; of a changed one in the later text."
+    )
+    pieces: list[Piece]
+
+
+class Diff(BaseModel):
+    """What changed in a document from one revision to another. The counts are of paragraphs."""
+
+    document_id: int
+    url: str
+    before: int = Field(description="The earlier revision.")
+    after: int = Field(description="The later revision.")
+    last: int = Field(description="The document's last revision.")
+    before_fetched_at: datetime
+    after_fetched_at: datetime
+    title_before: str
+    title_after: str
+    summary: list[str] = Field(description="The same in sentences.")
+    added: int
+    removed: int
+    changed: int
+    unchanged: int
+    changes: list[Change] = Field(description="In the order of the text; at most 500 of them.")
+    told_all: bool = Field(description="Whether these are all.")
 
 
 class Hit(BaseModel):

@@ -9,8 +9,10 @@ import typer
 
 from headwater import __version__
 from headwater.cli import show
+from headwater.cli.canonical import canonical_app
 from headwater.cli.common import Json, configuration, print_json, run, settings_with_logs
 from headwater.cli.days import daily, ingest, runs, today
+from headwater.cli.diff import diff
 from headwater.cli.frontier import frontier_app
 from headwater.cli.logs import set_up_logs
 from headwater.cli.normalizing import normalize
@@ -34,6 +36,7 @@ migrate_app = typer.Typer(help="The database schema.", no_args_is_help=True)
 app.add_typer(source_app, name="source")
 app.add_typer(migrate_app, name="migrate")
 app.add_typer(frontier_app, name="frontier")
+app.add_typer(canonical_app, name="canonical")
 app.command()(add)
 app.command()(today)
 app.command()(daily)
@@ -41,6 +44,7 @@ app.command()(ingest)
 app.command()(runs)
 app.command()(why)
 app.command()(normalize)
+app.command()(diff)
 app.command()(verify)
 app.command()(backup)
 app.command()(restore)

@@ -1,7 +1,6 @@
 """What people see of days and runs."""
 
 import textwrap
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from headwater.cli.bars import watching
 from headwater.cli.show import console, plain, visible
 from headwater.model.reasons import Reason
 from headwater.model.run import Tally
@@ -20,7 +19,6 @@ from headwater.model.run import Tally
 if TYPE_CHECKING:
     from headwater.service.day_desk import DayView, SourceDay
 
-_LOOK_SECONDS = 0.2
 _STATES = {
     "complete": "[green]complete[/]",
     "reconstructed": "[yellow]reconstructed[/] after its end: what was updated again since is missing",
@@ -90,26 +88,13 @@ def _clock(moment: datetime | None, zone: ZoneInfo) -> str:
 @contextmanager
 def reading(tally: Tally, *, quiet: bool) -> Iterator[None]:
     """Show in a terminal how far a reading is, by what it counts."""
-    if quiet or not console.is_terminal:
+
+    def look() -> tuple[str, int, int | None]:
+        done, of = (tally.done, tally.of) if tally.of is not None else (tally.fetched, tally.total)
+        return tally.stage, done, of
+
+    with watching(look, quiet=quiet):
         yield
-        return
-    columns = (TextColumn("{task.description:11}"), BarColumn(30), MofNCompleteColumn(), TimeElapsedColumn())
-    ended = threading.Event()
-    with Progress(*columns, console=console) as bars:
-        task = bars.add_task("", total=None)
-
-        def look() -> None:
-            while not ended.wait(_LOOK_SECONDS):
-                done, of = (tally.done, tally.of) if tally.of is not None else (tally.fetched, tally.total)
-                bars.update(task, description=tally.stage, completed=done, total=of)
-
-        watching = threading.Thread(target=look, daemon=True)
-        watching.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            watching.join()
 
 
 def ingested(run: dict[str, Any]) -> None:

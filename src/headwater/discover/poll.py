@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -13,7 +13,7 @@ import structlog
 
 from headwater.discover.reading import OnLeads, Readers, Reading
 from headwater.discover.renewing import renewing
-from headwater.discover.saving import rebuild_days, rebuild_read_day, save_items
+from headwater.discover.saving import category_of, rebuild_days, rebuild_read_day, save_items, save_links
 from headwater.errors import ExchangeFailed, HeadwaterError, LeaseLost, NotNow, OperatorError
 from headwater.frontier.submit import Submitted
 from headwater.gate.gate import Gate
@@ -46,6 +46,9 @@ _LONGEST_ERROR = 2000
 _UNTIL_ASKED_AGAIN = timedelta(hours=1)
 
 
+ShowLinks = Callable[[str], Awaitable[None]]
+
+
 class Poller:
     """Polls claimed sources."""
 
@@ -59,12 +62,15 @@ class Poller:
         timezone: str,
         interval_minutes: int,
         key_of: KeyOf,
+        show_links: ShowLinks | None = None,
     ) -> None:
         self._database = database
         self._clock = clock
         self._timezone = timezone
         self._default_interval = timedelta(minutes=interval_minutes)
         self._key_of = key_of
+        self._show_links = show_links
+        self.news = asyncio.Event()  # a poll has brought something new
         self._readers = Readers(database=database, gate=gate, sandbox=sandbox, clock=clock, key_of=key_of)
         self._settling = Together(self._settle)
 
@@ -108,7 +114,7 @@ class Poller:
         if not (run or reading.found or reading.learned) and claim.asking == _asking(claim.source, kind):
             return await self._nothing_more(claim, kind, reading)
         try:
-            return await self._database.transact(lambda connection: self._save(connection, claim, kind, reading, run))
+            polled = await self._database.transact(lambda connection: self._save(connection, claim, kind, reading, run))
         except LeaseLost:
             raise
         except HeadwaterError as error:
@@ -119,6 +125,11 @@ class Poller:
             log.exception("save.failed", source=claim.source.name)
             told = HeadwaterError(f"What was read cannot be saved: {_words(error)}", reason=Reason.INTERNAL)
             return await self._failed(claim, kind, told, reading, run)
+        if polled.new_items or polled.new_urls:
+            self.news.set()
+        if self._show_links and polled.items and (category := category_of(claim.source, kind)):
+            await self._show_links(category)
+        return polled
 
     async def _nothing_more(self, claim: FeedClaim, kind: Kind, reading: Reading) -> Polled:
         """End a poll after which there is nothing to save: most are so, and several end in one statement."""
@@ -127,6 +138,8 @@ class Poller:
         ending = PollEnding(coming, Reason.POLLED, None, 0, None, reading.memory, brought_new=brought_new)
         if not await self._settling.do((claim, ending)):
             raise LeaseLost(f"The poll of {claim.source.name} took longer than its lease.")
+        if brought_new:
+            self.news.set()
         return _polled(claim, reading)
 
     def _mind_the_agent(self, source: Source, kind: Kind) -> None:
@@ -268,6 +281,8 @@ class Poller:
         saved, urls = await save_items(
             connection, source, kind, kind.origin_of(claim.which), reading.found, now, self._key_of
         )
+        if category := category_of(source, kind):
+            await save_links(connection, category, reading.found, urls, now)
         timezone = kind.timezone or self._timezone
         if run and run.day:
             await rebuild_read_day(connection, source, timezone, run.day, run.started_at)

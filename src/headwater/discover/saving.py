@@ -8,16 +8,18 @@ from typing import NamedTuple
 
 from headwater.daily import index
 from headwater.errors import InvalidURL
+from headwater.frontier.given import why_unusable
 from headwater.frontier.submit import Candidate, Identity, Submitted, spell, submit
 from headwater.model.frontier import Origin
 from headwater.model.source import Item, Lead, Source
+from headwater.policy.canonical import LONGEST_CATEGORY, uid_of
 from headwater.policy.days import bounds
 from headwater.policy.merge import merge_items, unite_tags
 from headwater.policy.politeness import KeyOf
 from headwater.policy.priority import LOWEST, priority
 from headwater.policy.urls import identify
 from headwater.sources.kind import Kind
-from headwater.store import daily, frontier, hosts, items
+from headwater.store import canonical, daily, frontier, hosts, items
 from headwater.store.items import SavedItem
 from headwater.store.pool import Connection
 
@@ -86,6 +88,19 @@ async def save_leads(
     await frontier.refresh_urls(connection, changed, rested_since=now - _LEAD_REST, priority=LOWEST, now=now)
     await _note_sightings(connection, source, origin, urls.known.values(), LOWEST, now)
     return urls
+
+
+def category_of(source: Source, kind: Kind) -> str | None:
+    """Return the category whose links a source's items are; None: it has none, or its pages are not fetched."""
+    category = source.settings.get("category")
+    return category.strip()[:LONGEST_CATEGORY] or None if isinstance(category, str) and kind.fetch_items else None
+
+
+async def save_links(connection: Connection, category: str, found: list[Found], urls: Submitted, now: datetime) -> None:
+    """Keep the addresses of items, as they were given, as links of their category."""
+    given = [item.url for item, _ in found if item.url in urls.known and why_unusable(item.url) is None]
+    links = {uid_of(url): url for url in given}
+    await canonical.note_links(connection, category, links, now)
 
 
 async def rebuild_days(connection: Connection, source: Source, timezone: str, saved: list[SavedItem]) -> None:

@@ -11,7 +11,7 @@ from headwater.model.pdf import BodyStatus
 from headwater.model.reasons import Reason
 from headwater.policy.politeness import KeyOf, own_key
 from headwater.policy.urls import identify, url_hash
-from headwater.store import documents, frontier, hosts, items
+from headwater.store import canonical, documents, frontier, hosts, items
 from headwater.store.pool import Connection
 
 
@@ -36,6 +36,7 @@ async def _send_onward(connection: Connection, visits: Collection[Visited], now:
     submitted = await submit(connection, [candidate for candidate, _ in onward], now, key_of)
     moved = {old: submitted.known[candidate.url].id for candidate, old in onward if candidate.url in submitted.known}
     await items.move_items(connection, moved)
+    await frontier.note_moves(connection, moved)
 
 
 async def _name_twins(connection: Connection, visits: Collection[Visited], now: datetime) -> None:
@@ -60,6 +61,7 @@ async def _save_documents(connection: Connection, visits: Collection[Visited], n
     before = await documents.current_texts(connection, [visited.finish.claim.url_id for visited in visits])
     unclaimed = await documents.save_texts(connection, texts, now)
     finishes = []
+    changed: list[int] = []
     for visited in visits:
         done, document = visited.finish, visited.document
         if document:
@@ -71,5 +73,9 @@ async def _save_documents(connection: Connection, visits: Collection[Visited], n
             elif document.content_hash not in unclaimed:
                 done = replace(done, ending=replace(done.ending, reason=Reason.LINKED))
             unclaimed.discard(document.content_hash)
+            if before.get(done.claim.url_id, document.content_hash) != document.content_hash:
+                changed.append(done.claim.url_id)
         finishes.append(done)
+    if changed:
+        await canonical.articles_changed(connection, changed, now)
     return finishes

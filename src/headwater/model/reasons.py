@@ -137,6 +137,7 @@ class Reason(StrEnum):
     UNKNOWN_HOST = "unknown_host", ReasonClass.CONFIG, "This host has never been seen here."
     HOST_IN_USE = "host_in_use", ReasonClass.CONFIG, "The host is being asked just now; try again in a moment."
     UNKNOWN_DOCUMENT = "unknown_document", ReasonClass.CONFIG, "There is no document of this number."
+    UNKNOWN_REVISION = "unknown_revision", ReasonClass.CONFIG, "The document has no revision of this number."
     UNKNOWN_PATH = "unknown_path", ReasonClass.CONFIG, "There is nothing at this path, or not for this method."
     TOKEN_REQUIRED = "token_required", ReasonClass.CONFIG, "What writes needs the API token."
 
@@ -148,5 +149,10 @@ class Reason(StrEnum):
     SANDBOX_CRASHED = "sandbox_crashed", ReasonClass.OURS, "Reading the body ended its worker process."
     SANDBOX_OUTPUT = "sandbox_output", ReasonClass.OURS, "Reading the body gave more than may be kept."
     DATABASE_LOST = "database_lost", ReasonClass.OURS, "The database went away while it was needed."
+    REDIS_LOST = (
+        "redis_lost",
+        ReasonClass.OURS,
+        "Redis cannot be reached or refuses what is asked; the next run brings it up to date.",
+    )
     STORAGE = "storage", ReasonClass.OURS, "The raw file could not be written."
     INTERNAL = "internal", ReasonClass.OURS, "An error in the program; its log tells more."

@@ -11,6 +11,7 @@ from headwater.corpus import Corpus
 from headwater.policy.budget import Split, fingerprint
 from headwater.sandbox import Sandbox
 from headwater.service.day_desk import DayDesk
+from headwater.service.diff_desk import DiffDesk
 from headwater.service.frontier_desk import FrontierDesk
 from headwater.service.metrics import Metrics
 from headwater.service.parts import Parts, Records, make_sandbox
@@ -39,6 +40,7 @@ class Reader:
         self.upkeep = UpkeepDesk(records)
         self.days = DayDesk(records)
         self.runs: RunDesk = RunDesk(records)
+        self.diffs = DiffDesk(records)
 
     async def search(self, words: str, *, limit: int = 10, offset: int = 0) -> list[dict[str, Any]]:
         """Search documents, best first."""

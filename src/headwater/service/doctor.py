@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 
 from headwater.config import Configuration, Problem, Settings, survey
-from headwater.service import doctor_database, doctor_machine
+from headwater.service import doctor_database, doctor_machine, doctor_redis
 from headwater.service.doctor_finding import Finding, LooseThreads, State, failed, isolated, not_checked, ok
 
 __all__ = ["Finding", "State", "examine"]
@@ -26,7 +26,7 @@ _MACHINE: dict[str, tuple[Callable[[Settings], Awaitable[Finding]], tuple[str, .
     "sandbox": (doctor_machine.sandbox, ("sandbox_memory_mb", "sandbox_seconds")),
     "kinds": (doctor_machine.kinds, ()),
     "chromium": (doctor_machine.chromium, ()),
-    "redis": (doctor_machine.redis, ()),
+    "redis": (doctor_redis.redis, ("redis_url",)),
 }
 _ORDER = ("settings", "data folder", "disk", *doctor_database.NAMES, "time zone", "dns", "api address", "write token")
 

@@ -206,12 +206,6 @@ async def chromium(settings: Settings) -> Finding:
     return not_configured("not found, and nothing needs it yet", "On Debian: apt-get install chromium")
 
 
-async def redis(settings: Settings) -> Finding:
-    """Say where links and articles are projected to."""
-    del settings
-    return not_configured("this version projects nothing to Redis", "Nothing to do: PostgreSQL keeps it all.")
-
-
 def _nearest(path: Path) -> Path:
     """Return the path, or what stands of it."""
     while not path.exists() and path != path.parent:

@@ -12,7 +12,7 @@ from headwater.frontier.prune import fold_tally, prune_log
 from headwater.frontier.sweep import Sweeper
 from headwater.service.parts import Records
 from headwater.service.waiting import wait_for
-from headwater.store import runs, sources
+from headwater.store import canonical, runs, sources
 from headwater.store.clock import SYNC_SECONDS
 from headwater.store.pool import is_down
 
@@ -37,12 +37,18 @@ async def _rescue_runs(records: Records) -> int:
         return await runs.return_expired_runs(connection, records.clock.now())
 
 
+async def _rescue_canonical(records: Records) -> int:
+    async with records.database.connection() as connection:
+        return await canonical.return_expired_lease(connection, records.clock.now())
+
+
 # Every table whose rows are leased, and what takes its expired leases back.
 RESCUERS: dict[str, Callable[[Records], Awaitable[int]]] = {
     "frontier_queue": _rescue_claims,
     "host_state": _rescue_holds,
     "feed_state": _rescue_feeds,
     "runs": _rescue_runs,
+    "canonical_state": _rescue_canonical,
 }
 
 

@@ -11,6 +11,7 @@ from enum import Enum, auto
 from uuid import uuid4
 
 from headwater import __version__
+from headwater.canonical.run import CanonicalRunner
 from headwater.config import Settings, split_connect_to
 from headwater.corpus import Corpus
 from headwater.discover.poll import Poller
@@ -21,6 +22,8 @@ from headwater.gate.gate import Gate
 from headwater.model.http import Limits
 from headwater.net.guard import AddressGuard
 from headwater.policy import agents, politeness
+from headwater.publish.canonical import Projection
+from headwater.publish.redis import open_redis
 from headwater.sandbox import Sandbox
 from headwater.store import migrate
 from headwater.store.clock import DatabaseClock
@@ -65,6 +68,7 @@ class Parts:
     sandbox: Sandbox
     poller: Poller
     visitor: Visitor
+    projection: Projection | None = None  # None: no Redis is configured
 
     @property
     def runner(self) -> Runner:
@@ -72,6 +76,19 @@ class Parts:
         records = self.records
         lease = timedelta(seconds=records.settings.lease_seconds)
         return Runner(records.database, self.poller, records.clock, holder=records.holder, lease=lease)
+
+    @property
+    def canonical_runner(self) -> CanonicalRunner:
+        """What makes canonical articles of the links of all categories."""
+        records = self.records
+        return CanonicalRunner(
+            records.database,
+            records.clock,
+            self.projection,
+            holder=records.holder,
+            lease=timedelta(seconds=records.settings.lease_seconds),
+            key_of=politeness.KEYS[records.settings.politeness_by],
+        )
 
 
 @contextlib.asynccontextmanager
@@ -106,7 +123,7 @@ async def open_parts(records: Records) -> AsyncIterator[Parts]:
         connect_to=dict(split_connect_to(part) for part in settings.connect_to),
         max_connections=settings.fetch_workers + settings.poll_concurrency,
     )
-    async with make_sandbox(settings) as sandbox, client:
+    async with make_sandbox(settings) as sandbox, client, _open_projection(records) as projection:
         gate = Gate(
             database=records.database,
             client=client,
@@ -134,6 +151,7 @@ async def open_parts(records: Records) -> AsyncIterator[Parts]:
             timezone=settings.timezone,
             interval_minutes=settings.poll_interval_minutes,
             key_of=key_of,
+            show_links=projection.show_links if projection else None,
         )
         visitor = Visitor(
             database=records.database,
@@ -146,7 +164,16 @@ async def open_parts(records: Records) -> AsyncIterator[Parts]:
             max_retries=settings.max_retries,
             retry_base_seconds=settings.retry_base_seconds,
         )
-        yield Parts(records, gate, sandbox, poller, visitor)
+        yield Parts(records, gate, sandbox, poller, visitor, projection)
+
+
+@contextlib.asynccontextmanager
+async def _open_projection(records: Records) -> AsyncIterator[Projection | None]:
+    if not records.settings.redis_url:
+        yield None
+        return
+    async with open_redis(records.settings.redis_url) as redis:
+        yield Projection(records.database, records.clock, redis)
 
 
 def make_sandbox(settings: Settings) -> Sandbox:

@@ -76,6 +76,11 @@ class PollerRole:
             poll.cancel()
         await asyncio.gather(*self._polls, return_exceptions=True)
 
+    @property
+    def under_way(self) -> int:
+        """How many polls are under way or about to be."""
+        return len(self._polls) + len(self._ready)
+
     async def _start_due(self) -> bool:
         """Start polls of what is due; tell whether more may be due than there were places for.
 

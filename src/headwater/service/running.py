@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import signal
 import socket
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 from typing import Any, Protocol
@@ -17,6 +17,7 @@ from headwater.errors import OperatorError
 from headwater.fetch.crew import Crew
 from headwater.model.reasons import Reason
 from headwater.policy import politeness
+from headwater.service.canonical import CanonicalRole
 from headwater.service.desk import Desk
 from headwater.service.maintenance import ClockRole, MaintenanceRole
 from headwater.service.metrics import Metrics
@@ -135,8 +136,10 @@ def _make(parts: Parts, roles: Collection[RoleName], metrics: Metrics) -> list[R
     if RoleName.FETCHER in roles:
         made.append(make_crew(parts, metrics))
     if RoleName.POLLER in roles:
-        made.append(PollerRole(parts, metrics.polled))
+        feeds = PollerRole(parts, metrics.polled)
+        made.append(feeds)
         made.append(PollerRole(parts, metrics.polled, passes=LONG_PASSES, at_once=LONG_AT_ONCE))
+        made.append(CanonicalRole(parts, lambda: feeds.under_way))
     if RoleName.SCHEDULER in roles:
         made.append(SchedulerRole(parts, metrics.polled))
     if RoleName.MAINTENANCE in roles:
@@ -165,6 +168,29 @@ def make_crew(parts: Parts, metrics: Metrics) -> Crew:
         key_of=politeness.KEYS[settings.politeness_by],
         on_finish=finished,
     )
+
+
+@contextlib.asynccontextmanager
+async def crew_at_work(parts: Parts, metrics: Metrics) -> AsyncIterator[None]:
+    """Let fetchers work while the block runs, and what keeps them going; if they fail, so does the block."""
+    stop = asyncio.Event()
+    roles: list[Role] = [make_crew(parts, metrics), MaintenanceRole(parts.records), ClockRole(parts.records)]
+    block = asyncio.current_task()
+    assert block is not None
+    working = asyncio.create_task(run_roles(roles, stop))
+    working.add_done_callback(lambda _: None if stop_was_asked else block.cancel())
+    stop_was_asked = False
+    try:
+        yield
+    except asyncio.CancelledError:
+        if working.done() and not block.uncancel():
+            working.result()
+        raise
+    finally:
+        stop_was_asked = True
+        stop.set()
+        await asyncio.wait([working])
+        working.exception()  # which the block has raised, or had no more need to know
 
 
 class _Web:

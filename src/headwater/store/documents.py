@@ -61,6 +61,18 @@ async def revisions(connection: Connection, document_id: int) -> list[dict[str, 
     return [dict(row) for row in await connection.fetch(query("revisions"), document_id)]
 
 
+async def revision_text(connection: Connection, document_id: int, revision: int | None) -> dict[str, Any] | None:
+    """Return a document's title and text at a revision, by default the last; None where there is no such."""
+    row = await connection.fetchrow(query("revision_text"), document_id, revision)
+    return dict(row) if row else None
+
+
+async def document_of_url(connection: Connection, url_id: int) -> int | None:
+    """Return the document of a URL."""
+    document_id: int | None = await connection.fetchval(query("document_of_url"), url_id)
+    return document_id
+
+
 async def list_documents(
     connection: Connection, *, limit: int, before: tuple[datetime, int] | None, source: str | None
 ) -> list[dict[str, Any]]:

@@ -40,6 +40,9 @@ TABLES = (
     "runs",
     "budgets",
     "budget_spending",
+    "category_links",
+    "canonical_attempts",
+    "canonical_state",
 )
 _ESCAPED = re.compile(rb"\\(.)")
 _MEANT = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}

@@ -183,6 +183,11 @@ async def name_twins(
     return named
 
 
+async def note_moves(connection: Connection, moved: Mapping[int, int]) -> None:
+    """Keep where pages have moved to, given as old id to new."""
+    await connection.execute(query("note_moves"), list(moved), list(moved.values()))
+
+
 async def expired_claims(connection: Connection, now: datetime, limit: int) -> list[tuple[int, str, Lease]]:
     """Lock claims whose holder is late; answer each with its politeness key and lease."""
     rows = await connection.fetch(query("expired_claims"), now, limit)
@@ -270,6 +275,11 @@ async def adopt_urls(
     rows = await connection.fetch(query("adopt_urls"), list(url_ids), source_id, origin)
     if rows:
         await retry_urls(connection, [row["id"] for row in rows], priority, now)
+
+
+async def any_given_up(connection: Connection, url_ids: Iterable[int]) -> bool:
+    """Tell whether one of these ended only because its source was removed."""
+    return bool(await connection.fetchval(query("any_given_up"), list(url_ids)))
 
 
 async def url_counts(connection: Connection) -> list[tuple[str, str | None, int]]:

@@ -79,6 +79,23 @@ ORDER BY found.rank DESC, found.fetched_at DESC, found.id DESC
 -- name: document_counts
 SELECT (SELECT count(*) FROM documents) AS documents, (SELECT count(*) FROM texts) AS texts
 
+-- name: revision_text
+-- A document as it was at a revision, or is. $1 document id, $2 revision or NULL for what it is
+SELECT d.id, u.url, d.revision AS last_revision, r.revision, r.title, r.fetched_at, t.body AS text
+FROM documents d
+JOIN url_frontier u ON u.id = d.url_id
+CROSS JOIN LATERAL (
+    SELECT d.revision, d.title, d.fetched_at, d.content_hash
+    UNION ALL
+    SELECT o.revision, o.title, o.fetched_at, o.content_hash FROM document_revisions o WHERE o.document_id = d.id
+) r
+JOIN texts t ON t.content_hash = r.content_hash
+WHERE d.id = $1 AND r.revision = coalesce($2::int, d.revision)
+
+-- name: document_of_url
+-- $1 url id
+SELECT id FROM documents WHERE url_id = $1
+
 -- name: search_index_is_whole
 -- NULL where there is none.
 SELECT (SELECT indisvalid AND indisready FROM pg_index WHERE indexrelid = to_regclass('documents_search'))

@@ -167,6 +167,10 @@ FOR UPDATE SKIP LOCKED
 -- How many URLs are still queued or under way, and when the next of them is due.
 SELECT count(*) AS queued, count(lease_token) AS leased, min(due_at) AS next_due FROM frontier_queue
 
+-- name: note_moves
+-- Pages that moved elsewhere. Arrays: $1 ids, $2 ids of the targets
+UPDATE url_frontier u SET moved_to = g.target FROM unnest($1::bigint[], $2::bigint[]) AS g (id, target) WHERE u.id = g.id
+
 -- name: name_twins
 -- Pages were read that other addresses of their hosts had led to; those addresses are the same pages from now on.
 -- Arrays: $1 ids of the pages, $2 the other addresses, $3 their hashes; $4 now. One that is queued meanwhile
@@ -309,6 +313,11 @@ SET source_id = CASE WHEN fetch_count = 0 THEN $2 ELSE source_id END,
     subpath = CASE WHEN fetch_count = 0 AND source_id <> $2 THEN NULL ELSE subpath END
 WHERE id = ANY ($1::bigint[]) AND status = 'dead' AND reason = 'source_removed'
 RETURNING id
+
+-- name: any_given_up
+-- $1 ids
+SELECT EXISTS (SELECT FROM url_frontier
+               WHERE id = ANY ($1::bigint[]) AND status = 'dead' AND reason = 'source_removed')
 
 -- name: url_counts
 -- How many URLs there are of each status and reason.

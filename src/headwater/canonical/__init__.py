@@ -1,0 +1,1 @@
+"""URLs of categories become canonical articles, through the frontier and once each."""

@@ -1,0 +1,48 @@
+"""Canonical articles: what a run-once over the links of all categories counts, and how an attempt can fail."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+
+class FailureCode(StrEnum):
+    """Why there is no article, in the five words that other programs on the same Redis know."""
+
+    BAD_HTML = "FAIL_BAD_HTML"
+    HTTP = "FAIL_HTTP"
+    TIMEOUT = "FAIL_TIMEOUT"
+    PARSE = "FAIL_PARSE"
+    EMPTY = "FAIL_EMPTY"
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """A URL that neither brought an article nor failed: it is tried again by itself, and a later run marks it."""
+
+    uid: str
+    url: str
+    reason: str | None  # why it waits, where that is known
+    until: datetime | None
+
+
+@dataclass(slots=True)
+class CanonicalTotals:
+    """What a run counts while it works."""
+
+    new: int = 0  # URLs that were not attempted within 30 days
+    stored: int = 0  # fetched, and their articles kept
+    skipped: int = 0  # their articles were there already
+    failed: dict[str, int] = field(default_factory=dict)  # by code
+    deferred: int = 0
+    deferred_urls: list[Deferred] = field(default_factory=list)  # the first of them
+    troubles: list[str] = field(default_factory=list)  # what was wrong with Redis, the first of it
+    redis: str = "not configured"
+
+    @property
+    def done(self) -> int:
+        """How many have their end."""
+        return self.stored + self.skipped + sum(self.failed.values()) + self.deferred
+
+    def fail(self, code: str) -> None:
+        """Count a failure."""
+        self.failed[code] = self.failed.get(code, 0) + 1

@@ -1,0 +1,89 @@
+"""What a door may ask of revisions: what changed from one to another."""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from headwater.errors import HeadwaterError
+from headwater.frontier.given import presentable
+from headwater.frontier.submit import find
+from headwater.model.reasons import Reason
+from headwater.policy.diff import TextDiff, diff_texts
+from headwater.service.parts import Records
+from headwater.service.source_settings import storable
+from headwater.store import documents
+from headwater.store.pool import Connection
+
+_LARGEST_ID = 2**63 - 1
+_LARGEST_REVISION = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Revisions:
+    """Two revisions of a document, when each was fetched, and what changed from one to the other."""
+
+    document_id: int
+    url: str
+    before: int
+    after: int
+    last: int
+    before_fetched_at: datetime
+    after_fetched_at: datetime
+    diff: TextDiff
+
+
+class DiffDesk:
+    """Answers from the texts that are kept."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    async def find(self, given: str) -> int:
+        """Return the number of a document that is given by it, or by its URL."""
+        if given.isascii() and given.isdigit():
+            return min(int(given[:20]), _LARGEST_ID)
+        async with self._records.database.connection() as connection:
+            known = await find(connection, storable(given))
+            document_id = await documents.document_of_url(connection, known.id) if known else None
+        if document_id is None:
+            raise HeadwaterError(f"There is no document of {presentable(given)}.", reason=Reason.UNKNOWN_DOCUMENT)
+        return document_id
+
+    async def diff(self, document_id: int, before: int | None = None, after: int | None = None) -> Revisions:
+        """Compare two revisions, by default the last with the one before it."""
+        async with self._records.database.connection() as connection:
+            new = await self._revision(connection, document_id, after)
+            old = await self._revision(
+                connection, document_id, max(1, new["revision"] - 1) if before is None else before
+            )
+        texts = (old["text"], new["text"], old["title"], new["title"])
+        return Revisions(
+            document_id,
+            new["url"],
+            old["revision"],
+            new["revision"],
+            new["last_revision"],
+            old["fetched_at"],
+            new["fetched_at"],
+            await asyncio.to_thread(diff_texts, *texts),
+        )
+
+    async def _revision(self, connection: Connection, document_id: int, number: int | None) -> dict[str, Any]:
+        if not 0 < document_id <= _LARGEST_ID:
+            raise _unknown(document_id)
+        wanted = None if number is None else min(number, _LARGEST_REVISION)
+        found = await documents.revision_text(connection, document_id, wanted)
+        if found:
+            return found
+        known = await documents.revision_text(connection, document_id, None)
+        if known is None:
+            raise _unknown(document_id)
+        raise HeadwaterError(
+            f"Document {document_id} has no revision {number}; its last is {known['last_revision']}.",
+            reason=Reason.UNKNOWN_REVISION,
+        )
+
+
+def _unknown(document_id: int) -> HeadwaterError:
+    return HeadwaterError(f"There is no document {document_id}.", reason=Reason.UNKNOWN_DOCUMENT)

@@ -1,0 +1,264 @@
+"""The canonical run-once, by PostgreSQL alone: each link is tried once in 30 days (spec 5.1, 5.3, 5.5)."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from headwater.config import Settings
+from headwater.errors import OperatorError
+from headwater.model.canonical import CanonicalTotals
+from headwater.policy.canonical import uid_of
+from headwater.service.canonical import run_now
+from headwater.service.maintenance import RESCUERS
+from headwater.service.parts import open_parts, open_records
+from headwater.service.running import crew_at_work
+from headwater.store import canonical
+from tests.house import House, open_house
+from tests.program import start
+from tests.server import Answer, Site, page, rss
+
+FEED = "http://news.test/feed"
+HTML = {"Content-Type": "text/html; charset=utf-8"}
+
+
+def pages(site: Site, *names: str) -> None:
+    site.answers[FEED] = rss(*(f"http://news.test/{name}" for name in names))
+    for name in names:
+        site.answers[f"http://news.test/{name}"] = Answer(page(f"story {name}"), headers=HTML)
+
+
+async def canonical_run(house: House) -> CanonicalTotals:
+    totals = CanonicalTotals()
+    await run_now(house.parts, lambda: crew_at_work(house.parts, house.desk.metrics), totals)
+    return totals
+
+
+def told(totals: CanonicalTotals) -> tuple[int, int, int, dict[str, int], int]:
+    return totals.new, totals.stored, totals.skipped, totals.failed, totals.deferred
+
+
+async def add_feed(house: House, category: str = "jobs_report") -> None:
+    await house.desk.sources.add(FEED, "news", {"category": category})
+
+
+async def test_what_a_category_links_is_fetched_once_and_a_second_run_asks_nobody(site: Site, house: House) -> None:
+    """Spec 5.5: nothing new, no request."""
+    pages(site, "a", "b")
+    await add_feed(house)
+    assert told(await canonical_run(house)) == (2, 2, 0, {}, 0)
+    seen = len(site.seen)
+    assert told(await canonical_run(house)) == (0, 0, 0, {}, 0)
+    assert len(site.seen) == seen
+    rows = await house.rows("SELECT uid, url, categories, code FROM canonical_attempts ORDER BY url")
+    assert rows == [
+        (uid_of(f"http://news.test/{name}"), f"http://news.test/{name}", ["jobs_report"], None) for name in ("a", "b")
+    ]
+
+
+async def test_a_link_is_called_by_its_address_as_it_was_given(site: Site, house: House) -> None:
+    """Spec 5.1: the SHA-1 is of the URL as given, whatever it is called in the frontier."""
+    given = "http://NEWS.test/a/?utm_source=feed#top"
+    pages(site, "a")
+    site.answers[FEED] = rss(given)
+    await add_feed(house)
+    assert (await canonical_run(house)).stored == 1
+    ((uid, url),) = await house.rows("SELECT uid, url FROM canonical_attempts")
+    assert uid == uid_of(url)
+    assert "utm_source" in url
+
+
+async def test_a_document_that_is_there_already_is_skipped_and_marked(site: Site, house: House) -> None:
+    """Spec 5.5."""
+    pages(site, "a")
+    await add_feed(house)
+    await house.work()
+    seen = len(site.seen)
+    assert told(await canonical_run(house)) == (1, 0, 1, {}, 0)
+    assert len(site.seen) == seen
+    assert (await canonical_run(house)).new == 0
+
+
+@pytest.mark.parametrize(("days", "tried"), [(29, False), (31, True)])
+async def test_an_attempt_counts_for_30_days(site: Site, house: House, days: int, tried: bool) -> None:
+    """Spec 5.5: attempted 29 days ago is skipped, 31 days ago is tried."""
+    pages(site, "a")
+    await add_feed(house)
+    await canonical_run(house)
+    await house.rows(f"UPDATE canonical_attempts SET attempted_at = attempted_at - interval '{days} days'")
+    before = site.visits("http://news.test/a")
+    assert told(await canonical_run(house)) == ((1, 1, 0, {}, 0) if tried else (0, 0, 0, {}, 0))
+    assert site.visits("http://news.test/a") - before == tried
+    assert (await canonical_run(house)).new == 0
+
+
+async def test_each_failure_has_its_code_and_is_not_tried_again(site: Site, house: House) -> None:
+    """Spec 5.3."""
+    nothing = "<html><body><script>" + "x = 1;" * 60 + "</script></body></html>"
+    pages(site, "missing", "short", "empty", "failing", "image")
+    site.answers |= {
+        "http://news.test/missing": Answer(status=404),
+        "http://news.test/short": Answer("<p>hi</p>", headers=HTML),
+        "http://news.test/empty": Answer(nothing, headers=HTML),
+        "http://news.test/failing": Answer(status=500),
+        "http://news.test/image": Answer(b"\xff\xd8\xff" + b"x" * 500),
+    }
+    await add_feed(house)
+    totals = await canonical_run(house)
+    assert totals.failed == {"FAIL_HTTP": 2, "FAIL_BAD_HTML": 2, "FAIL_EMPTY": 1}
+    rows = await house.rows("SELECT url, code, reason FROM canonical_attempts ORDER BY url")
+    assert rows == [
+        ("http://news.test/empty", "FAIL_EMPTY", "empty_text"),
+        ("http://news.test/failing", "FAIL_HTTP", "max_retries"),
+        ("http://news.test/image", "FAIL_BAD_HTML", "unsupported_type"),
+        ("http://news.test/missing", "FAIL_HTTP", "not_found"),
+        ("http://news.test/short", "FAIL_BAD_HTML", "bad_html"),
+    ]
+    seen = len(site.seen)
+    assert (await canonical_run(house)).new == 0
+    assert len(site.seen) == seen
+
+
+async def test_a_server_that_never_answers_is_a_timeout(site: Site, make_settings: Callable[..., Settings]) -> None:
+    """Spec 5.3: after the last retry, by what that ended with."""
+    pages(site, "slow")
+    site.hanging.add("http://news.test/slow")
+    quick = make_settings(connect_to=site.connect_to, page_seconds=0.2, max_retries=1)
+    async with open_house(quick) as house:
+        await add_feed(house)
+        assert (await canonical_run(house)).failed == {"FAIL_TIMEOUT": 1}
+
+
+async def test_what_waits_for_long_is_reported_and_not_marked(
+    site: Site, make_settings: Callable[..., Settings]
+) -> None:
+    """Spec 5.5: deferred; a later run marks it when it has ended."""
+    pages(site, "a", "b")
+    site.answers["http://news.test/b"] = [Answer(status=503), Answer(page("story b"), headers=HTML)]
+    patient = make_settings(connect_to=site.connect_to, retry_base_seconds=600)
+    async with open_house(patient) as house:
+        await add_feed(house)
+        totals = await canonical_run(house)
+        assert told(totals) == (2, 1, 0, {}, 1)
+        (late,) = totals.deferred_urls
+        assert (late.url, late.reason) == ("http://news.test/b", "http_5xx")
+        assert late.until is not None
+        assert await house.rows("SELECT url FROM canonical_attempts") == [("http://news.test/a",)]
+        await house.rows("UPDATE frontier_queue SET due_at = now()")
+        await house.rows("UPDATE host_state SET ready_at = now(), not_before = now(), blocked_reason = NULL")
+        assert told(await canonical_run(house)) == (1, 1, 0, {}, 0)
+
+
+async def test_a_page_that_moved_elsewhere_has_the_article_of_where_it_is(site: Site, house: House) -> None:
+    """Spec 4.2, 5.5: another host's, and another's that was known before."""
+    pages(site, "a", "b")
+    moved = Answer(status=301, headers={"Location": "http://other.test/a"})
+    site.answers |= {"http://news.test/a": moved, "http://news.test/b": moved}
+    site.answers["http://other.test/a"] = Answer(page("story a"), headers=HTML)
+    await add_feed(house)
+    assert told(await canonical_run(house)) == (2, 2, 0, {}, 0)
+    assert site.visits("http://other.test/a") == 1
+    of_articles = "SELECT DISTINCT u.url FROM canonical_attempts JOIN url_frontier u ON u.id = url_id"
+    assert await house.rows(of_articles) == [("http://other.test/a",)]
+
+
+async def test_a_source_without_a_category_or_without_pages_links_nothing(site: Site, house: House) -> None:
+    pages(site, "a")
+    await house.desk.sources.add(FEED, "news")
+    await house.work()
+    assert (await canonical_run(house)).new == 0
+
+
+async def test_a_link_that_was_given_up_with_its_source_is_fetched_all_the_same(site: Site, house: House) -> None:
+    """Spec 2.2: it is somebody's link still."""
+    pages(site, "a")
+    await add_feed(house)
+    await house.desk.sources.remove("news")
+    assert await house.fates() == {"http://news.test/a": "source_removed"}
+    assert told(await canonical_run(house)) == (1, 1, 0, {}, 0)
+    assert await house.rows("SELECT s.name FROM documents d JOIN sources s ON s.id = d.source_id") == [("canonical",)]
+
+
+async def test_links_go_after_48_hours(site: Site, house: House) -> None:
+    """Spec 5.4, without Redis."""
+    pages(site, "a")
+    await add_feed(house)
+    await house.rows("UPDATE category_links SET seen_at = seen_at - interval '49 hours'")
+    assert (await canonical_run(house)).new == 0
+    assert await house.rows("SELECT * FROM category_links") == []
+
+
+async def test_only_one_runs_at_a_time_and_a_killed_one_is_gone_on_with(
+    site: Site, house: House, make_settings: Callable[..., Settings]
+) -> None:
+    """Spec 2.4, 5.5, 9.3."""
+    pages(site, "a", "b")
+    site.hanging.add("http://news.test/a")
+    await add_feed(house)
+    first = asyncio.create_task(canonical_run(house))
+    while "http://news.test/a" not in site.waiting:
+        await asyncio.sleep(0.01)
+    async with open_records(make_settings(connect_to=site.connect_to)) as records, open_parts(records) as parts:
+        assert not await parts.canonical_runner.run(CanonicalTotals(), nullcontext)
+        with pytest.raises(OperatorError, match="under way"):
+            await run_now(parts, lambda: crew_at_work(parts, house.desk.metrics), CanonicalTotals())
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    site.hanging.clear()
+    totals = await canonical_run(house)
+    assert totals.stored + totals.skipped == totals.new > 0
+    assert await house.rows("SELECT count(*) FROM canonical_attempts WHERE attempted_at IS NOT NULL") == [(2,)]
+
+
+async def test_what_a_killed_program_was_at_is_gone_on_with_when_its_leases_are_over(
+    site: Site, house: House, tmp_path: Path
+) -> None:
+    """Spec 2.4, 9.3."""
+    pages(site, "a", "b")
+    site.hanging.add("http://news.test/a")
+    await add_feed(house)
+    settings = house.parts.records.settings
+    program = start(
+        "canonical",
+        "run",
+        cwd=tmp_path,
+        database_url=settings.database_url,
+        data_dir=settings.data_dir,
+        connect_to=",".join(settings.connect_to),
+        allow_networks=",".join(settings.allow_networks),
+        host_delay_ms=0,
+    )
+    async with asyncio.timeout(30):
+        while "http://news.test/a" not in site.waiting:
+            await asyncio.sleep(0.01)
+    os.killpg(program.pid, signal.SIGKILL)
+    program.communicate()
+    site.hanging.clear()
+    with pytest.raises(OperatorError, match="under way"):
+        await canonical_run(house)
+    for table in RESCUERS:
+        await house.rows(f"UPDATE {table} SET lease_until = now() WHERE lease_token IS NOT NULL")
+    await house.rows("UPDATE host_state SET not_before = now(), ready_at = now()")
+    totals = await canonical_run(house)
+    assert totals.stored + totals.skipped == totals.new > 0
+    assert await house.rows("SELECT count(*) FROM canonical_attempts WHERE code IS NULL AND asked_at IS NULL") == [(2,)]
+
+
+async def test_many_links_go_by_batches(site: Site, house: House) -> None:
+    """Spec 5.5: 1,200 addresses that all end at once, some of them no addresses at all."""
+    urls = [
+        f"http://h{number % 24}.test/{number}" if number % 100 else f"no address {number}" for number in range(1200)
+    ]
+    for host in range(24):
+        site.answers[f"http://h{host}.test/robots.txt"] = Answer("User-agent: *\nDisallow: /")
+    async with house.parts.records.database.connection() as connection:
+        now = house.parts.records.clock.now()
+        await canonical.note_links(connection, "many", {uid_of(url): url for url in urls}, now)
+    assert told(await canonical_run(house)) == (1200, 0, 0, {"FAIL_HTTP": 1200}, 0)
+    reasons = await house.rows("SELECT reason, count(*) FROM canonical_attempts GROUP BY 1 ORDER BY 1")
+    assert reasons == [("invalid_url", 12), ("robots_blocked", 1188)]
+    assert len(site.seen) == 24

@@ -1,0 +1,423 @@
+"""The keyspace in a real Redis: what is written, for how long, what is taken in, what survives its death (spec 5.4)."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from headwater.config import Settings
+from headwater.model.canonical import CanonicalTotals
+from headwater.policy.canonical import uid_of
+from headwater.service.canonical import CanonicalRole
+from headwater.service.maintenance import MaintenanceRole
+from headwater.service.polling import PollerRole
+from headwater.service.running import make_crew, run_roles
+from tests.house import House, open_house
+from tests.integration.test_canonical import FEED, HTML, add_feed, canonical_run, pages, told
+from tests.program import headwater
+from tests.redis_server import RedisServer
+from tests.server import Answer, Site, page, rss
+
+A, B = "http://news.test/a", "http://news.test/b"
+DAY = 86_400
+LINKS = "rss:category_links:jobs_report"
+TIMES = "headwater:times:"
+
+
+@pytest.fixture
+async def house(site: Site, redis_server: RedisServer, make_settings: Callable[..., Settings]) -> AsyncIterator[House]:
+    """All parts, with the Redis of this test."""
+    quick = make_settings(connect_to=site.connect_to, redis_url=redis_server.url, page_seconds=2)
+    async with open_house(quick) as opened:
+        yield opened
+
+
+def lasts(redis: RedisServer, key: str, seconds: int) -> bool:
+    return seconds - 60 < redis.client.ttl(key) <= seconds
+
+
+def age(redis: RedisServer, key: str, seconds: float) -> None:
+    """Let all members of a SET be so much older."""
+    times = f"{TIMES}{key}"
+    for member, score in redis.client.zrange(times, 0, -1, withscores=True):
+        redis.client.zadd(times, {member: score - seconds})
+
+
+async def test_the_keyspace_is_written_as_others_know_it(site: Site, house: House, redis_server: RedisServer) -> None:
+    """Spec 5.1, 5.4: names, types, lifetimes, fields."""
+    pages(site, "a", "b")
+    site.answers[B] = Answer(status=410)
+    await add_feed(house)
+    redis = redis_server.client
+    assert redis_server.members(LINKS) == {A, B}
+    assert lasts(redis_server, LINKS, 2 * DAY)
+    before = int(time.time())
+    assert told(await canonical_run(house)) == (2, 1, 0, {"FAIL_HTTP": 1}, 0)
+    uid, gone = uid_of(A), uid_of(B)
+    article = redis_server.article(uid)
+    document = await house.desk.document(1)
+    assert document
+    assert {name: article[name] for name in ("uid", "url", "category", "status", "title", "language")} == {
+        "uid": uid,
+        "url": A,
+        "category": "jobs_report",
+        "status": "success",
+        "title": "story a",
+        "language": "en",
+    }
+    assert article["clean_text"] == document["text"]
+    assert int(article["text_len"]) == len(document["text"])
+    assert int(article["raw_len"]) == document["raw_bytes"]
+    assert before <= int(article["fetched_ts"]) <= time.time() + 1
+    assert article["published_at"].startswith("2026-03-12")
+    assert set(article) >= {"abstract", "image", "byline"}
+    assert json.loads(article["provenance"])["published_at"] == "feed"
+    assert lasts(redis_server, f"rss:article_canonical:{uid}", 7 * DAY)
+    assert redis_server.members("rss:articles_by_category:jobs_report") == {uid}
+    assert lasts(redis_server, "rss:articles_by_category:jobs_report", 7 * DAY)
+    assert redis.zrange("rss:article_canonical_index", 0, -1, withscores=True) == [
+        (uid.encode(), float(article["fetched_ts"]))
+    ]
+    assert redis.ttl("rss:article_canonical_index") == -1
+    assert redis_server.members("rss:canonical_attempted") == {uid, gone}
+    assert lasts(redis_server, "rss:canonical_attempted", 30 * DAY)
+    ((failure, moment),) = redis.zrange("rss:canonical_failures", 0, -1, withscores=True)
+    assert failure.decode() == f"{gone}:FAIL_HTTP"
+    assert before <= moment <= time.time() + 1
+    assert not redis.exists(f"rss:article_canonical:{gone}")
+    types = {key.decode(): redis.type(key).decode() for key in redis.keys("rss:*")}
+    assert types == {
+        LINKS: "set",
+        "rss:articles_by_category:jobs_report": "set",
+        "rss:canonical_attempted": "set",
+        "rss:canonical_failures": "zset",
+        "rss:article_canonical_index": "zset",
+        f"rss:article_canonical:{uid}": "hash",
+    }
+
+
+async def test_an_article_that_expires_leaves_no_member_in_an_index(
+    site: Site, house: House, redis_server: RedisServer
+) -> None:
+    """Spec 5.4: the next run prunes, though nothing is new and nobody is asked."""
+    pages(site, "a", "b")
+    await add_feed(house)
+    await canonical_run(house)
+    redis_server.client.pexpire(f"rss:article_canonical:{uid_of(A)}", 1)
+    while redis_server.client.exists(f"rss:article_canonical:{uid_of(A)}"):
+        await asyncio.sleep(0.002)
+    seen = len(site.seen)
+    assert (await canonical_run(house)).new == 0
+    assert len(site.seen) == seen
+    assert redis_server.members("rss:articles_by_category:jobs_report") == {uid_of(B)}
+    assert redis_server.client.zrange("rss:article_canonical_index", 0, -1) == [uid_of(B).encode()]
+    assert redis_server.client.zrange(f"{TIMES}rss:articles_by_category:jobs_report", 0, -1) == [uid_of(B).encode()]
+    assert redis_server.members("rss:canonical_attempted") == {uid_of(A), uid_of(B)}
+
+
+async def test_members_of_sets_go_each_on_its_own_day(site: Site, house: House, redis_server: RedisServer) -> None:
+    """Spec 5.4: a SET has one lifetime, its members have one each."""
+    pages(site, "a")
+    await add_feed(house)
+    await canonical_run(house)
+    age(redis_server, LINKS, 49 * 3600)
+    age(redis_server, "rss:canonical_attempted", 31 * DAY)
+    age(redis_server, "rss:articles_by_category:jobs_report", 8 * DAY)
+    pages(site, "a", "b")
+    site.answers[FEED] = rss(B)
+    await house.desk.sources.sync("news")
+    assert told(await canonical_run(house)) == (1, 1, 0, {}, 0)
+    assert redis_server.members(LINKS) == {B}
+    assert redis_server.members("rss:canonical_attempted") == {uid_of(B)}
+    assert redis_server.members("rss:articles_by_category:jobs_report") == {uid_of(B)}
+    assert redis_server.client.zrange(f"{TIMES}{LINKS}", 0, -1) == [uid_of(B).encode()]
+
+
+async def test_sets_that_another_program_wrote_are_worked_from(
+    site: Site, house: House, redis_server: RedisServer
+) -> None:
+    """Spec 5.4: links and attempts of others; members are adopted at first sight, and get their own day."""
+    pages(site, "a", "b", "c", "d")
+    redis = redis_server.client
+    redis.sadd("rss:category_links:foreign news", A, B)
+    redis.sadd("rss:category_links:other", A)
+    redis.sadd("rss:canonical_attempted", uid_of(B), "something else")
+    seen = {url.url for url in site.seen}
+    assert told(await canonical_run(house)) == (1, 1, 0, {}, 0)
+    assert {url.url for url in site.seen} - seen == {A, "http://news.test/robots.txt"}
+    assert redis_server.article(uid_of(A))["category"] == "foreign news"
+    for category in ("foreign news", "other"):
+        assert redis_server.members(f"rss:articles_by_category:{category}") == {uid_of(A)}
+        assert lasts(redis_server, f"rss:category_links:{category}", 2 * DAY)
+    assert redis_server.members("rss:canonical_attempted") == {uid_of(A), uid_of(B), "something else"}
+    assert redis.zcard(f"{TIMES}rss:canonical_attempted") == 3
+    assert (await canonical_run(house)).new == 0
+    age(redis_server, "rss:category_links:foreign news", 49 * 3600)
+    age(redis_server, "rss:canonical_attempted", 31 * DAY)
+    await house.rows("UPDATE canonical_attempts SET attempted_at = attempted_at - interval '31 days'")
+    await house.rows(
+        "UPDATE category_links SET seen_at = seen_at - interval '49 hours' WHERE category = 'foreign news'"
+    )
+    redis.sadd("rss:category_links:other", B)
+    assert told(await canonical_run(house)) == (2, 2, 0, {}, 0), "A is tried again, B for the first time here"
+    assert not redis.exists("rss:category_links:foreign news")
+    assert redis_server.members("rss:canonical_attempted") == {uid_of(A), uid_of(B)}
+
+
+async def test_what_another_program_attempted_since_is_left_to_it(
+    site: Site, house: House, redis_server: RedisServer
+) -> None:
+    """Spec 5.5: minus attempted, whoever attempted it."""
+    pages(site, "a", "b")
+    await add_feed(house)
+    await canonical_run(house)
+    pages(site, "a", "b", "c")
+    await house.desk.sources.sync("news")
+    redis_server.client.srem("rss:canonical_attempted", uid_of(A))  # as many members as times
+    redis_server.client.sadd("rss:canonical_attempted", uid_of("http://news.test/c"))
+    assert (await canonical_run(house)).new == 0
+
+
+BAD = {
+    b"": "empty",
+    b"hello world": "no scheme",
+    b"javascript:alert(1)": "must start with http",
+    b"http://user:secret@news.test/": "user name or password",
+    b"\xff\xfe\x00garbage": "not UTF-8",
+    b"http://news.test/\x00": "NUL",
+    b"http://news.test/" + b"x" * (10 << 20): "10,485,777 bytes",
+    b"http://[::1]/": "address_refused",
+    b"http://169.254.169.254/latest/meta-data": "address_refused",
+    b"http://10.0.0.1/": "address_refused",
+}
+
+
+async def test_bad_links_are_refused_one_by_one_and_keep_nobody_else_back(
+    site: Site, house: House, redis_server: RedisServer
+) -> None:
+    """Spec 5.4, 4.3: garbage, private addresses, 10 MB, each with its reason."""
+    pages(site, "a")
+    redis_server.client.sadd("rss:category_links:bad", A.encode(), *BAD)
+    totals = await canonical_run(house)
+    assert totals.stored == 1
+    assert totals.redis == "up to date"
+    rows = {
+        uid: (url, code, reason)
+        for uid, url, code, reason in await house.rows(
+            "SELECT uid, url, code, reason FROM canonical_attempts WHERE code IS NOT NULL"
+        )
+    }
+    assert set(rows) == {uid_of(member) for member in BAD}
+    for member, why in BAD.items():
+        url, code, reason = rows[uid_of(member)]
+        assert code == "FAIL_HTTP"
+        assert reason == (why if why == "address_refused" else "invalid_url")
+        assert len(url) < 300
+    assert sum(any(why in trouble for trouble in totals.troubles) for why in BAD.values()) == 3
+    assert not any("secret" in trouble for trouble in totals.troubles)
+    assert set(redis_server.client.zrange("rss:canonical_failures", 0, -1)) == {
+        f"{uid_of(member)}:FAIL_HTTP".encode() for member in BAD
+    }
+    again = await canonical_run(house)
+    assert (again.new, again.troubles) == (0, [])
+
+
+async def test_keys_of_the_wrong_type_are_named_and_left_alone(
+    site: Site, house: House, redis_server: RedisServer
+) -> None:
+    """Spec 5.4: whatever another program has put there, the rest works."""
+    pages(site, "a", "b")
+    redis = redis_server.client
+    redis.set("rss:category_links:text", "x")
+    redis.rpush("rss:category_links:list", "x")
+    redis.sadd(b"rss:category_links:\xff", "x")
+    redis.set(f"rss:article_canonical:{uid_of(A)}", "x")
+    redis.sadd("rss:article_canonical_index", "x")
+    redis.set("rss:articles_by_category:text", "x")
+    await add_feed(house)
+    totals = await canonical_run(house)
+    assert told(totals) == (2, 2, 0, {}, 0)
+    named = " ".join(totals.troubles)
+    for key in ("links:text", "links:list", "links:\\xff", uid_of(A), "canonical_index", "by_category:text"):
+        assert key in named
+    assert redis.get("rss:category_links:text") == b"x"
+    assert redis.get(f"rss:article_canonical:{uid_of(A)}") == b"x"
+    assert redis_server.article(uid_of(B))["url"] == B
+    redis.delete(f"rss:article_canonical:{uid_of(A)}", "rss:article_canonical_index")
+    await canonical_run(house)
+    assert redis_server.article(uid_of(A))["url"] == A
+    assert redis.zcard("rss:article_canonical_index") == 2
+
+
+async def test_a_redis_that_is_down_fails_neither_poll_nor_run_and_is_brought_up_to_date(
+    site: Site, house: House, redis_server: RedisServer
+) -> None:
+    """Spec 5.4: PostgreSQL decides."""
+    redis_server.kill()
+    pages(site, "a", "b")
+    await add_feed(house)
+    totals = await canonical_run(house)
+    assert told(totals) == (2, 2, 0, {}, 0)
+    assert "Redis cannot be used" in totals.redis
+    redis_server.start()
+    seen = len(site.seen)
+    totals = await canonical_run(house)
+    assert (totals.new, totals.redis) == (0, "up to date")
+    assert len(site.seen) == seen
+    assert redis_server.members(LINKS) == {A, B}
+    assert redis_server.members("rss:canonical_attempted") == {uid_of(A), uid_of(B)}
+    assert redis_server.article(uid_of(A))["title"] == "story a"
+    assert lasts(redis_server, f"rss:article_canonical:{uid_of(A)}", 7 * DAY)
+
+
+async def test_a_redis_that_is_killed_in_the_middle_of_a_run_loses_nothing(
+    site: Site, house: House, redis_server: RedisServer
+) -> None:
+    """Spec 5.4, 9.3: the run ends by PostgreSQL, and the next one writes everything anew."""
+    pages(site, "a", "b")
+    site.hanging.add(A)
+    await add_feed(house)
+    running = asyncio.create_task(canonical_run(house))
+    while A not in site.waiting or not redis_server.client.exists(f"rss:article_canonical:{uid_of(B)}"):
+        await asyncio.sleep(0.01)
+    redis_server.kill()
+    site.hanging.clear()
+    async with asyncio.timeout(60):
+        totals = await running
+    assert told(totals) == (2, 2, 0, {}, 0)
+    redis_server.start()
+    assert not redis_server.client.keys("*")
+    await canonical_run(house)
+    assert redis_server.members(LINKS) == {A, B}
+    assert redis_server.article(uid_of(B))["title"] == "story b"
+    assert redis_server.members("rss:articles_by_category:jobs_report") == {uid_of(A), uid_of(B)}
+
+
+async def test_polls_wait_for_a_redis_that_hangs_a_moment_and_then_no_more(
+    site: Site, house: House, redis_server: RedisServer
+) -> None:
+    """Spec 5.4: a poll never fails by it, and is hardly slower."""
+    pages(site, "a")
+    redis_server.freeze()
+    try:
+        began = time.monotonic()
+        await add_feed(house)
+        assert 1.5 < time.monotonic() - began < 10
+        site.answers[FEED] = rss(B)
+        began = time.monotonic()
+        assert (await house.desk.sources.sync("news")).new_items == 1
+        assert time.monotonic() - began < 1.5
+    finally:
+        redis_server.thaw()
+    await canonical_run(house)
+    assert redis_server.members(LINKS) == {A, B}
+
+
+async def test_a_redis_that_was_emptied_is_written_anew(site: Site, house: House, redis_server: RedisServer) -> None:
+    pages(site, "a")
+    await add_feed(house)
+    await canonical_run(house)
+    await house.rows("UPDATE canonical_attempts SET attempted_at = attempted_at - interval '2 days'")
+    redis_server.client.flushall()
+    assert (await canonical_run(house)).new == 0
+    assert redis_server.members(LINKS) == {A}
+    assert lasts(redis_server, f"rss:article_canonical:{uid_of(A)}", 5 * DAY)
+    redis_server.client.delete("rss:canonical_attempted")
+    await canonical_run(house)
+    assert redis_server.members("rss:canonical_attempted") == {uid_of(A)}
+
+
+async def test_an_article_follows_its_document_and_keeps_its_day(
+    site: Site, house: House, redis_server: RedisServer
+) -> None:
+    """Spec 4.4, 5.4: a projection shows what PostgreSQL has now."""
+    pages(site, "a")
+    await add_feed(house)
+    await canonical_run(house)
+    await house.rows("UPDATE canonical_attempts SET attempted_at = attempted_at - interval '3 days'")
+    site.answers[A] = Answer(page("another story"), headers=HTML)
+    await house.desk.frontier.retry([A])
+    await house.work()
+    assert (await canonical_run(house)).new == 0
+    assert "another story" in redis_server.article(uid_of(A))["clean_text"]
+    assert lasts(redis_server, f"rss:article_canonical:{uid_of(A)}", 4 * DAY)
+
+
+async def test_attempts_that_somebody_deleted_are_written_once_and_then_all_is_well(
+    site: Site, house: House, redis_server: RedisServer
+) -> None:
+    """Spec 5.4: what others attempted is known to PostgreSQL too."""
+    pages(site, "a")
+    redis_server.client.sadd("rss:canonical_attempted", uid_of(B), "something else")
+    await add_feed(house)
+    await canonical_run(house)
+    redis_server.client.delete("rss:canonical_attempted")
+    for _ in range(2):
+        await canonical_run(house)
+        assert redis_server.members("rss:canonical_attempted") == {uid_of(A), uid_of(B)}
+        assert redis_server.client.zcard(f"{TIMES}rss:canonical_attempted") == 2
+    assert lasts(redis_server, "rss:canonical_attempted", 30 * DAY)
+
+
+async def test_a_redis_that_is_full_is_written_later(site: Site, house: House, redis_server: RedisServer) -> None:
+    """Spec 5.4: it answers, and takes nothing."""
+    pages(site, "a")
+    redis_server.client.config_set("maxmemory", 1)
+    await add_feed(house)
+    totals = await canonical_run(house)
+    assert totals.stored == 1
+    assert totals.redis == "Redis cannot be used: command not allowed when used memory > 'maxmemory'."
+    redis_server.client.config_set("maxmemory", 0)
+    await canonical_run(house)
+    assert redis_server.article(uid_of(A))["url"] == A
+    assert redis_server.members(LINKS) == {A}
+
+
+async def test_the_service_runs_once_after_polls_brought_something(
+    site: Site, house: House, redis_server: RedisServer
+) -> None:
+    """Spec 5.5: once after each polling cycle; a cycle that brings nothing asks nobody."""
+    pages(site, "a", "b")
+    await add_feed(house)
+    await house.rows("UPDATE category_links SET seen_at = seen_at - interval '1 hour'")
+    pages(site, "a", "b", "c")
+    await house.rows("UPDATE feed_state SET next_poll_at = now()")
+    pollers: list[PollerRole] = []
+    canonical = CanonicalRole(house.parts, lambda: sum(poller.under_way for poller in pollers))
+    pollers.append(PollerRole(house.parts))
+    stop = asyncio.Event()
+    roles = [*pollers, canonical, make_crew(house.parts, house.desk.metrics), MaintenanceRole(house.parts.records)]
+    working = asyncio.create_task(run_roles(roles, stop))
+    wanted = {uid_of(f"http://news.test/{name}") for name in ("a", "b", "c")}
+    async with asyncio.timeout(20):
+        while redis_server.members("rss:canonical_attempted") != wanted:
+            await asyncio.sleep(0.02)
+    stop.set()
+    await working
+    assert await house.rows("SELECT 1 FROM canonical_state WHERE lease_token IS NOT NULL") == []
+
+
+def test_the_command_runs_once_and_tells_in_json(redis_server: RedisServer, tmp_path: Path, database_url: str) -> None:
+    """Spec 5.5, 8.2: nothing new, nothing said, exit code 0; a refusal is told."""
+    words = {"database_url": database_url, "data_dir": tmp_path / "data", "redis_url": redis_server.url}
+    quiet = headwater("canonical", "run", cwd=tmp_path, **words)
+    assert (quiet.returncode, quiet.stdout) == (0, ""), quiet.stderr
+    redis_server.client.sadd("rss:category_links:bad", "ftp://news.test/")
+    ended = headwater("canonical", "run", "--json", cwd=tmp_path, **words)
+    assert ended.returncode == 0, ended.stderr
+    answer = json.loads(ended.stdout)
+    assert (answer["new"], answer["failed"], answer["redis"]) == (1, {"FAIL_HTTP": 1}, "up to date")
+    assert "canonical.refused" in ended.stderr
+    assert "canonical.done" in ended.stderr
+    down = headwater("canonical", "run", cwd=tmp_path, **(words | {"redis_url": "redis://:secret@127.0.0.1:1/0"}))
+    assert (down.returncode, "Redis cannot be used" in down.stdout) == (0, True)
+    assert "secret" not in down.stdout + down.stderr
+
+
+async def test_a_totals_object_counts_what_is_done() -> None:
+    totals = CanonicalTotals(new=4, stored=1, skipped=1, deferred=1)
+    totals.fail("FAIL_HTTP")
+    assert totals.done == 4

@@ -1,0 +1,118 @@
+"""What changed in a document that was updated, by the command and by the API (spec 4.4, 8.2)."""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from headwater.api import make_app
+from headwater.config import Settings
+from headwater.service.running import RoleName, serve
+from tests.house import open_house
+from tests.integration.test_api import Api
+from tests.program import headwater
+from tests.server import Answer, Site, page
+
+URL = "http://news.test/a"
+HTML = {"Content-Type": "text/html; charset=utf-8"}
+NOTE = "<p>Correction: an earlier version of this report named the wrong council, for which we apologise.</p>"
+
+
+@pytest.fixture
+async def updated(site: Site, make_settings: Callable[..., Settings]) -> Settings:
+    """Settings of a database with a document of three revisions, and one of one."""
+    bodies = [
+        page("flood defences"),
+        page("flood defences", extra=NOTE),
+        page("flood defences", extra=NOTE).replace("Paragraph 3 of", "Paragraph three of"),
+    ]
+    site.answers[URL] = [Answer(body, headers=HTML) for body in bodies]
+    site.answers["http://news.test/b"] = Answer(page("library hours"), headers=HTML)
+    settings = make_settings(connect_to=site.connect_to)
+    async with open_house(settings) as house:
+        await house.fetch(URL, "http://news.test/b")
+        for _ in bodies[1:]:
+            await house.desk.frontier.retry([URL])
+            await house.work()
+        assert await house.rows("SELECT max(revision) FROM documents") == [(3,)]
+        await house.rows("UPDATE document_revisions SET title = 'Floods' WHERE revision = 2")
+    return settings
+
+
+@pytest.fixture
+async def api(updated: Settings) -> AsyncIterator[Api]:
+    """The API of a running program."""
+    address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    serving = asyncio.create_task(serve(updated, [RoleName.API], make_app, on_ready=address.set_result))
+    async with aiohttp.ClientSession() as session:
+        yield Api(session, await address)
+    os.kill(os.getpid(), signal.SIGTERM)
+    await serving
+
+
+async def test_the_api_tells_what_changed(api: Api) -> None:
+    _, found = await api.get("/documents")
+    number = next(row["id"] for row in found["documents"] if row["url"] == URL)
+    status, last = await api.get(f"/documents/{number}/diff")
+    assert status == 200
+    assert (last["before"], last["after"], last["last"]) == (2, 3, 3)
+    assert (last["added"], last["removed"], last["changed"]) == (0, 0, 1)
+    (change,) = last["changes"]
+    assert [piece for piece in change["pieces"] if piece["kind"] != "same"] == [
+        {"kind": "removed", "text": "3 "},
+        {"kind": "added", "text": "three "},
+    ]
+    _, whole = await api.get(f"/documents/{number}/diff?from=1&to=3")
+    assert (whole["added"], whole["changed"]) == (1, 1)
+    assert any("Correction" in piece["text"] for change in whole["changes"] for piece in change["pieces"])
+    _, back = await api.get(f"/documents/{number}/diff?from=3&to=1")
+    assert (back["removed"], back["changed"]) == (1, 1)
+    _, same = await api.get(f"/documents/{number}/diff?from=2&to=2")
+    assert same["summary"] == ["Nothing has changed."]
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "reason"),
+    [
+        ("/documents/1/diff?to=9", 404, "unknown_revision"),
+        ("/documents/1/diff?from=99999999999999999999", 404, "unknown_revision"),
+        ("/documents/77/diff", 404, "unknown_document"),
+        ("/documents/99999999999999999999/diff", 404, "unknown_document"),
+        ("/documents/1/diff?from=0", 422, "bad_request"),
+        ("/documents/1/diff?since=1", 422, "bad_request"),
+    ],
+)
+async def test_what_cannot_be_compared_is_refused(api: Api, path: str, status: int, reason: str) -> None:
+    answered, body = await api.get(path)
+    assert (answered, body["error"]["reason"]) == (status, reason)
+
+
+async def test_the_command_tells_what_changed(updated: Settings, tmp_path: Path) -> None:
+    words = {"database_url": updated.database_url, "data_dir": updated.data_dir}
+
+    def run(*arguments: str) -> tuple[int, str]:
+        ended = headwater("diff", *arguments, cwd=tmp_path, **words)
+        return ended.returncode, ended.stdout + ended.stderr
+
+    loop = asyncio.get_running_loop()
+    code, said = await loop.run_in_executor(None, run, URL)
+    assert code == 0
+    assert "The title changed from “Floods” to “flood defences”." in said
+    assert "1 paragraph was changed; " in said
+    assert "Paragraph [-3-]{+three+} of" in said
+    code, said = await loop.run_in_executor(None, run, "1", "--from", "1", "--json")
+    told = json.loads(said)
+    assert (code, told["before"], told["after"], told["added"]) == (0, 1, 3, 1)
+    assert told["changes"][0]["pieces"][0]["kind"] == "same"
+    code, said = await loop.run_in_executor(None, run, "http://news.test/b")
+    assert (code, "one revision only" in said) == (0, True)
+    for wrong in (("1", "--to", "9"), ("55",), ("http://news.test/none",), ("nonsense",)):
+        code, said = await loop.run_in_executor(None, run, *wrong)
+        assert code == 2, said
+        assert said.startswith("headwater: ")
+        assert len(said.splitlines()) == 1

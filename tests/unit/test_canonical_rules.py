@@ -1,0 +1,61 @@
+"""Names and codes of canonical articles (spec 5.1, 5.3)."""
+
+import hashlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.model.canonical import FailureCode
+from headwater.model.reasons import Reason, ReasonClass
+from headwater.policy.canonical import CODES, code_of, uid_of
+
+# What only an operator meets never ends a URL: it waits until that is mended.
+ENDS = [reason for reason in Reason if reason.kind not in (ReasonClass.DONE, ReasonClass.CONFIG)]
+
+
+@given(st.text().filter(lambda text: text.encode(errors="replace").decode() == text))
+def test_a_uid_is_half_of_a_sha1_and_always_the_same(url: str) -> None:
+    """Spec 5.1."""
+    assert uid_of(url) == uid_of(url.encode()) == hashlib.sha1(url.encode()).hexdigest()[:16]
+
+
+def test_the_uid_of_a_known_address() -> None:
+    assert uid_of("https://example.com/xyz") == "ddbbc53151acd485"
+
+
+@pytest.mark.parametrize("reason", ENDS)
+def test_every_reason_that_can_end_a_url_has_a_code(reason: Reason) -> None:
+    """Spec 5.3: a reason that is new must be given one of the five."""
+    assert CODES[reason] in FailureCode
+
+
+def test_every_code_is_somebodys_and_no_good_end_has_one() -> None:
+    assert set(CODES.values()) == set(FailureCode)
+    assert not [reason for reason in CODES if reason.kind is ReasonClass.DONE]
+
+
+@pytest.mark.parametrize(
+    ("reason", "code"),
+    [
+        (Reason.BAD_HTML, "FAIL_BAD_HTML"),
+        (Reason.NOT_FOUND, "FAIL_HTTP"),
+        (Reason.ROBOTS_BLOCKED, "FAIL_HTTP"),
+        (Reason.TIMEOUT, "FAIL_TIMEOUT"),
+        (Reason.SANDBOX_CRASHED, "FAIL_PARSE"),
+        (Reason.EMPTY_TEXT, "FAIL_EMPTY"),
+    ],
+)
+def test_the_codes_of_some_reasons(reason: Reason, code: str) -> None:
+    assert code_of(reason) == code
+
+
+@given(st.sampled_from(ENDS), st.text())
+def test_what_was_given_up_has_the_code_of_its_last_retry(last: Reason, words: str) -> None:
+    """Spec 5.3: `max_retries` says only that it went on."""
+    assert code_of(Reason.MAX_RETRIES, f"{last}: {words}") is code_of(last)
+
+
+@given(st.none() | st.text())
+def test_whatever_was_said_there_is_a_code(words: str | None) -> None:
+    assert code_of(Reason.MAX_RETRIES, words) in FailureCode

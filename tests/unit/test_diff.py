@@ -1,0 +1,115 @@
+"""What changed between two texts, told by paragraphs and words (spec 4.4)."""
+
+import time
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.policy.diff import MOST_CHANGES, Change, TextDiff, diff_texts
+
+WORDS = st.lists(
+    st.sampled_from(
+        ["the", "council", "will", "open", "a", "new", "library", "in", "March", "東", "京", "で", "会", "議"]
+    ),
+    max_size=12,
+)
+PARAGRAPHS = st.lists(WORDS.map(" ".join) | st.text(max_size=20), max_size=12).map("\n\n".join)
+
+
+def paragraphs(text: str) -> list[str]:
+    return [line.strip() for line in text.split("\n") if line.strip()]
+
+
+def sides(change: Change) -> tuple[str, str]:
+    """The paragraph before and after."""
+    before = "".join(text for kind, text in change.pieces if kind != "added")
+    after = "".join(text for kind, text in change.pieces if kind != "removed")
+    return before, after
+
+
+def told(diff: TextDiff) -> list[tuple[str, int, str]]:
+    return [
+        (change.kind, change.paragraph, "|".join(f"{kind[0]}:{text}" for kind, text in change.pieces))
+        for change in diff.changes
+    ]
+
+
+@given(PARAGRAPHS)
+def test_a_text_does_not_differ_from_itself(text: str) -> None:
+    diff = diff_texts(text, text, "t", "t")
+    assert (diff.changes, diff.unchanged) == ((), len(paragraphs(text)))
+    assert diff.sentences() == ["Nothing has changed."]
+
+
+@given(PARAGRAPHS, PARAGRAPHS)
+def test_what_is_told_makes_one_text_of_the_other(before: str, after: str) -> None:
+    """Nothing is told twice, nothing is left out, and every word is where it was."""
+    old, new = paragraphs(before), paragraphs(after)
+    diff = diff_texts(before, after)
+    assert diff.told_all
+    assert diff.unchanged + diff.changed + diff.removed == len(old)
+    assert diff.unchanged + diff.changed + diff.added == len(new)
+    came = {change.paragraph: change for change in diff.changes if change.kind != "removed"}
+    went = {change.paragraph for change in diff.changes if change.kind == "removed"}
+    left = iter([paragraph for place, paragraph in enumerate(old, 1) if place not in went])
+    for place, paragraph in enumerate(new, 1):
+        change = came.get(place)
+        if change is None:
+            assert next(left) == paragraph
+        elif change.kind == "changed":
+            assert sides(change) == (next(left), paragraph)
+        else:
+            assert sides(change)[1] == paragraph
+    assert not list(left)
+    for change in diff.changes:
+        if change.kind == "removed":
+            assert sides(change)[0] == old[change.paragraph - 1]
+
+
+def test_words_that_changed_are_marked() -> None:
+    diff = diff_texts("The hall opens in March.\n\nEntry is free.", "The hall opens in late April.\n\nEntry is free.")
+    assert told(diff) == [("changed", 1, "s:The hall opens in |r:March|a:late April|s:.")]
+    assert diff.sentences() == ["1 paragraph was changed; 1 is as before."]
+
+
+def test_scripts_without_spaces_are_compared_by_the_character() -> None:
+    diff = diff_texts("市議会は三月に図書館を開く。", "市議会は四月に図書館を開く。")
+    assert told(diff) == [("changed", 1, "s:市議会は|r:三|a:四|s:月に図書館を開く。")]
+
+
+def test_paragraphs_that_came_and_went_are_told_whole() -> None:
+    before = "First of all.\n\nThis one is taken out again.\n\nLast of all."
+    after = "First of all.\n\nLast of all.\n\nA note from the editors follows.\n\nAnd another."
+    diff = diff_texts(before, after, "Old", "New")
+    assert told(diff) == [
+        ("removed", 2, "r:This one is taken out again."),
+        ("added", 3, "a:A note from the editors follows."),
+        ("added", 4, "a:And another."),
+    ]
+    assert diff.sentences() == [
+        "The title changed from “Old” to “New”.",
+        "2 paragraphs were added and 1 removed; 2 are as before.",
+    ]
+
+
+def test_huge_and_hostile_texts_are_compared_in_bounded_time() -> None:
+    """Bad input: 20,000 paragraphs, one paragraph of 200,000 words, all the same words."""
+    numbered = "\n".join(f"Paragraph {number} of many." for number in range(20_000))
+    shuffled = "\n".join(f"Paragraph {number * 7 % 20_000} of much more." for number in range(20_000))
+    hostile = [
+        (numbered, shuffled),
+        ("word " * 200_000, "word other " * 100_000),
+        ("a\n" * 3000, "b\na\n" * 1500),
+        ("a b " * 400 + "x", "b a " * 400 + "y"),
+        (
+            "\n".join(f"{'a b c d ' * 30}{n}" for n in range(2000)),
+            "\n".join(f"{'a b c d ' * 30}{-n}" for n in range(2000)),
+        ),
+        ("x" * 5_000_000, "y" * 5_000_000),
+    ]
+    for before, after in hostile:
+        began = time.process_time()
+        diff = diff_texts(before, after)
+        assert time.process_time() - began < 5
+        assert len(diff.changes) <= MOST_CHANGES
+        assert diff.unchanged + diff.changed + diff.added == len(paragraphs(after))
