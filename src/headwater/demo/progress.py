@@ -33,8 +33,7 @@ async def told_again(progress: Progress, seconds: float = _AGAIN_SECONDS) -> Asy
         yield tell
     finally:
         repeating.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await repeating
+        await asyncio.wait([repeating])  # which does not hide that somebody stops us meanwhile
 
 
 def hosts_waited_for(unsettled: Sequence[Mapping[str, Any]]) -> str:

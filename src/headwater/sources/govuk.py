@@ -127,6 +127,9 @@ class _Day:
                 for link in links:
                     group.create_task(self._look_up(link))
         except ExceptionGroup as several:
+            asker = asyncio.current_task()
+            if asker is not None and asker.cancelling():  # a group that has errors too forgets that it was stopped
+                raise asyncio.CancelledError from several
             raise several.exceptions[0] from None
 
     async def _look_up(self, link: str) -> None:
