@@ -34,6 +34,8 @@ async def told_again(progress: Progress, seconds: float = _AGAIN_SECONDS) -> Asy
     finally:
         repeating.cancel()
         await asyncio.wait([repeating])  # which does not hide that somebody stops us meanwhile
+        if not repeating.cancelled():
+            repeating.result()
 
 
 def hosts_waited_for(unsettled: Sequence[Mapping[str, Any]]) -> str:
