@@ -122,15 +122,14 @@ class _Day:
         """Ask the Content API for pages, a few at a time; the first that cannot be read ends it."""
         tally = self.run.tally
         tally.stage, tally.done, tally.of = "looking up", 0, len(links)
+        # No TaskGroup: of one that was stopped while a task failed, only the failure is left.
+        asking = [asyncio.create_task(self._look_up(link)) for link in links]
         try:
-            async with asyncio.TaskGroup() as group:
-                for link in links:
-                    group.create_task(self._look_up(link))
-        except ExceptionGroup as several:
-            asker = asyncio.current_task()
-            if asker is not None and asker.cancelling():  # a group that has errors too forgets that it was stopped
-                raise asyncio.CancelledError from several
-            raise several.exceptions[0] from None
+            await asyncio.gather(*asking)
+        finally:
+            for task in asking:
+                task.cancel()
+            await asyncio.gather(*asking, return_exceptions=True)
 
     async def _look_up(self, link: str) -> None:
         body = await self._ask_content(link)
