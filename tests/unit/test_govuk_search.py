@@ -139,7 +139,8 @@ def test_answers_that_lie_for_a_while_never_make_less_pass_for_all(
     lying = range(first, first + times)
     asked = Asked(GovukApi(pages(list(offsets))), lambda number, body: lie(body) if number in lying else body)
     found = read_or_refuse(asked, 5, 60)
-    assert found is None or len(found) == len(offsets)
+    # What is counted last is believed: a lie that lasts until then, and adds up, cannot be told from the truth.
+    assert found is None or len(found) == len(offsets) or asked.number in lying
 
 
 @pytest.mark.parametrize(

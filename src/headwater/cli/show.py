@@ -33,6 +33,7 @@ console = Console(highlight=False, soft_wrap=True, emoji=False)
 _MARGIN = 29  # where the doctor's words begin
 _SHOWN_WRONG = 10  # of what is wrong with one check of the demo
 _TOLD_AGAIN_SECONDS = 10.0
+_LONE_ESCAPE = re.compile(r"\\(?=\[(?![a-z#/@][^\[]*?\]))")
 _FOUND_WORDS = re.compile("(⟦[^⟦⟧]*⟧)")
 
 
@@ -43,7 +44,11 @@ def visible(text: str) -> str:
 
 def plain(text: str) -> str:
     """Return a text from outside so that it can stand in markup and means nothing there."""
-    return escape(visible(text))
+    seen = visible(text)
+    body = seen.rstrip("\\")
+    # What is no tag is not escaped, but a backslash before its bracket is taken for an escape all the same; and so are
+    # those at the end, if a tag follows.
+    return _LONE_ESCAPE.sub(r"\\\\", escape(body)) + "\\" * 2 * (len(seen) - len(body))
 
 
 def ready(address: str) -> None:
