@@ -50,6 +50,8 @@ class Runner:
         """Begin a run; None where the source is being read already, or the slot is or was another's."""
 
         async def work(connection: Connection) -> Begun | None:
+            if not await sources.keep_source(connection, source.id):
+                return None  # somebody has removed it
             now = self._clock.now()
             lease = Lease(self._holder, uuid4(), now + self._lease, 1)
             run = await runs.take_run(connection, source, trigger, lease=lease, now=now, slot=slot, day=day)
