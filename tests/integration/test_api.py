@@ -1,6 +1,7 @@
 """The HTTP API, served for real (spec 6.7, 8.1)."""
 
 import asyncio
+import contextlib
 import os
 import signal
 from collections.abc import AsyncIterator, Callable
@@ -52,9 +53,15 @@ async def filled(site: Site, make_settings: Callable[..., Settings]) -> Settings
 
 @pytest.fixture
 async def api(filled: Settings) -> AsyncIterator[Api]:
+    async with open_api(filled) as api:
+        yield api
+
+
+@contextlib.asynccontextmanager
+async def open_api(settings: Settings) -> AsyncIterator[Api]:
     """The API of a running program."""
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    serving = asyncio.create_task(serve(filled, [RoleName.API], make_app, on_ready=address.set_result))
+    serving = asyncio.create_task(serve(settings, [RoleName.API], make_app, on_ready=address.set_result))
     async with aiohttp.ClientSession() as session:
         yield Api(session, await address)
     os.kill(os.getpid(), signal.SIGTERM)

@@ -2,19 +2,14 @@
 
 import asyncio
 import json
-import os
-import signal
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-import aiohttp
 import pytest
 
-from headwater.api import make_app
 from headwater.config import Settings
-from headwater.service.running import RoleName, serve
 from tests.house import open_house
-from tests.integration.test_api import Api
+from tests.integration.test_api import Api, open_api
 from tests.program import headwater
 from tests.server import Answer, Site, page
 
@@ -46,13 +41,8 @@ async def updated(site: Site, make_settings: Callable[..., Settings]) -> Setting
 
 @pytest.fixture
 async def api(updated: Settings) -> AsyncIterator[Api]:
-    """The API of a running program."""
-    address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    serving = asyncio.create_task(serve(updated, [RoleName.API], make_app, on_ready=address.set_result))
-    async with aiohttp.ClientSession() as session:
-        yield Api(session, await address)
-    os.kill(os.getpid(), signal.SIGTERM)
-    await serving
+    async with open_api(updated) as api:
+        yield api
 
 
 async def test_the_api_tells_what_changed(api: Api) -> None:
