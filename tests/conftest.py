@@ -4,6 +4,7 @@ Tests marked `both_servers` run twice: on the embedded server and on PostgreSQL 
 """
 
 import secrets
+import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,11 @@ Server = EmbeddedServer | Postgres15
 
 HAVE_THE_SCHEMA = {"database", "house"}  # fixtures
 _modelled: list[Server] = []  # where there is a database to copy from
+
+
+def pytest_configure() -> None:
+    """Let programs heed SIGINT even where the tests run in the background, which is told to ignore it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
