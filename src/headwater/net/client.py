@@ -104,12 +104,13 @@ class HttpClient:
         limits, InvalidURL where the address cannot be used, and nothing else. `permit` is asked last, when nothing more
         has to be waited for; what it raises is passed on, and nothing is sent.
         """
+        deadline = _now() + limits.total_seconds
         async with self._places:
             if permit:
                 await permit()
             try:
-                async with asyncio.timeout(limits.total_seconds):
-                    return await self._exchange(url, {"User-Agent": user_agent, **headers}, limits)
+                async with asyncio.timeout_at(deadline):
+                    return await self._exchange(url, {"User-Agent": user_agent, **headers}, limits, deadline)
             except HeadwaterError:
                 raise
             except Exception as error:
@@ -118,9 +119,9 @@ class HttpClient:
                     told = ExchangeFailed(f"{told}, and nobody else can be reached", reason=Reason.OFFLINE, url=url)
                 raise told from error
 
-    async def _exchange(self, url: str, headers: Mapping[str, str], limits: Limits) -> Response:
+    async def _exchange(self, url: str, headers: Mapping[str, str], limits: Limits, deadline: float) -> Response:
         assert self._session is not None, "HttpClient is used inside `async with`"
-        sending = _Sending(self._clock, partial(self._witnesses.add, _host(url)))
+        sending = _Sending(self._clock, partial(self._witnesses.add, _host(url)), deadline)
         _sending.set(sending)
         async with self._session.get(
             _as_given(url),
@@ -157,10 +158,11 @@ def fixed_address(host: str, connect_to: ConnectTo) -> tuple[str, int] | None:
 
 @dataclass(slots=True)
 class _Sending:
-    """When a request left."""
+    """When a request left, and by when it must."""
 
     clock: Callable[[], datetime]
     on_connected: Callable[[tuple[str, int]], None]
+    deadline: float
     at: datetime | None = None
     tick: float = 0.0
 
@@ -174,11 +176,17 @@ _sending: ContextVar[_Sending] = ContextVar("_sending")
 
 
 class _TimedRequest(aiohttp.ClientRequest):
-    """Notes when it has left, not when it is about to: on a busy machine much time may lie between."""
+    """Notes when it has left, not when it is about to: on a busy machine much time may lie between.
+
+    It does not leave once its time is up: whoever was frozen until then may no longer hold the host.
+    """
 
     async def send(self, conn: Connection) -> aiohttp.ClientResponse:
+        sending = _sending.get()
+        if _now() >= sending.deadline:
+            raise TimeoutError
         response = await super().send(conn)
-        _sending.get().note(conn)
+        sending.note(conn)
         return response
 
 
