@@ -41,8 +41,9 @@ async def read_federal(desk: Desk, progress: Progress) -> bool:
                 if (await desk.sources.sync(name)).error:
                     return False
     progress("federal", len(READERS), len(READERS), "")
-    # It would wait for an hour, and ask again then: that is for those who stay.
-    await desk.sources.switch(BILLS, enabled=False)
+    if BILLS not in sources or sources[BILLS]["enabled"]:
+        # The backfill would be taken up again, and wait for an hour.
+        await desk.sources.switch(BILLS, enabled=False)
     return True
 
 

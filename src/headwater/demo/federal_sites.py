@@ -11,7 +11,7 @@ from typing import Any
 
 from headwater.demo.federal_api import CongressStandIn, Record, RegisterApi
 from headwater.demo.federal_forms import bill_status, law, old_bill_status, register_notice, unknown_bill_status
-from headwater.demo.pages import Form, Sheet
+from headwater.demo.pages import Form
 from headwater.demo.pdf import pdf
 from headwater.demo.plan import NO_IDENTITY, STORED, Piece, Site
 from headwater.demo.sitemaps import sitemap, sitemap_index
@@ -232,21 +232,21 @@ CONGRESS_SITE = Site(
 )
 
 
-def _products(_sheet: Sheet) -> bytes:
+def _products() -> str:
     items = "".join(
         f"<item><title>{escape(title)}</title><link>http://gao.demo.test/products/{number}</link>"
         f"<pubDate>Wed, 14 Jan 2026 07:23:00 -0500</pubDate><guid isPermaLink='false'>{number}</guid></item>"
         for number, title in _PRODUCTS
     )
     channel = f"<title>Reports</title><link>http://gao.demo.test/</link><description>All</description>{items}"
-    return f'<?xml version="1.0" encoding="UTF-8"?><rss version="2.0"><channel>{channel}</channel></rss>'.encode()
+    return f'<?xml version="1.0" encoding="UTF-8"?><rss version="2.0"><channel>{channel}</channel></rss>'
 
 
 GAO = Site(
     host="gao.demo.test",
     title="Accountability Office of the Valley",
     pieces=(
-        Piece("/rss/reports.xml", "councils", None, path="/rss/reports.xml", form=_products, ends=NO_IDENTITY),
+        _file("/rss/reports.xml", _products()),
         *(
             Piece(title, "transport", None, path=f"/assets/{number}.pdf", form=pdf, content_type="application/pdf")
             for number, title in _PRODUCTS
