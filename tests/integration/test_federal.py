@@ -257,6 +257,19 @@ async def test_bills_without_look_ups_need_no_key(make_settings: MakeSettings) -
         assert await house.rows("SELECT * FROM daily_index") == []  # nobody knows their day
 
 
+async def test_the_record_of_a_report_may_be_read_instead_of_its_page(make_settings: MakeSettings) -> None:
+    """Spec 1.5: `{number}.json`. It is asked for with the key, and counted."""
+    async with open_federal(make_settings(api_data_gov_key=KEY), CONGRESS_SITE) as house:
+        await add(house, "crs", form="json")
+        await house.desk.sources.sync("crs")
+        await house.work()
+        (known,) = await house.rows("SELECT normalizer, raw_path, title, published_at FROM documents")
+        title = "River Ferries: Background and Issues for Congress"
+        assert known == ("json_v1", "crs/bodies/raw/R47175.json", title, datetime(2026, 1, 12, tzinfo=UTC))
+        (host,) = await house.desk.budgets() or ()
+        assert {one["source"]: one["spent"] for one in host["sources"]}["reserve"] == 2
+
+
 @pytest.mark.parametrize(
     ("name", "settings", "words"),
     [
@@ -269,6 +282,7 @@ async def test_bills_without_look_ups_need_no_key(make_settings: MakeSettings) -
         ("public_laws", {"congresses": [112]}, "congresses: laws before the 113th Congress are not published as XML"),
         ("public_laws", {"files_url": "ftp://x"}, "files_url: "),
         ("crs", {"api_url": ""}, "api_url: "),
+        ("crs", {"form": "pdf"}, "form: must be 'html' or 'json', not 'pdf'"),
         ("gao", {"feed_url": "//"}, "feed_url: "),
     ],
 )

@@ -227,9 +227,9 @@ def test_hostile_documents_are_refused_in_words(document: str) -> None:
     assert "root:" not in found.message
 
 
-def test_a_document_that_is_too_large_is_not_parsed() -> None:
-    body = b"<NOTICE><P>" + b"x" * 20_000_000 + b"</P></NOTICE>"
-    found = read(body, "https://files.test/one.xml", None)
+@pytest.mark.parametrize("content", [b"<P>" + b"x" * 20_000_000 + b"</P>", b"<P/>" * 1_000_000], ids=["long", "wide"])
+def test_a_document_that_is_too_large_is_not_parsed(content: bytes) -> None:
+    found = read(b"<NOTICE>" + content + b"</NOTICE>", "https://files.test/one.xml", None)
     assert (found.normalizer, found.reason) == ("xml_v1", Reason.BODY_TOO_LARGE)
 
 

@@ -123,6 +123,8 @@ class CongressStandIn(_Api):
                 return 200, self._page(asked, "bills", laws)
             case ["crsreport"]:
                 return 200, self._page(asked, "CRSReports", self.reports)
+            case ["crsreport", number] if report := next((one for one in self.reports if one["id"] == number), None):
+                return 200, {"CRSReport": report}
             case ["bill", *rest] if bill := self.bills.get("/".join(rest)):
                 return 200, {"bill": bill}
         return 404, {"error": "Unknown resource"}

@@ -219,6 +219,9 @@ def _report(numbered: tuple[str, str]) -> Record:
         "contentType": "Reports",
         "publishDate": "2026-01-12T05:00:00Z",
         "updateDate": "2026-01-14T23:19:00Z",
+        "summary": "<p>Ferries cross rivers.</p><p>Where they do not, there are bridges.</p>",
+        "authors": [{"author": "Ada Weir"}],
+        "topics": [{"topic": "Waterways"}],
     }
 
 

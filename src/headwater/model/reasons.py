@@ -99,7 +99,7 @@ class Reason(StrEnum):
     UNKNOWN_SCHEMA = (
         "unknown_schema",
         ReasonClass.PERMANENT,
-        "The XML was fetched and is kept, but it follows a schema that is not known here.",
+        "The document was fetched and is kept, but it follows a schema that is not known here.",
     )
     NOT_A_FEED = "not_a_feed", ReasonClass.PERMANENT, "What was answered is not a feed."
     PARSE_FAILED = "parse_failed", ReasonClass.PERMANENT, "The body could not be read."

@@ -19,8 +19,14 @@ def _normalize_pdf(body: bytes, url: str, content_type: str | None, selectors: M
     return normalize_pdf(body, url, content_type, selectors)
 
 
+def _normalize_json(body: bytes, url: str, content_type: str | None, selectors: Mapping[str, str] | None) -> Article:
+    from headwater.normalize.json_v1 import normalize_json
+
+    return normalize_json(body, url, content_type, selectors)
+
+
 def _normalize_xml(body: bytes, url: str, content_type: str | None, selectors: Mapping[str, str] | None) -> Article:
-    # imported here: few processes ever meet such documents
+    # imported here, as that of JSON: few processes ever meet such documents
     from headwater.normalize.xml_v1 import normalize_xml
 
     return normalize_xml(body, url, content_type, selectors)
@@ -29,6 +35,7 @@ def _normalize_xml(body: bytes, url: str, content_type: str | None, selectors: M
 Normalizer = Callable[[bytes, str, str | None, Mapping[str, str] | None], Article]
 NORMALIZERS: dict[str, Normalizer] = {
     "html_v1": normalize_html,
+    "json_v1": _normalize_json,
     "pdf_v1": _normalize_pdf,
     "xml_v1": _normalize_xml,
 }
@@ -53,6 +60,7 @@ _SIGNATURES = {
 _ROOT = re.compile(
     r"(?:\s|<\?[^>]*>|<!--(?:[^-]|-(?!->))*-->|<!(?i:doctype)[^>\[]*(?:\[[^\]]*\][^>]*)?>)*<(?:[\w.-]+:)?([\w.-]+)"
 )
+_REPORT = re.compile(r'"CRSReport"\s*:\s*\{')  # which json_v1 reads
 # Of documents that xml_v1 reads: bills, laws, the Federal Register.
 _DOCUMENT_ROOTS = frozenset({"billStatus", "pLaw", "bill", "resolution", "RULE", "PRORULE", "NOTICE", "PRESDOCU"})
 _XML_ROOTS = frozenset({"rss", "feed", "rdf", "urlset", "sitemapindex", "opml", "svg"})
@@ -113,6 +121,8 @@ def _choose(body: bytes, content_type: str | None) -> str:
             raise _unsupported(kind)
     text = decode_html(body[:_SNIFFED_BYTES], content_type).strip("\ufeff\x00 \t\r\n")
     if text.startswith(("{", "[")) and body.rstrip().endswith((b"}", b"]")):
+        if _REPORT.search(text):
+            return "json_v1"
         raise _unsupported("JSON")
     if len(body.strip()) < MIN_LENGTH:
         raise Unreadable(f"The body has fewer than {MIN_LENGTH} bytes.", reason=Reason.BAD_HTML)

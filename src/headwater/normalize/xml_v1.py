@@ -19,6 +19,7 @@ from headwater.normalize.xml_register import read_register
 from headwater.policy.text import clean
 
 _LARGEST = 20_000_000  # bytes; to parse more could take gigabytes
+_MOST_TAGS = 1_000_000  # each takes many times the room in a tree
 _DEEPEST = 150  # elements in each other; laws have about thirty
 _TRUST = {"xml": 1.0, "url": 0.8}
 
@@ -53,6 +54,8 @@ def _parse(body: bytes, url: str) -> etree._Element:
     """Parse the bytes without following or resolving anything that they name."""
     if len(body) > _LARGEST:
         raise Unreadable(f"The document has over {_LARGEST:,} bytes.", reason=Reason.BODY_TOO_LARGE, url=url)
+    if body.count(b"<") > _MOST_TAGS:
+        raise Unreadable(f"The document has over {_MOST_TAGS:,} tags.", reason=Reason.BODY_TOO_LARGE, url=url)
     parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
     try:
         root = etree.fromstring(body, parser)

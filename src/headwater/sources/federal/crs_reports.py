@@ -1,4 +1,4 @@
-"""Reports of the Congressional Research Service: which there are, from api.congress.gov, and the page of each."""
+"""Reports of the Congressional Research Service: the list of api.congress.gov, and the page or record of each."""
 
 import re
 from collections.abc import AsyncIterator
@@ -25,6 +25,8 @@ class CrsReportsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True
     budget: Literal["api.data.gov"] | None = "api.data.gov"
     api_url: str = API_URL
     files_url: str = "https://www.congress.gov/crs_external_products"
+    # What is fetched of a report: its page, or its record in the API, which has the summary and is behind no bot wall.
+    form: Literal["html", "json"] = "html"
 
     @property
     def api_hosts(self) -> frozenset[str]:
@@ -48,16 +50,15 @@ class CrsReportsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True
         run.state["read_at"] = run.now.isoformat()
 
     def partition(self, item: Item) -> str:
-        """Return `{number}.html`."""
-        return f"{_number(item.raw)}.html"
+        """Return `{number}.html`, or `{number}.json` for a record."""
+        return f"{_number(item.raw)}.{self.form}"
 
     def _item(self, record: Record) -> Item:
         number = _number(record)
-        family = number.rstrip("0123456789")
         # Of the version that stands now: `updateDate` is when the record was touched.
         published_at = midnight(record, "publishDate", self.timezone)
         return Item(
-            url=f"{self.files_url.rstrip('/')}/{family}/HTML/{number}.web.html",
+            url=self._address(number),
             title=text(record, "title") or number,
             published_at=published_at,
             updated_at=published_at,
@@ -65,6 +66,12 @@ class CrsReportsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True
             tags={"document_type": text(record, "contentType") or None, "native_ids": {"report": number}},
             raw=record,
         )
+
+    def _address(self, number: str) -> str:
+        if self.form == "json":
+            return f"{self.api_url.rstrip('/')}/crsreport/{number}?format=json"
+        family = number.rstrip("0123456789")
+        return f"{self.files_url.rstrip('/')}/{family}/HTML/{number}.web.html"
 
 
 def _number(record: Record) -> str:

@@ -9,6 +9,7 @@ from headwater.model.source import Item
 from headwater.sources.federal.fields import HOME, check_address
 from headwater.sources.kind import Kind
 from headwater.sources.run import Run
+from headwater.sources.site_memory import remember_answer, validators
 from headwater.sources.terms import Retry
 
 _PRODUCT = re.compile(r"/products/(gao-(\d\d)-\w{1,20})/?", re.IGNORECASE)
@@ -30,11 +31,14 @@ class GaoReportsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True
         super().check()
 
     async def discover(self, run: Run) -> AsyncIterator[Item]:
-        """Yield the entries of the feed."""
-        feed = await (await run.http.get(self.feed_url)).feed()
-        for entry in feed.entries:
+        """Yield the entries of the feed, or nothing when it has not changed."""
+        page = await run.http.get(self.feed_url, headers=validators(run.state))
+        if page.not_modified:
+            return
+        for entry in (await page.feed()).entries:
             if entry.url:
                 yield _item(entry, entry.url)
+        remember_answer(run.state, page.response)
 
     def partition(self, item: Item) -> str | None:
         """Return `{year}/{number}.pdf`; what is no report, such as a decision, goes by its address."""
