@@ -2,10 +2,12 @@
 
 import asyncio
 import contextlib
+import json
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,9 +29,11 @@ from headwater.demo.plan import Site
 from headwater.demo.web import DemoWeb
 from headwater.errors import OperatorError
 from headwater.policy.days import day_of
+from headwater.service.source_trial import Stage
 from headwater.sources.federal import register_search
 from headwater.sources.federal.fields import HOME
 from tests.house import House, open_house
+from tests.program import forked
 
 MakeSettings = Callable[..., Settings]
 TODAY = day_of(datetime.now(UTC), HOME)
@@ -143,6 +147,15 @@ async def test_a_day_of_the_register_begins_in_washington(make_settings: MakeSet
         assert [row[2:] for row in await items(house)] == [(datetime(2026, 7, 1, 4, tzinfo=UTC), False)]
 
 
+async def test_a_document_without_an_address_is_told_and_does_not_keep_the_others(make_settings: MakeSettings) -> None:
+    nowhere = register_document("2026-00009", "Notice", TODAY) | {"html_url": None, "full_text_xml_url": None}
+    api = RegisterApi([*documents(2), nowhere])
+    async with open_federal(make_settings(), serving(REGISTER, api)) as house:
+        await add(house, "federal_register", fetch_items=False)
+        polled = await house.desk.sources.sync("federal_register")
+        assert (polled.error, polled.items, len(polled.refused)) == (None, 2, 1)
+
+
 def empty_later_page(body: Body) -> Answer:
     return altered(lambda told: told | {"bills": []})(body)
 
@@ -234,6 +247,26 @@ async def test_bills_of_both_schemas_become_documents_and_an_unknown_one_is_kept
     assert b"<version>9.0.0" in (raw / "BILLSTATUS-119hr3.xml").read_bytes()
     why = await bills.desk.why(_bill(3))
     assert "unknown_schema" in str(why)
+
+
+def test_normalize_shows_bills_and_tells_of_an_unknown_schema(tmp_path: Path) -> None:
+    """Spec 8.2."""
+    padding = f"<title>Ferry Act</title><notes>{'x' * 200}</notes>"
+    bill = f"<bill><number>7</number><type>HR</type><congress>119</congress>{padding}</bill>"
+    for version, code, status_told in (("3.0.0", 0, "ok"), ("9.0.0", 1, "unknown_schema")):
+        (tmp_path / "bill").write_text(f"<billStatus><version>{version}</version>{bill}</billStatus>")
+        done = forked("normalize", "bill", "--json", cwd=tmp_path)
+        shown = json.loads(done.stdout)
+        assert (done.returncode, shown["normalizer"], shown["status"]) == (code, "xml_v1", status_told)
+        assert shown.get("title") == (None if code else "Ferry Act")
+
+
+async def test_a_source_of_bills_can_be_tried_before_anything_is_saved(bills: House) -> None:
+    await add(bills, "bills")
+    stages: list[Stage] = []
+    assert await bills.desk.sources.test("bills", stages.append)
+    assert await items(bills) == []
+    assert "Ferry Timetables Act" in str(stages)
 
 
 async def test_a_backfill_goes_on_where_the_run_before_it_ended(bills: House) -> None:
