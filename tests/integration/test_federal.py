@@ -15,6 +15,7 @@ import pytest
 from headwater.config import Settings
 from headwater.demo.answers import Answer, Body, Maker, always, status
 from headwater.demo.federal_api import CongressStandIn, RegisterApi, altered
+from headwater.demo.federal_run import shares
 from headwater.demo.federal_sites import (
     API_HOST,
     CONGRESS_SITE,
@@ -299,8 +300,7 @@ async def test_the_record_of_a_report_may_be_read_instead_of_its_page(make_setti
         (known,) = await house.rows("SELECT normalizer, raw_path, title, published_at FROM documents")
         title = "River Ferries: Background and Issues for Congress"
         assert known == ("json_v1", "crs/bodies/raw/R47175.json", title, datetime(2026, 1, 12, tzinfo=UTC))
-        (host,) = await house.desk.budgets() or ()
-        assert {one["source"]: one["spent"] for one in host["sources"]}["reserve"] == 2
+        assert {one["source"]: one["spent"] for one in await shares(house.desk)}["reserve"] == 2
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import msgspec
 from headwater.errors import Unreadable
 from headwater.model.article import Article
 from headwater.model.reasons import Reason
-from headwater.normalize.xml_blocks import Blocks
+from headwater.normalize.text_blocks import Blocks
 from headwater.policy.dates import parse_date
 from headwater.policy.text import blocks_of_markup, clean, join_blocks, one_line
 

@@ -7,7 +7,8 @@ from lxml import etree
 from headwater.errors import Unreadable
 from headwater.model.article import Article
 from headwater.model.reasons import Reason
-from headwater.normalize.xml_blocks import Blocks, find_all, find_text
+from headwater.normalize.text_blocks import Blocks
+from headwater.normalize.xml_tree import find_all, find_text
 from headwater.policy.dates import parse_date
 from headwater.policy.text import blocks_of_markup, one_line
 

@@ -6,7 +6,8 @@ from datetime import datetime
 from lxml import etree
 
 from headwater.model.article import Article
-from headwater.normalize.xml_blocks import Blocks, children, find_all, find_text, name_of, own_text, text_of
+from headwater.normalize.text_blocks import Blocks
+from headwater.normalize.xml_tree import children, find_all, find_text, name_of, own_text, text_of
 from headwater.policy.dates import parse_date
 from headwater.policy.text import one_line
 

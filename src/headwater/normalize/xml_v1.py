@@ -13,9 +13,9 @@ from headwater.errors import Unreadable
 from headwater.model.article import Article
 from headwater.model.reasons import Reason
 from headwater.normalize.xml_bill import read_bill_status
-from headwater.normalize.xml_blocks import name_of
 from headwater.normalize.xml_law import read_law
 from headwater.normalize.xml_register import read_register
+from headwater.normalize.xml_tree import name_of
 from headwater.policy.text import clean
 
 _LARGEST = 20_000_000  # bytes; to parse more could take gigabytes
