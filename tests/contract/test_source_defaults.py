@@ -1,6 +1,6 @@
 """What every source inherits (spec 1.8): each criterion of the substrate's defaults, against the running code.
 
-The PDF normalizer and the browser have theirs where they live.
+The PDF normalizer and the browser have theirs where they live; the federal kinds have theirs beside this.
 """
 
 import asyncio

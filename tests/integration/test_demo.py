@@ -71,7 +71,7 @@ def test_the_whole_flow_runs_on_the_whole_small_web_and_says_so_in_json(tmp_path
     assert len(outcome["documents"]) >= 14
     assert outcome["fates"].keys() == {
         *("stored", "linked", "same_page", "redirect", "redirect_limit", "not_found", "gone", "http_4xx"),
-        *("soft_404", "login_wall"),
+        *("soft_404", "login_wall", "unknown_schema"),
         *("max_retries", "robots_blocked", "body_too_large"),
     }
     assert outcome["waiting"] == {Reason.ROBOTS_UNREACHABLE: 5}

@@ -7,6 +7,8 @@ from datetime import date
 from typing import Any
 
 from headwater.demo.expected import Expected
+from headwater.demo.federal_run import BILLS, has_federal, shares
+from headwater.demo.federal_sites import API_HOST, BILLS_AN_HOUR, READERS
 from headwater.demo.progress import counted
 from headwater.demo.web import DemoWeb
 from headwater.model.day import DayFilter
@@ -99,6 +101,7 @@ async def look(desk: Desk, web: DemoWeb, expected: Expected, delay_seconds: floa
         _check_ends(expected, outcomes),
         _check_feeds(expected, sources, items),
         await _check_day(desk, expected),
+        await _check_shared_key(desk, web, sources),
         _check_counts(expected, *await desk.counts()),
         _check_titles(expected, documents),
         await _check_raw_files(desk, documents),
@@ -173,6 +176,21 @@ async def _check_day(desk: Desk, expected: Expected) -> Check:
     wrong += [f"{url}: not expected at all" for url in found.keys() - expected.day_links.keys()]
     wrong += [f"{source.source}: {source.state}" for source in view.sources if source.read_at is None]
     return Check(name, f"{counted(len(found), 'page')} of {expected.day}", tuple(wrong))
+
+
+async def _check_shared_key(desk: Desk, web: DemoWeb, sources: list[dict[str, Any]]) -> Check:
+    name = "bills that wait for their share of the key starve nobody"
+    if not has_federal(web):
+        return Check(name, "no such sources")
+    read = {source["name"] for source in sources if source["last_success_at"]}
+    wrong = [f"{source}: not read" for source in READERS if source not in read]
+    if not any(request.host == API_HOST for request in web.requests):
+        return Check(name, "from an earlier run", tuple(wrong))
+    spent = {child["source"]: child["spent"] for child in await shares(desk)}
+    if spent.get(BILLS) != BILLS_AN_HOUR:
+        wrong.append(f"{BILLS}: {spent.get(BILLS)} requests with the key, and not all of its share of {BILLS_AN_HOUR}")
+    found = ", ".join(f"{source} {count}" for source, count in spent.items() if count)
+    return Check(name, f"requests with the key: {found}", tuple(wrong))
 
 
 def _check_counts(expected: Expected, documents: int, texts: int) -> Check:

@@ -12,6 +12,8 @@ from typing import Any
 
 from headwater.config import Settings
 from headwater.demo.expected import Expected, expected_outcomes
+from headwater.demo.federal_run import has_federal, read_federal
+from headwater.demo.federal_sites import BILLS_AN_HOUR, KEY
 from headwater.demo.govuk_site import GOVUK
 from headwater.demo.outcome import DATED_SOURCE, DemoOutcome, look
 from headwater.demo.progress import Progress, counted, hosts_waited_for, told_again
@@ -60,8 +62,9 @@ class Demo:
                 await _add_sites(desk, expected)
                 clock.lap("feeds")
                 day_is_read = await _read_day(desk, expected, tell)
-                clock.lap("day")
-                await _fetch_pages(desk, expected, tell, day_is_read=day_is_read)
+                federal_is_read = not has_federal(self.web) or await read_federal(desk, tell)
+                clock.lap("sources")
+                await _fetch_pages(desk, expected, tell, day_is_read=day_is_read, federal_is_read=federal_is_read)
                 clock.lap("pages")
                 outcome = await look(desk, self.web, expected, DELAY_MS / 1000)
                 clock.lap("checks")
@@ -101,6 +104,8 @@ def _settings(data: Path, web: DemoWeb) -> Settings:
         page_seconds=0.75,
         retry_base_seconds=0.02,
         poll_look_seconds=0.5,
+        api_data_gov_key=KEY,
+        rate_limits={"bills": BILLS_AN_HOUR},
     )
 
 
@@ -175,17 +180,20 @@ async def _read_day(desk: Desk, expected: Expected, progress: Progress) -> bool:
     return bool(run["status"] == "succeeded")
 
 
-async def _fetch_pages(desk: Desk, expected: Expected, progress: Progress, *, day_is_read: bool) -> None:
+async def _fetch_pages(
+    desk: Desk, expected: Expected, progress: Progress, *, day_is_read: bool, federal_is_read: bool
+) -> None:
     """Read sites and fetch pages until nothing is left to do but wait; polls that were cut short are done again."""
     pages = len(expected.outcomes)
     found_on_sites = {url for url in expected.outcomes if host_of(url) in expected.sites}
     stop = asyncio.Event()
 
     async def watch() -> None:
-        nonlocal day_is_read
+        nonlocal day_is_read, federal_is_read
         give_up = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < give_up:
             day_is_read = day_is_read or await _read_day(desk, expected, progress)
+            federal_is_read = federal_is_read or await read_federal(desk, progress)
             unread = [source for source in await desk.sources.listed() if _is_unread_feed(source)]
             for source in unread:
                 if not source["polling"]:
@@ -196,7 +204,7 @@ async def _fetch_pages(desk: Desk, expected: Expected, progress: Progress, *, da
             unfound = found_on_sites.difference(outcome["url"] for outcome in outcomes)
             waits_for = counted(len(unread), "feed") if unread else hosts_waited_for(unsettled)
             progress("pages", len(outcomes) - len(unsettled), max(pages, len(outcomes)), waits_for)
-            if day_is_read and not (unsettled or unread or unfound):
+            if day_is_read and federal_is_read and not (unsettled or unread or unfound):
                 break
             await asyncio.sleep(0.05)
         stop.set()

@@ -17,6 +17,7 @@ from headwater.demo.endings import (
     SAME_PAGE,
 )
 from headwater.demo.faulty_sites import FAULTY
+from headwater.demo.federal_sites import FEDERAL
 from headwater.demo.feeds import atom, est, iso_offset, iso_z, json_feed, plus_one, rss
 from headwater.demo.govuk_site import GOVUK
 from headwater.demo.pdf import pdf
@@ -245,4 +246,4 @@ DIGEST = Site(
     pieces=tuple(replace(piece, link=site.url(piece)) for site in _WITHOUT_FEED for piece in site.listed),
 )
 
-SITES = (GAZETTE, COUNCIL, WIRE, KAWABE, SAHIFA, BOARD, DIGEST, LEDGER, GUIDE, GOVUK, *_WITHOUT_FEED)
+SITES = (GAZETTE, COUNCIL, WIRE, KAWABE, SAHIFA, BOARD, DIGEST, LEDGER, GUIDE, GOVUK, *FEDERAL, *_WITHOUT_FEED)

@@ -96,6 +96,11 @@ class Reason(StrEnum):
     ENCRYPTED = "encrypted", ReasonClass.PERMANENT, "The PDF opens with a password only."
     BROKEN = "broken", ReasonClass.PERMANENT, "The PDF is broken and cannot be opened."
     NOT_A_PDF = "not_a_pdf", ReasonClass.PERMANENT, "What was announced as a PDF is none."
+    UNKNOWN_SCHEMA = (
+        "unknown_schema",
+        ReasonClass.PERMANENT,
+        "The document was fetched and is kept, but it follows a schema that is not known here.",
+    )
     NOT_A_FEED = "not_a_feed", ReasonClass.PERMANENT, "What was answered is not a feed."
     PARSE_FAILED = "parse_failed", ReasonClass.PERMANENT, "The body could not be read."
     SOFT_404 = "soft_404", ReasonClass.PERMANENT, "The page says there is no such page, though the server says 200."

@@ -26,6 +26,7 @@ _CODES = {
         Reason.PARSE_FAILED,
         Reason.ENCRYPTED,
         Reason.BROKEN,
+        Reason.UNKNOWN_SCHEMA,
         Reason.SANDBOX_TIMEOUT,
         Reason.SANDBOX_CRASHED,
         Reason.SANDBOX_OUTPUT,
