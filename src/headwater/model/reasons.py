@@ -57,6 +57,7 @@ class Reason(StrEnum):
         "The PDF was fetched and is kept, but it holds pictures of pages and no text.",
     )
     POLLED = "polled", ReasonClass.DONE, "The source was read and what it lists is saved."
+    DELIVERED = "delivered", ReasonClass.DONE, "The receiver has taken it."
 
     # The outside failed for now.
     HTTP_5XX = "http_5xx", ReasonClass.TRANSIENT, "The server failed to answer the request (5xx, 408 or 425)."
@@ -115,6 +116,8 @@ class Reason(StrEnum):
     HOST_CLOSED = "host_closed", ReasonClass.POLICY, "An operator has closed the host: nothing is asked of it."
     BODY_TOO_LARGE = "body_too_large", ReasonClass.POLICY, "The body is larger than the cap."
     TOO_LARGE = "too_large", ReasonClass.POLICY, "The PDF has more pages or more text than is read."
+    SUPERSEDED = "superseded", ReasonClass.POLICY, "The receiver has taken a later one of the same document."
+    DISMISSED = "dismissed", ReasonClass.POLICY, "An operator has decided that it is not delivered."
     SOURCE_REMOVED = "source_removed", ReasonClass.POLICY, "Its source was removed before it was fetched."
     INVALID_URL = "invalid_url", ReasonClass.POLICY, "The address cannot be used."
 
@@ -138,6 +141,9 @@ class Reason(StrEnum):
     HOST_IN_USE = "host_in_use", ReasonClass.CONFIG, "The host is being asked just now; try again in a moment."
     UNKNOWN_DOCUMENT = "unknown_document", ReasonClass.CONFIG, "There is no document of this number."
     UNKNOWN_REVISION = "unknown_revision", ReasonClass.CONFIG, "The document has no revision of this number."
+    UNKNOWN_WEBHOOK = "unknown_webhook", ReasonClass.CONFIG, "There is no webhook of this name."
+    WEBHOOK_EXISTS = "webhook_exists", ReasonClass.CONFIG, "There is a webhook of this name already."
+    UNKNOWN_DELIVERY = "unknown_delivery", ReasonClass.CONFIG, "The webhook has no delivery of this id."
     UNKNOWN_PATH = "unknown_path", ReasonClass.CONFIG, "There is nothing at this path, or not for this method."
     TOKEN_REQUIRED = "token_required", ReasonClass.CONFIG, "What writes needs the API token."
 

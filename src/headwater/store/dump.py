@@ -43,6 +43,11 @@ TABLES = (
     "category_links",
     "canonical_attempts",
     "canonical_state",
+    "change_state",
+    "changes",
+    "webhooks",
+    "deliveries",
+    "delivery_log",
 )
 _ESCAPED = re.compile(rb"\\(.)")
 _MEANT = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
@@ -182,6 +187,7 @@ async def load(
         for name, last in counted.items():
             await connection.execute(query("set_sequence"), name, last)
         await migrate.apply(connection, seconds=_LONG)
+        await connection.execute(query("skip_ahead"))
         await connection.execute(query("gather_statistics"), timeout=_LONG)
     except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.SyntaxOrAccessError) as error:
         raise _does_not_fit(str(error)) from None
