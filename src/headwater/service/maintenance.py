@@ -7,12 +7,13 @@ from datetime import timedelta
 import structlog
 
 from headwater.config import Settings
+from headwater.errors import HandoffsMissing
 from headwater.frontier import rescue
 from headwater.frontier.prune import fold_tally, prune_log
 from headwater.frontier.sweep import Sweeper
 from headwater.service.parts import Records
 from headwater.service.waiting import wait_for
-from headwater.store import canonical, runs, sources
+from headwater.store import canonical, handoffs, runs, sources
 from headwater.store.clock import SYNC_SECONDS
 from headwater.store.pool import is_down
 
@@ -42,6 +43,16 @@ async def _rescue_canonical(records: Records) -> int:
         return await canonical.return_expired_lease(connection, records.clock.now())
 
 
+async def _rescue_handoffs(records: Records) -> int:
+    try:
+        async with records.database.connection() as connection:
+            return await handoffs.return_expired_handoffs(
+                connection, records.clock.now(), records.settings.handoff_attempts
+            )
+    except HandoffsMissing:
+        return 0
+
+
 # Every table whose rows are leased, and what takes its expired leases back.
 RESCUERS: dict[str, Callable[[Records], Awaitable[int]]] = {
     "frontier_queue": _rescue_claims,
@@ -49,6 +60,7 @@ RESCUERS: dict[str, Callable[[Records], Awaitable[int]]] = {
     "feed_state": _rescue_feeds,
     "runs": _rescue_runs,
     "canonical_state": _rescue_canonical,
+    "ingestion_handoffs": _rescue_handoffs,
 }
 
 
