@@ -21,6 +21,7 @@ from headwater.cli.upkeep import backup, restore, verify
 from headwater.cli.why import why
 from headwater.config import markdown, masked, table
 from headwater.errors import OperatorError
+from headwater.model.reasons import Reason
 
 if TYPE_CHECKING:
     from headwater.demo.run import Demo
@@ -209,15 +210,22 @@ def migrate_up() -> None:
 
 @migrate_app.command("down")
 def migrate_down(
-    to: Annotated[int, typer.Option(min=0, help="The newest migration to keep; 0 takes all back.")],
+    to: Annotated[int | None, typer.Option(min=0, help="The newest migration to keep; 0 takes all back.")] = None,
+    only: Annotated[
+        str | None, typer.Option(help="Take back this one alone: handoffs. Everything else runs on without it.")
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
 ) -> None:
     """Take migrations back, newest first. What they made is dropped, with all it holds. Stop other programs first."""
     from headwater.service import schema
 
+    if (to is None) == (not only):
+        raise OperatorError("Give --to NUMBER, or --only NAME.", reason=Reason.BAD_REQUEST)
     if not yes:
-        typer.confirm(f"Drop everything above migration {to}, with all it holds?", abort=True)
-    show.migrations("taken back", run(schema.down(settings_with_logs("error"), to)))
+        what = f"everything above migration {to}" if not only else f"what migration {only} made"
+        typer.confirm(f"Drop {what}, with all it holds?", abort=True)
+    settings = settings_with_logs("error")
+    show.migrations("taken back", run(schema.down_only(settings, only) if only else schema.down(settings, to or 0)))
 
 
 @migrate_app.command("status")

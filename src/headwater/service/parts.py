@@ -122,7 +122,7 @@ async def open_records(
         if migrating is Migrating.ALWAYS or (
             migrating is Migrating.AN_EMPTY_DATABASE and await migrate.is_empty(database)
         ):
-            await migrate.up(database)
+            await migrate.up(database, asked=False)
         else:
             await migrate.require_current(database)
         clock = DatabaseClock()
