@@ -15,9 +15,11 @@ from headwater.cli.days import daily, ingest, runs, today
 from headwater.cli.diff import diff
 from headwater.cli.frontier import frontier_app
 from headwater.cli.logs import set_up_logs
+from headwater.cli.new import new
 from headwater.cli.normalizing import normalize
 from headwater.cli.sources import add, source_app
 from headwater.cli.upkeep import backup, restore, verify
+from headwater.cli.webhooks import webhook_app
 from headwater.cli.why import why
 from headwater.config import markdown, masked, table
 from headwater.errors import OperatorError
@@ -38,8 +40,10 @@ app.add_typer(source_app, name="source")
 app.add_typer(migrate_app, name="migrate")
 app.add_typer(frontier_app, name="frontier")
 app.add_typer(canonical_app, name="canonical")
+app.add_typer(webhook_app, name="webhook")
 app.command()(add)
 app.command()(today)
+app.command()(new)
 app.command()(daily)
 app.command()(ingest)
 app.command()(runs)
@@ -61,7 +65,7 @@ def root(version: Annotated[bool, typer.Option("--version", help="Print the vers
 
 @app.command()
 def up() -> None:
-    """Run everything in one process: API, scheduler, poller, fetchers, maintenance."""
+    """Run everything in one process: API, scheduler, poller, fetchers, deliverer, maintenance."""
     from headwater.api import make_app
     from headwater.service.parts import Migrating
     from headwater.service.running import RoleName, serve

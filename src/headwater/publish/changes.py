@@ -9,7 +9,7 @@ from headwater.model.reasons import Reason
 from headwater.store import changes
 from headwater.store.pool import Database
 
-_CURSOR = re.compile(r"c(\d{1,18})")
+_CURSOR = re.compile(r"c([0-9]{1,18})")
 _WHAT_TO_GIVE = "a cursor that was answered before, or a day or time such as 2026-03-29 or 2026-03-29T14:00Z"
 
 
@@ -22,13 +22,13 @@ class ChangeFeed:
     async def after(self, position: int, limit: int) -> list[Change]:
         """List the changes after a position, at most `limit` (up to `changes.BATCH`); fewer are all that there are."""
         found = await self._numbered(position, limit)
-        if len(found) < limit and await self._number() > 0:
+        if len(found) < limit and await self.number() > 0:
             found = await self._numbered(position, limit)
         return found
 
     async def end(self) -> int:
         """Return the position of the last change that has committed."""
-        while await self._number():
+        while await self.number():
             pass
         async with self._database.connection() as connection:
             return await changes.last_position(connection)
@@ -47,7 +47,8 @@ class ChangeFeed:
             before = await changes.position_before(connection, moment)
         return end if before is None else before
 
-    async def _number(self) -> int:
+    async def number(self) -> int:
+        """Let in what has committed, a batch at most; return how many changes."""
         return await self._database.transact(changes.number_changes)
 
     async def _numbered(self, position: int, limit: int) -> list[Change]:

@@ -31,15 +31,17 @@ class ChangeDesk:
 
     async def page(self, since: str | None, limit: int) -> ChangePage:
         """List changes after a cursor, or since a day or time; None: from the first on."""
-        return await self._page(await self._feed.start(since) if since is not None else 0, limit)
+        position = await self._feed.start(since) if since is not None else 0
+        found = await self._feed.after(position, limit)
+        return ChangePage(found, cursor_of(found[-1].position if found else position))
 
-    async def lately(self, limit: int) -> ChangePage:
-        """List the changes of the last 24 hours."""
-        return await self._page(await self._feed.position_at(self._clock.now() - _LATELY), limit)
+    async def lately(self) -> str:
+        """Return the cursor of 24 hours ago."""
+        return cursor_of(await self._feed.position_at(self._clock.now() - _LATELY))
 
-    async def follow(self, page: ChangePage) -> AsyncIterator[Change]:
-        """Yield what comes after a page, for as long as somebody wants it."""
-        position = await self._feed.start(page.next)
+    async def follow(self, since: str) -> AsyncIterator[Change]:
+        """Yield changes after a cursor, or since a day or time, for as long as somebody wants them."""
+        position = await self._feed.start(since)
         while True:
             found = await self._feed.after(position, _PAGE)
             for change in found:
@@ -47,7 +49,3 @@ class ChangeDesk:
                 position = change.position
             if len(found) < _PAGE:
                 await asyncio.sleep(_LOOK_SECONDS)
-
-    async def _page(self, position: int, limit: int) -> ChangePage:
-        found = await self._feed.after(position, limit)
-        return ChangePage(found, cursor_of(found[-1].position if found else position))

@@ -32,15 +32,15 @@ class WebhookDesk:
     def __init__(self, records: Records) -> None:
         self._records = records
         self._database = records.database
+        self._feed = ChangeFeed(records.database)
 
     async def add(
         self, name: str, url: str, events: Sequence[str] | None = None, since: str | None = None
     ) -> dict[str, Any]:
         """Add a webhook for changes from now on, or since a cursor, day or time; the answer has its secret."""
-        feed = ChangeFeed(self._database)
         receiver = Receiver(_checked_name(name), _checked_url(url), secrets.token_bytes(_SECRET_BYTES))
         wanted = _checked_events(events)
-        after = await feed.end() if since is None else await feed.start(since)
+        after = await self._feed.end() if since is None else await self._feed.start(since)
         async with self._database.connection() as connection:
             added = await webhooks.add_webhook(connection, receiver, wanted, after=after, now=self._records.clock.now())
         if not added:
@@ -49,16 +49,19 @@ class WebhookDesk:
 
     async def listed(self) -> list[dict[str, Any]]:
         """List webhooks by name, each with how it is doing."""
-        async with self._database.connection() as connection:
-            return await webhooks.list_webhooks(connection, count_to=COUNTED)
+        return await self._look()
 
     async def show(self, name: str) -> dict[str, Any]:
         """Return a webhook and how it is doing."""
-        async with self._database.connection() as connection:
-            found = await webhooks.list_webhooks(connection, count_to=COUNTED, name=storable(name))
+        found = await self._look(storable(name))
         if not found:
             raise _unknown(name)
         return found[0]
+
+    async def _look(self, name: str | None = None) -> list[dict[str, Any]]:
+        await self._feed.number()
+        async with self._database.connection() as connection:
+            return await webhooks.list_webhooks(connection, count_to=COUNTED, name=name)
 
     async def remove(self, name: str) -> None:
         """Remove a webhook, with what it has not had yet."""
@@ -80,7 +83,7 @@ class WebhookDesk:
         if status is not None and status not in list(DeliveryStatus):
             raise OperatorError(f"status: is one of {', '.join(DeliveryStatus)}.", reason=Reason.BAD_REQUEST)
         await self.show(name)
-        position = await ChangeFeed(self._database).start(before) if before is not None else None
+        position = await self._feed.start(before) if before is not None else None
         async with self._database.connection() as connection:
             rows = await webhooks.list_deliveries(
                 connection, storable(name), limit=limit, status=status, before=position

@@ -104,10 +104,10 @@ RETURNING d.id, d.position, d.failing_since, d.lease_holder, d.lease_token, d.le
 -- nothing where the lease is lost. Several that fail at once are one failure of their receiver.
 WITH settled AS (
     UPDATE deliveries
-    SET status = $3, reason = $4, due_at = coalesce($5, due_at), ended_at = CASE WHEN $3 <> 'pending' THEN $8 END,
-        failing_since = CASE WHEN $3 = 'pending' AND $13 THEN coalesce(failing_since, $8) ELSE failing_since END,
-        attempts = attempts - (NOT $13)::int,
-        lease_holder = NULL, lease_token = NULL, lease_until = NULL
+    SET status = $3, reason = $4, due_at = coalesce($5, due_at),
+        ended_at = CASE WHEN $3 <> 'pending' THEN $8::timestamptz END,
+        failing_since = CASE WHEN $3 = 'pending' AND $13::boolean THEN coalesce(failing_since, $8) ELSE failing_since END,
+        attempts = attempts - (NOT $13)::int, lease_holder = NULL, lease_token = NULL, lease_until = NULL
     WHERE id = $1 AND lease_token = $2
     RETURNING id, webhook_id, attempts + (NOT $13)::int AS attempt
 ), logged AS (
@@ -115,8 +115,8 @@ WITH settled AS (
     SELECT id, attempt, $8, $9, $10, $11, $12 FROM settled
 )
 UPDATE webhooks w
-SET failures = CASE WHEN $6 = 0 THEN 0 ELSE greatest(w.failures, $6) END,
-    not_before = CASE WHEN $6 > 0 THEN greatest(w.not_before, $7) END,
+SET failures = CASE WHEN $6::int = 0 THEN 0 ELSE greatest(w.failures, $6) END,
+    not_before = CASE WHEN $6 > 0 THEN greatest(w.not_before, $7::timestamptz) END,
     failing_reason = CASE WHEN $6 > 0 THEN $11 END, error = CASE WHEN $6 > 0 THEN $12 END,
     delivered_at = CASE WHEN $3 = 'delivered' THEN $8 ELSE w.delivered_at END
 FROM settled WHERE w.id = settled.webhook_id
