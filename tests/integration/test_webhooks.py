@@ -69,8 +69,10 @@ def database_of(house: House):  # type: ignore[no-untyped-def]
     return house.parts.records.database
 
 
-async def test_a_receiver_hears_of_documents_and_failed_jobs_signed(quick: House, receiver: ReceiverServer) -> None:
-    """Spec 8.5: the signature is looked at by a few lines of the receiver's own."""
+async def test_a_receiver_hears_of_documents_and_failed_jobs_signed(
+    quick: House, receiver: ReceiverServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Spec 8.5: the signature is looked at by a few lines of the receiver's own; the secret is in no log."""
     added = await quick.desk.webhooks.add("hook", receiver.url("hook"))
     await write_all(database_of(quick), "a")
     async with quick.parts.records.database.connection() as connection:
@@ -90,6 +92,9 @@ async def test_a_receiver_hears_of_documents_and_failed_jobs_signed(quick: House
     assert not first.is_signed_with("whsec_AAAA")
     sent = datetime.fromtimestamp(int(first.headers["Webhook-Timestamp"]), UTC)
     assert abs(datetime.now(UTC) - sent) < timedelta(minutes=1)
+    logged = capsys.readouterr().out
+    assert "delivery.done" in logged
+    assert added["secret"].removeprefix("whsec_") not in logged
 
 
 async def test_a_receiver_hears_only_of_the_events_it_wants_and_from_when_it_was_added(
@@ -228,7 +233,25 @@ async def test_a_receiver_that_fails_is_left_alone_longer_and_longer_and_then_as
         ((longest,),) = await house.rows("SELECT max(due_at) - now() < interval '61 minutes' FROM deliveries")
         assert longest
         await house.desk.webhooks.switch("hook", enabled=True)
-        assert len(await house.parts.outbox.claim(64)) == 1
+        assert (await house.parts.outbox.claim(1))[0].lease.attempts > 1, "somebody has mended it: all are due"
+
+
+async def test_what_a_receiver_missed_while_it_was_down_is_sent_as_soon_as_it_takes_one(
+    receiver: ReceiverServer, make_settings: Callable[..., Settings]
+) -> None:
+    """Spec 4.4: and not when each would have been due by itself."""
+    receiver.behaviours["hook"] = [500] * 7 + [200]
+    async with open_house(make_settings(retry_base_seconds=3600)) as house:
+        await house.desk.webhooks.add("hook", receiver.url("hook"))
+        await write_all(database_of(house), *(f"d{number}" for number in range(7)))
+        for _ in range(7):
+            for delivery in await house.parts.outbox.claim(1):
+                await house.parts.outbox.deliver(delivery)
+            await house.rows("UPDATE webhooks SET not_before = NULL")
+        await write_all(database_of(house), "new")
+        async with delivering(house):
+            await until_settled(house)
+    assert len({one.what[0] for one in receiver.received("hook")[7:]}) == 8
 
 
 async def test_retry_after_is_honoured(receiver: ReceiverServer, quick: House) -> None:

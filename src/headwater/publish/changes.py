@@ -33,12 +33,12 @@ class ChangeFeed:
         async with self._database.connection() as connection:
             return await changes.last_position(connection)
 
-    async def start(self, since: str) -> int:
-        """Return the position to read on from, given a cursor, a day or a time; refuse what is none of them."""
+    async def start(self, since: str, field: str = "since") -> int:
+        """Return the position to read on from, given a cursor, a day or a time; refuse what is none, by its field."""
         found = _CURSOR.fullmatch(since)
         if found:
-            return await self._known(int(found[1]))
-        return await self.position_at(_moment(since))
+            return await self._known(int(found[1]), field)
+        return await self.position_at(_moment(since, field))
 
     async def position_at(self, moment: datetime) -> int:
         """Return the position right before all that changed at a time or later."""
@@ -55,23 +55,23 @@ class ChangeFeed:
         async with self._database.connection() as connection:
             return await changes.changes_after(connection, position, limit)
 
-    async def _known(self, position: int) -> int:
+    async def _known(self, position: int, field: str) -> int:
         async with self._database.connection() as connection:
             last = await changes.last_position(connection)
         if position > last:
             raise OperatorError(
-                f"since: c{position} is ahead of the last change. Was the database put back to an earlier day, or is "
+                f"{field}: c{position} is ahead of the last change. Was the database put back to an earlier day, or is "
                 "this another one? Read on from a day instead.",
                 reason=Reason.BAD_REQUEST,
             )
         return position
 
 
-def _moment(text: str) -> datetime:
+def _moment(text: str, field: str) -> datetime:
     try:
         if re.fullmatch(r"\d{4}-\d{2}-\d{2}", text):
             return datetime.combine(date.fromisoformat(text), time(), UTC)
         moment = datetime.fromisoformat(text)
         return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
-        raise OperatorError(f"since: give {_WHAT_TO_GIVE}.", reason=Reason.BAD_REQUEST) from None
+        raise OperatorError(f"{field}: give {_WHAT_TO_GIVE}.", reason=Reason.BAD_REQUEST) from None

@@ -8,7 +8,7 @@ from uuid import uuid4
 from headwater.errors import LeaseLost
 from headwater.model.clock import Clock
 from headwater.model.lease import Lease
-from headwater.model.webhook import Answered, Delivery
+from headwater.model.webhook import Answered, Delivery, DeliveryStatus
 from headwater.policy.delivery import FAILURES_BEFORE_A_PAUSE, settle
 from headwater.publish.webhooks import Courier
 from headwater.store import changes, webhooks
@@ -77,7 +77,13 @@ class Outbox:
 
         if not await self._database.run(work):
             raise LeaseLost(f"The delivery {delivery.id} to {delivery.receiver.name} is no longer ours.")
+        if settlement.status is DeliveryStatus.DELIVERED and delivery.failures >= FAILURES_BEFORE_A_PAUSE:
+            await self._catch_up(delivery.receiver.name, now)
         return answered
+
+    async def _catch_up(self, name: str, now: datetime) -> None:
+        """Let a receiver that is back have what it has missed, and not each when it would be due by itself."""
+        await self._database.run(lambda connection: webhooks.wake_deliveries(connection, name, now))
 
     async def release(self, deliveries: Collection[Delivery]) -> None:
         """Give back what was interrupted; where it is settled or another's by now, nothing changes."""

@@ -71,9 +71,13 @@ class WebhookDesk:
 
     async def switch(self, name: str, *, enabled: bool) -> dict[str, Any]:
         """Deliver to a webhook, or hold back what changes until it is enabled again."""
-        async with self._database.connection() as connection:
+
+        async def work(connection: Connection) -> None:
             if not await webhooks.switch_webhook(connection, storable(name), enabled=enabled):
                 raise _unknown(name)
+            await webhooks.wake_deliveries(connection, storable(name), self._records.clock.now())
+
+        await self._database.transact(work)
         return await self.show(name)
 
     async def deliveries(
@@ -83,7 +87,7 @@ class WebhookDesk:
         if status is not None and status not in list(DeliveryStatus):
             raise OperatorError(f"status: is one of {', '.join(DeliveryStatus)}.", reason=Reason.BAD_REQUEST)
         await self.show(name)
-        position = await self._feed.start(before) if before is not None else None
+        position = await self._feed.start(before, "before") if before is not None else None
         async with self._database.connection() as connection:
             rows = await webhooks.list_deliveries(
                 connection, storable(name), limit=limit, status=status, before=position

@@ -95,6 +95,11 @@ async def claim_deliveries(
     ]
 
 
+async def wake_deliveries(connection: Connection, name: str, now: datetime) -> None:
+    """Let all be due now that a receiver has not had yet."""
+    await connection.execute(query("wake_deliveries"), name, now)
+
+
 async def settle_delivery(
     connection: Connection, delivery: Delivery, answered: Answered, settlement: Settlement, now: datetime
 ) -> bool:

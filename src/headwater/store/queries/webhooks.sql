@@ -98,6 +98,11 @@ WHERE d.id = due.id AND w.id = d.webhook_id AND d.lease_token IS NULL
 RETURNING d.id, d.position, d.failing_since, d.lease_holder, d.lease_token, d.lease_until, d.attempts,
           w.name, w.url, w.secret, w.failures, w.delivered_at
 
+-- name: wake_deliveries
+-- $1 webhook's name, $2 now
+UPDATE deliveries d SET due_at = $2 FROM webhooks w
+WHERE w.name = $1 AND d.webhook_id = w.id AND d.status = 'pending' AND d.due_at > $2 AND d.lease_token IS NULL
+
 -- name: settle_delivery
 -- $1 id, $2 token, $3 status, $4 reason, $5 due or NULL, $6 failures in a row, $7 not before or NULL, $8 now,
 -- $9 elapsed, $10 HTTP status, $11 reason of the attempt, $12 detail, $13 whether it counts as an attempt. Answers
