@@ -55,7 +55,8 @@ async def test_a_consumer_sees_every_document_in_order_while_writers_are_killed(
             await harness.rows("SELECT url, revision FROM documents d JOIN url_frontier u ON u.id = d.url_id")
         )
     assert len(documents) > 100
-    assert [change.position for change in found] == list(range(1, len(found) + 1))
+    positions = [change.position for change in found]
+    assert positions == sorted(set(positions))
     seen = defaultdict(list)
     for change in found:
         assert change.document

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import re
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from pathlib import Path
@@ -16,10 +17,13 @@ from headwater.errors import OperatorError
 from headwater.model.change import Change, cursor_of
 from headwater.model.reasons import Reason
 from headwater.publish.changes import ChangeFeed
+from headwater.service.backup import back_up
+from headwater.service.restore import restore
 from headwater.store import migrate
 from headwater.store.pool import Database, open_database
 from tests.house import House
 from tests.integration.test_api import TOKEN, Api, open_api
+from tests.integration.test_backup import new_database
 from tests.pen import HOST, NOON, fail_job, write, write_all
 from tests.program import forked, start
 from tests.server import Answer, Site, page
@@ -60,7 +64,8 @@ async def test_a_document_is_told_of_when_it_is_new_and_when_its_text_changes_an
     await write_all(database, "b", "a", text="first")
     found = await read_all(feed)
     assert told(found) == [("new", "a"), ("new", "b"), ("changed", "a"), ("changed", "a")]
-    assert [change.position for change in found] == [1, 2, 3, 4]
+    positions = [change.position for change in found]
+    assert positions == sorted(set(positions))
     of_a = [change.document for change in found if change.url.endswith("a") and change.document]
     assert [(document.revision, document.title) for document in of_a] == [
         (1, "a: first"),
@@ -86,7 +91,7 @@ async def test_what_commits_late_is_told_of_after_what_was_read_before(
     assert told(await read_all(feed, first[-1].position)) == [("new", "late"), ("new", "later")]
 
 
-async def test_what_is_rolled_back_is_not_told_of_and_leaves_no_gap(
+async def test_what_is_rolled_back_is_not_told_of(
     database: Database, feed: ChangeFeed, other: "asyncpg.Connection[Any]"
 ) -> None:
     undone = other.transaction()
@@ -94,7 +99,7 @@ async def test_what_is_rolled_back_is_not_told_of_and_leaves_no_gap(
     await write(other, "undone", "first")
     await undone.rollback()
     await write_all(database, "kept")
-    assert [(change.position, change.url) for change in await read_all(feed)] == [(1, f"{HOST}/kept")]
+    assert told(await read_all(feed)) == [("new", "kept")]
 
 
 async def test_readers_and_writers_at_once_see_every_change_once_and_in_order_for_each_document(
@@ -132,7 +137,8 @@ async def test_readers_and_writers_at_once_see_every_change_once_and_in_order_fo
         done.set()
         one, another = await asyncio.gather(*readers)
     assert one == another
-    assert [change.position for change in one] == list(range(1, len(one) + 1))
+    positions = [change.position for change in one]
+    assert positions == sorted(set(positions))
     async with database.connection() as connection:
         revisions = await connection.fetch("SELECT url, revision FROM documents JOIN url_frontier u ON u.id = url_id")
     for url, last in revisions:
@@ -203,7 +209,7 @@ async def test_one_may_begin_at_a_day_or_time(database: Database, feed: ChangeFe
         "c 1",
         "12",
         "c99999999999999999999",
-        "c999",
+        "c999999999999999999",
         "yesterday",
         "2026-13-01",
         "c\N{FULLWIDTH DIGIT ONE}",
@@ -211,7 +217,8 @@ async def test_one_may_begin_at_a_day_or_time(database: Database, feed: ChangeFe
 )
 async def test_a_cursor_that_cannot_be_is_refused(since: str, database: Database, feed: ChangeFeed) -> None:
     await write_all(database, "a")
-    assert await feed.start(cursor_of(await feed.end())) == 1
+    last = await feed.end()
+    assert await feed.start(cursor_of(last)) == last
     with pytest.raises(OperatorError, match="^since: ") as refusal:
         await feed.start(since)
     assert refusal.value.reason is Reason.BAD_REQUEST
@@ -230,7 +237,8 @@ async def test_a_page_that_is_fetched_again_is_told_of_only_if_its_text_has_chan
     assert [change.what for change in found.changes] == ["new", "changed"]
     assert [change.document and change.document.title for change in found.changes] == ["river", "mountain"]
     assert (await house.desk.changes.page(found.next, 10)).changes == []
-    assert (await house.desk.changes.page(found.next, 10)).next == found.next == cursor_of(2)
+    assert (await house.desk.changes.page(found.next, 10)).next == found.next
+    assert found.next == cursor_of(found.changes[-1].position)
 
 
 @pytest.fixture
@@ -255,7 +263,9 @@ async def test_the_api_gives_changes_by_pages(api: Api, database: Database) -> N
     assert [change["document"]["title"] for change in fourth["changes"]] == ["d: first"]
 
 
-@pytest.mark.parametrize("query", ["since=x", "since=c99", "limit=0", "limit=100000", "limit=x", "until=c1"])
+@pytest.mark.parametrize(
+    "query", ["since=x", "since=c999999999999999999", "limit=0", "limit=100000", "limit=x", "until=c1"]
+)
 async def test_the_api_refuses_what_cannot_be(query: str, api: Api) -> None:
     """Spec 8.1: naming the field."""
     status, body = await api.get(f"/changes?{query}")
@@ -272,7 +282,7 @@ def test_the_command_tells_what_is_new(database_url: str, tmp_path: Path, databa
     shown = forked("new", "--since", first["next"], cwd=tmp_path, **place).stdout
     assert "new      c: first" in shown
     assert f"{HOST}/c" in shown
-    assert "headwater new --since c3" in shown
+    assert re.search(r"headwater new --since c\d+", shown)
     assert json.loads(forked("new", "--json", cwd=tmp_path, **place).stdout)["changes"] == []
     refused = forked("new", "--since", "tomorrow", cwd=tmp_path, **place)
     assert refused.returncode == 2
@@ -297,3 +307,24 @@ def test_the_command_follows_what_comes(database_url: str, tmp_path: Path, datab
 async def _fill(database_url: str, text: str = "first") -> None:
     async with open_database(Settings(database_url=database_url)) as database:
         await write_all(database, "a", "b", "c", text=text)
+
+
+async def test_who_has_read_on_after_a_backup_misses_nothing_of_what_is_restored_from_it(
+    database: Database, make_settings: Callable[..., Settings], tmp_path: Path, database_url: str
+) -> None:
+    """Spec 8.5, 9.1: and what nobody had read yet is still there."""
+    await write_all(database, "a")
+    seen = (await read_all(ChangeFeed(database)))[-1].position
+    await write_all(database, "b")
+    (tmp_path / "data/corpus/news").mkdir(parents=True)
+    await back_up(make_settings(), tmp_path / "backup")
+    await write_all(database, *"cdef")
+    ahead = (await read_all(ChangeFeed(database)))[-1].position
+    async with new_database(database_url) as restored_url:
+        elsewhere = make_settings(database_url=restored_url, data_dir=tmp_path / "elsewhere")
+        await restore(elsewhere, tmp_path / "backup")
+        async with open_database(elsewhere) as restored:
+            feed = ChangeFeed(restored)
+            assert told(await read_all(feed, await feed.start(cursor_of(seen)))) == [("new", "b")]
+            await write_all(restored, "c", text="otherwise")
+            assert told(await read_all(feed, await feed.start(cursor_of(ahead)))) == [("new", "c")]

@@ -57,11 +57,10 @@ class ChangeFeed:
 
     async def _known(self, position: int, field: str) -> int:
         async with self._database.connection() as connection:
-            last = await changes.last_position(connection)
-        if position > last:
+            furthest = await changes.furthest_position(connection)
+        if position > furthest:
             raise OperatorError(
-                f"{field}: c{position} is ahead of the last change. Was the database put back to an earlier day, or is "
-                "this another one? Read on from a day instead.",
+                f"{field}: c{position} is ahead of all that can have been read here. Give {_WHAT_TO_GIVE}.",
                 reason=Reason.BAD_REQUEST,
             )
         return position

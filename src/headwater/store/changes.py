@@ -24,6 +24,12 @@ async def last_position(connection: Connection) -> int:
     return last
 
 
+async def furthest_position(connection: Connection) -> int:
+    """Return the position that nobody can have read beyond."""
+    furthest: int = await connection.fetchval(query("furthest_position"))
+    return furthest
+
+
 async def position_before(connection: Connection, moment: datetime) -> int | None:
     """Return the position right before all that changed at a time or later; None where nothing did."""
     position: int | None = await connection.fetchval(query("position_before"), moment)

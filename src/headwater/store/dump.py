@@ -196,7 +196,6 @@ async def load(
             await connection.execute(query("set_sequence"), name, last)
         await migrate.drop_unrecorded(connection)
         await migrate.apply(connection, asked=False, seconds=_LONG)
-        await connection.execute(query("skip_ahead"))
         await connection.execute(query("gather_statistics"), timeout=_LONG)
     except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.SyntaxOrAccessError) as error:
         raise _does_not_fit(str(error)) from None

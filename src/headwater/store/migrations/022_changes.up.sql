@@ -1,5 +1,6 @@
 -- What became of documents and jobs, for other programs. Each row is written by the transaction that makes the change, and
 -- gets its position after that has committed: whoever has read up to a position misses nothing that commits late.
+-- Positions rise, and may have gaps.
 CREATE TABLE changes (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,    -- in order for each URL
     position    bigint UNIQUE CHECK (position > 0),

@@ -3,28 +3,30 @@
 SELECT last_position FROM change_state FOR UPDATE
 
 -- name: number_changes
--- Give positions to what has committed; who does holds change_state since before this query began. $1 the last position
--- that was given, $2 how many. Answers how many got one.
+-- Give positions to what has committed; who does holds change_state since before this query began. They begin at the time,
+-- in microseconds, if that is later than the last: a database that was put back to an earlier day never gives those again
+-- that somebody has read up to since. $1 the last position that was given, $2 how many. Answers how many got one.
 WITH came AS MATERIALIZED (
     SELECT id, row_number() OVER (ORDER BY id) AS place
     FROM (SELECT id FROM changes WHERE position IS NULL ORDER BY id LIMIT $2) unnumbered
+), beginning AS MATERIALIZED (
+    SELECT greatest($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS position
 ), numbered AS (
-    UPDATE changes c SET position = $1::bigint + came.place FROM came WHERE c.id = came.id
+    UPDATE changes c SET position = beginning.position + came.place FROM came, beginning WHERE c.id = came.id
     RETURNING c.position
 ), counted AS (
-    SELECT count(*) AS changes FROM numbered
+    SELECT count(*) AS changes, max(position) AS last FROM numbered
 ), kept AS (
-    UPDATE change_state SET last_position = $1::bigint + counted.changes FROM counted WHERE counted.changes > 0
+    UPDATE change_state SET last_position = counted.last FROM counted WHERE counted.changes > 0
 )
 SELECT changes FROM counted
 
--- name: skip_ahead
--- In a database that was put back from a copy: positions go on where nobody can have been before, whoever read changes
--- that came after the copy was made.
-UPDATE change_state SET last_position = greatest(last_position, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
-
 -- name: last_position
 SELECT last_position FROM change_state
+
+-- name: furthest_position
+-- That somebody can have read up to.
+SELECT greatest(last_position, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) FROM change_state
 
 -- name: position_before
 -- The position right before all that changed at a time or later; NULL where nothing did. $1 time
