@@ -312,7 +312,7 @@ async def _fill(database_url: str, text: str = "first") -> None:
 async def test_who_has_read_on_after_a_backup_misses_nothing_of_what_is_restored_from_it(
     database: Database, make_settings: Callable[..., Settings], tmp_path: Path, database_url: str
 ) -> None:
-    """Spec 8.5, 9.1: and what nobody had read yet is still there."""
+    """Spec 8.5, 9.1: what nobody had read when the copy was made may come twice then."""
     await write_all(database, "a")
     seen = (await read_all(ChangeFeed(database)))[-1].position
     await write_all(database, "b")
@@ -327,4 +327,4 @@ async def test_who_has_read_on_after_a_backup_misses_nothing_of_what_is_restored
             feed = ChangeFeed(restored)
             assert told(await read_all(feed, await feed.start(cursor_of(seen)))) == [("new", "b")]
             await write_all(restored, "c", text="otherwise")
-            assert told(await read_all(feed, await feed.start(cursor_of(ahead)))) == [("new", "c")]
+            assert told(await read_all(feed, await feed.start(cursor_of(ahead)))) == [("new", "b"), ("new", "c")]

@@ -134,7 +134,7 @@ async def _stay(opened: "Demo", told: dict[str, Any] | None) -> None:
 
     await serve(
         opened.settings,
-        [RoleName.API, RoleName.POLLER, RoleName.FETCHER, RoleName.MAINTENANCE],
+        [RoleName.API, RoleName.POLLER, RoleName.FETCHER, RoleName.DELIVERER, RoleName.MAINTENANCE],
         make_app,
         on_ready=ready,
     )
