@@ -180,7 +180,16 @@ class Settings:
         "Who shares a turn: each host has its own, or all hosts of a registrable domain have one. Holds for hosts that "
         "are new; `headwater frontier group` moves others.",
     )
+    handoff_attempts: int = _setting(
+        parse.whole(1, 100), 3, "How often an item is handed off that fails for a passing reason, before it has failed."
+    )
+    handoff_base_seconds: float = _setting(
+        parse.number(0, 3600), 0.0, "Wait before the second attempt at a hand-off; it doubles with each further one."
+    )
     fetch_log_days: int = _setting(parse.whole(1, 36500), 90, "How long each attempt to fetch a page is remembered.")
+    delivery_log_days: int = _setting(
+        parse.whole(1, 36500), 30, "How long deliveries to webhooks that have ended, and each attempt, are remembered."
+    )
     sandbox_workers: int = _setting(parse.whole(1, 64), 2, "Child processes that read what the web sent.")
     sandbox_memory_mb: int = _setting(parse.whole(256, 65536), 1024, "Memory one such child may use.")
     sandbox_seconds: float = _setting(parse.number(0.1, 3600), 20.0, "Time one body may take to be read.")

@@ -114,6 +114,16 @@ async def no_lease_outlives_its_holder(harness: Harness) -> list[str]:
     return held
 
 
+async def every_change_of_a_document_is_told_of_once(harness: Harness) -> list[str]:
+    """Each revision of each document is in the change feed, in order (spec 8.5)."""
+    found = await harness.rows(
+        "SELECT u.url, d.revision, array_agg(c.revision ORDER BY c.id) FROM documents d "
+        "JOIN url_frontier u ON u.id = d.url_id LEFT JOIN changes c ON c.url_id = d.url_id AND c.revision IS NOT NULL "
+        "GROUP BY d.id, u.id"
+    )
+    return [f"of {url} the changes {told} are told" for url, last, told in found if told != [*range(1, last + 1)]]
+
+
 INVARIANTS: tuple[Invariant, ...] = (
     every_url_ends_once,
     every_document_is_there_once,
@@ -121,6 +131,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     no_host_is_asked_too_soon,
     the_days_equal_a_rebuild,
     no_lease_outlives_its_holder,
+    every_change_of_a_document_is_told_of_once,
 )
 
 

@@ -42,6 +42,15 @@ POINTS = {
     "a batch is committed": "headwater.fetch.crew:Crew._commit",
 }
 
+# The same on the way to receivers of webhooks, which most crawls have none of.
+DELIVERY_POINTS = {
+    "changes are numbered": "headwater.store.changes:number_changes",
+    "changes are fanned out": "headwater.store.webhooks:fan_out",
+    "deliveries are claimed": "headwater.publish.outbox:Outbox.claim",
+    "a delivery is sent": "headwater.publish.webhooks:Courier.bring",
+    "a delivery is settled": "headwater.store.webhooks:settle_delivery",
+}
+
 # The same for a backup and for a restore.
 BACKUP_POINTS = {
     "the folder is made": "headwater.service.backup:_clear",
@@ -64,7 +73,7 @@ def main(words: Sequence[str]) -> None:
             PLANTS[name]()
     if point != "-":
         name, _, times = point.partition(":")
-        points = {"backup": BACKUP_POINTS, "restore": RESTORE_POINTS}.get(words[0], POINTS)
+        points = {"backup": BACKUP_POINTS, "restore": RESTORE_POINTS}.get(words[0], POINTS | DELIVERY_POINTS)
         _arm(points[name], int(times or 1))
     sys.argv = ["headwater", *words]
     from headwater.cli import main as program

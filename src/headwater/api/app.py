@@ -15,6 +15,7 @@ from starlette.middleware.base import RequestResponseEndpoint
 
 from headwater import __version__
 from headwater.api import shapes
+from headwater.api.changes import add_changes, add_webhooks
 from headwater.api.days import add_days, add_runs
 from headwater.api.frontier import add_frontier
 from headwater.api.sources import add_sources
@@ -43,6 +44,9 @@ _STATUS = {
     Reason.UNKNOWN_REVISION: 404,
     Reason.RUN_UNDER_WAY: 409,
     Reason.SOURCE_EXISTS: 409,
+    Reason.UNKNOWN_WEBHOOK: 404,
+    Reason.UNKNOWN_DELIVERY: 404,
+    Reason.WEBHOOK_EXISTS: 409,
     Reason.DATABASE_UNREACHABLE: 503,
     Reason.SHUTDOWN: 503,
 }
@@ -64,10 +68,12 @@ def make_app(desk: Desk) -> FastAPI:
     _add_reading(app, desk)
     add_days(app, desk)
     add_why(app, desk)
+    add_changes(app, desk)
     _guard_writing(app, desk)
     add_sources(app, desk)
     add_runs(app, desk)
     add_frontier(app, desk)
+    add_webhooks(app, desk)
     return app
 
 

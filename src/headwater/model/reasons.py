@@ -57,6 +57,27 @@ class Reason(StrEnum):
         "The PDF was fetched and is kept, but it holds pictures of pages and no text.",
     )
     POLLED = "polled", ReasonClass.DONE, "The source was read and what it lists is saved."
+    DELIVERED = "delivered", ReasonClass.DONE, "The receiver has taken it."
+    QUEUED_FROM_SCRAPE = (
+        "queued_from_scrape",
+        ReasonClass.DONE,
+        "A run has brought the item; it is yet to be handed off.",
+    )
+    INGESTION_JOB_QUEUED = (
+        "ingestion_job_queued",
+        ReasonClass.DONE,
+        "A job was made for the item; it is ready when its page is stored.",
+    )
+    INGESTION_JOB_ALREADY_ACTIVE = (
+        "ingestion_job_already_active",
+        ReasonClass.DONE,
+        "A job for the item, as it is now, waits for its page already.",
+    )
+    INGESTION_JOB_ALREADY_READY = (
+        "ingestion_job_already_ready",
+        ReasonClass.DONE,
+        "A job for the item, as it is now, is ready already.",
+    )
 
     # The outside failed for now.
     HTTP_5XX = "http_5xx", ReasonClass.TRANSIENT, "The server failed to answer the request (5xx, 408 or 425)."
@@ -106,6 +127,16 @@ class Reason(StrEnum):
     SOFT_404 = "soft_404", ReasonClass.PERMANENT, "The page says there is no such page, though the server says 200."
     LOGIN_WALL = "login_wall", ReasonClass.PERMANENT, "The page is only for those who log in."
     COOKIE_WALL = "cookie_wall", ReasonClass.PERMANENT, "The page asks for consent to cookies before it shows anything."
+    INGESTION_JOB_ALREADY_FAILED = (
+        "ingestion_job_already_failed",
+        ReasonClass.PERMANENT,
+        "A job for the item, as it is now, failed, and its page is as dead as it was then; it is retried when asked.",
+    )
+    RETRY_EXHAUSTED = (
+        "retry_exhausted",
+        ReasonClass.PERMANENT,
+        "The hand-off kept failing for a passing reason, so it was given up after the last attempt.",
+    )
     MAX_RETRIES = "max_retries", ReasonClass.PERMANENT, "It kept failing, so it was given up after the last retry."
 
     # A rule decided.
@@ -120,7 +151,14 @@ class Reason(StrEnum):
     HOST_CLOSED = "host_closed", ReasonClass.POLICY, "An operator has closed the host: nothing is asked of it."
     BODY_TOO_LARGE = "body_too_large", ReasonClass.POLICY, "The body is larger than the cap."
     TOO_LARGE = "too_large", ReasonClass.POLICY, "The PDF has more pages or more text than is read."
+    SUPERSEDED = "superseded", ReasonClass.POLICY, "The receiver has taken a later one of the same document."
+    DISMISSED = "dismissed", ReasonClass.POLICY, "An operator has decided that it is not delivered."
     SOURCE_REMOVED = "source_removed", ReasonClass.POLICY, "Its source was removed before it was fetched."
+    PAGE_NOT_FETCHED = (
+        "page_not_fetched",
+        ReasonClass.POLICY,
+        "The pages of its source's items are not fetched, so there is nothing that a job could wait for.",
+    )
     INVALID_URL = "invalid_url", ReasonClass.POLICY, "The address cannot be used."
 
     # An operator has to change something.
@@ -133,6 +171,14 @@ class Reason(StrEnum):
     UNKNOWN_SOURCE = "unknown_source", ReasonClass.CONFIG, "There is no source of this name."
     RUN_UNDER_WAY = "run_under_way", ReasonClass.CONFIG, "A run of this source is under way; only one runs at a time."
     UNKNOWN_RUN = "unknown_run", ReasonClass.CONFIG, "There is no run of this number."
+    UNKNOWN_JOB = "unknown_job", ReasonClass.CONFIG, "There is no job of this number."
+    UNKNOWN_HANDOFF = "unknown_handoff", ReasonClass.CONFIG, "There is no hand-off of this number."
+    NOT_FAILED = "not_failed", ReasonClass.CONFIG, "It has not failed, and only what has failed is retried."
+    HANDOFFS_MISSING = (
+        "handoffs_missing",
+        ReasonClass.CONFIG,
+        "Hand-offs are not there: migration 021_handoffs is not applied (`headwater migrate up` applies it).",
+    )
     UNKNOWN_DAY = "unknown_day", ReasonClass.CONFIG, "No day has been read yet."
     SOURCE_EXISTS = "source_exists", ReasonClass.CONFIG, "There is a source of this name or for this feed already."
     BAD_SOURCE = "bad_source", ReasonClass.CONFIG, "A source's settings cannot be used."
@@ -143,6 +189,9 @@ class Reason(StrEnum):
     HOST_IN_USE = "host_in_use", ReasonClass.CONFIG, "The host is being asked just now; try again in a moment."
     UNKNOWN_DOCUMENT = "unknown_document", ReasonClass.CONFIG, "There is no document of this number."
     UNKNOWN_REVISION = "unknown_revision", ReasonClass.CONFIG, "The document has no revision of this number."
+    UNKNOWN_WEBHOOK = "unknown_webhook", ReasonClass.CONFIG, "There is no webhook of this name."
+    WEBHOOK_EXISTS = "webhook_exists", ReasonClass.CONFIG, "There is a webhook of this name already."
+    UNKNOWN_DELIVERY = "unknown_delivery", ReasonClass.CONFIG, "The webhook has no delivery of this id."
     UNKNOWN_PATH = "unknown_path", ReasonClass.CONFIG, "There is nothing at this path, or not for this method."
     TOKEN_REQUIRED = "token_required", ReasonClass.CONFIG, "What writes needs the API token."
 

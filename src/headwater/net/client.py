@@ -1,4 +1,4 @@
-"""The one HTTP client: a GET with caps on everything, sent once, to an address the guard has seen."""
+"""The one HTTP client: a request with caps on everything, sent once, to an address the guard has seen."""
 
 import asyncio
 import os
@@ -39,7 +39,7 @@ _CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 class HttpClient:
-    """An async context manager holding the connections; `get` is all it does.
+    """An async context manager holding the connections; `get` and `post` are all it does.
 
     `connect_to` sends the connections for a host ("news.demo.test", "*.demo.test") to a fixed address and port, while
     URL and Host header stay as they are. The guard judges that address like any other.
@@ -104,13 +104,22 @@ class HttpClient:
         limits, InvalidURL where the address cannot be used, and nothing else. `permit` is asked last, when nothing more
         has to be waited for; what it raises is passed on, and nothing is sent.
         """
-        deadline = _now() + limits.total_seconds
+        return await self._send(_Request("GET", url, {"User-Agent": user_agent, **headers}), limits, permit)
+
+    async def post(
+        self, url: str, body: bytes, *, user_agent: str, headers: Mapping[str, str], limits: Limits
+    ) -> Response:
+        """Send one POST and return the answer, in all else as `get` does."""
+        return await self._send(_Request("POST", url, {"User-Agent": user_agent, **headers}, body), limits)
+
+    async def _send(self, request: "_Request", limits: Limits, permit: Permit | None = None) -> Response:
+        url, deadline = request.url, _now() + limits.total_seconds
         async with self._places:
             if permit:
                 await permit()
             try:
                 async with asyncio.timeout_at(deadline):
-                    return await self._exchange(url, {"User-Agent": user_agent, **headers}, limits, deadline)
+                    return await self._exchange(request, limits, deadline)
             except HeadwaterError:
                 raise
             except Exception as error:
@@ -119,13 +128,16 @@ class HttpClient:
                     told = ExchangeFailed(f"{told}, and nobody else can be reached", reason=Reason.OFFLINE, url=url)
                 raise told from error
 
-    async def _exchange(self, url: str, headers: Mapping[str, str], limits: Limits, deadline: float) -> Response:
+    async def _exchange(self, request: "_Request", limits: Limits, deadline: float) -> Response:
         assert self._session is not None, "HttpClient is used inside `async with`"
+        url = request.url
         sending = _Sending(self._clock, partial(self._witnesses.add, _host(url)), deadline)
         _sending.set(sending)
-        async with self._session.get(
+        async with self._session.request(
+            request.method,
             _as_given(url),
-            headers={"Accept-Encoding": ACCEPT_ENCODING, **headers},
+            headers={"Accept-Encoding": ACCEPT_ENCODING, **request.headers},
+            data=request.body,
             allow_redirects=False,
             timeout=aiohttp.ClientTimeout(connect=limits.connect_seconds, sock_read=limits.read_seconds),
         ) as answer:
@@ -154,6 +166,16 @@ def fixed_address(host: str, connect_to: ConnectTo) -> tuple[str, int] | None:
     labels = name.split(".")
     patterns = [name, *("*." + ".".join(labels[start:]) for start in range(1, len(labels)))]
     return next((connect_to[pattern] for pattern in patterns if pattern in connect_to), None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What is sent."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    body: bytes | None = None
 
 
 @dataclass(slots=True)

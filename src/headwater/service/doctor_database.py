@@ -153,15 +153,18 @@ async def _host_to_look_up(connection: Connection, settings: Settings) -> str | 
 
 async def _schema(connection: Connection) -> Finding:
     numbers = await migrate.applied(connection)
-    needed = {migration.number for migration in migrate.known()}
-    at, newest = max(numbers, default=0), max(needed)
+    missing = migrate.missing_of(numbers)
+    at, newest = max(numbers, default=0), migrate.known()[-1].number
     if at > newest:
         return failed(
             f"at version {at}, newer than this program knows ({newest})",
             "Use the version of Headwater that made it, or a newer one.",
         )
-    if needed <= set(numbers):
+    if not missing:
         return ok(f"at version {at}, as this program needs")
+    if not migrate.missing_of(numbers, asked=False):
+        left_out = ", ".join(f"{step.number:03}_{step.name}" for step in missing)
+        return warning(f"without {left_out}, which was taken back", "`headwater migrate up` applies it again.")
     if not await migrate.may_migrate(connection):
         return failed(
             f"at version {at}, and this role may not make what is missing up to {newest}",

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum, auto
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from headwater import __version__
@@ -23,11 +24,18 @@ from headwater.model.http import Limits
 from headwater.net.guard import AddressGuard
 from headwater.policy import agents, politeness
 from headwater.publish.canonical import Projection
+from headwater.publish.outbox import Outbox
 from headwater.publish.redis import open_redis
+from headwater.publish.webhooks import Courier
 from headwater.sandbox import Sandbox
 from headwater.store import migrate
 from headwater.store.clock import DatabaseClock
 from headwater.store.pool import Database, open_database
+
+if TYPE_CHECKING:
+    from headwater.net.client import HttpClient
+
+DELIVERIES_AT_ONCE = 64
 
 # Imported once in the fork server, so that a new child starts with them in place.
 _PRELOAD = (
@@ -68,6 +76,7 @@ class Parts:
     sandbox: Sandbox
     poller: Poller
     visitor: Visitor
+    courier: Courier
     projection: Projection | None = None  # None: no Redis is configured
 
     @property
@@ -76,6 +85,19 @@ class Parts:
         records = self.records
         lease = timedelta(seconds=records.settings.lease_seconds)
         return Runner(records.database, self.poller, records.clock, holder=records.holder, lease=lease)
+
+    @property
+    def outbox(self) -> Outbox:
+        """What brings changes to webhooks."""
+        records = self.records
+        return Outbox(
+            records.database,
+            records.clock,
+            self.courier,
+            holder=records.holder,
+            lease=timedelta(seconds=records.settings.lease_seconds),
+            base_seconds=records.settings.retry_base_seconds,
+        )
 
     @property
     def canonical_runner(self) -> CanonicalRunner:
@@ -100,7 +122,7 @@ async def open_records(
         if migrating is Migrating.ALWAYS or (
             migrating is Migrating.AN_EMPTY_DATABASE and await migrate.is_empty(database)
         ):
-            await migrate.up(database)
+            await migrate.up(database, asked=False)
         else:
             await migrate.require_current(database)
         clock = DatabaseClock()
@@ -112,18 +134,17 @@ async def open_records(
 @contextlib.asynccontextmanager
 async def open_parts(records: Records) -> AsyncIterator[Parts]:
     """Open what reaches out and what reads."""
-    from headwater.net.client import HttpClient  # most commands reach nowhere, and it takes long to import
-
     settings = records.settings
     key_of = politeness.KEYS[settings.politeness_by]
-    guard = AddressGuard(ipaddress.ip_network(network) for network in settings.allow_networks)
-    client = HttpClient(
-        guard=guard,
-        clock=records.clock.now,
-        connect_to=dict(split_connect_to(part) for part in settings.connect_to),
-        max_connections=settings.fetch_workers + settings.poll_concurrency,
-    )
-    async with make_sandbox(settings) as sandbox, client, _open_projection(records) as projection:
+    client = _make_client(records, settings.fetch_workers + settings.poll_concurrency)
+    # Receivers that hang must not take the places of pages.
+    courier_client = _make_client(records, DELIVERIES_AT_ONCE)
+    async with (
+        make_sandbox(settings) as sandbox,
+        client,
+        courier_client,
+        _open_projection(records) as projection,
+    ):
         gate = Gate(
             database=records.database,
             client=client,
@@ -164,7 +185,25 @@ async def open_parts(records: Records) -> AsyncIterator[Parts]:
             max_retries=settings.max_retries,
             retry_base_seconds=settings.retry_base_seconds,
         )
-        yield Parts(records, gate, sandbox, poller, visitor, projection)
+        courier = Courier(
+            courier_client,
+            records.clock,
+            user_agent=user_agent(settings),
+            lease_seconds=settings.lease_seconds,
+        )
+        yield Parts(records, gate, sandbox, poller, visitor, courier, projection)
+
+
+def _make_client(records: Records, max_connections: int) -> "HttpClient":
+    from headwater.net.client import HttpClient  # most commands reach nowhere, and it takes long to import
+
+    settings = records.settings
+    return HttpClient(
+        guard=AddressGuard(ipaddress.ip_network(network) for network in settings.allow_networks),
+        clock=records.clock.now,
+        connect_to=dict(split_connect_to(part) for part in settings.connect_to),
+        max_connections=max_connections,
+    )
 
 
 @contextlib.asynccontextmanager
