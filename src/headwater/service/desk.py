@@ -13,6 +13,7 @@ from headwater.sandbox import Sandbox
 from headwater.service.day_desk import DayDesk
 from headwater.service.diff_desk import DiffDesk
 from headwater.service.frontier_desk import FrontierDesk
+from headwater.service.handoff_desk import HandoffDesk
 from headwater.service.metrics import Metrics
 from headwater.service.parts import Parts, Records, make_sandbox
 from headwater.service.run_desk import LiveRunDesk, RunDesk
@@ -41,6 +42,7 @@ class Reader:
         self.days = DayDesk(records)
         self.runs: RunDesk = RunDesk(records)
         self.diffs = DiffDesk(records)
+        self.handoffs = HandoffDesk(records)
 
     async def search(self, words: str, *, limit: int = 10, offset: int = 0) -> list[dict[str, Any]]:
         """Search documents, best first."""
