@@ -28,6 +28,7 @@ _AUTHOR_META = (
     "author",
     "article:author",
     "article:author_name",
+    "og:article:author",
     "citation_author",
     "dc.creator",
     "dcterms.creator",
