@@ -84,11 +84,12 @@ class Site:
 
 
 def page(title: str, *, extra: str = "") -> str:
-    """An article page of a believable size."""
+    """An article page of a believable size, which states its title."""
     sentence = f"The report on {title} was published this morning and sets out what the council intends to do next. "
     paragraphs = "".join(f"<p>{sentence * 3}Paragraph {number} of {title}.</p>" for number in range(8))
+    stated = '<meta property="og:title" content="{}">'.format(title.replace('"', "&quot;"))
     return (
-        f"<!doctype html><html lang=en><head><title>{title}</title></head>"
+        f"<!doctype html><html lang=en><head><title>{title}</title>{stated}</head>"
         f"<body><nav><a href=/>Home</a></nav><article><h1>{title}</h1>{paragraphs}{extra}</article></body></html>"
     )
 

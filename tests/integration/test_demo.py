@@ -71,7 +71,7 @@ def test_the_whole_flow_runs_on_the_whole_small_web_and_says_so_in_json(tmp_path
     assert len(outcome["documents"]) >= 14
     assert outcome["fates"].keys() == {
         *("stored", "linked", "same_page", "redirect", "redirect_limit", "not_found", "gone", "http_4xx"),
-        *("soft_404", "login_wall", "unknown_schema"),
+        *("soft_404", "login_wall", "cookie_wall", "unknown_schema"),
         *("max_retries", "robots_blocked", "body_too_large"),
     }
     assert outcome["waiting"] == {Reason.ROBOTS_UNREACHABLE: 5}
@@ -79,6 +79,10 @@ def test_the_whole_flow_runs_on_the_whole_small_web_and_says_so_in_json(tmp_path
     assert outcome["checks"][0]["found"] == f"{counted} URLs"
     assert outcome["examples"]["robots_unreachable"].startswith("http://clinic.demo.test/")
     assert {item["bucket"] for item in outcome["daily"]} == {"NEW", "LATEST"}
+    articles = outcome["articles"]
+    assert articles["new"] == articles["kept"] + sum(articles["failed"].values()) + articles["deferred"]
+    assert articles["kept"] > 30
+    assert articles["failed"].keys() >= {"FAIL_HTTP", "FAIL_BAD_HTML", "FAIL_EMPTY"}
     assert no_server_is_left(tmp_path)
     assert_a_second_run_asks_nothing_and_tells_where_it_serves(tmp_path)
 
@@ -107,6 +111,12 @@ def test_what_it_shows_reads_well_and_with_serve_it_stays_until_it_is_told_to_st
         for said in (
             *("feeds: 7 of 7\n", "NEW, 2 LATEST\n", "  NEW    [bold red]Sale", "onlyonly…\n", "  LATEST 水門"),
             *("Documents by host\n", "     4  weather.demo.test\n", "It kept failing", "What still waits, and why\n"),
+            *(
+                "Canonical articles\n  7",
+                " links of feeds: 5",
+                "asks for consent to cookies",
+                "only for those who log in",
+            ),
             *("The host's robots.txt cannot be read", "http://clinic.demo.test/", "politeness is kept", "Time  start "),
         ):
             assert said in report

@@ -35,6 +35,7 @@ class Expected:
 
     outcomes: Mapping[str, frozenset[Reason]]
     titles: Mapping[str, str]  # of the pages that become documents
+    canonicals: Mapping[str, str]  # of the pages that are another form of one, and which that is
     feeds: Mapping[str, ExpectedFeed]
     sites: Mapping[str, Mapping[str, Any]]  # hosts that are read without a feed, each with what its source is told
     day: date  # that GOV.UK is read for
@@ -53,6 +54,12 @@ def expected_outcomes(web: DemoWeb) -> Expected:
     return Expected(
         outcomes={url: piece.ends for url, piece in pieces.items()},
         titles={url: piece.title or piece.headline for url, piece in pieces.items() if Reason.STORED in piece.ends},
+        canonicals={
+            site.url(piece): urljoin(site.home, piece.canonical)
+            for site in web.sites
+            for piece in site.pieces
+            if piece.canonical
+        },
         feeds={site.host: feed for site in web.sites if (feed := _feed(site)) is not None},
         sites={site.host: site.settings for site in web.sites if site.settings is not None},
         day=yesterday,

@@ -11,6 +11,7 @@ from headwater.demo.federal_run import BILLS, has_federal, shares
 from headwater.demo.federal_sites import API_HOST, BILLS_AN_HOUR, READERS
 from headwater.demo.progress import counted
 from headwater.demo.web import DemoWeb
+from headwater.model.canonical import CanonicalTotals
 from headwater.model.day import DayFilter
 from headwater.model.reasons import Reason, ReasonClass
 from headwater.policy.urls import host_of
@@ -65,6 +66,7 @@ class DemoOutcome:
     documents: dict[str, int]  # by host
     fates: list[Fate]
     items: list[dict[str, Any]]
+    articles: CanonicalTotals
     seconds: dict[str, float]  # by stage
     checks: list[Check]
 
@@ -83,6 +85,12 @@ class DemoOutcome:
             "waiting": {fate.reason: fate.count for fate in self.fates if fate.waits},
             "examples": {fate.reason: fate.example for fate in self.fates},
             "daily": self.items,
+            "articles": {
+                "new": self.articles.new,
+                "kept": self.articles.stored + self.articles.skipped,
+                "failed": self.articles.failed,
+                "deferred": self.articles.deferred,
+            },
             "seconds": {stage: round(seconds, 3) for stage, seconds in self.seconds.items()},
             "checks": [
                 {"name": check.name, "holds": check.holds, "found": check.found, "wrong": check.wrong}
@@ -91,7 +99,9 @@ class DemoOutcome:
         }
 
 
-async def look(desk: Desk, web: DemoWeb, expected: Expected, delay_seconds: float) -> DemoOutcome:
+async def look(
+    desk: Desk, web: DemoWeb, expected: Expected, articles: CanonicalTotals, delay_seconds: float
+) -> DemoOutcome:
     """Look at all that the demo brought."""
     outcomes = await desk.frontier.urls()
     sources = await desk.sources.listed()
@@ -104,11 +114,12 @@ async def look(desk: Desk, web: DemoWeb, expected: Expected, delay_seconds: floa
         await _check_shared_key(desk, web, sources),
         _check_counts(expected, *await desk.counts()),
         _check_titles(expected, documents),
+        _check_variants(expected, documents),
         await _check_raw_files(desk, documents),
         _check_politeness(web, delay_seconds),
     ]
     by_host = Counter(host_of(document["url"]) for document in documents)
-    return DemoOutcome(web.today, dict(sorted(by_host.items())), _fates(outcomes), items, {}, checks)
+    return DemoOutcome(web.today, dict(sorted(by_host.items())), _fates(outcomes), items, articles, {}, checks)
 
 
 def _fates(outcomes: list[dict[str, Any]]) -> list[Fate]:
@@ -208,6 +219,17 @@ def _check_titles(expected: Expected, documents: list[dict[str, Any]]) -> Check:
     ]
     found = counted(len(documents), "title")
     return Check("every title is as it was written, in every charset", found, tuple(wrong))
+
+
+def _check_variants(expected: Expected, documents: list[dict[str, Any]]) -> Check:
+    found = {document["url"]: document["canonical_url"] for document in documents}
+    wrong = [
+        f"{url}: {found.get(url)}, expected {canonical}"
+        for url, canonical in expected.canonicals.items()
+        if found.get(url) != canonical
+    ]
+    variants = counted(len(expected.canonicals), "variant")
+    return Check("what is made for AMP or print points at its page", variants, tuple(wrong))
 
 
 def _words(text: str) -> list[str]:

@@ -19,6 +19,7 @@ from headwater.demo.outcome import DATED_SOURCE, DemoOutcome, look
 from headwater.demo.progress import Progress, counted, hosts_waited_for, told_again
 from headwater.demo.web import DemoWeb
 from headwater.errors import OperatorError
+from headwater.model.canonical import CanonicalTotals
 from headwater.model.day import DayFilter
 from headwater.model.frontier import UrlStatus
 from headwater.model.reasons import Reason
@@ -39,6 +40,7 @@ LEASE_SECONDS = 5.0
 LONG_WAIT = timedelta(minutes=1)
 PATIENCE_SECONDS = 90.0
 DAY_FILE = "demo-day"
+CATEGORY = "demo"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,9 @@ class Demo:
                 clock.lap("sources")
                 await _fetch_pages(desk, expected, tell, day_is_read=day_is_read, federal_is_read=federal_is_read)
                 clock.lap("pages")
-                outcome = await look(desk, self.web, expected, DELAY_MS / 1000)
+                articles = await _make_articles(desk, tell)
+                clock.lap("articles")
+                outcome = await look(desk, self.web, expected, articles, DELAY_MS / 1000)
                 clock.lap("checks")
         return replace(outcome, seconds=clock.laps)
 
@@ -150,7 +154,7 @@ async def _read_feeds(desk: Desk, expected: Expected, progress: Progress) -> Non
 
 async def _add(desk: Desk, url: str) -> None:
     try:
-        await desk.sources.add(url)
+        await desk.sources.add(url, overrides={"category": CATEGORY})
     except OperatorError as error:
         if error.url != url:
             raise
@@ -217,6 +221,17 @@ async def _fetch_pages(
     async with asyncio.TaskGroup() as group:
         group.create_task(run_roles(roles, stop))
         group.create_task(watch())
+
+
+async def _make_articles(desk: Desk, progress: Progress) -> CanonicalTotals:
+    """Let every link of the feeds have its canonical article, or the code of why it has none; nothing is asked for."""
+    totals = CanonicalTotals()
+    give_up = time.monotonic() + 2 * LEASE_SECONDS
+    progress("articles", 0, 1, "")
+    while not await desk.parts.canonical_runner.run(totals, contextlib.nullcontext) and time.monotonic() < give_up:
+        await asyncio.sleep(0.1)  # a demo that was killed has left its lease
+    progress("articles", 1, 1, "")
+    return totals
 
 
 def _is_unread_feed(source: Mapping[str, Any]) -> bool:

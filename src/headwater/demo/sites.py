@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from headwater.demo.answers import HTML, always, conditional, redirect, status
 from headwater.demo.endings import (
+    GIVEN_UP,
     GONE,
     NOT_FOUND,
     REDIRECT_LIMIT,
@@ -22,7 +23,7 @@ from headwater.demo.feeds import atom, est, iso_offset, iso_z, json_feed, plus_o
 from headwater.demo.govuk_site import GOVUK
 from headwater.demo.pdf import pdf
 from headwater.demo.plan import NO_IDENTITY, STORED_OR_LINKED, FeedPlan, Piece, Site
-from headwater.demo.variants import amp, for_print, login_wall, soft_404
+from headwater.demo.variants import amp, challenge, cookie_wall, for_print, login_wall, soft_404
 from headwater.model.reasons import Reason
 from headwater.model.source import Pass
 
@@ -170,7 +171,7 @@ SAHIFA = Site(
     ),
 )
 
-# A soft 404 and a login wall answer 200: only what they say gives them away.
+# A soft 404 and walls of three sorts answer 200: only what they say gives them away.
 BOARD = Site(
     host="board.demo.test",
     title="Wendham Notice Board",
@@ -199,6 +200,24 @@ BOARD = Site(
             title="Log in to read on",
             stamp=iso_z,
             ends=frozenset({Reason.LOGIN_WALL}),
+        ),
+        Piece(
+            "Wanted: a rower for the Sunday crew",
+            "rivers",
+            3,
+            form=cookie_wall,
+            title="Your privacy and our cookies",
+            stamp=iso_z,
+            ends=frozenset({Reason.COOKIE_WALL}),
+        ),
+        Piece(
+            "To give away: a tram seat, hardly used",
+            "transport",
+            4,
+            form=challenge,
+            title="Just a moment...",
+            stamp=iso_z,
+            ends=GIVEN_UP,
         ),
     ),
 )

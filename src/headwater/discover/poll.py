@@ -380,7 +380,7 @@ def _left_out(refused: Mapping[str, str]) -> str | None:
 
 
 def _asking(source: Source, kind: Kind) -> dict[str, Any]:
-    return sources.asking_of(kind.asker(source.name), kind.gap)
+    return sources.asking_of(kind.asker(source.name), kind.gap, kind.selectors.given())
 
 
 def _polled(claim: FeedClaim, reading: Reading) -> Polled:

@@ -14,11 +14,12 @@ import msgspec
 from headwater.errors import InvalidURL
 from headwater.model.frontier import Origin
 from headwater.model.source import Asker, Item, Lead, Pass
+from headwater.normalize.selectors import check_selector
 from headwater.policy import cron
 from headwater.policy.days import check_timezone
 from headwater.policy.urls import host_of
 from headwater.sources.run import Run
-from headwater.sources.terms import Retry, Timeout
+from headwater.sources.terms import Retry, Selectors, Timeout
 
 _RANGES = (
     ("priority", 1, 10),
@@ -56,6 +57,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     # Whose key its requests to `api_hosts` carry, and whose hourly budget they are taken from.
     budget: Literal["api.data.gov"] | None = None
     fetch_items: bool = True  # whether the pages of its items are fetched too
+    selectors: Selectors = Selectors()  # where the fields of those pages stand
     deadline: float = 3600.0  # seconds until a run is given up; waits for the budget are not counted
 
     @property
@@ -121,6 +123,11 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             raise ValueError(f"budget: {type(self).__name__} declares no api_hosts to spend it at")
         for host in sorted(self.api_hosts):
             _check_api_host(type(self).__name__, host)
+        for field, selector in self.selectors.given().items():
+            try:
+                check_selector(selector)
+            except ValueError as error:
+                raise ValueError(f"selectors.{field}: {error}") from None
         for name, low, high in _RANGES:
             if not low <= attrgetter(name)(self) <= high:
                 raise ValueError(f"{name}: must be from {low:g} to {high:g}")

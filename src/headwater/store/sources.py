@@ -64,18 +64,19 @@ async def keep_source(connection: Connection, source_id: int) -> bool:
     return bool(await connection.fetchval(query("keep_source"), source_id))
 
 
-def asking_of(asker: Asker, gap: timedelta) -> dict[str, Any]:
-    """Say in JSON how a source's requests are made, and how long the gap between two of them is."""
+def asking_of(asker: Asker, gap: timedelta, selectors: Mapping[str, str]) -> dict[str, Any]:
+    """Say in JSON how a source's requests are made, how far they are apart, and where the fields of its pages are."""
     return {
         "user_agent": asker.user_agent,
         "api_hosts": sorted(asker.api_hosts),
         "budget": asker.budget,
         "gap": f"{gap.total_seconds()} seconds",
+        "selectors": dict(selectors),
     }
 
 
 async def keep_asking(connection: Connection, source_id: int, asking: Mapping[str, Any]) -> None:
-    """Keep how a source's requests are made, for the pages of its items and its next poll."""
+    """Keep how a source's requests are made and its pages read, for the pages of its items and its next poll."""
     await connection.execute(query("keep_asking"), source_id, asking)
 
 
