@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import asyncpg
+import hypothesis
 import pytest
 
 from headwater.config import Settings
@@ -30,6 +31,12 @@ Server = EmbeddedServer | Postgres15
 
 HAVE_THE_SCHEMA = {"database", "house"}  # fixtures
 _modelled: list[Server] = []  # where there is a database to copy from
+
+# How long an example takes says more of what else the machine does than of the rule it is an example of.
+hypothesis.settings.register_profile(
+    "headwater", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("headwater")
 
 
 def pytest_configure() -> None:

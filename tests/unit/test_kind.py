@@ -25,6 +25,7 @@ OTHERS: dict[str, Any] = {
     "budget": "api.data.gov",
     "fetch_items": False,
     "deadline": 60.0,
+    "selectors": {"title": "h1"},
 }
 
 

@@ -15,7 +15,7 @@ class ReasonClass(StrEnum):
     TRANSIENT = "transient"  # the outside failed for now: try again later
     PERMANENT = "permanent"  # the outside said no: trying again changes nothing
     POLICY = "policy"  # a rule of ours or of the site decided
-    HANDOFF = "handoff"  # where a hand-off stands; nothing else ends so
+    HANDOFF = "handoff"  # where a hand-off or a delivery stands; no URL ends so
     CONFIG = "config"  # an operator has to change something
     OURS = "ours"  # a fault or a stop on our side: the other party is not charged for it
 
@@ -122,12 +122,10 @@ class Reason(StrEnum):
     HOST_CLOSED = "host_closed", ReasonClass.POLICY, "An operator has closed the host: nothing is asked of it."
     BODY_TOO_LARGE = "body_too_large", ReasonClass.POLICY, "The body is larger than the cap."
     TOO_LARGE = "too_large", ReasonClass.POLICY, "The PDF has more pages or more text than is read."
-    SUPERSEDED = "superseded", ReasonClass.POLICY, "The receiver has taken a later one of the same document."
-    DISMISSED = "dismissed", ReasonClass.POLICY, "An operator has decided that it is not delivered."
     SOURCE_REMOVED = "source_removed", ReasonClass.POLICY, "Its source was removed before it was fetched."
     INVALID_URL = "invalid_url", ReasonClass.POLICY, "The address cannot be used."
 
-    # Where a hand-off stands.
+    # Where a hand-off or a delivery stands.
     QUEUED_FROM_SCRAPE = (
         "queued_from_scrape",
         ReasonClass.HANDOFF,
@@ -163,6 +161,8 @@ class Reason(StrEnum):
         ReasonClass.HANDOFF,
         "The hand-off kept failing for a passing reason, so it was given up after the last attempt.",
     )
+    SUPERSEDED = "superseded", ReasonClass.HANDOFF, "The receiver has taken a later one of the same document."
+    DISMISSED = "dismissed", ReasonClass.HANDOFF, "An operator has decided that it is not delivered."
 
     # An operator has to change something.
     BAD_SETTING = "bad_setting", ReasonClass.CONFIG, "A setting is unknown or has a value that cannot be used."
