@@ -258,9 +258,11 @@ async def renew_feed(connection: Connection, claim: FeedClaim, until: datetime) 
     return bool(await connection.fetchval(query("renew_feed"), claim.source.id, claim.lease.token, until))
 
 
-async def reserve_request(connection: Connection, source_id: int, now: datetime, gap: timedelta) -> datetime:
-    """Return when the next request of a source may be sent."""
-    moment: datetime = await connection.fetchval(query("reserve_request"), source_id, now, gap)
+async def reserve_request(
+    connection: Connection, source_id: int, now: datetime, gap: timedelta, unused: datetime | None = None
+) -> datetime:
+    """Return when the next request of a source may be sent; a moment that was reserved and not used is given back."""
+    moment: datetime = await connection.fetchval(query("reserve_request"), source_id, now, gap, unused)
     return moment
 
 

@@ -232,8 +232,11 @@ RETURNING source_id
 
 -- name: reserve_request
 -- Give a request of a source its moment: at once, or as long after the one before as the rate allows. $1 source, $2 now,
--- $3 gap
-UPDATE sources SET next_request_at = greatest(next_request_at, $2::timestamptz) + $3::interval WHERE id = $1
+-- $3 gap, $4 a moment that went by unused, or NULL: nothing has to be kept away from it, unless another has been given since.
+UPDATE sources
+SET next_request_at = greatest(
+    CASE WHEN next_request_at = $4::timestamptz + $3::interval THEN $4 ELSE next_request_at END, $2::timestamptz) + $3
+WHERE id = $1
 RETURNING next_request_at - $3::interval AS moment
 
 -- name: keep_asking
