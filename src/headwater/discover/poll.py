@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -74,9 +74,10 @@ class Poller:
         self._readers = Readers(database=database, gate=gate, sandbox=sandbox, clock=clock, key_of=key_of)
         self._settling = Together(self._settle)
 
-    def is_waiting(self, token: UUID) -> bool:
-        """Tell whether a poll under way, known by its lease's token, waits for its budget."""
-        return self._readers.is_waiting(token)
+    @property
+    def waiting(self) -> Collection[UUID]:
+        """The polls under way that wait for their budgets, by the tokens of their leases."""
+        return self._readers.waiting
 
     async def poll(
         self,
