@@ -181,7 +181,9 @@ class Poller:
         await self._database.transact(work)
 
     async def _settle(self, endings: Sequence[tuple[FeedClaim, PollEnding]]) -> list[bool]:
-        return await self._database.run(lambda connection: sources.settle_feeds(connection, endings, self._clock.now()))
+        return await self._database.run(
+            lambda connection: sources.settle_feeds(connection, endings, self._clock.now(), unhurried=True)
+        )
 
     async def _failed(
         self, claim: FeedClaim, kind: Kind | None, error: HeadwaterError, reading: Reading, run: RunClaim | None

@@ -272,9 +272,12 @@ async def hold_feed(connection: Connection, claim: FeedClaim) -> bool:
 
 
 async def settle_feeds(
-    connection: Connection, endings: Sequence[tuple[FeedClaim, PollEnding]], now: datetime
+    connection: Connection, endings: Sequence[tuple[FeedClaim, PollEnding]], now: datetime, *, unhurried: bool = False
 ) -> list[bool]:
-    """End polls; tell of each whether it was still its holder's: otherwise nothing of it was changed."""
+    """End polls; tell of each whether it was still its holder's: otherwise nothing of it was changed.
+
+    Polls that have nothing to save are ended unhurried: what a dying server forgets of them is only that they were.
+    """
     coming = [ending.coming for _, ending in endings]
     rows = await connection.fetch(
         query("settle_feeds"),
@@ -290,6 +293,7 @@ async def settle_feeds(
         [ending.memory for _, ending in endings],
         [ending.brought_new for _, ending in endings],
         now,
+        unhurried,
     )
     settled = {row["token"] for row in rows}
     return [claim.lease.token in settled for claim, _ in endings]
