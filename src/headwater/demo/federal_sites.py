@@ -229,7 +229,7 @@ CONGRESS_SITE = Site(
     host=API_HOST,
     title="Congress of the Valley",
     pieces=tuple(
-        Piece(title, "rivers", 3, path=f"/crs_external_products/R/HTML/{number}.web.html") for number, title in _REPORTS
+        Piece(title, "rivers", 3, path=f"/crs_external_products/R/HTML/{number}.html") for number, title in _REPORTS
     ),
     api=_congress_api,
 )
