@@ -18,7 +18,7 @@ from headwater.demo.sitemaps import sitemap, sitemap_index
 from headwater.model.reasons import Reason
 
 KEY = "demo" * 10
-BILLS_AN_HOUR = 6  # look-ups; fewer than a backfill needs
+BILLS_AN_HOUR = 12  # look-ups: fewer than a backfill needs, and more than a demo that was killed and began again
 BACKFILL_SINCE = date(2023, 6, 1)
 CONGRESS, EARLIER = 119, 118
 _RATE = 20  # of pages too: no more than the demo's pause between two requests allows
@@ -130,7 +130,7 @@ _BILLS: tuple[tuple[int, int, str, Form], ...] = (
     (CONGRESS, 1, "Ferry Timetables Act", bill_status),
     (CONGRESS, 2, "Weirs and Locks Act", old_bill_status),
     (CONGRESS, 3, "Act of a Schema to Come", unknown_bill_status),
-    *((EARLIER, number, f"Towpath Act, part {number}", bill_status) for number in range(1, 9)),
+    *((EARLIER, number, f"Towpath Act, part {number}", bill_status) for number in range(1, 17)),
 )
 _LAWS = ((1, "Harbour Lights Act"), (2, "Act to mend the footbridge at Oxley Quay"))
 _REPORTS = (("R47175", "River Ferries: Background and Issues for Congress"),)
