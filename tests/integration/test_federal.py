@@ -17,8 +17,8 @@ from headwater.demo.answers import Answer, Body, Maker, always, status
 from headwater.demo.federal_api import CongressStandIn, RegisterApi, altered
 from headwater.demo.federal_run import shares
 from headwater.demo.federal_sites import (
+    API,
     API_HOST,
-    CONGRESS_SITE,
     GOVINFO,
     KEY,
     READERS,
@@ -182,7 +182,7 @@ async def test_a_list_of_laws_that_does_not_add_up_saves_nothing(make_settings: 
         for number in range(1, 6)
     ]
     api = CongressStandIn(laws=laws, per_page=2)
-    async with open_federal(make_settings(api_data_gov_key=KEY), serving(CONGRESS_SITE, api)) as house:
+    async with open_federal(make_settings(api_data_gov_key=KEY), serving(API, api)) as house:
         await add(house, "public_laws", fetch_items=False)
         is_that_page = 2 * (nth - 1)
         api.faults.plan(fault, when=lambda asked: asked.first("offset") == str(is_that_page), times=None)
@@ -200,7 +200,7 @@ async def test_an_api_that_says_429_empties_the_share_of_everybody_and_the_run_w
     """Spec 1.4: never an exception."""
     api = CongressStandIn(limit=1, per_page=1)
     api.laws = [{"congress": 119, "number": str(number), "type": "S"} for number in range(3)]
-    async with open_federal(make_settings(api_data_gov_key=KEY), serving(CONGRESS_SITE, api)) as house:
+    async with open_federal(make_settings(api_data_gov_key=KEY), serving(API, api)) as house:
         await add(house, "public_laws")
         reading = asyncio.create_task(house.desk.sources.sync("public_laws"))
         give_up = time.monotonic() + 30
@@ -220,7 +220,7 @@ async def _nothing_is_left(house: House) -> bool:
 
 @pytest.fixture
 async def bills(make_settings: MakeSettings) -> AsyncIterator[House]:
-    async with open_federal(make_settings(api_data_gov_key=KEY, host_delay_ms=1), GOVINFO, CONGRESS_SITE) as house:
+    async with open_federal(make_settings(api_data_gov_key=KEY, host_delay_ms=1), GOVINFO, API) as house:
         yield house
 
 
@@ -271,16 +271,16 @@ async def test_a_source_of_bills_can_be_tried_before_anything_is_saved(bills: Ho
 
 
 async def test_a_backfill_goes_on_where_the_run_before_it_ended(bills: House) -> None:
-    """Eleven bills at four look-ups a run: each is looked up once, and none is left out."""
-    await add(bills, "bills", lookups_per_run=4, fetch_items=False)
+    """Nineteen bills at seven look-ups a run: each is looked up once, and none is left out."""
+    await add(bills, "bills", lookups_per_run=7, fetch_items=False)
     counts = [(await bills.desk.sources.backfill("bills", date(2023, 6, 1))).items]
     counts += [(await bills.desk.sources.sync("bills")).items for _ in range(3)]
-    assert counts == [4, 4, 3, 0]
-    assert len(await items(bills)) == 11
+    assert counts == [7, 7, 5, 0]
+    assert len(await items(bills)) == 19
 
 
 async def test_bills_without_look_ups_need_no_key(make_settings: MakeSettings) -> None:
-    async with open_federal(make_settings(), GOVINFO, CONGRESS_SITE) as house:
+    async with open_federal(make_settings(), GOVINFO, API) as house:
         await add(house, "bills", fetch_items=False)
         refused = await house.desk.sources.sync("bills")
         assert "HEADWATER_API_DATA_GOV_KEY" in (refused.error or "")
@@ -293,7 +293,7 @@ async def test_bills_without_look_ups_need_no_key(make_settings: MakeSettings) -
 
 async def test_the_record_of_a_report_may_be_read_instead_of_its_page(make_settings: MakeSettings) -> None:
     """Spec 1.5: `{number}.json`. It is asked for with the key, and counted."""
-    async with open_federal(make_settings(api_data_gov_key=KEY), CONGRESS_SITE) as house:
+    async with open_federal(make_settings(api_data_gov_key=KEY), API) as house:
         await add(house, "crs", form="json")
         await house.desk.sources.sync("crs")
         await house.work()

@@ -8,13 +8,13 @@ import msgspec
 import pytest
 
 from headwater.demo.federal_api import CongressStandIn, RegisterApi
-from headwater.demo.federal_sites import CONGRESS_SITE, KEY, REGISTER, register_document
+from headwater.demo.federal_sites import API, KEY, REGISTER, register_document
 from headwater.demo.plan import Site
 from headwater.demo.web import DemoWeb
 from tests.visitor import TODAY, get, visitor
 
 SEARCH = "http://register.demo.test/api/v1/documents.json?fields[]=document_number&fields[]=citation"
-API = "http://congress.demo.test/api/v3"
+URL = "http://api.demo.test/api/v3"
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ async def client() -> AsyncIterator[aiohttp.ClientSession]:
     sites: tuple[Site, ...] = (
         Site(host=REGISTER.host, title="", pieces=(), api=lambda _today, _seed: RegisterApi(documents, cap_at=50)),
         Site(
-            host=CONGRESS_SITE.host,
+            host=API.host,
             title="",
             pieces=(),
             api=lambda _today, _seed: CongressStandIn(bills=bills, laws=laws, limit=4),
@@ -39,6 +39,8 @@ async def test_the_register_stops_counting_and_says_nothing_of_it(client: aiohtt
     _, body = await get(client, f"{SEARCH}&per_page=1000")
     told = msgspec.json.decode(body)
     assert (told["count"], told["total_pages"], len(told["results"])) == (50, 1, 50)
+    refused, _ = await get(client, f"{SEARCH}&per_page=10&page=6")
+    assert refused.status == 400
     assert told["results"][0] == {"document_number": "n2", "citation": None}  # the oldest come first
 
 
@@ -53,15 +55,15 @@ async def test_the_register_pages_what_is_asked_for_and_leaves_out_what_is_empty
 
 
 async def test_congress_wants_a_key_gives_250_at_most_and_tells_what_is_left(client: aiohttp.ClientSession) -> None:
-    refused, body = await get(client, f"{API}/law/119/pub")
+    refused, body = await get(client, f"{URL}/law/119/pub")
     assert (refused.status, msgspec.json.decode(body)["error"]["code"]) == (403, "API_KEY_MISSING")
-    answer, body = await get(client, f"{API}/law/119/pub?limit=1000&offset=100", X_Api_Key=KEY)
+    answer, body = await get(client, f"{URL}/law/119/pub?limit=1000&offset=100", X_Api_Key=KEY)
     told = msgspec.json.decode(body)
     assert (len(told["bills"]), told["pagination"]) == (200, {"count": 300})
     assert (answer.headers["X-RateLimit-Limit"], answer.headers["X-RateLimit-Remaining"]) == ("4", "3")
-    assert (await get(client, f"{API}/bill/119/hr/2", X_Api_Key=KEY))[0].status == 404
-    assert msgspec.json.decode((await get(client, f"{API}/bill/119/hr/1", X_Api_Key=KEY))[1])["bill"]["title"] == "One"
-    await get(client, f"{API}/crsreport", X_Api_Key=KEY)
-    spent, body = await get(client, f"{API}/crsreport", X_Api_Key=KEY)
+    assert (await get(client, f"{URL}/bill/119/hr/2", X_Api_Key=KEY))[0].status == 404
+    assert msgspec.json.decode((await get(client, f"{URL}/bill/119/hr/1", X_Api_Key=KEY))[1])["bill"]["title"] == "One"
+    await get(client, f"{URL}/crsreport", X_Api_Key=KEY)
+    spent, body = await get(client, f"{URL}/crsreport", X_Api_Key=KEY)
     assert (spent.status, msgspec.json.decode(body)["error"]["code"]) == (429, "OVER_RATE_LIMIT")
     assert "Retry-After" not in spent.headers

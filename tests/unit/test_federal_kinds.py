@@ -63,7 +63,12 @@ def test_fields_of_any_type_are_read_or_left_alone(record: dict[str, Any]) -> No
     assert found is None or found.tzinfo is not None
 
 
-def test_a_report_is_fetched_as_its_page_or_as_its_record() -> None:
-    raw = {"id": "IF12345"}
-    assert CrsReportsKind().partition(Item("u", "t", raw=raw)) == "IF12345.html"
-    assert CrsReportsKind(form="json").partition(Item("u", "t", raw=raw)) == "IF12345.json"
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("https://www.congress.gov/crs_external_products/IF/HTML/IF12345.html", "IF12345.html"),
+        ("https://api.congress.gov/v3/crsreport/IF12345?format=json", "IF12345.json"),
+    ],
+)
+def test_a_report_has_its_place_by_what_is_fetched_of_it(url: str, place: str) -> None:
+    assert CrsReportsKind().partition(Item(url, "t", raw={"id": "IF12345"})) == place

@@ -48,7 +48,7 @@ class _Api:
 
 
 class RegisterApi(_Api):
-    """`/api/v1/documents.json`: it counts and answers no further than `cap_at`, and says nothing of it.
+    """`/api/v1/documents.json`: it counts no further than `cap_at`, says nothing of it, and refuses later pages.
 
     `per_page` is as much as it gives in one answer, whatever is asked for.
     """
@@ -69,6 +69,8 @@ class RegisterApi(_Api):
             return 200, {"count": 0, "description": "No documents"}
         size = min(int(asked.first("per_page") or 20), self.per_page)
         start = (int(asked.first("page") or 1) - 1) * size
+        if start >= self.cap_at:
+            return 400, {"status": 400, "message": "Pages end where the count does"}
         fields = asked.query.get("fields[]", ())
         results = [{name: document.get(name) for name in fields} for document in found[start : start + size]]
         pages = -(-len(found) // size)

@@ -18,13 +18,14 @@ from headwater.demo.sitemaps import sitemap, sitemap_index
 from headwater.model.reasons import Reason
 
 KEY = "demo" * 10
-BILLS_AN_HOUR = 6  # look-ups; fewer than a backfill needs
+BILLS_AN_HOUR = 12  # look-ups: fewer than a backfill needs, and more than a demo that was killed and began again
 BACKFILL_SINCE = date(2023, 6, 1)
 CONGRESS, EARLIER = 119, 118
 _RATE = 20  # of pages too: no more than the demo's pause between two requests allows
 _XML = "application/xml; charset=utf-8"
-API_HOST = "congress.demo.test"
-_GOVINFO, _API = "http://govinfo.demo.test", f"http://{API_HOST}"
+API_HOST = "api.demo.test"
+_GOVINFO, _CONGRESS = "http://govinfo.demo.test", "http://congress.demo.test"
+_API_URL = f"http://{API_HOST}/api/v3"
 _CHANGED = datetime(2026, 1, 15, 8, tzinfo=UTC)
 _INDEX = "/sitemap/bulkdata/BILLSTATUS/sitemapindex.xml"
 
@@ -42,7 +43,7 @@ READERS: Mapping[str, Reader] = {
         "bills",
         {
             "sitemap_url": f"{_GOVINFO}{_INDEX}",
-            "api_url": f"{_API}/api/v3",
+            "api_url": _API_URL,
             "congresses": [CONGRESS],
             "rate_per_second": _RATE,
         },
@@ -50,7 +51,7 @@ READERS: Mapping[str, Reader] = {
     "public_laws": Reader(
         "public_laws",
         {
-            "api_url": f"{_API}/api/v3",
+            "api_url": _API_URL,
             "files_url": f"{_GOVINFO}/content/pkg",
             "congresses": [CONGRESS],
             "rate_per_second": _RATE,
@@ -59,7 +60,7 @@ READERS: Mapping[str, Reader] = {
     "federal_register": Reader("federal_register", {"site_url": "http://register.demo.test", "rate_per_second": _RATE}),
     "crs": Reader(
         "crs_reports",
-        {"api_url": f"{_API}/api/v3", "files_url": f"{_API}/crs_external_products", "rate_per_second": _RATE},
+        {"api_url": _API_URL, "files_url": f"{_CONGRESS}/crs_external_products", "rate_per_second": _RATE},
     ),
     "gao": Reader("gao_reports", {"feed_url": "http://gao.demo.test/rss/reports.xml", "rate_per_second": _RATE}),
 }
@@ -129,7 +130,7 @@ _BILLS: tuple[tuple[int, int, str, Form], ...] = (
     (CONGRESS, 1, "Ferry Timetables Act", bill_status),
     (CONGRESS, 2, "Weirs and Locks Act", old_bill_status),
     (CONGRESS, 3, "Act of a Schema to Come", unknown_bill_status),
-    *((EARLIER, number, f"Towpath Act, part {number}", bill_status) for number in range(1, 9)),
+    *((EARLIER, number, f"Towpath Act, part {number}", bill_status) for number in range(1, 17)),
 )
 _LAWS = ((1, "Harbour Lights Act"), (2, "Act to mend the footbridge at Oxley Quay"))
 _REPORTS = (("R47175", "River Ferries: Background and Issues for Congress"),)
@@ -225,13 +226,13 @@ def _report(numbered: tuple[str, str]) -> Record:
     }
 
 
+API = Site(host=API_HOST, title="API of Congress", pieces=(), api=_congress_api)
 CONGRESS_SITE = Site(
-    host=API_HOST,
+    host="congress.demo.test",
     title="Congress of the Valley",
     pieces=tuple(
-        Piece(title, "rivers", 3, path=f"/crs_external_products/R/HTML/{number}.web.html") for number, title in _REPORTS
+        Piece(title, "rivers", 3, path=f"/crs_external_products/R/HTML/{number}.html") for number, title in _REPORTS
     ),
-    api=_congress_api,
 )
 
 
@@ -257,4 +258,4 @@ GAO = Site(
     ),
 )
 
-FEDERAL = (REGISTER, GOVINFO, CONGRESS_SITE, GAO)
+FEDERAL = (REGISTER, GOVINFO, API, CONGRESS_SITE, GAO)

@@ -190,7 +190,7 @@ async def _check_day(desk: Desk, expected: Expected) -> Check:
 
 
 async def _check_shared_key(desk: Desk, web: DemoWeb, sources: list[dict[str, Any]]) -> Check:
-    name = "bills that wait for their share of the key starve nobody"
+    name = "a backfill that waits starves nobody"
     if not has_federal(web):
         return Check(name, "no such sources")
     read = {source["name"] for source in sources if source["last_success_at"]}
@@ -201,7 +201,7 @@ async def _check_shared_key(desk: Desk, web: DemoWeb, sources: list[dict[str, An
     if spent.get(BILLS) != BILLS_AN_HOUR:
         wrong.append(f"{BILLS}: {spent.get(BILLS)} requests with the key, and not all of its share of {BILLS_AN_HOUR}")
     found = ", ".join(f"{source} {count}" for source, count in spent.items() if count)
-    return Check(name, f"requests with the key: {found}", tuple(wrong))
+    return Check(name, found, tuple(wrong))
 
 
 def _check_counts(expected: Expected, documents: int, texts: int) -> Check:
