@@ -39,6 +39,7 @@ NAMES = [
     "leases",
     "hosts",
     "index",
+    "webhooks",
     "time zone",
     "dns",
     "api address",
@@ -123,7 +124,7 @@ def test_a_healthy_house_is_found_healthy_and_left_as_it_was(data: Path, tmp_pat
     found = doctor.finds(exit_code=0)
     del found["dns"]  # there may be none where tests run
     not_ok = {name for name, check in found.items() if check["state"] != "ok"}
-    assert not_ok <= {"write token", "chromium", "redis"}
+    assert not_ok <= {"write token", "chromium", "redis", "webhooks"}
     assert "PostgreSQL 18." in found["database"]["found"]
     assert "embedded" in found["database"]["found"]
     assert not list(data.glob("postgres/**/postmaster.pid"))
@@ -555,3 +556,18 @@ async def test_a_search_index_that_is_broken_or_gone_is_named_with_how_to_mend_i
     assert found["state"] == "failed"
     await tell(current_url, found["mend"].removeprefix("In psql: ").replace("CONCURRENTLY ", ""))
     assert doctor.finds(exit_code=0, database_url=current_url)["index"]["state"] == "ok"
+
+
+async def test_receivers_that_do_not_take_what_they_are_told_are_named(current_url: str, doctor: Doctor) -> None:
+    """Spec 4.4."""
+    assert doctor.finds(exit_code=0, database_url=current_url)["webhooks"]["state"] == "not configured"
+    await tell(
+        current_url,
+        "INSERT INTO webhooks (name, url, secret, events, position, created_at) "
+        "SELECT name, 'http://a.test/', sha256(''), '{job.failed}', 0, now() FROM unnest('{a,b}'::text[]) AS g (name)",
+    )
+    assert doctor.finds(exit_code=0, database_url=current_url)["webhooks"]["state"] == "ok"
+    await tell(current_url, "UPDATE webhooks SET failures = 3, failing_reason = 'gone', error = 'No.' WHERE name = 'b'")
+    found = doctor.finds(exit_code=0, database_url=current_url)["webhooks"]
+    assert (found["state"], found["found"]) == ("warning", "1 of 2 do not take all")
+    assert found["lines"] == ["b: 0 parked, failing: No."]

@@ -95,7 +95,6 @@ class Outbox:
         await self._database.transact(work)
 
 
-async def prune_deliveries(database: Database, now: datetime, keep: timedelta) -> None:
-    """Forget what ended longer ago than `keep`, a batch at a time; what is parked or pending stays."""
-    while await database.transact(lambda connection: webhooks.prune(connection, now - keep)):
-        pass
+async def prune_deliveries(database: Database, now: datetime, keep: timedelta) -> int:
+    """Forget what ended longer ago than `keep`, a batch at most; what is parked or pending stays."""
+    return await database.transact(lambda connection: webhooks.prune(connection, now - keep))

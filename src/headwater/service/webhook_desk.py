@@ -88,10 +88,11 @@ class WebhookDesk:
             raise OperatorError(f"status: is one of {', '.join(DeliveryStatus)}.", reason=Reason.BAD_REQUEST)
         await self.show(name)
         position = await self._feed.start(before, "before") if before is not None else None
-        async with self._database.connection() as connection:
-            rows = await webhooks.list_deliveries(
+        rows = await self._database.transact(
+            lambda connection: webhooks.list_deliveries(
                 connection, storable(name), limit=limit, status=status, before=position
             )
+        )
         return [_told(row) for row in rows]
 
     async def retry(self, name: str, ids: Collection[str] | None) -> dict[str, int]:

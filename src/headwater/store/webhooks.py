@@ -13,6 +13,7 @@ from headwater.store.pool import Connection
 from headwater.store.sql import query
 
 BATCH = 500
+PRUNED_AT_ONCE = 2000
 
 
 async def add_webhook(
@@ -141,7 +142,8 @@ async def list_deliveries(
     status: str | None = None,
     before: int | None = None,
 ) -> list[dict[str, Any]]:
-    """List deliveries to a receiver, the last first, each with its attempts."""
+    """List deliveries to a receiver, the last first, each with its attempts. Must run inside a transaction."""
+    await connection.execute(query("plan_anew"))
     rows = await connection.fetch(query("list_deliveries"), name, status, before, limit)
     deliveries = {row["id"]: dict(row) | {"log": []} for row in rows}
     for attempt in await connection.fetch(query("delivery_attempts"), list(deliveries)):
@@ -173,6 +175,6 @@ async def dismiss_parked(
 
 async def prune(connection: Connection, before: datetime) -> int:
     """Forget what ended before a time, a batch at most; return how many rows."""
-    deliveries = await connection.fetch(query("prune_deliveries"), before, BATCH)
-    attempts = await connection.fetch(query("prune_delivery_log"), before, BATCH)
+    deliveries = await connection.fetch(query("prune_deliveries"), before, PRUNED_AT_ONCE)
+    attempts = await connection.fetch(query("prune_delivery_log"), before, PRUNED_AT_ONCE)
     return len(deliveries) + len(attempts)

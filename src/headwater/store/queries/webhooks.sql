@@ -154,8 +154,8 @@ RETURNING true
 -- name: list_deliveries
 -- The last ones first. $1 webhook's name, $2 status or NULL, $3 before this position or NULL, $4 how many
 SELECT d.id, d.position, d.event, u.url, d.status, d.reason, d.attempts, d.due_at, d.ended_at
-FROM deliveries d JOIN webhooks w ON w.id = d.webhook_id JOIN url_frontier u ON u.id = d.url_id
-WHERE w.name = $1 AND ($2::text IS NULL OR d.status = $2) AND ($3::bigint IS NULL OR d.position < $3)
+FROM deliveries d JOIN url_frontier u ON u.id = d.url_id
+WHERE d.webhook_id = (SELECT w.id FROM webhooks w WHERE w.name = $1) AND ($2::text IS NULL OR d.status = $2) AND ($3::bigint IS NULL OR d.position < $3)
 ORDER BY d.position DESC LIMIT $4
 
 -- name: delivery_attempts
