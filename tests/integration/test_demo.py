@@ -120,7 +120,7 @@ def test_what_it_shows_reads_well_and_with_serve_it_stays_until_it_is_told_to_st
             *("The host's robots.txt cannot be read", "http://clinic.demo.test/", "politeness is kept", "Time  start "),
         ):
             assert said in report
-        assert "FAIL" not in report
+        assert "FAIL " not in report
         where = "".join(iter(process.stdout.readline, f"    {PROGRAM[0]} today\n"))
         assert_readable(where.replace(str(tmp_path), ""))
         assert f"HEADWATER_DATA_DIR={tmp_path}/data \\\n" in where

@@ -135,6 +135,7 @@ def test_the_demo_keeps_to_80_columns_and_names_what_is_wrong(capsys: pytest.Cap
     assert max(cell_len(line) for line in printed.splitlines()) <= 80
     assert printed.count("…") == 3
     assert "http://board.demo.test/stored" not in printed
+    assert "7 links of feeds: 3 kept, 1 FAIL_BAD_HTML, 1 FAIL_HTTP, 1 FAIL_TIMEOUT, 1 put\n  off\n" in printed
     for said in (
         "2  It kept failing",
         "3  The host's robots.txt",
