@@ -112,7 +112,9 @@ async def open_records(
 @contextlib.asynccontextmanager
 async def open_parts(records: Records) -> AsyncIterator[Parts]:
     """Open what reaches out and what reads."""
-    from headwater.net.client import HttpClient  # most commands reach nowhere, and it takes long to import
+    # Most commands reach nowhere, and these take long to import.
+    from headwater.net.browser import BrowserClient
+    from headwater.net.client import HttpClient
 
     settings = records.settings
     key_of = politeness.KEYS[settings.politeness_by]
@@ -123,10 +125,19 @@ async def open_parts(records: Records) -> AsyncIterator[Parts]:
         connect_to=dict(split_connect_to(part) for part in settings.connect_to),
         max_connections=settings.fetch_workers + settings.poll_concurrency,
     )
-    async with make_sandbox(settings) as sandbox, client, _open_projection(records) as projection:
+    browser = BrowserClient(
+        client,
+        records.clock.now,
+        program=settings.chromium_path,
+        most_pages=settings.browser_pages,
+        page_seconds=settings.browser_seconds,
+        body_bytes=settings.max_body_mb * 1024 * 1024,
+    )
+    async with make_sandbox(settings) as sandbox, client, browser, _open_projection(records) as projection:
         gate = Gate(
             database=records.database,
             client=client,
+            browser=browser,
             budgets=Budgets(
                 database=records.database,
                 clock=records.clock,
