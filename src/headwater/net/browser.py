@@ -1,51 +1,31 @@
-"""The one browser of a process: a Chromium that the first need starts, with a context of its own for each source.
-
-Playwright's driver starts it and speaks to it through a pipe. When this process ends, however it ends, the driver finds
-its end of the pipe closed and ends Chromium, and Chromium ends by itself when the driver is gone.
-"""
+"""The one browser of a process: started by the first need, with a context of its own for each source (spec 1.7)."""
 
 import asyncio
 import contextlib
-import os
-import shutil
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import structlog
 
-from headwater.errors import ExchangeFailed, NotNow, OperatorError
+from headwater.errors import ExchangeFailed, NotNow
 from headwater.model.http import Limits, Response
 from headwater.model.reasons import Reason
+from headwater.net.chromium import Chromium, closed, first_line, start_chromium
 from headwater.net.client import HttpClient
 from headwater.net.proxy import Proxy, ProxyCaps
 from headwater.net.rendering import Lead, Rendering, crashed
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser, BrowserContext, Page, Playwright
+    from playwright.async_api import Browser, BrowserContext, Page
 
 log = structlog.get_logger()
 
-_NAMES = ("chromium", "chromium-browser", "google-chrome")
-_FLAGS = (
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    # No way round the proxy: no names are looked up here, and no packet leaves by itself.
-    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
-    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
-    "--js-flags=--max-old-space-size=512",
-)
-_NOWHERE = "http://127.0.0.1:9"  # the way out of whatever has no context
-# What Chromium and the script around it need of our environment, which holds keys and passwords besides.
-_ENVIRONMENT = ("PATH", "HOME", "LANG", "TMPDIR", "XDG_RUNTIME_DIR")
-_START_SECONDS, _CLOSE_SECONDS = 30.0, 3.0
 _PATIENCE_SECONDS = 5.0  # for a place, or for the start: the host is held meanwhile
 _AGAIN = timedelta(seconds=2)
+_LEAST_SECONDS = 1.0  # less is not worth opening a page for
 _MOST_CONTEXTS = 32
 _OVERHEAD = 1024 * 1024  # what comes with a body: headers, encryption
 
@@ -57,14 +37,6 @@ class Look:
     source: str
     user_agent: str
     stealth: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Running:
-    """A browser and the driver that started it."""
-
-    playwright: "Playwright"
-    browser: "Browser"
 
 
 @dataclass(slots=True)
@@ -97,7 +69,7 @@ class BrowserClient:
         self._page_seconds = page_seconds
         self._caps = ProxyCaps(connection_seconds=4 * page_seconds, request_bytes=body_bytes + _OVERHEAD)
         self._rooms: OrderedDict[Look, _Room] = OrderedDict()
-        self._starting: asyncio.Task[_Running] | None = None
+        self._starting: asyncio.Task[Chromium] | None = None
         self._lock = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
@@ -107,10 +79,6 @@ class BrowserClient:
         if self._starting and not self._starting.done():
             self._starting.cancel()
         await self._end()
-
-    async def version(self) -> str:
-        """Start the browser, if it does not run, and tell which it is."""
-        return (await self._browser()).version
 
     async def get(self, url: str, *, look: Look, limits: Limits, lead: Lead) -> Response:
         """Open a page, let its scripts run, and return what has become of it; redirects are not followed.
@@ -123,10 +91,12 @@ class BrowserClient:
         began = asyncio.get_running_loop().time()
         async with self._place():
             browser = await self._ready()
+            spent = asyncio.get_running_loop().time() - began
+            seconds = min(self._page_seconds, limits.total_seconds - spent)
+            if seconds < _LEAST_SECONDS:
+                raise self._busy("The browser was ready too late for this page.")
             try:
                 async with self._page(browser, look) as (room, page):
-                    spent = asyncio.get_running_loop().time() - began
-                    seconds = min(self._page_seconds, limits.total_seconds - spent)
                     rendering = Rendering(
                         page,
                         await room.context.new_cdp_session(page),
@@ -141,7 +111,7 @@ class BrowserClient:
             except Error as error:
                 if not browser.is_connected():
                     raise crashed(url) from error
-                what = f"The browser could not read the page: {_first_line(error)}."
+                what = f"The browser could not read the page: {first_line(error)}."
                 raise ExchangeFailed(what, reason=Reason.BROWSER_CRASHED, url=url) from error
 
     @contextlib.asynccontextmanager
@@ -170,48 +140,12 @@ class BrowserClient:
     async def _browser(self) -> "Browser":
         """Return the browser; start one if there is none, or if the last one is gone."""
         async with self._lock:
-            if self._starting and self._starting.done() and _alive(self._starting) is None:
+            if self._starting and self._starting.done() and not _is_alive(self._starting):
                 await self._end()
             if self._starting is None:
-                self._starting = asyncio.create_task(self._start())
+                self._starting = asyncio.create_task(start_chromium(self._program))
             starting = self._starting
         return (await asyncio.shield(starting)).browser
-
-    async def _start(self) -> _Running:
-        from playwright.async_api import async_playwright
-
-        playwright = await async_playwright().start()
-        try:
-            browser = await self._launch(playwright)
-        except BaseException:
-            await _done(playwright.stop())
-            raise
-        log.info("browser.started", version=browser.version)
-        return _Running(playwright, browser)
-
-    async def _launch(self, playwright: "Playwright") -> "Browser":
-        from playwright.async_api import Error
-
-        program = find_program(self._program) or playwright.chromium.executable_path
-        if shutil.which(program) is None:
-            raise no_browser(self._program)
-        # Chromium's own sandbox does not work for root.
-        is_root = os.geteuid() == 0
-        try:
-            return await playwright.chromium.launch(
-                executable_path=program,
-                args=_FLAGS,
-                proxy={"server": _NOWHERE},
-                env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
-                chromium_sandbox=not is_root,
-                handle_sigint=False,
-                handle_sigterm=False,
-                handle_sighup=False,
-                timeout=_START_SECONDS * 1000,
-            )
-        except Error as error:
-            what = f"{program} cannot be started ({_first_line(error)}). Run it by hand to see why, or name another "
-            raise OperatorError(what + "with HEADWATER_CHROMIUM_PATH.", reason=Reason.NO_BROWSER) from error
 
     @contextlib.asynccontextmanager
     async def _page(self, browser: "Browser", look: Look) -> AsyncIterator[tuple[_Room, "Page"]]:
@@ -239,7 +173,7 @@ class BrowserClient:
         unused = [look for look, room in self._rooms.items() if not room.pages]
         if len(self._rooms) >= _MOST_CONTEXTS and unused:
             room = self._rooms.pop(unused[0])
-            await _done(room.context.close())
+            await closed(room.context.close())
             await room.proxy.close()
 
     async def _open_room(self, browser: "Browser", look: Look) -> _Room:
@@ -260,7 +194,7 @@ class BrowserClient:
 
     async def _close(self, page: "Page") -> None:
         """Close a page; a browser that cannot even do that is replaced."""
-        if not await _done(page.close()):
+        if not await closed(page.close()):
             log.warning("browser.stuck")
             await self._end()
 
@@ -270,63 +204,29 @@ class BrowserClient:
         rooms, self._rooms = self._rooms, OrderedDict()
         if starting:
             await asyncio.gather(starting, return_exceptions=True)
-        if starting and not starting.cancelled() and not starting.exception():
-            running = starting.result()
-            await _done(running.browser.close())
-            await _done(running.playwright.stop())
+            if _has_started(starting):
+                await starting.result().end()
         for room in rooms.values():
             await room.proxy.close()
 
 
 async def disguise(context: "BrowserContext", profile: str) -> None:
     """Patch what tells a browser that is driven from one that is used, as the profile says: full, light or none."""
-    from playwright_stealth import Stealth
+    from playwright_stealth import ALL_EVASIONS_DISABLED_KWARGS, Stealth
 
     if profile == "none":
         return
     # The user agent is ours to choose; what else speaks of it would contradict it.
-    options: dict[str, Any] = {"navigator_user_agent": False, "navigator_user_agent_data": False, "sec_ch_ua": False}
+    patches = {"navigator_user_agent": False, "navigator_user_agent_data": False, "sec_ch_ua": False}
     if profile == "light":
-        options = {name: name == "navigator_webdriver" for name, value in vars(Stealth()).items() if value is True}
-        options |= {"navigator_languages_override": None, "navigator_platform_override": None}
-    await Stealth(**options).apply_stealth_async(context)
+        no_others = {"navigator_languages_override": None, "navigator_platform_override": None}
+        patches = ALL_EVASIONS_DISABLED_KWARGS | no_others | {"navigator_webdriver": True}
+    await Stealth(**patches).apply_stealth_async(context)
 
 
-def find_program(named: str = "") -> str | None:
-    """Return the Chromium that is named, else the system's; None where there is none."""
-    return named or next(filter(None, map(shutil.which, _NAMES)), None)
+def _is_alive(starting: "asyncio.Task[Chromium]") -> bool:
+    return _has_started(starting) and starting.result().browser.is_connected()
 
 
-def no_browser(named: str = "") -> OperatorError:
-    """Say that there is no browser, and how to get one."""
-    where = f"at {named}, where HEADWATER_CHROMIUM_PATH says" if named else "here"
-    return OperatorError(
-        f"This source needs a browser, and there is no Chromium {where}. On Debian: apt-get install chromium.",
-        reason=Reason.NO_BROWSER,
-    )
-
-
-def _alive(starting: "asyncio.Task[_Running]") -> _Running | None:
-    """Return what was started, if it still runs."""
-    if starting.cancelled() or starting.exception() or not starting.result().browser.is_connected():
-        return None
-    return starting.result()
-
-
-async def _done(closing: Awaitable[Any]) -> bool:
-    """Wait for something to close, and tell whether it did; what is gone already has."""
-    from playwright.async_api import Error
-
-    try:
-        async with asyncio.timeout(_CLOSE_SECONDS):
-            await closing
-    except TimeoutError:
-        return False
-    except Error:
-        pass
-    return True
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:200] if lines else type(error).__name__
+def _has_started(starting: "asyncio.Task[Chromium]") -> bool:
+    return starting.done() and not starting.cancelled() and starting.exception() is None
