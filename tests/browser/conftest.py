@@ -2,11 +2,13 @@
 
 import asyncio
 import contextlib
+from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from ipaddress import ip_network
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import pytest_asyncio
@@ -26,22 +28,25 @@ HTML = {"Content-Type": "text/html; charset=utf-8"}
 
 @dataclass
 class Browsing:
-    """A browser, a site for it, and a lead that lets everything out: what is refused is refused further down."""
+    """A browser, a site for it, and a lead that lets everything out, one at a time to a host.
+
+    What is refused is refused further down.
+    """
 
     site: Site
     client: BrowserClient
     asked: list[str] = field(default_factory=list)
     passages: list[Passage] = field(default_factory=list)
+    _turns: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
 
     @contextlib.asynccontextmanager
     async def lead(self, url: str) -> AsyncIterator[Passage]:
         self.asked.append(url)
-        self.passages.append(Passage())
-        yield self.passages[-1]
+        async with self._turns[urlsplit(url).netloc]:
+            self.passages.append(Passage())
+            yield self.passages[-1]
 
-    async def get(
-        self, url: str, source: str = "source", stealth: str = "full", limits: Limits = LIMITS
-    ) -> Response:
+    async def get(self, url: str, source: str = "source", stealth: str = "full", limits: Limits = LIMITS) -> Response:
         look = Look(source, "Headwater/test", stealth)
         return await self.client.get(url, look=look, limits=limits, lead=self.lead)
 

@@ -162,7 +162,9 @@ async def test_a_name_that_leads_nowhere_is_told_from_a_host_that_is_down(browsi
 
 
 async def test_cookies_stay_with_their_source(browsing: Browsing) -> None:
-    browsing.site.answers[PAGE] = Answer("<script>document.cookie = 'b=2'</script>", headers={**HTML, "Set-Cookie": "a=1"})
+    browsing.site.answers[PAGE] = Answer(
+        "<script>document.cookie = 'b=2'</script>", headers={**HTML, "Set-Cookie": "a=1"}
+    )
     for source in ("one", "one", "other"):
         await browsing.get(PAGE, source)
     assert [seen.headers.get("Cookie") for seen in browsing.site.seen] == [None, "a=1; b=2", None]

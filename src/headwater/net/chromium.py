@@ -31,7 +31,7 @@ _FLAGS = (
     "--disable-sync",
     # No way round the proxy: no name is looked up here, and no packet leaves by itself.
     "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
-    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--js-flags=--max-old-space-size=512",
 )
 _NOWHERE = "http://127.0.0.1:9"  # the way out of whatever has no context

@@ -230,6 +230,7 @@ class Rendering:
         return (
             (is_document or event["resourceType"] in _ASKED_FOR)
             and request["method"] == "GET"
+            and "Sec-Purpose" not in request["headers"]  # it is only asked for in case it will be wanted
             and request["url"].startswith(("http://", "https://"))
             and self._requests <= _MOST_REQUESTS
             and self._documents <= _MOST_DOCUMENTS
