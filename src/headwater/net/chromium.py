@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-_NAMES = ("chromium", "chromium-browser", "google-chrome")
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 _FLAGS = (
     "--disable-quic",
     "--no-first-run",
@@ -55,7 +55,7 @@ class Chromium:
 
 def find_program(named: str = "") -> str | None:
     """Return the Chromium that is named, else the system's, else Playwright's own; None where there is none."""
-    names = [named] if named else [*_NAMES, *_of_playwright()]
+    names = [named] if named else [*PROGRAMS, *_of_playwright()]
     return next(filter(None, map(shutil.which, names)), None)
 
 

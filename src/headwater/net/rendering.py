@@ -46,6 +46,7 @@ _HTML = ("text/html", "application/xhtml+xml")
 # Bot walls answer with this and send the page on once it has proved itself.
 _CHALLENGE_STATUS = 403
 _CHALLENGE_SECONDS = 6.0
+_REQUEST_SECONDS = 15.0  # for a host to answer one of its requests
 _QUIET_SECONDS = 0.3  # a page that has asked for nothing for so long has all it wants
 _LAST_SECONDS = 1.0  # kept back to take what there is of a page that never comes to rest
 _CHUNK = 256 * 1024
@@ -271,7 +272,7 @@ class Rendering:
         self._answers[event["requestId"]] = answered
         try:
             await self._session.send("Fetch.continueRequest", {"requestId": event["requestId"]})
-            async with asyncio.timeout(self._limits.read_seconds):
+            async with asyncio.timeout(_REQUEST_SECONDS):
                 return await answered
         finally:
             del self._answers[event["requestId"]]

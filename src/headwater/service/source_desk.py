@@ -111,6 +111,7 @@ class SourceDesk:
             raise OperatorError(
                 f"There is a source named {name} already; choose another name.", reason=Reason.SOURCE_EXISTS
             )
+        await sources.keep_asking(connection, source.id, sources.asking_of(kind.asker(name), kind.gap))
         return source, was_there
 
     async def _queue_again(self, name: str) -> None:
@@ -149,6 +150,7 @@ class SourceDesk:
             await require_unread(connection, settings)
         if not await sources.change_settings(connection, source.id, settings):
             raise OperatorError(f"Source {source.name}: another reads this feed already.", reason=Reason.SOURCE_EXISTS)
+        await sources.keep_asking(connection, source.id, sources.asking_of(kind.asker(source.name), kind.gap))
         now, gaps = self._records.clock.now(), kind.passes(self._interval)
         await sources.keep_passes(connection, source.id, {which: now if gap else None for which, gap in gaps.items()})
         before = self._gaps(source)
