@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from ipaddress import ip_network
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -62,6 +63,13 @@ def chromium() -> str:
     if program is None:
         pytest.skip("Chromium is not installed (apt-get install chromium)")
     return program
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chromium: str) -> Path:
+    """The temporary folder of what is started from here on."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    return tmp_path
 
 
 @contextlib.asynccontextmanager

@@ -5,8 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,7 @@ from headwater.errors import ExchangeFailed, NotNow, OperatorError
 from headwater.model.reasons import Reason
 from headwater.net.chromium import start_chromium
 from tests.browser.conftest import HTML, Browsing, open_browsing, until
+from tests.browser.processes import browsers, drivers, is_alive, kill_renderers, main_process
 from tests.program import environment, wait_until
 from tests.server import Answer
 
@@ -37,64 +36,6 @@ async def main():
 
 asyncio.run(main())
 """
-
-
-@dataclass(frozen=True)
-class Process:
-    """A process of this machine."""
-
-    pid: int
-    session: int
-    words: bytes
-    environment: bytes
-
-
-def processes() -> Iterator[Process]:
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            state, *_, session = (folder / "stat").read_text().rpartition(")")[2].split()[:4]
-            if state != "Z":
-                words, environment = (folder / "cmdline").read_bytes(), (folder / "environ").read_bytes()
-                yield Process(int(folder.name), int(session), words, environment)
-        except OSError:
-            continue  # it is gone meanwhile
-
-
-def browsers(folder: Path) -> list[Process]:
-    """Chromium and its children: the first of them keeps its profile in this folder, and begins a session."""
-    found = [*processes()]
-    mark = f"--user-data-dir={folder}/".encode()
-    sessions = {process.session for process in found if mark in process.words}
-    return [process for process in found if process.session in sessions]
-
-
-def is_alive(process: Process) -> bool:
-    return any(process == other for other in processes())
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chromium: str) -> Path:
-    """The temporary folder of what is started from here on."""
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    return tmp_path
-
-
-def main_process(folder: Path) -> int:
-    """The Chromium that all others come from."""
-    (session,) = {process.session for process in browsers(folder)}
-    return session
-
-
-def _drivers(folder: Path) -> list[Process]:
-    """What Playwright speaks to Chromium with."""
-    mark = f"TMPDIR={folder}".encode()
-    return [process for process in processes() if mark in process.environment and b"/node" in process.words]
-
-
-def kill_renderers(folder: Path) -> None:
-    for process in browsers(folder):
-        if b"--type=renderer" in process.words:
-            os.kill(process.pid, signal.SIGKILL)
 
 
 async def test_it_starts_with_the_first_page_once_for_all_and_is_gone_at_the_end(folder: Path) -> None:
@@ -152,7 +93,7 @@ def test_no_process_is_left_however_ours_ends(how: str, folder: Path) -> None:
     assert process.stdout
     try:
         assert "open\n" in iter(process.stdout.readline, "")
-        started = [*browsers(folder), *_drivers(folder)]
+        started = [*browsers(folder), *drivers(folder)]
         assert len(started) > 3
         if how.startswith("SIG"):
             process.send_signal(signal.Signals[how])

@@ -1,5 +1,6 @@
 """Pages of sources that need a browser, through frontier, gate and corpus like all others (spec 1.7, 2.3, 4.2)."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from itertools import pairwise
@@ -11,8 +12,10 @@ import pytest
 from headwater.config import Settings
 from headwater.demo.web import DemoWeb
 from tests import kinds
-from tests.browser.conftest import HTML
+from tests.browser.conftest import HTML, until
+from tests.browser.processes import browsers, drivers, is_alive
 from tests.house import House, open_house
+from tests.program import start
 from tests.server import Answer, Site, page
 from tests.visitor import TODAY
 
@@ -54,9 +57,8 @@ async def test_a_page_is_stored_as_its_scripts_have_left_it_each_request_in_its_
     site.answers[f"{NEWS}/page"] = Answer(RENDERED + tags, headers=HTML)
     for number in range(3):
         site.answers[f"{NEWS}/{number}.js"] = Answer("")
-    site.answers["http://cdn.test/5.js"] = Answer(
-        "document.querySelector('h1').textContent += ' or two'; document.title += ' or two'"
-    )
+    written = "document.querySelector('h1').textContent += ' or two'; document.title += ' or two'"
+    site.answers["http://cdn.test/5.js"] = Answer(written)
     assert await fetch(house, f"{NEWS}/page") == {f"{NEWS}/page": "stored"}
     (line,) = await house.desk.documents()
     document = await house.desk.document(line["id"]) or {}
@@ -132,6 +134,36 @@ async def test_without_chromium_a_page_waits_and_says_what_for(
     assert waiting["due_at"] > soon
     assert "apt-get install chromium" in why[0]
     assert site.visits(f"{NEWS}/page") == 0
+
+
+async def test_a_worker_that_is_told_to_stop_gives_the_page_back_and_leaves_no_browser(
+    site: Site, house: House, folder: Path, tmp_path: Path
+) -> None:
+    """Spec 1.7, 9.3."""
+    url = f"{NEWS}/hangs"
+    site.hanging.add(url)
+    await house.desk.sources.create("walled", "manual", {"needs_browser": True})
+    await house.desk.frontier.submit([url], "walled")
+    settings = house.parts.records.settings
+    worker = start(
+        "worker",
+        cwd=tmp_path,
+        data_dir=settings.data_dir,
+        database_url=settings.database_url,
+        connect_to=",".join(settings.connect_to),
+        allow_networks=",".join(settings.allow_networks),
+    )
+    try:
+        await until(lambda: url in site.waiting or worker.poll() is not None)
+        started = [*browsers(folder), *drivers(folder)]
+        worker.terminate()
+        assert await asyncio.to_thread(worker.wait, 20) == 0
+        await until(lambda: not any(map(is_alive, started)))
+    finally:
+        worker.kill()
+        await asyncio.to_thread(worker.communicate)
+    assert len(started) > 3
+    assert await house.attempts() == [("shutdown", 1, None)]
 
 
 async def test_a_bot_wall_lets_in_who_looks_like_a_person_and_nobody_else(
