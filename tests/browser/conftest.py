@@ -15,6 +15,7 @@ import pytest
 import pytest_asyncio
 
 from headwater.config import split_connect_to
+from headwater.errors import NotNow
 from headwater.model.http import Limits, Passage, Response
 from headwater.net.browser import BrowserClient, Look
 from headwater.net.chromium import find_program
@@ -49,7 +50,11 @@ class Browsing:
 
     async def get(self, url: str, source: str = "source", stealth: str = "full", limits: Limits = LIMITS) -> Response:
         look = Look(source, "Headwater/test", stealth)
-        return await self.client.get(url, look=look, limits=limits, lead=self.lead)
+        while True:
+            try:
+                return await self.client.get(url, look=look, limits=limits, lead=self.lead)
+            except NotNow:  # on a busy machine it starts slowly
+                continue
 
 
 def now() -> datetime:

@@ -11,8 +11,9 @@ import pytest
 
 from headwater.errors import ExchangeFailed, NotNow, OperatorError
 from headwater.model.reasons import Reason
+from headwater.net.browser import Look
 from headwater.net.chromium import start_chromium
-from tests.browser.conftest import HTML, Browsing, open_browsing, until
+from tests.browser.conftest import HTML, LIMITS, Browsing, open_browsing, until
 from tests.browser.processes import browsers, drivers, is_alive, kill_renderers, main_process
 from tests.program import environment, wait_until
 from tests.server import Answer
@@ -133,9 +134,12 @@ async def test_who_finds_no_place_comes_back_later_at_no_cost(folder: Path, monk
 
 
 async def _both(browsing: Browsing) -> None:
-    first = asyncio.create_task(browsing.get(HANGS))
+    async def ask(url: str) -> None:
+        await browsing.client.get(url, look=Look("source", "", "none"), limits=LIMITS, lead=browsing.lead)
+
+    first = asyncio.create_task(ask(HANGS))
     try:
-        await browsing.get(PAGE)
+        await ask(PAGE)
     finally:
         first.cancel()
         await asyncio.gather(first, return_exceptions=True)

@@ -124,7 +124,7 @@ class Proxy:
             else:
                 upstream_writer.write(wanted.opening)
                 going = _until_it_speaks(reader)
-            await _first_of(going, self._receive(upstream_reader, writer, wanted.endpoint))
+            await first_of(going, self._receive(upstream_reader, writer, wanted.endpoint))
 
     async def _connect(self, endpoint: Endpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connect to one of the addresses that the guard has passed: the very address, not the name."""
@@ -175,10 +175,13 @@ async def _until_it_speaks(reader: asyncio.StreamReader) -> None:
     await reader.read(1)
 
 
-async def _first_of(*works: Coroutine[Any, Any, None]) -> None:
+async def first_of(*works: Coroutine[Any, Any, Any]) -> None:
+    """Work at several things until one of them is done; what it raises is raised."""
     tasks = [asyncio.create_task(work) for work in works]
     try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
     finally:
         for task in tasks:
             task.cancel()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from headwater.errors import ExchangeFailed, HeadwaterError
 from headwater.model.http import Limits, Passage, Response
 from headwater.model.reasons import Reason
-from headwater.net.proxy import Proxy, TooMuchCame
+from headwater.net.proxy import Proxy, TooMuchCame, first_of
 
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession, Page
@@ -37,6 +37,7 @@ _POLICY = (
     "frame-src 'none'; worker-src 'none'; object-src 'none'; img-src 'none'; media-src 'none'; font-src 'none'; "
     "manifest-src 'none'; connect-src http: https:; form-action 'none'; sandbox allow-scripts allow-same-origin"
 )
+# Null: it is too long.
 _WRITE_OUT = """longest => {
     const kind = document.doctype ? new XMLSerializer().serializeToString(document.doctype) : "";
     const text = kind + (document.documentElement?.outerHTML ?? "");
@@ -135,9 +136,9 @@ class Rendering:
         """Wait for an outcome, else for the page to come to rest; what there is when the time is over is taken."""
         try:
             async with asyncio.timeout(max(0.1, self._limits.total_seconds - _LAST_SECONDS)):
-                await _first_of(self._outcome, self._rendered.wait())
+                await first_of(asyncio.wait([self._outcome]), self._rendered.wait())
                 if not self._outcome.done():
-                    await _first_of(self._outcome, self._rest())
+                    await first_of(asyncio.wait([self._outcome]), self._rest())
         except TimeoutError as error:
             if not self._rendered.is_set():
                 raise await self._blame(error, self._url) from error
@@ -155,16 +156,20 @@ class Rendering:
                 continue
             assert self._document is not None
             patience = _CHALLENGE_SECONDS if self._document.status == _CHALLENGE_STATUS else _QUIET_SECONDS
-            try:
-                async with asyncio.timeout(patience):
-                    await self._asked.wait()
-            except TimeoutError:
+            await first_of(self._asked.wait(), self._idle(patience))
+            if not self._asked.is_set():
                 return
 
+    async def _idle(self, seconds: float) -> None:
+        """Wait so long by the page's own time: on a busy machine, all that it does takes longer."""
+        with contextlib.suppress(Exception):  # it has gone on to another document
+            await self._evaluate(f"new Promise(done => setTimeout(done, {seconds * 1000}))")
+
     async def _taken(self) -> Response:
+        now, end = asyncio.get_running_loop().time(), self._began + self._limits.total_seconds
         try:
-            async with asyncio.timeout(_LAST_SECONDS):
-                text = await self._text()
+            async with asyncio.timeout_at(max(end, now + _LAST_SECONDS)):
+                text: str | None = await self._evaluate(f"({_WRITE_OUT})({self._limits.body_bytes})")
         except TimeoutError as error:
             raise await self._blame(error, self._url) from error
         body = (text or "").encode("utf-8", "replace")
@@ -174,20 +179,13 @@ class Rendering:
         headers = {name: value for name, value in self._document.headers.items() if name not in _VALIDATORS}
         return self._response(self._document, headers | {"content-type": "text/html; charset=utf-8"}, body)
 
-    async def _text(self) -> str | None:
-        """Write the document out, where the page's own scripts cannot meddle; None: it is far too long."""
+    async def _evaluate(self, expression: str) -> Any:
+        """Run a script of ours in the page, where the page's own cannot meddle."""
         assert self._place is not None
         world = await self._session.send("Page.createIsolatedWorld", {"frameId": self._place[0]})
-        written = await self._session.send(
-            "Runtime.evaluate",
-            {
-                "expression": f"({_WRITE_OUT})({self._limits.body_bytes})",
-                "contextId": world["executionContextId"],
-                "returnByValue": True,
-            },
-        )
-        text: str | None = written["result"].get("value")
-        return text
+        order = {"expression": expression, "contextId": world["executionContextId"]}
+        answer = await self._session.send("Runtime.evaluate", order | {"returnByValue": True, "awaitPromise": True})
+        return answer["result"].get("value")
 
     def _response(self, answer: _Answer, headers: Mapping[str, str], body: bytes) -> Response:
         elapsed = asyncio.get_running_loop().time() - self._began
@@ -349,15 +347,3 @@ def _joined(raw: list[dict[str, str]]) -> dict[str, str]:
         name, value = header["name"].lower(), header["value"]
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
     return headers
-
-
-async def _first_of(outcome: "asyncio.Future[Response]", other: Awaitable[Any]) -> None:
-    """Wait for either; what the other raises is raised."""
-    waiting = asyncio.ensure_future(other)
-    try:
-        await asyncio.wait({outcome, waiting}, return_when=asyncio.FIRST_COMPLETED)
-        if waiting.done():
-            waiting.result()
-    finally:
-        waiting.cancel()
-        await asyncio.gather(waiting, return_exceptions=True)
