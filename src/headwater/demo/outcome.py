@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
+from headwater.demo.endings import NO_BROWSER
 from headwater.demo.expected import Expected
 from headwater.demo.federal_run import BILLS, has_federal, shares
 from headwater.demo.federal_sites import API_HOST, BILLS_AN_HOUR, READERS
@@ -116,6 +117,7 @@ async def look(
         _check_titles(expected, documents),
         _check_variants(expected, documents),
         await _check_raw_files(desk, documents),
+        _check_walls(expected, outcomes),
         _check_politeness(web, delay_seconds),
     ]
     by_host = Counter(host_of(document["url"]) for document in documents)
@@ -150,7 +152,8 @@ def _ends_so(outcome: dict[str, Any], reasons: frozenset[Reason]) -> bool:
     """Tell whether the reason is a right one; a URL may wait only where that reason is one that passes."""
     reason = _reason(outcome)
     waits = outcome["reason"] is None
-    return reason in reasons and waits == (Reason.of(reason).kind is ReasonClass.TRANSIENT)
+    passes = Reason.of(reason).kind in (ReasonClass.TRANSIENT, ReasonClass.CONFIG)
+    return reason in reasons and waits == passes
 
 
 def _told(outcome: dict[str, Any] | None) -> str:
@@ -240,6 +243,16 @@ def _words(text: str) -> list[str]:
 async def _check_raw_files(desk: Desk, documents: list[dict[str, Any]]) -> Check:
     wrong = [document["url"] for document in documents if not await desk.raw_matches(document)]
     return Check("every raw file matches its row", counted(len(documents), "file"), tuple(wrong))
+
+
+def _check_walls(expected: Expected, outcomes: list[dict[str, Any]]) -> Check:
+    """Say whether there was a browser for the pages that only a browser gets to see; how each ends is checked above."""
+    walled = {url for pages in expected.walled.values() for url in pages}
+    waiting = [outcome["url"] for outcome in outcomes if outcome["url"] in walled and outcome["reason"] is None]
+    name = "the bot wall lets the browser in"
+    if waiting and all(expected.outcomes[url] == NO_BROWSER for url in waiting):
+        return Check(f"{name}, once there is one", f"{counted(len(waiting), 'page')} wait")
+    return Check(name, counted(len(walled), "page"), tuple(waiting))
 
 
 def _check_politeness(web: DemoWeb, delay_seconds: float) -> Check:

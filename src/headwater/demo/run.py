@@ -23,6 +23,7 @@ from headwater.model.canonical import CanonicalTotals
 from headwater.model.day import DayFilter
 from headwater.model.frontier import UrlStatus
 from headwater.model.reasons import Reason
+from headwater.net.chromium import start_chromium
 from headwater.policy.days import day_of
 from headwater.policy.urls import host_of
 from headwater.service.day_desk import DayState
@@ -35,7 +36,7 @@ from headwater.service.running import Role, make_crew, run_roles
 
 DELAY_MS = 50
 # Whoever killed an earlier demo need not wait long for its leases.
-LEASE_SECONDS = 5.0
+LEASE_SECONDS = 8.0
 # What waits longer than this is shown as waiting.
 LONG_WAIT = timedelta(minutes=1)
 PATIENCE_SECONDS = 90.0
@@ -53,10 +54,10 @@ class Demo:
     async def run(self, progress: Progress) -> DemoOutcome:
         """Run one whole cycle and look at what it brought."""
         clock = _Stopwatch()
-        expected = expected_outcomes(self.web)
-        async with told_again(progress) as tell:
+        async with told_again(progress) as tell, _look_for_browser(self.settings) as has_browser:
             tell("start", 0, 1, "the database")
             async with open_records(self.settings) as records, open_parts(records) as parts:
+                expected = expected_outcomes(self.web, has_browser=await has_browser)
                 tell("start", 1, 1, "")
                 desk = Desk(parts, Metrics())
                 clock.lap("start")
@@ -166,8 +167,32 @@ async def _add_sites(desk: Desk, expected: Expected) -> None:
     for host, settings in expected.sites.items():
         if host not in known:
             await desk.sources.create(host, "site", dict(settings))
+    for host, pages in expected.walled.items():
+        if host not in known:
+            await desk.sources.create(host, "manual", {"needs_browser": True, "stealth": "full"})
+        await desk.frontier.submit(pages, host)
     if expected.day_links and DATED_SOURCE not in known:
         await desk.sources.create(DATED_SOURCE, "govuk", {"site_url": GOVUK.home})
+
+
+@contextlib.asynccontextmanager
+async def _look_for_browser(settings: Settings) -> AsyncIterator["asyncio.Task[bool]"]:
+    """Find out, while other things are started, whether there is a browser."""
+    looking = asyncio.create_task(_has_browser(settings))
+    try:
+        yield looking
+    finally:
+        looking.cancel()
+        await asyncio.wait([looking])
+
+
+async def _has_browser(settings: Settings) -> bool:
+    """Tell whether there is a browser that starts: what is behind a wall waits, where there is none."""
+    try:
+        await (await start_chromium(settings.chromium_path)).end()
+    except OperatorError:
+        return False
+    return True
 
 
 async def _read_day(desk: Desk, expected: Expected, progress: Progress) -> bool:

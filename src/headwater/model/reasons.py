@@ -83,6 +83,7 @@ class Reason(StrEnum):
     )
     HOST_BUSY = "host_busy", ReasonClass.TRANSIENT, "The host may not be asked again yet."
 
+    BROWSER_BUSY = "browser_busy", ReasonClass.TRANSIENT, "The browser is starting, or has no place for another page."
     CHALLENGE = "challenge", ReasonClass.TRANSIENT, "A page that tells people from programs came instead of the page."
 
     # The outside said no.
@@ -187,6 +188,11 @@ class Reason(StrEnum):
     BAD_SOURCE = "bad_source", ReasonClass.CONFIG, "A source's settings cannot be used."
 
     BAD_REQUEST = "bad_request", ReasonClass.CONFIG, "The request has a part that cannot be used."
+    NO_BROWSER = (
+        "no_browser",
+        ReasonClass.CONFIG,
+        "The page needs a browser and there is none that starts; it waits until there is one.",
+    )
     UNKNOWN_URL = "unknown_url", ReasonClass.CONFIG, "This address has never been seen here."
     UNKNOWN_HOST = "unknown_host", ReasonClass.CONFIG, "This host has never been seen here."
     HOST_IN_USE = "host_in_use", ReasonClass.CONFIG, "The host is being asked just now; try again in a moment."
@@ -205,6 +211,7 @@ class Reason(StrEnum):
     SANDBOX_TIMEOUT = "sandbox_timeout", ReasonClass.OURS, "Reading the body took too long and was stopped."
     SANDBOX_CRASHED = "sandbox_crashed", ReasonClass.OURS, "Reading the body ended its worker process."
     SANDBOX_OUTPUT = "sandbox_output", ReasonClass.OURS, "Reading the body gave more than may be kept."
+    BROWSER_CRASHED = "browser_crashed", ReasonClass.OURS, "The browser died while it read the page."
     DATABASE_LOST = "database_lost", ReasonClass.OURS, "The database went away while it was needed."
     REDIS_LOST = (
         "redis_lost",

@@ -56,7 +56,14 @@ def source_of(row: Mapping[str, Any]) -> Source:
 def asker_of(source: str, asking: str) -> Asker:
     """Return for whom the pages of a source are asked for, as its row says in JSON; most pages are of few sources."""
     told = msgspec.json.decode(asking)
-    return Asker(source, told.get("user_agent", "honest"), frozenset(told.get("api_hosts", ())), told.get("budget"))
+    return Asker(
+        source,
+        told.get("user_agent", "honest"),
+        frozenset(told.get("api_hosts", ())),
+        told.get("budget"),
+        told.get("needs_browser", False),
+        told.get("stealth", "full"),
+    )
 
 
 async def keep_source(connection: Connection, source_id: int) -> bool:
@@ -70,6 +77,8 @@ def asking_of(asker: Asker, gap: timedelta, selectors: Mapping[str, str]) -> dic
         "user_agent": asker.user_agent,
         "api_hosts": sorted(asker.api_hosts),
         "budget": asker.budget,
+        "needs_browser": asker.needs_browser,
+        "stealth": asker.stealth,
         "gap": f"{gap.total_seconds()} seconds",
         "selectors": dict(selectors),
     }
