@@ -277,7 +277,9 @@ class Gate:
     async def _release_all(self, holds: Sequence[Hold]) -> list[None]:
         now = self._clock.now()
         releases = [(hold.host.politeness_key, hold.lease.token, hold.release(now)) for hold in holds]
-        await self._database.run(lambda connection: hosts.release_held(connection, releases))
+        # That a host asked to be left alone is known for good before it is given back.
+        unhurried = not any(hold.troubled or hold.blocked_until for hold in holds)
+        await self._database.run(lambda connection: hosts.release_held(connection, releases, unhurried=unhurried))
         return [None] * len(holds)
 
     async def _know_robots(self, hold: Hold, url: str) -> None:
