@@ -71,6 +71,9 @@ RULE = f"""<RULE>
     </GPOTABLE>
     <GPH DEEP="100"><GID>ER02JN26.000</GID></GPH>
   </SUPLINF>
+  <REGTEXT TITLE="49" PART="171"><AMDPAR>1. Revise § 171.4 to read as follows:</AMDPAR>
+    <SECTION><SECTNO>§ 171.4</SECTNO><SUBJECT>Hours.</SUBJECT><P>(a) Locks open at six.<FTREF/></P>
+      <FTNT><P><SU>1</SU> In summer.</P></FTNT></SECTION></REGTEXT>
   <FRDOC>[FR Doc. 2026-10962 Filed 6-1-26; 8:45 am]</FRDOC><BILCOD>BILLING CODE 4910-60-P</BILCOD>
 </RULE>"""
 
@@ -170,6 +173,8 @@ def test_a_rule_is_read_as_it_is_printed_without_the_printers_marks() -> None:
     assert "### I. Background" in found.markdown
     table = "| Lock | Opens |\n| --- | --- |\n| Oxley \\| Quay | 06:00 |\n| Millrace |  |"
     assert f"Hours\n\n{table}" in found.markdown
+    assert "1\\. Revise § 171.4 to read as follows:\n\n#### § 171.4 Hours.\n\n(a) Locks open at six." in found.markdown
+    assert "1 In summer." in found.text
     for mark in ("ER02JN26", "BILLING CODE", "32890"):
         assert mark not in found.text
 
@@ -216,8 +221,17 @@ def test_a_law_in_the_markup_of_bills_reads_alike() -> None:
         f"<NOTICE><P>{PADDING}</P>{'<P>' * 200}{'</P>' * 200}</NOTICE>",
         f"<bill><title>{PADDING}</bill>",
         f"<pLaw>{PADDING}&nothing;</pLaw>",
+        NEW_BILL.replace("<p>Weirs", "<div>" * 100_000),
     ],
-    ids=["a bomb", "a file", "deep and broken off", "deep", "crossed", "an entity that nobody declares"],
+    ids=[
+        "a bomb",
+        "a file",
+        "deep and broken off",
+        "deep",
+        "crossed",
+        "an entity that nobody declares",
+        "a deep summary",
+    ],
 )
 def test_hostile_documents_are_refused_in_words(document: str) -> None:
     """Spec 4.3: nothing is resolved, nothing followed, nothing nested without end."""

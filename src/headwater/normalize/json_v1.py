@@ -7,9 +7,9 @@ import msgspec
 from headwater.errors import Unreadable
 from headwater.model.article import Article
 from headwater.model.reasons import Reason
-from headwater.normalize.text_blocks import Blocks
+from headwater.normalize.text_blocks import Blocks, paragraphs_of
 from headwater.policy.dates import parse_date
-from headwater.policy.text import blocks_of_markup, clean, join_blocks, one_line
+from headwater.policy.text import clean, one_line
 
 _LARGEST = 5_000_000  # bytes
 
@@ -40,7 +40,7 @@ def normalize_json(body: bytes, url: str, content_type: str | None, selectors: M
     del content_type, selectors
     report = _parse(body, url)
     title = one_line(report.title)
-    summary = _paragraphs(report.summary or "")
+    summary = paragraphs_of(report.summary or "")
     if not summary:
         raise Unreadable("The record holds no text to keep.", reason=Reason.EMPTY_TEXT, url=url)
     published_at = parse_date((report.publish_date or "")[: len("2026-01-15")])
@@ -84,8 +84,3 @@ def _blocks(title: str, report: _Report, summary: str) -> Blocks:
         blocks.heading("Topics", 2)
         blocks.lines(topics)
     return blocks
-
-
-def _paragraphs(summary: str) -> str:
-    """Return a summary, which may be markup or lines."""
-    return blocks_of_markup(summary) if "<" in summary else join_blocks(summary.split("\n"))

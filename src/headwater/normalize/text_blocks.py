@@ -4,7 +4,9 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from headwater.policy.text import one_line
+from headwater.errors import Unreadable
+from headwater.policy.nesting import is_too_deep
+from headwater.policy.text import blocks_of_markup, join_blocks, one_line
 
 _DEEPEST_HEADING = 6
 _LISTED = re.compile(r"^(\d*)(#{1,6}|-+|[+.)])(?=\s|$)")  # what would begin a heading or a list
@@ -51,6 +53,15 @@ class Blocks:
         if text.strip():
             self.texts.append(text)
             self.marked.append(marked)
+
+
+def paragraphs_of(summary: str) -> str:
+    """Return a summary, which may be markup or lines, as paragraphs. Raises Unreadable for markup made to take long."""
+    if "<" not in summary:
+        return join_blocks(summary.split("\n"))
+    if is_too_deep(summary):
+        raise Unreadable("The elements of the summary are nested too deep.")
+    return blocks_of_markup(summary)
 
 
 def escaped(text: str) -> str:

@@ -7,10 +7,10 @@ from lxml import etree
 from headwater.errors import Unreadable
 from headwater.model.article import Article
 from headwater.model.reasons import Reason
-from headwater.normalize.text_blocks import Blocks
+from headwater.normalize.text_blocks import Blocks, paragraphs_of
 from headwater.normalize.xml_tree import find_all, find_text
 from headwater.policy.dates import parse_date
-from headwater.policy.text import blocks_of_markup, one_line
+from headwater.policy.text import one_line
 
 _KNOWN_VERSIONS = ("1", "3")  # by their first number; files from before there were versions follow the first
 _NAMES = {
@@ -123,4 +123,4 @@ def _last_summary(bill: etree._Element) -> str:
     """Return the summary of the bill as it stood last, free of the markup that it is written in."""
     summaries = [summary for path in _SUMMARIES for summary in find_all(bill, path)]
     last = max(summaries, key=lambda summary: find_text(summary, "actionDate"), default=None)
-    return "" if last is None else blocks_of_markup(find_text(last, "text", "cdata/text"))
+    return "" if last is None else paragraphs_of(find_text(last, "text", "cdata/text"))

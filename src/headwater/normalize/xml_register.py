@@ -3,18 +3,22 @@
 import re
 from collections.abc import Iterator
 from datetime import datetime
+from itertools import islice
 
 from lxml import etree
 
 from headwater.model.article import Article
 from headwater.normalize.text_blocks import Blocks
-from headwater.normalize.xml_tree import children, find_text, name_of, own_text, text_of
+from headwater.normalize.xml_tree import children, find_all, find_text, name_of, own_text, text_of
 from headwater.policy.dates import parse_date
 from headwater.policy.text import one_line
 
 # Pages and galleys of the printed issue, pictures by number, and what the printer is told.
 _SKIPPED = frozenset({"PRTPAGE", "GPH", "GID", "MATH", "MID", "BILCOD", "TITLE3", "PRES", "PSIG", "STARS", "LNHD1"})
 _HEADING_LEVELS = {"HED": 2, "HD1": 3, "HD2": 4, "HD3": 5}
+_MOST_AGENCIES = 10
+_SECTION_LEVEL = 4
+_SECTION_NAMES = frozenset({"SECTNO", "SUBJECT"})
 _LABELS = ("AGENCY:", "ACTION:", "SUMMARY:", "DATES:", "ADDRESSES:")
 _DAY = re.compile(r"/(\d{4})/(\d\d)/(\d\d)/")
 
@@ -22,7 +26,7 @@ _DAY = re.compile(r"/(\d{4})/(\d\d)/(\d\d)/")
 def read_register(root: etree._Element, url: str) -> Article:
     """Return a rule, a notice or a presidential document; its day is in its address, and nowhere else."""
     title = _title(root)
-    agencies = list(dict.fromkeys(text_of(agency, _SKIPPED) for agency in root.iter("AGENCY")))
+    agencies = dict.fromkeys(text_of(agency, _SKIPPED) for agency in islice(root.iter("AGENCY"), _MOST_AGENCIES))
     abstract = _summary(root)
     published_at = _published_at(url)
     blocks = Blocks()
@@ -73,7 +77,9 @@ def _walk(element: etree._Element, blocks: Blocks, title: str) -> None:
         _add_table(element, blocks)
     elif name == "HD":
         _add_heading(element, blocks, title)
-    elif name == "SUBJECT" or own_text(element):
+    elif name == "SECTION":
+        _add_section(element, blocks, title)
+    elif own_text(element):
         text = text_of(element, _SKIPPED)
         if text != title:
             blocks.paragraph(text)
@@ -88,20 +94,29 @@ def _add_heading(element: etree._Element, blocks: Blocks, title: str) -> None:
         blocks.heading(text.rstrip(":") if text in _LABELS else text, _HEADING_LEVELS.get(element.get("SOURCE", ""), 4))
 
 
+def _add_section(section: etree._Element, blocks: Blocks, title: str) -> None:
+    """Add a section of the Code of Federal Regulations, whose number and subject are its heading."""
+    named = [text_of(child, _SKIPPED) for child in children(section) if name_of(child) in _SECTION_NAMES]
+    blocks.heading(" ".join(named), _SECTION_LEVEL)
+    for child in children(section):
+        if name_of(child) not in _SECTION_NAMES:
+            _walk(child, blocks, title)
+
+
 def _add_table(table: etree._Element, blocks: Blocks) -> None:
     if caption := find_text(table, "TTITLE"):
         blocks.paragraph(caption)
     rows = list(_rows(table))
     if rows:
-        heads = [text_of(head, _SKIPPED) for head in table.iter("CHED")]
+        heads = [text_of(head, _SKIPPED) for head in find_all(table, "BOXHD/CHED")]
         width = max(map(len, rows))
         blocks.table([heads if len(heads) == width else [""] * width, *rows])
-    for note in table.iter("TNOTE"):
+    for note in find_all(table, "TNOTE"):
         blocks.paragraph(text_of(note, _SKIPPED))
 
 
 def _rows(table: etree._Element) -> Iterator[list[str]]:
-    for row in table.iter("ROW"):
+    for row in find_all(table, "ROW"):
         cells = [one_line(text_of(cell, _SKIPPED)) for cell in children(row) if name_of(cell) == "ENT"]
         if any(cells):
             yield cells
