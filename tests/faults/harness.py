@@ -85,9 +85,13 @@ class Harness:
         while not (self.folder / HELD_BACK).exists():
             await self._look_again()
 
+    def let_go(self) -> None:
+        """Let go on what is held back."""
+        (self.folder / MAY_COMMIT).touch()
+
     async def let_commit(self) -> None:
         """Let it commit, and wait until it has."""
-        (self.folder / MAY_COMMIT).touch()
+        self.let_go()
         while not (self.folder / COMMITTED).exists():
             await self._look_again()
 

@@ -14,6 +14,7 @@ from headwater.cli.common import Json, configuration, print_json, run, settings_
 from headwater.cli.days import daily, ingest, runs, today
 from headwater.cli.diff import diff
 from headwater.cli.frontier import frontier_app
+from headwater.cli.handoff import handoff_app
 from headwater.cli.logs import set_up_logs
 from headwater.cli.new import new
 from headwater.cli.normalizing import normalize
@@ -41,6 +42,7 @@ app.add_typer(migrate_app, name="migrate")
 app.add_typer(frontier_app, name="frontier")
 app.add_typer(canonical_app, name="canonical")
 app.add_typer(webhook_app, name="webhook")
+app.add_typer(handoff_app, name="handoff")
 app.command()(add)
 app.command()(today)
 app.command()(new)

@@ -41,6 +41,7 @@ class Reading:
 
     memory: dict[str, Any]
     day: date | None = None  # the one that is read, of a source of dated days
+    whole: bool = False  # whether all that is listed is to be read, also where that has not changed
     tally: Tally = field(default_factory=Tally)
     on_leads: OnLeads = lambda _: None
     found: list[Found] = field(default_factory=list)
@@ -50,6 +51,7 @@ class Reading:
     refused: dict[str, str] = field(default_factory=dict)
     learned: dict[str, Any] = field(default_factory=dict)
     asked: Asked | None = None
+    handoff_ids: tuple[int, ...] | None = None  # of the items that were saved for a run
 
 
 class Readers:
@@ -85,6 +87,7 @@ class Readers:
             reading.learned,
             day=reading.day,
             tally=reading.tally,
+            whole=reading.whole,
         )
         self._deadlines[claim.lease.token] = deadline
         try:

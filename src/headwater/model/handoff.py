@@ -64,6 +64,18 @@ class NewJob:
 
 
 @dataclass(frozen=True, slots=True)
+class JobFilter:
+    """Which jobs; None: any."""
+
+    source: str | None = None
+    status: str | None = None
+    reason: str | None = None
+    scrape_run_id: int | None = None
+    reference_id: str | None = None
+    job_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class HandoffCounts:
     """What became of the items that a run touched: each is counted once."""
 
@@ -71,3 +83,9 @@ class HandoffCounts:
     completed: int = 0
     failed: int = 0
     skipped: int = 0
+
+
+def named_counts(counts: HandoffCounts | None) -> dict[str, int | None]:
+    """Return the counts by the names that they have outside; each is None where hand-offs are taken back."""
+    names = ("queued", "completed", "failed", "skipped")
+    return {f"handoff_{name}_count": getattr(counts, name, None) for name in names}

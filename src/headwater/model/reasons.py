@@ -15,6 +15,7 @@ class ReasonClass(StrEnum):
     TRANSIENT = "transient"  # the outside failed for now: try again later
     PERMANENT = "permanent"  # the outside said no: trying again changes nothing
     POLICY = "policy"  # a rule of ours or of the site decided
+    HANDOFF = "handoff"  # where a hand-off stands; nothing else ends so
     CONFIG = "config"  # an operator has to change something
     OURS = "ours"  # a fault or a stop on our side: the other party is not charged for it
 
@@ -58,26 +59,6 @@ class Reason(StrEnum):
     )
     POLLED = "polled", ReasonClass.DONE, "The source was read and what it lists is saved."
     DELIVERED = "delivered", ReasonClass.DONE, "The receiver has taken it."
-    QUEUED_FROM_SCRAPE = (
-        "queued_from_scrape",
-        ReasonClass.DONE,
-        "A run has brought the item; it is yet to be handed off.",
-    )
-    INGESTION_JOB_QUEUED = (
-        "ingestion_job_queued",
-        ReasonClass.DONE,
-        "A job was made for the item; it is ready when its page is stored.",
-    )
-    INGESTION_JOB_ALREADY_ACTIVE = (
-        "ingestion_job_already_active",
-        ReasonClass.DONE,
-        "A job for the item, as it is now, waits for its page already.",
-    )
-    INGESTION_JOB_ALREADY_READY = (
-        "ingestion_job_already_ready",
-        ReasonClass.DONE,
-        "A job for the item, as it is now, is ready already.",
-    )
 
     # The outside failed for now.
     HTTP_5XX = "http_5xx", ReasonClass.TRANSIENT, "The server failed to answer the request (5xx, 408 or 425)."
@@ -122,16 +103,6 @@ class Reason(StrEnum):
     SOFT_404 = "soft_404", ReasonClass.PERMANENT, "The page says there is no such page, though the server says 200."
     LOGIN_WALL = "login_wall", ReasonClass.PERMANENT, "The page is only for those who log in."
     COOKIE_WALL = "cookie_wall", ReasonClass.PERMANENT, "The page asks for consent to cookies before it shows anything."
-    INGESTION_JOB_ALREADY_FAILED = (
-        "ingestion_job_already_failed",
-        ReasonClass.PERMANENT,
-        "A job for the item, as it is now, failed, and its page is as dead as it was then; it is retried when asked.",
-    )
-    RETRY_EXHAUSTED = (
-        "retry_exhausted",
-        ReasonClass.PERMANENT,
-        "The hand-off kept failing for a passing reason, so it was given up after the last attempt.",
-    )
     MAX_RETRIES = "max_retries", ReasonClass.PERMANENT, "It kept failing, so it was given up after the last retry."
 
     # A rule decided.
@@ -149,12 +120,44 @@ class Reason(StrEnum):
     SUPERSEDED = "superseded", ReasonClass.POLICY, "The receiver has taken a later one of the same document."
     DISMISSED = "dismissed", ReasonClass.POLICY, "An operator has decided that it is not delivered."
     SOURCE_REMOVED = "source_removed", ReasonClass.POLICY, "Its source was removed before it was fetched."
+    INVALID_URL = "invalid_url", ReasonClass.POLICY, "The address cannot be used."
+
+    # Where a hand-off stands.
+    QUEUED_FROM_SCRAPE = (
+        "queued_from_scrape",
+        ReasonClass.HANDOFF,
+        "A run has brought the item; it is yet to be handed off.",
+    )
+    INGESTION_JOB_QUEUED = (
+        "ingestion_job_queued",
+        ReasonClass.HANDOFF,
+        "A job was made for the item; it is ready when its page is stored.",
+    )
+    INGESTION_JOB_ALREADY_ACTIVE = (
+        "ingestion_job_already_active",
+        ReasonClass.HANDOFF,
+        "A job for the item, as it is now, waits for its page already.",
+    )
+    INGESTION_JOB_ALREADY_READY = (
+        "ingestion_job_already_ready",
+        ReasonClass.HANDOFF,
+        "A job for the item, as it is now, is ready already.",
+    )
+    INGESTION_JOB_ALREADY_FAILED = (
+        "ingestion_job_already_failed",
+        ReasonClass.HANDOFF,
+        "A job for the item, as it is now, failed, and its page is as dead as it was then; it is retried when asked.",
+    )
     PAGE_NOT_FETCHED = (
         "page_not_fetched",
-        ReasonClass.POLICY,
+        ReasonClass.HANDOFF,
         "The pages of its source's items are not fetched, so there is nothing that a job could wait for.",
     )
-    INVALID_URL = "invalid_url", ReasonClass.POLICY, "The address cannot be used."
+    RETRY_EXHAUSTED = (
+        "retry_exhausted",
+        ReasonClass.HANDOFF,
+        "The hand-off kept failing for a passing reason, so it was given up after the last attempt.",
+    )
 
     # An operator has to change something.
     BAD_SETTING = "bad_setting", ReasonClass.CONFIG, "A setting is unknown or has a value that cannot be used."

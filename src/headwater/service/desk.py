@@ -14,6 +14,7 @@ from headwater.service.change_desk import ChangeDesk
 from headwater.service.day_desk import DayDesk
 from headwater.service.diff_desk import DiffDesk
 from headwater.service.frontier_desk import FrontierDesk
+from headwater.service.handoff_desk import HandoffDesk
 from headwater.service.metrics import Metrics
 from headwater.service.parts import Parts, Records, make_sandbox
 from headwater.service.run_desk import LiveRunDesk, RunDesk
@@ -45,6 +46,7 @@ class Reader:
         self.diffs = DiffDesk(records)
         self.changes = ChangeDesk(records)
         self.webhooks: WebhookDesk = WebhookDesk(records)
+        self.handoffs = HandoffDesk(records)
 
     async def search(self, words: str, *, limit: int = 10, offset: int = 0) -> list[dict[str, Any]]:
         """Search documents, best first."""

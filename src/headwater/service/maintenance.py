@@ -11,6 +11,7 @@ from headwater.errors import HandoffsMissing
 from headwater.frontier import rescue
 from headwater.frontier.prune import fold_tally, prune_log
 from headwater.frontier.sweep import Sweeper
+from headwater.handoff.jobs import promote_successors
 from headwater.publish.outbox import prune_deliveries
 from headwater.service.parts import Records
 from headwater.service.waiting import wait_for
@@ -103,7 +104,7 @@ class MaintenanceRole:
     async def _look(self) -> None:
         """Do each duty, whatever becomes of the others; the first fault is raised at the end."""
         faults = []
-        for duty in (self._rescue, self._sweep, self._fold, self._prune):
+        for duty in (self._rescue, self._hand_off, self._sweep, self._fold, self._prune):
             try:
                 await duty()
             except Exception as error:
@@ -118,6 +119,11 @@ class MaintenanceRole:
         if rescued:
             log.warning("leases.rescued", leases=rescued)
             self._on_rescue(rescued)
+
+    async def _hand_off(self) -> None:
+        if left := await self._records.handoffs.take_up_left():
+            log.warning("handoffs.taken_up", handoffs=left)
+        await promote_successors(self._records.database, self._records.clock.now())
 
     async def _sweep(self) -> None:
         if woken := await self._sweeper.sweep():

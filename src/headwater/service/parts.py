@@ -20,6 +20,7 @@ from headwater.discover.runs import Runner
 from headwater.fetch.visit import Visitor
 from headwater.gate.budget import Budgets
 from headwater.gate.gate import Gate
+from headwater.handoff.handing_over import Handoffs
 from headwater.model.http import Limits
 from headwater.net.guard import AddressGuard
 from headwater.policy import agents, politeness
@@ -66,6 +67,19 @@ class Records:
     clock: DatabaseClock
     holder: str
 
+    @property
+    def handoffs(self) -> Handoffs:
+        """What hands off the items that runs have touched."""
+        settings = self.settings
+        return Handoffs(
+            self.database,
+            self.clock,
+            holder=self.holder,
+            lease=timedelta(seconds=settings.lease_seconds),
+            attempts=settings.handoff_attempts,
+            base_seconds=settings.handoff_base_seconds,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Parts:
@@ -84,7 +98,9 @@ class Parts:
         """What begins runs and carries them out."""
         records = self.records
         lease = timedelta(seconds=records.settings.lease_seconds)
-        return Runner(records.database, self.poller, records.clock, holder=records.holder, lease=lease)
+        return Runner(
+            records.database, self.poller, records.handoffs, records.clock, holder=records.holder, lease=lease
+        )
 
     @property
     def outbox(self) -> Outbox:

@@ -7,10 +7,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from headwater.model.frontier import Origin
+from headwater.model.handoff import JobStatus
 from headwater.model.reasons import Reason, ReasonClass
 from headwater.policy.priority import HIGHEST
 from headwater.service.why import FETCHING, DelayFrom, Host, Priority, Robots, Why
-from headwater.store.why import COUNTED, Fetch, Queued
+from headwater.store.why import COUNTED, Fetch, Queued, WaitingJob
 
 _LONGEST_TITLE = 120
 _FOUND = {
@@ -43,6 +44,7 @@ def tell(why: Why) -> list[Line]:
         "Host": _host,
         "Fetches": _fetches,
         "Document": _document,
+        "Hand-off": _handoffs,
     }
     lines = [Line(label, text) for label, words in chapters.items() for text in words(why)]
     return [*lines, Line("Next", next_step(why))]
@@ -311,6 +313,29 @@ def _document(why: Why) -> Iterator[str]:
     yield f"Number {document.id}, {_title(document.title)}, {read}. Its text {history}."
     if document.shared_with:
         yield f"Its text is also that of {_capped_count(document.shared_with, 'other page')}, and kept once."
+
+
+def _handoffs(why: Why) -> Iterator[str]:
+    for handoff in why.handoffs:
+        by = f"run {handoff.scrape_run_id}" if handoff.scrape_run_id else "a run that is gone"
+        when = f"{_moment(handoff.updated_at, why)}, number {handoff.handoff_id}"
+        yield f"Source {handoff.source}, by {by}: {handoff.status} at {when}. {handoff.reason.sentence}"
+    for job in why.jobs:
+        yield f"Job {job.job_id}, for source {job.source}, {_job(job, why)}"
+
+
+def _job(job: WaitingJob, why: Why) -> str:
+    if job.settled_at is None:
+        now = (
+            "It is being fetched now."
+            if job.status == JobStatus.RUNNING
+            else "It is settled by whatever ends the page."
+        )
+        return f"waits for the page since {_moment(job.created_at, why)}. {now}"
+    if job.reason is None:
+        return f"has been ready since {_moment(job.settled_at, why)}."
+    again = _command("handoff", "retry", "--all", "--source", job.source, "--reason", job.reason)
+    return f"failed at {_moment(job.settled_at, why)}. {job.reason.sentence} {again} tries it again."
 
 
 def _title(text: str) -> str:

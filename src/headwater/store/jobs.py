@@ -1,11 +1,11 @@
 """Typed functions over queries/jobs.sql. What settles a job is in the database itself: migration 020_jobs."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from headwater.model.handoff import JobStatus, NewJob, PageStatus, PastJob
+from headwater.model.handoff import JobFilter, JobStatus, NewJob, PageStatus, PastJob
 from headwater.store import frontier
 from headwater.store.pool import Connection
 from headwater.store.sql import query
@@ -17,18 +17,6 @@ class Page(NamedTuple):
     source_id: int
     id: int | None
     status: PageStatus
-
-
-@dataclass(frozen=True, slots=True)
-class JobFilter:
-    """Which jobs; None: any."""
-
-    source: str | None = None
-    status: str | None = None
-    reason: str | None = None
-    scrape_run_id: int | None = None
-    reference_id: str | None = None
-    job_id: int | None = None
 
 
 async def lock_pages(connection: Connection, reference_ids: Collection[str]) -> dict[str, Page]:
