@@ -172,6 +172,12 @@ class Harness:
         while len(await self.rows("SELECT FROM fetch_log WHERE reason = $1 LIMIT $2", reason, times)) < times:
             await self._look_again()
 
+    async def until_delivered(self, times: int) -> None:
+        """Wait until so many deliveries were taken by their receivers."""
+        taken = "SELECT FROM deliveries WHERE status = 'delivered' LIMIT $1"
+        while len(await self.rows(taken, times)) < times:
+            await self._look_again()
+
     async def _look_again(self, seconds: float = 0.02) -> None:
         for program, words in self.programs.items():
             assert program.returncode is None, f"{' '.join(words)} ended by itself ({program.returncode})"

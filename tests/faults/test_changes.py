@@ -83,8 +83,7 @@ async def test_receivers_hear_of_every_document_in_order_after_a_kill_at_every_p
         await harness.start("up", plant=BRISK)
         await harness.until_done(60)
         async with asyncio.timeout(60):
-            while (await harness.rows("SELECT count(*) FROM deliveries WHERE status = 'delivered'"))[0][0] < 2 * 80:
-                await harness._look_again()
+            await harness.until_delivered(2 * 80)
         await harness.stop()
         ((lost,),) = await harness.rows("SELECT count(*) FROM delivery_log WHERE reason = 'worker_lost'")
         documents = {

@@ -9,11 +9,15 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import aiohttp
 
 from headwater.config import Settings
+from headwater.policy.delivery import FAILURES_BEFORE_A_PAUSE, LONGEST_WAIT, MOST_ATTEMPTS
+from headwater.publish import outbox
+from headwater.publish.webhooks import LONGEST_SECONDS
 from headwater.store.pool import Database
 from tests.house import open_house
 from tests.integration.test_api import open_api
@@ -89,6 +93,17 @@ async def test_the_receiver_takes_what_is_signed_and_nothing_else(
                 session.post(url, data=b"{}", headers=forged) as answer,
             ):
                 assert answer.status == 401
+
+
+def test_the_limits_it_tells_of_are_those_in_force() -> None:
+    words = " ".join(TEXT.split())
+    assert f"An outbox holds {outbox.MOST_PENDING} deliveries" in words
+    assert f"with {outbox.MOST_PARKED:,} parked deliveries" in words
+    assert f"failed {MOST_ATTEMPTS} times while" in words
+    assert f"silent for {LONGEST_SECONDS:g} s" in words
+    assert (timedelta(hours=1), 3) == (LONGEST_WAIT, FAILURES_BEFORE_A_PAUSE)
+    assert f"`delivery_log_days` ({Settings().delivery_log_days})" in words
+    assert f"`retry_base_seconds` ({Settings().retry_base_seconds:g})" in words
 
 
 async def test_every_route_and_every_deed_of_webhooks_is_told_of(

@@ -310,3 +310,19 @@ async def test_the_database_refuses_two_jobs_for_one_payload_and_ends_without_re
     for wrong in ("status = 'ready'", "reason = 'gone'", "status = 'done'", "status = 'failed', settled_at = now()"):
         with pytest.raises(asyncpg.CheckViolationError):
             await house.rows(f"UPDATE ingestion_jobs SET {wrong}")
+
+
+async def test_a_page_that_nobody_waits_for_costs_no_look_at_all_jobs(site: Site, house: House) -> None:
+    """Spec 2.5: also where a session has made its plan before there were jobs."""
+    listing(site, a="A", b="B")
+    finishing = "UPDATE url_frontier SET status = 'dead', reason = 'gone' WHERE url = $1"
+    async with house.parts.records.database.connection() as connection:
+        await connection.execute("VACUUM ANALYZE ingestion_jobs")
+        await connection.execute(finishing, "http://news.test/before")
+        await house.desk.frontier.submit(["http://news.test/nobody"])
+        await connection.execute(finishing, "http://news.test/nobody")
+        await sync(house)
+        async with connection.transaction():
+            await connection.execute(finishing, address("a"))
+            read = "SELECT seq_scan, n_tup_upd FROM pg_stat_xact_user_tables WHERE relname = 'ingestion_jobs'"
+            assert tuple(await connection.fetchrow(read) or ()) == (0, 1)

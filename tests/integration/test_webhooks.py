@@ -15,6 +15,7 @@ from headwater.service.delivering import DelivererRole
 from headwater.service.maintenance import rescue_expired
 from headwater.service.parts import open_parts, open_records
 from headwater.service.running import run_roles
+from headwater.store.pool import Database
 from tests.house import House, open_house
 from tests.pen import fail_job, write_all
 from tests.receiver import HANG, RESET, ReceiverServer
@@ -65,7 +66,7 @@ async def statuses(house: House, name: str) -> list[tuple[str, str]]:
     return [(row["url"].rpartition("/")[2], row["status"]) for row in reversed(rows)]
 
 
-def database_of(house: House):  # type: ignore[no-untyped-def]
+def database_of(house: House) -> Database:
     return house.parts.records.database
 
 
@@ -374,6 +375,23 @@ async def test_a_receiver_that_refuses_everything_gets_no_more_until_somebody_ha
         ("b", "parked"),
         ("d", "dismissed"),
     ]
+
+
+async def test_one_that_is_disabled_misses_nothing_when_it_is_enabled_again(
+    receiver: ReceiverServer, quick: House
+) -> None:
+    """Spec 4.4."""
+    await quick.desk.webhooks.add("hook", receiver.url("hook"))
+    await quick.desk.webhooks.add("other", receiver.url("other"))
+    await quick.desk.webhooks.switch("hook", enabled=False)
+    async with delivering(quick):
+        await write_all(database_of(quick), *"abc")
+        await until(lambda: len(receiver.received("other")) == 3)
+        assert receiver.received("hook") == []
+        assert (await quick.desk.webhooks.show("hook"))["waiting"] == 3
+        await quick.desk.webhooks.switch("hook", enabled=True)
+        await until_settled(quick)
+    assert {one.what[0] for one in receiver.received("hook")} == set("abc")
 
 
 async def test_what_ended_long_ago_is_forgotten_but_not_what_waits(receiver: ReceiverServer, quick: House) -> None:

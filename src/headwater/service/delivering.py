@@ -47,6 +47,8 @@ class DelivererRole:
         for task in interrupted:
             task.cancel()
         await asyncio.gather(*interrupted, return_exceptions=True)
+        if not interrupted:
+            return
         try:
             await self._outbox.release(interrupted.values())
         except Exception as error:

@@ -65,9 +65,8 @@ class WebhookDesk:
 
     async def remove(self, name: str) -> None:
         """Remove a webhook, with what it has not had yet."""
-        async with self._database.connection() as connection:
-            if not await webhooks.remove_webhook(connection, storable(name)):
-                raise _unknown(name)
+        if not await self._database.run(lambda connection: webhooks.remove_webhook(connection, storable(name))):
+            raise _unknown(name)
 
     async def switch(self, name: str, *, enabled: bool) -> dict[str, Any]:
         """Deliver to a webhook, or hold back what changes until it is enabled again."""

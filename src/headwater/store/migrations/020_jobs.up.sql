@@ -43,10 +43,14 @@ BEGIN
     RETURN page;
 END $$;
 
--- Let jobs be as their pages are: ready, failed, or waiting for them.
-CREATE FUNCTION settle_jobs(jobs bigint[]) RETURNS void LANGUAGE sql AS $$
+-- Let jobs be as their pages are: ready, failed, or waiting for them. Here and below a session may have made its plan when
+-- there were no jobs: nothing is left to it but to find them by their keys (IS TRUE keeps it from another index, OFFSET from
+-- beginning at the other end).
+CREATE FUNCTION settle_jobs(jobs bigint[]) RETURNS void LANGUAGE sql
+SET enable_seqscan = off AS $$
     WITH waiting AS MATERIALIZED (
-        SELECT job_id, url_id FROM ingestion_jobs WHERE job_id = ANY (jobs) AND status = 'queued' AND NOT is_successor
+        SELECT job_id, url_id FROM ingestion_jobs
+        WHERE job_id = ANY (jobs) AND (status = 'queued' AND NOT is_successor) IS TRUE
         ORDER BY url_id
     ), ended AS MATERIALIZED (
         SELECT waiting.job_id, page.id, page.status, page.reason, clock_timestamp() AS now
@@ -58,18 +62,20 @@ CREATE FUNCTION settle_jobs(jobs bigint[]) RETURNS void LANGUAGE sql AS $$
         reason = CASE ended.status WHEN 'dead' THEN ended.reason END,
         settled_at = CASE WHEN ended.status <> 'pending' THEN ended.now END
     FROM ended
-    WHERE j.job_id = ended.job_id AND j.status = 'queued' AND (ended.status <> 'pending' OR j.url_id <> ended.id)
+    WHERE j.job_id = ANY (jobs) AND j.job_id = ended.job_id AND (j.status = 'queued') IS TRUE
+      AND (ended.status <> 'pending' OR j.url_id <> ended.id)
 $$;
 
 -- Whoever ends a URL, in whatever way, settles who waits for it. Most URLs have nobody: that is one look into a small index
 -- for each.
-CREATE FUNCTION settle_waiting_jobs() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION settle_waiting_jobs() RETURNS trigger LANGUAGE plpgsql
+SET enable_seqscan = off AS $$
 DECLARE
     jobs bigint[];
 BEGIN
     SELECT array_agg(waiting.job_id) INTO jobs
     FROM changed CROSS JOIN LATERAL (
-        SELECT job_id FROM ingestion_jobs WHERE url_id = changed.id AND status = 'queued'
+        SELECT job_id FROM ingestion_jobs WHERE url_id = changed.id AND status = 'queued' OFFSET 0
     ) waiting
     WHERE changed.status <> 'pending';
     IF jobs IS NOT NULL THEN

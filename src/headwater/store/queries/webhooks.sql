@@ -155,7 +155,8 @@ RETURNING true
 -- The last ones first. $1 webhook's name, $2 status or NULL, $3 before this position or NULL, $4 how many
 SELECT d.id, d.position, d.event, u.url, d.status, d.reason, d.attempts, d.due_at, d.ended_at
 FROM deliveries d JOIN url_frontier u ON u.id = d.url_id
-WHERE d.webhook_id = (SELECT w.id FROM webhooks w WHERE w.name = $1) AND ($2::text IS NULL OR d.status = $2) AND ($3::bigint IS NULL OR d.position < $3)
+WHERE d.webhook_id = (SELECT w.id FROM webhooks w WHERE w.name = $1)
+  AND ($2::text IS NULL OR d.status = $2) AND ($3::bigint IS NULL OR d.position < $3)
 ORDER BY d.position DESC LIMIT $4
 
 -- name: delivery_attempts
@@ -192,7 +193,8 @@ WHERE webhook_id = $1 AND status = 'parked' AND ($2::uuid[] IS NULL OR id = ANY 
 RETURNING id
 
 -- name: prune_deliveries
--- What was taken or let be before a time, a batch; but not what tells that a parked one has been overtaken. $1 time, $2 how many
+-- What was taken or let be before a time, a batch; but not what tells that a parked one has been overtaken. $1 time,
+-- $2 how many
 DELETE FROM deliveries WHERE id IN (
     SELECT id FROM deliveries d
     WHERE d.status IN ('delivered', 'dismissed') AND d.ended_at < $1
