@@ -15,10 +15,10 @@ from headwater.demo.expected import Expected, expected_outcomes
 from headwater.demo.federal_run import has_federal, read_federal
 from headwater.demo.federal_sites import BILLS_AN_HOUR, KEY
 from headwater.demo.govuk_site import GOVUK
-from headwater.demo.outcome import DATED_SOURCE, DemoOutcome, look
+from headwater.demo.outcome import DATED_SOURCE, DemoOutcome, look, unfinished_handoffs
 from headwater.demo.progress import Progress, counted, hosts_waited_for, told_again
 from headwater.demo.web import DemoWeb
-from headwater.errors import OperatorError
+from headwater.errors import OperatorError, RunUnderWay
 from headwater.model.canonical import CanonicalTotals
 from headwater.model.day import DayFilter
 from headwater.model.frontier import UrlStatus
@@ -225,14 +225,16 @@ async def _fetch_pages(
             unread = [source for source in await desk.sources.listed() if _is_unread_feed(source)]
             for source in unread:
                 if not source["polling"]:
-                    await desk.sources.sync(source["name"])
+                    with contextlib.suppress(RunUnderWay):  # of a program that died: it ends with its lease
+                        await desk.sources.sync(source["name"])
             soon = desk.parts.records.clock.now() + LONG_WAIT
             outcomes = await desk.frontier.urls()
             unsettled = [outcome for outcome in outcomes if not _is_settled(outcome, soon)]
             unfound = found_on_sites.difference(outcome["url"] for outcome in outcomes)
             waits_for = counted(len(unread), "feed") if unread else hosts_waited_for(unsettled)
             progress("pages", len(outcomes) - len(unsettled), max(pages, len(outcomes)), waits_for)
-            if day_is_read and federal_is_read and not (unsettled or unread or unfound):
+            is_read = day_is_read and federal_is_read
+            if is_read and not (unsettled or unread or unfound or await unfinished_handoffs(desk)):
                 break
             await asyncio.sleep(0.05)
         stop.set()

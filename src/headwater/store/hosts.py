@@ -81,7 +81,7 @@ async def release_held(
 ) -> set[str]:
     """Do the same for hosts that were held without a URL of theirs; a transaction by itself.
 
-    Unhurried, it does not wait for the disk: what a dying server forgets then must be no more than that they were asked.
+    Unhurried, it does not wait for the disk: a dying server may forget that they were asked, and must forget no more.
     """
     return await _release(connection, "release_held", releases, unhurried)
 
