@@ -10,6 +10,7 @@ from headwater.demo.expected import Expected
 from headwater.demo.progress import counted
 from headwater.demo.web import DemoWeb
 from headwater.model.day import DayFilter
+from headwater.model.handoff import JobFilter
 from headwater.model.reasons import Reason, ReasonClass
 from headwater.policy.urls import host_of
 from headwater.service.desk import Desk
@@ -19,6 +20,8 @@ TOLERANCE_SECONDS = 0.01
 _WITH_DOCUMENT = (Reason.STORED, Reason.LINKED)
 _NEVER_TRIED = "pending"
 DATED_SOURCE = "govuk"
+_JOBS = {"fetched": ("ready",), "dead": ("failed",)}  # how a job stands whose page has ended so
+_MOST = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,7 @@ async def look(desk: Desk, web: DemoWeb, expected: Expected, delay_seconds: floa
         _check_ends(expected, outcomes),
         _check_feeds(expected, sources, items),
         await _check_day(desk, expected),
+        await _check_handoffs(desk, expected, outcomes),
         _check_counts(expected, *await desk.counts()),
         _check_titles(expected, documents),
         await _check_raw_files(desk, documents),
@@ -173,6 +177,26 @@ async def _check_day(desk: Desk, expected: Expected) -> Check:
     wrong += [f"{url}: not expected at all" for url in found.keys() - expected.day_links.keys()]
     wrong += [f"{source.source}: {source.state}" for source in view.sources if source.read_at is None]
     return Check(name, f"{counted(len(found), 'page')} of {expected.day}", tuple(wrong))
+
+
+async def unfinished_handoffs(desk: Desk) -> int:
+    """Count the hand-offs that have not ended: those of a program that died are taken up after their lease."""
+    counts = [(await desk.handoffs.listed(status=status, limit=1))[1] for status in ("queued", "running")]
+    return sum(counts)
+
+
+async def _check_handoffs(desk: Desk, expected: Expected, outcomes: list[dict[str, Any]]) -> Check:
+    handed, total = await desk.handoffs.listed(source=DATED_SOURCE, limit=_MOST) if expected.day_links else ([], 0)
+    ends = {outcome["url"]: _JOBS.get(outcome["status"], ("queued", "running")) for outcome in outcomes}
+    jobs, _ = await desk.handoffs.jobs(JobFilter(source=DATED_SOURCE), limit=_MOST) if expected.day_links else ([], 0)
+    wrong = [f"{url}: not handed off" for url in expected.day_links.keys() - {row["url"] for row in handed}]
+    wrong += [f"{row['url']}: {row['status']} ({row['reason_code']})" for row in handed if row["status"] != "completed"]
+    wrong += [
+        f"job {job['job_id']}: {job['status']}, {job['url']}" for job in jobs if job["status"] not in ends[job["url"]]
+    ]
+    counts = Counter(job["status"] for job in jobs)
+    found = ", ".join([counted(total, "item"), *(f"{count} {status}" for status, count in sorted(counts.items()))])
+    return Check("the GOV.UK day is handed off to jobs", found, tuple(wrong))
 
 
 def _check_counts(expected: Expected, documents: int, texts: int) -> Check:

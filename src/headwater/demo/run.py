@@ -13,10 +13,10 @@ from typing import Any
 from headwater.config import Settings
 from headwater.demo.expected import Expected, expected_outcomes
 from headwater.demo.govuk_site import GOVUK
-from headwater.demo.outcome import DATED_SOURCE, DemoOutcome, look
+from headwater.demo.outcome import DATED_SOURCE, DemoOutcome, look, unfinished_handoffs
 from headwater.demo.progress import Progress, counted, hosts_waited_for, told_again
 from headwater.demo.web import DemoWeb
-from headwater.errors import OperatorError
+from headwater.errors import OperatorError, RunUnderWay
 from headwater.model.day import DayFilter
 from headwater.model.frontier import UrlStatus
 from headwater.model.reasons import Reason
@@ -189,14 +189,15 @@ async def _fetch_pages(desk: Desk, expected: Expected, progress: Progress, *, da
             unread = [source for source in await desk.sources.listed() if _is_unread_feed(source)]
             for source in unread:
                 if not source["polling"]:
-                    await desk.sources.sync(source["name"])
+                    with contextlib.suppress(RunUnderWay):  # of a program that died: it ends with its lease
+                        await desk.sources.sync(source["name"])
             soon = desk.parts.records.clock.now() + LONG_WAIT
             outcomes = await desk.frontier.urls()
             unsettled = [outcome for outcome in outcomes if not _is_settled(outcome, soon)]
             unfound = found_on_sites.difference(outcome["url"] for outcome in outcomes)
             waits_for = counted(len(unread), "feed") if unread else hosts_waited_for(unsettled)
             progress("pages", len(outcomes) - len(unsettled), max(pages, len(outcomes)), waits_for)
-            if day_is_read and not (unsettled or unread or unfound):
+            if day_is_read and not (unsettled or unread or unfound or await unfinished_handoffs(desk)):
                 break
             await asyncio.sleep(0.05)
         stop.set()
