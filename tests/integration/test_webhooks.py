@@ -1,6 +1,7 @@
 """Outboxes and webhooks: nothing lost, in order per document, nobody waits for another (spec 4.3, 4.4, 8.5)."""
 
 import asyncio
+import hashlib
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -17,8 +18,10 @@ from headwater.service.parts import open_parts, open_records
 from headwater.service.running import run_roles
 from headwater.store.pool import Database
 from tests.house import House, open_house
+from tests.integration.test_api import TOKEN, open_api
 from tests.pen import fail_job, write_all
 from tests.receiver import HANG, RESET, ReceiverServer
+from tests.server import Answer, Site, page, rss
 
 
 @pytest.fixture
@@ -96,6 +99,28 @@ async def test_a_receiver_hears_of_documents_and_failed_jobs_signed(
     logged = capsys.readouterr().out
     assert "delivery.done" in logged
     assert added["secret"].removeprefix("whsec_") not in logged
+
+
+async def test_what_a_sync_hands_off_is_heard_of_when_its_page_ends(
+    receiver: ReceiverServer, site: Site, make_settings: Callable[..., Settings]
+) -> None:
+    """Spec 7.3, 8.5: through the whole flow, a page that is stored and one that is not there."""
+    site.answers["http://news.test/feed"] = rss("http://news.test/a", "http://news.test/gone")
+    site.answers["http://news.test/a"] = Answer(page("river"), headers={"Content-Type": "text/html"})
+    settings = make_settings(connect_to=site.connect_to, api_token=TOKEN)
+    async with open_house(settings) as house:
+        await house.desk.sources.create("news", "site", {"feed_url": "http://news.test/feed"})
+        await house.desk.webhooks.add("hook", receiver.url("hook"))
+        async with open_api(settings) as api:
+            assert (await api.post("/scraping/news/sync", {}))[0] == 200
+        await house.work()
+        async with delivering(house):
+            await until_settled(house)
+    heard = {one.told["url"]: one.told for one in receiver.received("hook")}
+    assert heard["http://news.test/a"]["document"]["title"] == "river"
+    failed = heard["http://news.test/gone"]
+    assert (failed["event"], failed["job"]["reason"]) == ("job.failed", "not_found")
+    assert failed["job"]["reference_id"] == hashlib.sha256(b"news:http://news.test/gone").hexdigest()
 
 
 async def test_a_receiver_hears_only_of_the_events_it_wants_and_from_when_it_was_added(

@@ -23,14 +23,14 @@ SELECT EXISTS (SELECT FROM webhooks WHERE enabled)
 -- How each is doing. Of what has not become deliveries yet, $2 changes are looked at, at most. $1 name or NULL
 SELECT w.name, w.url, w.events, w.enabled, w.failures, w.failing_reason, w.error, w.not_before, w.delivered_at,
        w.created_at, outbox.pending + ahead.changes AS waiting, outbox.parked,
-       least(outbox.oldest_at, ahead.oldest_at) AS waiting_since
+       coalesce(oldest.changed_at, ahead.oldest_at) AS waiting_since
 FROM webhooks w
 CROSS JOIN LATERAL (
     SELECT count(*) FILTER (WHERE d.status = 'pending') AS pending, count(*) FILTER (WHERE d.status = 'parked') AS parked,
-           min(c.changed_at) FILTER (WHERE d.status = 'pending') AS oldest_at
-    FROM deliveries d JOIN changes c ON c.position = d.position
-    WHERE d.webhook_id = w.id AND d.status IN ('pending', 'parked')
+           min(d.position) FILTER (WHERE d.status = 'pending') AS first
+    FROM deliveries d WHERE d.webhook_id = w.id AND d.status IN ('pending', 'parked')
 ) outbox
+LEFT JOIN changes oldest ON oldest.position = outbox.first
 CROSS JOIN LATERAL (
     SELECT count(*) AS changes, min(changed_at) AS oldest_at
     FROM (SELECT changed_at, CASE WHEN job_id IS NULL THEN 'document.ready' ELSE 'job.failed' END AS event
