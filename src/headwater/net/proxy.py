@@ -126,12 +126,12 @@ class Proxy:
             if wanted.opening is None:
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
                 going = self._send(reader, upstream_writer, wanted.endpoint)
-                answer = None
+                coming = self._receive(upstream_reader, writer, wanted.endpoint)
             else:
                 upstream_writer.write(wanted.opening)
                 going = _until_it_speaks(reader)
-                answer = _PlainAnswer()
-            await first_of(going, self._receive(upstream_reader, writer, wanted.endpoint, answer))
+                coming = self._receive_plain(upstream_reader, writer, wanted.endpoint, passage)
+            await first_of(going, coming)
 
     async def _connect(self, endpoint: Endpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connect to one of the addresses that the guard has passed: the very address, not the name."""
@@ -153,33 +153,45 @@ class Proxy:
             writer.write(chunk)
             await writer.drain()
 
-    async def _receive(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        endpoint: Endpoint,
-        answer: "_PlainAnswer | None",
+    async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, endpoint: Endpoint) -> None:
+        """Pass on what comes through a tunnel, for whichever request is under way."""
+        try:
+            while chunk := await reader.read(_CHUNK):
+                passage = self._admitted.get(endpoint)
+                if passage is None:
+                    return
+                await self._hand_over(chunk, writer, passage)
+        except OSError as error:
+            if passage := self._admitted.get(endpoint):
+                passage.error = error
+            raise
+
+    async def _receive_plain(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, endpoint: Endpoint, passage: Passage
     ) -> None:
-        while True:
-            try:
-                chunk = await reader.read(_CHUNK)
-                if not chunk and answer and not answer.is_whole:
-                    raise ConnectionError("the answer broke off")
-            except OSError as error:
-                if passage := self._admitted.get(endpoint):
-                    passage.error = error
-                raise
-            passage = self._admitted.get(endpoint)
-            if passage is None or not chunk:
-                return
-            if answer:
+        """Pass one answer on, and note whether it was whole."""
+        answer = _PlainAnswer()
+        try:
+            while chunk := await reader.read(_CHUNK):
+                if self._admitted.get(endpoint) is not passage:
+                    return
                 answer.feed(chunk)
-            passage.received += len(chunk)
-            if passage.received > self._caps.request_bytes:
-                passage.error = TooMuchCame(f"over {self._caps.request_bytes} bytes came")
-                return
-            writer.write(chunk)
+                await self._hand_over(chunk, writer, passage)
+            if not answer.is_whole:
+                raise ConnectionError("the answer broke off")
+        except OSError as error:
+            passage.error = error
+            raise
+
+    async def _hand_over(self, chunk: bytes, writer: asyncio.StreamWriter, passage: Passage) -> None:
+        passage.received += len(chunk)
+        if passage.received > self._caps.request_bytes:
+            raise TooMuchCame(f"over {self._caps.request_bytes} bytes came")
+        writer.write(chunk)
+        try:
             await writer.drain()
+        except OSError:
+            raise EOFError from None  # the browser has left, which is no fault of the host's
 
 
 class _PlainAnswer:
