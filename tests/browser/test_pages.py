@@ -1,5 +1,6 @@
 """What comes of a page in the browser (spec 1.7, 4.2, 4.3)."""
 
+import asyncio
 import gzip
 import socket
 
@@ -77,7 +78,8 @@ async def test_a_page_that_loads_itself_again_has_what_came_last_but_not_for_eve
     response = await browsing.get(PAGE)
     assert (response.status, b"<title>let in</title>" in response.body) == (200, True)
     browsing.site.answers["http://a.test/again"] = page("location.reload()")
-    assert (await browsing.get("http://a.test/again")).status == 200
+    response = await browsing.get("http://a.test/again")
+    assert (response.status, b"location.reload()" in response.body) == (200, True)
     assert browsing.site.visits("http://a.test/again") == 5
 
 
@@ -159,6 +161,39 @@ async def test_a_name_that_leads_nowhere_is_told_from_a_host_that_is_down(browsi
         with pytest.raises(ExchangeFailed) as caught:
             await browsing.get(url)
         assert caught.value.reason is reason
+
+
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [
+        ("Content-Type: text/html\r\nContent-Length: 5000", b"<p>half"),
+        ("Content-Type: application/pdf\r\nContent-Length: 5000", b"%PDF-1.7"),
+        ("Content-Type: text/html\r\nTransfer-Encoding: chunked", b"5\r\n<p>ha\r\n"),
+        ("Content-Type: text/html\r\nContent-Encoding: gzip\r\nContent-Length: 5000", gzip.compress(b"<p>half")),
+    ],
+)
+async def test_an_answer_that_breaks_off_is_no_page(headers: str, body: bytes, browsing: Browsing) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(f"HTTP/1.1 200 OK\r\n{headers}\r\n\r\n".encode() + body)
+        writer.close()
+
+    server = await asyncio.start_server(answer, HERE, 0)
+    try:
+        with pytest.raises(ExchangeFailed) as caught:
+            await browsing.get(f"http://{HERE}:{server.sockets[0].getsockname()[1]}/")
+    finally:
+        server.close()
+    assert caught.value.reason is Reason.NETWORK
+
+
+async def test_a_large_page_whose_first_script_waits_for_its_turn_comes_whole(browsing: Browsing) -> None:
+    filler = "".join(f"<p>Paragraph {number} of very many.</p>" for number in range(40_000))
+    browsing.site.answers[PAGE] = Answer(f"<script src=/first.js></script><body>{filler}</body>", headers=HTML)
+    browsing.site.answers["http://a.test/first.js"] = Answer("document.title = 'ready'")
+    body = (await browsing.get(PAGE)).body
+    assert b"<title>ready</title>" in body
+    assert b"<p>Paragraph 39999 of very many.</p>" in body
 
 
 async def test_cookies_stay_with_their_source(browsing: Browsing) -> None:

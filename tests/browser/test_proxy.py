@@ -26,12 +26,15 @@ class Host:
 
     port: int = 0
     says: bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
+    hangs_up: bool = False
     heard: list[bytes] = field(default_factory=list)
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while chunk := await reader.read(65536):
             self.heard.append(chunk)
             writer.write(self.says)
+            if self.hangs_up:
+                break
         writer.close()
 
 
@@ -156,6 +159,28 @@ async def test_more_than_one_request_may_bring_is_cut_off(host: Host) -> None:
         with proxy.admit("http://a.test/", passage):
             assert len(await said_to(proxy, GET)) <= CAPS.request_bytes
     assert isinstance(passage.error, TooMuchCame)
+
+
+@pytest.mark.parametrize(
+    ("says", "is_whole"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", True),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nabc", False),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", True),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", False),
+        (b"HTTP/1.1 304 Not Modified\r\nContent-Length: 4\r\n\r\n", True),
+        (b"HTTP/1.0 200 OK\r\n\r\nabc", True),
+        (b"HTTP/1.1 200 OK\r\nContent-", False),
+        (b"", False),
+    ],
+)
+async def test_an_answer_that_breaks_off_is_told(says: bytes, is_whole: bool, host: Host) -> None:
+    host.says, host.hangs_up = says, True
+    passage = Passage()
+    async with opened(host) as proxy:
+        with proxy.admit("http://a.test/", passage):
+            assert await said_to(proxy, GET) == says
+    assert (passage.error is None) is is_whole
 
 
 async def test_connections_are_counted_and_end(host: Host) -> None:

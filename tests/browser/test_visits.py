@@ -75,6 +75,31 @@ async def test_a_page_is_stored_as_its_scripts_have_left_it_each_request_in_its_
     assert agents.pop().startswith("Headwater/")
 
 
+async def test_hosts_that_share_a_turn_share_it_in_the_browser_too_and_429_ends_the_rest_of_a_page(
+    site: Site, make_settings: Callable[..., Settings]
+) -> None:
+    """Spec 2.3, 4.2: the turn is the registrable domain's, robots.txt is each host's own."""
+    scripts = ["http://cdn.news.test/1.js", "http://cdn.news.test/closed/2.js"]
+    tags = "".join(f"<script src={script}></script>" for script in scripts)
+    more = "const more = document.createElement('script'); more.src = name; document.head.append(more);"
+    site.answers["http://www.news.test/page"] = Answer(RENDERED + tags, headers=HTML)
+    site.answers["http://cdn.news.test/robots.txt"] = Answer("User-agent: *\nDisallow: /closed/\n")
+    site.answers["http://cdn.news.test/1.js"] = Answer(f"for (const name of ['/busy.js', '/after.js']) {{{more}}}")
+    site.answers["http://www.news.test/busy.js"] = Answer(status=429, headers={"Retry-After": "600"})
+    settings = make_settings(
+        connect_to=site.connect_to, host_delay_ms=DELAY_MS, lease_seconds=30.0, politeness_by="domain"
+    )
+    async with open_house(settings) as house:
+        assert await fetch(house, "http://www.news.test/page") == {"http://www.news.test/page": "stored"}
+        (host,) = await house.rows(
+            "SELECT not_before > now() + interval '5 minutes' FROM host_state WHERE host LIKE $1", "d%"
+        )
+    visits = sorted(site.seen, key=lambda seen: seen.arrived)
+    assert {seen.url.rpartition("/")[2] for seen in visits} == {"robots.txt", "page", "1.js", "busy.js"}
+    assert all(later.arrived - earlier.arrived > DELAY_MS / 1000 - 0.01 for earlier, later in pairwise(visits))
+    assert host == (True,)
+
+
 async def test_answers_mean_what_they_mean_without_a_browser(site: Site, house: House) -> None:
     """Redirects within a host and to another, by status and by script; errors; what is forbidden."""
     site.answers[f"{NEWS}/robots.txt"] = Answer("User-agent: *\nDisallow: /closed/\n")

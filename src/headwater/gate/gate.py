@@ -208,6 +208,9 @@ class Gate:
 
     async def await_turn(self, hold: Hold) -> timedelta:
         """Wait until the host may be asked again; return how long the hold lasts from then on."""
+        if hold.blocked_until and hold.blocked_until > self._clock.now():
+            what = f"{hold.host.host} asked to be left alone."
+            raise NotNow(what, until=hold.blocked_until, reason=hold.blocked_reason)
         turn = hold.next_turn
         if turn and turn > self._clock.now():
             _room(hold, turn)

@@ -8,6 +8,7 @@ connection that is kept open is of no use to whoever was not asked for. It speak
 import asyncio
 import contextlib
 import os
+import re
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -28,6 +29,10 @@ Endpoint = tuple[str, str, int]  # scheme, host, port
 _PORTS = {"http": 80, "https": 443}
 _LOOPBACK = "127.0.0.1"
 _CHUNK = 64 * 1024
+_CHUNKED = re.compile(rb"\r\ntransfer-encoding:[^\r]*\bchunked\b")
+_LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*(\d{1,18})[ \t]*(?:\r|$)")
+_NO_BODY = re.compile(rb"http/1\.[01] (?:1\d\d|204|304)\b")
+_LAST_CHUNK = b"0\r\n\r\n"
 _FOR_THE_PROXY = frozenset({"connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"})
 
 
@@ -109,7 +114,7 @@ class Proxy:
         wanted = _read_head(await reader.readuntil(b"\r\n\r\n"))
         passage = self._admitted.get(wanted.endpoint)
         if passage is None:
-            log.info("proxy.refused", host=wanted.endpoint[1], port=wanted.endpoint[2])
+            log.debug("proxy.refused", host=wanted.endpoint[1], port=wanted.endpoint[2])
             return
         try:
             upstream_reader, upstream_writer = await self._connect(wanted.endpoint)
@@ -121,10 +126,12 @@ class Proxy:
             if wanted.opening is None:
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
                 going = self._send(reader, upstream_writer, wanted.endpoint)
+                coming = self._receive(upstream_reader, writer, wanted.endpoint)
             else:
                 upstream_writer.write(wanted.opening)
                 going = _until_it_speaks(reader)
-            await first_of(going, self._receive(upstream_reader, writer, wanted.endpoint))
+                coming = self._receive_plain(upstream_reader, writer, wanted.endpoint, passage)
+            await first_of(going, coming)
 
     async def _connect(self, endpoint: Endpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connect to one of the addresses that the guard has passed: the very address, not the name."""
@@ -147,16 +154,72 @@ class Proxy:
             await writer.drain()
 
     async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, endpoint: Endpoint) -> None:
-        while chunk := await reader.read(_CHUNK):
-            passage = self._admitted.get(endpoint)
-            if passage is None:
-                return
-            passage.received += len(chunk)
-            if passage.received > self._caps.request_bytes:
-                passage.error = TooMuchCame(f"over {self._caps.request_bytes} bytes came")
-                return
-            writer.write(chunk)
+        """Pass on what comes through a tunnel, for whichever request is under way."""
+        try:
+            while chunk := await reader.read(_CHUNK):
+                passage = self._admitted.get(endpoint)
+                if passage is None:
+                    return
+                await self._hand_over(chunk, writer, passage)
+        except OSError as error:
+            if passage := self._admitted.get(endpoint):
+                passage.error = error
+            raise
+
+    async def _receive_plain(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, endpoint: Endpoint, passage: Passage
+    ) -> None:
+        """Pass one answer on, and note whether it was whole."""
+        answer = _PlainAnswer()
+        try:
+            while chunk := await reader.read(_CHUNK):
+                if self._admitted.get(endpoint) is not passage:
+                    return
+                answer.feed(chunk)
+                await self._hand_over(chunk, writer, passage)
+            if not answer.is_whole:
+                raise ConnectionError("the answer broke off")
+        except OSError as error:
+            passage.error = error
+            raise
+
+    async def _hand_over(self, chunk: bytes, writer: asyncio.StreamWriter, passage: Passage) -> None:
+        passage.received += len(chunk)
+        if passage.received > self._caps.request_bytes:
+            raise TooMuchCame(f"over {self._caps.request_bytes} bytes came")
+        writer.write(chunk)
+        try:
             await writer.drain()
+        except OSError:
+            raise EOFError from None  # the browser has left, which is no fault of the host's
+
+
+class _PlainAnswer:
+    """An answer that is not encrypted, looked at as it passes, so that one that breaks off is told from a whole one."""
+
+    def __init__(self) -> None:
+        self._head = b""
+        self._has_head = False
+        self._body_bytes = 0
+        self._end = b""
+
+    def feed(self, chunk: bytes) -> None:
+        """Look at what comes next."""
+        if not self._has_head:
+            self._head, end, chunk = (self._head + chunk).partition(b"\r\n\r\n")
+            self._has_head = bool(end)
+        self._body_bytes += len(chunk)
+        self._end = (self._end + chunk)[-len(_LAST_CHUNK) :]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is as long as its head says, or has its last chunk; one that says neither ends where it ends."""
+        head = self._head.lower()
+        if _CHUNKED.search(head):
+            return self._end == _LAST_CHUNK
+        length = _LENGTH.search(head)
+        is_empty = _NO_BODY.match(head) is not None
+        return self._has_head and (is_empty or length is None or self._body_bytes >= int(length[1]))
 
 
 @contextlib.asynccontextmanager

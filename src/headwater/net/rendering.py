@@ -66,6 +66,7 @@ class _Answer:
     raw_headers: list[dict[str, str]]
     sent_at: datetime
     is_html: bool
+    length: int | None = None  # of its body, where that is told as it comes to us
 
 
 class Rendering:
@@ -248,22 +249,23 @@ class Rendering:
             with self._proxy.admit(url, passage):
                 came = await self._exchange(event)
                 answer = await self._read_answer(came, url, passage)
-                if is_document and not _is_rendered(answer):
-                    body = b"" if 300 <= answer.status < 400 or answer.status == 204 else await self._body(came)
-                    if not self._outcome.done():
-                        self._outcome.set_result(self._response(answer, answer.headers, body))
-                    await self._refuse(came)
-                    return
-                if 300 <= answer.status < 400:
+                is_redirect = 300 <= answer.status < 400
+                if is_redirect and not is_document:
                     # The browser follows by itself, and the next request stops here like any other.
                     await self._session.send("Fetch.continueRequest", {"requestId": came["requestId"]})
                     return
-                body = await self._body(came)
-        if is_document:
+                body = b"" if is_redirect or answer.status == 204 else await self._body(came, answer, passage)
+        if not is_document:
+            await self._fulfill(came, answer.status, answer.raw_headers, body)
+        elif _is_rendered(answer):
             self._document = answer
             self._rendered.set()
-        policy = [{"name": "Content-Security-Policy", "value": _POLICY}] if is_document else []
-        await self._fulfill(came, answer.status, answer.raw_headers + policy, body)
+            policy = {"name": "Content-Security-Policy", "value": _POLICY}
+            await self._fulfill(came, answer.status, [*answer.raw_headers, policy], body)
+        else:
+            if not self._outcome.done():
+                self._outcome.set_result(self._response(answer, answer.headers, body))
+            await self._refuse(came)
 
     async def _exchange(self, event: dict[str, Any]) -> dict[str, Any]:
         answered: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
@@ -282,13 +284,25 @@ class Rendering:
                 raise self._too_large()
             error = passage.error or ConnectionError(f"the browser says {came['responseErrorReason']}")
             raise await self._blame(error, url) from error
+        told = _joined(came["responseHeaders"])
+        length = told.get("content-length", "") if "content-encoding" not in told else ""
         raw = [header for header in came["responseHeaders"] if header["name"].lower() not in _DROPPED]
         headers = _joined(raw)
         passage.status, passage.headers = status, headers
         is_html = headers.get("content-type", "").partition(";")[0].strip().lower() in _HTML
-        return _Answer(status, headers, raw, passage.sent_at or self._clock(), is_html)
+        sent_at = passage.sent_at or self._clock()
+        return _Answer(status, headers, raw, sent_at, is_html, int(length) if length.isdecimal() else None)
 
-    async def _body(self, came: dict[str, Any]) -> bytes:
+    async def _body(self, came: dict[str, Any], answer: _Answer, passage: Passage) -> bytes:
+        """Return a body that is whole: the browser does not tell where one breaks off."""
+        body = await self._read_body(came)
+        if isinstance(passage.error, TooMuchCame):
+            raise self._too_large()
+        if passage.error or answer.length not in (None, len(body)):
+            raise passage.error or ConnectionError("the answer broke off")
+        return body
+
+    async def _read_body(self, came: dict[str, Any]) -> bytes:
         """Read a body piece by piece, decompressed as it is, and no more of it than one page may bring in all."""
         opened = await self._session.send("Fetch.takeResponseBodyAsStream", {"requestId": came["requestId"]})
         handle = opened["stream"]
@@ -319,8 +333,9 @@ class Rendering:
     async def _refuse(self, event: dict[str, Any]) -> None:
         # It may be gone already, together with its page.
         with contextlib.suppress(Exception):
-            refusal = {"requestId": event["requestId"], "errorReason": "BlockedByClient"}
-            await self._session.send("Fetch.failRequest", refusal)
+            # A document that is called off leaves the one before it where it is; any other failure would replace it.
+            reason = "Aborted" if event["resourceType"] == "Document" else "BlockedByClient"
+            await self._session.send("Fetch.failRequest", {"requestId": event["requestId"], "errorReason": reason})
 
     def _fail(self, error: Exception) -> None:
         if not self._outcome.done():
