@@ -24,6 +24,7 @@ OTHERS: dict[str, Any] = {
     "user_agent": "browser",
     "budget": "api.data.gov",
     "fetch_items": False,
+    "selectors": {"body": ".story"},
     "deadline": 60.0,
 }
 
