@@ -51,3 +51,17 @@ class PlainKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def partition(self, item: Item) -> str | None:
         year, month, _ = item.raw["date"].split("-")
         return f"{year}/{month}/{item.raw['number']}.html"
+
+
+class CatalogKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A list of records behind an API, each an item: what it says of one may change from run to run."""
+
+    api_hosts: ClassVar[frozenset[str]] = frozenset({"api.test"})
+
+    list_url: str = "http://api.test/list"
+    rate_per_second: float = 1000.0
+
+    async def discover(self, run: Run) -> AsyncIterator[Item]:
+        page = await run.http.get(self.list_url)
+        for record in await page.json():
+            yield Item(url=record["url"], title=record["title"], raw=record)

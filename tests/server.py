@@ -33,7 +33,8 @@ class Seen:
 class Site:
     """Answers by full URL; what is not listed is a 404. A list is given out one by one, its last answer for ever."""
 
-    def __init__(self) -> None:
+    def __init__(self, address: str = "127.0.0.1") -> None:
+        self._address = address
         self.answers: dict[str, Answer | list[Answer]] = {}
         self.seen: list[Seen] = []
         self.hanging: set[str] = set()  # asked for and never answered
@@ -52,7 +53,7 @@ class Site:
 
     async def __aenter__(self) -> Self:
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        await web.TCPSite(self._runner, self._address, 0).start()
         return self
 
     async def __aexit__(self, *_: object) -> None:

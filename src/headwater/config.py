@@ -180,10 +180,26 @@ class Settings:
         "Who shares a turn: each host has its own, or all hosts of a registrable domain have one. Holds for hosts that "
         "are new; `headwater frontier group` moves others.",
     )
+    handoff_attempts: int = _setting(
+        parse.whole(1, 100), 3, "How often an item is handed off that fails for a passing reason, before it has failed."
+    )
+    handoff_base_seconds: float = _setting(
+        parse.number(0, 3600), 0.0, "Wait before the second attempt at a hand-off; it doubles with each further one."
+    )
     fetch_log_days: int = _setting(parse.whole(1, 36500), 90, "How long each attempt to fetch a page is remembered.")
+    delivery_log_days: int = _setting(
+        parse.whole(1, 36500), 30, "How long deliveries to webhooks that have ended, and each attempt, are remembered."
+    )
     sandbox_workers: int = _setting(parse.whole(1, 64), 2, "Child processes that read what the web sent.")
     sandbox_memory_mb: int = _setting(parse.whole(256, 65536), 1024, "Memory one such child may use.")
     sandbox_seconds: float = _setting(parse.number(0.1, 3600), 20.0, "Time one body may take to be read.")
+    chromium_path: str = _setting(
+        parse.text, "", "The Chromium for sources that need a browser. Empty: the system's, or Playwright's own."
+    )
+    browser_pages: int = _setting(parse.whole(1, 64), 4, "Pages open at once in the browser of a process.")
+    browser_seconds: float = _setting(
+        parse.number(1, 3600), 30.0, "Longest time a page may take in the browser, with all that it loads."
+    )
     allow_networks: tuple[str, ...] = _setting(
         parse.networks, (), "Private networks that may be visited all the same, as 10.1.0.0/16,127.0.0.0/8."
     )

@@ -2,6 +2,8 @@
 
     HeadwaterError                 carries reason, retryable, url
     ├── OperatorError              an operator has to change something: one line, exit code 2
+    │   ├── RunUnderWay            the source is being read; `run_id` is the run that does, if one does
+    │   └── HandoffsMissing        the migration that hand-offs need is not applied
     ├── InvalidURL                 the address cannot be used, and why
     ├── ExchangeFailed             no usable answer came: time-out, reset, DNS, guard, caps
     ├── NotNow                     the gate says: not before a time (`until`); costs no retry
@@ -39,6 +41,25 @@ class OperatorError(HeadwaterError):
     """Something only an operator can mend; the message says what is wrong and what to do."""
 
     default_reason = Reason.BAD_SETTING
+
+
+class RunUnderWay(OperatorError):
+    """The source is being read already; `run_id` is the run that does so, None where it is a poll."""
+
+    default_reason = Reason.RUN_UNDER_WAY
+
+    def __init__(self, message: str, *, run_id: int | None) -> None:
+        super().__init__(message)
+        self.run_id = run_id
+
+
+class HandoffsMissing(OperatorError):
+    """The migration that hand-offs need is not applied."""
+
+    default_reason = Reason.HANDOFFS_MISSING
+
+    def __init__(self) -> None:
+        super().__init__(Reason.HANDOFFS_MISSING.sentence)
 
 
 class InvalidURL(HeadwaterError):

@@ -85,9 +85,13 @@ class Harness:
         while not (self.folder / HELD_BACK).exists():
             await self._look_again()
 
+    def let_go(self) -> None:
+        """Let go on what is held back."""
+        (self.folder / MAY_COMMIT).touch()
+
     async def let_commit(self) -> None:
         """Let it commit, and wait until it has."""
-        (self.folder / MAY_COMMIT).touch()
+        self.let_go()
         while not (self.folder / COMMITTED).exists():
             await self._look_again()
 
@@ -166,6 +170,12 @@ class Harness:
     async def until_logged(self, reason: str, times: int = 1) -> None:
         """Wait until so many attempts have ended like that."""
         while len(await self.rows("SELECT FROM fetch_log WHERE reason = $1 LIMIT $2", reason, times)) < times:
+            await self._look_again()
+
+    async def until_delivered(self, times: int) -> None:
+        """Wait until so many deliveries were taken by their receivers."""
+        taken = "SELECT FROM deliveries WHERE status = 'delivered' LIMIT $1"
+        while len(await self.rows(taken, times)) < times:
             await self._look_again()
 
     async def _look_again(self, seconds: float = 0.02) -> None:

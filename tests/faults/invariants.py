@@ -104,6 +104,33 @@ async def the_days_equal_a_rebuild(harness: Harness) -> list[str]:
     return wrong
 
 
+async def every_hand_off_has_one_job_that_ended_as_its_page(harness: Harness) -> list[str]:
+    """No payload has two jobs, none waits for a page that has ended, none is ready without a document (spec 7.3)."""
+    wrong = [
+        f"payload {payload} of {item} has {count} jobs"
+        for item, payload, count in await harness.rows(
+            "SELECT reference_id, payload_hash, count(*) FROM ingestion_jobs GROUP BY 1, 2 HAVING count(*) > 1"
+        )
+    ]
+    wrong += [
+        f"job {job} is {status} ({reason}), its page {url} is {page} ({why}), and its document is {document}"
+        for job, status, reason, url, page, why, document in await harness.rows(
+            "SELECT j.job_id, j.status, j.reason, u.url, u.status, u.reason, d.id FROM ingestion_jobs j "
+            "JOIN url_frontier u ON u.id = j.url_id LEFT JOIN documents d ON d.url_id = u.id "
+            "WHERE (j.status, u.status) NOT IN (('ready', 'fetched'), ('failed', 'dead')) "
+            "OR j.reason <> u.reason OR (j.status = 'ready') <> (d.id IS NOT NULL)"
+        )
+    ]
+    wrong += [
+        f"hand-off {handoff} is {status} ({reason}), and its job is {job}"
+        for handoff, status, reason, job in await harness.rows(
+            "SELECT handoff_id, status, reason_code, job_id FROM ingestion_handoffs "
+            "WHERE status <> 'completed' OR job_id IS NULL"
+        )
+    ]
+    return wrong
+
+
 async def no_lease_outlives_its_holder(harness: Harness) -> list[str]:
     """When all programs have ended nothing is held (spec 2.4)."""
     held = []
@@ -114,13 +141,25 @@ async def no_lease_outlives_its_holder(harness: Harness) -> list[str]:
     return held
 
 
+async def every_change_of_a_document_is_told_of_once(harness: Harness) -> list[str]:
+    """Each revision of each document is in the change feed, in order (spec 8.5)."""
+    found = await harness.rows(
+        "SELECT u.url, d.revision, array_agg(c.revision ORDER BY c.id) FROM documents d "
+        "JOIN url_frontier u ON u.id = d.url_id LEFT JOIN changes c ON c.url_id = d.url_id AND c.revision IS NOT NULL "
+        "GROUP BY d.id, u.id"
+    )
+    return [f"of {url} the changes {told} are told" for url, last, told in found if told != [*range(1, last + 1)]]
+
+
 INVARIANTS: tuple[Invariant, ...] = (
     every_url_ends_once,
     every_document_is_there_once,
     every_raw_file_matches_its_row,
     no_host_is_asked_too_soon,
     the_days_equal_a_rebuild,
+    every_hand_off_has_one_job_that_ended_as_its_page,
     no_lease_outlives_its_holder,
+    every_change_of_a_document_is_told_of_once,
 )
 
 

@@ -42,6 +42,15 @@ POINTS = {
     "a batch is committed": "headwater.fetch.crew:Crew._commit",
 }
 
+# The same on the way to receivers of webhooks, which most crawls have none of.
+DELIVERY_POINTS = {
+    "changes are numbered": "headwater.store.changes:number_changes",
+    "changes are fanned out": "headwater.store.webhooks:fan_out",
+    "deliveries are claimed": "headwater.publish.outbox:Outbox.claim",
+    "a delivery is sent": "headwater.publish.webhooks:Courier.bring",
+    "a delivery is settled": "headwater.store.webhooks:settle_delivery",
+}
+
 # The same for a backup and for a restore.
 BACKUP_POINTS = {
     "the folder is made": "headwater.service.backup:_clear",
@@ -56,6 +65,18 @@ RESTORE_POINTS = {
     "raw files are in place": "headwater.service.restore:_put_in_place",
 }
 
+# The same for a sync, from its reading to the end of its hand-offs.
+SYNC_POINTS = {
+    "a run is begun": "headwater.discover.runs:Runner.begin",
+    "hand-offs are queued": "headwater.discover.poll:queue_handoffs",
+    "a run is read and saved": "headwater.discover.poll:Poller.poll",
+    "hand-offs are taken up": "headwater.store.handoffs:claim_handoffs",
+    "pages are locked": "headwater.store.jobs:lock_pages",
+    "jobs are made": "headwater.store.jobs:add_jobs",
+    "hand-offs are ended": "headwater.store.handoffs:end_handoffs",
+    "a batch is handed off": "headwater.handoff.handing_over:Handoffs._attempt",
+}
+
 
 def main(words: Sequence[str]) -> None:
     point, plant, *words = words
@@ -64,7 +85,8 @@ def main(words: Sequence[str]) -> None:
             PLANTS[name]()
     if point != "-":
         name, _, times = point.partition(":")
-        points = {"backup": BACKUP_POINTS, "restore": RESTORE_POINTS}.get(words[0], POINTS)
+        starts = {"backup": BACKUP_POINTS, "restore": RESTORE_POINTS, "source": SYNC_POINTS}
+        points = starts.get(words[0], POINTS | DELIVERY_POINTS)
         _arm(points[name], int(times or 1))
     sys.argv = ["headwater", *words]
     from headwater.cli import main as program
@@ -151,6 +173,21 @@ def _held_backup() -> None:
     backup._copy_raw_files = late
 
 
+def _held_handoff() -> None:
+    """Not a bug but a fault: jobs that were made are long in being committed."""
+    jobs = importlib.import_module("headwater.store.jobs")
+    add_jobs = jobs.add_jobs
+
+    async def late(*arguments: Any) -> Any:
+        made = await add_jobs(*arguments)
+        await asyncio.to_thread(HELD_BACK.touch)
+        while not await asyncio.to_thread(MAY_COMMIT.exists):
+            await asyncio.sleep(0.05)
+        return made
+
+    jobs.add_jobs = late
+
+
 def _nothing_set_aside() -> None:
     """What is replaced while a backup is under way is gone."""
     importlib.import_module("headwater.corpus")._set_aside = lambda *_: None
@@ -228,6 +265,7 @@ PLANTS: dict[str, Callable[[], None]] = {
     "no fence": _without_fence,
     "late commit": _late_commit,
     "held backup": _held_backup,
+    "held hand-off": _held_handoff,
     "nothing set aside": _nothing_set_aside,
     "hasty backup": _hasty_backup,
     "brisk rescuer": _brisk_rescuer,

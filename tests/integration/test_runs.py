@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from headwater.config import Settings
 from headwater.demo.answers import always, hang, status
 from headwater.demo.govuk_faults import ApiRequest
-from headwater.errors import OperatorError
+from headwater.errors import OperatorError, RunUnderWay
 from headwater.model.run import Trigger
 from headwater.model.source import Source
 from headwater.service.maintenance import rescue_expired
@@ -245,7 +245,9 @@ async def test_only_one_run_of_a_source_goes_on_at_a_time_whoever_asks(make_sett
         for ask in (house.ingest(DAY - ONE_DAY), house.desk.runs.begin_ingest("govuk", None)):
             with pytest.raises(OperatorError, match=r"run 1 of it is under way \(.*\); only one runs at a time"):
                 await ask
-        assert (await house.desk.sources.sync("govuk")).reason == "host_busy"
+        with pytest.raises(RunUnderWay) as refused:
+            await house.desk.sources.sync("govuk")
+        assert (refused.value.reason, refused.value.run_id) == ("run_under_way", 1)
         await Scheduler(house).look()
         assert await runs(house, "trigger", "status") == [("manual", "running")]
         running.cancel()

@@ -99,7 +99,7 @@ async def test_a_source_from_add_to_remove(program: Program) -> None:
     edited = json.loads((await program("source", "edit", "n", "--set", "category=News/UK", "--json")).stdout)
     assert edited["settings"] == {"feed_url": FEED, "category": "News/UK"}
     read = await program("source", "sync", "n")
-    assert read.stdout == "Read n: 1 items, 1 of them new, 1 new pages to fetch.\n"
+    assert read.stdout == "Read n: 1 items, 1 of them new, 1 new pages to fetch.\nRun 1: 1 handed off, 0 skipped.\n"
     assert (await program("source", "sync", "n", "--pass", "sitemap")).stdout.startswith("Read n: 0 pages listed, ")
     shown = (await program("source", "show", "n")).stdout
     for words in ("of kind site", "on time", "News/UK", "poll_interval_minutes", "Read by main", "http://news.test/a"):

@@ -133,3 +133,76 @@ async def test_every_query_is_understood_by_the_oldest_server_that_will_do(datab
                 await connection.prepare(sql.query(name))
             except asyncpg.PostgresError as error:
                 raise AssertionError(f"{name}: {error}") from None
+
+
+OBJECTS = """
+SELECT 'relation ' || relname FROM pg_class WHERE relnamespace = 'public'::regnamespace
+UNION ALL SELECT 'function ' || proname FROM pg_proc WHERE pronamespace = 'public'::regnamespace
+UNION ALL SELECT 'trigger ' || tgname FROM pg_trigger WHERE NOT tgisinternal
+"""
+
+
+async def objects(database: Database) -> set[str]:
+    async with database.connection() as connection:
+        return {row[0] for row in await connection.fetch(OBJECTS)}
+
+
+async def test_hand_offs_are_taken_back_alone_and_applied_again_when_asked(database: Database) -> None:
+    """Spec 7.5."""
+    before, whole = await objects(database), await schema(database)
+    assert [step.name for step in await migrate.down_only(database, "handoffs")] == ["handoffs"]
+    gone = before - await objects(database)
+    assert {name for name in gone if not name.startswith("relation ")} == {
+        "function update_ingestion_handoff_timestamp",
+        "trigger trg_update_ingestion_handoff_timestamp",
+    }
+    assert all(name.startswith("relation ingestion_handoffs") for name in gone if name.startswith("relation "))
+    assert await migrate.down_only(database, "handoffs") == []
+
+    await migrate.require_current(database)
+    assert await migrate.up(database, asked=False) == [], "a program that starts leaves it taken back"
+    assert [step.name for step in await migrate.up(database)] == ["handoffs"]
+    assert await schema(database) == whole
+    assert await objects(database) == before
+
+
+async def test_a_program_that_starts_brings_an_older_schema_up_to_date_with_hand_offs_and_all(
+    database: Database,
+) -> None:
+    """Spec 7.5."""
+    jobs = next(step for step in migrate.known() if step.name == "jobs")
+    await migrate.down(database, jobs.number - 1)
+    assert "handoffs" in [step.name for step in await migrate.up(database, asked=False)]
+
+
+async def test_nothing_but_hand_offs_can_be_taken_back_alone(database: Database) -> None:
+    """Spec 7.5."""
+    before = await schema(database)
+    for name in ("jobs", "frontier", "nonsense"):
+        with pytest.raises(OperatorError, match=f"--only: '{name}' cannot be taken back alone"):
+            await migrate.down_only(database, name)
+    assert await schema(database) == before
+
+
+async def test_the_updated_time_of_a_hand_off_keeps_itself(database: Database) -> None:
+    """Spec 7.2."""
+    async with database.connection() as connection:
+        await connection.execute("INSERT INTO sources (name, kind, created_at) VALUES ('s', 'site', now())")
+        await connection.execute(
+            "INSERT INTO items (id, source_id, url, title, published_at, published_is_sighting, first_seen_at, "
+            "last_seen_at) VALUES (repeat('a', 64), 1, 'u', 't', now(), false, now(), now())"
+        )
+        insert = (
+            "INSERT INTO ingestion_handoffs (reference_id, payload_hash, source_id, reason_code) "
+            "VALUES (repeat('a', 64), repeat('b', 64), 1, 'queued_from_scrape') RETURNING updated_at"
+        )
+        first = await connection.fetchval(insert)
+        changed = await connection.fetchval(
+            "UPDATE ingestion_handoffs SET status = 'failed', updated_at = '2000-01-01' RETURNING updated_at"
+        )
+        assert changed > first
+        with pytest.raises(asyncpg.UniqueViolationError):
+            await connection.execute(insert)
+        for wrong in ("status = 'skipped'", "status = 'running'", "payload_hash = 'x'"):
+            with pytest.raises(asyncpg.CheckViolationError):
+                await connection.execute(f"UPDATE ingestion_handoffs SET {wrong}")

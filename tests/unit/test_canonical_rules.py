@@ -10,8 +10,9 @@ from headwater.model.canonical import FailureCode
 from headwater.model.reasons import Reason, ReasonClass
 from headwater.policy.canonical import CODES, code_of, uid_of
 
-# What only an operator meets never ends a URL: it waits until that is mended.
-ENDS = [reason for reason in Reason if reason.kind not in (ReasonClass.DONE, ReasonClass.CONFIG)]
+# What only an operator meets never ends a URL: it waits until that is mended. Nor does what is said of hand-offs.
+NO_FAILURES = (ReasonClass.DONE, ReasonClass.CONFIG, ReasonClass.HANDOFF)
+ENDS = [reason for reason in Reason if reason.kind not in NO_FAILURES]
 
 
 @given(st.text().filter(lambda text: text.encode(errors="replace").decode() == text))

@@ -15,11 +15,13 @@ from starlette.middleware.base import RequestResponseEndpoint
 
 from headwater import __version__
 from headwater.api import shapes
+from headwater.api.changes import add_changes, add_webhooks
 from headwater.api.days import add_days, add_runs
 from headwater.api.frontier import add_frontier
+from headwater.api.handoffs import add_handoffs
 from headwater.api.sources import add_sources
 from headwater.api.why import add_why
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, RunUnderWay
 from headwater.model.reasons import Reason
 from headwater.service.desk import Desk, database_is_down
 from headwater.service.token import write_token
@@ -42,7 +44,14 @@ _STATUS = {
     Reason.UNKNOWN_DAY: 404,
     Reason.UNKNOWN_REVISION: 404,
     Reason.RUN_UNDER_WAY: 409,
+    Reason.UNKNOWN_JOB: 404,
+    Reason.UNKNOWN_HANDOFF: 404,
+    Reason.NOT_FAILED: 409,
+    Reason.HANDOFFS_MISSING: 503,
     Reason.SOURCE_EXISTS: 409,
+    Reason.UNKNOWN_WEBHOOK: 404,
+    Reason.UNKNOWN_DELIVERY: 404,
+    Reason.WEBHOOK_EXISTS: 409,
     Reason.DATABASE_UNREACHABLE: 503,
     Reason.SHUTDOWN: 503,
 }
@@ -64,10 +73,13 @@ def make_app(desk: Desk) -> FastAPI:
     _add_reading(app, desk)
     add_days(app, desk)
     add_why(app, desk)
+    add_changes(app, desk)
     _guard_writing(app, desk)
     add_sources(app, desk)
     add_runs(app, desk)
     add_frontier(app, desk)
+    add_handoffs(app, desk)
+    add_webhooks(app, desk)
     return app
 
 
@@ -103,7 +115,8 @@ def _answer_only_loopback_names(app: FastAPI) -> None:
 def _answer_errors(app: FastAPI) -> None:
     @app.exception_handler(HeadwaterError)
     async def refused(_: Request, error: HeadwaterError) -> JSONResponse:
-        return _error(_STATUS.get(error.reason, 422), error.reason, str(error))
+        run_id = error.run_id if isinstance(error, RunUnderWay) else None
+        return _error(_STATUS.get(error.reason, 422), error.reason, str(error), run_id)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
@@ -244,9 +257,9 @@ def _cursor(text: str | None) -> tuple[datetime, int] | None:
     return fetched_at, document_id
 
 
-def _error(status: int, reason: Reason, message: str) -> JSONResponse:
-    body = shapes.ErrorAnswer(error=shapes.ErrorBody(reason=reason, message=message))
-    return JSONResponse(body.model_dump(), status_code=status)
+def _error(status: int, reason: Reason, message: str, run_id: int | None = None) -> JSONResponse:
+    body = shapes.ErrorAnswer(error=shapes.ErrorBody(reason=reason, message=message, run_id=run_id))
+    return JSONResponse(body.model_dump(exclude_none=True), status_code=status)
 
 
 def _is_loopback(host: str) -> bool:

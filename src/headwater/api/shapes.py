@@ -11,6 +11,7 @@ class ErrorBody(BaseModel):
 
     reason: str = Field(description="A code from the closed list of reasons.")
     message: str = Field(description="A sentence for a person.")
+    run_id: int | None = Field(default=None, description="The run that is in the way; only where one is.")
 
 
 class ErrorAnswer(BaseModel):

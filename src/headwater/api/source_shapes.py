@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
+from headwater.model.poll import Polled
 from headwater.service.source_reach import Mode
 
 HealthWord = Literal["failing", "late", "silent", "new", "on_time", "disabled"]
@@ -115,6 +116,20 @@ class SyncedSource(BaseModel):
     leads: int = Field(description="Pages that sitemaps or other pages have named.")
     new_urls: int
     refused: dict[str, str] = Field(description="Addresses that cannot be used, each with why.")
+
+
+def told(polled: Polled) -> dict[str, Any]:
+    """Tell of a reading in that shape."""
+    return {
+        "name": polled.source.name,
+        "which": polled.which,
+        "title": polled.title,
+        "items": polled.items,
+        "new_items": polled.new_items,
+        "leads": polled.leads,
+        "new_urls": polled.new_urls,
+        "refused": polled.refused,
+    }
 
 
 class AddedSource(SyncedSource):

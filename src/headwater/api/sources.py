@@ -1,7 +1,7 @@
 """The sources' routes: what is read, how it is doing, and what an operator changes about it."""
 
 from dataclasses import asdict
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import FastAPI, Path, Query, Response
 
@@ -78,12 +78,12 @@ def _add_rows(app: FastAPI, sources: LiveSourceDesk) -> None:
             if new.name is None:
                 raise HeadwaterError("name: a source without a url needs one.", reason=Reason.BAD_REQUEST)
             source = await sources.create(new.name, new.kind, new.settings)
-            return shapes.AddedSource(**_told(Polled(source, Reason.POLLED)), others=[])
+            return shapes.AddedSource(**shapes.told(Polled(source, Reason.POLLED)), others=[])
         if new.kind != "site":
             raise HeadwaterError(f"url: a source of kind {new.kind} has none.", reason=Reason.BAD_REQUEST)
         added = await sources.add(new.url, new.name, new.settings, mode=new.mode)
         others = [shapes.FoundFeed(url=feed.url, title=feed.title) for feed in added.others]
-        return shapes.AddedSource(**_told(added.polled), others=others)
+        return shapes.AddedSource(**shapes.told(added.polled), others=others)
 
     @app.get("/sources/{name}", tags=[_TAG])
     async def show(name: Name) -> shapes.WholeSource:
@@ -109,7 +109,7 @@ def _add_deeds(app: FastAPI, sources: LiveSourceDesk) -> None:
         polled = await sources.sync(name, wanted.which if wanted else None)
         if polled.error:
             raise OperatorError(f"{name} was not read: {polled.error}", reason=polled.reason)
-        return shapes.SyncedSource(**_told(polled))
+        return shapes.SyncedSource(**shapes.told(polled))
 
     @app.post("/sources/{name}/enable", tags=[_TAG], dependencies=TOKEN)
     async def enable(name: Name) -> shapes.WholeSource:
@@ -125,16 +125,3 @@ def _add_deeds(app: FastAPI, sources: LiveSourceDesk) -> None:
     async def backfill(name: Name, wanted: shapes.BackfillRequest) -> shapes.WholeSource:
         """Let the running program read a source's sitemaps back to a day."""
         return shapes.WholeSource(**await sources.ask_backfill(name, wanted.since))
-
-
-def _told(polled: Polled) -> dict[str, Any]:
-    return {
-        "name": polled.source.name,
-        "which": polled.which,
-        "title": polled.title,
-        "items": polled.items,
-        "new_items": polled.new_items,
-        "leads": polled.leads,
-        "new_urls": polled.new_urls,
-        "refused": polled.refused,
-    }

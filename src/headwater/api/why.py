@@ -103,6 +103,30 @@ class KeptDocument(BaseModel):
     shared_with: int = Field(description="How many others have the same text, counted to 1,001 at most.")
 
 
+class HandedOff(BaseModel):
+    """A payload of an item that lists it, on its way to a job."""
+
+    handoff_id: int
+    source: str
+    scrape_run_id: int | None
+    status: str
+    reason: str
+    attempts: int
+    job_id: int | None
+    updated_at: datetime
+
+
+class WaitingJob(BaseModel):
+    """Work that waits for the page, or did."""
+
+    job_id: int
+    source: str
+    status: str
+    reason: str | None
+    created_at: datetime
+    settled_at: datetime | None
+
+
 class Why(BaseModel):
     """All that is known of a URL at a moment."""
 
@@ -131,6 +155,8 @@ class Why(BaseModel):
     fetches: list[Fetch] = Field(description="The latest, oldest of them first.")
     fetches_total: int
     document: KeptDocument | None
+    handoffs: list[HandedOff] = Field(description="The latest first; none where migration 021_handoffs is not applied.")
+    jobs: list[WaitingJob] = Field(description="The latest first.")
     next_at: datetime | None = Field(description="When it may be asked for at the earliest; None: now, or not at all.")
     lines: list[Line] = Field(description="All of it in plain words; what happens next comes last.")
 

@@ -14,13 +14,17 @@ from headwater.cli.common import Json, configuration, print_json, run, settings_
 from headwater.cli.days import daily, ingest, runs, today
 from headwater.cli.diff import diff
 from headwater.cli.frontier import frontier_app
+from headwater.cli.handoff import handoff_app
 from headwater.cli.logs import set_up_logs
+from headwater.cli.new import new
 from headwater.cli.normalizing import normalize
 from headwater.cli.sources import add, source_app
 from headwater.cli.upkeep import backup, restore, verify
+from headwater.cli.webhooks import webhook_app
 from headwater.cli.why import why
 from headwater.config import markdown, masked, table
 from headwater.errors import OperatorError
+from headwater.model.reasons import Reason
 
 if TYPE_CHECKING:
     from headwater.demo.run import Demo
@@ -37,8 +41,11 @@ app.add_typer(source_app, name="source")
 app.add_typer(migrate_app, name="migrate")
 app.add_typer(frontier_app, name="frontier")
 app.add_typer(canonical_app, name="canonical")
+app.add_typer(handoff_app, name="handoff")
+app.add_typer(webhook_app, name="webhook")
 app.command()(add)
 app.command()(today)
+app.command()(new)
 app.command()(daily)
 app.command()(ingest)
 app.command()(runs)
@@ -60,7 +67,7 @@ def root(version: Annotated[bool, typer.Option("--version", help="Print the vers
 
 @app.command()
 def up() -> None:
-    """Run everything in one process: API, scheduler, poller, fetchers, maintenance."""
+    """Run everything in one process: API, scheduler, poller, fetchers, deliverer, maintenance."""
     from headwater.api import make_app
     from headwater.service.parts import Migrating
     from headwater.service.running import RoleName, serve
@@ -129,7 +136,7 @@ async def _stay(opened: "Demo", told: dict[str, Any] | None) -> None:
 
     await serve(
         opened.settings,
-        [RoleName.API, RoleName.POLLER, RoleName.FETCHER, RoleName.MAINTENANCE],
+        [RoleName.API, RoleName.POLLER, RoleName.FETCHER, RoleName.DELIVERER, RoleName.MAINTENANCE],
         make_app,
         on_ready=ready,
     )
@@ -209,15 +216,22 @@ def migrate_up() -> None:
 
 @migrate_app.command("down")
 def migrate_down(
-    to: Annotated[int, typer.Option(min=0, help="The newest migration to keep; 0 takes all back.")],
+    to: Annotated[int | None, typer.Option(min=0, help="The newest migration to keep; 0 takes all back.")] = None,
+    only: Annotated[
+        str | None, typer.Option(help="Take back this one alone: handoffs. Everything else runs on without it.")
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
 ) -> None:
     """Take migrations back, newest first. What they made is dropped, with all it holds. Stop other programs first."""
     from headwater.service import schema
 
+    if (to is None) == (not only):
+        raise OperatorError("Give --to NUMBER, or --only NAME.", reason=Reason.BAD_REQUEST)
     if not yes:
-        typer.confirm(f"Drop everything above migration {to}, with all it holds?", abort=True)
-    show.migrations("taken back", run(schema.down(settings_with_logs("error"), to)))
+        what = f"everything above migration {to}" if not only else f"what migration {only} made"
+        typer.confirm(f"Drop {what}, with all it holds?", abort=True)
+    settings = settings_with_logs("error")
+    show.migrations("taken back", run(schema.down_only(settings, only) if only else schema.down(settings, to or 0)))
 
 
 @migrate_app.command("status")

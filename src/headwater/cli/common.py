@@ -78,8 +78,8 @@ def print_json(value: Any) -> None:
     typer.echo(json_text(value))
 
 
-def json_text(value: Any) -> str:
-    """Write JSON, and escaped what cannot be shown or a terminal would obey."""
+def json_text(value: Any, indent: int | None = 2) -> str:
+    """Write JSON, in one line without `indent`, and escaped what cannot be shown or a terminal would obey."""
     speaks_all = sys.stdout is None or sys.stdout.encoding.lower().startswith("utf")
-    text = json.dumps(value, indent=2, ensure_ascii=not speaks_all, default=lambda odd: odd.isoformat())
+    text = json.dumps(value, indent=indent, ensure_ascii=not speaks_all, default=lambda odd: odd.isoformat())
     return "".join(mark if mark.isprintable() or mark == "\n" else json.dumps(mark)[1:-1] for mark in text)

@@ -14,6 +14,7 @@ from headwater.cli.show import console, plain, visible
 from headwater.cli.show_frontier import errors, progress
 from headwater.model.links import FeedLink
 from headwater.model.poll import Polled
+from headwater.model.reasons import Reason
 from headwater.model.source import Pass
 
 if TYPE_CHECKING:
@@ -63,6 +64,17 @@ def polled(done: Polled) -> None:
     """Show what a reading brought."""
     console.print(f"Read [bold]{plain(done.source.name)}[/]: {_brought(done, tells_new=True)}")
     _refused(done)
+
+
+def handed_off(done: Polled) -> None:
+    """Show what became of the items that a run touched."""
+    if done.handoffs is None:
+        console.print(f"[yellow]Nothing was handed off.[/] {Reason.HANDOFFS_MISSING.sentence}")
+        return
+    counts = ((done.handoffs.completed, "handed off"), (done.handoffs.skipped, "skipped"))
+    odd = ((done.handoffs.failed, "failed"), (done.handoffs.queued, "still queued"))
+    told = [f"{count:,} {what}" for count, what in counts] + [f"{count:,} {what}" for count, what in odd if count]
+    console.print(f"Run {done.run_id}: {', '.join(told)}.")
 
 
 def _brought(polled: Polled, *, tells_new: bool = False) -> str:

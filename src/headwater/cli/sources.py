@@ -14,6 +14,7 @@ from headwater.cli.source_files import source_export, source_import
 from headwater.cli.source_looking import source_discover, source_test
 from headwater.cli.upkeep import source_janitor
 from headwater.errors import OperatorError
+from headwater.model.handoff import named_counts
 from headwater.model.poll import Polled
 from headwater.model.reasons import Reason
 
@@ -141,11 +142,17 @@ def source_sync(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Read a source now, due or not, and show what came."""
+    """Read a source now, due or not, hand off its items, and show what came."""
     with show_sources.leads_found(quiet=as_json) as on_leads:
         # It may wait for an hour where a budget is spent, and says so in the log.
         polled = run(_reach(lambda sources: sources.sync(name, which, on_leads), logs=None))
-    _show_polled(polled, as_json=as_json)
+    if polled.error:
+        raise OperatorError(f"{polled.source.name} was not read: {polled.error}", reason=polled.reason)
+    if as_json:
+        print_json(_polled(polled) | {"scrape_run_id": polled.run_id} | named_counts(polled.handoffs))
+    else:
+        show_sources.polled(polled)
+        show_sources.handed_off(polled)
 
 
 @source_app.command("backfill")

@@ -6,11 +6,15 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
+from headwater.demo.endings import NO_BROWSER
 from headwater.demo.expected import Expected
+from headwater.demo.federal_run import BILLS, has_federal, shares
+from headwater.demo.federal_sites import API_HOST, BILLS_AN_HOUR, READERS
 from headwater.demo.progress import counted
 from headwater.demo.web import DemoWeb
 from headwater.model.canonical import CanonicalTotals
 from headwater.model.day import DayFilter
+from headwater.model.handoff import JobFilter
 from headwater.model.reasons import Reason, ReasonClass
 from headwater.policy.urls import host_of
 from headwater.service.desk import Desk
@@ -20,6 +24,8 @@ TOLERANCE_SECONDS = 0.01
 _WITH_DOCUMENT = (Reason.STORED, Reason.LINKED)
 _NEVER_TRIED = "pending"
 DATED_SOURCE = "govuk"
+_JOBS = {"fetched": ("ready",), "dead": ("failed",)}  # how a job stands whose page has ended so
+_MOST = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +115,13 @@ async def look(
         _check_ends(expected, outcomes),
         _check_feeds(expected, sources, items),
         await _check_day(desk, expected),
+        await _check_shared_key(desk, web, sources),
+        await _check_handoffs(desk, expected, outcomes),
         _check_counts(expected, *await desk.counts()),
         _check_titles(expected, documents),
         _check_variants(expected, documents),
         await _check_raw_files(desk, documents),
+        _check_walls(expected, outcomes),
         _check_politeness(web, delay_seconds),
     ]
     by_host = Counter(host_of(document["url"]) for document in documents)
@@ -147,7 +156,8 @@ def _ends_so(outcome: dict[str, Any], reasons: frozenset[Reason]) -> bool:
     """Tell whether the reason is a right one; a URL may wait only where that reason is one that passes."""
     reason = _reason(outcome)
     waits = outcome["reason"] is None
-    return reason in reasons and waits == (Reason.of(reason).kind is ReasonClass.TRANSIENT)
+    passes = Reason.of(reason).kind in (ReasonClass.TRANSIENT, ReasonClass.CONFIG)
+    return reason in reasons and waits == passes
 
 
 def _told(outcome: dict[str, Any] | None) -> str:
@@ -186,6 +196,41 @@ async def _check_day(desk: Desk, expected: Expected) -> Check:
     return Check(name, f"{counted(len(found), 'page')} of {expected.day}", tuple(wrong))
 
 
+async def _check_shared_key(desk: Desk, web: DemoWeb, sources: list[dict[str, Any]]) -> Check:
+    name = "a backfill that waits starves nobody"
+    if not has_federal(web):
+        return Check(name, "no such sources")
+    read = {source["name"] for source in sources if source["last_success_at"]}
+    wrong = [f"{source}: not read" for source in READERS if source not in read]
+    if not any(request.host == API_HOST for request in web.requests):
+        return Check(name, "from an earlier run", tuple(wrong))
+    spent = {child["source"]: child["spent"] for child in await shares(desk)}
+    if spent.get(BILLS) != BILLS_AN_HOUR:
+        wrong.append(f"{BILLS}: {spent.get(BILLS)} requests with the key, and not all of its share of {BILLS_AN_HOUR}")
+    found = ", ".join(f"{source} {count}" for source, count in spent.items() if count)
+    return Check(name, found, tuple(wrong))
+
+
+async def unfinished_handoffs(desk: Desk) -> int:
+    """Count the hand-offs that have not ended: those of a program that died are taken up after their lease."""
+    counts = [(await desk.handoffs.listed(status=status, limit=1))[1] for status in ("queued", "running")]
+    return sum(counts)
+
+
+async def _check_handoffs(desk: Desk, expected: Expected, outcomes: list[dict[str, Any]]) -> Check:
+    handed, total = await desk.handoffs.listed(source=DATED_SOURCE, limit=_MOST) if expected.day_links else ([], 0)
+    ends = {outcome["url"]: _JOBS.get(outcome["status"], ("queued", "running")) for outcome in outcomes}
+    jobs, _ = await desk.handoffs.jobs(JobFilter(source=DATED_SOURCE), limit=_MOST) if expected.day_links else ([], 0)
+    wrong = [f"{url}: not handed off" for url in expected.day_links.keys() - {row["url"] for row in handed}]
+    wrong += [f"{row['url']}: {row['status']} ({row['reason_code']})" for row in handed if row["status"] != "completed"]
+    wrong += [
+        f"job {job['job_id']}: {job['status']}, {job['url']}" for job in jobs if job["status"] not in ends[job["url"]]
+    ]
+    counts = Counter(job["status"] for job in jobs)
+    found = ", ".join([counted(total, "item"), *(f"{count} {status}" for status, count in sorted(counts.items()))])
+    return Check("the GOV.UK day is handed off to jobs", found, tuple(wrong))
+
+
 def _check_counts(expected: Expected, documents: int, texts: int) -> Check:
     found = f"{counted(documents, 'document')}, {counted(texts, 'text')}"
     right = (documents, texts) == (expected.documents, expected.texts)
@@ -222,6 +267,16 @@ def _words(text: str) -> list[str]:
 async def _check_raw_files(desk: Desk, documents: list[dict[str, Any]]) -> Check:
     wrong = [document["url"] for document in documents if not await desk.raw_matches(document)]
     return Check("every raw file matches its row", counted(len(documents), "file"), tuple(wrong))
+
+
+def _check_walls(expected: Expected, outcomes: list[dict[str, Any]]) -> Check:
+    """Say whether there was a browser for the pages that only a browser gets to see; how each ends is checked above."""
+    walled = {url for pages in expected.walled.values() for url in pages}
+    waiting = [outcome["url"] for outcome in outcomes if outcome["url"] in walled and outcome["reason"] is None]
+    name = "the bot wall lets the browser in"
+    if waiting and all(expected.outcomes[url] == NO_BROWSER for url in waiting):
+        return Check(f"{name}, once there is one", f"{counted(len(waiting), 'page')} wait")
+    return Check(name, counted(len(walled), "page"), tuple(waiting))
 
 
 def _check_politeness(web: DemoWeb, delay_seconds: float) -> Check:

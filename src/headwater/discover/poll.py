@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -18,6 +18,7 @@ from headwater.errors import ExchangeFailed, HeadwaterError, LeaseLost, NotNow, 
 from headwater.frontier.submit import Submitted
 from headwater.gate.gate import Gate
 from headwater.gate.together import Together
+from headwater.handoff.queue import queue_handoffs
 from headwater.model.clock import Clock
 from headwater.model.poll import Polled
 from headwater.model.reasons import Reason, ReasonClass
@@ -74,9 +75,10 @@ class Poller:
         self._readers = Readers(database=database, gate=gate, sandbox=sandbox, clock=clock, key_of=key_of)
         self._settling = Together(self._settle)
 
-    def is_waiting(self, token: UUID) -> bool:
-        """Tell whether a poll under way, known by its lease's token, waits for its budget."""
-        return self._readers.is_waiting(token)
+    @property
+    def waiting(self) -> Collection[UUID]:
+        """The polls under way that wait for their budgets, by the tokens of their leases."""
+        return self._readers.waiting
 
     async def poll(
         self,
@@ -91,7 +93,9 @@ class Poller:
         The claim's lease is renewed for as long as the reading goes on. A run that this is the reading of is renewed
         and ended together with it; one that is given back undone never was.
         """
-        reading = Reading(deepcopy(dict(claim.memory)), run.day if run else None, tally or Tally(), on_leads)
+        by_hand = run is not None and run.slot is None
+        memory = deepcopy(dict(claim.memory))
+        reading = Reading(memory, run.day if run else None, by_hand, tally or Tally(), on_leads)
         kind = None
         try:
             kind = kind_of(claim.source)
@@ -170,7 +174,7 @@ class Poller:
         """Give a claim back in the middle of its reading; a run that had begun has failed, and its slot is free."""
 
         async def work(connection: Connection) -> None:
-            kept = await self._keep_part(connection, claim, kind, reading) if run and run.day else 0
+            kept = await self._keep_part(connection, claim, kind, reading, run) if run and run.day else 0
             await sources.release_feed(connection, claim, None, None)
             if run:
                 await runs.end_run(
@@ -180,7 +184,9 @@ class Poller:
         await self._database.transact(work)
 
     async def _settle(self, endings: Sequence[tuple[FeedClaim, PollEnding]]) -> list[bool]:
-        return await self._database.run(lambda connection: sources.settle_feeds(connection, endings, self._clock.now()))
+        return await self._database.run(
+            lambda connection: sources.settle_feeds(connection, endings, self._clock.now(), unhurried=True)
+        )
 
     async def _failed(
         self, claim: FeedClaim, kind: Kind | None, error: HeadwaterError, reading: Reading, run: RunClaim | None
@@ -198,7 +204,8 @@ class Poller:
             )
         else:
             await self._settling.do((claim, ending))
-        return Polled(claim.source, error.reason, str(error), which=claim.which, errors=errors, items=kept)
+        told = _polled(claim, reading)
+        return replace(told, reason=error.reason, error=str(error), errors=errors, items=kept)
 
     async def _fail_run(
         self,
@@ -210,13 +217,15 @@ class Poller:
         run: RunClaim,
     ) -> int:
         """End a run that failed; what was read of a day is kept, and its index stays as it was. Return the items."""
-        kept = await self._keep_part(connection, claim, kind, reading) if run.day else 0
+        kept = await self._keep_part(connection, claim, kind, reading, run) if run.day else 0
         await sources.settle_feeds(connection, [(claim, ending)], self._clock.now())
         ended = RunEnding(ending.reason, ending.error, reading.tally, kept)
         await runs.end_run(connection, run, ended, self._clock.now())
         return kept
 
-    async def _keep_part(self, connection: Connection, claim: FeedClaim, kind: Kind | None, reading: Reading) -> int:
+    async def _keep_part(
+        self, connection: Connection, claim: FeedClaim, kind: Kind | None, reading: Reading, run: RunClaim
+    ) -> int:
         """Save the items that were found before a reading broke off, if they can be saved; return how many."""
         if kind is None or not await sources.hold_feed(connection, claim):
             return 0
@@ -224,15 +233,16 @@ class Poller:
             refuse_shared_places(claim.source.name, reading.found)
             async with connection.transaction():
                 origin = kind.origin_of(claim.which)
-                saved, _ = await save_items(
+                saved = await save_items(
                     connection, claim.source, kind, origin, reading.found, self._clock.now(), self._key_of
                 )
+                reading.handoff_ids = await queue_handoffs(connection, claim.source.id, run.id, saved.touched)
         except Exception as error:
             if is_down(error):
                 raise
             log.warning("part.not_kept", source=claim.source.name, items=len(reading.found), error=_words(error))
             return 0
-        return len(saved)
+        return len(saved.items)
 
     def _errors(self, claim: FeedClaim, coming: Next | None, *, ours: bool) -> int:
         """Count the errors in a row. A pass that was only tried, since a feed was too short, has failed nobody."""
@@ -278,9 +288,11 @@ class Poller:
             raise LeaseLost(f"The poll of {source.name} took longer than its lease.")
         if (asking := _asking(source, kind)) != claim.asking:
             await sources.keep_asking(connection, source.id, asking)
-        saved, urls = await save_items(
+        saved, urls, touched = await save_items(
             connection, source, kind, kind.origin_of(claim.which), reading.found, now, self._key_of
         )
+        if run:
+            reading.handoff_ids = await queue_handoffs(connection, source.id, run.id, touched)
         if category := category_of(source, kind):
             await save_links(connection, category, reading.found, urls, now)
         timezone = kind.timezone or self._timezone
@@ -384,4 +396,5 @@ def _polled(claim: FeedClaim, reading: Reading) -> Polled:
         leads=reading.leads,
         new_urls=reading.new_urls,
         refused=reading.refused,
+        handoff_ids=reading.handoff_ids,
     )

@@ -1,6 +1,6 @@
 """Runs: a source is read once at a time, whoever began it (spec 6.3); a slot once, and again if its holder dies."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime, timedelta
 from uuid import uuid4
 
@@ -9,12 +9,13 @@ import structlog
 from headwater.discover.poll import Poller
 from headwater.discover.reading import OnLeads
 from headwater.errors import LeaseLost
+from headwater.handoff.handing_over import Handoffs
 from headwater.model.clock import Clock
 from headwater.model.lease import Lease
 from headwater.model.poll import Polled
 from headwater.model.reasons import Reason
 from headwater.model.run import Tally, Trigger
-from headwater.model.source import Source
+from headwater.model.source import Pass, Source
 from headwater.policy import cron
 from headwater.policy.slots import Standing, standing
 from headwater.store import runs, sources
@@ -37,15 +38,31 @@ class Begun:
 class Runner:
     """Begins runs and carries them out."""
 
-    def __init__(self, database: Database, poller: Poller, clock: Clock, *, holder: str, lease: timedelta) -> None:
+    def __init__(
+        self,
+        database: Database,
+        poller: Poller,
+        handoffs: Handoffs,
+        clock: Clock,
+        *,
+        holder: str,
+        lease: timedelta,
+    ) -> None:
         self._database = database
         self._poller = poller
+        self._handoffs = handoffs
         self._clock = clock
         self._holder = holder
         self._lease = lease
 
     async def begin(
-        self, source: Source, trigger: Trigger, *, slot: datetime | None = None, day: date | None = None
+        self,
+        source: Source,
+        trigger: Trigger,
+        *,
+        slot: datetime | None = None,
+        day: date | None = None,
+        which: Pass = Pass.MAIN,
     ) -> Begun | None:
         """Begin a run; None where the source is being read already, or the slot is or was another's."""
 
@@ -58,7 +75,7 @@ class Runner:
             if run is None:
                 return None
             claims = await sources.claim_feeds(
-                connection, now=now, until=lease.until, holder=self._holder, limit=1, name=source.name
+                connection, now=now, until=lease.until, holder=self._holder, limit=1, passes=(which,), name=source.name
             )
             if not claims:
                 await runs.drop_run(connection, run)
@@ -68,13 +85,16 @@ class Runner:
         return await self._database.transact(work)
 
     async def carry_out(self, begun: Begun, tally: Tally | None = None, on_leads: OnLeads = lambda _: None) -> Polled:
-        """Do what was begun, and end it."""
+        """Do what was begun, end it, and hand off the items that it has touched."""
         try:
-            return await self._poller.poll(begun.claim, run=begun.run, tally=tally, on_leads=on_leads)
+            polled = await self._poller.poll(begun.claim, run=begun.run, tally=tally, on_leads=on_leads)
         except LeaseLost as error:
             async with self._database.connection() as connection:
                 await runs.end_run(connection, begun.run, RunEnding(Reason.WORKER_LOST, str(error)), self._clock.now())
             raise
+        ids = polled.handoff_ids
+        counts = await self._handoffs.carry_out(ids) if ids is not None else None
+        return replace(polled, run_id=begun.run.id, handoffs=counts)
 
     async def carry_out_unseen(self, begun: Begun, tally: Tally | None = None) -> Polled:
         """Do the same where no door tells how it went: the log does (spec 6.7)."""
@@ -95,6 +115,7 @@ class Runner:
             items=polled.items,
             new=polled.new,
             latest=polled.latest,
+            handoffs=asdict(polled.handoffs) if polled.handoffs else None,
             duration=round((self._clock.now() - begun.run.started_at).total_seconds(), 3),
         )
         return polled

@@ -35,9 +35,17 @@ class Found(NamedTuple):
     subpath: str | None
 
 
+class Saved(NamedTuple):
+    """What was saved: the items as they stand now, what became of their addresses, and what was told of each."""
+
+    items: list[SavedItem]
+    urls: Submitted
+    touched: dict[str, Item]  # by id
+
+
 async def save_items(
     connection: Connection, source: Source, kind: Kind, origin: Origin, found: list[Found], now: datetime, key_of: KeyOf
-) -> tuple[list[SavedItem], Submitted]:
+) -> Saved:
     """Save items and submit their pages; where those are not to be fetched, addresses only get their one spelling."""
     found, homeless = await _without_taken_places(connection, source, found)
     weight = priority(kind.priority, origin)
@@ -49,7 +57,8 @@ async def save_items(
         changed = _changed(urls, ((item.url, item.updated_at) for item, _ in found))
         await frontier.refresh_urls(connection, changed, rested_since=now - _ITEM_REST, priority=weight, now=now)
         await _note_sightings(connection, source, origin, urls.known.values(), weight, now)
-    return saved, replace(urls, refused={**urls.refused, **homeless})
+    touched = {item_id: item for item_id, (item, _) in rows.items()}
+    return Saved(saved, replace(urls, refused={**urls.refused, **homeless}), touched)
 
 
 async def _rows(

@@ -168,12 +168,15 @@ class _Reader:
         for person in fields.get("author", ()):
             if len(person) and (name := self._text(_fields(person), _PERSON)):
                 people[self._authors[name]] = None
-        return ", ".join(filter(None, people)) or self._authors[self._text(fields, names)]
+        together = ", ".join(filter(None, people)) if people else ""
+        return together or self._authors[self._text(fields, names)]
 
     def _tags_of(self, fields: Fields) -> tuple[str, ...]:
+        if "category" not in fields and "dc:subject" not in fields:
+            return ()
         tags = [element.get("term") or self._inner_text(element) for element in fields.get("category", ())]
         tags += [self._inner_text(element) for element in fields.get("dc:subject", ())]
-        return tuple(dict.fromkeys(filter(None, map(self._tags.__getitem__, tags)))) if tags else ()
+        return tuple(dict.fromkeys(filter(None, map(self._tags.__getitem__, tags))))
 
     def _date(self, fields: Fields, names: tuple[str, ...]) -> datetime | None:
         for name in names:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from headwater.model.handoff import HandoffCounts
 from headwater.model.reasons import Reason
 from headwater.model.source import Pass, Source
 
@@ -25,3 +26,6 @@ class Polled:
     leads: int = 0
     new_urls: int = 0
     refused: dict[str, str] = field(default_factory=dict)
+    run_id: int | None = None  # None: nobody answers for it, it was due
+    handoff_ids: tuple[int, ...] | None = None  # of what a run has touched; None: hand-offs are taken back, or no run
+    handoffs: HandoffCounts | None = None  # what became of those

@@ -15,6 +15,7 @@ class ReasonClass(StrEnum):
     TRANSIENT = "transient"  # the outside failed for now: try again later
     PERMANENT = "permanent"  # the outside said no: trying again changes nothing
     POLICY = "policy"  # a rule of ours or of the site decided
+    HANDOFF = "handoff"  # where a hand-off or a delivery stands; no URL ends so
     CONFIG = "config"  # an operator has to change something
     OURS = "ours"  # a fault or a stop on our side: the other party is not charged for it
 
@@ -57,6 +58,7 @@ class Reason(StrEnum):
         "The PDF was fetched and is kept, but it holds pictures of pages and no text.",
     )
     POLLED = "polled", ReasonClass.DONE, "The source was read and what it lists is saved."
+    DELIVERED = "delivered", ReasonClass.DONE, "The receiver has taken it."
 
     # The outside failed for now.
     HTTP_5XX = "http_5xx", ReasonClass.TRANSIENT, "The server failed to answer the request (5xx, 408 or 425)."
@@ -81,6 +83,7 @@ class Reason(StrEnum):
     )
     HOST_BUSY = "host_busy", ReasonClass.TRANSIENT, "The host may not be asked again yet."
 
+    BROWSER_BUSY = "browser_busy", ReasonClass.TRANSIENT, "The browser is starting, or has no place for another page."
     CHALLENGE = "challenge", ReasonClass.TRANSIENT, "A page that tells people from programs came instead of the page."
 
     # The outside said no.
@@ -96,6 +99,11 @@ class Reason(StrEnum):
     ENCRYPTED = "encrypted", ReasonClass.PERMANENT, "The PDF opens with a password only."
     BROKEN = "broken", ReasonClass.PERMANENT, "The PDF is broken and cannot be opened."
     NOT_A_PDF = "not_a_pdf", ReasonClass.PERMANENT, "What was announced as a PDF is none."
+    UNKNOWN_SCHEMA = (
+        "unknown_schema",
+        ReasonClass.PERMANENT,
+        "The document was fetched and is kept, but it follows a schema that is not known here.",
+    )
     NOT_A_FEED = "not_a_feed", ReasonClass.PERMANENT, "What was answered is not a feed."
     PARSE_FAILED = "parse_failed", ReasonClass.PERMANENT, "The body could not be read."
     SOFT_404 = "soft_404", ReasonClass.PERMANENT, "The page says there is no such page, though the server says 200."
@@ -118,6 +126,45 @@ class Reason(StrEnum):
     SOURCE_REMOVED = "source_removed", ReasonClass.POLICY, "Its source was removed before it was fetched."
     INVALID_URL = "invalid_url", ReasonClass.POLICY, "The address cannot be used."
 
+    # Where a hand-off or a delivery stands.
+    QUEUED_FROM_SCRAPE = (
+        "queued_from_scrape",
+        ReasonClass.HANDOFF,
+        "A run has brought the item; it is yet to be handed off.",
+    )
+    INGESTION_JOB_QUEUED = (
+        "ingestion_job_queued",
+        ReasonClass.HANDOFF,
+        "A job was made for the item; it is ready when its page is stored.",
+    )
+    INGESTION_JOB_ALREADY_ACTIVE = (
+        "ingestion_job_already_active",
+        ReasonClass.HANDOFF,
+        "A job for the item, as it is now, waits for its page already.",
+    )
+    INGESTION_JOB_ALREADY_READY = (
+        "ingestion_job_already_ready",
+        ReasonClass.HANDOFF,
+        "A job for the item, as it is now, is ready already.",
+    )
+    INGESTION_JOB_ALREADY_FAILED = (
+        "ingestion_job_already_failed",
+        ReasonClass.HANDOFF,
+        "A job for the item, as it is now, failed, and its page is as dead as it was then; it is retried when asked.",
+    )
+    PAGE_NOT_FETCHED = (
+        "page_not_fetched",
+        ReasonClass.HANDOFF,
+        "The pages of its source's items are not fetched, so there is nothing that a job could wait for.",
+    )
+    RETRY_EXHAUSTED = (
+        "retry_exhausted",
+        ReasonClass.HANDOFF,
+        "The hand-off kept failing for a passing reason, so it was given up after the last attempt.",
+    )
+    SUPERSEDED = "superseded", ReasonClass.HANDOFF, "The receiver has taken a later one of the same document."
+    DISMISSED = "dismissed", ReasonClass.HANDOFF, "An operator has decided that it is not delivered."
+
     # An operator has to change something.
     BAD_SETTING = "bad_setting", ReasonClass.CONFIG, "A setting is unknown or has a value that cannot be used."
     DATABASE_UNREACHABLE = "database_unreachable", ReasonClass.CONFIG, "The database cannot be reached."
@@ -128,16 +175,32 @@ class Reason(StrEnum):
     UNKNOWN_SOURCE = "unknown_source", ReasonClass.CONFIG, "There is no source of this name."
     RUN_UNDER_WAY = "run_under_way", ReasonClass.CONFIG, "A run of this source is under way; only one runs at a time."
     UNKNOWN_RUN = "unknown_run", ReasonClass.CONFIG, "There is no run of this number."
+    UNKNOWN_JOB = "unknown_job", ReasonClass.CONFIG, "There is no job of this number."
+    UNKNOWN_HANDOFF = "unknown_handoff", ReasonClass.CONFIG, "There is no hand-off of this number."
+    NOT_FAILED = "not_failed", ReasonClass.CONFIG, "It has not failed, and only what has failed is retried."
+    HANDOFFS_MISSING = (
+        "handoffs_missing",
+        ReasonClass.CONFIG,
+        "Hand-offs are not there: migration 021_handoffs is not applied (`headwater migrate up` applies it).",
+    )
     UNKNOWN_DAY = "unknown_day", ReasonClass.CONFIG, "No day has been read yet."
     SOURCE_EXISTS = "source_exists", ReasonClass.CONFIG, "There is a source of this name or for this feed already."
     BAD_SOURCE = "bad_source", ReasonClass.CONFIG, "A source's settings cannot be used."
 
     BAD_REQUEST = "bad_request", ReasonClass.CONFIG, "The request has a part that cannot be used."
+    NO_BROWSER = (
+        "no_browser",
+        ReasonClass.CONFIG,
+        "The page needs a browser and there is none that starts; it waits until there is one.",
+    )
     UNKNOWN_URL = "unknown_url", ReasonClass.CONFIG, "This address has never been seen here."
     UNKNOWN_HOST = "unknown_host", ReasonClass.CONFIG, "This host has never been seen here."
     HOST_IN_USE = "host_in_use", ReasonClass.CONFIG, "The host is being asked just now; try again in a moment."
     UNKNOWN_DOCUMENT = "unknown_document", ReasonClass.CONFIG, "There is no document of this number."
     UNKNOWN_REVISION = "unknown_revision", ReasonClass.CONFIG, "The document has no revision of this number."
+    UNKNOWN_WEBHOOK = "unknown_webhook", ReasonClass.CONFIG, "There is no webhook of this name."
+    WEBHOOK_EXISTS = "webhook_exists", ReasonClass.CONFIG, "There is a webhook of this name already."
+    UNKNOWN_DELIVERY = "unknown_delivery", ReasonClass.CONFIG, "The webhook has no delivery of this id."
     UNKNOWN_PATH = "unknown_path", ReasonClass.CONFIG, "There is nothing at this path, or not for this method."
     TOKEN_REQUIRED = "token_required", ReasonClass.CONFIG, "What writes needs the API token."
 
@@ -148,6 +211,7 @@ class Reason(StrEnum):
     SANDBOX_TIMEOUT = "sandbox_timeout", ReasonClass.OURS, "Reading the body took too long and was stopped."
     SANDBOX_CRASHED = "sandbox_crashed", ReasonClass.OURS, "Reading the body ended its worker process."
     SANDBOX_OUTPUT = "sandbox_output", ReasonClass.OURS, "Reading the body gave more than may be kept."
+    BROWSER_CRASHED = "browser_crashed", ReasonClass.OURS, "The browser died while it read the page."
     DATABASE_LOST = "database_lost", ReasonClass.OURS, "The database went away while it was needed."
     REDIS_LOST = (
         "redis_lost",

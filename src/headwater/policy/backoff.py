@@ -8,8 +8,12 @@ LONGEST_RETRY = timedelta(hours=24)
 
 def retry_wait(attempts: int, base_seconds: float, chance: float) -> timedelta:
     """Double the wait with each attempt so far; up to a quarter more by chance (0..1), so that retries spread out."""
-    doubled = base_seconds * 2.0 ** min(max(attempts - 1, 0), 20)
-    return min(timedelta(seconds=doubled * (1 + chance / 4)), LONGEST_RETRY)
+    return min(timedelta(seconds=doubled(base_seconds, attempts) * (1 + chance / 4)), LONGEST_RETRY)
+
+
+def doubled(base_seconds: float, attempts: int) -> float:
+    """Return the seconds to wait after so many attempts: `base * 2^(attempts - 1)`, up to the twentieth power."""
+    return base_seconds * 2.0 ** min(max(attempts - 1, 0), 20)
 
 
 def wait_after_loss(attempts: int, place: int) -> timedelta:

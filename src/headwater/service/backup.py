@@ -121,8 +121,9 @@ async def pages(found: Iterator[T]) -> AsyncIterator[list[T]]:
 
 async def _dump(connection: Connection, folder: Path, on_step: OnStep) -> list[dump.Table]:
     tables = []
-    for number, name in enumerate(dump.TABLES):
-        on_step("tables", number, len(dump.TABLES))
+    names = await dump.tables_there(connection)
+    for number, name in enumerate(names):
+        on_step("tables", number, len(names))
         tables.append(await dump.dump_table(connection, name, folder))
     on_step("tables", len(tables), len(tables))
     return tables

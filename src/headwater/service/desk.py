@@ -10,9 +10,11 @@ from typing import Any
 from headwater.corpus import Corpus
 from headwater.policy.budget import Split, fingerprint
 from headwater.sandbox import Sandbox
+from headwater.service.change_desk import ChangeDesk
 from headwater.service.day_desk import DayDesk
 from headwater.service.diff_desk import DiffDesk
 from headwater.service.frontier_desk import FrontierDesk
+from headwater.service.handoff_desk import HandoffDesk
 from headwater.service.metrics import Metrics
 from headwater.service.parts import Parts, Records, make_sandbox
 from headwater.service.run_desk import LiveRunDesk, RunDesk
@@ -20,6 +22,7 @@ from headwater.service.source_desk import SourceDesk
 from headwater.service.source_reach import LiveSourceDesk
 from headwater.service.source_settings import storable
 from headwater.service.upkeep_desk import UpkeepDesk
+from headwater.service.webhook_desk import LiveWebhookDesk, WebhookDesk
 from headwater.service.why import Why, explain
 from headwater.store import budgets, documents, frontier
 from headwater.store.pool import is_down
@@ -41,6 +44,9 @@ class Reader:
         self.days = DayDesk(records)
         self.runs: RunDesk = RunDesk(records)
         self.diffs = DiffDesk(records)
+        self.handoffs = HandoffDesk(records)
+        self.changes = ChangeDesk(records)
+        self.webhooks: WebhookDesk = WebhookDesk(records)
 
     async def search(self, words: str, *, limit: int = 10, offset: int = 0) -> list[dict[str, Any]]:
         """Search documents, best first."""
@@ -109,6 +115,7 @@ class Desk(Reader):
         super().__init__(parts.records)
         self.sources: LiveSourceDesk = LiveSourceDesk(parts, metrics)
         self.runs: LiveRunDesk = LiveRunDesk(parts, metrics)
+        self.webhooks: LiveWebhookDesk = LiveWebhookDesk(parts)
         self.parts = parts
         self.metrics = metrics
         self.is_ready = ready
@@ -122,8 +129,10 @@ class Desk(Reader):
         try:
             async with asyncio.timeout(self._LOOK_SECONDS):
                 self.metrics.holds((await self.frontier.stats())["urls"])
+                self.metrics.owes(await self.webhooks.listed(), self.parts.records.clock.now())
         except Exception as error:
             if not is_down(error):
                 raise
             self.metrics.holds({})
+            self.metrics.owes([], self.parts.records.clock.now())
         return self.metrics.text()

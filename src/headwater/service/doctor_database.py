@@ -1,4 +1,4 @@
-"""The checks of the database, made on one visit to it: reachable, schema, clock, leases, hosts, search index."""
+"""The checks of the database, on one visit to it: reachable, schema, clock, leases, hosts, search index, webhooks."""
 
 import asyncio
 import contextlib
@@ -12,6 +12,7 @@ import msgspec
 from headwater.config import Settings, split_connect_to
 from headwater.errors import OperatorError
 from headwater.net.client import fixed_address
+from headwater.policy.delivery import FAILURES_BEFORE_A_PAUSE
 from headwater.service.doctor_finding import (
     Finding,
     State,
@@ -23,13 +24,13 @@ from headwater.service.doctor_finding import (
     ok,
     warning,
 )
-from headwater.store import documents, hosts, leases, migrate, sources
+from headwater.store import documents, hosts, leases, migrate, sources, webhooks
 from headwater.store.clock import Reading, read_server_time
 from headwater.store.embedded import open_server
 from headwater.store.embedded_cluster import has_cluster, last_words
 from headwater.store.pool import Connection, open_connection, shown
 
-NAMES = ("database", "schema", "clock", "leases", "hosts", "index")
+NAMES = ("database", "schema", "clock", "leases", "hosts", "index", "webhooks")
 
 _START_SECONDS = 4.0  # for the embedded server: long for a start, short for a recovery
 _STEP_SECONDS = 3.0
@@ -98,7 +99,8 @@ class Visit:
             self._note("leases", await isolated(_leases(connection, reading), _STEP_SECONDS))
             self._note("hosts", await isolated(_hosts(connection, reading), _STEP_SECONDS))
             self._note("index", await isolated(_index(connection), _STEP_SECONDS))
-        for name in ("leases", "hosts", "index"):
+            self._note("webhooks", await isolated(_webhooks(connection), _STEP_SECONDS))
+        for name in ("leases", "hosts", "index", "webhooks"):
             empty = state is State.NOT_CONFIGURED
             self._note(name, not_configured("none yet", _MAKE_IT) if empty else not_checked("see schema", "the schema"))
 
@@ -153,15 +155,18 @@ async def _host_to_look_up(connection: Connection, settings: Settings) -> str | 
 
 async def _schema(connection: Connection) -> Finding:
     numbers = await migrate.applied(connection)
-    needed = {migration.number for migration in migrate.known()}
-    at, newest = max(numbers, default=0), max(needed)
+    missing = migrate.missing_of(numbers)
+    at, newest = max(numbers, default=0), migrate.known()[-1].number
     if at > newest:
         return failed(
             f"at version {at}, newer than this program knows ({newest})",
             "Use the version of Headwater that made it, or a newer one.",
         )
-    if needed <= set(numbers):
+    if not missing:
         return ok(f"at version {at}, as this program needs")
+    if not migrate.missing_of(numbers, asked=False):
+        left_out = ", ".join(f"{step.number:03}_{step.name}" for step in missing)
+        return warning(f"without {left_out}, which was taken back", "`headwater migrate up` applies it again.")
     if not await migrate.may_migrate(connection):
         return failed(
             f"at version {at}, and this role may not make what is missing up to {newest}",
@@ -210,3 +215,19 @@ async def _index(connection: Connection) -> Finding:
     return failed(
         "the index that documents are searched by is broken", "In psql: REINDEX INDEX CONCURRENTLY documents_search"
     )
+
+
+async def _webhooks(connection: Connection) -> Finding:
+    """Look whether receivers take what they are told."""
+    found = await webhooks.list_webhooks(connection, count_to=1)
+    if not found:
+        return not_configured("none", "`headwater webhook add NAME URL` has another program told of what is new.")
+    troubles = [
+        f"{row['name']}: {row['parked']} parked" + (f", failing: {row['error']}" if row["failures"] else "")
+        for row in found
+        if row["enabled"] and (row["parked"] or row["failures"] >= FAILURES_BEFORE_A_PAUSE)
+    ]
+    if not troubles:
+        return ok(f"{len(found)}, and all take what they are told")
+    mend = "`headwater webhook deliveries NAME` tells of every attempt; nothing is lost meanwhile."
+    return Finding(State.WARNING, f"{len(troubles)} of {len(found)} do not take all", mend, tuple(troubles))

@@ -7,12 +7,15 @@ from datetime import timedelta
 import structlog
 
 from headwater.config import Settings
+from headwater.errors import HandoffsMissing
 from headwater.frontier import rescue
 from headwater.frontier.prune import fold_tally, prune_log
 from headwater.frontier.sweep import Sweeper
+from headwater.handoff.jobs import promote_successors
+from headwater.publish.outbox import prune_deliveries
 from headwater.service.parts import Records
 from headwater.service.waiting import wait_for
-from headwater.store import canonical, runs, sources
+from headwater.store import canonical, handoffs, runs, sources, webhooks
 from headwater.store.clock import SYNC_SECONDS
 from headwater.store.pool import is_down
 
@@ -42,6 +45,21 @@ async def _rescue_canonical(records: Records) -> int:
         return await canonical.return_expired_lease(connection, records.clock.now())
 
 
+async def _rescue_deliveries(records: Records) -> int:
+    async with records.database.connection() as connection:
+        return await webhooks.return_expired_deliveries(connection, records.clock.now())
+
+
+async def _rescue_handoffs(records: Records) -> int:
+    try:
+        async with records.database.connection() as connection:
+            return await handoffs.return_expired_handoffs(
+                connection, records.clock.now(), records.settings.handoff_attempts
+            )
+    except HandoffsMissing:
+        return 0
+
+
 # Every table whose rows are leased, and what takes its expired leases back.
 RESCUERS: dict[str, Callable[[Records], Awaitable[int]]] = {
     "frontier_queue": _rescue_claims,
@@ -49,6 +67,8 @@ RESCUERS: dict[str, Callable[[Records], Awaitable[int]]] = {
     "feed_state": _rescue_feeds,
     "runs": _rescue_runs,
     "canonical_state": _rescue_canonical,
+    "deliveries": _rescue_deliveries,
+    "ingestion_handoffs": _rescue_handoffs,
 }
 
 
@@ -84,7 +104,7 @@ class MaintenanceRole:
     async def _look(self) -> None:
         """Do each duty, whatever becomes of the others; the first fault is raised at the end."""
         faults = []
-        for duty in (self._rescue, self._sweep, self._fold, self._prune):
+        for duty in (self._rescue, self._hand_off, self._sweep, self._fold, self._prune):
             try:
                 await duty()
             except Exception as error:
@@ -100,6 +120,11 @@ class MaintenanceRole:
             log.warning("leases.rescued", leases=rescued)
             self._on_rescue(rescued)
 
+    async def _hand_off(self) -> None:
+        if left := await self._records.handoffs.take_up_left():
+            log.warning("handoffs.taken_up", handoffs=left)
+        await promote_successors(self._records.database, self._records.clock.now())
+
     async def _sweep(self) -> None:
         if woken := await self._sweeper.sweep():
             log.warning("hosts.woken", hosts=woken)
@@ -110,6 +135,8 @@ class MaintenanceRole:
     async def _prune(self) -> None:
         keep = timedelta(days=self._records.settings.fetch_log_days)
         await prune_log(self._records.database, self._records.clock.now(), keep)
+        keep = timedelta(days=self._records.settings.delivery_log_days)
+        await prune_deliveries(self._records.database, self._records.clock.now(), keep)
 
 
 class ClockRole:

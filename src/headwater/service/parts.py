@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum, auto
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from headwater import __version__
@@ -19,15 +20,23 @@ from headwater.discover.runs import Runner
 from headwater.fetch.visit import Visitor
 from headwater.gate.budget import Budgets
 from headwater.gate.gate import Gate
+from headwater.handoff.handing_over import Handoffs
 from headwater.model.http import Limits
 from headwater.net.guard import AddressGuard
 from headwater.policy import agents, politeness
 from headwater.publish.canonical import Projection
+from headwater.publish.outbox import Outbox
 from headwater.publish.redis import open_redis
+from headwater.publish.webhooks import Courier
 from headwater.sandbox import Sandbox
 from headwater.store import migrate
 from headwater.store.clock import DatabaseClock
 from headwater.store.pool import Database, open_database
+
+if TYPE_CHECKING:
+    from headwater.net.client import HttpClient
+
+DELIVERIES_AT_ONCE = 64
 
 # Imported once in the fork server, so that a new child starts with them in place.
 _PRELOAD = (
@@ -58,6 +67,19 @@ class Records:
     clock: DatabaseClock
     holder: str
 
+    @property
+    def handoffs(self) -> Handoffs:
+        """What hands off the items that runs have touched."""
+        settings = self.settings
+        return Handoffs(
+            self.database,
+            self.clock,
+            holder=self.holder,
+            lease=timedelta(seconds=settings.lease_seconds),
+            attempts=settings.handoff_attempts,
+            base_seconds=settings.handoff_base_seconds,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Parts:
@@ -68,6 +90,7 @@ class Parts:
     sandbox: Sandbox
     poller: Poller
     visitor: Visitor
+    courier: Courier
     projection: Projection | None = None  # None: no Redis is configured
 
     @property
@@ -75,7 +98,22 @@ class Parts:
         """What begins runs and carries them out."""
         records = self.records
         lease = timedelta(seconds=records.settings.lease_seconds)
-        return Runner(records.database, self.poller, records.clock, holder=records.holder, lease=lease)
+        return Runner(
+            records.database, self.poller, records.handoffs, records.clock, holder=records.holder, lease=lease
+        )
+
+    @property
+    def outbox(self) -> Outbox:
+        """What brings changes to webhooks."""
+        records = self.records
+        return Outbox(
+            records.database,
+            records.clock,
+            self.courier,
+            holder=records.holder,
+            lease=timedelta(seconds=records.settings.lease_seconds),
+            base_seconds=records.settings.retry_base_seconds,
+        )
 
     @property
     def canonical_runner(self) -> CanonicalRunner:
@@ -100,7 +138,7 @@ async def open_records(
         if migrating is Migrating.ALWAYS or (
             migrating is Migrating.AN_EMPTY_DATABASE and await migrate.is_empty(database)
         ):
-            await migrate.up(database)
+            await migrate.up(database, asked=False)
         else:
             await migrate.require_current(database)
         clock = DatabaseClock()
@@ -112,21 +150,32 @@ async def open_records(
 @contextlib.asynccontextmanager
 async def open_parts(records: Records) -> AsyncIterator[Parts]:
     """Open what reaches out and what reads."""
-    from headwater.net.client import HttpClient  # most commands reach nowhere, and it takes long to import
+    from headwater.net.browser import BrowserClient  # as with the client
 
     settings = records.settings
     key_of = politeness.KEYS[settings.politeness_by]
-    guard = AddressGuard(ipaddress.ip_network(network) for network in settings.allow_networks)
-    client = HttpClient(
-        guard=guard,
-        clock=records.clock.now,
-        connect_to=dict(split_connect_to(part) for part in settings.connect_to),
-        max_connections=settings.fetch_workers + settings.poll_concurrency,
+    client = _make_client(records, settings.fetch_workers + settings.poll_concurrency)
+    # Receivers that hang must not take the places of pages.
+    courier_client = _make_client(records, DELIVERIES_AT_ONCE)
+    browser = BrowserClient(
+        client,
+        records.clock.now,
+        program=settings.chromium_path,
+        most_pages=settings.browser_pages,
+        page_seconds=settings.browser_seconds,
+        body_bytes=settings.max_body_mb * 1024 * 1024,
     )
-    async with make_sandbox(settings) as sandbox, client, _open_projection(records) as projection:
+    async with (
+        make_sandbox(settings) as sandbox,
+        client,
+        courier_client,
+        browser,
+        _open_projection(records) as projection,
+    ):
         gate = Gate(
             database=records.database,
             client=client,
+            browser=browser,
             budgets=Budgets(
                 database=records.database,
                 clock=records.clock,
@@ -164,7 +213,25 @@ async def open_parts(records: Records) -> AsyncIterator[Parts]:
             max_retries=settings.max_retries,
             retry_base_seconds=settings.retry_base_seconds,
         )
-        yield Parts(records, gate, sandbox, poller, visitor, projection)
+        courier = Courier(
+            courier_client,
+            records.clock,
+            user_agent=user_agent(settings),
+            lease_seconds=settings.lease_seconds,
+        )
+        yield Parts(records, gate, sandbox, poller, visitor, courier, projection)
+
+
+def _make_client(records: Records, max_connections: int) -> "HttpClient":
+    from headwater.net.client import HttpClient  # most commands reach nowhere, and it takes long to import
+
+    settings = records.settings
+    return HttpClient(
+        guard=AddressGuard(ipaddress.ip_network(network) for network in settings.allow_networks),
+        clock=records.clock.now,
+        connect_to=dict(split_connect_to(part) for part in settings.connect_to),
+        max_connections=max_connections,
+    )
 
 
 @contextlib.asynccontextmanager

@@ -7,7 +7,7 @@ from typing import Any
 import structlog
 
 from headwater.discover.runs import Begun
-from headwater.errors import HeadwaterError, OperatorError
+from headwater.errors import HeadwaterError, OperatorError, RunUnderWay
 from headwater.model.poll import Polled
 from headwater.model.reasons import Reason
 from headwater.model.run import Tally, Trigger
@@ -21,6 +21,18 @@ from headwater.sources.registry import kind_of
 from headwater.store import runs, sources
 
 log = structlog.get_logger()
+
+
+async def in_the_way(records: Records, source: Source) -> RunUnderWay:
+    """Tell what keeps a run of a source from being begun: another, or a poll."""
+    async with records.database.connection() as connection:
+        other = await runs.run_under_way(connection, source.id)
+    told = "it is being read just now"
+    if other:
+        run_id, until = other
+        told = f"run {run_id} of it is under way (if that has died, it is over at {until:%H:%M:%S} UTC)"
+    message = f"Source {source.name}: {told}; only one runs at a time."
+    return RunUnderWay(message, run_id=other[0] if other else None)
 
 
 class RunDesk:
@@ -96,13 +108,7 @@ class LiveRunDesk(RunDesk):
         await rescue_expired(self._records)  # there may be nobody else who does
         begun = await self._parts.runner.begin(source, Trigger.MANUAL, day=wanted)
         if begun is None:
-            async with self._records.database.connection() as connection:
-                other = await runs.run_under_way(connection, source.id)
-            told = "it is being read just now"
-            if other:
-                run_id, until = other
-                told = f"run {run_id} of it is under way (if that has died, it is over at {until:%H:%M:%S} UTC)"
-            raise OperatorError(f"Source {name}: {told}; only one runs at a time.", reason=Reason.RUN_UNDER_WAY)
+            raise await in_the_way(self._records, source)
         return begun
 
     def _day(self, source: Source, day: date | None) -> date:

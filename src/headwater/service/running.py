@@ -18,6 +18,7 @@ from headwater.fetch.crew import Crew
 from headwater.model.reasons import Reason
 from headwater.policy import politeness
 from headwater.service.canonical import CanonicalRole
+from headwater.service.delivering import DelivererRole
 from headwater.service.desk import Desk
 from headwater.service.maintenance import ClockRole, MaintenanceRole
 from headwater.service.metrics import Metrics
@@ -41,6 +42,7 @@ class RoleName(StrEnum):
     SCHEDULER = "scheduler"
     POLLER = "poller"
     FETCHER = "fetcher"
+    DELIVERER = "deliverer"
     MAINTENANCE = "maintenance"
 
 
@@ -142,6 +144,8 @@ def _make(parts: Parts, roles: Collection[RoleName], metrics: Metrics) -> list[R
         made.append(CanonicalRole(parts, lambda: feeds.under_way))
     if RoleName.SCHEDULER in roles:
         made.append(SchedulerRole(parts, metrics.polled))
+    if RoleName.DELIVERER in roles:
+        made.append(DelivererRole(parts, metrics.delivered))
     if RoleName.MAINTENANCE in roles:
         made.append(MaintenanceRole(records, metrics.rescued))
     names = sorted(str(role) for role in roles)

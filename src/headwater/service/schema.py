@@ -17,6 +17,12 @@ async def down(settings: Settings, to: int) -> list[str]:
         return [f"{step.number:03} {step.name}" for step in await migrate.down(database, to)]
 
 
+async def down_only(settings: Settings, name: str) -> list[str]:
+    """Take one migration back and leave the others; name it, if it was in force."""
+    async with open_database(settings) as database:
+        return [f"{step.number:03} {step.name}" for step in await migrate.down_only(database, name)]
+
+
 async def status(settings: Settings) -> list[dict[str, object]]:
     """List the migrations this program knows and whether each is in force."""
     async with open_database(settings) as database, database.connection() as connection:

@@ -17,8 +17,10 @@ from headwater.model.source import Pass, Source
 from headwater.policy.days import bounds, day_before, day_of
 from headwater.policy.urls import normalize_url
 from headwater.sandbox import Sandbox
+from headwater.service.maintenance import rescue_expired
 from headwater.service.metrics import Metrics
 from headwater.service.parts import Parts
+from headwater.service.run_desk import in_the_way
 from headwater.service.source_desk import SourceDesk
 from headwater.service.source_files import free_name
 from headwater.service.source_settings import prepare, storable, unknown
@@ -173,21 +175,17 @@ class LiveSourceDesk(SourceDesk):
             await self._end_urls(claim.source.id)
 
     async def sync(self, name: str, which: str | None = None, on_leads: OnLeads = lambda _: None) -> Polled:
-        """Read one source now, whether due or not: in the way that is named, or in its first."""
+        """Read one source now, whether due or not: in the way that is named, or in its first. Hand off what came."""
         async with self._records.database.connection() as connection:
             source = await self._get(connection, name)
             passes = [Pass(one["pass"]) for one in await sources.list_passes(connection, source.id)]
             chosen = _chosen_pass(source, passes, which)
-        if chosen is Pass.MAIN:
-            begun = await self._parts.runner.begin(source, Trigger.SYNC, day=self._last_day(source))
-            reading = self._parts.runner.carry_out(begun, on_leads=on_leads) if begun else None
-        else:
-            async with self._records.database.connection() as connection:
-                claims = await self._claim(connection, source.name, chosen)
-            reading = self._parts.poller.poll(claims[0], on_leads=on_leads) if claims else None
-        if reading is None:
-            return Polled(source, Reason.HOST_BUSY, "Another process is reading it just now.", which=chosen)
-        return await self._read(source, reading)
+        await rescue_expired(self._records)  # there may be nobody else who does
+        day = self._last_day(source) if chosen is Pass.MAIN else None
+        begun = await self._parts.runner.begin(source, Trigger.SYNC, day=day, which=chosen)
+        if begun is None:
+            raise await in_the_way(self._records, source)
+        return await self._read(source, self._parts.runner.carry_out(begun, on_leads=on_leads))
 
     async def backfill(self, name: str, since: date, on_leads: OnLeads = lambda _: None) -> Polled:
         """Read a source's sitemaps now, back to a day. Stopped half way, it is left for the running program."""

@@ -19,7 +19,7 @@ from headwater.service.frontier_desk import FOREVER
 from headwater.service.parts import Records
 from headwater.sources.registry import kind_of
 from headwater.store import hosts
-from headwater.store.why import Fetch, KeptDocument, Known, Queued, Sighting, read_all
+from headwater.store.why import Fetch, HandedOff, KeptDocument, Known, Queued, Sighting, WaitingJob, read_all
 
 FETCHING = "fetching"
 
@@ -105,6 +105,8 @@ class Why:
     fetches: tuple[Fetch, ...]
     fetches_total: int
     document: KeptDocument | None
+    handoffs: tuple[HandedOff, ...]
+    jobs: tuple[WaitingJob, ...]
 
 
 async def explain(records: Records, url: str, sandbox: AbstractAsyncContextManager[Sandbox]) -> Why:
@@ -171,6 +173,8 @@ def gather(known: Known, robots: Robots, settings: Settings, *, asked: str, now:
         fetches=known.fetches,
         fetches_total=known.fetches_total,
         document=known.document,
+        handoffs=known.handoffs,
+        jobs=known.jobs,
     )
 
 

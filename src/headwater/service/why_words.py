@@ -8,11 +8,12 @@ from typing import Any
 
 from headwater.errors import InvalidURL
 from headwater.model.frontier import Origin
+from headwater.model.handoff import JobStatus
 from headwater.model.reasons import Reason, ReasonClass
 from headwater.policy.priority import HIGHEST
 from headwater.policy.urls import normalize_url
 from headwater.service.why import FETCHING, DelayFrom, Host, Priority, Robots, Why
-from headwater.store.why import COUNTED, Fetch, Queued
+from headwater.store.why import COUNTED, Fetch, Queued, WaitingJob
 
 _LONGEST_TITLE = 120
 _FOUND = {
@@ -45,6 +46,7 @@ def tell(why: Why) -> list[Line]:
         "Host": _host,
         "Fetches": _fetches,
         "Document": _document,
+        "Hand-off": _handoffs,
     }
     lines = [Line(label, text) for label, words in chapters.items() for text in words(why)]
     return [*lines, Line("Next", next_step(why))]
@@ -322,6 +324,29 @@ def _is_another(canonical: str, url: str) -> bool:
         return normalize_url(canonical) != normalize_url(url)
     except InvalidURL:
         return False
+
+
+def _handoffs(why: Why) -> Iterator[str]:
+    for handoff in why.handoffs:
+        by = f"run {handoff.scrape_run_id}" if handoff.scrape_run_id else "a run that is gone"
+        when = f"{_moment(handoff.updated_at, why)}, number {handoff.handoff_id}"
+        yield f"Source {handoff.source}, by {by}: {handoff.status} at {when}. {handoff.reason.sentence}"
+    for job in why.jobs:
+        yield f"Job {job.job_id}, for source {job.source}, {_job(job, why)}"
+
+
+def _job(job: WaitingJob, why: Why) -> str:
+    if job.settled_at is None:
+        now = (
+            "It is being fetched now."
+            if job.status == JobStatus.RUNNING
+            else "It is settled by whatever ends the page."
+        )
+        return f"waits for the page since {_moment(job.created_at, why)}. {now}"
+    if job.reason is None:
+        return f"has been ready since {_moment(job.settled_at, why)}."
+    again = _command("handoff", "retry", "--all", "--source", job.source, "--reason", job.reason)
+    return f"failed at {_moment(job.settled_at, why)}. {job.reason.sentence} {again} tries it again."
 
 
 def _title(text: str) -> str:

@@ -53,7 +53,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     retry: Retry = Retry()
     user_agent: Literal["honest", "browser"] = "honest"
     needs_browser: bool = False
-    stealth: str | None = None  # the browser's profile
+    stealth: Literal["full", "light", "none"] | None = None  # the browser's profile; None: full
     # Whose key its requests to `api_hosts` carry, and whose hourly budget they are taken from.
     budget: Literal["api.data.gov"] | None = None
     fetch_items: bool = True  # whether the pages of its items are fetched too
@@ -96,7 +96,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def asker(self, source: str) -> Asker:
         """Return for whom the requests of a source of this kind are made."""
-        return Asker(source, self.user_agent, self.api_hosts, self.budget)
+        stealth = self.stealth or "full"
+        return Asker(source, self.user_agent, self.api_hosts, self.budget, self.needs_browser, stealth)
 
     def check(self) -> None:
         """Refuse settings that cannot work, with a ValueError that names the field."""
@@ -116,9 +117,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
                 raise ValueError(f"timezone: {error}") from None
         if self.poll_interval_minutes is not None and not 1 <= self.poll_interval_minutes <= 7 * 24 * 60:
             raise ValueError("poll_interval_minutes: must be from 1 to 10080")
-        if self.needs_browser or self.stealth is not None:
-            name = "needs_browser" if self.needs_browser else "stealth"
-            raise ValueError(f"{name}: this version has no browser")
+        if self.stealth is not None and not self.needs_browser:
+            raise ValueError("stealth: is how a browser looks; set needs_browser too")
         if self.budget is not None and not self.api_hosts:
             raise ValueError(f"budget: {type(self).__name__} declares no api_hosts to spend it at")
         for host in sorted(self.api_hosts):

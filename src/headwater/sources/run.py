@@ -264,6 +264,7 @@ class Run:
     asked: Asked | None = None
     day: date | None = None  # the one to read, where the kind is one of dated days
     tally: Tally = field(default_factory=Tally)  # what the kind counts, for those who watch
+    whole: bool = False  # somebody asked for all that is listed, also where that has not changed
 
 
 def _name_of(host: str) -> str | None:

@@ -17,14 +17,14 @@ from headwater.sources.site_memory import body_hash, note, remember_answer, vali
 
 
 async def read_feed(run: Run, feed_url: str | None, site_url: str | None) -> AsyncIterator[Item]:
-    """Yield the entries of the feed, or nothing when it has not changed.
+    """Yield the entries of the feed, or nothing when it has not changed and nobody asks for the whole of it.
 
     Without an address it is looked for on the site; where the site is not known, the feed tells which it is.
     """
     url = feed_url or await _find(run, site_url or "")
-    page = await run.http.get(url, headers=validators(run.state))
+    page = await run.http.get(url, headers={} if run.whole else validators(run.state))
     if not page.not_modified:
-        if body_hash(page.response) != run.state.get("body_hash"):
+        if run.whole or body_hash(page.response) != run.state.get("body_hash"):
             feed = await page.feed()
             _note_feed(run.state, feed)
             if site_url is None and feed.link:

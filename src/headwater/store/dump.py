@@ -38,11 +38,18 @@ TABLES = (
     "daily_index",
     "days_read",
     "runs",
+    "ingestion_jobs",
+    "ingestion_handoffs",
     "budgets",
     "budget_spending",
     "category_links",
     "canonical_attempts",
     "canonical_state",
+    "change_state",
+    "changes",
+    "webhooks",
+    "deliveries",
+    "delivery_log",
 )
 _ESCAPED = re.compile(rb"\\(.)")
 _MEANT = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
@@ -73,6 +80,12 @@ async def open_snapshot(database: Database) -> AsyncIterator[Connection]:
     ):
         await connection.execute(query("speak_plainly"))
         yield connection
+
+
+async def tables_there(connection: Connection) -> list[str]:
+    """Name the tables to be written; what was taken back alone is not there."""
+    there = {row["relname"] for row in await connection.fetch(query("tables_there"))}
+    return [name for name in TABLES if name in there]
 
 
 async def dump_table(connection: Connection, name: str, folder: Path) -> Table:
@@ -181,7 +194,8 @@ async def load(
         await connection.execute(query("loaded"), timeout=_LONG)
         for name, last in counted.items():
             await connection.execute(query("set_sequence"), name, last)
-        await migrate.apply(connection, seconds=_LONG)
+        await migrate.drop_unrecorded(connection)
+        await migrate.apply(connection, asked=False, seconds=_LONG)
         await connection.execute(query("gather_statistics"), timeout=_LONG)
     except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.SyntaxOrAccessError) as error:
         raise _does_not_fit(str(error)) from None

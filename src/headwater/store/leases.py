@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from headwater.errors import HandoffsMissing
 from headwater.model.lease import Lease
+from headwater.store.handoffs import overdue_handoffs
 from headwater.store.pool import Connection
 from headwater.store.sql import query
 
@@ -17,4 +19,7 @@ def lease_of(row: Mapping[str, Any]) -> Lease:
 async def overdue_leases(connection: Connection, now: datetime) -> int:
     """Count the leases of any kind that are past their end and not yet taken back."""
     overdue: int = await connection.fetchval(query("overdue_leases"), now)
-    return overdue
+    try:
+        return overdue + await overdue_handoffs(connection, now)
+    except HandoffsMissing:
+        return overdue

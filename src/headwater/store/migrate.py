@@ -13,6 +13,7 @@ from headwater.store.pool import Connection, Database
 from headwater.store.sql import query
 
 _FILE = re.compile(r"^(\d{3})_(\w+)\.(up|down)\.sql$")
+OPTIONAL = frozenset({"handoffs"})  # what may be taken back alone: everything else runs without it (spec 7.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +48,15 @@ async def may_migrate(connection: Connection) -> bool:
     return bool(await connection.fetchval(query("may_migrate")))
 
 
-async def up(database: Database) -> list[Migration]:
-    """Apply what is missing; return what was applied."""
+async def up(database: Database, *, asked: bool = True) -> list[Migration]:
+    """Apply what is missing; return what was applied. Unless it was asked for, what was taken back alone stays so."""
     async with database.connection() as connection:
-        if set(await applied(connection)) == {migration.number for migration in known()}:
-            return []
+        numbers = await applied(connection)
+    refuse_newer(numbers)
+    if not missing_of(numbers, asked=asked):
+        return []
     try:
-        return await database.transact(apply)
+        return await database.transact(lambda connection: apply(connection, asked=asked))
     except (asyncpg.InsufficientPrivilegeError, asyncpg.DuplicateObjectError, asyncpg.DuplicateTableError) as error:
         raise OperatorError(
             f"The schema cannot be made in this database: {error}. Give Headwater a database of its own, "
@@ -62,14 +65,16 @@ async def up(database: Database) -> list[Migration]:
         ) from None
 
 
-async def apply(connection: Connection, through: int | None = None, *, seconds: float | None = None) -> list[Migration]:
+async def apply(
+    connection: Connection, through: int | None = None, *, asked: bool = True, seconds: float | None = None
+) -> list[Migration]:
     """Apply what is missing, or only what is missing up to a number; return what was applied. In a transaction.
 
     `seconds` is how long one step may take; None: as long as any statement on the connection.
     """
     numbers = await _lock_and_read(connection)
     last = known()[-1].number if through is None else through
-    missing = [migration for migration in known() if migration.number not in numbers and migration.number <= last]
+    missing = [migration for migration in missing_of(numbers, asked=asked) if migration.number <= last]
     for migration in missing:
         await connection.execute(migration.up, timeout=seconds)
         await connection.execute(query("record_migration"), migration.number, migration.name)
@@ -83,11 +88,38 @@ async def down(database: Database, to: int) -> list[Migration]:
         numbers = await _lock_and_read(connection)
         undone = [migration for migration in reversed(known()) if migration.number in numbers and migration.number > to]
         for migration in undone:
-            await connection.execute(migration.down)
-            await connection.execute(query("forget_migration"), migration.number)
+            await _take_back(connection, migration)
         return undone
 
     return await database.transact(work)
+
+
+async def down_only(database: Database, name: str) -> list[Migration]:
+    """Take one migration back and leave all others in force; return it, or nothing where it was not in force."""
+    if name not in OPTIONAL:
+        alone = ", ".join(sorted(OPTIONAL))
+        raise OperatorError(
+            f"--only: {name!r} cannot be taken back alone, as what came after builds on it. What can: {alone}.",
+            reason=Reason.BAD_REQUEST,
+        )
+
+    async def work(connection: Connection) -> list[Migration]:
+        numbers = await _lock_and_read(connection)
+        (migration,) = (one for one in known() if one.name == name)
+        if migration.number not in numbers:
+            return []
+        await _take_back(connection, migration)
+        return [migration]
+
+    return await database.transact(work)
+
+
+async def drop_unrecorded(connection: Connection) -> None:
+    """Drop what optional migrations have made that are not in force by the record. In a transaction."""
+    numbers = await applied(connection)
+    for migration in known():
+        if migration.name in OPTIONAL and migration.number not in numbers:
+            await connection.execute(migration.down)
 
 
 async def is_empty(database: Database) -> bool:
@@ -101,7 +133,7 @@ async def require_current(database: Database) -> None:
     async with database.connection() as connection:
         numbers = await applied(connection)
     refuse_newer(numbers)
-    if len(numbers) < len(known()):
+    if any(migration.name not in OPTIONAL for migration in missing_of(numbers)):
         raise OperatorError(
             f"The database schema is at version {max(numbers, default=0)}, this program needs {known()[-1].number}. "
             "Run `headwater migrate up`.",
@@ -118,6 +150,23 @@ def refuse_newer(numbers: Sequence[int]) -> None:
             "Use the version of Headwater that made it, or a newer one.",
             reason=Reason.SCHEMA_MISMATCH,
         )
+
+
+def missing_of(numbers: Sequence[int], *, asked: bool = True) -> list[Migration]:
+    """Return what is not in force. Unasked, what is optional comes only after something else that is missing.
+
+    By itself it is missing because somebody has taken it back.
+    """
+    missing = [migration for migration in known() if migration.number not in numbers]
+    if asked or not missing:
+        return missing
+    first = missing[0].number
+    return [migration for migration in missing if migration.name not in OPTIONAL or migration.number > first]
+
+
+async def _take_back(connection: Connection, migration: Migration) -> None:
+    await connection.execute(migration.down)
+    await connection.execute(query("forget_migration"), migration.number)
 
 
 async def _lock_and_read(connection: Connection) -> list[int]:

@@ -202,6 +202,11 @@ def is_down(error: BaseException) -> bool:
     return isinstance(error, away)
 
 
+def is_passing(error: BaseException) -> bool:
+    """Tell whether the same may go through when done again: the database is away, or others were in the way."""
+    return is_down(error) or isinstance(error, (*_UNLUCKY, asyncpg.LockNotAvailableError))
+
+
 def is_refusal(error: BaseException) -> bool:
     """Tell whether an error is the database's own answer to what was asked."""
     return isinstance(error, asyncpg.PostgresError)

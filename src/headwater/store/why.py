@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import asyncpg
+
 from headwater.model.frontier import Origin
 from headwater.model.reasons import Reason
 from headwater.model.source import Source
@@ -70,6 +72,32 @@ class KeptDocument:
 
 
 @dataclass(frozen=True, slots=True)
+class HandedOff:
+    """A payload of an item that lists the URL, on its way to a job."""
+
+    handoff_id: int
+    source: str
+    scrape_run_id: int | None
+    status: str
+    reason: Reason
+    attempts: int
+    job_id: int | None
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingJob:
+    """Work that waits for the page, or did."""
+
+    job_id: int
+    source: str
+    status: str
+    reason: Reason | None
+    created_at: datetime
+    settled_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class HostFacts:
     """A host, with the turn it waits for."""
 
@@ -112,6 +140,8 @@ class Known:
     fetches: tuple[Fetch, ...]  # the latest, oldest of them first
     fetches_total: int
     document: KeptDocument | None
+    handoffs: tuple[HandedOff, ...]  # the latest first; none where hand-offs are taken back
+    jobs: tuple[WaitingJob, ...]  # likewise
 
 
 async def read_all(connection: Connection, url_hash: bytes, now: datetime) -> Known | None:
@@ -129,6 +159,8 @@ async def _complete(connection: Connection, row: Mapping[str, Any]) -> Known:
     sightings = await connection.fetch(query("why_sightings"), row["id"], row["url"], MOST)
     fetches = await connection.fetch(query("why_fetches"), row["id"], MOST)
     document = await connection.fetchrow(query("why_document"), page_id)
+    jobs = await connection.fetch(query("why_jobs"), page_id, row["url"], MOST)
+    handoffs = await _handoffs(connection, page_id, row["url"])
     return Known(
         url=row["url"],
         status=row["status"],
@@ -154,7 +186,17 @@ async def _complete(connection: Connection, row: Mapping[str, Any]) -> Known:
         fetches=tuple(_pick(Fetch, {**found, "reason": Reason.of(found["reason"])}) for found in reversed(fetches)),
         fetches_total=fetches[0]["total"] if fetches else 0,
         document=_pick(KeptDocument, document) if document else None,
+        handoffs=tuple(_pick(HandedOff, {**found, "reason": Reason.of(found["reason"])}) for found in handoffs),
+        jobs=tuple(_pick(WaitingJob, {**found, "reason": _reason(found["reason"])}) for found in jobs),
     )
+
+
+async def _handoffs(connection: Connection, page_id: int, url: str) -> list[Any]:
+    try:
+        async with connection.transaction():
+            return await connection.fetch(query("why_handoffs"), page_id, url, MOST)
+    except asyncpg.UndefinedTableError:
+        return []
 
 
 def _host(row: dict[str, Any]) -> HostFacts:

@@ -5,3 +5,4 @@ SELECT (SELECT count(*) FROM frontier_queue WHERE lease_token IS NOT NULL AND le
      + (SELECT count(*) FROM feed_state WHERE lease_token IS NOT NULL AND lease_until <= $1)
      + (SELECT count(*) FROM runs WHERE lease_token IS NOT NULL AND lease_until <= $1)
      + (SELECT count(*) FROM canonical_state WHERE lease_token IS NOT NULL AND lease_until <= $1)
+     + (SELECT count(*) FROM deliveries WHERE lease_token IS NOT NULL AND lease_until <= $1)

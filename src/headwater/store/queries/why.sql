@@ -60,3 +60,25 @@ CROSS JOIN LATERAL (
     ) others
 ) shared
 WHERE d.url_id = $1
+
+-- name: why_jobs
+-- Jobs of items that list an address, or whose page it is by now, newest first. $1 id, $2 url, $3 how many
+SELECT j.job_id, s.name AS source, j.reason, j.created_at, j.settled_at,
+       CASE WHEN j.status = 'queued' AND q.lease_token IS NOT NULL THEN 'running' ELSE j.status END AS status
+FROM ingestion_jobs j
+JOIN sources s ON s.id = j.source_id
+LEFT JOIN frontier_queue q ON q.url_id = j.url_id
+WHERE j.reference_id = ANY (ARRAY(
+    SELECT i.id FROM items i WHERE i.url_id = $1
+       OR i.id = ANY (ARRAY(SELECT encode(sha256(convert_to(name || ':' || $2::text, 'UTF8')), 'hex') FROM sources))))
+ORDER BY j.job_id DESC LIMIT $3
+
+-- name: why_handoffs
+-- Hand-offs of the same items, those touched last first. $1 id, $2 url, $3 how many
+SELECT h.handoff_id, s.name AS source, h.scrape_run_id, h.status, h.reason_code AS reason, h.attempts, h.job_id, h.updated_at
+FROM ingestion_handoffs h
+JOIN sources s ON s.id = h.source_id
+WHERE h.reference_id = ANY (ARRAY(
+    SELECT i.id FROM items i WHERE i.url_id = $1
+       OR i.id = ANY (ARRAY(SELECT encode(sha256(convert_to(name || ':' || $2::text, 'UTF8')), 'hex') FROM sources))))
+ORDER BY h.updated_at DESC, h.handoff_id DESC LIMIT $3

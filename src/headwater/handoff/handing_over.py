@@ -1,0 +1,125 @@
+"""Attempts: hand-offs are taken up in batches, each under a lease; what fails for a passing reason is tried again."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from datetime import datetime, timedelta
+from itertools import islice
+from uuid import UUID, uuid4
+
+import structlog
+
+from headwater.errors import HandoffsMissing, HeadwaterError
+from headwater.handoff.jobs import SLICE, make_jobs
+from headwater.model.clock import Clock
+from headwater.model.handoff import Handoff, HandoffCounts, HandoffStatus
+from headwater.model.lease import Lease
+from headwater.model.reasons import Reason
+from headwater.policy.backoff import doubled
+from headwater.policy.text import clean
+from headwater.store import handoffs
+from headwater.store.handoffs import HandoffEnding
+from headwater.store.pool import Connection, Database, is_down, is_passing
+
+log = structlog.get_logger()
+_LONGEST_ERROR = 2000
+
+MakeJobs = Callable[[Connection, Collection[int], UUID, datetime], Awaitable[None]]
+
+
+class Handoffs:
+    """Hands off what runs have touched."""
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        *,
+        holder: str,
+        lease: timedelta,
+        attempts: int,
+        base_seconds: float,
+        make: MakeJobs = make_jobs,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._holder = holder
+        self._lease = lease
+        self._attempts = attempts
+        self._base_seconds = base_seconds
+        self._make = make
+
+    async def carry_out(self, ids: Collection[int]) -> HandoffCounts | None:
+        """Hand off what was queued and count what became of it; None where hand-offs have been taken back meanwhile.
+
+        What cannot be handed off because the database is away stays queued, for `take_up_left`.
+        """
+        try:
+            await self._hand_over(ids)
+            async with self._database.connection() as connection:
+                return await handoffs.count_ends(connection, ids)
+        except HandoffsMissing:
+            return None
+        except Exception as error:
+            if not is_down(error):
+                raise
+            log.warning("handoff.put_off", items=len(ids), error=str(error))
+            return HandoffCounts(queued=len(ids))
+
+    async def take_up_left(self) -> int:
+        """Hand off what was queued by somebody who is gone; return how many that were."""
+        try:
+            async with self._database.connection() as connection:
+                left = await handoffs.left_handoffs(connection, self._clock.now() - self._lease, SLICE)
+            await self._hand_over(left)
+        except HandoffsMissing:
+            return 0
+        return len(left)
+
+    async def _hand_over(self, ids: Collection[int]) -> None:
+        rest = iter(ids)
+        while part := list(islice(rest, SLICE)):
+            while (taken := await self._claim(part))[1]:
+                await self._attempt(*taken)
+
+    async def _claim(self, ids: Collection[int]) -> tuple[Lease, list[Handoff]]:
+        lease = Lease(self._holder, uuid4(), self._clock.now() + self._lease, 1)
+        claimed = await self._database.run(lambda connection: handoffs.claim_handoffs(connection, ids, lease, SLICE))
+        return lease, claimed
+
+    async def _attempt(self, lease: Lease, batch: Sequence[Handoff]) -> None:
+        ids = [handoff.id for handoff in batch]
+        try:
+            await self._database.transact(
+                lambda connection: self._make(connection, ids, lease.token, self._clock.now())
+            )
+        except HandoffsMissing:
+            raise
+        except Exception as error:
+            if _is_transient(error):
+                await self._put_off(lease, batch, error)
+            elif len(batch) > 1:
+                for handoff in batch:  # one of them cannot be handed off, and must not keep the others
+                    await self._attempt(lease, [handoff])
+            else:
+                log.exception("handoff.failed", handoff=batch[0].id)
+                reason = error.reason if isinstance(error, HeadwaterError) else Reason.INTERNAL
+                await self._end(lease, [HandoffEnding(batch[0].id, HandoffStatus.FAILED, reason)], error)
+
+    async def _put_off(self, lease: Lease, batch: Sequence[Handoff], error: Exception) -> None:
+        """Queue a batch again after a passing fault, and wait; what has had its last attempt has failed."""
+        reason = error.reason if isinstance(error, HeadwaterError) else Reason.DATABASE_LOST
+        again = [handoff for handoff in batch if handoff.attempts < self._attempts]
+        over = [handoff for handoff in batch if handoff.attempts >= self._attempts]
+        endings = [HandoffEnding(handoff.id, HandoffStatus.QUEUED, reason) for handoff in again]
+        endings += [HandoffEnding(handoff.id, HandoffStatus.FAILED, Reason.RETRY_EXHAUSTED) for handoff in over]
+        await self._end(lease, endings, error)
+        if again:
+            await asyncio.sleep(doubled(self._base_seconds, max(handoff.attempts for handoff in again)))
+
+    async def _end(self, lease: Lease, endings: Sequence[HandoffEnding], error: Exception) -> None:
+        told = clean(f"{type(error).__name__}: {error}")[:_LONGEST_ERROR]
+        await self._database.transact(lambda connection: handoffs.end_handoffs(connection, endings, lease.token, told))
+
+
+def _is_transient(error: Exception) -> bool:
+    return error.retryable if isinstance(error, HeadwaterError) else is_passing(error)

@@ -1,0 +1,83 @@
+"""Rules of the hand-off: what makes a payload another one, and what becomes of one (spec 7.2, 7.3)."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+import msgspec
+
+from headwater.model.handoff import JobStatus, PageStatus, PastJob
+from headwater.model.reasons import Reason
+from headwater.model.source import Item
+
+_canonical = msgspec.json.Encoder(order="sorted").encode
+# What search engines and counters say of a record changes by itself.
+VOLATILE = frozenset(
+    {"elasticsearch_type", "es_score", "index", "indexed_at", "popularity", "rank", "score", "view_count", "views"}
+)
+
+
+class Verdict(NamedTuple):
+    """What becomes of a payload, and why; only the first reason makes a job."""
+
+    reason: Reason
+    fetches_again: bool = False
+    is_successor: bool = False  # of a job whose fetch is under way: it waits for the one after
+
+    @property
+    def makes_job(self) -> bool:
+        """Whether there is to be a job."""
+        return self.reason is Reason.INGESTION_JOB_QUEUED
+
+
+def payload_hash(item: Item) -> str:
+    """Return the SHA-256 of what a source says of an item, in hex, however it is written.
+
+    Left out is what changes by itself: scores and counters in the raw record, whatever a search engine keeps for
+    itself (`_id`), and dates that were inferred, with the rule they were inferred by.
+    """
+    said = {
+        "url": item.url,
+        "title": item.title,
+        "published_at": _moment(item.published_at) if item.is_certain else None,
+        "updated_at": _moment(item.updated_at),
+        "tags": item.tags,
+        "raw": item.raw,
+    }
+    return sha256(_canonical(_lasting(said))).hexdigest()
+
+
+def decide(payload: str, page: PageStatus, past: Mapping[str, PastJob]) -> Verdict:
+    """Say what becomes of a payload, given the newest job of each payload that its item ever had."""
+    same = past.get(payload)
+    if same and same.status is JobStatus.QUEUED:
+        return Verdict(Reason.INGESTION_JOB_ALREADY_ACTIVE)
+    if same and same.status is JobStatus.READY:
+        return Verdict(Reason.INGESTION_JOB_ALREADY_READY)
+    if page is PageStatus.NONE:
+        return Verdict(Reason.PAGE_NOT_FETCHED)
+    newest = max(past.values(), key=lambda job: job.id, default=None)
+    if same and same is newest and page is PageStatus.DEAD:
+        return Verdict(Reason.INGESTION_JOB_ALREADY_FAILED)
+    has_changed = newest is not None and newest is not same
+    return Verdict(
+        Reason.INGESTION_JOB_QUEUED,
+        fetches_again=has_changed and page in (PageStatus.FETCHED, PageStatus.DEAD),
+        is_successor=has_changed and page is PageStatus.FETCHING,
+    )
+
+
+def _moment(when: datetime | None) -> str | None:
+    return when.astimezone(UTC).isoformat() if when else None
+
+
+def _lasting(value: Any) -> Any:
+    """Return a value without what is volatile or says nothing, at any depth."""
+    if isinstance(value, Mapping):
+        return {
+            name: _lasting(inner)
+            for name, inner in value.items()
+            if inner is not None and name not in VOLATILE and not name.startswith("_")
+        }
+    return [_lasting(inner) for inner in value] if isinstance(value, list | tuple) else value

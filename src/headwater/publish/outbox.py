@@ -1,0 +1,100 @@
+"""Outboxes: each receiver has its own, in order per document; who is down or refuses keeps no other waiting (4.4)."""
+
+import random
+from collections.abc import Callable, Collection
+from datetime import datetime, timedelta
+from uuid import uuid4
+
+from headwater.errors import LeaseLost
+from headwater.model.clock import Clock
+from headwater.model.lease import Lease
+from headwater.model.webhook import Answered, Delivery, DeliveryStatus
+from headwater.policy.delivery import FAILURES_BEFORE_A_PAUSE, settle
+from headwater.publish.webhooks import Courier
+from headwater.store import changes, webhooks
+from headwater.store.pool import Connection, Database
+
+MOST_PENDING = 500  # deliveries in one outbox; further changes wait where they are
+MOST_PARKED = 1000  # a receiver that refuses so many gets no more until somebody has looked
+AT_ONCE = 4  # for one receiver
+
+
+class Outbox:
+    """Makes deliveries of changes, and brings them."""
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        courier: Courier,
+        *,
+        holder: str,
+        lease: timedelta,
+        base_seconds: float,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._courier = courier
+        self._holder = holder
+        self._lease = lease
+        self._base_seconds = base_seconds
+        self._chance = chance
+
+    async def claim(self, limit: int) -> list[Delivery]:
+        """Claim what is due to be delivered, of each document and receiver the oldest."""
+        async with self._database.connection() as connection:
+            if not await webhooks.any_enabled(connection):
+                return []
+        await self._database.transact(changes.number_changes)
+
+        async def work(connection: Connection) -> list[Delivery]:
+            now = self._clock.now()
+            held = await webhooks.hold_webhooks(connection, now)
+            if not held:
+                return []
+            await webhooks.fan_out(connection, held, most_pending=MOST_PENDING, most_parked=MOST_PARKED, now=now)
+            return await webhooks.claim_deliveries(
+                connection,
+                held,
+                lease=Lease(self._holder, uuid4(), now + self._lease, 0),
+                now=now,
+                at_once=AT_ONCE,
+                failing=FAILURES_BEFORE_A_PAUSE,
+                limit=limit,
+            )
+
+        return await self._database.transact(work)
+
+    async def deliver(self, delivery: Delivery) -> Answered:
+        """Bring a delivery and keep what came of it; raise LeaseLost where it is another's by then."""
+        answered = await self._courier.bring(delivery.receiver, delivery.id, delivery.change)
+        now = self._clock.now()
+        settlement = settle(delivery, answered, now, base_seconds=self._base_seconds, chance=self._chance())
+
+        async def work(connection: Connection) -> bool:
+            return await webhooks.settle_delivery(connection, delivery, answered, settlement, now)
+
+        if not await self._database.run(work):
+            raise LeaseLost(f"The delivery {delivery.id} to {delivery.receiver.name} is no longer ours.")
+        if settlement.status is DeliveryStatus.DELIVERED and delivery.failures >= FAILURES_BEFORE_A_PAUSE:
+            await self._catch_up(delivery.receiver.name, now)
+        return answered
+
+    async def _catch_up(self, name: str, now: datetime) -> None:
+        """Let a receiver that is back have what it has missed, and not each when it would be due by itself."""
+        await self._database.run(lambda connection: webhooks.wake_deliveries(connection, name, now))
+
+    async def release(self, deliveries: Collection[Delivery]) -> None:
+        """Give back what was interrupted; where it is settled or another's by now, nothing changes."""
+
+        async def work(connection: Connection) -> None:
+            for delivery in deliveries:
+                await webhooks.release_delivery(connection, delivery, self._clock.now())
+
+        await self._database.transact(work)
+
+
+async def prune_deliveries(database: Database, now: datetime, keep: timedelta) -> int:
+    """Forget what ended longer ago than `keep`, a batch at most; what is parked or pending stays."""
+    return await database.transact(lambda connection: webhooks.prune(connection, now - keep))

@@ -1,0 +1,3 @@
+DROP TRIGGER IF EXISTS trg_update_ingestion_handoff_timestamp ON ingestion_handoffs;
+DROP TABLE IF EXISTS ingestion_handoffs;
+DROP FUNCTION IF EXISTS update_ingestion_handoff_timestamp();

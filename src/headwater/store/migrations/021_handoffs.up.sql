@@ -1,0 +1,35 @@
+-- What runs brought, on its way to the jobs: one row for each payload of an item. It is completed once a job exists for that
+-- payload, be it made now or before. May be taken back alone (migrate down --only handoffs): everything else runs without.
+CREATE TABLE ingestion_handoffs (
+    handoff_id     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    reference_id   text NOT NULL REFERENCES items,
+    payload_hash   text NOT NULL CHECK (payload_hash ~ '^[0-9a-f]{64}$'),
+    source_id      int NOT NULL REFERENCES sources,
+    scrape_run_id  bigint REFERENCES runs ON DELETE SET NULL,   -- the last run that brought this payload
+    status         text NOT NULL DEFAULT 'queued' CHECK (status IN ('queued', 'running', 'completed', 'failed')),
+    reason_code    text NOT NULL,
+    error          text,                                        -- the last one, in the words of whoever met it
+    job_id         bigint REFERENCES ingestion_jobs,
+    created_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
+    updated_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
+    lease_holder   text,
+    lease_token    uuid,
+    lease_until    timestamptz,
+    attempts       int NOT NULL DEFAULT 0 CHECK (attempts >= 0),
+    UNIQUE (reference_id, payload_hash),
+    CONSTRAINT lease_is_whole CHECK (num_nulls(lease_holder, lease_token, lease_until) IN (0, 3)),
+    CONSTRAINT who_runs_holds_the_lease CHECK ((status = 'running') = (lease_token IS NOT NULL))
+);
+CREATE INDEX ingestion_handoffs_source ON ingestion_handoffs (source_id, handoff_id);
+CREATE INDEX ingestion_handoffs_run ON ingestion_handoffs (scrape_run_id, handoff_id) WHERE scrape_run_id IS NOT NULL;
+CREATE INDEX ingestion_handoffs_job ON ingestion_handoffs (job_id) WHERE job_id IS NOT NULL;
+CREATE INDEX ingestion_handoffs_queued ON ingestion_handoffs (updated_at) WHERE status = 'queued';
+CREATE INDEX ingestion_handoffs_leased ON ingestion_handoffs (lease_until) WHERE lease_token IS NOT NULL;
+
+CREATE FUNCTION update_ingestion_handoff_timestamp() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    NEW.updated_at := clock_timestamp();
+    RETURN NEW;
+END $$;
+CREATE TRIGGER trg_update_ingestion_handoff_timestamp BEFORE UPDATE ON ingestion_handoffs
+    FOR EACH ROW EXECUTE FUNCTION update_ingestion_handoff_timestamp();

@@ -1,0 +1,94 @@
+-- name: queue_handoffs
+-- What a run has touched is to be handed off, again too; what somebody hands off just now stays with whoever that is.
+-- Arrays: $1 ids of items, $2 payload hashes; $3 source, $4 run
+INSERT INTO ingestion_handoffs AS h (reference_id, payload_hash, source_id, scrape_run_id, reason_code)
+SELECT reference_id, payload_hash, $3, $4, 'queued_from_scrape'
+FROM unnest($1::text[], $2::text[]) AS g (reference_id, payload_hash) ORDER BY reference_id, payload_hash
+ON CONFLICT (reference_id, payload_hash) DO UPDATE
+    SET scrape_run_id = excluded.scrape_run_id,
+        status = CASE h.status WHEN 'running' THEN h.status ELSE 'queued' END,
+        reason_code = CASE h.status WHEN 'running' THEN h.reason_code ELSE 'queued_from_scrape' END,
+        attempts = CASE h.status WHEN 'running' THEN h.attempts ELSE 0 END,
+        error = CASE h.status WHEN 'running' THEN h.error END
+RETURNING handoff_id
+
+-- name: claim_handoffs
+-- $1 ids, $2 holder, $3 token, $4 until, $5 how many
+WITH chosen AS MATERIALIZED (
+    SELECT handoff_id FROM ingestion_handoffs WHERE handoff_id = ANY ($1::bigint[]) AND status = 'queued'
+    ORDER BY handoff_id LIMIT $5
+    FOR UPDATE SKIP LOCKED
+)
+UPDATE ingestion_handoffs h
+SET status = 'running', attempts = h.attempts + 1, lease_holder = $2, lease_token = $3, lease_until = $4
+WHERE h.handoff_id = ANY (ARRAY (SELECT handoff_id FROM chosen))
+RETURNING handoff_id AS id, reference_id, payload_hash, attempts, scrape_run_id
+
+-- name: left_handoffs
+-- What nobody has taken up since a time: whoever had brought it is gone. $1 since then, $2 how many
+SELECT handoff_id FROM ingestion_handoffs WHERE status = 'queued' AND updated_at <= $1 ORDER BY updated_at LIMIT $2
+
+-- name: hold_handoffs
+-- The fence: which of these are still ours? Those are locked until the transaction ends. $1 ids, $2 token
+SELECT handoff_id AS id, reference_id, payload_hash, attempts, scrape_run_id FROM ingestion_handoffs
+WHERE handoff_id = ANY ($1::bigint[]) AND lease_token = $2
+ORDER BY handoff_id
+FOR UPDATE
+
+-- name: end_handoffs
+-- Arrays: $1 ids, $2 statuses, $3 reasons, $4 jobs or NULL; $5 token, $6 error or NULL
+UPDATE ingestion_handoffs h
+SET status = g.status, reason_code = g.reason, job_id = coalesce(g.job_id, h.job_id), error = $6,
+    lease_holder = NULL, lease_token = NULL, lease_until = NULL
+FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[]) AS g (handoff_id, status, reason, job_id)
+WHERE h.handoff_id = g.handoff_id AND h.lease_token = $5
+
+-- name: return_expired_handoffs
+-- One whose holder died is handed off again, or given up after the last attempt. $1 now, $2 how many attempts there are
+UPDATE ingestion_handoffs
+SET lease_holder = NULL, lease_token = NULL, lease_until = NULL,
+    status = CASE WHEN attempts < $2::int THEN 'queued' ELSE 'failed' END,
+    reason_code = CASE WHEN attempts < $2 THEN 'worker_lost' ELSE 'retry_exhausted' END
+WHERE lease_token IS NOT NULL AND lease_until <= $1
+RETURNING handoff_id
+
+-- name: overdue_handoffs
+-- $1 now
+SELECT count(*) FROM ingestion_handoffs WHERE lease_token IS NOT NULL AND lease_until <= $1
+
+-- name: count_handoffs_by_end
+-- $1 ids
+SELECT count(*) FILTER (WHERE status IN ('queued', 'running')) AS queued,
+       count(*) FILTER (WHERE status = 'completed' AND reason_code = 'ingestion_job_queued') AS completed,
+       count(*) FILTER (WHERE status = 'failed') AS failed,
+       count(*) FILTER (WHERE status = 'completed' AND reason_code <> 'ingestion_job_queued') AS skipped
+FROM ingestion_handoffs WHERE handoff_id = ANY ($1::bigint[])
+
+-- name: list_handoffs
+-- Newest first. Each or NULL for any: $1 source's name, $2 status, $3 run, $4 one id; $5 how many, $6 after so many
+SELECT h.handoff_id, h.reference_id, h.payload_hash, s.name AS source, i.title, i.url, h.scrape_run_id, h.status,
+       h.reason_code, h.error, h.attempts, h.job_id,
+       CASE WHEN j.status = 'queued' AND q.lease_token IS NOT NULL THEN 'running' ELSE j.status END AS job_status,
+       j.reason AS job_reason, h.created_at, h.updated_at
+FROM ingestion_handoffs h
+JOIN sources s ON s.id = h.source_id
+JOIN items i ON i.id = h.reference_id
+LEFT JOIN ingestion_jobs j ON j.job_id = h.job_id
+LEFT JOIN frontier_queue q ON q.url_id = j.url_id
+WHERE ($1::text IS NULL OR h.source_id = (SELECT id FROM sources WHERE name = $1))
+  AND ($2::text IS NULL OR h.status = $2) AND ($3::bigint IS NULL OR h.scrape_run_id = $3)
+  AND ($4::bigint IS NULL OR h.handoff_id = $4)
+ORDER BY h.handoff_id DESC LIMIT $5 OFFSET $6
+
+-- name: count_handoffs
+-- How many there are in all. $1 to $4 as above
+SELECT count(*) FROM ingestion_handoffs
+WHERE ($1::text IS NULL OR source_id = (SELECT id FROM sources WHERE name = $1))
+  AND ($2::text IS NULL OR status = $2) AND ($3::bigint IS NULL OR scrape_run_id = $3)
+  AND ($4::bigint IS NULL OR handoff_id = $4)
+
+-- name: requeue_handoffs
+-- Those of these that have failed are to be handed off anew. $1 ids
+UPDATE ingestion_handoffs SET status = 'queued', reason_code = 'queued_from_scrape', attempts = 0, error = NULL
+WHERE handoff_id = ANY ($1::bigint[]) AND status = 'failed'
+RETURNING handoff_id

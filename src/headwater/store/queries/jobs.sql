@@ -1,0 +1,95 @@
+-- name: pages_waited_for
+-- The page that each item leads to by now, locked so that nobody ends it meanwhile. Items whose pages are not fetched have
+-- none. $1 ids of items
+SELECT i.id AS reference_id, i.source_id, page.id AS page_id,
+       CASE WHEN q.lease_token IS NULL THEN page.status ELSE 'fetching' END AS status
+FROM (SELECT id, source_id, url_id FROM items WHERE id = ANY ($1::text[]) ORDER BY url_id) i
+CROSS JOIN LATERAL page_waited_for(i.url_id) page
+LEFT JOIN LATERAL (SELECT w.lease_token FROM frontier_queue w WHERE w.url_id = page.id LIMIT 1) q ON true
+
+-- name: jobs_of_items
+-- The newest job of each payload of items. $1 ids of items
+SELECT DISTINCT ON (reference_id, payload_hash) reference_id, payload_hash, status, job_id
+FROM ingestion_jobs WHERE reference_id = ANY ($1::text[])
+ORDER BY reference_id, payload_hash, job_id DESC
+
+-- name: add_jobs
+-- Arrays: $1 ids of items, $2 payload hashes, $3 sources, $4 ids of pages, $5 runs, $6 whether it is a successor; $7 now
+INSERT INTO ingestion_jobs (reference_id, payload_hash, source_id, url_id, scrape_run_id, is_successor, created_at,
+                            updated_at)
+SELECT reference_id, payload_hash, source_id, url_id, scrape_run_id, is_successor, $7, $7
+FROM unnest($1::text[], $2::text[], $3::int[], $4::bigint[], $5::bigint[], $6::boolean[])
+    AS g (reference_id, payload_hash, source_id, url_id, scrape_run_id, is_successor)
+RETURNING job_id, reference_id
+
+-- name: settle_jobs
+-- Let jobs be as their pages are by now. $1 ids
+SELECT settle_jobs($1::bigint[])
+
+-- name: successors
+-- Jobs whose page was being fetched when their payload changed and is so no more, with the page, locked, and whether that has
+-- ended. $1 how many
+SELECT j.job_id, page.id AS page_id, page.status <> 'pending' AS has_ended
+FROM (SELECT job_id, url_id FROM ingestion_jobs WHERE is_successor ORDER BY url_id LIMIT $1) j
+CROSS JOIN LATERAL page_waited_for(j.url_id) page
+LEFT JOIN LATERAL (SELECT w.lease_token FROM frontier_queue w WHERE w.url_id = page.id LIMIT 1) q ON true
+WHERE q.lease_token IS NULL
+
+-- name: promote_successors
+-- From now on they wait for their page as all do. Arrays: $1 ids, $2 ids of the pages; $3 now
+UPDATE ingestion_jobs j SET is_successor = false, url_id = g.page_id, updated_at = $3
+FROM unnest($1::bigint[], $2::bigint[]) AS g (job_id, page_id) WHERE j.job_id = g.job_id AND j.is_successor
+
+-- name: lock_failed_jobs
+-- Which of these have failed, with their page, locked, and whether it is dead; not those whose payload another job has been
+-- made for since. $1 ids
+SELECT j.job_id, page.id AS page_id, page.status = 'dead' AS is_dead
+FROM (SELECT job_id, url_id, reference_id, payload_hash FROM ingestion_jobs
+      WHERE job_id = ANY ($1::bigint[]) AND status = 'failed' ORDER BY url_id) j
+CROSS JOIN LATERAL page_waited_for(j.url_id) page
+WHERE NOT EXISTS (SELECT FROM ingestion_jobs o WHERE o.reference_id = j.reference_id AND o.payload_hash = j.payload_hash
+                  AND (o.status IN ('queued', 'ready') OR (o.status = 'failed' AND o.job_id > j.job_id)))
+
+-- name: reopen_jobs
+-- Arrays: $1 ids, $2 ids of the pages; $3 now
+UPDATE ingestion_jobs j SET status = 'queued', reason = NULL, settled_at = NULL, url_id = g.page_id, updated_at = $3
+FROM unnest($1::bigint[], $2::bigint[]) AS g (job_id, page_id) WHERE j.job_id = g.job_id AND j.status = 'failed'
+
+-- name: list_jobs
+-- Newest first. Each or NULL for any: $1 source's name, $2 status, $3 reason, $4 run, $5 item, $6 one id; $7 how many,
+-- $8 after so many
+SELECT j.job_id, j.reference_id, j.payload_hash, s.name AS source, i.title, u.url, j.scrape_run_id,
+       CASE WHEN j.status = 'queued' AND q.lease_token IS NOT NULL THEN 'running' ELSE j.status END AS status,
+       j.reason, CASE WHEN j.status = 'ready' THEN d.id END AS document_id, j.created_at, j.updated_at, j.settled_at
+FROM ingestion_jobs j
+JOIN sources s ON s.id = j.source_id
+JOIN items i ON i.id = j.reference_id
+JOIN url_frontier u ON u.id = j.url_id
+LEFT JOIN frontier_queue q ON q.url_id = j.url_id
+LEFT JOIN documents d ON d.url_id = j.url_id
+WHERE ($1::text IS NULL OR j.source_id = (SELECT id FROM sources WHERE name = $1))
+  AND ($2::text IS NULL OR CASE $2 WHEN 'running' THEN j.status = 'queued' AND q.lease_token IS NOT NULL
+                                   WHEN 'queued' THEN j.status = 'queued' AND q.lease_token IS NULL
+                                   ELSE j.status = $2 END)
+  AND ($3::text IS NULL OR j.reason = $3) AND ($4::bigint IS NULL OR j.scrape_run_id = $4)
+  AND ($5::text IS NULL OR j.reference_id = $5) AND ($6::bigint IS NULL OR j.job_id = $6)
+ORDER BY j.job_id DESC LIMIT $7 OFFSET $8
+
+-- name: count_jobs
+-- How many there are in all. $1 to $6 as above
+SELECT count(*)
+FROM ingestion_jobs j
+LEFT JOIN frontier_queue q ON q.url_id = j.url_id AND j.status = 'queued'
+WHERE ($1::text IS NULL OR j.source_id = (SELECT id FROM sources WHERE name = $1))
+  AND ($2::text IS NULL OR CASE $2 WHEN 'running' THEN j.status = 'queued' AND q.lease_token IS NOT NULL
+                                   WHEN 'queued' THEN j.status = 'queued' AND q.lease_token IS NULL
+                                   ELSE j.status = $2 END)
+  AND ($3::text IS NULL OR j.reason = $3) AND ($4::bigint IS NULL OR j.scrape_run_id = $4)
+  AND ($5::text IS NULL OR j.reference_id = $5) AND ($6::bigint IS NULL OR j.job_id = $6)
+
+-- name: failed_jobs
+-- Ids of failed jobs, oldest first. Each or NULL for any: $1 source's name, $2 reason, $3 run; $4 after this id, $5 how many
+SELECT job_id FROM ingestion_jobs
+WHERE status = 'failed' AND ($1::text IS NULL OR source_id = (SELECT id FROM sources WHERE name = $1))
+  AND ($2::text IS NULL OR reason = $2) AND ($3::bigint IS NULL OR scrape_run_id = $3) AND job_id > $4
+ORDER BY job_id LIMIT $5

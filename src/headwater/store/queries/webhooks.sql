@@ -1,0 +1,208 @@
+-- name: add_webhook
+-- $1 name, $2 url, $3 secret, $4 events, $5 after this position, $6 now. Answers nothing where the name is taken.
+INSERT INTO webhooks (name, url, secret, events, position, created_at) VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (name) DO NOTHING
+RETURNING id
+
+-- name: remove_webhook
+-- With its deliveries. $1 name
+DELETE FROM webhooks WHERE name = $1 RETURNING id
+
+-- name: switch_webhook
+-- One that is enabled is tried at once. $1 name, $2 whether it is enabled
+UPDATE webhooks SET enabled = $2, failures = 0, not_before = NULL WHERE name = $1 RETURNING id
+
+-- name: webhook_receiver
+-- $1 name
+SELECT name, url, secret FROM webhooks WHERE name = $1
+
+-- name: webhooks_enabled
+SELECT EXISTS (SELECT FROM webhooks WHERE enabled)
+
+-- name: list_webhooks
+-- How each is doing. Of what has not become deliveries yet, $2 changes are looked at, at most. $1 name or NULL
+SELECT w.name, w.url, w.events, w.enabled, w.failures, w.failing_reason, w.error, w.not_before, w.delivered_at,
+       w.created_at, outbox.pending + ahead.changes AS waiting, outbox.parked,
+       least(outbox.oldest_at, ahead.oldest_at) AS waiting_since
+FROM webhooks w
+CROSS JOIN LATERAL (
+    SELECT count(*) FILTER (WHERE d.status = 'pending') AS pending, count(*) FILTER (WHERE d.status = 'parked') AS parked,
+           min(c.changed_at) FILTER (WHERE d.status = 'pending') AS oldest_at
+    FROM deliveries d JOIN changes c ON c.position = d.position
+    WHERE d.webhook_id = w.id AND d.status IN ('pending', 'parked')
+) outbox
+CROSS JOIN LATERAL (
+    SELECT count(*) AS changes, min(changed_at) AS oldest_at
+    FROM (SELECT changed_at, CASE WHEN job_id IS NULL THEN 'document.ready' ELSE 'job.failed' END AS event
+          FROM changes c WHERE c.position > w.position ORDER BY c.position LIMIT $2) following
+    WHERE event = ANY (w.events)
+) ahead
+WHERE $1::text IS NULL OR w.name = $1
+ORDER BY w.name
+
+-- name: hold_webhooks
+-- Those that may be sent to, held by whoever looks after them for now. $1 now
+SELECT id FROM webhooks WHERE enabled AND (not_before IS NULL OR not_before <= $1) FOR NO KEY UPDATE SKIP LOCKED
+
+-- name: hold_webhook
+-- $1 name
+SELECT id FROM webhooks WHERE name = $1 FOR NO KEY UPDATE
+
+-- name: fan_out
+-- What changed becomes deliveries, as far as there is room in each outbox. $1 webhook ids, $2 how many may be pending,
+-- $3 how many may be parked, $4 now
+WITH room AS MATERIALIZED (
+    SELECT w.id, w.position, w.events,
+           CASE WHEN count(*) FILTER (WHERE d.status = 'parked') < $3
+                THEN greatest(0, $2 - count(*) FILTER (WHERE d.status = 'pending')) ELSE 0 END AS places
+    FROM webhooks w LEFT JOIN deliveries d ON d.webhook_id = w.id AND d.status IN ('pending', 'parked')
+    WHERE w.id = ANY ($1::int[])
+    GROUP BY w.id
+), following AS MATERIALIZED (
+    SELECT room.id AS webhook_id, room.events, c.position, c.url_id, c.event
+    FROM room CROSS JOIN LATERAL (
+        SELECT position, url_id, CASE WHEN job_id IS NULL THEN 'document.ready' ELSE 'job.failed' END AS event
+        FROM changes WHERE position > room.position ORDER BY position LIMIT room.places
+    ) c
+), added AS (
+    INSERT INTO deliveries (webhook_id, position, url_id, event, due_at)
+    SELECT webhook_id, position, url_id, event, $4 FROM following WHERE event = ANY (events) ORDER BY webhook_id, position
+)
+UPDATE webhooks w SET position = reached.position
+FROM (SELECT webhook_id, max(position) AS position FROM following GROUP BY 1) reached
+WHERE w.id = reached.webhook_id
+
+-- name: claim_deliveries
+-- The oldest of each document that is due; of a receiver that fails, one at a time. $1 webhook ids, held, $2 now,
+-- $3 holder, $4 token, $5 until, $6 how many at once for one receiver, $7 how many failures in a row are failing,
+-- $8 how many in all
+WITH due AS MATERIALIZED (
+    SELECT picked.id FROM webhooks w CROSS JOIN LATERAL (
+        SELECT d.id FROM deliveries d
+        WHERE d.webhook_id = w.id AND d.status = 'pending' AND d.lease_token IS NULL AND d.due_at <= $2
+          AND NOT EXISTS (SELECT FROM deliveries e
+                          WHERE e.webhook_id = d.webhook_id AND e.url_id = d.url_id AND e.status = 'pending'
+                            AND e.position < d.position)
+        ORDER BY d.position
+        LIMIT greatest(0, CASE WHEN w.failures >= $7 THEN 1 ELSE $6::int END
+                          - (SELECT count(*) FROM deliveries b WHERE b.webhook_id = w.id AND b.lease_token IS NOT NULL))
+        FOR UPDATE SKIP LOCKED
+    ) picked
+    WHERE w.id = ANY ($1::int[])
+    ORDER BY random() LIMIT $8
+)
+UPDATE deliveries d
+SET lease_holder = $3, lease_token = $4, lease_until = $5, attempts = d.attempts + 1
+FROM due, webhooks w
+WHERE d.id = due.id AND w.id = d.webhook_id AND d.lease_token IS NULL
+RETURNING d.id, d.position, d.failing_since, d.lease_holder, d.lease_token, d.lease_until, d.attempts,
+          w.name, w.url, w.secret, w.failures, w.delivered_at
+
+-- name: wake_deliveries
+-- $1 webhook's name, $2 now
+UPDATE deliveries d SET due_at = $2 FROM webhooks w
+WHERE w.name = $1 AND d.webhook_id = w.id AND d.status = 'pending' AND d.due_at > $2 AND d.lease_token IS NULL
+
+-- name: settle_delivery
+-- $1 id, $2 token, $3 status, $4 reason, $5 due or NULL, $6 failures in a row, $7 not before or NULL, $8 now,
+-- $9 elapsed, $10 HTTP status, $11 reason of the attempt, $12 detail, $13 whether it counts as an attempt. Answers
+-- nothing where the lease is lost. Several that fail at once are one failure of their receiver.
+WITH settled AS (
+    UPDATE deliveries
+    SET status = $3, reason = $4, due_at = coalesce($5, due_at),
+        ended_at = CASE WHEN $3 <> 'pending' THEN $8::timestamptz END,
+        failing_since = CASE WHEN $3 = 'pending' AND $13::boolean THEN coalesce(failing_since, $8) ELSE failing_since END,
+        attempts = attempts - (NOT $13)::int, lease_holder = NULL, lease_token = NULL, lease_until = NULL
+    WHERE id = $1 AND lease_token = $2
+    RETURNING id, webhook_id, attempts + (NOT $13)::int AS attempt
+), logged AS (
+    INSERT INTO delivery_log (delivery_id, attempt, ended_at, elapsed_ms, http_status, reason, detail)
+    SELECT id, attempt, $8, $9, $10, $11, $12 FROM settled
+)
+UPDATE webhooks w
+SET failures = CASE WHEN $6::int = 0 THEN 0 ELSE greatest(w.failures, $6) END,
+    not_before = CASE WHEN $6 > 0 THEN greatest(w.not_before, $7::timestamptz) END,
+    failing_reason = CASE WHEN $6 > 0 THEN $11 END, error = CASE WHEN $6 > 0 THEN $12 END,
+    delivered_at = CASE WHEN $3 = 'delivered' THEN $8 ELSE w.delivered_at END
+FROM settled WHERE w.id = settled.webhook_id
+RETURNING true
+
+-- name: release_delivery
+-- One that a stop interrupted: it costs no attempt, and is sent again. $1 id, $2 token, $3 now
+WITH released AS (
+    UPDATE deliveries
+    SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, reason = 'shutdown', attempts = attempts - 1
+    WHERE id = $1 AND lease_token = $2
+    RETURNING id, attempts + 1 AS attempt
+)
+INSERT INTO delivery_log (delivery_id, attempt, ended_at, reason) SELECT id, attempt, $3, 'shutdown' FROM released
+
+-- name: return_expired_deliveries
+-- Their holders died: whether the receiver has had them nobody knows, so they are sent again. $1 now, $2 how many
+WITH expired AS MATERIALIZED (
+    SELECT id FROM deliveries WHERE lease_token IS NOT NULL AND lease_until <= $1
+    ORDER BY lease_until LIMIT $2 FOR UPDATE SKIP LOCKED
+), returned AS (
+    UPDATE deliveries d
+    SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, reason = 'worker_lost', due_at = $1
+    FROM expired WHERE d.id = expired.id
+    RETURNING d.id, d.attempts
+)
+INSERT INTO delivery_log (delivery_id, attempt, ended_at, reason) SELECT id, attempts, $1, 'worker_lost' FROM returned
+RETURNING true
+
+-- name: list_deliveries
+-- The last ones first. $1 webhook's name, $2 status or NULL, $3 before this position or NULL, $4 how many
+SELECT d.id, d.position, d.event, u.url, d.status, d.reason, d.attempts, d.due_at, d.ended_at
+FROM deliveries d JOIN url_frontier u ON u.id = d.url_id
+WHERE d.webhook_id = (SELECT w.id FROM webhooks w WHERE w.name = $1)
+  AND ($2::text IS NULL OR d.status = $2) AND ($3::bigint IS NULL OR d.position < $3)
+ORDER BY d.position DESC LIMIT $4
+
+-- name: delivery_attempts
+-- Of some deliveries, in their order. $1 ids
+SELECT delivery_id, attempt, ended_at, elapsed_ms, http_status, reason, detail FROM delivery_log
+WHERE delivery_id = ANY ($1::uuid[]) ORDER BY id
+
+-- name: parked_deliveries
+-- $1 webhook id
+SELECT id FROM deliveries WHERE webhook_id = $1 AND status = 'parked'
+
+-- name: retry_parked
+-- Parked deliveries are sent after all, before what came later of their documents. Where that was taken already they would
+-- undo it, and are let be; where it is being sent just now they stay parked. $1 webhook id, held, $2 ids or NULL for all,
+-- $3 now. Answers what became of each.
+UPDATE deliveries d
+SET status = CASE WHEN later.was_taken THEN 'dismissed' ELSE 'pending' END,
+    reason = CASE WHEN later.was_taken THEN 'superseded' ELSE d.reason END,
+    ended_at = CASE WHEN later.was_taken THEN $3::timestamptz END,
+    due_at = $3, attempts = 0, failing_since = NULL
+FROM deliveries p CROSS JOIN LATERAL (
+    SELECT coalesce(bool_or(l.status = 'delivered' AND l.event = p.event), false) AS was_taken,
+           coalesce(bool_or(l.lease_token IS NOT NULL), false) AS is_being_sent
+    FROM deliveries l WHERE l.webhook_id = p.webhook_id AND l.url_id = p.url_id AND l.position > p.position
+) later
+WHERE p.webhook_id = $1 AND p.status = 'parked' AND ($2::uuid[] IS NULL OR p.id = ANY ($2)) AND d.id = p.id
+  AND NOT later.is_being_sent
+RETURNING d.status
+
+-- name: dismiss_parked
+-- $1 webhook id, $2 ids or NULL for all, $3 now
+UPDATE deliveries SET status = 'dismissed', reason = 'dismissed', ended_at = $3
+WHERE webhook_id = $1 AND status = 'parked' AND ($2::uuid[] IS NULL OR id = ANY ($2))
+RETURNING id
+
+-- name: prune_deliveries
+-- What was taken or let be before a time, a batch; but not what tells that a parked one has been overtaken. $1 time,
+-- $2 how many
+DELETE FROM deliveries WHERE id IN (
+    SELECT id FROM deliveries d
+    WHERE d.status IN ('delivered', 'dismissed') AND d.ended_at < $1
+      AND NOT EXISTS (SELECT FROM deliveries p
+                      WHERE p.webhook_id = d.webhook_id AND p.url_id = d.url_id AND p.status = 'parked')
+    LIMIT $2)
+RETURNING id
+
+-- name: prune_delivery_log
+-- $1 time, $2 how many
+DELETE FROM delivery_log WHERE id IN (SELECT id FROM delivery_log WHERE ended_at < $1 LIMIT $2) RETURNING id

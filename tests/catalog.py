@@ -1,0 +1,58 @@
+"""A source whose list a test decides, and what its hand-offs and jobs have come to."""
+
+import json
+
+import pytest
+
+from headwater.model.poll import Polled
+from tests import kinds
+from tests.house import House
+from tests.server import Answer, Site, page
+
+LIST = "http://api.test/list"
+HTML = {"Content-Type": "text/html; charset=utf-8"}
+
+
+def install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let there be sources of this kind for the time of a test."""
+    kinds.install(monkeypatch, "catalog", kinds.CatalogKind)
+
+
+def address(name: str) -> str:
+    return f"http://news.test/{name}"
+
+
+def listing(site: Site, **titles: str) -> None:
+    """Let the source list pages of news.test, each by its name and title."""
+    records = [{"url": address(name), "title": title} for name, title in titles.items()]
+    site.answers[LIST] = Answer(json.dumps(records), headers={"Content-Type": "application/json"})
+
+
+def serving(site: Site, *names: str) -> None:
+    """Let pages be there."""
+    for name in names:
+        site.answers[address(name)] = Answer(page(f"all about {name}"), headers=HTML)
+
+
+async def sync(house: House, name: str = "shop") -> Polled:
+    """Sync the source, which is added first if it is not there."""
+    if name not in [row["name"] for row in await house.desk.sources.listed()]:
+        await house.desk.sources.create(name, "catalog", {})
+    polled = await house.desk.sources.sync(name)
+    assert polled.error is None
+    return polled
+
+
+async def jobs(house: House) -> list[tuple[str, str, str | None]]:
+    """The name of the item, the status and the reason of every job: by the name, oldest first."""
+    rows = await house.rows(
+        "SELECT i.url, j.status, j.reason FROM ingestion_jobs j JOIN items i ON i.id = j.reference_id "
+        "ORDER BY i.url, job_id"
+    )
+    return [(url.removeprefix(address("")), status, reason) for url, status, reason in rows]
+
+
+async def handoffs(house: House) -> list[tuple[str, str, int]]:
+    """The status, the reason and the attempts of every hand-off, oldest first."""
+    rows = await house.rows("SELECT status, reason_code, attempts FROM ingestion_handoffs ORDER BY handoff_id")
+    return [(status, reason, attempts) for status, reason, attempts in rows]

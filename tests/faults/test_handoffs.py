@@ -1,0 +1,106 @@
+"""Hand-offs in harm's way: no job twice, none stuck past its lease, nothing changed by who is late (spec 7, 9.3)."""
+
+import asyncio
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.faults.conftest import Crawl
+from tests.faults.database import own_server
+from tests.faults.harness import Harness
+from tests.faults.invariants import violations
+from tests.faults.victim import SYNC_POINTS
+from tests.nursery import Program
+
+KILLS = int(os.environ.get("HEADWATER_TEST_KILLS", "20"))
+BRISK = "brisk rescuer"
+
+
+async def start_sync(harness: Harness, source: str, **harm: str) -> Program:
+    """Begin a sync that may end by itself."""
+    program = await harness.start("source", "sync", source, **harm)
+    del harness.programs[program]
+    return program
+
+
+async def sync_well(harness: Harness, source: str) -> None:
+    """Sync a source, as soon as nobody else reads it."""
+    give_up = time.monotonic() + 60
+    while await harness.run("source", "sync", source) != 0:
+        assert time.monotonic() < give_up, f"{source} cannot be synced"
+
+
+async def finish_and_check(harness: Harness) -> None:
+    """Wait until every page, hand-off and job has ended, and look whether all is well."""
+    await harness.until_done(90)
+    left = (
+        "SELECT FROM ingestion_handoffs WHERE status IN ('queued', 'running') "
+        "UNION ALL SELECT FROM ingestion_jobs WHERE status = 'queued'"
+    )
+    give_up = time.monotonic() + 60
+    while await harness.rows(left):
+        assert time.monotonic() < give_up, "a hand-off or a job is stuck"
+        await asyncio.sleep(0.1)
+    await harness.stop()
+    assert await violations(harness) == {}
+    ((items, jobs),) = await harness.rows(
+        "SELECT (SELECT count(*) FROM items), (SELECT count(DISTINCT reference_id) FROM ingestion_jobs)"
+    )
+    assert items == jobs > 0
+
+
+@pytest.mark.timeout(300)
+async def test_kills_of_syncs_and_workers_at_random_leave_one_job_for_each_item(crawl: Crawl) -> None:
+    """Issue 9: two syncs at once, six who fetch, kill -9 of any."""
+    chance = random.Random(9)
+    fetchers = ["up", *["worker"] * 5]
+    async with crawl(hosts=30, pages=6, feeds=2, programs=fetchers, fetch_workers=2) as harness:
+        while harness.kills < KILLS:
+            syncs = [await start_sync(harness, "s1"), await start_sync(harness, "s1"), await start_sync(harness, "s2")]
+            await asyncio.sleep(chance.uniform(0.05, 0.5))
+            if chance.random() < 0.5:
+                words = await harness.kill(chance.choice(list(harness.programs)))
+                await harness.start(*words)
+            else:
+                chance.choice(syncs).send_signal(signal.SIGKILL)
+                harness.kills += 1
+            await asyncio.gather(*(asyncio.wait_for(one.wait(), 60) for one in syncs))
+        for source in ("s1", "s2"):
+            await sync_well(harness, source)
+        await finish_and_check(harness)
+
+
+@pytest.mark.timeout(180)
+async def test_a_sync_that_is_killed_at_any_point_has_its_items_handed_off(crawl: Crawl) -> None:
+    """Issue 9: by whoever runs; a second sync finds nothing left to do."""
+    async with crawl(hosts=10, pages=4, feeds=len(SYNC_POINTS), plain=True, poll_look_seconds=3600) as harness:
+        for number, point in enumerate(SYNC_POINTS, 1):
+            victim = await start_sync(harness, f"s{number}", point=point)
+            assert await asyncio.wait_for(victim.wait(), 30) == -9, f"the point {point!r} was not reached"
+        await harness.start("up", plant=BRISK)
+        for number in (1, 2):  # what was killed before its items were saved has touched none
+            await sync_well(harness, f"s{number}")
+        await finish_and_check(harness)
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+async def test_a_database_that_is_restarted_in_the_middle_of_a_hand_off_costs_an_attempt(
+    tmp_path: Path, crawl: Crawl, how: signal.Signals
+) -> None:
+    """Issue 9: a restarted PostgreSQL."""
+    with own_server(tmp_path / "database") as server:
+        async with crawl(database_url=server.url, hosts=10, pages=4, feeds=1, plain=True) as harness:
+            sync = await start_sync(harness, "s1", plant="held hand-off")
+            await harness.until_held_back()
+            await server.restart(how)
+            harness.let_go()
+            assert await asyncio.wait_for(sync.wait(), 30) == 0, "the items are saved, and handed off later"
+            await harness.start("up", plant=BRISK)
+            await finish_and_check(harness)
+            ((attempts,),) = await harness.rows("SELECT DISTINCT attempts FROM ingestion_handoffs")
+            assert attempts == 2

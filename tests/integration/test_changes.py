@@ -1,0 +1,330 @@
+"""The change feed: every change once, in order for each document, and none that commits late is missed (spec 8.5)."""
+
+import asyncio
+import json
+import random
+import re
+from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from headwater.config import Settings
+from headwater.errors import OperatorError
+from headwater.model.change import Change, cursor_of
+from headwater.model.reasons import Reason
+from headwater.publish.changes import ChangeFeed
+from headwater.service.backup import back_up
+from headwater.service.restore import restore
+from headwater.store import migrate
+from headwater.store.pool import Database, open_database
+from tests.house import House
+from tests.integration.test_api import TOKEN, Api, open_api
+from tests.integration.test_backup import new_database
+from tests.pen import HOST, NOON, fail_job, write, write_all
+from tests.program import forked, start
+from tests.server import Answer, Site, page
+
+
+@pytest.fixture
+def feed(database: Database) -> ChangeFeed:
+    return ChangeFeed(database)
+
+
+@pytest.fixture
+async def other(database_url: str, database: Database) -> AsyncIterator["asyncpg.Connection[Any]"]:
+    """A connection whose transactions the test ends when it likes."""
+    connection = await asyncpg.connect(database_url)
+    await connection.set_type_codec("jsonb", schema="pg_catalog", encoder=json.dumps, decoder=json.loads)
+    yield connection
+    await connection.close()
+
+
+def told(changes: list[Change]) -> list[tuple[str, str]]:
+    return [(change.what, change.url.removeprefix(f"{HOST}/")) for change in changes]
+
+
+async def read_all(feed: ChangeFeed, position: int = 0, page: int = 7) -> list[Change]:
+    found: list[Change] = []
+    while more := await feed.after(found[-1].position if found else position, page):
+        found += more
+    return found
+
+
+@pytest.mark.both_servers
+async def test_a_document_is_told_of_when_it_is_new_and_when_its_text_changes_and_not_otherwise(
+    database: Database, feed: ChangeFeed
+) -> None:
+    """Spec 8.5: and each change has title, hash and revision as they were then."""
+    await write_all(database, "a", "b")
+    await write_all(database, "a", text="second")
+    await write_all(database, "b", "a", text="first")
+    found = await read_all(feed)
+    assert told(found) == [("new", "a"), ("new", "b"), ("changed", "a"), ("changed", "a")]
+    positions = [change.position for change in found]
+    assert positions == sorted(set(positions))
+    of_a = [change.document for change in found if change.url.endswith("a") and change.document]
+    assert [(document.revision, document.title) for document in of_a] == [
+        (1, "a: first"),
+        (2, "a: second"),
+        (3, "a: first"),
+    ]
+    assert of_a[0].content_hash == of_a[2].content_hash != of_a[1].content_hash
+
+
+async def test_what_commits_late_is_told_of_after_what_was_read_before(
+    database: Database, feed: ChangeFeed, other: "asyncpg.Connection[Any]"
+) -> None:
+    """Spec 8.5: a transaction stays open while others commit and are read."""
+    await write_all(database, "seed")
+    late = other.transaction()
+    await late.start()
+    await write(other, "late", "first")
+    await write_all(database, "early")
+    first = await read_all(feed)
+    assert told(first) == [("new", "seed"), ("new", "early")]
+    await late.commit()
+    await write_all(database, "later")
+    assert told(await read_all(feed, first[-1].position)) == [("new", "late"), ("new", "later")]
+
+
+async def test_what_is_rolled_back_is_not_told_of(
+    database: Database, feed: ChangeFeed, other: "asyncpg.Connection[Any]"
+) -> None:
+    undone = other.transaction()
+    await undone.start()
+    await write(other, "undone", "first")
+    await undone.rollback()
+    await write_all(database, "kept")
+    assert told(await read_all(feed)) == [("new", "kept")]
+
+
+async def test_readers_and_writers_at_once_see_every_change_once_and_in_order_for_each_document(
+    database: Database, feed: ChangeFeed
+) -> None:
+    """Spec 8.5: four writers of the same documents, some of whose transactions fail or wait, and two readers."""
+    chance = random.Random(8)
+    done = asyncio.Event()
+
+    async def write_some(writer: int) -> None:
+        for number in range(40):
+            try:
+                async with database.connection() as connection, connection.transaction():
+                    await write(connection, f"d{chance.randrange(6)}", f"{writer} {number}")
+                    await asyncio.sleep(chance.choice((0, 0, 0.01)))
+                    if chance.random() < 0.2:
+                        raise LookupError
+            except LookupError:
+                pass
+
+    async def read() -> list[Change]:
+        found: list[Change] = []
+        while True:
+            ending = done.is_set()
+            more = await feed.after(found[-1].position if found else 0, 5)
+            found += more
+            if ending and not more:
+                return found
+            await asyncio.sleep(0)
+
+    readers = [asyncio.create_task(read()) for _ in range(2)]
+    async with asyncio.timeout(60):
+        await write_all(database, "d0")
+        await asyncio.gather(*(write_some(writer) for writer in range(4)))
+        done.set()
+        one, another = await asyncio.gather(*readers)
+    assert one == another
+    positions = [change.position for change in one]
+    assert positions == sorted(set(positions))
+    async with database.connection() as connection:
+        revisions = await connection.fetch("SELECT url, revision FROM documents JOIN url_frontier u ON u.id = url_id")
+    for url, last in revisions:
+        seen = [change.document.revision for change in one if change.url == url and change.document]
+        assert seen == list(range(1, last + 1))
+
+
+async def test_a_job_that_fails_is_told_of_with_its_reason(database: Database, feed: ChangeFeed) -> None:
+    """Spec 7.3, 8.5: and again when it fails again."""
+    async with database.connection() as connection:
+        job_id = await fail_job(connection, "gone", "not_found")
+        await connection.execute("UPDATE ingestion_jobs SET status = 'queued', reason = NULL, settled_at = NULL")
+        await connection.execute("UPDATE url_frontier SET status = 'dead', reason = 'gone'")
+    first, second = await read_all(feed)
+    assert (first.what, first.url, first.document) == ("failed", f"{HOST}/gone", None)
+    assert [change.job and (change.job.id, change.job.reason) for change in (first, second)] == [
+        (job_id, Reason.NOT_FOUND),
+        (job_id, Reason.GONE),
+    ]
+
+
+async def test_documents_from_before_there_was_a_feed_are_in_it_in_order(
+    make_settings: Callable[..., Settings],
+) -> None:
+    """Spec 8.5: the migration brings them in, with their revisions."""
+    async with open_database(make_settings()) as database:
+        await migrate.up(database)
+        (this,) = (step for step in migrate.known() if step.name == "changes")
+        await migrate.down(database, this.number - 1)
+        await write_all(database, "a", "b")
+        await write_all(database, "a", text="second")
+        await migrate.up(database)
+        await write_all(database, "c")
+        assert told(await read_all(ChangeFeed(database))) == [
+            ("new", "a"),
+            ("new", "b"),
+            ("changed", "a"),
+            ("new", "c"),
+        ]
+
+
+async def test_one_may_begin_at_a_day_or_time(database: Database, feed: ChangeFeed) -> None:
+    """Spec 8.2: `new --since DATE`."""
+    for hours, name in enumerate(("a", "b", "c")):
+        async with database.connection() as connection:
+            await write(connection, name, "first", NOON + timedelta(hours=24 * hours))
+    for since, expected in (
+        ("2026-03-12", ["a", "b", "c"]),
+        ("2026-03-13", ["b", "c"]),
+        ("2026-03-13T12:00Z", ["b", "c"]),
+        ("2026-03-13T14:00+01:00", ["c"]),
+        ("2026-03-13T12:00:01", ["c"]),
+        ("2026-03-20", []),
+        ("0001-01-01", ["a", "b", "c"]),
+        ("9999-12-31", []),
+    ):
+        assert [name for _, name in told(await read_all(feed, await feed.start(since)))] == expected, since
+    await write_all(database, "d")
+
+
+@pytest.mark.parametrize(
+    "since",
+    [
+        "",
+        "c",
+        "cx",
+        "c-1",
+        "c 1",
+        "12",
+        "c99999999999999999999",
+        "c999999999999999999",
+        "yesterday",
+        "2026-13-01",
+        "c\N{FULLWIDTH DIGIT ONE}",
+    ],
+)
+async def test_a_cursor_that_cannot_be_is_refused(since: str, database: Database, feed: ChangeFeed) -> None:
+    await write_all(database, "a")
+    last = await feed.end()
+    assert await feed.start(cursor_of(last)) == last
+    with pytest.raises(OperatorError, match="^since: ") as refusal:
+        await feed.start(since)
+    assert refusal.value.reason is Reason.BAD_REQUEST
+
+
+async def test_a_page_that_is_fetched_again_is_told_of_only_if_its_text_has_changed(site: Site, house: House) -> None:
+    """Spec 4.4, 8.5: through the whole flow."""
+    url = f"{HOST}/a"
+    html = {"Content-Type": "text/html"}
+    site.answers[url] = [Answer(page("river"), headers=html)] * 2 + [Answer(page("mountain"), headers=html)]
+    await house.fetch(url)
+    for _ in range(2):
+        await house.desk.frontier.retry([url])
+        await house.work()
+    found = await house.desk.changes.page(None, 10)
+    assert [change.what for change in found.changes] == ["new", "changed"]
+    assert [change.document and change.document.title for change in found.changes] == ["river", "mountain"]
+    assert (await house.desk.changes.page(found.next, 10)).changes == []
+    assert (await house.desk.changes.page(found.next, 10)).next == found.next
+    assert found.next == cursor_of(found.changes[-1].position)
+
+
+@pytest.fixture
+async def api(database: Database, make_settings: Callable[..., Settings]) -> AsyncIterator[Api]:
+    await write_all(database, "a", "b", "c")
+    async with open_api(make_settings(api_token=TOKEN)) as serving:
+        yield serving
+
+
+async def test_the_api_gives_changes_by_pages(api: Api, database: Database) -> None:
+    """Spec 8.5."""
+    _, first = await api.get("/changes?limit=2")
+    _, second = await api.get("/changes", params={"since": first["next"], "limit": 2})
+    _, third = await api.get("/changes", params={"since": second["next"]})
+    names = [change["url"] for answer in (first, second, third) for change in answer["changes"]]
+    assert names == [f"{HOST}/{name}" for name in "abc"]
+    assert first["changes"][0]["event"] == "document.ready"
+    assert first["changes"][1]["cursor"] == first["next"]
+    assert third == {"changes": [], "next": second["next"]}
+    await write_all(database, "d")
+    _, fourth = await api.get("/changes", params={"since": third["next"]})
+    assert [change["document"]["title"] for change in fourth["changes"]] == ["d: first"]
+
+
+@pytest.mark.parametrize(
+    "query", ["since=x", "since=c999999999999999999", "limit=0", "limit=100000", "limit=x", "until=c1"]
+)
+async def test_the_api_refuses_what_cannot_be(query: str, api: Api) -> None:
+    """Spec 8.1: naming the field."""
+    status, body = await api.get(f"/changes?{query}")
+    assert (status, body["error"]["reason"]) == (422, Reason.BAD_REQUEST)
+    assert query.partition("=")[0] in body["error"]["message"]
+
+
+def test_the_command_tells_what_is_new(database_url: str, tmp_path: Path, database: Database) -> None:
+    """Spec 8.2."""
+    asyncio.run(_fill(database_url))
+    place = {"database_url": database_url, "data_dir": tmp_path}
+    first = json.loads(forked("new", "--since", "2026-03-01", "--limit", "2", "--json", cwd=tmp_path, **place).stdout)
+    assert [change["url"] for change in first["changes"]] == [f"{HOST}/a", f"{HOST}/b"]
+    shown = forked("new", "--since", first["next"], cwd=tmp_path, **place).stdout
+    assert "new      c: first" in shown
+    assert f"{HOST}/c" in shown
+    assert re.search(r"headwater new --since c\d+", shown)
+    assert json.loads(forked("new", "--json", cwd=tmp_path, **place).stdout)["changes"] == []
+    refused = forked("new", "--since", "tomorrow", cwd=tmp_path, **place)
+    assert refused.returncode == 2
+    assert "since:" in refused.stderr
+
+
+def test_the_command_follows_what_comes(database_url: str, tmp_path: Path, database: Database) -> None:
+    """Spec 8.2."""
+    asyncio.run(_fill(database_url))
+    place = {"database_url": database_url, "data_dir": tmp_path}
+    with start("new", "--since", "2026-03-01", "--follow", "--json", cwd=tmp_path, **place) as following:
+        assert following.stdout
+        lines = [json.loads(following.stdout.readline()) for _ in range(3)]
+        asyncio.run(_fill(database_url, text="second"))
+        lines.append(json.loads(following.stdout.readline()))
+        following.terminate()
+        following.communicate()
+    titles = [line["document"]["title"] for line in lines]
+    assert titles == ["a: first", "b: first", "c: first", "a: second"]
+
+
+async def _fill(database_url: str, text: str = "first") -> None:
+    async with open_database(Settings(database_url=database_url)) as database:
+        await write_all(database, "a", "b", "c", text=text)
+
+
+async def test_who_has_read_on_after_a_backup_misses_nothing_of_what_is_restored_from_it(
+    database: Database, make_settings: Callable[..., Settings], tmp_path: Path, database_url: str
+) -> None:
+    """Spec 8.5, 9.1: what nobody had read when the copy was made may come twice then."""
+    await write_all(database, "a")
+    seen = (await read_all(ChangeFeed(database)))[-1].position
+    await write_all(database, "b")
+    (tmp_path / "data/corpus/news").mkdir(parents=True)
+    await back_up(make_settings(), tmp_path / "backup")
+    await write_all(database, *"cdef")
+    ahead = (await read_all(ChangeFeed(database)))[-1].position
+    async with new_database(database_url) as restored_url:
+        elsewhere = make_settings(database_url=restored_url, data_dir=tmp_path / "elsewhere")
+        await restore(elsewhere, tmp_path / "backup")
+        async with open_database(elsewhere) as restored:
+            feed = ChangeFeed(restored)
+            assert told(await read_all(feed, await feed.start(cursor_of(seen)))) == [("new", "b")]
+            await write_all(restored, "c", text="otherwise")
+            assert told(await read_all(feed, await feed.start(cursor_of(ahead)))) == [("new", "b"), ("new", "c")]

@@ -1,0 +1,118 @@
+"""The programs in docs/handoff.md do what it says of them (spec 8.5)."""
+
+import asyncio
+import os
+import re
+import signal
+import socket
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import aiohttp
+
+from headwater.config import Settings
+from headwater.policy.delivery import FAILURES_BEFORE_A_PAUSE, LONGEST_WAIT, MOST_ATTEMPTS
+from headwater.publish import outbox
+from headwater.publish.webhooks import LONGEST_SECONDS
+from headwater.store.pool import Database
+from tests.house import open_house
+from tests.integration.test_api import open_api
+from tests.integration.test_webhooks import delivering, until_settled
+from tests.pen import HOST, write_all
+
+TEXT = (Path(__file__).parents[2] / "docs/handoff.md").read_text()
+CONSUMER, RECEIVER = re.findall(r"^```python\n(.*?)^```", TEXT, re.M | re.S)
+
+
+@asynccontextmanager
+async def running(program: str, folder: Path, *words: str, **variables: str) -> AsyncIterator[Process]:
+    """Run a program out of the page, and kill it in the end."""
+    (folder / "program.py").write_text(program)
+    command = (sys.executable, "program.py", *words)
+    process = await asyncio.create_subprocess_exec(*command, cwd=folder, env=os.environ | variables, stdout=PIPE)
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGKILL)
+        await process.wait()
+
+
+async def lines(process: Process, count: int) -> list[str]:
+    assert process.stdout
+    async with asyncio.timeout(30):
+        return [(await process.stdout.readline()).decode().strip() for _ in range(count)]
+
+
+async def test_the_consumer_reads_every_document_and_goes_on_where_it_was(
+    tmp_path: Path, database: Database, make_settings: Callable[..., Settings]
+) -> None:
+    """Spec 8.5: twenty lines are enough, also when they are killed."""
+    place = tmp_path / "cursor.txt"
+    await write_all(database, "a", "b")
+    async with open_api(make_settings()) as api:
+        async with running(CONSUMER, tmp_path, api.base, "cursor.txt") as consumer:
+            assert await lines(consumer, 2) == [f"new {HOST}/a 5", f"new {HOST}/b 5"]
+            async with asyncio.timeout(30):
+                while not place.exists():
+                    await asyncio.sleep(0.01)
+        await write_all(database, "a", text="second")
+        async with running(CONSUMER, tmp_path, api.base, "cursor.txt") as consumer:
+            assert await lines(consumer, 1) == [f"changed {HOST}/a 6"]
+
+
+def test_the_consumer_is_as_short_as_it_is_said_to_be() -> None:
+    written = [line for line in CONSUMER.splitlines() if line.strip()]
+    assert len(written) <= 20
+
+
+async def test_the_receiver_takes_what_is_signed_and_nothing_else(
+    tmp_path: Path, make_settings: Callable[..., Settings]
+) -> None:
+    """Spec 8.5."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}/hook"
+    async with open_house(make_settings()) as house:
+        secret = (await house.desk.webhooks.add("hook", url))["secret"]
+        async with running(RECEIVER, tmp_path, str(port), WEBHOOK_SECRET=secret) as receiver:
+            await write_all(house.parts.records.database, "a")
+            async with delivering(house):
+                await until_settled(house)
+            (delivery,) = await house.desk.webhooks.deliveries("hook")
+            assert delivery["status"] == "delivered"
+            assert await lines(receiver, 1) == [f"{delivery['id']} document.ready {HOST}/a"]
+            forged = {"Webhook-Id": "1", "Webhook-Timestamp": "1", "Webhook-Signature": "v1,AAAA"}
+            async with (
+                aiohttp.ClientSession() as session,
+                session.post(url, data=b"{}", headers=forged) as answer,
+            ):
+                assert answer.status == 401
+
+
+def test_the_limits_it_tells_of_are_those_in_force() -> None:
+    words = " ".join(TEXT.split())
+    assert f"An outbox holds {outbox.MOST_PENDING} deliveries" in words
+    assert f"with {outbox.MOST_PARKED:,} parked deliveries" in words
+    assert f"failed {MOST_ATTEMPTS} times while" in words
+    assert f"silent for {LONGEST_SECONDS:g} s" in words
+    assert (timedelta(hours=1), 3) == (LONGEST_WAIT, FAILURES_BEFORE_A_PAUSE)
+    assert f"`delivery_log_days` ({Settings().delivery_log_days})" in words
+    assert f"`retry_base_seconds` ({Settings().retry_base_seconds:g})" in words
+
+
+async def test_every_route_and_every_deed_of_webhooks_is_told_of(
+    database: Database, make_settings: Callable[..., Settings]
+) -> None:
+    async with open_api(make_settings()) as api:
+        _, described = await api.get("/openapi.json")
+    deeds = {path.rpartition("/")[2] for path in described["paths"] if path.startswith("/webhooks/{name}/")}
+    assert deeds == {"enable", "disable", "test", "deliveries", "retry", "dismiss"}
+    assert all(f"webhook {deed}" in TEXT or f"`{deed} NAME" in TEXT for deed in deeds)
+    named = set(re.findall(r"`(?:GET|POST|DELETE) (/\w+)", TEXT))
+    assert {"/changes", "/documents", "/webhooks"} == named <= {f"/{path.split('/')[1]}" for path in described["paths"]}

@@ -1,0 +1,276 @@
+"""Hand-offs and jobs through the doors that people have (spec 7.1, 7.4, 7.5, 8.1, 8.2, 8.3; issue 9)."""
+
+import asyncio
+import json
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.config import Settings
+from headwater.model.reasons import Reason
+from headwater.service.why_words import tell
+from tests.house import House, open_house
+from tests.integration.test_api import Api, open_api
+from tests.program import forked
+from tests.server import Answer, Site, page, rss
+
+FEED = "http://news.test/feed"
+HTML = {"Content-Type": "text/html; charset=utf-8"}
+TOKEN = "a-token-for-tests"
+COUNTS = ("queued", "completed", "failed", "skipped")
+
+Program = Callable[..., Awaitable["subprocess.CompletedProcess[str]"]]
+
+
+@pytest.fixture
+async def settings(site: Site, make_settings: Callable[..., Settings]) -> Settings:
+    """Settings of a database with a source of two items, of which one has a page, and one whose feed hangs."""
+    site.answers[FEED] = rss("http://news.test/a", "http://news.test/b")
+    site.answers["http://slow.test/feed"] = rss("http://slow.test/a")
+    site.answers["http://news.test/a"] = Answer(page("river"), headers=HTML)
+    settings = make_settings(connect_to=site.connect_to, api_token=TOKEN)
+    async with open_house(settings) as house:
+        for name, feed in (("news", FEED), ("slow", "http://slow.test/feed")):
+            await house.desk.sources.create(name, "site", {"feed_url": feed})
+        await house.desk.sources.create("by-hand", "manual", {})
+    return settings
+
+
+@pytest.fixture
+async def api(settings: Settings) -> AsyncIterator[Api]:
+    async with open_api(settings) as api:
+        yield api
+
+
+@pytest.fixture
+def program(settings: Settings, tmp_path: Path) -> Program:
+    """The real program."""
+    given = {
+        "database_url": settings.database_url,
+        "data_dir": settings.data_dir,
+        "connect_to": ",".join(settings.connect_to),
+        "allow_networks": "127.0.0.0/8",
+        "host_delay_ms": 0,
+    }
+    return lambda *words: asyncio.to_thread(forked, *words, cwd=tmp_path, **given)
+
+
+async def fetch_all(settings: Settings) -> None:
+    async with open_house(settings) as house:
+        await house.work()
+
+
+def counts(answer: dict[str, Any]) -> dict[str, Any]:
+    return {name: answer[f"handoff_{name}_count"] for name in COUNTS}
+
+
+async def test_a_sync_answers_with_its_run_and_four_counts(api: Api, settings: Settings) -> None:
+    """Spec 7.1, 7.4."""
+    assert (await api.post("/scraping/news/sync", {}, token=None))[0] == 401
+    status, first = await api.post("/scraping/news/sync", {})
+    assert (status, first["scrape_run_id"], first["items"], first["new_items"], first["new_urls"]) == (200, 1, 2, 2, 2)
+    assert counts(first) == {"queued": 0, "completed": 2, "failed": 0, "skipped": 0}
+    await fetch_all(settings)
+    _, second = await api.post("/scraping/news/sync", {})
+    assert counts(second) == {"queued": 0, "completed": 0, "failed": 0, "skipped": 2}
+
+    _, page_ = await api.get("/scraping/news/handoffs", params={"scrape_run_id": second["scrape_run_id"]})
+    assert page_["total"] == len(page_["handoffs"]) == 2
+    by_url = {row["url"]: row for row in page_["handoffs"]}
+    assert by_url["http://news.test/a"]["reason_code"] == "ingestion_job_already_ready"
+    assert by_url["http://news.test/b"]["reason_code"] == "ingestion_job_already_failed"
+    assert by_url["http://news.test/b"]["job_reason"] == "not_found"
+    assert (await api.get("/scraping/news/handoffs?scrape_run_id=1"))[1]["total"] == 0, "touched again since"
+
+
+async def test_hand_offs_are_listed_by_pages_that_add_up(api: Api) -> None:
+    """Spec 7.4: a stable order, a total, an empty page past the end."""
+    await api.post("/scraping/news/sync", {})
+    pages = [(await api.get(f"/scraping/news/handoffs?limit=1&offset={offset}"))[1] for offset in range(3)]
+    ids = [row["handoff_id"] for page_ in pages for row in page_["handoffs"]]
+    assert ids == sorted(ids, reverse=True)
+    assert len(set(ids)) == 2
+    assert [(page_["total"], page_["limit"], page_["offset"]) for page_ in pages] == [(2, 1, 0), (2, 1, 1), (2, 1, 2)]
+    assert pages[2]["handoffs"] == []
+    assert (await api.get("/scraping/news/handoffs?status=failed"))[1]["total"] == 0
+    assert (await api.get("/scraping/slow/handoffs"))[1]["total"] == 0
+    assert (await api.get(f"/handoffs/{ids[0]}"))[1] == pages[0]["handoffs"][0]
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "reason", "named"),
+    [
+        ("/scraping/nobody/handoffs", 404, Reason.UNKNOWN_SOURCE, "nobody"),
+        ("/scraping/news/handoffs?status=skipped", 422, Reason.BAD_REQUEST, "status: "),
+        ("/scraping/news/handoffs?scrape_run_id=x", 422, Reason.BAD_REQUEST, "scrape_run_id: "),
+        ("/scraping/news/handoffs?scrape_run_id=0", 422, Reason.BAD_REQUEST, "scrape_run_id: "),
+        ("/scraping/news/handoffs?limit=0", 422, Reason.BAD_REQUEST, "limit: "),
+        ("/scraping/news/handoffs?limit=100000", 422, Reason.BAD_REQUEST, "limit: "),
+        ("/scraping/news/handoffs?offset=-1", 422, Reason.BAD_REQUEST, "offset: "),
+        ("/scraping/news/handoffs?state=failed", 422, Reason.BAD_REQUEST, "state: "),
+        ("/handoffs/9", 404, Reason.UNKNOWN_HANDOFF, "9"),
+        ("/handoffs/0", 422, Reason.BAD_REQUEST, "handoff_id: "),
+        ("/jobs/9", 404, Reason.UNKNOWN_JOB, "9"),
+        ("/jobs?source=nobody", 404, Reason.UNKNOWN_SOURCE, "nobody"),
+        ("/jobs?status=done", 422, Reason.BAD_REQUEST, "status: "),
+        ("/jobs?reason=nonsense", 422, Reason.BAD_REQUEST, "reason: "),
+        ("/jobs?limit=1001", 422, Reason.BAD_REQUEST, "limit: "),
+    ],
+)
+async def test_what_cannot_be_asked_is_refused_by_name(
+    api: Api, path: str, status: int, reason: Reason, named: str
+) -> None:
+    """Issue 9, bad input."""
+    found, answer = await api.get(path)
+    assert (found, answer["error"]["reason"]) == (status, reason)
+    assert named in answer["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "reason"),
+    [
+        ("/scraping/nobody/sync", {}, 404, Reason.UNKNOWN_SOURCE),
+        ("/scraping/by-hand/sync", {}, 422, Reason.BAD_REQUEST),
+        ("/jobs/9/retry", {}, 404, Reason.UNKNOWN_JOB),
+        ("/jobs/retry", {}, 422, Reason.BAD_REQUEST),
+        ("/jobs/retry", {"source": "nobody"}, 404, Reason.UNKNOWN_SOURCE),
+        ("/jobs/retry", {"reason": "nonsense"}, 422, Reason.BAD_REQUEST),
+        ("/jobs/retry", {"colour": "red"}, 422, Reason.BAD_REQUEST),
+        ("/handoffs/9/retry", {}, 404, Reason.UNKNOWN_HANDOFF),
+    ],
+)
+async def test_what_cannot_be_done_is_refused_and_needs_the_token_too(
+    api: Api, path: str, body: dict[str, Any], status: int, reason: Reason
+) -> None:
+    """Issue 9, bad input; spec 8.1."""
+    found, answer = await api.post(path, body)
+    assert (found, answer["error"]["reason"]) == (status, reason)
+    assert (await api.post(path, body, token=None))[0] == 401
+
+
+async def test_a_second_sync_is_told_which_run_is_under_way(site: Site, api: Api, program: Program) -> None:
+    """Spec 7.1: 409 with the running run's id."""
+    site.hanging.add("http://slow.test/feed")
+    running = asyncio.create_task(api.post("/scraping/slow/sync", {}))
+    while "http://slow.test/feed" not in site.waiting:
+        await asyncio.sleep(0.01)
+    status, answer = await api.post("/scraping/slow/sync", {})
+    assert (status, answer["error"]["reason"], answer["error"]["run_id"]) == (409, Reason.RUN_UNDER_WAY, 1)
+    refused = await program("source", "sync", "slow")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "run 1 of it is under way" in refused.stderr
+    assert (await api.post("/scraping/news/sync", {}))[0] == 200, "another source is not in its way"
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_jobs_are_listed_shown_and_retried(site: Site, api: Api, settings: Settings) -> None:
+    """Spec 7.3."""
+    await api.post("/scraping/news/sync", {})
+    assert (await api.get("/jobs?status=queued"))[1]["total"] == 2
+    await fetch_all(settings)
+    _, ready = await api.get("/jobs", params={"source": "news", "status": "ready"})
+    assert [(job["url"], job["document_id"]) for job in ready["jobs"]] == [("http://news.test/a", 1)]
+    _, failed = await api.get("/jobs", params={"reason": "not_found", "scrape_run_id": 1})
+    (job,) = failed["jobs"]
+    assert (job["status"], job["url"], job["document_id"]) == ("failed", "http://news.test/b", None)
+    assert (await api.get("/jobs", params={"reference_id": job["reference_id"]}))[1]["jobs"] == [job]
+
+    site.answers["http://news.test/b"] = Answer(page("a bridge"), headers=HTML)
+    path = f"/jobs/{job['job_id']}/retry"
+    assert (await api.post(path, {}))[1]["status"] == "queued"
+    status, answer = await api.post(path, {})
+    assert (status, answer["error"]["reason"]) == (409, Reason.NOT_FAILED)
+    await fetch_all(settings)
+    assert (await api.get(f"/jobs/{job['job_id']}"))[1]["status"] == "ready"
+    assert (await api.post("/jobs/retry", {"source": "news"}))[1] == {"retried": 0}
+
+
+async def test_taken_back_hand_offs_are_missed_by_name_and_work_again_when_applied(api: Api, program: Program) -> None:
+    """Spec 7.5, with a program that runs all the while."""
+    await api.post("/scraping/news/sync", {})
+    assert (await program("migrate", "down", "--only", "handoffs", "--yes")).stdout == "taken back 021 handoffs\n"
+    status, answer = await api.get("/scraping/news/handoffs")
+    assert (status, answer["error"]["reason"]) == (503, Reason.HANDOFFS_MISSING)
+    assert "021_handoffs" in answer["error"]["message"]
+    assert (await api.get("/handoffs/1"))[0] == (await api.post("/handoffs/1/retry", {}))[0] == 503
+    status, synced = await api.post("/scraping/news/sync", {})
+    assert (status, synced["items"], counts(synced)) == (200, 2, dict.fromkeys(COUNTS))
+    assert (await api.get("/jobs"))[1]["total"] == 2
+    assert (await api.get("/why", params={"url": "http://news.test/a"}))[1]["handoffs"] == []
+    by_cli = await program("source", "sync", "news")
+    assert "Nothing was handed off. Hand-offs are not there: migration 021_handoffs" in by_cli.stdout
+    refused = await program("handoff", "list")
+    assert (refused.returncode, "021_handoffs" in refused.stderr) == (2, True)
+    assert "021_handoffs" in json.dumps(json.loads((await program("doctor", "--json")).stdout))
+
+    assert (await program("migrate", "up")).stdout == "applied 021 handoffs\n"
+    _, again = await api.post("/scraping/news/sync", {})
+    assert counts(again) == {"queued": 0, "completed": 0, "failed": 0, "skipped": 2}
+    assert (await api.get("/scraping/news/handoffs"))[1]["total"] == 2
+
+
+async def test_the_command_line_syncs_lists_shows_and_retries(settings: Settings, program: Program) -> None:
+    """Spec 8.2."""
+    synced = json.loads((await program("source", "sync", "news", "--json")).stdout)
+    assert (synced["scrape_run_id"], synced["items"]) == (1, 2)
+    assert counts(synced) == {"queued": 0, "completed": 2, "failed": 0, "skipped": 0}
+    assert (await program("source", "sync", "news")).stdout.endswith("Run 2: 0 handed off, 2 skipped.\n")
+    await fetch_all(settings)
+
+    listed = json.loads((await program("handoff", "list", "--source", "news", "--json")).stdout)
+    assert listed["total"] == 2
+    failed = next(row for row in listed["handoffs"] if row["job_status"] == "failed")
+    told = (await program("handoff", "list")).stdout
+    assert f"job {failed['job_id']} failed (not_found)" in told
+    assert (await program("handoff", "list", "--offset", "5")).stdout == "There are only 2.\n"
+    shown = await program("handoff", "show", str(failed["handoff_id"]))
+    assert "ingestion_job_already_active: A job for the item" in shown.stdout
+    assert "not_found: The server says there is no such page" in shown.stdout
+    as_json = json.loads((await program("handoff", "show", str(failed["handoff_id"]), "--json")).stdout)
+    assert [job["reason"] for job in as_json["jobs"]] == ["not_found"]
+    assert "document 1" in (await program("handoff", "jobs", "--status", "ready")).stdout
+    assert json.loads((await program("handoff", "jobs", "--json")).stdout)["total"] == 2
+
+    assert "queued" in (await program("handoff", "retry", str(failed["handoff_id"]))).stdout
+    await fetch_all(settings)
+    again = await program("handoff", "retry", "--all", "--source", "news", "--reason", "not_found")
+    assert again.stdout == "1 jobs wait for their pages again.\n"
+    for words, said in (
+        (("handoff", "retry"), "Give numbers of hand-offs, or --all"),
+        (("handoff", "retry", "--all"), "Give at least one of source, reason"),
+        (("handoff", "retry", "1", "--source", "news"), "Give numbers of hand-offs, or --all"),
+        (("handoff", "retry", "99"), "There is no hand-off 99."),
+        (("handoff", "show", "99"), "There is no hand-off 99."),
+        (("handoff", "list", "--status", "done"), "status: is one of queued, running, completed, failed, not 'done'."),
+        (("handoff", "list", "--source", "nobody"), "There is no source named nobody"),
+        (("handoff", "list", "--limit", "0"), "--limit"),
+        (("handoff", "list", "--limit", "100000"), "--limit"),
+        (("migrate", "down", "--only", "jobs", "--yes"), "'jobs' cannot be taken back alone"),
+        (("migrate", "down", "--yes"), "Give --to NUMBER, or --only NAME."),
+    ):
+        refused = await program(*words)
+        assert refused.returncode == 2
+        assert said in refused.stderr
+
+
+async def test_why_tells_of_hand_offs_and_jobs(site: Site, house: House) -> None:
+    """Spec 8.3."""
+    site.answers[FEED] = rss("http://news.test/a", "http://news.test/b")
+    site.answers["http://news.test/a"] = Answer(page("river"), headers=HTML)
+    await house.desk.sources.create("news", "site", {"feed_url": FEED})
+    await house.desk.sources.sync("news")
+
+    async def told(name: str) -> str:
+        why = await house.desk.why(f"http://news.test/{name}")
+        return " ".join(line.text for line in tell(why) if line.label == "Hand-off")
+
+    assert "Source news, by run 1: completed at" in await told("a")
+    assert "for source news, waits for the page since" in await told("a")
+    await house.work()
+    assert "has been ready since" in await told("a")
+    assert "failed at" in await told("b")
+    assert "`headwater handoff retry --all --source news --reason not_found` tries it again." in await told("b")
