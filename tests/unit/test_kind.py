@@ -26,7 +26,6 @@ OTHERS: dict[str, Any] = {
     "stealth": "light",
     "budget": "api.data.gov",
     "fetch_items": False,
-    "selectors": {"body": ".story"},
     "deadline": 60.0,
     "selectors": {"title": "h1"},
 }
