@@ -67,6 +67,7 @@ def test_what_a_page_states_as_data_goes_before_the_feed(place: str) -> None:
 
 def test_a_description_goes_before_a_summary_which_may_be_the_beginning_of_the_text() -> None:
     assert fuse(article("meta"), ENTRY).provenance["abstract"] == "meta"
+    assert fuse(article("dom"), ENTRY._replace(summary=f" {SUMMARY}\n\x07 ")).abstract == SUMMARY
     for summary in ("Short.", "Cut off " * 40):
         assert fuse(article("dom"), ENTRY._replace(summary=summary)).abstract == "Seen."
 

@@ -21,12 +21,13 @@ _ABSTRACT_LENGTHS = range(41, 240)
 
 def fuse(article: Article, entry: FeedEntry) -> Article:
     """Return the article with what the entry says wherever that is to be trusted more."""
+    summary = one_line(entry.summary)
     said: dict[str, Any] = {
         "title": one_line(entry.title),
         "byline": None if "@" in (entry.author or "") else person(entry.author or ""),
         "published_at": entry.published_at,
         "updated_at": entry.updated_at,
-        "abstract": entry.summary if len(entry.summary) in _ABSTRACT_LENGTHS else None,
+        "abstract": summary if len(summary) in _ABSTRACT_LENGTHS else None,
         "image": entry.image if (entry.image or "").startswith(("https://", "http://")) else None,
     }
     better = {
