@@ -14,6 +14,7 @@ FEED = "http://news.test/feed"
 PAGE = "http://news.test/a"
 HTML = {"Content-Type": "text/html"}
 SUMMARY = "What the council will do about the river, told in a sentence."
+PICTURE = "http://news.test/river.jpg"
 STATED = (
     '<script type="application/ld+json">{"@type": "NewsArticle", "headline": "the river",'
     ' "author": {"name": "Sue Stated"}, "datePublished": "2026-03-01T08:00:00Z"}</script>'
@@ -23,6 +24,7 @@ STORY = "<div class=story><p>The words that a selector finds, and nothing around
 
 def feed(date: str = "<pubDate>Thu, 12 Mar 2026 10:00:00 GMT</pubDate>") -> Answer:
     entry = f"<title>Listed</title><link>{PAGE}</link><author>Lee Listed</author><description>{SUMMARY}</description>"
+    entry += f"<enclosure url='{PICTURE}' type='image/jpeg'/>"
     body = f"<rss version='2.0'><channel><title>News</title><item>{entry}{date}</item></channel></rss>"
     return Answer(body, headers={"Content-Type": "application/rss+xml"})
 
@@ -43,11 +45,11 @@ async def test_what_a_page_only_shows_is_taken_from_the_feed_that_led_to_it(site
     await house.desk.sources.add(FEED, "news")
     await house.work()
     document = await fields(house)
-    assert [document[name] for name in ("title", "byline", "published_at", "abstract")] == [
-        *("Listed", "Lee Listed", "2026-03-12", SUMMARY)
+    assert [document[name] for name in ("title", "byline", "published_at", "abstract", "image")] == [
+        *("Listed", "Lee Listed", "2026-03-12", SUMMARY, PICTURE)
     ]
     assert document["provenance"] == {
-        **dict.fromkeys(("title", "byline", "published_at", "abstract"), "feed"),
+        **dict.fromkeys(("title", "byline", "published_at", "abstract", "image"), "feed"),
         **dict.fromkeys(("text", "language"), "dom"),
     }
     assert document["confidence"].keys() == document["provenance"].keys()

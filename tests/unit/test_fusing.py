@@ -13,14 +13,23 @@ from headwater.normalize.fusing import TRUST, fuse
 
 MARCH, APRIL = datetime(2024, 3, 5, tzinfo=UTC), datetime(2024, 4, 5, tzinfo=UTC)
 SUMMARY = "What the council will do about the old ferries, in a sentence."
-ENTRY = FeedEntry("https://example.org/a", "Its title", MARCH, APRIL, SUMMARY, author="By Ann Other")
-OF_PAGE = {"title": "Seen", "byline": "Seen Author", "published_at": APRIL, "updated_at": MARCH, "abstract": "Seen."}
+PICTURE = "https://example.org/listed.jpg"
+ENTRY = FeedEntry("https://example.org/a", "Its title", MARCH, APRIL, SUMMARY, author="By Ann Other", image=PICTURE)
+OF_PAGE = {
+    "title": "Seen",
+    "byline": "Seen Author",
+    "published_at": APRIL,
+    "updated_at": MARCH,
+    "abstract": "Seen.",
+    "image": "https://example.org/seen.jpg",
+}
 OF_FEED = {
     "title": "Its title",
     "byline": "Ann Other",
     "published_at": MARCH,
     "updated_at": APRIL,
     "abstract": SUMMARY,
+    "image": PICTURE,
 }
 
 
@@ -57,7 +66,8 @@ def test_what_a_page_states_as_data_goes_before_the_feed(place: str) -> None:
 
 
 def test_a_description_goes_before_a_summary_which_may_be_the_beginning_of_the_text() -> None:
-    assert fuse(article("meta"), ENTRY).provenance == dict.fromkeys(OF_PAGE, "feed") | {"abstract": "meta"}
+    assert fuse(article("meta"), ENTRY).provenance["abstract"] == "meta"
+    assert fuse(article("dom"), ENTRY._replace(summary=f" {SUMMARY}\n\x07 ")).abstract == SUMMARY
     for summary in ("Short.", "Cut off " * 40):
         assert fuse(article("dom"), ENTRY._replace(summary=summary)).abstract == "Seen."
 
@@ -77,6 +87,7 @@ def test_an_author_that_is_no_name_is_not_taken(author: str) -> None:
         updated_at=st.none() | st.just(MARCH),
         summary=st.text(max_size=50),
         author=st.none() | st.text(max_size=5),
+        image=st.none() | st.sampled_from(["", "data:,", "/relative", PICTURE]),
     ),
 )
 def test_nothing_is_lost_and_nothing_becomes_less_sure(place: str, entry: FeedEntry) -> None:

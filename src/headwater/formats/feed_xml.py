@@ -54,6 +54,7 @@ _RSS_ITEM_TITLE = ("title", "dc:title", "media:title")
 _RSS_PUBLISHED = ("pubdate", "published", "dc:date", "dcterms:issued", "dcterms:created", "issued")
 _RSS_UPDATED = ("updated", "dcterms:modified", "modified")
 _RSS_SUMMARY = ("description", "content:encoded", "summary", "itunes:summary", "content")
+_PICTURES = ("media:content", "enclosure", "media:thumbnail")
 _RSS_AUTHOR = ("author", "dc:creator", "itunes:author")
 _GUID = ("guid", "id")
 _ATOM_ID = ("id", "guid")
@@ -125,6 +126,7 @@ class _Reader:
             one_line(guid) or None,
             self._author(fields, _RSS_AUTHOR),
             self._tags_of(fields),
+            _image(fields, base),
         )
 
     def atom(self, root: etree._Element) -> Feed:
@@ -153,6 +155,7 @@ class _Reader:
             one_line(guid) or None,
             self._author(fields, _ATOM_AUTHOR) or feed_author,
             self._tags_of(fields),
+            _image(fields, base),
         )
 
     def _rss_link(self, fields: Fields, base: str) -> str | None:
@@ -249,6 +252,16 @@ def _permalink(fields: Fields, guid: str) -> str | None:
         element.get("isPermaLink", "true").strip().lower() != "false" for element in fields.get("guid", ())
     )
     return absolute_link(guid, "") if is_permalink and guid[:4].lower() == "http" else None
+
+
+def _image(fields: Fields, base: str) -> str | None:
+    """Return the picture that comes with an entry, the larger ones first."""
+    for name in _PICTURES:
+        for element in fields.get(name, ()):
+            kind = element.get("medium") or element.get("type") or ("image" if name == "media:thumbnail" else "")
+            if kind.startswith("image") and (image := absolute_link(element.get("url"), base)):
+                return image
+    return None
 
 
 def _linked(fields: Fields, relation: str, base: str) -> str | None:

@@ -56,6 +56,7 @@ async def entries_of_urls(connection: Connection, urls: Mapping[int, int]) -> di
             row["updated_at"],
             row["summary"] or "",
             author=row["author"],
+            image=row["image"],
         )
         for row in rows
     }
