@@ -577,7 +577,7 @@ def test_references_are_resolved_the_quick_way_as_they_are_the_slow_way(written:
 
 places = [
     *("{}", "<a>{}</a>", "<a>{} > {}</a>", "<a b='c > {}'/>", "<a b='c'>{}<b/>{}</a>"),
-    *("<![CDATA[<{}>]]>", "<!-- > {} -->", "<!-- <![CDATA[ > {}< -->"),
+    *("<![CDATA[<{}>]]>", "<![CDATA[]{}]] > ]]]>", "<!-- > {} -->", "<!-- <![CDATA[ > {}< -->"),
 ]
 repeated = st.tuples(
     st.sampled_from(["word ", "&lt;b&gt;", "&amp;lt;", "&#38;", "\u6587&gt;"]), st.sampled_from([0, 1, 300])
