@@ -114,10 +114,11 @@ class HttpClient:
         return await self._send(_Request("POST", url, {"User-Agent": user_agent, **headers}, body), limits)
 
     async def _send(self, request: "_Request", limits: Limits, permit: Permit | None = None) -> Response:
-        url, deadline = request.url, _now() + limits.total_seconds
+        url = request.url
         async with self._places:
             if permit:
                 await permit()
+            deadline = _now() + limits.total_seconds
             try:
                 async with asyncio.timeout_at(deadline):
                     return await self._exchange(request, limits, deadline)
