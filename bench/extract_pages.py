@@ -36,7 +36,8 @@ class Page:
 
 def read_pages(corpora: Path = CORPORA) -> list[Page]:
     """Return all pages, in the same order every time; empty where the corpora are absent."""
-    return [page for corpus, read in CORPUS_READERS.items() for page in read(corpora / corpus)]
+    there = {corpora / corpus: read for corpus, read in CORPUS_READERS.items() if (corpora / corpus).is_dir()}
+    return [page for folder, read in there.items() for page in read(folder)]
 
 
 def _trafilatura(folder: Path) -> Iterator[Page]:

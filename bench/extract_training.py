@@ -21,7 +21,7 @@ from bench.extract_pages import Page, read_pages
 from bench.extract_scores import Found, score_corpora, tokens
 from headwater.normalize import judge
 from headwater.normalize.blocks import Block, Element, read_blocks
-from headwater.normalize.features import PageFeatures
+from headwater.normalize.features import PageFeatures, features_of
 from headwater.normalize.main_text import decide
 from headwater.policy.charset import decode_html
 
@@ -80,7 +80,7 @@ def _features(blocks: list[Block], elements: list[Element]) -> list[list[str]]:
         place = page.place(number)
         words = (f"words:{word}" for word in place.words)
         says = (f"says:{word}" for word in page.said(number))
-        features.append([*words, *says, *page.of_place(place), *page.own(number)])
+        features.append([*words, *says, *page.of_place(place), *features_of(page.look(number))])
     return features
 
 

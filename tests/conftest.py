@@ -4,12 +4,14 @@ Tests marked `both_servers` run twice: on the embedded server and on PostgreSQL 
 """
 
 import secrets
+import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import asyncpg
+import hypothesis
 import pytest
 
 from headwater.config import Settings
@@ -29,6 +31,17 @@ Server = EmbeddedServer | Postgres15
 
 HAVE_THE_SCHEMA = {"database", "house"}  # fixtures
 _modelled: list[Server] = []  # where there is a database to copy from
+
+# How long an example takes says more of what else the machine does than of the rule it is an example of.
+hypothesis.settings.register_profile(
+    "headwater", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("headwater")
+
+
+def pytest_configure() -> None:
+    """Let programs heed SIGINT even where the tests run in the background, which is told to ignore it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

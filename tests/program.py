@@ -47,6 +47,21 @@ def forked(
     return subprocess.CompletedProcess(words, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
+def path_without(*programs: str, folder: Path) -> str:
+    """A PATH on which everything is found but these programs; what takes their places is kept in the folder."""
+    places = []
+    for number, place in enumerate(map(Path, os.environ["PATH"].split(os.pathsep))):
+        if any((place / program).exists() for program in programs):
+            stead = folder / f"bin{number}"
+            stead.mkdir()
+            for path in place.iterdir():
+                if path.name not in programs:
+                    (stead / path.name).symlink_to(path)
+            place = stead
+        places.append(str(place))
+    return os.pathsep.join(places)
+
+
 def with_a_mount(script: str) -> tuple[str, ...]:
     """The words that put a command where it alone sees what the script mounts."""
     words = ("unshare", "--mount", "sh", "-c", script, "-")

@@ -33,7 +33,8 @@ class Seen:
 class Site:
     """Answers by full URL; what is not listed is a 404. A list is given out one by one, its last answer for ever."""
 
-    def __init__(self) -> None:
+    def __init__(self, address: str = "127.0.0.1") -> None:
+        self._address = address
         self.answers: dict[str, Answer | list[Answer]] = {}
         self.seen: list[Seen] = []
         self.hanging: set[str] = set()  # asked for and never answered
@@ -52,7 +53,7 @@ class Site:
 
     async def __aenter__(self) -> Self:
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        await web.TCPSite(self._runner, self._address, 0).start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -84,11 +85,12 @@ class Site:
 
 
 def page(title: str, *, extra: str = "") -> str:
-    """An article page of a believable size."""
+    """An article page of a believable size, which states its title."""
     sentence = f"The report on {title} was published this morning and sets out what the council intends to do next. "
     paragraphs = "".join(f"<p>{sentence * 3}Paragraph {number} of {title}.</p>" for number in range(8))
+    stated = '<meta property="og:title" content="{}">'.format(title.replace('"', "&quot;"))
     return (
-        f"<!doctype html><html lang=en><head><title>{title}</title></head>"
+        f"<!doctype html><html lang=en><head><title>{title}</title>{stated}</head>"
         f"<body><nav><a href=/>Home</a></nav><article><h1>{title}</h1>{paragraphs}{extra}</article></body></html>"
     )
 

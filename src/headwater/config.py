@@ -193,6 +193,13 @@ class Settings:
     sandbox_workers: int = _setting(parse.whole(1, 64), 2, "Child processes that read what the web sent.")
     sandbox_memory_mb: int = _setting(parse.whole(256, 65536), 1024, "Memory one such child may use.")
     sandbox_seconds: float = _setting(parse.number(0.1, 3600), 20.0, "Time one body may take to be read.")
+    chromium_path: str = _setting(
+        parse.text, "", "The Chromium for sources that need a browser. Empty: the system's, or Playwright's own."
+    )
+    browser_pages: int = _setting(parse.whole(1, 64), 4, "Pages open at once in the browser of a process.")
+    browser_seconds: float = _setting(
+        parse.number(1, 3600), 30.0, "Longest time a page may take in the browser, with all that it loads."
+    )
     allow_networks: tuple[str, ...] = _setting(
         parse.networks, (), "Private networks that may be visited all the same, as 10.1.0.0/16,127.0.0.0/8."
     )

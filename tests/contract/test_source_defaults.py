@@ -1,6 +1,6 @@
 """What every source inherits (spec 1.8): each criterion of the substrate's defaults, against the running code.
 
-The PDF normalizer and the browser have theirs where they live.
+The PDF normalizer has its own where it lives; the federal kinds have theirs beside this.
 """
 
 import asyncio
@@ -8,6 +8,7 @@ import gzip
 import itertools
 import json
 import os
+import re
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -28,9 +29,13 @@ from headwater.policy import agents
 from headwater.service.running import Role, run_roles
 from headwater.service.scheduling import SchedulerRole
 from tests import kinds
+from tests.browser.conftest import chromium, folder
+from tests.browser.processes import browsers, main_process
 from tests.house import House, open_house
 from tests.program import headwater
 from tests.server import Answer, Site, page, rss
+
+__all__ = ["chromium", "folder"]  # fixtures
 
 KEY = "abcdefgh" * 5
 FEED = "http://news.test/feed"
@@ -38,7 +43,8 @@ LIST = "http://api.test/list"
 PAGE = "http://news.test/2026-00123"
 HTML = {"Content-Type": "text/html; charset=utf-8"}
 RECORD = {"url": PAGE, "number": "2026-00123", "date": "2026-03-12"}
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
 HONEST = f"Headwater/{__version__} (+https://example.org/about)"
 
 
@@ -322,6 +328,58 @@ async def test_all_sources_together_never_exceed_the_quota_and_who_comes_late_wa
         polling.cancel()
         await asyncio.wait([polling])
         assert await house.rows("SELECT consecutive_errors, lease_token FROM feed_state") == [(0, None)] * 2
+
+
+# 5. The browser
+
+
+async def test_sources_behind_a_bot_wall_share_one_browser_and_no_cookies(
+    site: Site, house: House, folder: Path
+) -> None:
+    """The first need starts the one browser; it stays; each source has a context of its own."""
+    headers = HTML | {"Set-Cookie": "visited=yes"}
+    urls = [f"http://news.test/{number}" for number in range(3)]
+    for url in urls:
+        site.answers[url] = Answer(page(url), headers=headers)
+    assert browsers(folder) == []
+    started = []
+    for source, url in zip(("gao", "gao", "cbo"), urls, strict=True):
+        if source not in {known["name"] for known in await house.desk.sources.listed()}:
+            await house.desk.sources.create(source, "manual", {"needs_browser": True})
+        await house.desk.frontier.submit([url], source)
+        await house.work()
+        started.append(main_process(folder))
+    assert await house.fates() == dict.fromkeys(urls, "stored")
+    assert len({*started}) == 1
+    cookies = [seen.headers.get("Cookie") for seen in site.seen if seen.url in urls]
+    assert cookies == [None, "visited=yes", None]
+
+
+async def test_stealth_is_the_default_and_a_source_may_choose_another_profile(
+    site: Site, house: House, folder: Path
+) -> None:
+    """Patched by playwright-stealth: `navigator.webdriver` is false, unless the source says otherwise."""
+    del folder
+    write = "document.title = document.querySelector('h1').textContent = `driven ${navigator.webdriver}`"
+    told = {}
+    for source, settings in (("patched", {}), ("light", {"stealth": "light"}), ("bare", {"stealth": "none"})):
+        url = f"http://news.test/{source}"
+        site.answers[url] = Answer(page(source, extra=f"<script>{write}</script>"), headers=HTML)
+        await house.desk.sources.create(source, "manual", {"needs_browser": True, **settings})
+        await house.desk.frontier.submit([url], source)
+        told[url] = "driven true" if source == "bare" else "driven false"
+    await house.work()
+    assert {line["url"]: line["title"] for line in await house.desk.documents()} == told
+
+
+def test_the_image_with_a_browser_is_that_of_the_locked_playwright() -> None:
+    """Its tag equals the locked version; what needs no browser stays on python:3.12-slim."""
+    (locked,) = re.findall(r"^playwright==(\S+)", (ROOT / "requirements.txt").read_text(), re.MULTILINE)
+    texts = {path.name: path.read_text() for path in ROOT.glob("docker/Dockerfile*")}
+    assert {name: re.findall(r"^FROM (\S+)", text, re.MULTILINE) for name, text in texts.items()} == {
+        "Dockerfile": ["python:3.12-slim"],
+        "Dockerfile.browser": [f"${{REGISTRY}}playwright/python:v{locked}-noble"],
+    }
 
 
 # 4. Raw files

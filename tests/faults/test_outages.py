@@ -1,16 +1,19 @@
 """What goes wrong around the program: the database, the disk, the network, the clock, time itself (spec 9.3)."""
 
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from headwater.config import Settings
 from tests.faults.conftest import Crawl
 from tests.faults.database import own_server
 from tests.faults.disk import small_disk
 from tests.faults.harness import Harness
 from tests.faults.invariants import no_host_is_asked_too_soon, violations
 from tests.faults.network import own_network
+from tests.house import open_house
 from tests.stepping import step_clock
 
 
@@ -28,6 +31,20 @@ async def test_a_database_that_dies_and_comes_back_costs_nothing(tmp_path: Path,
                 await server.restart(how)
             await finish_and_check(harness)
             assert harness.kills == 0
+
+
+async def test_a_host_that_was_asked_has_its_pause_though_the_database_dies_right_after(
+    tmp_path: Path, make_settings: Callable[..., Settings]
+) -> None:
+    """Spec 2.3, 9.3: it may be forgotten that the host was given back, but not that it was held."""
+    with own_server(tmp_path / "database") as server:
+        settings = make_settings(database_url=server.url, host_delay_ms=60_000)
+        async with open_house(settings) as house:
+            async with house.parts.gate.hold("news.test") as hold:
+                hold.last_sent_at = house.parts.records.clock.now()
+            await server.restart(signal.SIGKILL)
+        async with open_house(settings) as house:
+            assert await house.rows("SELECT not_before >= $1 FROM host_state", hold.next_turn) == [(True,)]
 
 
 async def test_a_program_that_was_frozen_past_its_leases_changes_nothing_it_has_lost(crawl: Crawl) -> None:

@@ -85,9 +85,8 @@ def main(words: Sequence[str]) -> None:
             PLANTS[name]()
     if point != "-":
         name, _, times = point.partition(":")
-        points = {"backup": BACKUP_POINTS, "restore": RESTORE_POINTS, "source": SYNC_POINTS}.get(
-            words[0], POINTS | DELIVERY_POINTS
-        )
+        starts = {"backup": BACKUP_POINTS, "restore": RESTORE_POINTS, "source": SYNC_POINTS}
+        points = starts.get(words[0], POINTS | DELIVERY_POINTS)
         _arm(points[name], int(times or 1))
     sys.argv = ["headwater", *words]
     from headwater.cli import main as program

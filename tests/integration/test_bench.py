@@ -1,10 +1,13 @@
 """The benches run, through the doors the product uses: what they say can be had any day (spec 2.5, 3.2)."""
 
+import gzip
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+
+from tests.server import page
 
 ROOT = Path(__file__).parent.parent.parent
 SMALL = ("--rows", "2000,4000", "--urls", "2000", "--hot-rows", "2000", "--claims", "20", "--no-crawlee")
@@ -45,6 +48,44 @@ def test_the_feeds_bench_prints_each_figure_beside_its_target() -> None:
         "reader_first_ratio",
         "reader_unchanged_ratio",
     }
+
+
+def small_corpora(folder: Path) -> Path:
+    """Corpora of a few pages of our own, laid out as the real ones are."""
+    tests = folder / "trafilatura-eval" / "tests"
+    (tests / "eval").mkdir(parents=True)
+    truth = {}
+    for number in range(10):
+        name, inside = f"site{number}.html", f"Paragraph 7 of story {number}."
+        (tests / "eval" / f"{name}.gz").write_bytes(gzip.compress(page(f"story {number}").encode()))
+        about = {"file": name, "with": [inside], "without": ["Home"], "title": f"story {number}", "date": "2026-01-02"}
+        truth[f"http://site{number}.test/2026/01/02/a"] = about
+    (tests / "evaldata.json").write_text(json.dumps(truth), encoding="utf-8")
+    return folder
+
+
+def test_the_extraction_bench_prints_each_figure_beside_its_target(tmp_path: Path) -> None:
+    """Issue 8."""
+    command = [sys.executable, "-m", "bench.extract", "--json", "--rounds", "1", "--no-peers"]
+    there = {**os.environ, "HEADWATER_CORPORA": str(small_corpora(tmp_path))}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=100, env=there)
+    assert done.returncode == 0, done.stderr
+    figures = {figure["key"]: figure for figure in json.loads(done.stdout)["figures"]}
+    assert figures.keys() == {"ours_ms", "ratio", "text_trafilatura", "title_trafilatura", "date_trafilatura"}
+    assert figures["ours_ms"]["value"] > 0
+    assert (figures["ratio"]["value"], figures["ratio"]["note"]) == (None, "left out by --no-peers")
+    assert figures["ratio"]["target"] == {"word": "<=", "limit": 1 / 3}
+    assert [figures[f"{field}_trafilatura"]["value"] for field in ("text", "title", "date")] == [100, 100, 100]
+
+
+def test_the_extraction_bench_says_why_it_measures_nothing() -> None:
+    """Issue 8."""
+    command = [sys.executable, "-m", "bench.extract", "--json"]
+    nowhere = {**os.environ, "HEADWATER_CORPORA": "/nowhere"}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=100, env=nowhere)
+    assert done.returncode == 0, done.stderr
+    (figure,) = json.loads(done.stdout)["figures"]
+    assert (figure["value"], figure["note"]) == (None, "no corpora: set HEADWATER_CORPORA")
 
 
 def test_the_pdf_bench_says_why_it_measures_nothing() -> None:

@@ -363,7 +363,7 @@ async def test_polls_that_wait_do_not_keep_others_from_being_polled(site: Site, 
         working = asyncio.create_task(run_roles([PollerRole(paid.house.parts)], stop))
         await asleep.wait()
         polls = site.visits("http://news.test/feed")
-        await paid.house.rows("UPDATE feed_state SET next_poll_at = now() WHERE next_poll_at IS NOT NULL")
+        await paid.house.rows("UPDATE feed_state SET next_poll_at = 'yesterday' WHERE next_poll_at IS NOT NULL")
 
         async def is_polled() -> bool:
             return site.visits("http://news.test/feed") > polls
@@ -452,8 +452,8 @@ async def test_pages_on_the_api_are_paid_for_by_their_source_and_put_off_at_no_c
         assert all(status is None and "used up" in detail for status, detail in put_off)
 
         keyring.clock.at += 2 * HOUR
-        await house.rows("UPDATE frontier_queue SET due_at = now()")
-        await house.rows("UPDATE host_state SET ready_at = now() WHERE host = $1", HOST)
+        await house.rows("UPDATE frontier_queue SET due_at = 'yesterday'")
+        await house.rows("UPDATE host_state SET ready_at = 'yesterday' WHERE host = $1", HOST)
         await house.work()
         assert set((await house.fates()).values()) == {"stored"}
         assert [keys(site, url) for url in PAGES] == [[KEY]] * 4

@@ -148,8 +148,10 @@ async def test_what_waits_for_long_is_reported_and_not_marked(
         assert (late.url, late.reason) == ("http://news.test/b", "http_5xx")
         assert late.until is not None
         assert await house.rows("SELECT url FROM canonical_attempts") == [("http://news.test/a",)]
-        await house.rows("UPDATE frontier_queue SET due_at = now()")
-        await house.rows("UPDATE host_state SET ready_at = now(), not_before = now(), blocked_reason = NULL")
+        await house.rows("UPDATE frontier_queue SET due_at = 'yesterday'")
+        await house.rows(
+            "UPDATE host_state SET ready_at = 'yesterday', not_before = 'yesterday', blocked_reason = NULL"
+        )
         assert told(await canonical_run(house)) == (1, 1, 0, {}, 0)
 
 
@@ -241,8 +243,8 @@ async def test_what_a_killed_program_was_at_is_gone_on_with_when_its_leases_are_
     with pytest.raises(OperatorError, match="under way"):
         await canonical_run(house)
     for table in RESCUERS:
-        await house.rows(f"UPDATE {table} SET lease_until = now() WHERE lease_token IS NOT NULL")
-    await house.rows("UPDATE host_state SET not_before = now(), ready_at = now()")
+        await house.rows(f"UPDATE {table} SET lease_until = 'yesterday' WHERE lease_token IS NOT NULL")
+    await house.rows("UPDATE host_state SET not_before = 'yesterday', ready_at = 'yesterday'")
     totals = await canonical_run(house)
     assert totals.stored + totals.skipped == totals.new > 0
     assert await house.rows("SELECT count(*) FROM canonical_attempts WHERE code IS NULL AND asked_at IS NULL") == [(2,)]

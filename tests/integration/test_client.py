@@ -452,6 +452,21 @@ async def test_a_handshake_that_never_ends_is_a_timeout() -> None:
     assert error.reason is Reason.TIMEOUT
 
 
+async def test_a_request_whose_time_is_up_before_it_leaves_is_not_sent() -> None:
+    """Spec 2.3: a program that was frozen meanwhile may no longer hold the host."""
+    async with web(says(page(b"hello"))) as site, a_client() as client:
+
+        async def ask(limits: Limits) -> Response:
+            return await client.get(site.root + "/", user_agent="Headwater/test", limits=limits)
+
+        await ask(SMALL)  # so that there is a connection, and nothing more to wait for
+        with pytest.raises(ExchangeFailed) as caught:
+            await ask(Limits(total_seconds=0))
+        assert caught.value.reason is Reason.TIMEOUT
+        await ask(SMALL)
+        assert len(site.requests) == 2
+
+
 @pytest.mark.parametrize("start", [b"", b"HTTP/1.1 200 OK\r\nX: ", OK + b"Content-Length: 9999999\r\n\r\n"])
 async def test_a_body_or_header_that_drips_is_ended_by_the_total_time(start: bytes) -> None:
     async def drip(writer: asyncio.StreamWriter) -> None:

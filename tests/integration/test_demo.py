@@ -19,12 +19,15 @@ from headwater.demo.run import open_demo
 from headwater.demo.sites import SITES
 from headwater.errors import OperatorError
 from headwater.model.reasons import Reason
+from headwater.net.chromium import PROGRAMS, find_program
 from tests.house import open_house
-from tests.program import PROGRAM, environment, headwater, start
+from tests.program import PROGRAM, environment, headwater, path_without, start
 from tests.server import Answer, Site, page, rss
 
 WIDTH = 80
 SECONDS = 20
+VAULT = "vault.demo.test"
+HAS_BROWSER = find_program() is not None
 # The program with two hosts of its web gone: all else is as users have it.
 WITH_HOSTS_GONE = """
 from headwater.cli import main
@@ -69,16 +72,22 @@ def test_the_whole_flow_runs_on_the_whole_small_web_and_says_so_in_json(tmp_path
     assert all(check["holds"] and not check["wrong"] for check in outcome["checks"])
     assert sum(outcome["seconds"].values()) < SECONDS
     assert len(outcome["documents"]) >= 14
+    assert (VAULT in outcome["documents"]) is HAS_BROWSER
     assert outcome["fates"].keys() == {
         *("stored", "linked", "same_page", "redirect", "redirect_limit", "not_found", "gone", "http_4xx"),
-        *("soft_404", "login_wall"),
+        *("soft_404", "login_wall", "cookie_wall", "unknown_schema"),
         *("max_retries", "robots_blocked", "body_too_large"),
     }
-    assert outcome["waiting"] == {Reason.ROBOTS_UNREACHABLE: 5}
+    no_browser = {} if HAS_BROWSER else {Reason.NO_BROWSER: 2}
+    assert outcome["waiting"] == {Reason.ROBOTS_UNREACHABLE: 5} | no_browser
     counted = sum([*outcome["fates"].values(), *outcome["waiting"].values()])
     assert outcome["checks"][0]["found"] == f"{counted} URLs"
     assert outcome["examples"]["robots_unreachable"].startswith("http://clinic.demo.test/")
     assert {item["bucket"] for item in outcome["daily"]} == {"NEW", "LATEST"}
+    articles = outcome["articles"]
+    assert articles["new"] == articles["kept"] + sum(articles["failed"].values()) + articles["deferred"]
+    assert articles["kept"] > 30
+    assert articles["failed"].keys() >= {"FAIL_HTTP", "FAIL_BAD_HTML", "FAIL_EMPTY"}
     assert no_server_is_left(tmp_path)
     assert_a_second_run_asks_nothing_and_tells_where_it_serves(tmp_path)
 
@@ -98,7 +107,11 @@ def assert_a_second_run_asks_nothing_and_tells_where_it_serves(tmp_path: Path) -
         process.communicate()
 
 
-def test_what_it_shows_reads_well_and_with_serve_it_stays_until_it_is_told_to_stop(tmp_path: Path) -> None:
+def test_what_it_shows_reads_well_and_with_serve_it_stays_until_it_is_told_to_stop(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a browser all is well too, and what waits for one is named (spec 1.7)."""
+    monkeypatch.setenv("PATH", path_without(*PROGRAMS, folder=tmp_path_factory.mktemp("without")))
     process = start("demo", "--serve", "--data", str(tmp_path / "data"), cwd=tmp_path)
     assert process.stdout
     try:
@@ -107,10 +120,19 @@ def test_what_it_shows_reads_well_and_with_serve_it_stays_until_it_is_told_to_st
         for said in (
             *("feeds: 7 of 7\n", "NEW, 2 LATEST\n", "  NEW    [bold red]Sale", "onlyonly…\n", "  LATEST 水門"),
             *("Documents by host\n", "     4  weather.demo.test\n", "It kept failing", "What still waits, and why\n"),
+            *(
+                "Canonical articles\n  7",
+                " links of feeds: 5",
+                "asks for consent to cookies",
+                "only for those who log in",
+                "The page needs a browser",
+                "http://vault.demo.test/",
+                "browser in, once there is one (2 pages wait)",
+            ),
             *("The host's robots.txt cannot be read", "http://clinic.demo.test/", "politeness is kept", "Time  start "),
         ):
             assert said in report
-        assert "FAIL" not in report
+        assert "FAIL " not in report
         where = "".join(iter(process.stdout.readline, f"    {PROGRAM[0]} today\n"))
         assert_readable(where.replace(str(tmp_path), ""))
         assert f"HEADWATER_DATA_DIR={tmp_path}/data \\\n" in where

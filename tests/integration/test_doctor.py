@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import secrets
 import signal
 import socket
@@ -19,6 +20,7 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
+from headwater.net.chromium import PROGRAMS, find_program
 from headwater.service.maintenance import RESCUERS
 from headwater.sources.registry import kinds
 from headwater.store import migrate
@@ -27,7 +29,7 @@ from headwater.store.pool import Database
 from headwater.store.sql import query
 from tests.conftest import Server
 from tests.postgres15 import Postgres15
-from tests.program import address_of, headwater, start, with_a_mount
+from tests.program import address_of, headwater, path_without, start, with_a_mount
 
 NAMES = [
     "settings",
@@ -49,6 +51,7 @@ NAMES = [
     "chromium",
     "redis",
 ]
+CHROMIUM = find_program() or ""
 only_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 
@@ -82,10 +85,18 @@ class Doctor:
         return found
 
 
+@pytest.fixture(scope="session")
+def without_browser(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A PATH on which there is no browser."""
+    return path_without(*PROGRAMS, folder=tmp_path_factory.mktemp("without"))
+
+
 @pytest.fixture
-def doctor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Doctor:
+def doctor(tmp_path: Path, without_browser: str, monkeypatch: pytest.MonkeyPatch) -> Doctor:
     # Where tests run, names may lead nowhere, and that is not worth waiting for.
     monkeypatch.setenv("RES_OPTIONS", "timeout:1 attempts:1")
+    # Nor need every one of them start a browser.
+    monkeypatch.setenv("PATH", without_browser)
     return Doctor(tmp_path)
 
 
@@ -534,13 +545,27 @@ def test_leases_of_every_kind_are_counted() -> None:
     assert all(f"FROM {table} WHERE" in counted for table in RESCUERS)
 
 
-def test_a_browser_is_found_where_there_is_one(tmp_path: Path, doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
-    browser = tmp_path / "bin" / "chromium"
-    browser.parent.mkdir()
-    browser.write_text("#!/bin/sh\n")
+def test_a_browser_is_started_where_there_is_one(doctor: Doctor) -> None:
+    """Spec 1.7."""
+    program = find_program(CHROMIUM)
+    if program is None:
+        pytest.skip("Chromium is not installed (apt-get install chromium)")
+    found = doctor.finds(exit_code=0, chromium_path=program)["chromium"]
+    assert re.fullmatch(rf"{program} starts, version \d[\d.]+", found["found"])
+
+
+def test_where_there_is_no_browser_it_says_how_to_get_one(doctor: Doctor) -> None:
+    found = doctor.finds(exit_code=0)["chromium"]
+    assert (found["state"], "apt-get install chromium" in found["mend"]) == ("not configured", True)
+
+
+def test_a_browser_that_does_not_start_is_named(tmp_path: Path, doctor: Doctor) -> None:
+    browser = tmp_path / "chromium"
+    browser.write_text("#!/bin/sh\nexit 1\n")
     browser.chmod(0o755)
-    monkeypatch.setenv("PATH", os.pathsep.join([str(browser.parent), os.environ["PATH"]]))
-    assert doctor.finds(exit_code=0)["chromium"]["found"] == str(browser)
+    for named, said in ((browser, f"{browser} does not start"), ("/nowhere", "There is no Chromium at /nowhere")):
+        found = doctor.finds(exit_code=1, chromium_path=named)["chromium"]
+        assert (found["state"], found["found"].startswith(said)) == ("failed", True), found
 
 
 async def test_a_search_index_that_is_broken_or_gone_is_named_with_how_to_mend_it(

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from headwater.config import Settings
+from headwater.model.reasons import Reason
+from headwater.policy.canonical import code_of
 from tests.house import House, open_house
 from tests.server import Answer, Site, page
 
@@ -71,6 +73,33 @@ async def test_what_is_no_page_is_kept_as_it_came_and_ends_with_the_reason(
     assert await house.desk.counts() == (0, 0)
     kept = [path.read_bytes() for path in (tmp_path / "data/corpus").rglob("raw/**/*") if path.is_file()]
     assert sorted(kept) == sorted(body for body, _ in NO_PAGES.values())
+
+
+STORY = page("the flood").partition("<article>")[2]
+HOSTILE = {
+    "deep": (b"<html><body>" + b"<div>" * 100_000 + STORY.encode(), "parse_failed", "FAIL_PARSE"),
+    "fifty-megabytes": (b"<html><body><p>" + b"word " * 10_000_000, "body_too_large", "FAIL_BAD_HTML"),
+    "jpeg": (b"\xff\xd8\xff\xe0\x00\x10JFIF" + bytes(range(256)) * 40, "unsupported_type", "FAIL_BAD_HTML"),
+    "iframes": (b"<html><body>" + b"<iframe src=/a></iframe>" * 10_000, "empty_text", "FAIL_EMPTY"),
+    "nuls": (page("NULs").replace("report", "re\0port").encode(), "stored", None),
+    "surrogates": (page("surrogates").replace("report", "re\ud800port").encode(errors="surrogatepass"), "stored", None),
+    "charset": (page("Häfen").encode("cp1252"), "stored", None),
+    "iframes-and-a-story": (f"<html><body>{'<iframe></iframe>' * 10_000}<p>{STORY}".encode(), "stored", None),
+}
+
+
+async def test_hostile_pages_end_with_their_reason_and_code_and_the_next_page_is_read(site: Site, house: House) -> None:
+    """Issue 8, spec 5.3: by one and the same crew and its children."""
+    for name, (body, _, _) in HOSTILE.items():
+        site.answers[f"http://{name}.test/a"] = Answer(body, headers=HTML)
+    fates = await house.fetch(*site.answers)
+    assert fates == {f"http://{name}.test/a": reason for name, (_, reason, _) in HOSTILE.items()}
+    for _, reason, code in HOSTILE.values():
+        assert code is None or code_of(Reason(reason)) == code
+    texts = await house.rows("SELECT body FROM texts")
+    assert all(text.isprintable() for (body,) in texts for text in body.split("\n"))
+    site.answers[PAGE] = Answer(page("all is well"), headers=HTML)
+    assert (await house.fetch(PAGE))[PAGE] == "stored"
 
 
 async def test_a_body_over_the_cap_is_not_taken(

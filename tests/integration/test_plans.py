@@ -181,7 +181,7 @@ async def test_no_query_of_the_frontier_reads_a_table_from_end_to_end_or_sorts_i
         "end_urls": (ids, ["dead"] * len(ids), ["gone"] * len(ids), nothing, nothing, NOW),
         "requeue_urls": (ids, [SOON] * len(ids), [True] * len(ids)),
         "release_hosts": (keys, tokens, [NOW] * len(ids), [0] * len(ids), nothing, nothing),
-        "release_held": (keys, tokens, [NOW] * len(ids), [0] * len(ids), nothing, nothing),
+        "release_held": (keys, tokens, [NOW] * len(ids), [0] * len(ids), nothing, nothing, True),
         "hold_hosts": (keys, tokens, NOW, "me", SOON, 1000),
         "rest_hosts": (keys,),
         "next_ready": (NOW,),

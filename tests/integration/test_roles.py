@@ -125,7 +125,7 @@ async def test_a_stop_does_not_wait_for_a_full_poller(site: Site, make_settings:
     async with open_house(settings) as house:
         await house.desk.sources.add(FEED)
         site.hanging.add(FEED)
-        await house.rows("UPDATE feed_state SET next_poll_at = now() WHERE pass = 'main'")
+        await house.rows("UPDATE feed_state SET next_poll_at = 'yesterday' WHERE pass = 'main'")
         stop = asyncio.Event()
         working = asyncio.create_task(run_roles([PollerRole(house.parts)], stop))
         await eventually(lambda: FEED in site.waiting)
@@ -181,7 +181,7 @@ async def test_sigterm_gives_every_lease_back_within_ten_seconds(
         site.hanging.add(url)
     async with open_house(settings) as house:
         await house.desk.sources.add(FEED)
-        await house.rows("UPDATE feed_state SET next_poll_at = now() WHERE pass = 'main'")
+        await house.rows("UPDATE feed_state SET next_poll_at = 'yesterday' WHERE pass = 'main'")
         site.hanging.add(FEED)
         serving = asyncio.create_task(serve(settings, list(RoleName), make_app))
         await eventually(lambda: {*slow, FEED} <= site.waiting)

@@ -55,6 +55,15 @@ def news(site: Site) -> None:
     site.answers["http://news.test/a"] = Answer(page("the river"), headers=HTML)
 
 
+async def test_selectors_that_cannot_work_are_refused_by_field(ask: Ask) -> None:
+    """Spec 3.1, 5.2."""
+    await ask("POST", "/sources", {"url": HOME, "settings": {"selectors": {"body": "article"}}})
+    status, refused = await ask("PATCH", "/sources/news.test", {"settings": {"selectors": {"image": "img["}}})
+    assert status == 422
+    assert "selectors.image" in refused["error"]["message"]
+    assert (await ask("GET", "/sources/news.test"))[1]["settings"]["selectors"] == {"body": "article"}
+
+
 async def test_a_source_from_its_address_to_its_end(ask: Ask) -> None:
     status, added = await ask("POST", "/sources", {"url": HOME, "settings": {"category": "News"}})
     assert (status, added["name"], added["pass"], added["items"], added["others"]) == (201, "news.test", "main", 1, [])

@@ -54,6 +54,20 @@ def news(site: Site) -> None:
 
 
 @pytest.mark.usefixtures("news")
+async def test_selectors_are_set_by_field_and_refused_by_field(program: Program) -> None:
+    """Spec 3.1, 5.2."""
+    made = ("source", "add", "news", "--kind", "site", "--set", f"feed_url={FEED}", "--set")
+    refused = await program(*made, 'selectors={"body": "p["}')
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "Source news: selectors.body: 'p[' is not CSS that can be used." in refused.stderr
+    assert (await program(*made, 'selectors={"body": "h1"}')).returncode == 0
+    refused = await program("source", "edit", "news", "--set", 'selectors={"headline": "h1"}')
+    assert "Source news: selectors.headline: there is no such field" in refused.stderr
+    shown = json.loads((await program("source", "show", "news", "--json")).stdout)
+    assert shown["settings"]["selectors"] == {"body": "h1"}
+
+
+@pytest.mark.usefixtures("news")
 async def test_the_first_five_minutes(program: Program) -> None:
     """Spec 3.1: it finds the feed, names the source, polls it, and shows what came and what to do next."""
     added = await program("add", "http://news.test")

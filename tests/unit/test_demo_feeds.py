@@ -16,6 +16,7 @@ from selectolax.lexbor import LexborHTMLParser
 
 from headwater.demo.endings import REDIRECTED
 from headwater.demo.expected import Expected, expected_outcomes
+from headwater.demo.federal_sites import FEDERAL
 from headwater.demo.govuk_site import GOVUK
 from headwater.demo.sites import GAZETTE
 from headwater.demo.web import DemoWeb
@@ -76,7 +77,7 @@ async def test_following_all_feeds_and_redirects_reaches_just_the_expected_addre
     redirected = [url for url, ends in expected.outcomes.items() if ends == REDIRECTED]
     for url in [*redirected, "http://wire.demo.test/r/1182"]:
         reached.add(urljoin(url, (await get(client, url))[0].headers["Location"]))
-    without_feed = {*expected.sites, GOVUK.host}
+    without_feed = {*expected.sites, *expected.walled, GOVUK.host, *(site.host for site in FEDERAL)}
     assert reached == {url for url in expected.outcomes if host_of(url) not in without_feed}
 
 

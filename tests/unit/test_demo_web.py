@@ -8,6 +8,7 @@ import aiohttp
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lxml import etree
 from selectolax.lexbor import LexborHTMLParser
 
 from headwater.demo.answers import whole
@@ -91,8 +92,10 @@ async def test_every_article_is_a_page_of_real_size_with_all_an_article_has(clie
 async def test_pages_are_well_formed(client: aiohttp.ClientSession) -> None:
     others = [*(site.home for site in SITES), f"{GAZETTE.home}section/rivers", f"{GAZETTE.home}nothing"]
     for url in [*PAGES, *others]:
-        _, page = await get(client, url)
-        if not page.startswith(b"%PDF"):
+        response, page = await get(client, url)
+        if response.content_type == "application/xml":
+            assert etree.fromstring(page).tag, url
+        elif not page.startswith(b"%PDF"):
             balance = TagBalance()
             balance.feed(page.decode())
             balance.close()

@@ -332,6 +332,35 @@ def test_the_encoding_is_found(start: str, codec: str, content_type: str | None)
     assert entry.title == title
 
 
+@pytest.mark.parametrize(
+    ("pictures", "image"),
+    [
+        ("<enclosure url='/a.jpg' type='image/jpeg'/>", "https://example.org/a.jpg"),
+        (
+            "<media:thumbnail url='/small.jpg'/><media:content url='/a.jpg' medium='image'/>",
+            "https://example.org/a.jpg",
+        ),
+        ("<media:thumbnail url='/small.jpg'/>", "https://example.org/small.jpg"),
+        ("<media:content url='/a.mp4' type='video/mp4'/><enclosure url='/a.mp3' type='audio/mpeg'/>", None),
+        ("<enclosure type='image/png'/><media:content url='data:,x' type='image/png'/>", None),
+        ("", None),
+    ],
+)
+def test_the_picture_of_an_entry_is_read(pictures: str, image: str | None) -> None:
+    """Issue 8."""
+    item = f"<item xmlns:media='http://search.yahoo.com/mrss/'><link>/a</link><title>A</title>{pictures}</item>"
+    (entry,) = read(rss(item)).entries
+    assert entry.image == image
+
+
+def test_the_picture_of_an_entry_of_a_json_feed_is_read() -> None:
+    """Issue 8."""
+    item = {"id": "1", "url": "https://example.org/a", "banner_image": "/wide.jpg"}
+    body = {"version": "https://jsonfeed.org/version/1.1", "title": "T", "items": [item, item | {"image": "/a.jpg"}]}
+    images = [entry.image for entry in read(json.dumps(body).encode()).entries]
+    assert images == ["https://example.org/wide.jpg", "https://example.org/a.jpg"]
+
+
 GOOD = rss("<item><link>/a?x=1&amp;y=2</link><title>Caf&#233; &amp; bar</title></item>").decode()
 
 
@@ -548,7 +577,7 @@ def test_references_are_resolved_the_quick_way_as_they_are_the_slow_way(written:
 
 places = [
     *("{}", "<a>{}</a>", "<a>{} > {}</a>", "<a b='c > {}'/>", "<a b='c'>{}<b/>{}</a>"),
-    *("<![CDATA[<{}>]]>", "<!-- > {} -->", "<!-- <![CDATA[ > {}< -->"),
+    *("<![CDATA[<{}>]]>", "<![CDATA[]{}]] > ]]]>", "<!-- > {} -->", "<!-- <![CDATA[ > {}< -->"),
 ]
 repeated = st.tuples(
     st.sampled_from(["word ", "&lt;b&gt;", "&amp;lt;", "&#38;", "\u6587&gt;"]), st.sampled_from([0, 1, 300])

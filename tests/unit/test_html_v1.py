@@ -90,9 +90,19 @@ def test_a_date_that_is_only_shown_is_read(shown: str, day: int) -> None:
     assert article.published_at == datetime(2024, 3, day, tzinfo=UTC)
 
 
-def test_pages_without_spaces_between_words_are_read() -> None:
-    sentence = "港口昨天很安静，第一艘新渡轮从北方开来。" * 4  # noqa: RUF001
-    around = "<nav><a href=/>首页</a></nav>", "<aside>广告</aside>"
+@pytest.mark.parametrize(
+    ("sentence", "home", "advertisement"),
+    [
+        ("港口昨天很安静，第一艘新渡轮从北方开来。", "首页", "广告"),  # noqa: RUF001
+        ("昨日の港は静かで、最初の新しいフェリーが北からやって来た。", "ホーム", "広告"),
+        ("เมื่อวานท่าเรือเงียบสงบและเรือข้ามฟากลำใหม่ลำแรกก็มาถึงจากทางเหนือ", "หน้าแรก", "โฆษณา"),
+    ],
+    ids=["Chinese", "Japanese", "Thai"],
+)
+def test_pages_without_spaces_between_words_are_read(sentence: str, home: str, advertisement: str) -> None:
+    """Issue 8."""
+    sentence *= 4
+    around = f"<nav><a href=/>{home}</a></nav>", f"<aside>{advertisement}</aside>"
     body = f"{around[0]}<article><p>{sentence}</p><p>{sentence}</p></article>{around[1]}"
     assert extract_html(f"<html><body>{body}</body></html>", url=URL).text == f"{sentence}\n\n{sentence}"
 
@@ -228,9 +238,21 @@ def test_broken_linked_data_is_passed_over(broken: str) -> None:
     assert extract_html(page(json_ld(broken) + OPEN_GRAPH), url=URL).title == "Ferries arrive"
 
 
-def test_linked_data_wrapped_in_comments_or_broken_by_new_lines_is_read() -> None:
-    script = json_ld('\n<!--\n{"@type": "BlogPosting", "headline": "Two\nlines"}\n-->\n')
-    assert extract_html(page(script), url=URL).title == "Two lines"
+@pytest.mark.parametrize(
+    ("before", "behind"),
+    [
+        ("\n<!--\n", "\n-->\n"),
+        ("<![CDATA[", "]]>"),
+        ("\n  <![CDATA[\n", "\n  ]]>\n"),
+        ("//<![CDATA[\n", "\n//]]>"),
+        ("/* <![CDATA[ */", "/* ]]> */"),
+        ("", ";\n"),
+    ],
+)
+def test_linked_data_that_is_wrapped_or_broken_by_new_lines_is_read(before: str, behind: str) -> None:
+    linked = '{"@type": "BlogPosting", "headline": "Two\nlines; and ]]> more"}'
+    script = json_ld(f"{before}{linked}{behind}")
+    assert extract_html(page(script), url=URL).title == "Two lines; and ]]> more"
 
 
 def test_selectors_of_the_source_win() -> None:

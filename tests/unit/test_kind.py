@@ -22,9 +22,12 @@ OTHERS: dict[str, Any] = {
     "concurrency": 1,
     "retry": {"attempts": 5, "base_seconds": 2.0, "on_rate_limit": True, "longest_seconds": 600.0},
     "user_agent": "browser",
+    "needs_browser": True,
+    "stealth": "light",
     "budget": "api.data.gov",
     "fetch_items": False,
     "deadline": 60.0,
+    "selectors": {"title": "h1"},
 }
 
 
@@ -33,22 +36,27 @@ def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
     kinds.install(monkeypatch, "plain", kinds.PlainKind)
 
 
-BROWSER = {"needs_browser": True, "stealth": "plain"}
-
-
 def test_a_row_may_override_every_attribute() -> None:
-    assert {*OTHERS, *BROWSER} == {field.name for field in fields(Kind)}
+    assert {*OTHERS} == {field.name for field in fields(Kind)}
     made = msgspec.to_builtins(configure("s", "plain", OTHERS))
     defaults = msgspec.to_builtins(configure("s", "plain", {}))
     assert made == defaults | OTHERS
     assert all(made[name] != defaults[name] for name in OTHERS)
 
 
-@pytest.mark.parametrize("field", BROWSER)
-def test_what_needs_a_browser_is_refused_as_long_as_there_is_none(field: str) -> None:
+def test_a_look_of_the_browser_without_a_browser_is_refused() -> None:
     """Accepted without effect, it would read pages that are empty."""
-    with pytest.raises(OperatorError, match=f"^Source s: {field}: this version has no browser.$"):
-        configure("s", "plain", {field: BROWSER[field]})
+    with pytest.raises(OperatorError, match=r"^Source s: stealth: is how a browser looks; set needs_browser too\.$"):
+        configure("s", "plain", {"stealth": "full"})
+
+
+def test_a_source_is_asked_for_as_its_row_says() -> None:
+    """Spec 1.7: the profile is full where the row says nothing; APIs are for programs."""
+    asker = configure("s", "plain", {"needs_browser": True}).asker("s")
+    assert (asker.needs_browser, asker.stealth) == (True, "full")
+    assert asker.browses("news.test", "http://news.test/page")
+    assert not asker.browses("api.test", "http://api.test/list")
+    assert not configure("s", "plain", {}).asker("s").needs_browser
 
 
 @pytest.mark.parametrize(

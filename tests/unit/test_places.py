@@ -88,7 +88,7 @@ async def test_one_that_is_cancelled_on_its_way_back_takes_no_place_with_it() ->
 
 async def test_who_does_nothing_with_a_place_is_not_counted() -> None:
     idle, never = set[object](), asyncio.Event()
-    places = Places(1, is_idle=idle.__contains__)
+    places = Places(1, count_idle=lambda workers: len(idle.intersection(workers)))
 
     async def works() -> None:
         await never.wait()

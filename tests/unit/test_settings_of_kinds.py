@@ -65,7 +65,7 @@ def test_an_unknown_field_is_told_with_the_closest_name_and_all_there_are() -> N
     assert message.startswith(
         "Source news: shedule: there is no such field; did you mean schedule? There are: schedule, timezone, "
     )
-    assert message.endswith(", fetch_items, deadline, urls.")
+    assert message.endswith(", fetch_items, selectors, deadline, urls.")
 
 
 def test_an_unknown_field_inside_another_is_told_with_its_path() -> None:

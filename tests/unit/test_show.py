@@ -14,6 +14,7 @@ from headwater.cli import show, show_sources
 from headwater.cli.app import print_json
 from headwater.demo.outcome import Check, DemoOutcome, Fate
 from headwater.demo.sites import HOSTILE_TITLE
+from headwater.model.canonical import CanonicalTotals
 from headwater.model.poll import Polled
 from headwater.model.reasons import Reason
 from headwater.model.source import Source
@@ -124,6 +125,9 @@ def test_the_demo_keeps_to_80_columns_and_names_what_is_wrong(capsys: pytest.Cap
             Fate("pending", 1, waits=True, example="http://clinic.demo.test/b"),
         ],
         items=[row(bucket="NEW"), row(bucket="LATEST", title="川" * 100)],
+        articles=CanonicalTotals(
+            new=7, skipped=3, failed={"FAIL_HTTP": 1, "FAIL_BAD_HTML": 1, "FAIL_TIMEOUT": 1}, deferred=1
+        ),
         seconds={"pages": 1.0},
         checks=[Check("all is well", "yes"), Check("the sky is up", "no", wrong=(HOSTILE_TITLE, "down", *"a" * 9))],
     )
@@ -133,6 +137,7 @@ def test_the_demo_keeps_to_80_columns_and_names_what_is_wrong(capsys: pytest.Cap
     assert max(cell_len(line) for line in printed.splitlines()) <= 80
     assert printed.count("…") == 3
     assert "http://board.demo.test/stored" not in printed
+    assert "7 links of feeds: 3 kept, 1 FAIL_BAD_HTML, 1 FAIL_HTTP, 1 FAIL_TIMEOUT, 1 put\n  off\n" in printed
     for said in (
         "2  It kept failing",
         "3  The host's robots.txt",

@@ -78,8 +78,8 @@ def make_app(desk: Desk) -> FastAPI:
     add_sources(app, desk)
     add_runs(app, desk)
     add_frontier(app, desk)
-    add_webhooks(app, desk)
     add_handoffs(app, desk)
+    add_webhooks(app, desk)
     return app
 
 

@@ -66,8 +66,10 @@ class Document(DocumentLine):
     byline: str | None
     image: str | None
     abstract: str | None
-    canonical_url: str | None
+    updated_at: datetime | None = Field(description="When it was changed last, by the page's own words or its feed's.")
+    canonical_url: str | None = Field(description="The address that the page names as the one it should be known by.")
     provenance: dict[str, str] = Field(description="For each field, where it came from.")
+    confidence: dict[str, float] = Field(description="For each field, how far it is to be trusted, from 0 to 1.")
     normalizer: str
     content_hash: str = Field(description="SHA-256 of the text.")
     raw_path: str = Field(description="The raw bytes, below the corpus folder.")

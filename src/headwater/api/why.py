@@ -99,6 +99,7 @@ class KeptDocument(BaseModel):
     title: str
     revision: int
     fetched_at: datetime
+    canonical_url: str | None = Field(description="The address that the page names as the one it should be known by.")
     shared_with: int = Field(description="How many others have the same text, counted to 1,001 at most.")
 
 

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 
 def normalize(
-    file: Annotated[Path, typer.Argument(help="A page (HTML) or a PDF, whatever its name.", show_default=False)],
+    file: Annotated[
+        Path, typer.Argument(help="A page (HTML), a PDF or an XML document, whatever its name.", show_default=False)
+    ],
     url: Annotated[str | None, typer.Option(help="Where it came from: its links are told from there.")] = None,
     as_json: Json = False,
 ) -> None:

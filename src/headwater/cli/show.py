@@ -27,6 +27,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from headwater.demo.outcome import DemoOutcome, Fate
     from headwater.demo.progress import Progress
+    from headwater.model.canonical import CanonicalTotals
     from headwater.service.doctor import Finding
 
 console = Console(highlight=False, soft_wrap=True, emoji=False)
@@ -204,6 +205,7 @@ def demo(outcome: "DemoOutcome") -> None:
         console.print(f"{count:>6}  {plain(host)}")
     _fates("What became of the rest", [fate for fate in outcome.fates if not (fate.waits or fate.has_document)])
     _fates("What still waits, and why", [fate for fate in outcome.fates if fate.waits])
+    _articles(outcome.articles)
     console.print("\n[bold]Time[/]  " + ", ".join(f"{stage} {spent:.2f} s" for stage, spent in outcome.seconds.items()))
     console.print("\n[bold]Checks[/]")
     for check in outcome.checks:
@@ -215,6 +217,15 @@ def demo(outcome: "DemoOutcome") -> None:
         if len(check.wrong) > _SHOWN_WRONG:
             console.print(f"       and {len(check.wrong) - _SHOWN_WRONG} more")
     console.print(f"\n{'Everything' if outcome.as_expected else 'Not everything'} came out as it must.")
+
+
+def _articles(totals: "CanonicalTotals") -> None:
+    if totals.new:
+        failed = "".join(f", {count} {code}" for code, count in sorted(totals.failed.items()))
+        kept = totals.stored + totals.skipped
+        told = f"{totals.new} links of feeds: {kept} kept{failed}, {totals.deferred} put off"
+        console.print("\n[bold]Canonical articles[/]")
+        console.print(textwrap.fill(told, 80, initial_indent="  ", subsequent_indent="  "))
 
 
 def demo_serves(api: str, web: str, hosts: Sequence[str], data: Path) -> None:

@@ -1,11 +1,12 @@
 """What a right and polite visitor ends up with, read from the same table the demo web is made of."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import Any
 from urllib.parse import urljoin
 
+from headwater.demo.endings import NO_BROWSER
 from headwater.demo.govuk_site import GOVUK, expected_day
 from headwater.demo.plan import Piece, Site
 from headwater.demo.web import DemoWeb
@@ -35,26 +36,38 @@ class Expected:
 
     outcomes: Mapping[str, frozenset[Reason]]
     titles: Mapping[str, str]  # of the pages that become documents
+    canonicals: Mapping[str, str]  # of the pages that are another form of one, and which that is
     feeds: Mapping[str, ExpectedFeed]
     sites: Mapping[str, Mapping[str, Any]]  # hosts that are read without a feed, each with what its source is told
+    walled: Mapping[str, tuple[str, ...]]  # the pages of hosts that let only a browser in
     day: date  # that GOV.UK is read for
     day_links: Mapping[str, str]  # what each page is to that day, NEW or LATEST
     documents: int
     texts: int
 
 
-def expected_outcomes(web: DemoWeb) -> Expected:
-    """Tell what following all feeds of the web must lead to."""
+def expected_outcomes(web: DemoWeb, *, has_browser: bool = True) -> Expected:
+    """Tell what following all feeds of the web must lead to; without a browser, some pages wait for one."""
     pieces = {
-        site.url(piece): piece for site in web.sites for piece in site.pieces if piece.link is None and piece.ends
+        site.url(piece): piece if has_browser or not site.walled else replace(piece, ends=NO_BROWSER)
+        for site in web.sites
+        for piece in site.pieces
+        if piece.link is None and piece.ends
     }
     yesterday = web.today - timedelta(days=1)
     told = [piece for piece in pieces.values() if Reason.STORED in piece.ends]
     return Expected(
         outcomes={url: piece.ends for url, piece in pieces.items()},
         titles={url: piece.title or piece.headline for url, piece in pieces.items() if Reason.STORED in piece.ends},
+        canonicals={
+            site.url(piece): urljoin(site.home, piece.canonical)
+            for site in web.sites
+            for piece in site.pieces
+            if piece.canonical
+        },
         feeds={site.host: feed for site in web.sites if (feed := _feed(site)) is not None},
         sites={site.host: site.settings for site in web.sites if site.settings is not None},
+        walled={site.host: tuple(map(site.url, site.pieces)) for site in web.sites if site.walled},
         day=yesterday,
         day_links=_govuk_day(web, yesterday),
         documents=len(told),

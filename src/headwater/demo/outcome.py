@@ -6,9 +6,13 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
+from headwater.demo.endings import NO_BROWSER
 from headwater.demo.expected import Expected
+from headwater.demo.federal_run import BILLS, has_federal, shares
+from headwater.demo.federal_sites import API_HOST, BILLS_AN_HOUR, READERS
 from headwater.demo.progress import counted
 from headwater.demo.web import DemoWeb
+from headwater.model.canonical import CanonicalTotals
 from headwater.model.day import DayFilter
 from headwater.model.handoff import JobFilter
 from headwater.model.reasons import Reason, ReasonClass
@@ -66,6 +70,7 @@ class DemoOutcome:
     documents: dict[str, int]  # by host
     fates: list[Fate]
     items: list[dict[str, Any]]
+    articles: CanonicalTotals
     seconds: dict[str, float]  # by stage
     checks: list[Check]
 
@@ -84,6 +89,12 @@ class DemoOutcome:
             "waiting": {fate.reason: fate.count for fate in self.fates if fate.waits},
             "examples": {fate.reason: fate.example for fate in self.fates},
             "daily": self.items,
+            "articles": {
+                "new": self.articles.new,
+                "kept": self.articles.stored + self.articles.skipped,
+                "failed": self.articles.failed,
+                "deferred": self.articles.deferred,
+            },
             "seconds": {stage: round(seconds, 3) for stage, seconds in self.seconds.items()},
             "checks": [
                 {"name": check.name, "holds": check.holds, "found": check.found, "wrong": check.wrong}
@@ -92,7 +103,9 @@ class DemoOutcome:
         }
 
 
-async def look(desk: Desk, web: DemoWeb, expected: Expected, delay_seconds: float) -> DemoOutcome:
+async def look(
+    desk: Desk, web: DemoWeb, expected: Expected, articles: CanonicalTotals, delay_seconds: float
+) -> DemoOutcome:
     """Look at all that the demo brought."""
     outcomes = await desk.frontier.urls()
     sources = await desk.sources.listed()
@@ -102,14 +115,17 @@ async def look(desk: Desk, web: DemoWeb, expected: Expected, delay_seconds: floa
         _check_ends(expected, outcomes),
         _check_feeds(expected, sources, items),
         await _check_day(desk, expected),
+        await _check_shared_key(desk, web, sources),
         await _check_handoffs(desk, expected, outcomes),
         _check_counts(expected, *await desk.counts()),
         _check_titles(expected, documents),
+        _check_variants(expected, documents),
         await _check_raw_files(desk, documents),
+        _check_walls(expected, outcomes),
         _check_politeness(web, delay_seconds),
     ]
     by_host = Counter(host_of(document["url"]) for document in documents)
-    return DemoOutcome(web.today, dict(sorted(by_host.items())), _fates(outcomes), items, {}, checks)
+    return DemoOutcome(web.today, dict(sorted(by_host.items())), _fates(outcomes), items, articles, {}, checks)
 
 
 def _fates(outcomes: list[dict[str, Any]]) -> list[Fate]:
@@ -140,7 +156,8 @@ def _ends_so(outcome: dict[str, Any], reasons: frozenset[Reason]) -> bool:
     """Tell whether the reason is a right one; a URL may wait only where that reason is one that passes."""
     reason = _reason(outcome)
     waits = outcome["reason"] is None
-    return reason in reasons and waits == (Reason.of(reason).kind is ReasonClass.TRANSIENT)
+    passes = Reason.of(reason).kind in (ReasonClass.TRANSIENT, ReasonClass.CONFIG)
+    return reason in reasons and waits == passes
 
 
 def _told(outcome: dict[str, Any] | None) -> str:
@@ -177,6 +194,21 @@ async def _check_day(desk: Desk, expected: Expected) -> Check:
     wrong += [f"{url}: not expected at all" for url in found.keys() - expected.day_links.keys()]
     wrong += [f"{source.source}: {source.state}" for source in view.sources if source.read_at is None]
     return Check(name, f"{counted(len(found), 'page')} of {expected.day}", tuple(wrong))
+
+
+async def _check_shared_key(desk: Desk, web: DemoWeb, sources: list[dict[str, Any]]) -> Check:
+    name = "a backfill that waits starves nobody"
+    if not has_federal(web):
+        return Check(name, "no such sources")
+    read = {source["name"] for source in sources if source["last_success_at"]}
+    wrong = [f"{source}: not read" for source in READERS if source not in read]
+    if not any(request.host == API_HOST for request in web.requests):
+        return Check(name, "from an earlier run", tuple(wrong))
+    spent = {child["source"]: child["spent"] for child in await shares(desk)}
+    if spent.get(BILLS) != BILLS_AN_HOUR:
+        wrong.append(f"{BILLS}: {spent.get(BILLS)} requests with the key, and not all of its share of {BILLS_AN_HOUR}")
+    found = ", ".join(f"{source} {count}" for source, count in spent.items() if count)
+    return Check(name, found, tuple(wrong))
 
 
 async def unfinished_handoffs(desk: Desk) -> int:
@@ -216,6 +248,17 @@ def _check_titles(expected: Expected, documents: list[dict[str, Any]]) -> Check:
     return Check("every title is as it was written, in every charset", found, tuple(wrong))
 
 
+def _check_variants(expected: Expected, documents: list[dict[str, Any]]) -> Check:
+    found = {document["url"]: document["canonical_url"] for document in documents}
+    wrong = [
+        f"{url}: {found.get(url)}, expected {canonical}"
+        for url, canonical in expected.canonicals.items()
+        if found.get(url) != canonical
+    ]
+    variants = counted(len(expected.canonicals), "variant")
+    return Check("what is made for AMP or print points at its page", variants, tuple(wrong))
+
+
 def _words(text: str) -> list[str]:
     """Return what a person reads of a text, without the signs that no title needs."""
     return re.findall(r"\w+", text)
@@ -224,6 +267,16 @@ def _words(text: str) -> list[str]:
 async def _check_raw_files(desk: Desk, documents: list[dict[str, Any]]) -> Check:
     wrong = [document["url"] for document in documents if not await desk.raw_matches(document)]
     return Check("every raw file matches its row", counted(len(documents), "file"), tuple(wrong))
+
+
+def _check_walls(expected: Expected, outcomes: list[dict[str, Any]]) -> Check:
+    """Say whether there was a browser for the pages that only a browser gets to see; how each ends is checked above."""
+    walled = {url for pages in expected.walled.values() for url in pages}
+    waiting = [outcome["url"] for outcome in outcomes if outcome["url"] in walled and outcome["reason"] is None]
+    name = "the bot wall lets the browser in"
+    if waiting and all(expected.outcomes[url] == NO_BROWSER for url in waiting):
+        return Check(f"{name}, once there is one", f"{counted(len(waiting), 'page')} wait")
+    return Check(name, counted(len(walled), "page"), tuple(waiting))
 
 
 def _check_politeness(web: DemoWeb, delay_seconds: float) -> Check:

@@ -75,6 +75,7 @@ class Site:
     sitemaps: bool = False
     sitemap_of_lists: bool = True
     api: Callable[[date, int], Answer] | None = None  # made for a day and a seed, it answers to all below /api/
+    walled: bool = False  # only a browser gets past its wall, so a source that needs one has its pages
     read_by: Pass = Pass.MAIN  # how it becomes known: by a feed, its own or another's, or as a source of its own
 
     @property

@@ -12,14 +12,18 @@ from typing import Any
 
 from headwater.config import Settings
 from headwater.demo.expected import Expected, expected_outcomes
+from headwater.demo.federal_run import has_federal, read_federal
+from headwater.demo.federal_sites import BILLS_AN_HOUR, KEY
 from headwater.demo.govuk_site import GOVUK
 from headwater.demo.outcome import DATED_SOURCE, DemoOutcome, look, unfinished_handoffs
 from headwater.demo.progress import Progress, counted, hosts_waited_for, told_again
 from headwater.demo.web import DemoWeb
 from headwater.errors import OperatorError, RunUnderWay
+from headwater.model.canonical import CanonicalTotals
 from headwater.model.day import DayFilter
 from headwater.model.frontier import UrlStatus
 from headwater.model.reasons import Reason
+from headwater.net.chromium import start_chromium
 from headwater.policy.days import day_of
 from headwater.policy.urls import host_of
 from headwater.service.day_desk import DayState
@@ -32,11 +36,12 @@ from headwater.service.running import Role, make_crew, run_roles
 
 DELAY_MS = 50
 # Whoever killed an earlier demo need not wait long for its leases.
-LEASE_SECONDS = 5.0
+LEASE_SECONDS = 8.0
 # What waits longer than this is shown as waiting.
 LONG_WAIT = timedelta(minutes=1)
 PATIENCE_SECONDS = 90.0
 DAY_FILE = "demo-day"
+CATEGORY = "demo"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +54,10 @@ class Demo:
     async def run(self, progress: Progress) -> DemoOutcome:
         """Run one whole cycle and look at what it brought."""
         clock = _Stopwatch()
-        expected = expected_outcomes(self.web)
-        async with told_again(progress) as tell:
+        async with told_again(progress) as tell, _look_for_browser(self.settings) as has_browser:
             tell("start", 0, 1, "the database")
             async with open_records(self.settings) as records, open_parts(records) as parts:
+                expected = expected_outcomes(self.web, has_browser=await has_browser)
                 tell("start", 1, 1, "")
                 desk = Desk(parts, Metrics())
                 clock.lap("start")
@@ -60,10 +65,12 @@ class Demo:
                 await _add_sites(desk, expected)
                 clock.lap("feeds")
                 day_is_read = await _read_day(desk, expected, tell)
-                clock.lap("day")
-                await _fetch_pages(desk, expected, tell, day_is_read=day_is_read)
+                federal_is_read = not has_federal(self.web) or await read_federal(desk, tell)
+                clock.lap("sources")
+                await _fetch_pages(desk, expected, tell, day_is_read=day_is_read, federal_is_read=federal_is_read)
+                articles = await _make_articles(desk, tell)
                 clock.lap("pages")
-                outcome = await look(desk, self.web, expected, DELAY_MS / 1000)
+                outcome = await look(desk, self.web, expected, articles, DELAY_MS / 1000)
                 clock.lap("checks")
         return replace(outcome, seconds=clock.laps)
 
@@ -101,6 +108,8 @@ def _settings(data: Path, web: DemoWeb) -> Settings:
         page_seconds=0.75,
         retry_base_seconds=0.02,
         poll_look_seconds=0.5,
+        api_data_gov_key=KEY,
+        rate_limits={"bills": BILLS_AN_HOUR},
     )
 
 
@@ -145,7 +154,7 @@ async def _read_feeds(desk: Desk, expected: Expected, progress: Progress) -> Non
 
 async def _add(desk: Desk, url: str) -> None:
     try:
-        await desk.sources.add(url)
+        await desk.sources.add(url, overrides={"category": CATEGORY})
     except OperatorError as error:
         if error.url != url:
             raise
@@ -158,8 +167,32 @@ async def _add_sites(desk: Desk, expected: Expected) -> None:
     for host, settings in expected.sites.items():
         if host not in known:
             await desk.sources.create(host, "site", dict(settings))
+    for host, pages in expected.walled.items():
+        if host not in known:
+            await desk.sources.create(host, "manual", {"needs_browser": True, "stealth": "full"})
+        await desk.frontier.submit(pages, host)
     if expected.day_links and DATED_SOURCE not in known:
         await desk.sources.create(DATED_SOURCE, "govuk", {"site_url": GOVUK.home})
+
+
+@contextlib.asynccontextmanager
+async def _look_for_browser(settings: Settings) -> AsyncIterator["asyncio.Task[bool]"]:
+    """Find out, while other things are started, whether there is a browser."""
+    looking = asyncio.create_task(_has_browser(settings))
+    try:
+        yield looking
+    finally:
+        looking.cancel()
+        await asyncio.wait([looking])
+
+
+async def _has_browser(settings: Settings) -> bool:
+    """Tell whether there is a browser that starts: what is behind a wall waits, where there is none."""
+    try:
+        await (await start_chromium(settings.chromium_path)).end()
+    except OperatorError:
+        return False
+    return True
 
 
 async def _read_day(desk: Desk, expected: Expected, progress: Progress) -> bool:
@@ -175,17 +208,20 @@ async def _read_day(desk: Desk, expected: Expected, progress: Progress) -> bool:
     return bool(run["status"] == "succeeded")
 
 
-async def _fetch_pages(desk: Desk, expected: Expected, progress: Progress, *, day_is_read: bool) -> None:
+async def _fetch_pages(
+    desk: Desk, expected: Expected, progress: Progress, *, day_is_read: bool, federal_is_read: bool
+) -> None:
     """Read sites and fetch pages until nothing is left to do but wait; polls that were cut short are done again."""
     pages = len(expected.outcomes)
     found_on_sites = {url for url in expected.outcomes if host_of(url) in expected.sites}
     stop = asyncio.Event()
 
     async def watch() -> None:
-        nonlocal day_is_read
+        nonlocal day_is_read, federal_is_read
         give_up = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < give_up:
             day_is_read = day_is_read or await _read_day(desk, expected, progress)
+            federal_is_read = federal_is_read or await read_federal(desk, progress)
             unread = [source for source in await desk.sources.listed() if _is_unread_feed(source)]
             for source in unread:
                 if not source["polling"]:
@@ -197,7 +233,8 @@ async def _fetch_pages(desk: Desk, expected: Expected, progress: Progress, *, da
             unfound = found_on_sites.difference(outcome["url"] for outcome in outcomes)
             waits_for = counted(len(unread), "feed") if unread else hosts_waited_for(unsettled)
             progress("pages", len(outcomes) - len(unsettled), max(pages, len(outcomes)), waits_for)
-            if day_is_read and not (unsettled or unread or unfound or await unfinished_handoffs(desk)):
+            is_read = day_is_read and federal_is_read
+            if is_read and not (unsettled or unread or unfound or await unfinished_handoffs(desk)):
                 break
             await asyncio.sleep(0.05)
         stop.set()
@@ -210,6 +247,17 @@ async def _fetch_pages(desk: Desk, expected: Expected, progress: Progress, *, da
     async with asyncio.TaskGroup() as group:
         group.create_task(run_roles(roles, stop))
         group.create_task(watch())
+
+
+async def _make_articles(desk: Desk, progress: Progress) -> CanonicalTotals:
+    """Let every link of the feeds have its canonical article, or the code of why it has none; nothing is asked for."""
+    totals = CanonicalTotals()
+    give_up = time.monotonic() + 2 * LEASE_SECONDS
+    progress("articles", 0, 1, "")
+    while not await desk.parts.canonical_runner.run(totals, contextlib.nullcontext) and time.monotonic() < give_up:
+        await asyncio.sleep(0.1)  # a demo that was killed has left its lease
+    progress("articles", 1, 1, "")
+    return totals
 
 
 def _is_unread_feed(source: Mapping[str, Any]) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from headwater.demo.answers import HTML, always, conditional, redirect, status
 from headwater.demo.endings import (
+    GIVEN_UP,
     GONE,
     NOT_FOUND,
     REDIRECT_LIMIT,
@@ -17,11 +18,13 @@ from headwater.demo.endings import (
     SAME_PAGE,
 )
 from headwater.demo.faulty_sites import FAULTY
+from headwater.demo.federal_sites import FEDERAL
 from headwater.demo.feeds import atom, est, iso_offset, iso_z, json_feed, plus_one, rss
 from headwater.demo.govuk_site import GOVUK
 from headwater.demo.pdf import pdf
 from headwater.demo.plan import NO_IDENTITY, STORED_OR_LINKED, FeedPlan, Piece, Site
-from headwater.demo.variants import amp, for_print, login_wall, soft_404
+from headwater.demo.variants import amp, challenge, cookie_wall, for_print, login_wall, soft_404
+from headwater.demo.wall import walled
 from headwater.model.reasons import Reason
 from headwater.model.source import Pass
 
@@ -169,7 +172,7 @@ SAHIFA = Site(
     ),
 )
 
-# A soft 404 and a login wall answer 200: only what they say gives them away.
+# A soft 404 and walls of three sorts answer 200: only what they say gives them away.
 BOARD = Site(
     host="board.demo.test",
     title="Wendham Notice Board",
@@ -198,6 +201,24 @@ BOARD = Site(
             title="Log in to read on",
             stamp=iso_z,
             ends=frozenset({Reason.LOGIN_WALL}),
+        ),
+        Piece(
+            "Wanted: a rower for the Sunday crew",
+            "rivers",
+            3,
+            form=cookie_wall,
+            title="Your privacy and our cookies",
+            stamp=iso_z,
+            ends=frozenset({Reason.COOKIE_WALL}),
+        ),
+        Piece(
+            "To give away: a tram seat, hardly used",
+            "transport",
+            4,
+            form=challenge,
+            title="Just a moment...",
+            stamp=iso_z,
+            ends=GIVEN_UP,
         ),
     ),
 )
@@ -234,6 +255,18 @@ GUIDE = Site(
     ),
 )
 
+# Who comes without a browser sees nothing but its wall.
+VAULT = Site(
+    host="vault.demo.test",
+    title="The Wendham Vault",
+    look="gazette",
+    walled=True,
+    pieces=(
+        Piece("Old deeds of the town may be read by everybody", "libraries", 1, answer=walled),
+        Piece("Key of the strong room turns up in a teapot", "libraries", 4, answer=walled),
+    ),
+)
+
 _WITHOUT_FEED = (MIRROR, *FAULTY)
 
 # Its feed leads to all that stands on hosts without a feed.
@@ -245,4 +278,4 @@ DIGEST = Site(
     pieces=tuple(replace(piece, link=site.url(piece)) for site in _WITHOUT_FEED for piece in site.listed),
 )
 
-SITES = (GAZETTE, COUNCIL, WIRE, KAWABE, SAHIFA, BOARD, DIGEST, LEDGER, GUIDE, GOVUK, *_WITHOUT_FEED)
+SITES = (GAZETTE, COUNCIL, WIRE, KAWABE, SAHIFA, BOARD, DIGEST, LEDGER, GUIDE, GOVUK, VAULT, *FEDERAL, *_WITHOUT_FEED)

@@ -18,6 +18,16 @@ def login_wall(sheet: Sheet) -> bytes:
     return _variant("login.html", sheet)
 
 
+def cookie_wall(sheet: Sheet) -> bytes:
+    """Write a question that has to be answered before the story."""
+    return _variant("cookies.html", sheet)
+
+
+def challenge(sheet: Sheet) -> bytes:
+    """Write what those are shown who are taken for a program."""
+    return _variant("challenge.html", sheet)
+
+
 def soft_404(sheet: Sheet) -> bytes:
     """Write that there is no such page, which the status then denies."""
     return error_page(sheet.frame, sheet.url)

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -75,9 +75,10 @@ class Poller:
         self._readers = Readers(database=database, gate=gate, sandbox=sandbox, clock=clock, key_of=key_of)
         self._settling = Together(self._settle)
 
-    def is_waiting(self, token: UUID) -> bool:
-        """Tell whether a poll under way, known by its lease's token, waits for its budget."""
-        return self._readers.is_waiting(token)
+    @property
+    def waiting(self) -> Collection[UUID]:
+        """The polls under way that wait for their budgets, by the tokens of their leases."""
+        return self._readers.waiting
 
     async def poll(
         self,
@@ -183,7 +184,9 @@ class Poller:
         await self._database.transact(work)
 
     async def _settle(self, endings: Sequence[tuple[FeedClaim, PollEnding]]) -> list[bool]:
-        return await self._database.run(lambda connection: sources.settle_feeds(connection, endings, self._clock.now()))
+        return await self._database.run(
+            lambda connection: sources.settle_feeds(connection, endings, self._clock.now(), unhurried=True)
+        )
 
     async def _failed(
         self, claim: FeedClaim, kind: Kind | None, error: HeadwaterError, reading: Reading, run: RunClaim | None
@@ -380,7 +383,7 @@ def _left_out(refused: Mapping[str, str]) -> str | None:
 
 
 def _asking(source: Source, kind: Kind) -> dict[str, Any]:
-    return sources.asking_of(kind.asker(source.name), kind.gap)
+    return sources.asking_of(kind.asker(source.name), kind.gap, kind.selectors.given())
 
 
 def _polled(claim: FeedClaim, reading: Reading) -> Polled:

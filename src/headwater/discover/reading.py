@@ -1,8 +1,10 @@
 """One reading of a source: its kind does its work within the deadline, and what it yields is gathered."""
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import date
+from functools import partial
 from itertools import islice
 from typing import Any
 from uuid import UUID
@@ -63,11 +65,7 @@ class Readers:
         self._sandbox = sandbox
         self._clock = clock
         self._key_of = key_of
-        self._deadlines: dict[UUID, Deadline] = {}
-
-    def is_waiting(self, token: UUID) -> bool:
-        """Tell whether a reading under way, known by its lease's token, waits for its budget."""
-        return token in self._deadlines and self._deadlines[token].is_paused
+        self.waiting: set[UUID] = set()  # the readings that wait for their budgets, by the tokens of their leases
 
     async def read(self, claim: FeedClaim, kind: Kind, reading: Reading) -> None:
         """Let the kind do its work, within its deadline; a fault in it is told like any other.
@@ -77,7 +75,8 @@ class Readers:
         source = claim.source
         pace = Pace(self._database, self._clock, source.id, kind.gap, claim.first_request_at)
         deadline = Deadline(kind.deadline)
-        http = Http(self._gate, self._sandbox, kind, pace, kind.asker(source.name), while_waiting=deadline.paused)
+        while_waiting = partial(self._waits, claim.lease.token, deadline)
+        http = Http(self._gate, self._sandbox, kind, pace, kind.asker(source.name), while_waiting=while_waiting)
         run = Run(
             http,
             reading.memory,
@@ -89,7 +88,6 @@ class Readers:
             tally=reading.tally,
             whole=reading.whole,
         )
-        self._deadlines[claim.lease.token] = deadline
         try:
             async with deadline:
                 await self._gather(claim, kind, run, reading)
@@ -107,8 +105,17 @@ class Readers:
                 raise
             log.exception("discover.failed", source=source.name)
             raise HeadwaterError(f"{type(error).__name__}: {error}", reason=Reason.INTERNAL) from error
+
+    @contextlib.contextmanager
+    def _waits(self, token: UUID, deadline: Deadline) -> Iterator[None]:
+        """Let no time pass for a reading while a request of it waits for its budget."""
+        self.waiting.add(token)
+        try:
+            with deadline.paused():
+                yield
         finally:
-            del self._deadlines[claim.lease.token]
+            if not deadline.is_paused:  # no other request of it waits
+                self.waiting.discard(token)
 
     async def _gather(self, claim: FeedClaim, kind: Kind, run: Run, reading: Reading) -> None:
         async for found in kind.discover(run):

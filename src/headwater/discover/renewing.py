@@ -18,12 +18,12 @@ async def renewing(database: Database, clock: Clock, claim: FeedClaim, run: RunC
     reading = asyncio.current_task()
     assert reading is not None
     length, until = claim.lease.until - clock.now(), claim.lease.until
-    lost = False
+    lost, pause = False, length.total_seconds() / 3
+    renewing: list[asyncio.Task[None]] = []
 
     async def renew() -> None:
         nonlocal lost, until
-        while not lost:
-            await asyncio.sleep(length.total_seconds() / 3)
+        while True:
             wanted = clock.now() + length
             try:
                 async with database.connection() as connection:
@@ -35,9 +35,13 @@ async def renewing(database: Database, clock: Clock, claim: FeedClaim, run: RunC
                 if not is_down(error):
                     raise
                 lost = clock.now() > until
-        reading.cancel()
+            if lost:
+                reading.cancel()
+                return
+            await asyncio.sleep(pause)
 
-    renewing = asyncio.create_task(renew())
+    # Most are over before that, and a timer costs next to nothing.
+    begin = asyncio.get_running_loop().call_later(pause, lambda: renewing.append(asyncio.create_task(renew())))
     try:
         yield
     except asyncio.CancelledError:
@@ -45,5 +49,7 @@ async def renewing(database: Database, clock: Clock, claim: FeedClaim, run: RunC
             raise LeaseLost(f"The poll of {claim.source.name} lost its lease.") from None
         raise
     finally:
-        renewing.cancel()
-        await asyncio.gather(renewing, return_exceptions=True)
+        begin.cancel()
+        for task in renewing:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)

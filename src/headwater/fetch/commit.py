@@ -9,6 +9,7 @@ from headwater.frontier.finish import Finish, finish, still_held
 from headwater.frontier.submit import submit
 from headwater.model.pdf import BodyStatus
 from headwater.model.reasons import Reason
+from headwater.normalize.fusing import fuse
 from headwater.policy.politeness import KeyOf, own_key
 from headwater.policy.urls import identify, url_hash
 from headwater.store import canonical, documents, frontier, hosts, items
@@ -21,6 +22,7 @@ async def commit(
     """Save what visits brought and end their claims; those that lost their lease change nothing and are left out."""
     held = await still_held(connection, [visited.finish.claim for visited in visits])
     visits = [visited for visited in visits if visited.finish.claim.url_id in held]
+    visits = await _fuse_with_lists(connection, visits)
     finishes = await _save_documents(connection, visits, now)
     await _name_twins(connection, visits, now)
     await _send_onward(connection, visits, now, key_of)
@@ -51,6 +53,23 @@ async def _name_twins(connection: Connection, visits: Collection[Visited], now: 
             digest = url_hash(identity)
             led_to[digest] = (visited.finish.claim.url_id, identity, digest)
     await items.move_items(connection, await frontier.name_twins(connection, led_to.values(), now))
+
+
+async def _fuse_with_lists(connection: Connection, visits: Collection[Visited]) -> list[Visited]:
+    """Let documents have what the items that led to them say, where that is to be trusted more than the page."""
+    claims = [visited.finish.claim for visited in visits if visited.document]
+    if not claims:
+        return list(visits)
+    entries = await items.entries_of_urls(connection, {claim.url_id: claim.source_id for claim in claims})
+    fused = []
+    for visited in visits:
+        entry = entries.get(visited.finish.claim.url_id)
+        if visited.document and entry:
+            article = fuse(visited.document.article, entry)
+            fused.append(replace(visited, document=replace(visited.document, article=article)))
+        else:
+            fused.append(visited)
+    return fused
 
 
 async def _save_documents(connection: Connection, visits: Collection[Visited], now: datetime) -> list[Finish]:

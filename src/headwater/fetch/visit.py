@@ -201,6 +201,7 @@ class Visitor:
             raw_bytes=raw.size,
             fetched_url=response.url,
             content_type=response.headers.get("content-type"),
+            selectors=claim.selectors,
         )
         ending = Ending(
             Reason.STORED,
@@ -223,7 +224,7 @@ class Visitor:
     async def _read_or_keep(self, claim: Claim, response: Response) -> NormalizedPage:
         """Read the page. What cannot be read is kept too, but not in place of a file that a document was made from."""
         try:
-            return await self._read(response)
+            return await self._read(response, claim.selectors)
         except HeadwaterError:
             if await self._document_file(claim) is None:
                 await self._keep(claim, response.body)
@@ -238,12 +239,13 @@ class Visitor:
         subpath = claim.subpath or page_subpath(claim.host.host, claim.url)
         return await asyncio.to_thread(self._corpus.write, claim.asker.source, subpath, body, still_ours)
 
-    async def _read(self, response: Response) -> NormalizedPage:
+    async def _read(self, response: Response, selectors: Mapping[str, str]) -> NormalizedPage:
         return await self._sandbox.run(
             normalize,
             response.body,
             response.url,
             response.headers.get("content-type"),
+            selectors,
             returns=NormalizedPage,
             seconds=self._sandbox_seconds,
         )

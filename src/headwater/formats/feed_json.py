@@ -48,6 +48,7 @@ def _entry(item: Mapping[str, Any], base: str, feed_author: str | None) -> FeedE
         guid=guid or None,
         author=_author(item) or feed_author,
         tags=plain_tags(_strings(item.get("tags"))),
+        image=absolute_link(_string(item, "image") or _string(item, "banner_image"), base),
     )
 
 

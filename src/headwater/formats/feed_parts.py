@@ -19,9 +19,10 @@ _MAX_TTL_MINUTES = 365 * 24 * 60
 _USUAL = re.compile(r"https?://(?:(?!xn--)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.){1,9}[a-z]{2,20}(?:/[!-~]*)?")
 _ABSOLUTE = re.compile(r"https?://[!-~]+", re.IGNORECASE)
 # Tags whose text is seen, with space around it or without.
-_BLOCK_TAG = re.compile(
+_BLOCK_TAG = (
     r"</?(?:p|br|div|li|ul|ol|h[1-6]|blockquote|center|figure|figcaption|hr|img|pre|section|table|td|tr)\b[^>]*>"
 )
+_BLOCK_TAGS = re.compile(rf"{_BLOCK_TAG}(?:\s*{_BLOCK_TAG})*\s*")
 _INLINE_TAG = re.compile(r"</?(?:a|abbr|b|big|cite|code|del|em|font|i|mark|small|span|strong|sub|sup|u)\b[^>]*>")
 _EMAIL_WITH_NAME = re.compile(r"[^\s@]+@[^\s@]+\s+\((.+)\)")
 
@@ -62,7 +63,7 @@ def _strip(markup: str) -> str:
     if "<" in markup:
         if markup.rfind("<") > markup.rfind(">"):  # a tag that was cut in two
             markup = markup[: markup.rfind("<")]
-        text = _INLINE_TAG.sub("", _BLOCK_TAG.sub(" ", markup))
+        text = _INLINE_TAG.sub("", _BLOCK_TAGS.sub(" ", markup))
         if "<" in text:
             return strip_markup(markup)
     return one_line(unescape_html(text[:_ENOUGH_TEXT]))

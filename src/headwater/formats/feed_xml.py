@@ -54,6 +54,7 @@ _RSS_ITEM_TITLE = ("title", "dc:title", "media:title")
 _RSS_PUBLISHED = ("pubdate", "published", "dc:date", "dcterms:issued", "dcterms:created", "issued")
 _RSS_UPDATED = ("updated", "dcterms:modified", "modified")
 _RSS_SUMMARY = ("description", "content:encoded", "summary", "itunes:summary", "content")
+_PICTURES = ("media:content", "enclosure", "media:thumbnail")
 _RSS_AUTHOR = ("author", "dc:creator", "itunes:author")
 _GUID = ("guid", "id")
 _ATOM_ID = ("id", "guid")
@@ -125,6 +126,7 @@ class _Reader:
             one_line(guid) or None,
             self._author(fields, _RSS_AUTHOR),
             self._tags_of(fields),
+            _image(fields, base),
         )
 
     def atom(self, root: etree._Element) -> Feed:
@@ -153,6 +155,7 @@ class _Reader:
             one_line(guid) or None,
             self._author(fields, _ATOM_AUTHOR) or feed_author,
             self._tags_of(fields),
+            _image(fields, base),
         )
 
     def _rss_link(self, fields: Fields, base: str) -> str | None:
@@ -168,12 +171,15 @@ class _Reader:
         for person in fields.get("author", ()):
             if len(person) and (name := self._text(_fields(person), _PERSON)):
                 people[self._authors[name]] = None
-        return ", ".join(filter(None, people)) or self._authors[self._text(fields, names)]
+        together = ", ".join(filter(None, people)) if people else ""
+        return together or self._authors[self._text(fields, names)]
 
     def _tags_of(self, fields: Fields) -> tuple[str, ...]:
+        if "category" not in fields and "dc:subject" not in fields:
+            return ()
         tags = [element.get("term") or self._inner_text(element) for element in fields.get("category", ())]
         tags += [self._inner_text(element) for element in fields.get("dc:subject", ())]
-        return tuple(dict.fromkeys(filter(None, map(self._tags.__getitem__, tags)))) if tags else ()
+        return tuple(dict.fromkeys(filter(None, map(self._tags.__getitem__, tags))))
 
     def _date(self, fields: Fields, names: tuple[str, ...]) -> datetime | None:
         for name in names:
@@ -246,6 +252,16 @@ def _permalink(fields: Fields, guid: str) -> str | None:
         element.get("isPermaLink", "true").strip().lower() != "false" for element in fields.get("guid", ())
     )
     return absolute_link(guid, "") if is_permalink and guid[:4].lower() == "http" else None
+
+
+def _image(fields: Fields, base: str) -> str | None:
+    """Return the picture that comes with an entry, the larger ones first."""
+    for name in _PICTURES:
+        for element in fields.get(name, ()):
+            kind = element.get("medium") or element.get("type") or ("image" if name == "media:thumbnail" else "")
+            if kind.startswith("image") and (image := absolute_link(element.get("url"), base)):
+                return image
+    return None
 
 
 def _linked(fields: Fields, relation: str, base: str) -> str | None:

@@ -15,6 +15,7 @@ from uuid import uuid4
 from headwater.errors import ExchangeFailed, NotAllowed, NotNow, SandboxFailed
 from headwater.formats.robots import MAX_BYTES, RobotsVerdict, check_robots, within_limit
 from headwater.gate.budget import Budgets
+from headwater.gate.escort import Escort
 from headwater.gate.hold import Hold
 from headwater.gate.places import stand_aside
 from headwater.gate.together import Together
@@ -32,11 +33,13 @@ from headwater.store import hosts
 from headwater.store.pool import Connection, Database
 
 if TYPE_CHECKING:
+    from headwater.net.browser import BrowserClient
     from headwater.net.client import HttpClient
 
 ROBOTS_AGENT = "headwater"  # whatever user agent is sent, robots.txt is matched as this
 PATIENCE = timedelta(seconds=30)
 LEAST_ROOM = timedelta(seconds=1)  # less than this left of a hold is not worth a request
+BROWSER_MARGIN = timedelta(seconds=2.5)  # of a hold, in which a page is closed and what it brought is kept
 # How often a poll that waits for a host in use looks again, and how long claims let it go first.
 _LOOK_SECONDS = 0.05
 _RESERVATION = timedelta(seconds=2)
@@ -53,6 +56,7 @@ class Gate:
         *,
         database: Database,
         client: "HttpClient",
+        browser: "BrowserClient",
         budgets: Budgets,
         sandbox: Sandbox,
         clock: Clock,
@@ -66,6 +70,7 @@ class Gate:
     ) -> None:
         self._database = database
         self._client = client
+        self._browser = browser
         self.budgets = budgets
         self._sandbox = sandbox
         self._clock = clock
@@ -119,7 +124,7 @@ class Gate:
         Raises NotAllowed where it forbids the URL, NotNow where it cannot be read.
         """
         async with self.hold(host_of(url)) as hold:
-            await self._obey_robots(hold, url)
+            await self.obey_robots(hold, url)
             return hold.host
 
     async def send(
@@ -132,11 +137,24 @@ class Gate:
         asker: Asker = _NOBODY,
     ) -> Response:
         """Ask a held host for a URL, if its robots.txt allows (an API has none) and when its turn has come."""
-        if not asker.asks_api(host_of(url), url):
-            await self._obey_robots(hold, url)
+        host = host_of(url)
+        if not asker.asks_api(host, url):
+            await self.obey_robots(hold, url)
+        if asker.browses(host, url):
+            return await self._browse(hold, url, limits or self.limits, asker)
         return await self._exchange(hold, url, headers or {}, limits or self.limits, asker)
 
-    async def _obey_robots(self, hold: Hold, url: str) -> None:
+    async def _browse(self, hold: Hold, url: str, limits: Limits, asker: Asker) -> Response:
+        """Let the browser ask; whatever its page wants besides is let out likewise, each in its host's turn."""
+        from headwater.net.browser import Look  # most processes never need it
+
+        look = Look(asker.source, self._user_agents[asker.user_agent], asker.stealth)
+        room = _room(hold, self._clock.now() + BROWSER_MARGIN)
+        limits = replace(limits, total_seconds=room.total_seconds())
+        return await self._browser.get(url, look=look, limits=limits, lead=Escort(self, hold).lead)
+
+    async def obey_robots(self, hold: Hold, url: str) -> None:
+        """Raise NotAllowed where robots.txt forbids a URL; it is read first where ours is old."""
         await self._know_robots(hold, url)
         if hold.host.robots_txt is not None and not (await self._verdict(hold.host.robots_txt, url)).allowed:
             raise NotAllowed(f"robots.txt of {hold.host.host} forbids {url}.", url=url)
@@ -145,7 +163,7 @@ class Gate:
         self, hold: Hold, url: str, headers: Mapping[str, str], limits: Limits, asker: Asker = _NOBODY
     ) -> Response:
         """Send in the host's turn; the exchange ends with the hold at the latest, so no two ever overlap."""
-        room = await self._await_turn(hold)
+        room = await self.await_turn(hold)
         limits = replace(limits, total_seconds=min(limits.total_seconds, room.total_seconds()))
         try:
             response = await self._get(url, headers, limits, asker)
@@ -156,14 +174,18 @@ class Gate:
                 hold.last_sent_at = self._clock.now()
             raise
         hold.last_sent_at = response.sent_at
-        if politeness.asks_for_less(response.status):
+        self.heed(hold, response.status, response.headers)
+        return response
+
+    def heed(self, hold: Hold, status: int, headers: Mapping[str, str]) -> None:
+        """Note what an answer says of the pace that its host wishes."""
+        if politeness.asks_for_less(status):
             hold.troubled = True
-            wait = backoff.retry_after(response.headers.get("retry-after"), self._clock.now())
+            wait = backoff.retry_after(headers.get("retry-after"), self._clock.now())
             if wait:
                 hold.block(self._clock.now() + wait, Reason.RATE_LIMITED)
-        elif response.status < 500:
+        elif status < 500:
             hold.answered = True
-        return response
 
     async def _get(self, url: str, headers: Mapping[str, str], limits: Limits, asker: Asker) -> Response:
         """Send; where it is to be paid for, with the key and out of the budget."""
@@ -184,8 +206,11 @@ class Gate:
         """Tell whether a request carries the key and is taken from the budget."""
         return asker.pays(host_of(url), url) and self._client.is_confidential(url)
 
-    async def _await_turn(self, hold: Hold) -> timedelta:
+    async def await_turn(self, hold: Hold) -> timedelta:
         """Wait until the host may be asked again; return how long the hold lasts from then on."""
+        if hold.blocked_until and hold.blocked_until > self._clock.now():
+            what = f"{hold.host.host} asked to be left alone."
+            raise NotNow(what, until=hold.blocked_until, reason=hold.blocked_reason)
         turn = hold.next_turn
         if turn and turn > self._clock.now():
             _room(hold, turn)
@@ -255,7 +280,9 @@ class Gate:
     async def _release_all(self, holds: Sequence[Hold]) -> list[None]:
         now = self._clock.now()
         releases = [(hold.host.politeness_key, hold.lease.token, hold.release(now)) for hold in holds]
-        await self._database.run(lambda connection: hosts.release_held(connection, releases))
+        # That a host asked to be left alone is known for good before it is given back.
+        unhurried = not any(hold.troubled or hold.blocked_until for hold in holds)
+        await self._database.run(lambda connection: hosts.release_held(connection, releases, unhurried=unhurried))
         return [None] * len(holds)
 
     async def _know_robots(self, hold: Hold, url: str) -> None:
@@ -307,11 +334,12 @@ class Gate:
 
     async def _shares_turn(self, hold: Hold, host: str) -> bool:
         """Tell whether a hold is also that of another host: waiting for it would be waiting for ourselves."""
-        if host == hold.host.host:
-            return True
+        return host == hold.host.host or (await self.meet(host)).politeness_key == hold.host.politeness_key
+
+    async def meet(self, host: str) -> HostRecord:
+        """Return what is known of a host, or begin to know it."""
         async with self._database.connection() as connection:
-            known = await hosts.meet_host(connection, host, self._key_of(host))
-        return known.politeness_key == hold.host.politeness_key
+            return await hosts.meet_host(connection, host, self._key_of(host))
 
     async def _ask_other(self, hold: Hold, url: str, limits: Limits) -> Response:
         """Ask another host if it is free: waiting would keep this one too, two that point at each other for ever."""

@@ -38,6 +38,11 @@ class Hold:
         self.blocked_until = max(until, self.blocked_until or until)
         self.blocked_reason = reason
 
+    def share(self, other: "Hold") -> None:
+        """Take over what happened while the same lease was used for another host of the same turn."""
+        self.last_sent_at, self.troubled, self.answered = other.last_sent_at, other.troubled, other.answered
+        self.blocked_until, self.blocked_reason = other.blocked_until, other.blocked_reason
+
     def release(self, now: datetime) -> HostRelease:
         """Tell how the host is to be given back."""
         backoff_ms, troubled_at = self._backoff(now)

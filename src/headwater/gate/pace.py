@@ -33,6 +33,7 @@ class Pace:
             moment, self._late = first, max(now - first, timedelta(0))
         else:
             async with self._database.connection() as connection:
-                moment = await sources.reserve_request(connection, self._source_id, now, self._gap) + self._late
+                moment = await sources.reserve_request(connection, self._source_id, now, self._gap, first)
+            moment += self._late
         while (wait := (moment - self._clock.now()).total_seconds()) > 0:
             await asyncio.sleep(wait)

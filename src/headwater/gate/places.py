@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import math
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar, copy_context
 from typing import Any
@@ -21,7 +21,7 @@ class Places:
         most: int,
         *,
         most_aside: float = math.inf,
-        is_idle: Callable[[Worker], bool] = lambda _: False,
+        count_idle: Callable[[Collection[Worker]], int] = lambda _: 0,
         on_free: Callable[[], None] = lambda: None,
     ) -> None:
         """Let so many work at once, not counting the idle among them; `on_free` is told when another may begin.
@@ -30,7 +30,7 @@ class Places:
         """
         self._most = most
         self._most_aside = most_aside
-        self._is_idle = is_idle
+        self._count_idle = count_idle
         self._on_free = on_free
         self._at_work: set[Worker] = set()
         self._aside: dict[Worker, bool] = {}  # and whether only briefly
@@ -96,7 +96,7 @@ class Places:
             self._returning.pop(worker, None)
 
     def _unused(self) -> int:
-        return self._most - sum(not self._is_idle(worker) for worker in self._at_work)
+        return self._most - len(self._at_work) + self._count_idle(self._at_work)
 
 
 _places: ContextVar[Places | None] = ContextVar("_places", default=None)

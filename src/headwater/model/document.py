@@ -1,6 +1,7 @@
 """A document: what one URL said when it was fetched, with its provenance."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from headwater.model.article import Article
 
@@ -9,8 +10,8 @@ from headwater.model.article import Article
 class NewDocument:
     """A document about to be saved; `raw_path` is below the corpus folder and its bytes hash to `raw_hash`.
 
-    `fetched_url` and `content_type` are what its normalizer was given besides the bytes: with them the same text can
-    be derived from the raw file again.
+    `fetched_url`, `content_type` and `selectors` are what its normalizer was given besides the bytes: with them the
+    same text can be derived from the raw file again.
     """
 
     article: Article
@@ -21,3 +22,4 @@ class NewDocument:
     raw_bytes: int
     fetched_url: str
     content_type: str | None
+    selectors: Mapping[str, str] = field(default_factory=dict)

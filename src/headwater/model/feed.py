@@ -16,6 +16,7 @@ class FeedEntry(NamedTuple):
     guid: str | None = None
     author: str | None = None
     tags: tuple[str, ...] = ()
+    image: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

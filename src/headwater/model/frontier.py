@@ -1,6 +1,7 @@
 """URLs on their way: submitted, claimed, finished."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
@@ -75,6 +76,7 @@ class Claim:
     hops: int
     etag: str | None
     last_modified: str | None
+    selectors: Mapping[str, str] = field(default_factory=dict)  # where its source says that the fields of its pages are
 
 
 @dataclass(frozen=True, slots=True)

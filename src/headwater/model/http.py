@@ -1,7 +1,7 @@
 """What goes out and what comes back."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 
@@ -26,3 +26,14 @@ class Response:
     body: bytes
     sent_at: datetime
     elapsed_seconds: float
+
+
+@dataclass(slots=True)
+class Passage:
+    """A request of a page that may go out now, and what those who let it out learn of it."""
+
+    sent_at: datetime | None = None  # None: nothing has left
+    received: int = 0  # bytes, as they came
+    error: OSError | None = None  # why it did not reach its host
+    status: int | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)

@@ -15,7 +15,7 @@ class ReasonClass(StrEnum):
     TRANSIENT = "transient"  # the outside failed for now: try again later
     PERMANENT = "permanent"  # the outside said no: trying again changes nothing
     POLICY = "policy"  # a rule of ours or of the site decided
-    HANDOFF = "handoff"  # where a hand-off stands; nothing else ends so
+    HANDOFF = "handoff"  # where a hand-off or a delivery stands; no URL ends so
     CONFIG = "config"  # an operator has to change something
     OURS = "ours"  # a fault or a stop on our side: the other party is not charged for it
 
@@ -83,6 +83,7 @@ class Reason(StrEnum):
     )
     HOST_BUSY = "host_busy", ReasonClass.TRANSIENT, "The host may not be asked again yet."
 
+    BROWSER_BUSY = "browser_busy", ReasonClass.TRANSIENT, "The browser is starting, or has no place for another page."
     CHALLENGE = "challenge", ReasonClass.TRANSIENT, "A page that tells people from programs came instead of the page."
 
     # The outside said no.
@@ -98,6 +99,11 @@ class Reason(StrEnum):
     ENCRYPTED = "encrypted", ReasonClass.PERMANENT, "The PDF opens with a password only."
     BROKEN = "broken", ReasonClass.PERMANENT, "The PDF is broken and cannot be opened."
     NOT_A_PDF = "not_a_pdf", ReasonClass.PERMANENT, "What was announced as a PDF is none."
+    UNKNOWN_SCHEMA = (
+        "unknown_schema",
+        ReasonClass.PERMANENT,
+        "The document was fetched and is kept, but it follows a schema that is not known here.",
+    )
     NOT_A_FEED = "not_a_feed", ReasonClass.PERMANENT, "What was answered is not a feed."
     PARSE_FAILED = "parse_failed", ReasonClass.PERMANENT, "The body could not be read."
     SOFT_404 = "soft_404", ReasonClass.PERMANENT, "The page says there is no such page, though the server says 200."
@@ -117,12 +123,10 @@ class Reason(StrEnum):
     HOST_CLOSED = "host_closed", ReasonClass.POLICY, "An operator has closed the host: nothing is asked of it."
     BODY_TOO_LARGE = "body_too_large", ReasonClass.POLICY, "The body is larger than the cap."
     TOO_LARGE = "too_large", ReasonClass.POLICY, "The PDF has more pages or more text than is read."
-    SUPERSEDED = "superseded", ReasonClass.POLICY, "The receiver has taken a later one of the same document."
-    DISMISSED = "dismissed", ReasonClass.POLICY, "An operator has decided that it is not delivered."
     SOURCE_REMOVED = "source_removed", ReasonClass.POLICY, "Its source was removed before it was fetched."
     INVALID_URL = "invalid_url", ReasonClass.POLICY, "The address cannot be used."
 
-    # Where a hand-off stands.
+    # Where a hand-off or a delivery stands.
     QUEUED_FROM_SCRAPE = (
         "queued_from_scrape",
         ReasonClass.HANDOFF,
@@ -158,6 +162,8 @@ class Reason(StrEnum):
         ReasonClass.HANDOFF,
         "The hand-off kept failing for a passing reason, so it was given up after the last attempt.",
     )
+    SUPERSEDED = "superseded", ReasonClass.HANDOFF, "The receiver has taken a later one of the same document."
+    DISMISSED = "dismissed", ReasonClass.HANDOFF, "An operator has decided that it is not delivered."
 
     # An operator has to change something.
     BAD_SETTING = "bad_setting", ReasonClass.CONFIG, "A setting is unknown or has a value that cannot be used."
@@ -182,6 +188,11 @@ class Reason(StrEnum):
     BAD_SOURCE = "bad_source", ReasonClass.CONFIG, "A source's settings cannot be used."
 
     BAD_REQUEST = "bad_request", ReasonClass.CONFIG, "The request has a part that cannot be used."
+    NO_BROWSER = (
+        "no_browser",
+        ReasonClass.CONFIG,
+        "The page needs a browser and there is none that starts; it waits until there is one.",
+    )
     UNKNOWN_URL = "unknown_url", ReasonClass.CONFIG, "This address has never been seen here."
     UNKNOWN_HOST = "unknown_host", ReasonClass.CONFIG, "This host has never been seen here."
     HOST_IN_USE = "host_in_use", ReasonClass.CONFIG, "The host is being asked just now; try again in a moment."
@@ -200,6 +211,7 @@ class Reason(StrEnum):
     SANDBOX_TIMEOUT = "sandbox_timeout", ReasonClass.OURS, "Reading the body took too long and was stopped."
     SANDBOX_CRASHED = "sandbox_crashed", ReasonClass.OURS, "Reading the body ended its worker process."
     SANDBOX_OUTPUT = "sandbox_output", ReasonClass.OURS, "Reading the body gave more than may be kept."
+    BROWSER_CRASHED = "browser_crashed", ReasonClass.OURS, "The browser died while it read the page."
     DATABASE_LOST = "database_lost", ReasonClass.OURS, "The database went away while it was needed."
     REDIS_LOST = (
         "redis_lost",

@@ -38,6 +38,8 @@ class Asker:
     user_agent: str = "honest"
     api_hosts: frozenset[str] = frozenset()  # or parts of hosts: asked at the source's rate, without robots.txt
     budget: str | None = None  # whose key goes to those hosts, and whose hourly budget each request is taken from
+    needs_browser: bool = False  # whether all else is asked for by a browser
+    stealth: str = "full"  # the browser's profile
 
     def asks_api(self, host: str, url: str) -> bool:
         """Whether a request to a host, for a URL in its one spelling, is one to a declared API."""
@@ -45,6 +47,10 @@ class Asker:
             return True
         address = url.partition("://")[2]
         return any("/" in part and address.startswith(part) for part in self.api_hosts)
+
+    def browses(self, host: str, url: str) -> bool:
+        """Whether a request is made by a browser; programs ask APIs."""
+        return self.needs_browser and not self.asks_api(host, url)
 
     def pays(self, host: str, url: str) -> bool:
         """Whether a request carries the key and is taken from the budget."""

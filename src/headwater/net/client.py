@@ -56,6 +56,7 @@ class HttpClient:
         self._guard = guard
         self._clock = clock
         self._connect_to = connect_to
+        self.resolver = GuardedResolver(guard, connect_to)
         # Not the connector's own limit: waiting for a place must not eat up the time the host has to answer.
         self._places = asyncio.Semaphore(max_connections)
         self._witnesses = Witnesses()
@@ -63,7 +64,7 @@ class HttpClient:
 
     async def __aenter__(self) -> Self:
         connector = aiohttp.TCPConnector(
-            resolver=_GuardedResolver(self._guard, self._connect_to),
+            resolver=self.resolver,
             socket_factory=self._open_socket,
             limit=0,
             keepalive_timeout=_KEEP_ALIVE_SECONDS,
@@ -117,21 +118,26 @@ class HttpClient:
         async with self._places:
             if permit:
                 await permit()
+            deadline = _now() + limits.total_seconds
             try:
-                async with asyncio.timeout(limits.total_seconds):
-                    return await self._exchange(request, limits)
+                async with asyncio.timeout_at(deadline):
+                    return await self._exchange(request, limits, deadline)
             except HeadwaterError:
                 raise
             except Exception as error:
-                told = failure(error, url)
-                if await self._witnesses.is_ours(_cause(error), _host(url)):
-                    told = ExchangeFailed(f"{told}, and nobody else can be reached", reason=Reason.OFFLINE, url=url)
-                raise told from error
+                raise await self.blame(error, url) from error
 
-    async def _exchange(self, request: "_Request", limits: Limits) -> Response:
+    async def blame(self, error: Exception, url: str) -> HeadwaterError:
+        """Say in our words why there was no answer, and whether that is our own network's fault."""
+        told = failure(error, url)
+        if await self._witnesses.is_ours(_cause(error), _host(url)):
+            return ExchangeFailed(f"{told}, and nobody else can be reached", reason=Reason.OFFLINE, url=url)
+        return told
+
+    async def _exchange(self, request: "_Request", limits: Limits, deadline: float) -> Response:
         assert self._session is not None, "HttpClient is used inside `async with`"
         url = request.url
-        sending = _Sending(self._clock, partial(self._witnesses.add, _host(url)))
+        sending = _Sending(self._clock, partial(self._witnesses.add, _host(url)), deadline)
         _sending.set(sending)
         async with self._session.request(
             request.method,
@@ -180,10 +186,11 @@ class _Request:
 
 @dataclass(slots=True)
 class _Sending:
-    """When a request left."""
+    """When a request left, and by when it must."""
 
     clock: Callable[[], datetime]
     on_connected: Callable[[tuple[str, int]], None]
+    deadline: float
     at: datetime | None = None
     tick: float = 0.0
 
@@ -197,15 +204,21 @@ _sending: ContextVar[_Sending] = ContextVar("_sending")
 
 
 class _TimedRequest(aiohttp.ClientRequest):
-    """Notes when it has left, not when it is about to: on a busy machine much time may lie between."""
+    """Notes when it has left, not when it is about to: on a busy machine much time may lie between.
+
+    It does not leave once its time is up: whoever was frozen until then may no longer hold the host.
+    """
 
     async def send(self, conn: Connection) -> aiohttp.ClientResponse:
+        sending = _sending.get()
+        if _now() >= sending.deadline:
+            raise TimeoutError
         response = await super().send(conn)
-        _sending.get().note(conn)
+        sending.note(conn)
         return response
 
 
-class _GuardedResolver(AbstractResolver):
+class GuardedResolver(AbstractResolver):
     """Looks names up and passes on only the addresses the guard lets through."""
 
     def __init__(self, guard: AddressGuard, connect_to: ConnectTo) -> None:
@@ -213,11 +226,12 @@ class _GuardedResolver(AbstractResolver):
         self._connect_to = connect_to
 
     async def close(self) -> None:
-        pass
+        """Close nothing: there is nothing open."""
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
+        """Return the addresses that may be connected to; raise OSError where there are none."""
         fixed = fixed_address(host, self._connect_to)
         found = [fixed] if fixed else await self._look_up(host, port, family)
         allowed, refusal = [], OSError(f"{host} has no address")
@@ -334,7 +348,7 @@ def _reading(error: Exception, cause: Exception) -> tuple[Reason, str]:
         return Reason.ADDRESS_REFUSED, str(cause)
     if isinstance(cause, TimeoutError):
         return Reason.TIMEOUT, "no whole answer in the time allowed"
-    if isinstance(error, aiohttp.ClientConnectorDNSError):
+    if isinstance(error, aiohttp.ClientConnectorDNSError) or isinstance(cause, socket.gaierror):
         return Reason.DNS, f"the name could not be resolved ({_detail(cause)})"
     if isinstance(error, BadEncoding):
         return Reason.BAD_ENCODING, f"the body could not be decompressed ({_detail(error)})"

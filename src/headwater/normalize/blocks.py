@@ -96,8 +96,8 @@ def read_blocks(body: LexborNode) -> tuple[list[Block], list[Element]]:
         nonlocal links
         joined = "".join(parts)
         paragraphs = _EMPTY_LINE.split(joined) if _LINE in joined else (joined,)
-        texts = (" ".join(paragraph.split()) for paragraph in paragraphs)
-        blocks.extend(Block(element, text, links) for text in texts if text)
+        texts = [" ".join(paragraph.split()) for paragraph in paragraphs]
+        blocks.extend([Block(element, text, links) for text in texts if text])
         parts.clear()
         links = 0
 
@@ -167,11 +167,15 @@ def _names_of(node: LexborNode, tag: str) -> frozenset[str]:
     attributes = node.attributes
     if not attributes:
         return TAG_NAMES[tag]
-    get = attributes.get
-    names = _words(tag, get("class"), get("id"), get("itemprop"), get("role"))
-    if "hidden" in attributes or get("aria-hidden") == "true" or _is_undisplayed(get("style")):
-        return names | _HIDDEN_NAME
-    return names
+    said = attributes.get("class") or ""
+    if said and len(attributes) == 1:
+        return _words(tag, said[:_LONGEST_NAMES])
+    for naming in ("id", "itemprop", "role"):
+        if name := attributes.get(naming):
+            said = f"{said} {name}"
+    names = _words(tag, said[:_LONGEST_NAMES])
+    hidden = "hidden" in attributes or attributes.get("aria-hidden") == "true"
+    return names | _HIDDEN_NAME if hidden or _is_undisplayed(attributes.get("style")) else names
 
 
 def _is_undisplayed(style: str | None) -> bool:
@@ -179,8 +183,7 @@ def _is_undisplayed(style: str | None) -> bool:
 
 
 @lru_cache(maxsize=10_000)
-def _words(tag: str, *names: str | None) -> frozenset[str]:
+def _words(tag: str, names: str) -> frozenset[str]:
     """Return the words that names are made of: articleBody, article-body and article_body have the same."""
-    said = " ".join(filter(None, names))[:_LONGEST_NAMES]
-    words = _LOWER_WORD.findall(said) if said.islower() else [word.lower() for word in _WORD.findall(said)]
+    words = _LOWER_WORD.findall(names) if names.islower() else [word.lower() for word in _WORD.findall(names)]
     return TAG_NAMES[tag].union(words)

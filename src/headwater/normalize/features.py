@@ -24,6 +24,11 @@ _NO_WORDS: frozenset[str] = frozenset()
 _PUNCTUATION = ".,:;!?()"
 
 
+# Of a block: steps of its size, how it ends, its tag, steps of its links; where it stands in the prose, and whether in
+# the container; what kind is before it, it is, is after it; of its group, steps of prose and of links, few of prose.
+Look = tuple[int, str, str, int, str, str, str, str, str, int, int, int]
+
+
 class PageFeatures:
     """The features of the blocks of a page: those of a block's place, which it may share with others, and its own.
 
@@ -31,10 +36,10 @@ class PageFeatures:
     the weights of the first, which are added up on the way down the tree.
     """
 
-    def __init__(self, blocks: list[Block], elements: list[Element], words: Mapping[str, float]) -> None:
+    def __init__(self, blocks: list[Block], elements: list[Element], words: Mapping[str, int]) -> None:
         container = _container(elements)
         self._blocks = blocks
-        self._places = _Places(elements[0], container, words)
+        self._places = _Places(elements, container, words)
         self._groups = _Groups(blocks, container.prose or 1)
         self._kinds = ["edge", *map(_kind, blocks), "edge"]
         self._first, self._last = _extent(blocks, self._places)
@@ -47,26 +52,22 @@ class PageFeatures:
         """Return the features of a place."""
         return self._places.features(place)
 
-    def own(self, number: int) -> list[str]:
-        """Return the features of the block with that number."""
-        block, kinds = self._blocks[number], self._kinds
-        inside = self._places[block.element].inside
-        before, kind, after = kinds[number : number + 3]
-        size = bisect_right(_SIZES, block.size)
-        end = _end(block.text)
-        where = "before" if number < self._first else "after" if number > self._last else "amid"
-        tag = block.element.tag
-        return [
-            f"size:{size}:{end}",
-            f"size:{size}:{inside}",
-            f"links:{bisect_right(_SHARES, block.links / block.size)}:{inside}",
-            f"tag:{tag}:{end}",
-            f"tag:{tag}:{inside}",
-            f"kind:{kind}:{where}:{inside}",
-            f"near:{before}:{kind}:{inside}",
-            f"near:{kind}:{after}:{inside}",
-            *self._groups.features(block, kind, inside),
-        ]
+    def look(self, number: int) -> "Look":
+        """Return how the block with that number looks; many blocks of many pages look the same."""
+        block = self._blocks[number]
+        before, kind, after = self._kinds[number : number + 3]
+        return (
+            bisect_right(_SIZES, block.size),
+            _end(block.text),
+            block.element.tag,
+            bisect_right(_SHARES, block.links / block.size),
+            "before" if number < self._first else "after" if number > self._last else "amid",
+            self._places[block.element].inside,
+            before,
+            kind,
+            after,
+            *self._groups[block.likeness],
+        )
 
     def said(self, number: int) -> set[str]:
         """Return the words of the block with that number, unless it is long."""
@@ -77,48 +78,63 @@ class PageFeatures:
 
 
 class Place:
-    """What all blocks in an element share."""
+    """What blocks share that stand in one element, or in elements that are alike."""
 
-    __slots__ = ("branch", "element", "inside", "judged", "words", "words_judged")
+    __slots__ = ("branch", "inside", "judged", "share", "words", "words_judged")
 
     def __init__(
-        self, element: Element, words: frozenset[str], branch: Element | None, inside: str, words_judged: float
+        self, words: frozenset[str], branch: Element | None, inside: str, share: int, words_judged: int
     ) -> None:
-        self.element = element
         self.words = words  # that the element and those around it, up to the container, are named with
         self.words_judged = words_judged
         self.branch = branch  # the child of the container, or of what is around it, that the element is in
         self.inside = inside  # the container: "in" or "out"
-        self.judged: float | None = None
+        self.share = share  # how much of the prose the element holds, in steps
+        self.judged: int | None = None
 
 
 class _Places:
-    """The place of each element, made when first asked for."""
+    """The place of each element that says something."""
 
-    def __init__(self, body: Element, container: Element, weights: Mapping[str, float]) -> None:
+    def __init__(self, elements: list[Element], container: Element, weights: Mapping[str, int]) -> None:
         self._held = container.prose or 1
-        self._total = body.prose or 1
+        self._total = elements[0].prose or 1
         self._weights = weights
-        # What names the container and all around it does not tell its blocks apart.
-        self._places = {element: Place(element, _NO_WORDS, None, "out", 0.0) for element in container.ancestors()}
-        self._places[container] = Place(container, _NO_WORDS, None, "in", 0.0)
+        around = set(container.ancestors())
+        places: list[Place | None] = []
+        alike: dict[tuple[Place, frozenset[str], int], Place] = {}
+        for element in elements:  # parents stand before their children
+            place = None
+            if element.size:
+                share = bisect_right(_SHARES, element.prose / self._held)
+                above = places[element.parent.order] if element.parent else None
+                if above is None or element in around:
+                    # what names the container and all around it does not tell its blocks apart
+                    place = Place(_NO_WORDS, None, "in" if element is container else "out", share, 0)
+                elif above.branch is None:
+                    place = self._below(above, element, element, share)
+                elif (place := alike.get((above, element.names, share))) is None:
+                    place = self._below(above, element, above.branch, share)
+                    alike[above, element.names, share] = place
+            places.append(place)
+        self._places = places
 
     def __getitem__(self, element: Element) -> Place:
-        place = self._places.get(element)
-        if place is None:
-            assert element.parent
-            above = self[element.parent]
-            words, judged = above.words, above.words_judged
-            names = element.names
-            if not names <= words:
-                judged += sum([self._weights.get(word, 0.0) for word in names if word not in words])
-                words |= names
-            place = self._places[element] = Place(element, words, above.branch or element, above.inside, judged)
+        place = self._places[element.order]
+        assert place
         return place
+
+    def _below(self, above: Place, element: Element, branch: Element, share: int) -> Place:
+        words, judged, names = above.words, above.words_judged, element.names
+        if not names <= words:
+            weights = self._weights
+            judged += sum([weights.get(word, 0) for word in names if word not in words])
+            words |= names
+        return Place(words, branch, above.inside, share, judged)
 
     def features(self, place: Place) -> list[str]:
         inside, branch = place.inside, place.branch
-        features = [f"own:{bisect_right(_SHARES, place.element.prose / self._held)}:{inside}"]
+        features = [f"own:{place.share}:{inside}"]
         if branch is not None:
             whole = self._held if inside == "in" else self._total
             features += (
@@ -142,14 +158,28 @@ class _Groups:
             if block.is_prose:
                 sums[2] += block.size
 
-    def features(self, block: Block, kind: str, inside: str) -> tuple[str, ...]:
-        size, links, prose = self._sums[block.likeness]
+    def __getitem__(self, likeness: object) -> tuple[int, int, int]:
+        size, links, prose = self._sums[likeness]
         share = prose / self._held
-        return (
-            f"group:prose{bisect_right(_SHARES, share)}:{inside}",
-            f"group:links{bisect_right(_SHARES, links / size)}:{inside}",
-            f"group:{kind}:{bisect_right(_FEW_SHARES, share)}",
-        )
+        return bisect_right(_SHARES, share), bisect_right(_SHARES, links / size), bisect_right(_FEW_SHARES, share)
+
+
+def features_of(look: Look) -> list[str]:
+    """Return the features of all blocks that look so."""
+    size, end, tag, links, where, inside, before, kind, after, group_prose, group_links, group_few = look
+    return [
+        f"size:{size}:{end}",
+        f"size:{size}:{inside}",
+        f"links:{links}:{inside}",
+        f"tag:{tag}:{end}",
+        f"tag:{tag}:{inside}",
+        f"kind:{kind}:{where}:{inside}",
+        f"near:{before}:{kind}:{inside}",
+        f"near:{kind}:{after}:{inside}",
+        f"group:prose{group_prose}:{inside}",
+        f"group:links{group_links}:{inside}",
+        f"group:{kind}:{group_few}",
+    ]
 
 
 def _container(elements: list[Element]) -> Element:

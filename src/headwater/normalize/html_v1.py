@@ -5,25 +5,24 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
-from selectolax.lexbor import LexborHTMLParser, SelectolaxError
+from selectolax.lexbor import LexborHTMLParser
 
 from headwater.errors import HeadwaterError, OperatorError, Unreadable
 from headwater.model.article import Article
 from headwater.model.reasons import Reason
 from headwater.normalize.blocks import read_blocks
+from headwater.normalize.fusing import TRUST
 from headwater.normalize.main_text import find_main_text
 from headwater.normalize.metadata import read_metadata
+from headwater.normalize.selectors import SELECTOR_KEYS, check_selector
 from headwater.normalize.walls import find_wall
 from headwater.policy.charset import decode_html
 from headwater.policy.nesting import is_too_deep
 from headwater.policy.text import blocks_of_markup, clean
 
-SELECTOR_KEYS = ("body", "title", "byline", "published", "image")
 _ABSTRACT_OVER = 40
 # No page is meant to be read that is longer, and to parse it could take a gigabyte.
 _LONGEST_PAGE = 10_000_000
-# How often the places that fields come from are right, about, by the corpora.
-_TRUST = {"selector": 1.0, "json-ld": 0.9, "opengraph": 0.9, "meta": 0.8, "url": 0.8, "dom": 0.7}
 
 
 def extract_html(body: bytes | str, *, url: str, selectors: Mapping[str, str] | None = None) -> Article:
@@ -75,8 +74,8 @@ def _no_collections() -> Iterator[None]:
 def _article(text: str, url: str, selectors: Mapping[str, str]) -> Article:
     if is_too_deep(text):
         raise Unreadable("The elements of the page are nested too deep.", url=url)
+    _check_selectors(selectors)
     tree = LexborHTMLParser(text)
-    _check_selectors(tree, selectors)
     blocks, elements = read_blocks(tree.body) if tree.body is not None else ([], [])
     lines = [block.text for block in blocks]
     article = read_metadata(tree, url, selectors, lines)
@@ -95,7 +94,7 @@ def _completed(article: Article, text: str, markdown: str, origin: str, confiden
     abstract = article.abstract or _first_paragraph(text)
     if abstract:
         provenance.setdefault("abstract", origin)
-    trust = {name: _TRUST.get(place, _TRUST["dom"]) for name, place in provenance.items()}
+    trust = {name: TRUST.get(place, TRUST["dom"]) for name, place in provenance.items()}
     return replace(
         article,
         text=text,
@@ -106,16 +105,15 @@ def _completed(article: Article, text: str, markdown: str, origin: str, confiden
     )
 
 
-def _check_selectors(tree: LexborHTMLParser, selectors: Mapping[str, str]) -> None:
+def _check_selectors(selectors: Mapping[str, str]) -> None:
     for key, selector in selectors.items():
         if key not in SELECTOR_KEYS:
             known = ", ".join(SELECTOR_KEYS)
             raise OperatorError(f"There is no selector {key!r}; there are: {known}.", reason=Reason.BAD_SOURCE)
         try:
-            tree.css_first(selector)
-        except SelectolaxError:
-            message = f"The selector {key!r} is not CSS that can be used: {selector!r}."
-            raise OperatorError(message, reason=Reason.BAD_SOURCE) from None
+            check_selector(selector)
+        except ValueError as error:
+            raise OperatorError(f"The selector {key!r}: {error}.", reason=Reason.BAD_SOURCE) from None
 
 
 def _selected_text(tree: LexborHTMLParser, selector: str | None) -> str:

@@ -6,8 +6,9 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+# What pages written as XML, or for browsers without scripts, put around it; and the end of a statement, as in a script.
 _WRAPPING = re.compile(
-    r"^\s*(?:<!--|//\s*<!\[CDATA\[|/\*\s*<!\[CDATA\[\s*\*/)|(?:-->|//\s*\]\]>|/\*\s*\]\]>\s*\*/)\s*$"
+    r"^\s*(?:<!--|(?://|/\*)?\s*<!\[CDATA\[(?:\s*\*/)?)|(?:-->|(?://|/\*)?\s*\]\]>(?:\s*\*/)?|;)\s*$"
 )
 _ARTICLE = re.compile(r"(?:Article|Posting|Report|Review)$")
 # Linked data can be as large as the page it describes; the article stands near its beginning.
@@ -45,9 +46,11 @@ def addresses(value: object) -> Iterator[str]:
 
 
 def _load(script: str) -> object:
+    if not script.strip().startswith(("{", "[")) or not script.rstrip().endswith(("}", "]")):
+        script = _WRAPPING.sub("", script)
     try:
         # not strict: line breaks inside texts are a common slip
-        return json.loads(_WRAPPING.sub("", script), strict=False)
+        return json.loads(script, strict=False)
     except (ValueError, RecursionError):
         return None
 

@@ -21,7 +21,7 @@ from headwater.policy.text import join_blocks
 logging.getLogger("trafilatura").addHandler(logging.NullHandler())
 
 # The share of the text that is expected to be wrong, above which a second opinion is worth its time.
-DOUBTFUL = 0.55
+DOUBTFUL = 0.9
 _LITTLE_TEXT = 200
 _LONGEST_FOR_A_SECOND = 500_000  # it takes seconds for the longest pages
 _NO_LETTERS = re.compile(r"[\W_]+")

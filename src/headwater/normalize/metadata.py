@@ -28,6 +28,7 @@ _AUTHOR_META = (
     "author",
     "article:author",
     "article:author_name",
+    "og:article:author",
     "citation_author",
     "dc.creator",
     "dcterms.creator",
@@ -103,7 +104,7 @@ def read_metadata(tree: LexborHTMLParser, url: str, selectors: Mapping[str, str]
     return Article(
         text="",
         title=first("title", page.titles(), one_line),
-        byline=first("byline", page.bylines(), _person),
+        byline=first("byline", page.bylines(), person),
         published_at=first("published_at", page.dates(), _moment),
         updated_at=first("updated_at", page.updates(), _moment),
         language=first("language", page.languages(), _language),
@@ -276,7 +277,8 @@ def _picture_name(address: str) -> str:
     return max(_SIZES.split(name), key=len) or path
 
 
-def _person(text: str) -> str | None:
+def person(text: str) -> str | None:
+    """Return the name, or the names, in a byline."""
     name = one_line(text)
     for _ in range(3):
         name = _BY.sub("", name, count=1).strip(" ,;|-\u2013\u00b7\u2022")

@@ -11,7 +11,10 @@ from headwater.normalize.registry import choose, normalize_as
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A page or a PDF, whichever it is; neither where it is something else. `reason` is why it has no text."""
+    """A page or a PDF, whichever it is; an XML document is a page, what is something else is neither.
+
+    `reason` is why it has no text.
+    """
 
     normalizer: str | None = None
     reason: Reason | None = None

@@ -19,8 +19,26 @@ def _normalize_pdf(body: bytes, url: str, content_type: str | None, selectors: M
     return normalize_pdf(body, url, content_type, selectors)
 
 
+def _normalize_json(body: bytes, url: str, content_type: str | None, selectors: Mapping[str, str] | None) -> Article:
+    from headwater.normalize.json_v1 import normalize_json
+
+    return normalize_json(body, url, content_type, selectors)
+
+
+def _normalize_xml(body: bytes, url: str, content_type: str | None, selectors: Mapping[str, str] | None) -> Article:
+    # imported here, as that of JSON: few processes ever meet such documents
+    from headwater.normalize.xml_v1 import normalize_xml
+
+    return normalize_xml(body, url, content_type, selectors)
+
+
 Normalizer = Callable[[bytes, str, str | None, Mapping[str, str] | None], Article]
-NORMALIZERS: dict[str, Normalizer] = {"html_v1": normalize_html, "pdf_v1": _normalize_pdf}
+NORMALIZERS: dict[str, Normalizer] = {
+    "html_v1": normalize_html,
+    "json_v1": _normalize_json,
+    "pdf_v1": _normalize_pdf,
+    "xml_v1": _normalize_xml,
+}
 
 MIN_LENGTH = 200
 _SNIFFED_BYTES = 64 * 1024
@@ -39,7 +57,12 @@ _SIGNATURES = {
     b"\xd0\xcf\x11\xe0": "an old office document",
     b"{\\rtf": "an RTF document",
 }
-_ROOT = re.compile(r"(?:\s|<\?[^>]*>|<!--(?:[^-]|-(?!->))*-->|<!(?i:doctype)[^>]*>)*<(?:[\w.-]+:)?([\w.-]+)")
+_ROOT = re.compile(
+    r"(?:\s|<\?[^>]*>|<!--(?:[^-]|-(?!->))*-->|<!(?i:doctype)[^>\[]*(?:\[[^\]]*\][^>]*)?>)*<(?:[\w.-]+:)?([\w.-]+)"
+)
+_REPORT = re.compile(r'"CRSReport"\s*:\s*\{')  # which json_v1 reads
+# Of documents that xml_v1 reads: bills, laws, the Federal Register.
+_DOCUMENT_ROOTS = frozenset({"billStatus", "pLaw", "bill", "resolution", "RULE", "PRORULE", "NOTICE", "PRESDOCU"})
 _XML_ROOTS = frozenset({"rss", "feed", "rdf", "urlset", "sitemapindex", "opml", "svg"})
 _HTML_TAG = re.compile(
     r"<(?i:!doctype\s+html|html|head|body|title|meta|link|script|style|article|main|section|header|nav|div|p|span|table"
@@ -98,10 +121,15 @@ def _choose(body: bytes, content_type: str | None) -> str:
             raise _unsupported(kind)
     text = decode_html(body[:_SNIFFED_BYTES], content_type).strip("\ufeff\x00 \t\r\n")
     if text.startswith(("{", "[")) and body.rstrip().endswith((b"}", b"]")):
+        if _REPORT.search(text):
+            return "json_v1"
         raise _unsupported("JSON")
     if len(body.strip()) < MIN_LENGTH:
         raise Unreadable(f"The body has fewer than {MIN_LENGTH} bytes.", reason=Reason.BAD_HTML)
-    if _is_other_xml(text):
+    root = _ROOT.match(text)
+    if root and root[1] in _DOCUMENT_ROOTS:
+        return "xml_v1"
+    if root and _is_other_xml(text, root[1].lower()):
         raise _unsupported("XML, but not a page")
     if _HTML_TAG.search(text):
         return "html_v1"
@@ -110,11 +138,7 @@ def _choose(body: bytes, content_type: str | None) -> str:
     raise Unreadable("The body is not markup.", reason=Reason.BAD_HTML)
 
 
-def _is_other_xml(text: str) -> bool:
-    root = _ROOT.match(text)
-    if root is None:
-        return False
-    name = root[1].lower()
+def _is_other_xml(text: str, name: str) -> bool:
     return name in _XML_ROOTS or (text.startswith("<?xml") and not _HTML_TAG.match(f"<{name}"))
 
 

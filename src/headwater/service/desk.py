@@ -44,9 +44,9 @@ class Reader:
         self.days = DayDesk(records)
         self.runs: RunDesk = RunDesk(records)
         self.diffs = DiffDesk(records)
+        self.handoffs = HandoffDesk(records)
         self.changes = ChangeDesk(records)
         self.webhooks: WebhookDesk = WebhookDesk(records)
-        self.handoffs = HandoffDesk(records)
 
     async def search(self, words: str, *, limit: int = 10, offset: int = 0) -> list[dict[str, Any]]:
         """Search documents, best first."""

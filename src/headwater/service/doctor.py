@@ -25,7 +25,7 @@ _MACHINE: dict[str, tuple[Callable[[Settings], Awaitable[Finding]], tuple[str, .
     "write token": (doctor_machine.write_token, ("data_dir", "api_token")),
     "sandbox": (doctor_machine.sandbox, ("sandbox_memory_mb", "sandbox_seconds")),
     "kinds": (doctor_machine.kinds, ()),
-    "chromium": (doctor_machine.chromium, ()),
+    "chromium": (doctor_machine.chromium, ("chromium_path",)),
     "redis": (doctor_redis.redis, ("redis_url",)),
 }
 _ORDER = ("settings", "data folder", "disk", *doctor_database.NAMES, "time zone", "dns", "api address", "write token")

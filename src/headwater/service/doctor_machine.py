@@ -6,7 +6,6 @@ import os
 import pwd
 import re
 import shlex
-import shutil
 import stat
 import tempfile
 import time
@@ -17,6 +16,7 @@ from headwater.config import Settings
 from headwater.errors import SandboxFailed
 from headwater.formats.feeds import parse_feed_page
 from headwater.model.feed import Feed
+from headwater.net.chromium import find_program, start_chromium
 from headwater.net.probe import ask_this_machine, resolve, try_to_listen
 from headwater.service.doctor_finding import Finding, State, failed, not_configured, ok, warning
 from headwater.service.parts import make_sandbox, user_agent
@@ -30,7 +30,6 @@ _FAILED_INODES = 1000
 _WARNED_SHARE = 0.05
 _DNS_SECONDS = 3.0
 _HEALTH_SECONDS = 3.0
-_BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 _VERSION = re.compile(r"[\w.+-]{1,40}")
 _FEED = b"<rss version='2.0'><channel><title>t</title><item><link>http://example.org/1</link></item></channel></rss>"
 
@@ -198,12 +197,15 @@ async def kinds(settings: Settings) -> Finding:
 
 
 async def chromium(settings: Settings) -> Finding:
-    """Look whether there is a browser."""
-    del settings
-    found = next(filter(None, map(shutil.which, _BROWSERS)), None)
-    if found:
-        return ok(found)
-    return not_configured("not found, and nothing needs it yet", "On Debian: apt-get install chromium")
+    """Look whether there is a browser, and whether it starts."""
+    program = await asyncio.to_thread(find_program, settings.chromium_path)
+    if program is None and not settings.chromium_path:
+        mend = "On Debian: apt-get install chromium; or name one with HEADWATER_CHROMIUM_PATH."
+        return not_configured("not found: sources that need a browser wait for one", mend)
+    started = await start_chromium(settings.chromium_path)
+    version = started.browser.version
+    await started.end()
+    return ok(f"{program} starts, version {version}")
 
 
 def _nearest(path: Path) -> Path:

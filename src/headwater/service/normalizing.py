@@ -45,7 +45,7 @@ class ReadFile:
 
 
 async def read_file(settings: Settings, file: Path, url: str | None) -> ReadFile:
-    """Read a page or a PDF in the sandbox, within the limits that fetched ones have."""
+    """Read a page, a PDF or an XML document in the sandbox, within the limits that fetched ones have."""
     body = _body_of(file, settings.max_body_mb)
     announced = "application/pdf" if file.suffix.lower() == ".pdf" else None
     async with make_sandbox(settings) as sandbox:

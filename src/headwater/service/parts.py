@@ -150,20 +150,32 @@ async def open_records(
 @contextlib.asynccontextmanager
 async def open_parts(records: Records) -> AsyncIterator[Parts]:
     """Open what reaches out and what reads."""
+    from headwater.net.browser import BrowserClient  # as with the client
+
     settings = records.settings
     key_of = politeness.KEYS[settings.politeness_by]
     client = _make_client(records, settings.fetch_workers + settings.poll_concurrency)
     # Receivers that hang must not take the places of pages.
     courier_client = _make_client(records, DELIVERIES_AT_ONCE)
+    browser = BrowserClient(
+        client,
+        records.clock.now,
+        program=settings.chromium_path,
+        most_pages=settings.browser_pages,
+        page_seconds=settings.browser_seconds,
+        body_bytes=settings.max_body_mb * 1024 * 1024,
+    )
     async with (
         make_sandbox(settings) as sandbox,
         client,
         courier_client,
+        browser,
         _open_projection(records) as projection,
     ):
         gate = Gate(
             database=records.database,
             client=client,
+            browser=browser,
             budgets=Budgets(
                 database=records.database,
                 clock=records.clock,

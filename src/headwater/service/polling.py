@@ -52,7 +52,7 @@ class PollerRole:
         self._places = Places(
             self._at_once,
             most_aside=_ASIDE_FOR_A_PLACE * self._at_once,
-            is_idle=self._waits_for_a_budget,
+            count_idle=self._count_those_who_wait_for_a_budget,
             on_free=self._room.set,
         )
 
@@ -123,8 +123,9 @@ class PollerRole:
                     raise
                 log.warning("poll.not_given_back", source=claim.source.name, error=str(error))
 
-    def _waits_for_a_budget(self, poll: asyncio.Task[None]) -> bool:
-        return poll in self._polls and self._parts.poller.is_waiting(self._polls[poll])
+    def _count_those_who_wait_for_a_budget(self, polls: Collection[asyncio.Task[None]]) -> int:
+        waiting = self._parts.poller.waiting
+        return sum(self._polls.get(poll) in waiting for poll in polls) if waiting else 0
 
     async def _poll(self, claim: FeedClaim) -> None:
         try:

@@ -17,7 +17,7 @@ from headwater.sandbox import Sandbox
 from headwater.service.parts import Records, make_sandbox
 from headwater.service.source_files import Imported, export_opml, export_yaml, import_sources
 from headwater.service.source_health import HEALTHS, kind_or_why, tell_source
-from headwater.service.source_settings import prepare, require_set, require_unread, storable, unknown
+from headwater.service.source_settings import keep_asking, prepare, require_set, require_unread, storable, unknown
 from headwater.sources.kind import Kind
 from headwater.sources.registry import kind_of
 from headwater.store import sources
@@ -111,6 +111,7 @@ class SourceDesk:
             raise OperatorError(
                 f"There is a source named {name} already; choose another name.", reason=Reason.SOURCE_EXISTS
             )
+        await keep_asking(connection, source, kind)
         return source, was_there
 
     async def _queue_again(self, name: str) -> None:
@@ -149,6 +150,7 @@ class SourceDesk:
             await require_unread(connection, settings)
         if not await sources.change_settings(connection, source.id, settings):
             raise OperatorError(f"Source {source.name}: another reads this feed already.", reason=Reason.SOURCE_EXISTS)
+        await keep_asking(connection, source, kind)
         now, gaps = self._records.clock.now(), kind.passes(self._interval)
         await sources.keep_passes(connection, source.id, {which: now if gap else None for which, gap in gaps.items()})
         before = self._gaps(source)

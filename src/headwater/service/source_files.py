@@ -16,7 +16,7 @@ from headwater.model.source import Source
 from headwater.policy.polling import first_poll
 from headwater.sandbox import Sandbox
 from headwater.service.parts import Records
-from headwater.service.source_settings import prepare
+from headwater.service.source_settings import keep_asking, prepare
 from headwater.sources.kind import Kind
 from headwater.sources.registry import NAME
 from headwater.store import sources
@@ -90,6 +90,8 @@ async def _add(connection: Connection, one: _New, due: datetime, interval: timed
     """Add a source; one that somebody else has added meanwhile stays as it is."""
     passes = {which: due if gap else None for which, gap in one.kind.passes(interval).items()}
     source = await sources.add_source(connection, one.name, one.kind_name, one.settings, now=now, due=passes)
+    if source:
+        await keep_asking(connection, source, one.kind)
     if source and not one.enabled:
         await sources.switch_source(connection, source.id, enabled=False)
 

@@ -61,6 +61,12 @@ async def require_unread(connection: Connection, settings: Mapping[str, Any]) ->
         raise OperatorError(f"{feed_url} is read by source {known} already.", reason=Reason.SOURCE_EXISTS)
 
 
+async def keep_asking(connection: Connection, source: Source, kind: Kind) -> None:
+    """Let the pages of a source be asked for and read by its settings as they are now, before it is polled again."""
+    asking = sources.asking_of(kind.asker(source.name), kind.gap, kind.selectors.given())
+    await sources.keep_asking(connection, source.id, asking)
+
+
 def require_set(source: Source, changes: Mapping[str, Any], unset: Collection[str]) -> None:
     """Refuse to take back what was not set."""
     for field in unset:

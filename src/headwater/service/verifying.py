@@ -2,9 +2,9 @@
 
 A row names a raw file, the hash of its bytes, the normalizer that read them and the hash of the text that came out. It
 also keeps what the normalizer was given besides the bytes: the address they came from after redirects (a relative link
-means something else elsewhere) and the Content-Type (the charset may stand there alone). So the text can be derived
-again, in the sandbox as the first time, and must be the same to the byte. Rows from before these two were kept are read
-with the page's own address and without a content type.
+means something else elsewhere), the Content-Type (the charset may stand there alone) and the selectors of the source.
+So the text can be derived again, in the sandbox as the first time, and must be the same to the byte. Rows from before
+address and type were kept are read with the page's own address and without a content type.
 """
 
 import asyncio
@@ -153,6 +153,7 @@ class Verifier:
                 body,
                 document.fetched_url or document.url,
                 document.content_type,
+                document.selectors,
                 returns=NormalizedPage,
                 seconds=self._sandbox_seconds,
             )

@@ -6,10 +6,12 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from headwater.errors import InvalidURL
 from headwater.model.frontier import Origin
 from headwater.model.handoff import JobStatus
 from headwater.model.reasons import Reason, ReasonClass
 from headwater.policy.priority import HIGHEST
+from headwater.policy.urls import normalize_url
 from headwater.service.why import FETCHING, DelayFrom, Host, Priority, Robots, Why
 from headwater.store.why import COUNTED, Fetch, Queued, WaitingJob
 
@@ -311,8 +313,17 @@ def _document(why: Why) -> Iterator[str]:
     history = f"has changed {_count(changed, 'time')}; what it was before is kept" if changed else "has never changed"
     read = f"read at {_moment(document.fetched_at, why)}"
     yield f"Number {document.id}, {_title(document.title)}, {read}. Its text {history}."
+    if document.canonical_url and _is_another(document.canonical_url, why.url):
+        yield f"It is a variant (for print, for AMP, ...) of {document.canonical_url}, by its own words."
     if document.shared_with:
         yield f"Its text is also that of {_capped_count(document.shared_with, 'other page')}, and kept once."
+
+
+def _is_another(canonical: str, url: str) -> bool:
+    try:
+        return normalize_url(canonical) != normalize_url(url)
+    except InvalidURL:
+        return False
 
 
 def _handoffs(why: Why) -> Iterator[str]:

@@ -14,11 +14,12 @@ import msgspec
 from headwater.errors import InvalidURL
 from headwater.model.frontier import Origin
 from headwater.model.source import Asker, Item, Lead, Pass
+from headwater.normalize.selectors import check_selector
 from headwater.policy import cron
 from headwater.policy.days import check_timezone
 from headwater.policy.urls import host_of
 from headwater.sources.run import Run
-from headwater.sources.terms import Retry, Timeout
+from headwater.sources.terms import Retry, Selectors, Timeout
 
 _RANGES = (
     ("priority", 1, 10),
@@ -52,10 +53,11 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     retry: Retry = Retry()
     user_agent: Literal["honest", "browser"] = "honest"
     needs_browser: bool = False
-    stealth: str | None = None  # the browser's profile
+    stealth: Literal["full", "light", "none"] | None = None  # the browser's profile; None: full
     # Whose key its requests to `api_hosts` carry, and whose hourly budget they are taken from.
     budget: Literal["api.data.gov"] | None = None
     fetch_items: bool = True  # whether the pages of its items are fetched too
+    selectors: Selectors = Selectors()  # where the fields of those pages stand
     deadline: float = 3600.0  # seconds until a run is given up; waits for the budget are not counted
 
     @property
@@ -94,7 +96,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def asker(self, source: str) -> Asker:
         """Return for whom the requests of a source of this kind are made."""
-        return Asker(source, self.user_agent, self.api_hosts, self.budget)
+        stealth = self.stealth or "full"
+        return Asker(source, self.user_agent, self.api_hosts, self.budget, self.needs_browser, stealth)
 
     def check(self) -> None:
         """Refuse settings that cannot work, with a ValueError that names the field."""
@@ -114,13 +117,17 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
                 raise ValueError(f"timezone: {error}") from None
         if self.poll_interval_minutes is not None and not 1 <= self.poll_interval_minutes <= 7 * 24 * 60:
             raise ValueError("poll_interval_minutes: must be from 1 to 10080")
-        if self.needs_browser or self.stealth is not None:
-            name = "needs_browser" if self.needs_browser else "stealth"
-            raise ValueError(f"{name}: this version has no browser")
+        if self.stealth is not None and not self.needs_browser:
+            raise ValueError("stealth: is how a browser looks; set needs_browser too")
         if self.budget is not None and not self.api_hosts:
             raise ValueError(f"budget: {type(self).__name__} declares no api_hosts to spend it at")
         for host in sorted(self.api_hosts):
             _check_api_host(type(self).__name__, host)
+        for field, selector in self.selectors.given().items():
+            try:
+                check_selector(selector)
+            except ValueError as error:
+                raise ValueError(f"selectors.{field}: {error}") from None
         for name, low, high in _RANGES:
             if not low <= attrgetter(name)(self) <= high:
                 raise ValueError(f"{name}: must be from {low:g} to {high:g}")

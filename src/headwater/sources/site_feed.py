@@ -68,7 +68,7 @@ def _note_feed(state: dict[str, Any], feed: Feed) -> None:
 
 
 def _item(entry: FeedEntry, url: str) -> Item:
-    raw = {"guid": entry.guid, "summary": entry.summary, "author": entry.author}
+    raw = {"guid": entry.guid, "summary": entry.summary, "author": entry.author, "image": entry.image}
     return Item(
         url=url,
         title=entry.title,

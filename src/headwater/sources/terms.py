@@ -22,6 +22,20 @@ class Retry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     longest_seconds: float = 60.0  # whoever asks for a longer wait is left alone for as long, and the run ends
 
 
+class Selectors(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """CSS selectors for the fields of its pages: one that matches something goes before all else that a page says."""
+
+    body: str | None = None
+    title: str | None = None
+    byline: str | None = None
+    published: str | None = None
+    image: str | None = None
+
+    def given(self) -> dict[str, str]:
+        """Return those that are set, by field."""
+        return {field: selector for field, selector in msgspec.structs.asdict(self).items() if selector is not None}
+
+
 class Terms(Protocol):
     """The attributes of a kind that its requests keep to."""
 

@@ -47,6 +47,9 @@ async def save_document(
         document.content_type,
         article.body_status,
         [asdict(artifact) for artifact in article.artifacts],
+        article.updated_at,
+        article.confidence,
+        document.selectors,
     )
 
 

@@ -117,6 +117,7 @@ async def claim_urls(
                 hops=row["hops"],
                 etag=row["etag"],
                 last_modified=row["last_modified"],
+                selectors=row["selectors"] or {},
             )
         )
     return claims, idle

@@ -76,12 +76,19 @@ async def release_hosts(connection: Connection, releases: Collection[tuple[str, 
     return await _release(connection, "release_hosts", releases)
 
 
-async def release_held(connection: Connection, releases: Collection[tuple[str, UUID, HostRelease]]) -> set[str]:
-    """Do the same for hosts that were held without a URL of theirs; a transaction by itself."""
-    return await _release(connection, "release_held", releases)
+async def release_held(
+    connection: Connection, releases: Collection[tuple[str, UUID, HostRelease]], *, unhurried: bool
+) -> set[str]:
+    """Do the same for hosts that were held without a URL of theirs; a transaction by itself.
+
+    Unhurried, it does not wait for the disk: a dying server may forget that they were asked, and must forget no more.
+    """
+    return await _release(connection, "release_held", releases, unhurried)
 
 
-async def _release(connection: Connection, name: str, releases: Collection[tuple[str, UUID, HostRelease]]) -> set[str]:
+async def _release(
+    connection: Connection, name: str, releases: Collection[tuple[str, UUID, HostRelease]], *more: bool
+) -> set[str]:
     rows = await connection.fetch(
         query(name),
         [key for key, _, _ in releases],
@@ -90,6 +97,7 @@ async def _release(connection: Connection, name: str, releases: Collection[tuple
         [release.backoff_ms for _, _, release in releases],
         [release.troubled_at for _, _, release in releases],
         [release.blocked_reason for _, _, release in releases],
+        *more,
     )
     return {row["host"] for row in rows}
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from headwater.model.feed import FeedEntry
 from headwater.model.source import Item
 from headwater.store.pool import Connection
 from headwater.store.sql import query
@@ -42,6 +43,23 @@ async def save_items(
         now,
     )
     return [SavedItem(**row) for row in rows]
+
+
+async def entries_of_urls(connection: Connection, urls: Mapping[int, int]) -> dict[int, FeedEntry]:
+    """Return what was listed of pages, given by id with the source of each, for those that an item led to."""
+    rows = await connection.fetch(query("entries_of_urls"), list(urls), list(urls.values()))
+    return {
+        row["url_id"]: FeedEntry(
+            row["url"],
+            row["title"],
+            row["published_at"],
+            row["updated_at"],
+            row["summary"] or "",
+            author=row["author"],
+            image=row["image"],
+        )
+        for row in rows
+    }
 
 
 async def lock_tags(connection: Connection, ids: Collection[str]) -> dict[str, Mapping[str, Any]]:

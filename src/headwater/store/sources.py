@@ -56,7 +56,14 @@ def source_of(row: Mapping[str, Any]) -> Source:
 def asker_of(source: str, asking: str) -> Asker:
     """Return for whom the pages of a source are asked for, as its row says in JSON; most pages are of few sources."""
     told = msgspec.json.decode(asking)
-    return Asker(source, told.get("user_agent", "honest"), frozenset(told.get("api_hosts", ())), told.get("budget"))
+    return Asker(
+        source,
+        told.get("user_agent", "honest"),
+        frozenset(told.get("api_hosts", ())),
+        told.get("budget"),
+        told.get("needs_browser", False),
+        told.get("stealth", "full"),
+    )
 
 
 async def keep_source(connection: Connection, source_id: int) -> bool:
@@ -64,18 +71,21 @@ async def keep_source(connection: Connection, source_id: int) -> bool:
     return bool(await connection.fetchval(query("keep_source"), source_id))
 
 
-def asking_of(asker: Asker, gap: timedelta) -> dict[str, Any]:
-    """Say in JSON how a source's requests are made, and how long the gap between two of them is."""
+def asking_of(asker: Asker, gap: timedelta, selectors: Mapping[str, str]) -> dict[str, Any]:
+    """Say in JSON how a source's requests are made, how far they are apart, and where the fields of its pages are."""
     return {
         "user_agent": asker.user_agent,
         "api_hosts": sorted(asker.api_hosts),
         "budget": asker.budget,
+        "needs_browser": asker.needs_browser,
+        "stealth": asker.stealth,
         "gap": f"{gap.total_seconds()} seconds",
+        "selectors": dict(selectors),
     }
 
 
 async def keep_asking(connection: Connection, source_id: int, asking: Mapping[str, Any]) -> None:
-    """Keep how a source's requests are made, for the pages of its items and its next poll."""
+    """Keep how a source's requests are made and its pages read, for the pages of its items and its next poll."""
     await connection.execute(query("keep_asking"), source_id, asking)
 
 
@@ -258,9 +268,11 @@ async def renew_feed(connection: Connection, claim: FeedClaim, until: datetime) 
     return bool(await connection.fetchval(query("renew_feed"), claim.source.id, claim.lease.token, until))
 
 
-async def reserve_request(connection: Connection, source_id: int, now: datetime, gap: timedelta) -> datetime:
-    """Return when the next request of a source may be sent."""
-    moment: datetime = await connection.fetchval(query("reserve_request"), source_id, now, gap)
+async def reserve_request(
+    connection: Connection, source_id: int, now: datetime, gap: timedelta, unused: datetime | None = None
+) -> datetime:
+    """Return when the next request of a source may be sent; a moment that was reserved and not used is given back."""
+    moment: datetime = await connection.fetchval(query("reserve_request"), source_id, now, gap, unused)
     return moment
 
 
@@ -270,9 +282,12 @@ async def hold_feed(connection: Connection, claim: FeedClaim) -> bool:
 
 
 async def settle_feeds(
-    connection: Connection, endings: Sequence[tuple[FeedClaim, PollEnding]], now: datetime
+    connection: Connection, endings: Sequence[tuple[FeedClaim, PollEnding]], now: datetime, *, unhurried: bool = False
 ) -> list[bool]:
-    """End polls; tell of each whether it was still its holder's: otherwise nothing of it was changed."""
+    """End polls; tell of each whether it was still its holder's: otherwise nothing of it was changed.
+
+    Polls that have nothing to save are ended unhurried: what a dying server forgets of them is only that they were.
+    """
     coming = [ending.coming for _, ending in endings]
     rows = await connection.fetch(
         query("settle_feeds"),
@@ -288,6 +303,7 @@ async def settle_feeds(
         [ending.memory for _, ending in endings],
         [ending.brought_new for _, ending in endings],
         now,
+        unhurried,
     )
     settled = {row["token"] for row in rows}
     return [claim.lease.token in settled for claim, _ in endings]

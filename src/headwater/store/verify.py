@@ -1,5 +1,6 @@
 """Typed functions over queries/verify.sql."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -24,6 +25,7 @@ class StoredDocument:
     normalizer: str
     fetched_url: str | None
     content_type: str | None
+    selectors: Mapping[str, str]
     content_hash: bytes
     text_hash: bytes
     fetched_at: datetime

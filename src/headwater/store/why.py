@@ -58,12 +58,16 @@ class Queued:
 
 @dataclass(frozen=True, slots=True)
 class KeptDocument:
-    """What is stored of the page; `shared_with` counts the other documents with the same text."""
+    """What is stored of the page; `shared_with` counts the other documents with the same text.
+
+    `canonical_url` is the address that the page names as its own, which may be another's than it was fetched from.
+    """
 
     id: int
     title: str
     revision: int
     fetched_at: datetime
+    canonical_url: str | None
     shared_with: int
 
 

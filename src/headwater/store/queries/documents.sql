@@ -8,7 +8,8 @@ RETURNING content_hash
 -- name: save_document
 -- $1 url id, $2 source, $3 content hash, $4 title, $5 byline, $6 published, $7 language, $8 image, $9 abstract,
 -- $10 canonical URL, $11 provenance, $12 normalizer, $13 raw path, $14 raw hash, $15 raw bytes, $16 now, $17 what to search in,
--- $18 where the bytes came from, $19 their content type, $20 how its text came out, $21 tables kept apart.
+-- $18 where the bytes came from, $19 their content type, $20 how its text came out, $21 tables kept apart, $22 updated,
+-- $23 confidence, $24 the source's selectors.
 -- A tsvector holds at most 1 MB, so the text to search in is cut by the caller. A text that has changed stays as a revision.
 WITH replaced AS (
     INSERT INTO document_revisions (document_id, revision, content_hash, title, raw_hash, fetched_at, replaced_at)
@@ -17,9 +18,10 @@ WITH replaced AS (
 )
 INSERT INTO documents AS d (url_id, source_id, content_hash, title, byline, published_at, language, image, abstract,
                        canonical_url, provenance, normalizer, raw_path, raw_hash, raw_bytes, fetched_at, search,
-                       fetched_url, content_type, body_status, artifacts)
+                       fetched_url, content_type, body_status, artifacts, updated_at, confidence, selectors)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16,
-        setweight(to_tsvector('english', left($4, 2000)), 'A') || to_tsvector('english', $17), $18, $19, $20, $21)
+        setweight(to_tsvector('english', left($4, 2000)), 'A') || to_tsvector('english', $17), $18, $19, $20, $21,
+        $22, $23, $24)
 ON CONFLICT (url_id) DO UPDATE
     SET revision = d.revision + (d.content_hash <> excluded.content_hash)::int,
         content_hash = excluded.content_hash, title = excluded.title, byline = excluded.byline,
@@ -28,7 +30,8 @@ ON CONFLICT (url_id) DO UPDATE
         normalizer = excluded.normalizer, raw_path = excluded.raw_path, raw_hash = excluded.raw_hash,
         raw_bytes = excluded.raw_bytes, fetched_at = excluded.fetched_at, search = excluded.search,
         fetched_url = excluded.fetched_url, content_type = excluded.content_type,
-        body_status = excluded.body_status, artifacts = excluded.artifacts
+        body_status = excluded.body_status, artifacts = excluded.artifacts, updated_at = excluded.updated_at,
+        confidence = excluded.confidence, selectors = excluded.selectors
 
 -- name: current_texts
 -- The content hash of each URL's document. $1 url ids
@@ -53,8 +56,8 @@ ORDER BY d.fetched_at DESC, d.id DESC LIMIT $1
 SELECT d.id, u.url, s.name AS source, d.title, d.byline, d.language,
        coalesce(d.published_at, (SELECT min(i.published_at) FROM items i
         WHERE i.url_id = d.url_id AND NOT i.published_is_sighting)) AS published_at,
-       d.image, d.abstract,
-       d.canonical_url, d.provenance, d.normalizer, d.raw_path, d.raw_hash, d.raw_bytes, d.fetched_at, d.content_hash,
+       d.updated_at, d.image, d.abstract,
+       d.canonical_url, d.provenance, d.confidence, d.normalizer, d.raw_path, d.raw_hash, d.raw_bytes, d.fetched_at, d.content_hash,
        d.revision, d.body_status, d.artifacts, t.body AS text
 FROM documents d
 JOIN url_frontier u ON u.id = d.url_id JOIN sources s ON s.id = d.source_id JOIN texts t USING (content_hash)

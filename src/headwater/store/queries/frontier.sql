@@ -91,7 +91,7 @@ WITH ready AS MATERIALIZED (
 ), pages AS MATERIALIZED (
     SELECT claimed.url_id, claimed.politeness_key, claimed.attempts, claimed.priority,
            u.url, u.host, u.source_id, u.subpath, u.depth, u.hops, u.origin, u.etag, u.last_modified,
-           s.name AS source_name, s.asking::text, s.page_delay_ms
+           s.name AS source_name, s.asking::text, s.asking -> 'selectors' AS selectors, s.page_delay_ms
     FROM claimed
     CROSS JOIN LATERAL (SELECT f.* FROM url_frontier f WHERE f.id = claimed.url_id LIMIT 1) u
     JOIN sources s ON s.id = u.source_id
@@ -105,7 +105,7 @@ WITH ready AS MATERIALIZED (
 )
 SELECT picked.politeness_key, held.url_id, held.attempts, held.priority,
        held.url, held.host, held.source_id, held.subpath, held.depth, held.hops, held.origin, held.etag,
-       held.last_modified, held.source_name, held.asking, held.page_delay_ms,
+       held.last_modified, held.source_name, held.asking, held.selectors, held.page_delay_ms,
        held.crawl_delay_ms, held.backoff_ms, held.troubled_at,
        CASE WHEN held.host = held.politeness_key THEN held.robots_txt ELSE member.robots_txt END AS robots_txt,
        CASE WHEN held.host = held.politeness_key THEN held.robots_fetched_at ELSE member.robots_fetched_at END

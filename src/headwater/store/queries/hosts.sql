@@ -85,13 +85,16 @@ RETURNING k.host
 
 -- name: release_held
 -- The same for hosts that were held without a URL of theirs (polls), in one look. Whether something is queued is known
--- without a look at the queue: a submit has set `ready_at` then. When that is, is found by the next claim.
+-- without a look at the queue: a submit has set `ready_at` then. When that is, is found by the next claim. $7 whether this
+-- need not wait for the disk: should the server die before it is there, the hosts come back when their leases end, as if
+-- their holder had died.
 UPDATE host_state k
 SET lease_holder = NULL, lease_token = NULL, lease_until = NULL,
     not_before = g.not_before, backoff_ms = g.backoff_ms, troubled_at = g.troubled_at, blocked_reason = g.blocked_reason,
     ready_at = CASE WHEN k.ready_at IS NOT NULL THEN greatest(g.not_before, k.closed_until) END
 FROM unnest($1::text[], $2::uuid[], $3::timestamptz[], $4::int[], $5::timestamptz[], $6::text[])
-    AS g (host, token, not_before, backoff_ms, troubled_at, blocked_reason)
+    AS g (host, token, not_before, backoff_ms, troubled_at, blocked_reason),
+    set_config('synchronous_commit', CASE WHEN $7 THEN 'off' ELSE current_setting('synchronous_commit') END, true) AS durability
 WHERE k.host = ANY ($1) AND k.host = g.host AND k.lease_token = g.token
 RETURNING k.host
 

@@ -32,6 +32,18 @@ WITH given AS MATERIALIZED (
 )
 SELECT saved.*, observed.item_id IS NOT NULL AS dates_are_new FROM saved LEFT JOIN observed ON observed.item_id = saved.id
 
+-- name: entries_of_urls
+-- What was listed of pages: of several items of a page, the one of its own source, then the first. Arrays: $1 url ids,
+-- $2 sources
+SELECT DISTINCT ON (i.url_id) i.url_id, i.url, i.title, i.updated_at,
+       CASE WHEN NOT i.published_is_sighting THEN i.published_at END AS published_at,
+       CASE jsonb_typeof(i.raw -> 'summary') WHEN 'string' THEN i.raw ->> 'summary' END AS summary,
+       CASE jsonb_typeof(i.raw -> 'author') WHEN 'string' THEN i.raw ->> 'author' END AS author,
+       CASE jsonb_typeof(i.raw -> 'image') WHEN 'string' THEN i.raw ->> 'image' END AS image
+FROM items i JOIN unnest($1::bigint[], $2::int[]) AS g (url_id, source_id) ON g.url_id = i.url_id
+WHERE i.url_id = ANY ($1)
+ORDER BY i.url_id, i.source_id <> g.source_id, i.first_seen_at, i.id
+
 -- name: lock_tags
 -- The tags that items have, for somebody who adds to them. $1 ids
 SELECT id, tags FROM items WHERE id = ANY ($1::text[]) ORDER BY id FOR NO KEY UPDATE

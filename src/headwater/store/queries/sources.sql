@@ -198,7 +198,8 @@ SELECT true FROM feed_state WHERE source_id = $1 AND lease_token = $2 FOR UPDATE
 -- name: settle_feeds
 -- End polls, each fenced by its token; answers the tokens that were still in force. Arrays: $1 sources, $2 tokens, $3 next
 -- polls, $4 why then, $5 rhythms, $6 reasons, $7 errors or NULL, $8 errors in a row, $9 items or NULL, $10 memories,
--- $11 whether something new came; $12 now
+-- $11 whether something new came; $12 now, $13 whether this need not wait for the disk: should the server die before it is
+-- there, the polls come back when their leases end, as if their holder had died
 UPDATE feed_state f
 SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, attempts = 0,
     last_polled_at = $12, next_poll_at = g.next_poll_at, next_poll_why = g.why, rhythm = g.rhythm,
@@ -210,7 +211,8 @@ SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, attempts = 0,
     backfill_since = CASE WHEN g.error IS NULL OR g.next_poll_at IS NULL THEN NULL ELSE f.backfill_since END
 FROM unnest($1::int[], $2::uuid[], $3::timestamptz[], $4::text[], $5::jsonb[], $6::text[], $7::text[], $8::int[],
             $9::int[], $10::jsonb[], $11::boolean[])
-    AS g (source_id, token, next_poll_at, why, rhythm, reason, error, errors, items, memory, is_new)
+    AS g (source_id, token, next_poll_at, why, rhythm, reason, error, errors, items, memory, is_new),
+    set_config('synchronous_commit', CASE WHEN $13 THEN 'off' ELSE current_setting('synchronous_commit') END, true) AS durability
 WHERE f.source_id = ANY ($1) AND f.source_id = g.source_id AND f.lease_token = g.token
 RETURNING g.token
 
@@ -232,8 +234,11 @@ RETURNING source_id
 
 -- name: reserve_request
 -- Give a request of a source its moment: at once, or as long after the one before as the rate allows. $1 source, $2 now,
--- $3 gap
-UPDATE sources SET next_request_at = greatest(next_request_at, $2::timestamptz) + $3::interval WHERE id = $1
+-- $3 gap, $4 a moment that went by unused, or NULL: nothing has to be kept away from it, unless another has been given since.
+UPDATE sources
+SET next_request_at = greatest(
+    CASE WHEN next_request_at = $4::timestamptz + $3::interval THEN $4 ELSE next_request_at END, $2::timestamptz) + $3
+WHERE id = $1
 RETURNING next_request_at - $3::interval AS moment
 
 -- name: keep_asking

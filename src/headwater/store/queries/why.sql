@@ -52,7 +52,7 @@ FROM fetch_log WHERE url_id = $1 ORDER BY id DESC LIMIT $2
 
 -- name: why_document
 -- A page's document; `shared_with` counts the others with the same text, to 1,001 at most; no text is no text in common. $1 id
-SELECT d.id, d.title, d.revision, d.fetched_at, shared.documents AS shared_with
+SELECT d.id, d.title, d.revision, d.fetched_at, d.canonical_url, shared.documents AS shared_with
 FROM documents d
 CROSS JOIN LATERAL (
     SELECT count(*) AS documents FROM (

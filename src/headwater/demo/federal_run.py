@@ -1,0 +1,79 @@
+"""The federal sources of the demo, and how those with one key get along: a backfill of bills starves nobody."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from headwater.demo.federal_sites import BACKFILL_SINCE, FEDERAL, READERS
+from headwater.demo.progress import Progress
+from headwater.demo.web import DemoWeb
+from headwater.service.desk import Desk
+
+BILLS = "bills"
+_PATIENCE_SECONDS = 10.0
+
+
+def has_federal(web: DemoWeb) -> bool:
+    """Tell whether the web has the hosts that are read here."""
+    return set(FEDERAL) <= set(web.sites)
+
+
+async def read_federal(desk: Desk, progress: Progress) -> bool:
+    """Read the sources that were not read yet: bills, and all others while a backfill of bills waits for its budget.
+
+    Tell whether all have been read, and the backfill has been put aside.
+    """
+    sources = {source["name"]: source for source in await desk.sources.listed()}
+    for name, reader in READERS.items():
+        if name not in sources:
+            await desk.sources.create(name, reader.kind, dict(reader.settings))
+    unread = [name for name in READERS if name not in sources or sources[name]["last_success_at"] is None]
+    if BILLS in unread:
+        progress("federal", 0, len(READERS), BILLS)
+        if not await _read(desk, BILLS):
+            return False
+    if others := [name for name in unread if name != BILLS]:
+        async with _backfilling(desk):
+            for done, name in enumerate(others, start=1):
+                progress("federal", done, len(READERS), name)
+                if not await _read(desk, name):
+                    return False
+    progress("federal", len(READERS), len(READERS), "")
+    if BILLS not in sources or sources[BILLS]["enabled"]:
+        # The backfill would be taken up again, and wait for an hour.
+        await desk.sources.switch(BILLS, enabled=False)
+    return True
+
+
+async def _read(desk: Desk, name: str) -> bool:
+    """Read a source; one that would wait for its budget, since earlier demos were killed, is given up."""
+    try:
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            return (await desk.sources.sync(name)).error is None
+    except TimeoutError:
+        return False
+
+
+@contextlib.asynccontextmanager
+async def _backfilling(desk: Desk) -> AsyncIterator[None]:
+    """Keep a backfill of bills going that has used up its share, and waits."""
+    backfill = asyncio.create_task(desk.sources.backfill(BILLS, BACKFILL_SINCE))
+    try:
+        give_up = time.monotonic() + _PATIENCE_SECONDS
+        while not (backfill.done() or await _bills_wait(desk)) and time.monotonic() < give_up:
+            await asyncio.sleep(0.02)
+        yield
+    finally:
+        backfill.cancel()
+        await asyncio.gather(backfill, return_exceptions=True)
+
+
+async def _bills_wait(desk: Desk) -> bool:
+    return any(child["source"] == BILLS and not child["left"] for child in await shares(desk))
+
+
+async def shares(desk: Desk) -> list[dict[str, Any]]:
+    """Return what each source has of the key at the one host that counts."""
+    return [child for host in await desk.budgets() or () for child in host["sources"]]

@@ -1,0 +1,63 @@
+"""What a page in the browser asks for, let out as if each were a request of our own (spec 2.3).
+
+The page's own host is held already, and asked for one thing at a time, at its pace. Any other host is held while it is
+asked, if it can be had soon; robots.txt is obeyed everywhere.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from headwater.gate.hold import Hold
+from headwater.model.http import Passage
+from headwater.policy.urls import host_of
+
+if TYPE_CHECKING:
+    from headwater.gate.gate import Gate
+
+# Long enough for a host that others load scripts from too; pages that wait for each other's hosts do not for long.
+_PATIENCE = timedelta(seconds=5)
+
+
+class Escort:
+    """Leads the requests of one page out."""
+
+    def __init__(self, gate: "Gate", hold: Hold) -> None:
+        self._gate = gate
+        self._hold = hold
+        self._turn = asyncio.Lock()  # of the page's own host
+
+    @contextlib.asynccontextmanager
+    async def lead(self, url: str) -> AsyncIterator[Passage]:
+        """Wait until a URL may be asked for, and hold its host while the block asks; errors are those of the gate."""
+        async with self._held(host_of(url)) as hold:
+            await self._gate.obey_robots(hold, url)
+            await self._gate.await_turn(hold)
+            passage = Passage()
+            try:
+                yield passage
+            finally:
+                hold.last_sent_at = passage.sent_at or hold.last_sent_at
+                if passage.status is not None:
+                    self._gate.heed(hold, passage.status, passage.headers)
+
+    @contextlib.asynccontextmanager
+    async def _held(self, host: str) -> AsyncIterator[Hold]:
+        known = self._hold.host if host == self._hold.host.host else await self._gate.meet(host)
+        if known.politeness_key != self._hold.host.politeness_key:
+            async with self._gate.hold(host, _PATIENCE) as other:
+                yield other
+            return
+        async with self._turn:
+            if host == self._hold.host.host:
+                yield self._hold
+                return
+            # Another host whose turn is the same: it has a robots.txt of its own.
+            beside = replace(self._hold, host=known)
+            try:
+                yield beside
+            finally:
+                self._hold.share(beside)

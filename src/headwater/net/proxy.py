@@ -1,0 +1,283 @@
+"""The browser's only way out: a proxy on loopback that lets through what was admitted, and nothing else.
+
+What is admitted is a host of a scheme, for as long as the request to it is under way. Bytes pass only then, so that a
+connection that is kept open is of no use to whoever was not asked for. It speaks just enough HTTP for that: GET of
+`http://` addresses, one a connection, and CONNECT for `https://`.
+"""
+
+import asyncio
+import contextlib
+import os
+import re
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import filterfalse
+from typing import Any
+from urllib.parse import urlsplit
+
+import structlog
+
+from headwater.model.http import Passage
+from headwater.net.client import GuardedResolver
+
+log = structlog.get_logger()
+
+Endpoint = tuple[str, str, int]  # scheme, host, port
+_PORTS = {"http": 80, "https": 443}
+_LOOPBACK = "127.0.0.1"
+_CHUNK = 64 * 1024
+_CHUNKED = re.compile(rb"\r\ntransfer-encoding:[^\r]*\bchunked\b")
+_LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*(\d{1,18})[ \t]*(?:\r|$)")
+_NO_BODY = re.compile(rb"http/1\.[01] (?:1\d\d|204|304)\b")
+_LAST_CHUNK = b"0\r\n\r\n"
+_FOR_THE_PROXY = frozenset({"connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"})
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyCaps:
+    """How much one proxy carries: connections at once, the life of each, and what one request may bring."""
+
+    connections: int = 32
+    connection_seconds: float = 120.0
+    request_bytes: int = 32 * 1024 * 1024
+
+
+class TooMuchCame(OSError):
+    """More bytes came for one request than are taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What a connection is for: where to, and what is said there first; None: a tunnel, the browser speaks itself."""
+
+    endpoint: Endpoint
+    opening: bytes | None
+
+
+class Proxy:
+    """Listens between `open` and `close`; `admit` says where to, and for how long."""
+
+    def __init__(self, resolver: GuardedResolver, clock: Callable[[], datetime], caps: ProxyCaps) -> None:
+        self._resolver = resolver
+        self._clock = clock
+        self._caps = caps
+        self._admitted: dict[Endpoint, Passage] = {}
+        self._connections: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+
+    async def open(self) -> None:
+        """Listen on a free port."""
+        self._server = await asyncio.start_server(self._serve, _LOOPBACK, 0)
+
+    async def close(self) -> None:
+        """Listen no more, and break off what is under way."""
+        assert self._server is not None
+        self._server.close()
+        for connection in self._connections:
+            connection.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        assert self._server is not None
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    @contextlib.contextmanager
+    def admit(self, url: str, passage: Passage) -> Iterator[None]:
+        """Let the browser reach the host of a URL while the block runs; what happens is told in the passage."""
+        parts = urlsplit(url)
+        endpoint = (parts.scheme, parts.hostname or "", parts.port or _PORTS[parts.scheme])
+        self._admitted[endpoint] = passage
+        try:
+            yield
+        finally:
+            if self._admitted.get(endpoint) is passage:
+                del self._admitted[endpoint]
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = asyncio.current_task()
+        assert connection is not None
+        self._connections.add(connection)
+        # Whatever goes wrong, the browser finds its connection closed, and the passage has the reason.
+        with contextlib.suppress(OSError, EOFError, asyncio.LimitOverrunError, ValueError, asyncio.CancelledError):
+            async with _closing(writer), asyncio.timeout(self._caps.connection_seconds):
+                if len(self._connections) <= self._caps.connections and _is_of_our_user(writer, self.port):
+                    await self._carry(reader, writer)
+        self._connections.discard(connection)
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        wanted = _read_head(await reader.readuntil(b"\r\n\r\n"))
+        passage = self._admitted.get(wanted.endpoint)
+        if passage is None:
+            log.debug("proxy.refused", host=wanted.endpoint[1], port=wanted.endpoint[2])
+            return
+        try:
+            upstream_reader, upstream_writer = await self._connect(wanted.endpoint)
+        except OSError as error:
+            passage.error = error
+            raise
+        async with _closing(upstream_writer):
+            passage.sent_at = self._clock()
+            if wanted.opening is None:
+                writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                going = self._send(reader, upstream_writer, wanted.endpoint)
+                coming = self._receive(upstream_reader, writer, wanted.endpoint)
+            else:
+                upstream_writer.write(wanted.opening)
+                going = _until_it_speaks(reader)
+                coming = self._receive_plain(upstream_reader, writer, wanted.endpoint, passage)
+            await first_of(going, coming)
+
+    async def _connect(self, endpoint: Endpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connect to one of the addresses that the guard has passed: the very address, not the name."""
+        _, host, port = endpoint
+        failed = OSError(f"{host} has no address")
+        for found in await self._resolver.resolve(host, port):
+            try:
+                return await asyncio.open_connection(found["host"], found["port"])
+            except OSError as error:
+                failed = error
+        raise failed
+
+    async def _send(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, endpoint: Endpoint) -> None:
+        while chunk := await reader.read(_CHUNK):
+            passage = self._admitted.get(endpoint)
+            if passage is None:
+                return
+            passage.sent_at = self._clock()
+            writer.write(chunk)
+            await writer.drain()
+
+    async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, endpoint: Endpoint) -> None:
+        """Pass on what comes through a tunnel, for whichever request is under way."""
+        try:
+            while chunk := await reader.read(_CHUNK):
+                passage = self._admitted.get(endpoint)
+                if passage is None:
+                    return
+                await self._hand_over(chunk, writer, passage)
+        except OSError as error:
+            if passage := self._admitted.get(endpoint):
+                passage.error = error
+            raise
+
+    async def _receive_plain(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, endpoint: Endpoint, passage: Passage
+    ) -> None:
+        """Pass one answer on, and note whether it was whole."""
+        answer = _PlainAnswer()
+        try:
+            while chunk := await reader.read(_CHUNK):
+                if self._admitted.get(endpoint) is not passage:
+                    return
+                answer.feed(chunk)
+                await self._hand_over(chunk, writer, passage)
+            if not answer.is_whole:
+                raise ConnectionError("the answer broke off")
+        except OSError as error:
+            passage.error = error
+            raise
+
+    async def _hand_over(self, chunk: bytes, writer: asyncio.StreamWriter, passage: Passage) -> None:
+        passage.received += len(chunk)
+        if passage.received > self._caps.request_bytes:
+            raise TooMuchCame(f"over {self._caps.request_bytes} bytes came")
+        writer.write(chunk)
+        try:
+            await writer.drain()
+        except OSError:
+            raise EOFError from None  # the browser has left, which is no fault of the host's
+
+
+class _PlainAnswer:
+    """An answer that is not encrypted, looked at as it passes, so that one that breaks off is told from a whole one."""
+
+    def __init__(self) -> None:
+        self._head = b""
+        self._has_head = False
+        self._body_bytes = 0
+        self._end = b""
+
+    def feed(self, chunk: bytes) -> None:
+        """Look at what comes next."""
+        if not self._has_head:
+            self._head, end, chunk = (self._head + chunk).partition(b"\r\n\r\n")
+            self._has_head = bool(end)
+        self._body_bytes += len(chunk)
+        self._end = (self._end + chunk)[-len(_LAST_CHUNK) :]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is as long as its head says, or has its last chunk; one that says neither ends where it ends."""
+        head = self._head.lower()
+        if _CHUNKED.search(head):
+            return self._end == _LAST_CHUNK
+        length = _LENGTH.search(head)
+        is_empty = _NO_BODY.match(head) is not None
+        return self._has_head and (is_empty or length is None or self._body_bytes >= int(length[1]))
+
+
+@contextlib.asynccontextmanager
+async def _closing(writer: asyncio.StreamWriter) -> AsyncIterator[None]:
+    """Close a stream at the end of the block, after all that was written."""
+    try:
+        yield
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+
+async def _until_it_speaks(reader: asyncio.StreamReader) -> None:
+    """Wait until the browser leaves, or wants more of a connection that is good for one request."""
+    await reader.read(1)
+
+
+async def first_of(*works: Coroutine[Any, Any, Any]) -> None:
+    """Work at several things until one of them is done; what it raises is raised."""
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _read_head(head: bytes) -> _Wanted:
+    """Read what the browser asks of a proxy; a ValueError for what no page needs."""
+    first, *lines = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
+    method, target, version = first.split(" ")
+    if method == "CONNECT":
+        parts = urlsplit(f"//{target}")
+        return _Wanted(("https", parts.hostname or "", parts.port or 443), None)
+    scheme, _, rest = target.partition("://")
+    if method != "GET" or scheme != "http":
+        raise ValueError(f"{method} of {scheme} is not let through")
+    authority, _, path = rest.partition("/")
+    parts = urlsplit(f"//{authority}")
+    onward = filterfalse(_is_for_the_proxy, lines)
+    opening = "\r\n".join((f"GET /{path} {version}", *onward, "Connection: close", "", ""))
+    return _Wanted(("http", parts.hostname or "", parts.port or 80), opening.encode("latin-1"))
+
+
+def _is_for_the_proxy(line: str) -> bool:
+    name = line.partition(":")[0].strip().lower()
+    return name in _FOR_THE_PROXY or name.startswith("proxy-")
+
+
+def _is_of_our_user(writer: asyncio.StreamWriter, port: int) -> bool:
+    """Tell whether the other end of a connection is a process of our own user: others share the loopback with us."""
+    _, theirs = writer.get_extra_info("peername")
+    here = int.from_bytes(socket.inet_aton(_LOOPBACK), sys.byteorder)
+    ends = [f"{here:08X}:{theirs:04X}", f"{here:08X}:{port:04X}"]
+    with open("/proc/net/tcp", encoding="ascii") as table:
+        owners = (fields[7] for fields in map(str.split, table) if fields[1:3] == ends)
+        return next(owners, None) == str(os.geteuid())

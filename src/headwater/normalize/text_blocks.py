@@ -1,0 +1,74 @@
+"""Blocks of a document that was no page, as they become text and Markdown."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from headwater.errors import Unreadable
+from headwater.policy.nesting import is_too_deep
+from headwater.policy.text import blocks_of_markup, join_blocks, one_line
+
+_DEEPEST_HEADING = 6
+_LISTED = re.compile(r"^(\d*)(#{1,6}|-+|[+.)])(?=\s|$)")  # what would begin a heading or a list
+_MARKUP = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_[]<>|~"})
+
+
+@dataclass(slots=True)
+class Blocks:
+    """Headings, paragraphs, lines of a list and tables, gathered in the order in which they are read."""
+
+    texts: list[str] = field(default_factory=list)
+    marked: list[str] = field(default_factory=list)
+
+    def heading(self, text: str, level: int) -> None:
+        """Add a heading; the first level is the title's."""
+        self._add(text, f"{'#' * min(level, _DEEPEST_HEADING)} {escaped(text)}")
+
+    def paragraph(self, text: str) -> None:
+        """Add a paragraph."""
+        self._add(text, _unlisted(escaped(text)))
+
+    def lines(self, lines: Iterable[str]) -> None:
+        """Add a list."""
+        told = [line for line in map(one_line, lines) if line]
+        self._add("\n".join(told), "\n".join(f"- {escaped(line)}" for line in told))
+
+    def table(self, rows: Sequence[Sequence[str]]) -> None:
+        """Add a table, whose first row is its head; rows that are too short end with empty cells."""
+        width = max((len(row) for row in rows), default=0)
+        full = [[*row, *[""] * (width - len(row))] for row in rows]
+        marked = [f"| {' | '.join(map(escaped, row))} |" for row in full]
+        marked.insert(1, f"|{' --- |' * width}")
+        self._add("\n".join(" | ".join(filter(None, row)) for row in full), "\n".join(marked))
+
+    def text(self) -> str:
+        """Return all of it without marks."""
+        return "\n\n".join(self.texts)
+
+    def markdown(self) -> str:
+        """Return all of it as Markdown."""
+        return "\n\n".join(self.marked)
+
+    def _add(self, text: str, marked: str) -> None:
+        if text.strip():
+            self.texts.append(text)
+            self.marked.append(marked)
+
+
+def paragraphs_of(summary: str) -> str:
+    """Return a summary, which may be markup or lines, as paragraphs. Raises Unreadable for markup made to take long."""
+    if "<" not in summary:
+        return join_blocks(summary.split("\n"))
+    if is_too_deep(summary):
+        raise Unreadable("The elements of the summary are nested too deep.")
+    return blocks_of_markup(summary)
+
+
+def escaped(text: str) -> str:
+    """Return a text whose signs mean themselves in Markdown."""
+    return text.translate(_MARKUP)
+
+
+def _unlisted(text: str) -> str:
+    """Keep a paragraph from being taken for a heading or an entry of a list."""
+    return _LISTED.sub(r"\1\\\2", text, count=1)

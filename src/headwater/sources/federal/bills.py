@@ -1,0 +1,220 @@
+"""Bills: which there are, from the sitemaps of BILLSTATUS, and what each is called, from api.congress.gov.
+
+`run.state` holds `known` (the numbers of the bills that were yielded, for each sort of bill of a Congress, as the bits
+of a number), `sitemaps` (of those that were read whole, when they were last changed) and `oldest` (the first Congress
+that was ever wanted).
+"""
+
+import re
+from collections.abc import AsyncIterator, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal, NamedTuple
+
+from headwater.errors import HeadwaterError, Unreadable
+from headwater.formats.sitemap_reading import SitemapReading
+from headwater.model.reasons import Reason
+from headwater.model.sitemap import SitemapRef
+from headwater.model.source import Item, Lead, Pass, Undated
+from headwater.policy.days import day_of
+from headwater.policy.urls import host_of
+from headwater.sources.federal.congress import API_URL, CongressApi, congress_on
+from headwater.sources.federal.counted import Record
+from headwater.sources.federal.fields import HOME, check_address, inner, midnight, text
+from headwater.sources.kind import Kind
+from headwater.sources.run import Run
+from headwater.sources.site_memory import Problems
+
+FIRST_CONGRESS = 108  # before, there is no BILLSTATUS
+_MINUTES = 240  # govinfo makes the files of the Congress that sits anew every four hours
+_BILL = re.compile(r"/BILLSTATUS-(\d{1,3})([a-z]{1,8})(\d{1,5})\.xml$")
+_SERIES = re.compile(r"/(\d{1,3})[a-z]{1,8}/sitemap[^/]*\.xml$")
+_ALWAYS = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Bill(NamedTuple):
+    """A bill, by the address of its status."""
+
+    url: str
+    congress: int
+    type: str
+    number: int
+    changed_at: datetime | None
+
+
+class BillsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Bills and resolutions of the Congress that sits now, and of those before it that are asked for.
+
+    Sitemaps and files are open to all. What a bill is called and when it was introduced is looked up once, with the
+    key; what a run does not come to is left for the next.
+    """
+
+    timezone: str | None = HOME
+    budget: Literal["api.data.gov"] | None = "api.data.gov"
+    sitemap_url: str = "https://www.govinfo.gov/sitemap/bulkdata/BILLSTATUS/sitemapindex.xml"
+    api_url: str = API_URL
+    congresses: tuple[int, ...] = ()
+    lookups_per_run: int = 300  # 0: nothing is looked up, and no key is needed
+
+    @property
+    def api_hosts(self) -> frozenset[str]:
+        """The API, which counts requests; sitemaps and files are not part of it."""
+        return frozenset({host_of(self.api_url)})
+
+    def passes(self, interval: timedelta) -> Mapping[Pass, timedelta | None]:
+        """Return that its sitemaps are read, which can reach back (`headwater source backfill`)."""
+        del interval
+        return {Pass.SITEMAP: timedelta(minutes=self.poll_interval_minutes or _MINUTES)}
+
+    def check(self) -> None:
+        """Refuse settings that cannot work, with a ValueError that names the field."""
+        check_address("sitemap_url", self.sitemap_url)
+        check_address("api_url", self.api_url)
+        if self.schedule is not None:
+            raise ValueError("schedule: bills are read by interval; set poll_interval_minutes")
+        if any(congress < FIRST_CONGRESS for congress in self.congresses):
+            raise ValueError(f"congresses: there is no BILLSTATUS before the {FIRST_CONGRESS}th Congress")
+        if not 0 <= self.lookups_per_run <= 100_000:
+            raise ValueError("lookups_per_run: must be from 0 to 100000")
+        super().check()
+
+    async def discover(self, run: Run) -> AsyncIterator[Item | Lead]:
+        """Yield new bills as items, and known ones as leads: those are fetched again if they have changed."""
+        reading = _Reading(self, run)
+        for sitemap in await reading.sitemaps():
+            async for found in reading.bills(sitemap):
+                yield found
+        reading.finish()
+
+    def partition(self, item: Item) -> str:
+        """Return `billstatus/{congress}/{type}/BILLSTATUS-{congress}{type}{number}.xml`."""
+        ids = item.tags["native_ids"]
+        congress, kind = ids["congress"], ids["type"]
+        return f"billstatus/{congress}/{kind}/BILLSTATUS-{congress}{kind}{ids['number']}.xml"
+
+    def wanted(self, run: Run) -> set[int]:
+        """Return the Congresses whose bills are read; one that was wanted once is wanted from then on."""
+        zone = self.timezone or HOME
+        now = congress_on(day_of(run.now, zone))
+        since = congress_on(day_of(run.since, zone)) if run.since else now
+        run.state["oldest"] = oldest = max(FIRST_CONGRESS, min(run.state.get("oldest", now), since))
+        return {*self.congresses, *range(oldest, now + 1)}
+
+    def item(self, bill: Bill, record: Record) -> Item:
+        """Return a bill with what was looked up of it."""
+        return Item(
+            url=bill.url,
+            title=text(record, "title") or f"{bill.type.upper()} {bill.number}, Congress {bill.congress}",
+            # `updateDate`, and a sitemap's `lastmod`, are when a file was made: without this a bill is of no day.
+            published_at=midnight(record, "introducedDate", self.timezone),
+            undated=Undated.UNKNOWN,
+            tags={
+                "document_type": "Bill",
+                "topic": sorted(filter(None, [text(inner(record, "policyArea"), "name")])),
+                "native_ids": {"congress": str(bill.congress), "type": bill.type, "number": str(bill.number)},
+            },
+            raw=record,
+        )
+
+
+class _Reading:
+    """One reading of the sitemaps, which looks up so many bills and no more."""
+
+    def __init__(self, kind: BillsKind, run: Run) -> None:
+        self._kind = kind
+        self._run = run
+        self._wanted = kind.wanted(run)
+        self._memory = _Memory(run.state)
+        self._api = CongressApi(run, kind.api_url)
+        self._problems = Problems()
+        self._looked_up = self._read = 0
+
+    async def sitemaps(self) -> list[SitemapRef]:
+        """Return the sitemaps that may have changed and may list bills that are wanted."""
+        index = (await self._sitemap(self._kind.sitemap_url)).sitemaps
+        if not index:
+            message = "The index of BILLSTATUS names no sitemaps."
+            raise Unreadable(message, reason=Reason.INCOMPLETE, url=self._kind.sitemap_url)
+        return [one for one in index if _may_hold(one, self._wanted) and not self._memory.has_read(one)]
+
+    async def bills(self, sitemap: SitemapRef) -> AsyncIterator[Item | Lead]:
+        """Yield the bills of a sitemap; one that cannot be read does not keep the others."""
+        try:
+            bills = list(_bills(await self._sitemap(sitemap.url), self._wanted))
+        except HeadwaterError as error:
+            self._problems.add(sitemap.url, error)
+            return
+        self._read += 1
+        is_whole = bool(bills)  # at times they are empty: that is no answer
+        for bill in bills:
+            if self._memory.knows(bill):
+                yield Lead(bill.url, bill.changed_at)
+            elif self._is_spent():
+                is_whole = False
+            else:
+                yield self._kind.item(bill, await self._look_up(bill))
+                self._memory.learn(bill)
+        if is_whole:
+            self._memory.note_read(sitemap)
+
+    def finish(self) -> None:
+        """Keep what went wrong; raise it where nothing at all could be read."""
+        if self._problems.first and not self._read:
+            raise self._problems.first
+        self._problems.save(self._run.state)
+
+    def _is_spent(self) -> bool:
+        return bool(self._kind.lookups_per_run) and self._looked_up == self._kind.lookups_per_run
+
+    async def _look_up(self, bill: Bill) -> Record:
+        if not self._kind.lookups_per_run:
+            return {}
+        self._looked_up += 1
+        return await self._api.record(f"bill/{bill.congress}/{bill.type}/{bill.number}", "bill") or {}
+
+    async def _sitemap(self, url: str) -> SitemapReading:
+        page = await self._run.http.get(url)
+        return await page.sitemap(_ALWAYS, [host_of(self._kind.sitemap_url)], "/")
+
+
+def _may_hold(sitemap: SitemapRef, wanted: set[int]) -> bool:
+    """Tell whether bills that are wanted may be in a sitemap, by its name where that says so."""
+    series = _SERIES.search(sitemap.url)
+    return series is None or int(series[1]) in wanted
+
+
+def _bills(reading: SitemapReading, wanted: set[int]) -> Iterator[Bill]:
+    if reading.problem:
+        raise Unreadable(reading.problem)
+    for entries in reading.slices():
+        for entry in entries:
+            name = _BILL.search(entry.url)
+            if name and int(name[1]) in wanted:
+                yield Bill(entry.url, int(name[1]), name[2], int(name[3]), entry.lastmod)
+
+
+class _Memory:
+    """What is remembered of sitemaps and bills."""
+
+    def __init__(self, state: dict[str, Any]) -> None:
+        self._sitemaps: dict[str, str] = state.setdefault("sitemaps", {})
+        self._known: dict[str, str] = state.setdefault("known", {})
+
+    def has_read(self, sitemap: SitemapRef) -> bool:
+        """Tell whether a sitemap has not changed since it was read whole; one that does not tell may have."""
+        return sitemap.lastmod is not None and self._sitemaps.get(sitemap.url) == sitemap.lastmod.isoformat()
+
+    def note_read(self, sitemap: SitemapRef) -> None:
+        """Remember that a sitemap was read whole."""
+        if sitemap.lastmod is not None:
+            self._sitemaps[sitemap.url] = sitemap.lastmod.isoformat()
+
+    def knows(self, bill: Bill) -> bool:
+        """Tell whether a bill was yielded before."""
+        return bool(self._bits(bill) >> bill.number & 1)
+
+    def learn(self, bill: Bill) -> None:
+        """Remember that a bill was yielded."""
+        self._known[f"{bill.congress}{bill.type}"] = f"{self._bits(bill) | 1 << bill.number:x}"
+
+    def _bits(self, bill: Bill) -> int:
+        return int(self._known.get(f"{bill.congress}{bill.type}", "0"), 16)

@@ -1,0 +1,114 @@
+"""A real Chromium, where one can be had."""
+
+import asyncio
+import contextlib
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import pytest_asyncio
+
+from headwater.config import split_connect_to
+from headwater.errors import NotNow
+from headwater.model.http import Limits, Passage, Response
+from headwater.net.browser import BrowserClient, Look
+from headwater.net.chromium import find_program
+from headwater.net.client import HttpClient
+from headwater.net.guard import AddressGuard
+from tests.server import Site
+
+HERE = "127.0.0.2"  # where pages are served that may be visited; nothing else of this machine may be
+LIMITS = Limits(total_seconds=20.0, body_bytes=2 * 1024 * 1024)
+HTML = {"Content-Type": "text/html; charset=utf-8"}
+
+
+@dataclass
+class Browsing:
+    """A browser, a site for it, and a lead that lets everything out, one at a time to a host.
+
+    What is refused is refused further down.
+    """
+
+    site: Site
+    client: BrowserClient
+    asked: list[str] = field(default_factory=list)
+    passages: list[Passage] = field(default_factory=list)
+    _turns: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
+
+    @contextlib.asynccontextmanager
+    async def lead(self, url: str) -> AsyncIterator[Passage]:
+        self.asked.append(url)
+        async with self._turns[urlsplit(url).netloc]:
+            self.passages.append(Passage())
+            yield self.passages[-1]
+
+    async def get(self, url: str, source: str = "source", stealth: str = "full", limits: Limits = LIMITS) -> Response:
+        look = Look(source, "Headwater/test", stealth)
+        while True:
+            try:
+                return await self.client.get(url, look=look, limits=limits, lead=self.lead)
+            except NotNow:  # on a busy machine it starts slowly
+                continue
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The program, unless there is none."""
+    program = find_program()
+    if program is None:
+        pytest.skip("Chromium is not installed (apt-get install chromium)")
+    return program
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chromium: str) -> Path:
+    """The temporary folder of what is started from here on."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    return tmp_path
+
+
+@contextlib.asynccontextmanager
+async def open_browsing(**options: Any) -> AsyncIterator[Browsing]:
+    """Open a browser of one's own."""
+    async with Site(HERE) as site:
+        client = HttpClient(
+            guard=AddressGuard([ip_network(HERE)]),
+            clock=now,
+            connect_to=dict(split_connect_to(part) for part in site.connect_to),
+        )
+        async with client, BrowserClient(client, now, **options) as browser:
+            yield Browsing(site, browser)
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def shared_browsing(chromium: str) -> AsyncIterator[Browsing]:
+    async with open_browsing() as opened:
+        yield opened
+
+
+@pytest.fixture
+def browsing(shared_browsing: Browsing) -> Iterator[Browsing]:
+    """The browser that the tests of a module share, with a site that is empty again."""
+    for kept in (shared_browsing.site.answers, shared_browsing.site.hanging):
+        kept.clear()
+    for noted in (shared_browsing.site.seen, shared_browsing.asked, shared_browsing.passages):
+        noted.clear()
+    return shared_browsing
+
+
+async def until(condition: Any, seconds: float = 20.0) -> Any:
+    """Look until something holds, and return it."""
+    async with asyncio.timeout(seconds):
+        while not (found := condition()):
+            await asyncio.sleep(0.01)
+    return found

@@ -1,0 +1,145 @@
+"""The browser's life (spec 1.7): started by the first need, restarted when it dies, gone with its process."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headwater.errors import ExchangeFailed, NotNow, OperatorError
+from headwater.model.reasons import Reason
+from headwater.net.browser import Look
+from headwater.net.chromium import start_chromium
+from tests.browser.conftest import HTML, LIMITS, Browsing, open_browsing, until
+from tests.browser.processes import browsers, drivers, is_alive, kill_renderers, main_process
+from tests.program import environment, wait_until
+from tests.server import Answer
+
+PAGE = "http://a.test/page"
+HANGS = "http://a.test/hangs"
+# A program that has a page open and says so; what it is told decides how it ends.
+PROGRAM = """
+import asyncio, sys
+from tests.browser.conftest import HTML, open_browsing
+from tests.server import Answer
+
+async def main():
+    async with open_browsing() as browsing:
+        browsing.site.answers["http://a.test/page"] = Answer("<p>here", headers=HTML)
+        await browsing.get("http://a.test/page")
+        print("open", flush=True)
+        how = (await asyncio.to_thread(sys.stdin.readline)).strip()
+        if how == "fail":
+            raise ValueError
+
+asyncio.run(main())
+"""
+
+
+async def test_it_starts_with_the_first_page_once_for_all_and_is_gone_at_the_end(folder: Path) -> None:
+    async with open_browsing() as browsing:
+        browsing.site.answers[PAGE] = Answer("<p>here", headers=HTML)
+        assert browsers(folder) == []
+        await asyncio.gather(*(browsing.get(PAGE, source) for source in ("one", "two", "three")))
+        first = main_process(folder)
+        await browsing.get(PAGE)
+        assert main_process(folder) == first
+        started = browsers(folder)
+    await until(lambda: not any(map(is_alive, started)))
+    assert os.listdir(folder) == []
+
+
+async def test_killed_in_the_middle_of_a_page_it_is_started_again_for_the_next(folder: Path) -> None:
+    async with open_browsing() as browsing:
+        browsing.site.answers[PAGE] = Answer("<p>here", headers=HTML)
+        browsing.site.hanging.add(HANGS)
+        waiting = asyncio.create_task(browsing.get(HANGS))
+        await until(lambda: HANGS in browsing.site.waiting or waiting.done())
+        os.kill(main_process(folder), signal.SIGKILL)
+        with pytest.raises(ExchangeFailed) as caught:
+            await waiting
+        assert caught.value.reason is Reason.BROWSER_CRASHED
+        assert (await browsing.get(PAGE)).status == 200
+
+
+async def test_a_page_that_kills_its_renderer_is_told_from_one_that_fails(folder: Path) -> None:
+    async with open_browsing() as browsing:
+        browsing.site.answers[PAGE] = [Answer(f"<script>fetch('{HANGS}')</script>", headers=HTML), Answer("", 204)]
+        browsing.site.hanging.add(HANGS)
+        waiting = asyncio.create_task(browsing.get(PAGE))
+        await until(lambda: HANGS in browsing.site.waiting)
+        kill_renderers(folder)
+        with pytest.raises(ExchangeFailed) as caught:
+            await waiting
+        assert caught.value.reason is Reason.BROWSER_CRASHED
+        assert (await browsing.get(PAGE)).status == 204
+
+
+@pytest.mark.parametrize("how", ["fail", "SIGKILL"])
+def test_no_process_is_left_however_ours_ends(how: str, folder: Path) -> None:
+    """Spec 9.3."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=environment(),
+        cwd=Path(__file__).parents[2],
+    )
+    assert process.stdin
+    assert process.stdout
+    try:
+        assert "open\n" in iter(process.stdout.readline, "")
+        started = [*browsers(folder), *drivers(folder)]
+        assert len(started) > 3
+        if how.startswith("SIG"):
+            process.send_signal(signal.Signals[how])
+        else:
+            process.stdin.write(f"{how}\n")
+            process.stdin.flush()
+        process.wait(20)
+        wait_until(lambda: not any(map(is_alive, started)))
+    finally:
+        process.kill()
+        process.communicate()
+
+
+async def test_a_machine_without_chromium_says_so_and_how_to_get_it() -> None:
+    async with open_browsing(program="/nowhere/chromium") as browsing:
+        with pytest.raises(OperatorError, match="no Chromium at /nowhere/chromium.*apt-get install chromium") as caught:
+            await browsing.get(PAGE)
+    assert caught.value.reason is Reason.NO_BROWSER
+
+
+async def test_a_program_that_is_no_browser_is_named(tmp_path: Path) -> None:
+    program = tmp_path / "chromium"
+    program.write_text("#!/bin/sh\nexit 3\n")
+    program.chmod(0o755)
+    with pytest.raises(OperatorError, match=f"^{program} does not start .*HEADWATER_CHROMIUM_PATH") as caught:
+        await start_chromium(str(program))
+    assert caught.value.reason is Reason.NO_BROWSER
+
+
+async def test_who_finds_no_place_comes_back_later_at_no_cost(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.net.browser._PATIENCE_SECONDS", 0.1)
+    async with open_browsing(most_pages=1) as browsing:
+        browsing.site.hanging.add(HANGS)
+        with pytest.raises(NotNow) as caught:
+            await _both(browsing)
+    assert caught.value.reason is Reason.BROWSER_BUSY
+
+
+async def _both(browsing: Browsing) -> None:
+    async def ask(url: str) -> None:
+        await browsing.client.get(url, look=Look("source", "", "none"), limits=LIMITS, lead=browsing.lead)
+
+    first = asyncio.create_task(ask(HANGS))
+    try:
+        await ask(PAGE)
+    finally:
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)

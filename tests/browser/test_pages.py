@@ -1,0 +1,212 @@
+"""What comes of a page in the browser (spec 1.7, 4.2, 4.3)."""
+
+import asyncio
+import gzip
+import socket
+
+import pytest
+
+from headwater.errors import ExchangeFailed, HeadwaterError
+from headwater.model.http import Limits
+from headwater.model.reasons import Reason
+from tests.browser.conftest import HERE, HTML, Browsing
+from tests.server import Answer
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+PAGE = "http://a.test/page"
+
+
+def page(script: str, head: str = "", **options: int) -> Answer:
+    return Answer(f"<!doctype html><head>{head}</head><body><script>{script}</script></body>", headers=HTML, **options)
+
+
+async def test_it_is_the_document_as_its_scripts_have_left_it(browsing: Browsing) -> None:
+    script = "fetch('/data').then(answer => answer.text()).then(text => document.body.append(text))"
+    browsing.site.answers[PAGE] = page(script, "<script src=http://b.test/said.js></script>")
+    browsing.site.answers["http://b.test/said.js"] = Answer("addEventListener('load', () => document.title = 'said')")
+    browsing.site.answers["http://a.test/data"] = Answer("fetched later: Łódź")
+    response = await browsing.get(PAGE)
+    text = response.body.decode()
+    assert (response.status, response.url) == (200, PAGE)
+    assert response.headers["content-type"] == "text/html; charset=utf-8"
+    assert text.startswith("<!DOCTYPE html><html>")
+    assert "<title>said</title>" in text
+    assert "fetched later: Łódź" in text
+    assert sorted(browsing.asked) == sorted([PAGE, "http://b.test/said.js", "http://a.test/data"])
+    assert all(passage.sent_at and passage.status == 200 for passage in browsing.passages)
+
+
+async def test_what_only_makes_a_page_look_nice_is_not_asked_for(browsing: Browsing) -> None:
+    looks = "<link rel=stylesheet href=/s.css onload='document.title=\"styled\"'><link rel=icon href=/i.ico>"
+    body = "<img src=/i.png><video src=/v.mp4></video><iframe src=/frame></iframe><object data=/o></object>"
+    browsing.site.answers[PAGE] = Answer(f"<!doctype html>{looks}<body>{body}</body>", headers=HTML)
+    response = await browsing.get(PAGE)
+    assert b"<title>styled</title>" in response.body  # who waits for a style sheet goes on
+    assert browsing.asked == [PAGE]
+    assert [seen.url for seen in browsing.site.seen] == [PAGE]
+
+
+@pytest.mark.parametrize("status", [301, 307])
+async def test_a_redirect_is_returned_and_not_followed(status: int, browsing: Browsing) -> None:
+    browsing.site.answers[PAGE] = Answer(status=status, headers={"Location": "/other"})
+    browsing.site.answers["http://a.test/other"] = page("")
+    response = await browsing.get(PAGE)
+    assert (response.status, response.headers["location"]) == (status, "/other")
+    assert browsing.site.visits("http://a.test/other") == 0
+
+
+async def test_a_redirect_of_what_a_page_loads_is_a_request_like_any_other(browsing: Browsing) -> None:
+    browsing.site.answers[PAGE] = page("", "<script src=/old.js></script>")
+    browsing.site.answers["http://a.test/old.js"] = Answer(status=302, headers={"Location": "http://b.test/new.js"})
+    browsing.site.answers["http://b.test/new.js"] = Answer("document.title = 'moved'")
+    response = await browsing.get(PAGE)
+    assert b"<title>moved</title>" in response.body
+    assert browsing.asked == [PAGE, "http://a.test/old.js", "http://b.test/new.js"]
+
+
+@pytest.mark.parametrize("how", ["location = 'http://b.test/y?z=1'", "location.replace('http://b.test/y?z=1')"])
+async def test_a_page_that_goes_elsewhere_by_itself_is_a_redirect(how: str, browsing: Browsing) -> None:
+    browsing.site.answers[PAGE] = page(how)
+    response = await browsing.get(PAGE)
+    assert (response.status, response.headers["location"]) == (302, "http://b.test/y?z=1")
+    assert [seen.url for seen in browsing.site.seen] == [PAGE]
+
+
+async def test_a_page_that_loads_itself_again_has_what_came_last_but_not_for_ever(browsing: Browsing) -> None:
+    browsing.site.answers[PAGE] = [page("location.reload()", status=403), page("document.title = 'let in'")]
+    response = await browsing.get(PAGE)
+    assert (response.status, b"<title>let in</title>" in response.body) == (200, True)
+    browsing.site.answers["http://a.test/again"] = page("location.reload()")
+    response = await browsing.get("http://a.test/again")
+    assert (response.status, b"location.reload()" in response.body) == (200, True)
+    assert browsing.site.visits("http://a.test/again") == 5
+
+
+@pytest.mark.parametrize("status", [404, 429, 503])
+async def test_an_error_is_an_answer_and_its_scripts_do_not_run(status: int, browsing: Browsing) -> None:
+    browsing.site.answers[PAGE] = Answer("<script src=/s.js></script>", status, {**HTML, "Retry-After": "7"})
+    response = await browsing.get(PAGE)
+    assert (response.status, response.headers["retry-after"]) == (status, "7")
+    assert browsing.passages[0].status == status
+    assert browsing.asked == [PAGE]
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [("application/pdf", b"%PDF-1.7\n\xff\xfe"), ("application/rss+xml", b"<rss/>"), ("application/json", b"{}")],
+)
+async def test_what_is_not_html_comes_as_it_is(content_type: str, body: bytes, browsing: Browsing) -> None:
+    browsing.site.answers[PAGE] = Answer(body, headers={"Content-Type": content_type, "ETag": '"1"'})
+    response = await browsing.get(PAGE)
+    assert (response.body, response.headers["content-type"]) == (body, content_type)
+
+
+async def test_a_document_that_scripts_have_changed_has_no_validators(browsing: Browsing) -> None:
+    browsing.site.answers[PAGE] = Answer("<p>text", headers={**HTML, "ETag": '"1"', "Last-Modified": "yesterday"})
+    assert {"etag", "last-modified"}.isdisjoint((await browsing.get(PAGE)).headers)
+
+
+ZEROS = gzip.compress(bytes(8 * 1024 * 1024))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(b"<p>" + b"x" * 3_000_000, headers=HTML),
+        Answer(ZEROS, headers={**HTML, "Content-Encoding": "gzip"}),
+        Answer(ZEROS, headers={"Content-Type": "application/pdf", "Content-Encoding": "gzip"}),
+        page("document.body.append('x'.repeat(3_000_000))"),
+    ],
+)
+async def test_bodies_have_a_cap_before_and_after_decompression(answer: Answer, browsing: Browsing) -> None:
+    browsing.site.answers[PAGE] = answer
+    with pytest.raises(ExchangeFailed) as caught:
+        await browsing.get(PAGE)
+    assert caught.value.reason is Reason.BODY_TOO_LARGE
+
+
+async def test_a_script_that_is_too_large_is_left_out(browsing: Browsing) -> None:
+    browsing.site.answers[PAGE] = page("document.title = 'read'", "<script src=/large.js></script>")
+    browsing.site.answers["http://a.test/large.js"] = Answer(b"//" + b"x" * 3_000_000)
+    assert b"<title>read</title>" in (await browsing.get(PAGE)).body
+
+
+async def test_a_page_that_does_not_answer_in_time_has_timed_out(browsing: Browsing) -> None:
+    browsing.site.hanging.add(PAGE)
+    with pytest.raises(ExchangeFailed) as caught:
+        await browsing.get(PAGE, limits=Limits(total_seconds=1.5))
+    assert caught.value.reason is Reason.TIMEOUT
+
+
+async def test_of_a_page_that_never_comes_to_rest_what_there_is_is_taken(browsing: Browsing) -> None:
+    browsing.site.answers[PAGE] = page("document.title = 'begun'; fetch('/never')")
+    browsing.site.hanging.add("http://a.test/never")
+    response = await browsing.get(PAGE, limits=Limits(total_seconds=3))
+    assert b"<title>begun</title>" in response.body
+
+
+async def test_a_page_that_is_busy_for_ever_is_given_up_and_the_next_one_works(browsing: Browsing) -> None:
+    browsing.site.answers[PAGE] = page("for (;;) {}")
+    browsing.site.answers["http://a.test/next"] = page("document.title = 'next'")
+    with pytest.raises(HeadwaterError):
+        await browsing.get(PAGE, limits=Limits(total_seconds=2))
+    assert b"<title>next</title>" in (await browsing.get("http://a.test/next")).body
+
+
+async def test_a_name_that_leads_nowhere_is_told_from_a_host_that_is_down(browsing: Browsing) -> None:
+    with socket.create_server((HERE, 0)) as closed_soon:
+        nobody = closed_soon.getsockname()[1]
+    for url, reason in (("http://nowhere.invalid/", Reason.DNS), (f"http://{HERE}:{nobody}/", Reason.NETWORK)):
+        with pytest.raises(ExchangeFailed) as caught:
+            await browsing.get(url)
+        assert caught.value.reason is reason
+
+
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [
+        ("Content-Type: text/html\r\nContent-Length: 5000", b"<p>half"),
+        ("Content-Type: application/pdf\r\nContent-Length: 5000", b"%PDF-1.7"),
+        ("Content-Type: text/html\r\nTransfer-Encoding: chunked", b"5\r\n<p>ha\r\n"),
+        ("Content-Type: text/html\r\nContent-Encoding: gzip\r\nContent-Length: 5000", gzip.compress(b"<p>half")),
+    ],
+)
+async def test_an_answer_that_breaks_off_is_no_page(headers: str, body: bytes, browsing: Browsing) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(f"HTTP/1.1 200 OK\r\n{headers}\r\n\r\n".encode() + body)
+        writer.close()
+
+    server = await asyncio.start_server(answer, HERE, 0)
+    try:
+        with pytest.raises(ExchangeFailed) as caught:
+            await browsing.get(f"http://{HERE}:{server.sockets[0].getsockname()[1]}/")
+    finally:
+        server.close()
+    assert caught.value.reason is Reason.NETWORK
+
+
+async def test_a_large_page_whose_first_script_waits_for_its_turn_comes_whole(browsing: Browsing) -> None:
+    filler = "".join(f"<p>Paragraph {number} of very many.</p>" for number in range(40_000))
+    browsing.site.answers[PAGE] = Answer(f"<script src=/first.js></script><body>{filler}</body>", headers=HTML)
+    browsing.site.answers["http://a.test/first.js"] = Answer("document.title = 'ready'")
+    body = (await browsing.get(PAGE)).body
+    assert b"<title>ready</title>" in body
+    assert b"<p>Paragraph 39999 of very many.</p>" in body
+
+
+async def test_cookies_stay_with_their_source(browsing: Browsing) -> None:
+    browsing.site.answers[PAGE] = Answer(
+        "<script>document.cookie = 'b=2'</script>", headers={**HTML, "Set-Cookie": "a=1"}
+    )
+    for source in ("one", "one", "other"):
+        await browsing.get(PAGE, source)
+    assert [seen.headers.get("Cookie") for seen in browsing.site.seen] == [None, "a=1; b=2", None]
+
+
+@pytest.mark.parametrize(("stealth", "driven"), [("full", b"false"), ("light", b"false"), ("none", b"true")])
+async def test_the_profile_says_whether_a_page_can_tell(stealth: str, driven: bytes, browsing: Browsing) -> None:
+    browsing.site.answers[PAGE] = page("document.title = navigator.webdriver + navigator.userAgent")
+    body = (await browsing.get(PAGE, stealth=stealth)).body
+    assert b"<title>" + driven + b"Headwater/test</title>" in body

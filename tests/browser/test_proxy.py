@@ -1,0 +1,218 @@
+"""The browser's way out, spoken to by hand (spec 1.7): it lets through what was admitted, and nothing else."""
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import socket
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from ipaddress import ip_network
+
+import pytest
+
+from headwater.model.http import Passage
+from headwater.net.client import GuardedResolver
+from headwater.net.guard import AddressGuard, AddressRefused
+from headwater.net.proxy import Proxy, ProxyCaps, TooMuchCame
+from tests.browser.conftest import HERE, now
+
+CAPS = ProxyCaps(connections=3, connection_seconds=20.0, request_bytes=1000)
+
+
+@dataclass
+class Host:
+    """A host that notes what it hears, and says what it is told to say."""
+
+    port: int = 0
+    says: bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
+    hangs_up: bool = False
+    heard: list[bytes] = field(default_factory=list)
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while chunk := await reader.read(65536):
+            self.heard.append(chunk)
+            writer.write(self.says)
+            if self.hangs_up:
+                break
+        writer.close()
+
+
+@pytest.fixture
+async def host() -> AsyncIterator[Host]:
+    made = Host()
+    server = await asyncio.start_server(made.answer, HERE, 0)
+    made.port = server.sockets[0].getsockname()[1]
+    yield made
+    server.close()
+
+
+@contextlib.asynccontextmanager
+async def opened(host: Host, caps: ProxyCaps = CAPS) -> AsyncIterator[Proxy]:
+    resolver = GuardedResolver(AddressGuard([ip_network(HERE)]), {"a.test": (HERE, host.port)})
+    proxy = Proxy(resolver, now, caps)
+    await proxy.open()
+    try:
+        yield proxy
+    finally:
+        await proxy.close()
+
+
+@contextlib.asynccontextmanager
+async def connected(proxy: Proxy) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+
+async def said_to(proxy: Proxy, *words: bytes) -> bytes:
+    """All that is answered to some words; nothing where the connection is closed."""
+    async with connected(proxy) as (reader, writer):
+        writer.writelines(words)
+        async with asyncio.timeout(10):
+            try:
+                return await reader.read(-1)
+            except ConnectionError:
+                return b""
+
+
+GET = b"GET http://a.test/page?q=1 HTTP/1.1\r\nHost: a.test\r\nProxy-Connection: keep-alive\r\nAccept: */*\r\n\r\n"
+
+
+async def test_a_request_that_is_admitted_goes_out_without_what_concerns_the_proxy(host: Host) -> None:
+    passage = Passage()
+    async with opened(host) as proxy, connected(proxy) as (reader, writer):
+        with proxy.admit("http://a.test/page", passage):
+            writer.write(GET)
+            assert (await reader.readuntil(b"hello")).startswith(b"HTTP/1.1 200 OK")
+    assert host.heard == [b"GET /page?q=1 HTTP/1.1\r\nHost: a.test\r\nAccept: */*\r\nConnection: close\r\n\r\n"]
+    assert passage.sent_at is not None
+    assert passage.received == len(host.says)
+
+
+async def test_a_connection_is_good_for_one_request(host: Host) -> None:
+    async with opened(host) as proxy:
+        with proxy.admit("http://a.test/", Passage()):
+            async with connected(proxy) as (reader, writer):
+                writer.write(GET)
+                await reader.readuntil(b"hello")
+                writer.write(GET.replace(b"/page", b"/other"))
+                assert await reader.read(-1) == b""
+    assert len(host.heard) == 1
+
+
+async def test_a_tunnel_carries_bytes_only_while_its_host_is_admitted(host: Host) -> None:
+    async with opened(host) as proxy, connected(proxy) as (reader, writer):
+        with proxy.admit("https://a.test/", Passage()):
+            writer.write(b"CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\n\r\n")
+            assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 200 Connection established\r\n\r\n"
+            writer.write(b"one")
+            await reader.readuntil(b"hello")
+        writer.write(b"two")
+        assert await reader.read(-1) == b""
+    assert host.heard == [b"one"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        GET.replace(b"a.test", b"b.test"),
+        GET.replace(b"GET", b"POST"),
+        GET.replace(b"http:", b"ftp:"),
+        GET.replace(b"http://a.test", b""),
+        GET.replace(b"a.test/", b"a.test:81/"),
+        b"CONNECT a.test:80 HTTP/1.1\r\n\r\n",
+        b"CONNECT a.test:443 HTTP/1.1\r\n\r\n",
+        b"CONNECT [::1 HTTP/1.1\r\n\r\n",
+        b"\x16\x03\x01 tls?\r\n\r\n",
+        b"GET http://a.test/ HTTP/1.1\r\nX: " + b"x" * 100_000,
+        b"\r\n\r\n",
+    ],
+)
+async def test_what_was_not_admitted_is_not_answered(words: bytes, host: Host) -> None:
+    """A plain page's host is not one for tunnels: a socket would come as one."""
+    async with opened(host) as proxy:
+        with proxy.admit("http://a.test/", Passage()):
+            assert await said_to(proxy, words) == b""
+    assert host.heard == []
+
+
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "[::1]", "10.0.0.1", "169.254.169.254"])
+async def test_the_guard_sees_every_address_and_the_reason_is_told(name: str, host: Host) -> None:
+    """Spec 4.3."""
+    url, passage = f"http://{name}:{host.port}/", Passage()
+    async with opened(host) as proxy:
+        with proxy.admit(url, passage):
+            assert await said_to(proxy, f"GET {url} HTTP/1.1\r\n\r\n".encode()) == b""
+    assert isinstance(passage.error, AddressRefused)
+    assert passage.sent_at is None
+
+
+async def test_more_than_one_request_may_bring_is_cut_off(host: Host) -> None:
+    host.says = bytes(5000)
+    passage = Passage()
+    async with opened(host) as proxy:
+        with proxy.admit("http://a.test/", passage):
+            assert len(await said_to(proxy, GET)) <= CAPS.request_bytes
+    assert isinstance(passage.error, TooMuchCame)
+
+
+@pytest.mark.parametrize(
+    ("says", "is_whole"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", True),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nabc", False),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", True),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", False),
+        (b"HTTP/1.1 304 Not Modified\r\nContent-Length: 4\r\n\r\n", True),
+        (b"HTTP/1.0 200 OK\r\n\r\nabc", True),
+        (b"HTTP/1.1 200 OK\r\nContent-", False),
+        (b"", False),
+    ],
+)
+async def test_an_answer_that_breaks_off_is_told(says: bytes, is_whole: bool, host: Host) -> None:
+    host.says, host.hangs_up = says, True
+    passage = Passage()
+    async with opened(host) as proxy:
+        with proxy.admit("http://a.test/", passage):
+            assert await said_to(proxy, GET) == says
+    assert (passage.error is None) is is_whole
+
+
+async def test_connections_are_counted_and_end(host: Host) -> None:
+    async with opened(host, ProxyCaps(connections=2, connection_seconds=0.5)) as proxy:
+        with proxy.admit("http://a.test/", Passage()):
+            async with connected(proxy) as (first, _), connected(proxy) as (second, _):
+                assert await said_to(proxy, GET) == b""
+                async with asyncio.timeout(10):
+                    assert await first.read(-1) == await second.read(-1) == b""
+            assert host.heard == []
+
+
+def socket_of(user: int) -> socket.socket:
+    """A socket that belongs to a user."""
+    libc = ctypes.CDLL(None)
+    libc.setfsuid(user)
+    try:
+        return socket.socket()
+    finally:
+        libc.setfsuid(os.geteuid())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+@pytest.mark.parametrize(("user", "answered"), [(0, True), (65534, False)])
+async def test_nobody_else_on_this_machine_is_served(user: int, answered: bool, host: Host) -> None:
+    with socket_of(user) as line:
+        async with opened(host) as proxy:
+            line.connect(("127.0.0.1", proxy.port))
+            reader, writer = await asyncio.open_connection(sock=line)
+            with proxy.admit("http://a.test/", Passage()):
+                writer.write(GET)
+                with contextlib.suppress(ConnectionError):
+                    assert (await reader.read(1000) != b"") is answered
+            writer.close()
+    assert bool(host.heard) is answered

@@ -1,0 +1,213 @@
+"""Pages of sources that need a browser, through frontier, gate and corpus like all others (spec 1.7, 2.3, 4.2)."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.config import Settings
+from headwater.demo.web import DemoWeb
+from tests import kinds
+from tests.browser.conftest import HTML, until
+from tests.browser.processes import browsers, drivers, is_alive
+from tests.house import House, open_house
+from tests.program import start
+from tests.server import Answer, Site, page
+from tests.visitor import TODAY
+
+NEWS = "http://news.test"
+RENDERED = page("rendered").replace("<article>", "<article hidden>") + (
+    "<script>document.querySelector('article').hidden = false;"
+    "document.querySelector('h1').textContent = 'Written by a script'; document.title = 'Written by a script'</script>"
+)
+DELAY_MS = 150
+
+
+@pytest.fixture(autouse=True)
+def _installed(monkeypatch: pytest.MonkeyPatch, chromium: str) -> None:
+    del chromium
+    kinds.install(monkeypatch, "plain", kinds.PlainKind)
+
+
+@pytest.fixture
+async def house(site: Site, make_settings: Callable[..., Settings]) -> AsyncIterator[House]:
+    settings = make_settings(connect_to=site.connect_to, host_delay_ms=DELAY_MS, lease_seconds=30.0)
+    async with open_house(settings) as opened:
+        yield opened
+
+
+async def fetch(house: House, *urls: str, source: str = "walled", **settings: Any) -> dict[str, str | None]:
+    """Hand pages in for a source that needs a browser, and work until all have ended."""
+    if source not in {known["name"] for known in await house.desk.sources.listed()}:
+        await house.desk.sources.create(source, "manual", {"needs_browser": True, **settings})
+    await house.desk.frontier.submit(urls, source)
+    await house.work()
+    return await house.fates()
+
+
+async def test_a_page_is_stored_as_its_scripts_have_left_it_each_request_in_its_turn(site: Site, house: House) -> None:
+    """Hosts are asked one thing at a time and at their pace, robots.txt is obeyed for scripts too."""
+    scripts = [*(f"/{number}.js" for number in range(3)), "/closed/4.js", "http://cdn.test/5.js"]
+    tags = "".join(f"<script src={script}></script>" for script in scripts)
+    site.answers[f"{NEWS}/robots.txt"] = Answer("User-agent: headwater\nDisallow: /closed/\n")
+    site.answers[f"{NEWS}/page"] = Answer(RENDERED + tags, headers=HTML)
+    for number in range(3):
+        site.answers[f"{NEWS}/{number}.js"] = Answer("")
+    written = "document.querySelector('h1').textContent += ' or two'; document.title += ' or two'"
+    site.answers["http://cdn.test/5.js"] = Answer(written)
+    assert await fetch(house, f"{NEWS}/page") == {f"{NEWS}/page": "stored"}
+    (line,) = await house.desk.documents()
+    document = await house.desk.document(line["id"]) or {}
+    assert document["title"] == "Written by a script or two"
+    assert await house.desk.raw_matches(document)
+    asked = [seen.url for seen in site.seen]
+    own = [f"{NEWS}/{path}" for path in ("robots.txt", "page", "0.js", "1.js", "2.js")]
+    assert sorted(asked) == sorted([*own, "http://cdn.test/robots.txt", "http://cdn.test/5.js"])
+    for host in (NEWS, "http://cdn.test"):
+        visits = sorted((seen for seen in site.seen if seen.url.startswith(host)), key=lambda seen: seen.arrived)
+        assert all(later.arrived - earlier.arrived > DELAY_MS / 1000 - 0.01 for earlier, later in pairwise(visits))
+    agents = {seen.headers["User-Agent"] for seen in site.seen}
+    assert len(agents) == 1
+    assert agents.pop().startswith("Headwater/")
+
+
+async def test_hosts_that_share_a_turn_share_it_in_the_browser_too_and_429_ends_the_rest_of_a_page(
+    site: Site, make_settings: Callable[..., Settings]
+) -> None:
+    """Spec 2.3, 4.2: the turn is the registrable domain's, robots.txt is each host's own."""
+    scripts = ["http://cdn.news.test/1.js", "http://cdn.news.test/closed/2.js"]
+    tags = "".join(f"<script src={script}></script>" for script in scripts)
+    more = "const more = document.createElement('script'); more.src = name; document.head.append(more);"
+    site.answers["http://www.news.test/page"] = Answer(RENDERED + tags, headers=HTML)
+    site.answers["http://cdn.news.test/robots.txt"] = Answer("User-agent: *\nDisallow: /closed/\n")
+    site.answers["http://cdn.news.test/1.js"] = Answer(f"for (const name of ['/busy.js', '/after.js']) {{{more}}}")
+    site.answers["http://www.news.test/busy.js"] = Answer(status=429, headers={"Retry-After": "600"})
+    settings = make_settings(
+        connect_to=site.connect_to, host_delay_ms=DELAY_MS, lease_seconds=30.0, politeness_by="domain"
+    )
+    async with open_house(settings) as house:
+        assert await fetch(house, "http://www.news.test/page") == {"http://www.news.test/page": "stored"}
+        (host,) = await house.rows(
+            "SELECT not_before > now() + interval '5 minutes' FROM host_state WHERE host LIKE $1", "d%"
+        )
+    visits = sorted(site.seen, key=lambda seen: seen.arrived)
+    assert {seen.url.rpartition("/")[2] for seen in visits} == {"robots.txt", "page", "1.js", "busy.js"}
+    assert all(later.arrived - earlier.arrived > DELAY_MS / 1000 - 0.01 for earlier, later in pairwise(visits))
+    assert host == (True,)
+
+
+async def test_answers_mean_what_they_mean_without_a_browser(site: Site, house: House) -> None:
+    """Redirects within a host and to another, by status and by script; errors; what is forbidden."""
+    site.answers[f"{NEWS}/robots.txt"] = Answer("User-agent: *\nDisallow: /closed/\n")
+    site.answers[f"{NEWS}/moved"] = Answer(status=301, headers={"Location": "/here"})
+    site.answers[f"{NEWS}/here"] = Answer(page("here"), headers=HTML)
+    site.answers[f"{NEWS}/away"] = Answer(status=302, headers={"Location": "http://other.test/there"})
+    site.answers[f"{NEWS}/script"] = Answer("<script>location = 'http://other.test/there'</script>", headers=HTML)
+    site.answers["http://other.test/there"] = Answer(page("there"), headers=HTML)
+    site.answers[f"{NEWS}/failing"] = [Answer(status=503), Answer(page("failing"), headers=HTML)]
+    site.answers[f"{NEWS}/busy"] = [Answer(status=429, headers={"Retry-After": "0"}), Answer(page("b"), headers=HTML)]
+    paths = ("moved", "away", "script", "gone", "failing", "busy", "closed/page")
+    fates = await fetch(house, *(f"{NEWS}/{path}" for path in paths))
+    assert fates == {
+        f"{NEWS}/moved": "stored",
+        f"{NEWS}/here": "same_page",
+        f"{NEWS}/away": "redirect",
+        f"{NEWS}/script": "redirect",
+        "http://other.test/there": "stored",
+        f"{NEWS}/gone": "not_found",
+        f"{NEWS}/failing": "stored",
+        f"{NEWS}/busy": "stored",
+        f"{NEWS}/closed/page": "robots_blocked",
+    }
+    assert site.visits(f"{NEWS}/closed/page") == 0
+    assert site.visits("http://other.test/there") == 1
+    attempts = await house.attempts()
+    assert ("rate_limited", 1, 429) in attempts
+    assert ("http_5xx", 1, 503) in attempts
+
+
+async def test_lists_are_read_by_the_browser_too_but_apis_are_not(site: Site, house: House) -> None:
+    site.answers["http://api.test/list"] = Answer(
+        '[{"url": "http://news.test/page", "number": "1", "date": "2026-3-1"}]'
+    )
+    site.answers[f"{NEWS}/page"] = Answer(RENDERED, headers=HTML)
+    settings = {"urls": ["http://api.test/list"], "needs_browser": True, "stealth": "light"}
+    await house.desk.sources.create("listed", "plain", settings)
+    await house.desk.sources.sync("listed")
+    await house.work()
+    assert await house.fates() == {f"{NEWS}/page": "stored"}
+    by_browser = {seen.url for seen in site.seen if "Upgrade-Insecure-Requests" in seen.headers}
+    assert by_browser == {f"{NEWS}/page"}
+
+
+async def test_without_chromium_a_page_waits_and_says_what_for(
+    site: Site, make_settings: Callable[..., Settings], tmp_path: Path
+) -> None:
+    settings = make_settings(connect_to=site.connect_to, chromium_path=str(tmp_path / "chromium"))
+    async with open_house(settings) as house:
+        await house.desk.sources.create("walled", "manual", {"needs_browser": True})
+        await house.desk.frontier.submit([f"{NEWS}/page"], "walled")
+        await house.work(until_attempts=1)
+        (waiting,) = await house.desk.frontier.urls()
+        soon = house.parts.records.clock.now() + timedelta(minutes=5)
+        (why,) = await house.rows("SELECT detail FROM fetch_log")
+    assert (waiting["status"], waiting["waiting_reason"]) == ("pending", "no_browser")
+    assert waiting["due_at"] > soon
+    assert "apt-get install chromium" in why[0]
+    assert site.visits(f"{NEWS}/page") == 0
+
+
+async def test_a_worker_that_is_told_to_stop_gives_the_page_back_and_leaves_no_browser(
+    site: Site, house: House, folder: Path, tmp_path: Path
+) -> None:
+    """Spec 1.7, 9.3."""
+    url = f"{NEWS}/hangs"
+    site.hanging.add(url)
+    await house.desk.sources.create("walled", "manual", {"needs_browser": True})
+    await house.desk.frontier.submit([url], "walled")
+    settings = house.parts.records.settings
+    worker = start(
+        "worker",
+        cwd=tmp_path,
+        data_dir=settings.data_dir,
+        database_url=settings.database_url,
+        connect_to=",".join(settings.connect_to),
+        allow_networks=",".join(settings.allow_networks),
+    )
+    try:
+        await until(lambda: url in site.waiting or worker.poll() is not None)
+        started = [*browsers(folder), *drivers(folder)]
+        worker.terminate()
+        assert await asyncio.to_thread(worker.wait, 20) == 0
+        await until(lambda: not any(map(is_alive, started)))
+    finally:
+        worker.kill()
+        await asyncio.to_thread(worker.communicate)
+    assert len(started) > 3
+    assert await house.attempts() == [("shutdown", 1, None)]
+
+
+async def test_a_bot_wall_lets_in_who_looks_like_a_person_and_nobody_else(
+    make_settings: Callable[..., Settings],
+) -> None:
+    """Spec 1.7, 9.2."""
+    async with DemoWeb(today=TODAY) as web:
+        settings = make_settings(connect_to=(f"*.demo.test={web.ip}:{web.port}",), max_retries=0)
+        (vault,) = [site for site in web.sites if site.walled]
+        first, second = map(vault.url, vault.pieces)
+        async with open_house(settings) as house:
+            await house.desk.sources.create("plain", "manual", {})
+            await house.desk.frontier.submit([first], "plain")
+            await house.work()
+            assert await house.fates() == {first: "max_retries"}
+            await fetch(house, second, source="driven", stealth="none")
+            assert (await house.fates())[second] == "max_retries"
+            assert {reason for reason, *_ in await house.attempts()} == {"max_retries"}
+            await house.desk.sources.edit("driven", {"stealth": "light"})
+            await house.desk.frontier.retry([second])
+            await house.work()
+            assert (await house.fates())[second] == "stored"

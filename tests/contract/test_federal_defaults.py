@@ -1,0 +1,95 @@
+"""What the federal kinds inherit and declare (spec 1.1, 1.4, 1.5, 1.8), against the running code."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from headwater.config import Settings
+from headwater.demo.federal_run import read_federal, shares
+from headwater.demo.federal_sites import BILLS_AN_HOUR, FEDERAL, KEY
+from headwater.demo.web import DemoWeb
+from headwater.policy.days import day_of
+from headwater.sources.federal.fields import HOME
+from headwater.sources.registry import configure
+from tests.house import House, open_house
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@asynccontextmanager
+async def federal(make_settings: Callable[..., Settings]) -> AsyncIterator[House]:
+    async with DemoWeb(today=day_of(datetime.now(UTC), HOME), sites=FEDERAL) as web:
+        settings = make_settings(
+            connect_to=(f"*.demo.test={web.ip}:{web.port}",),
+            host_delay_ms=1,
+            api_data_gov_key=KEY,
+            rate_limits={"bills": BILLS_AN_HOUR},
+        )
+        async with open_house(settings) as opened:
+            yield opened
+
+
+def told(name: str, done: int, of: int, now: str) -> None:
+    """Watch nothing."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "schedule", "minutes", "rate", "budget"),
+    [
+        ("federal_register", "15 9 * * *", None, 5.0, None),  # its API takes no key
+        ("bills", None, 240, 2.0, "api.data.gov"),
+        ("public_laws", "30 7 * * *", None, 2.0, "api.data.gov"),
+        ("crs_reports", "0 8 * * *", None, 2.0, "api.data.gov"),
+        ("gao_reports", None, 240, 0.1, None),
+    ],
+)
+def test_federal_kinds_declare_when_how_fast_and_on_whose_budget_they_ask(
+    kind: str, schedule: str | None, minutes: int | None, rate: float, budget: str | None
+) -> None:
+    declared = configure(kind, kind, {})
+    assert (declared.schedule, declared.rate_per_second, declared.budget) == (schedule, rate, budget)
+    assert declared.timezone == "America/New_York"
+    (interval,) = declared.passes(timedelta(minutes=15)).values()
+    assert interval == (timedelta(minutes=minutes) if minutes else None)
+    assert declared.api_hosts == {
+        "federal_register": {"www.federalregister.gov/api/"},
+        "gao_reports": set(),
+    }.get(kind, {"api.congress.gov"})
+    assert kind in (DOCS / "federal.md").read_text()
+
+
+async def test_the_raw_bytes_of_federal_sources_are_partitioned_by_their_natural_keys(
+    make_settings: Callable[..., Settings],
+) -> None:
+    """Spec 1.5: each pattern, to the letter."""
+    async with federal(make_settings) as opened:
+        assert await read_federal(opened.desk, told)
+        await opened.work()
+        corpus = opened.parts.records.settings.data_dir / "corpus"
+        found = sorted(str(path.relative_to(corpus)) for path in corpus.glob("*/**/*") if path.is_file())
+        days = await opened.rows("SELECT url, published_at FROM items WHERE url LIKE '%register%' ORDER BY url")
+        register = [f"{day_of(day, HOME):%Y/%m}/{url.rpartition('/')[2]}" for url, day in days]
+        assert found == sorted(
+            [
+                *(f"bills/bodies/raw/billstatus/119/hr/BILLSTATUS-119hr{number}.xml" for number in (1, 2, 3)),
+                "crs/bodies/raw/R47175.html",
+                *(f"federal_register/bodies/raw/{place}" for place in register),
+                "gao/bodies/raw/26/gao-26-107908.pdf",
+                *(f"public_laws/bodies/raw/119/PLAW-119publ{number}.xml" for number in (1, 2)),
+            ]
+        )
+        assert len(register) == 3
+
+
+async def test_a_backfill_of_bills_starves_no_other_source_of_the_key(make_settings: Callable[..., Settings]) -> None:
+    """Spec 1.4: it waits for its share, while the daily runs of all others come to their end."""
+    async with federal(make_settings) as opened:
+        assert await read_federal(opened.desk, told)
+        spent = {child["source"]: child["spent"] for child in await shares(opened.desk) if child["spent"]}
+        assert spent == {"bills": BILLS_AN_HOUR, "public_laws": 1, "reserve": 1}  # the last is crs
+        listed = {source["name"]: source["last_success_at"] for source in await opened.desk.sources.listed()}
+        assert None not in listed.values()
+        assert len(listed) == 5

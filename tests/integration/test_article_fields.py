@@ -1,0 +1,167 @@
+"""Where the fields of a document come from: its feed, its page, its source's selectors (spec 5.1, 5.2; issue 8)."""
+
+import re
+from typing import Any
+
+import pytest
+
+from headwater.errors import OperatorError
+from headwater.service.why_words import tell
+from tests.house import House
+from tests.server import Answer, Site, page
+
+FEED = "http://news.test/feed"
+PAGE = "http://news.test/a"
+HTML = {"Content-Type": "text/html"}
+SUMMARY = "What the council will do about the river, told in a sentence."
+PICTURE = "http://news.test/river.jpg"
+STATED = (
+    '<script type="application/ld+json">{"@type": "NewsArticle", "headline": "the river",'
+    ' "author": {"name": "Sue Stated"}, "datePublished": "2026-03-01T08:00:00Z"}</script>'
+)
+STORY = "<div class=story><p>The words that a selector finds, and nothing around them.</p></div>"
+
+
+def feed(date: str = "<pubDate>Thu, 12 Mar 2026 10:00:00 GMT</pubDate>") -> Answer:
+    entry = f"<title>Listed</title><link>{PAGE}</link><author>Lee Listed</author><description>{SUMMARY}</description>"
+    entry += f"<enclosure url='{PICTURE}' type='image/jpeg'/>"
+    body = f"<rss version='2.0'><channel><title>News</title><item>{entry}{date}</item></channel></rss>"
+    return Answer(body, headers={"Content-Type": "application/rss+xml"})
+
+
+def html(head: str = "", extra: str = "") -> Answer:
+    return Answer(re.sub("<meta.*?</head>", f"{head}</head>", page("the river", extra=extra)), headers=HTML)
+
+
+async def fields(house: House) -> dict[str, Any]:
+    """The document there is, with where its fields come from."""
+    ((number,),) = await house.rows("SELECT id FROM documents")
+    document = await house.desk.document(number)
+    return {**document, "published_at": document["published_at"] and f"{document['published_at']:%Y-%m-%d}"}
+
+
+async def test_what_a_page_only_shows_is_taken_from_the_feed_that_led_to_it(site: Site, house: House) -> None:
+    site.answers |= {FEED: feed(), PAGE: html()}
+    await house.desk.sources.add(FEED, "news")
+    await house.work()
+    document = await fields(house)
+    assert [document[name] for name in ("title", "byline", "published_at", "abstract", "image")] == [
+        *("Listed", "Lee Listed", "2026-03-12", SUMMARY, PICTURE)
+    ]
+    assert document["provenance"] == {
+        **dict.fromkeys(("title", "byline", "published_at", "abstract", "image"), "feed"),
+        **dict.fromkeys(("text", "language"), "dom"),
+    }
+    assert document["confidence"].keys() == document["provenance"].keys()
+    assert "The report on the river" in document["text"]
+
+
+async def test_what_a_page_states_as_data_is_not(site: Site, house: House) -> None:
+    site.answers |= {FEED: feed(), PAGE: html(STATED)}
+    await house.desk.sources.add(FEED, "news")
+    await house.work()
+    document = await fields(house)
+    assert (document["byline"], document["published_at"]) == ("Sue Stated", "2026-03-01")
+    assert document["title"] == "the river"
+    assert {document["provenance"][name] for name in ("title", "byline", "published_at")} == {"json-ld"}
+    assert document["provenance"]["abstract"] == "feed"
+
+
+async def test_our_own_sighting_is_nobodys_date(site: Site, house: House) -> None:
+    """Spec 3.2: an undated entry takes its first sighting, marked so."""
+    site.answers |= {FEED: feed(date=""), PAGE: html()}
+    await house.desk.sources.add(FEED, "news")
+    await house.work()
+    document = await fields(house)
+    assert document["title"] == "Listed"
+    assert document["published_at"] is None
+    assert "published_at" not in document["provenance"]
+
+
+async def test_where_a_redirect_leads_has_what_the_feed_said(site: Site, house: House) -> None:
+    moved = "http://other.test/b"
+    site.answers |= {FEED: feed(), PAGE: Answer(status=301, headers={"Location": moved}), moved: html()}
+    await house.desk.sources.add(FEED, "news")
+    await house.work()
+    document = await fields(house)
+    assert (document["url"], document["title"]) == (moved, "Listed")
+
+
+async def test_of_several_lists_that_of_the_pages_own_source_is_believed(site: Site, house: House) -> None:
+    another = "http://digest.test/feed"
+    renamed = Answer(str(feed().body).replace("Listed", "Digested"), headers={"Content-Type": "application/rss+xml"})
+    site.answers |= {FEED: feed(), another: renamed, PAGE: html()}
+    await house.desk.sources.add(FEED, "news")
+    await house.desk.sources.add(another, "a-digest")
+    await house.work()
+    assert (await fields(house))["title"] == "Listed"
+
+
+async def test_selectors_of_a_source_win_and_those_that_match_nothing_do_not(site: Site, house: House) -> None:
+    """Spec 5.2. What they found can be derived from the raw file again (spec 1.5)."""
+    site.answers |= {FEED: feed(), PAGE: html(STATED, STORY)}
+    selectors = {"body": ".story", "title": "title", "byline": ".nowhere"}
+    await house.desk.sources.add(FEED, "news", {"selectors": selectors})
+    await house.work()
+    document = await fields(house)
+    assert document["text"] == "The words that a selector finds, and nothing around them."
+    assert (document["title"], document["byline"]) == ("the river", "Sue Stated")
+    assert [document["provenance"][name] for name in ("text", "title", "byline")] == ["selector", "selector", "json-ld"]
+    await house.desk.sources.edit("news", {"selectors": {"body": "p"}})
+    async with house.desk.upkeep.verify() as verified:
+        assert not verified.progress.findings
+
+
+async def test_a_change_of_selectors_holds_for_the_next_page(site: Site, house: House) -> None:
+    """Spec 5.2: read at most 5 minutes old. The source is not polled in between."""
+    site.answers |= {FEED: feed(), PAGE: html(extra=STORY)}
+    await house.desk.sources.add(FEED, "news")
+    await house.work()
+    polls = site.visits(FEED)
+    origins = []
+    for selector, unset in ((".story", []), (None, ["selectors"])):
+        await house.desk.sources.edit("news", {"selectors": {"body": selector}} if selector else {}, unset)
+        await house.desk.frontier.retry([PAGE])
+        await house.work()
+        origins.append((await fields(house))["provenance"]["text"])
+    assert origins == ["selector", "dom"]
+    assert site.visits(FEED) == polls
+
+
+@pytest.mark.parametrize(
+    ("selectors", "field"),
+    [
+        ({"body": "p["}, "selectors.body"),
+        ({"title": ""}, "selectors.title"),
+        ({"headline": "h1"}, "selectors.headline"),
+        ({"image": 7}, "selectors.image"),
+        ({"byline": "a" * 501}, "selectors.byline"),
+        (".story", "selectors"),
+    ],
+)
+async def test_selectors_that_cannot_work_are_refused_by_field(
+    selectors: object, field: str, site: Site, house: House
+) -> None:
+    """Spec 3.1."""
+    with pytest.raises(OperatorError, match=f"^Source news: {field}:"):
+        await house.desk.sources.create("news", "site", {"feed_url": FEED, "selectors": selectors})
+    assert not await house.rows("SELECT FROM sources WHERE name = 'news'")
+    site.answers[FEED] = feed()
+    await house.desk.sources.add(FEED, "news", {"selectors": {"body": ".story"}})
+    with pytest.raises(OperatorError, match=f"^Source news: {field}:"):
+        await house.desk.sources.edit("news", {"selectors": selectors})
+    ((settings,),) = await house.rows("SELECT settings -> 'selectors' FROM sources WHERE name = 'news'")
+    assert settings == {"body": ".story"}
+
+
+async def test_variants_for_amp_and_print_point_at_their_canonical(site: Site, house: House) -> None:
+    """Issue 8: by `canonical_url`, which `why` tells."""
+    canonical = html('<link rel=canonical href="/a"><link rel=amphtml href="/amp/a">')
+    variants = ("http://news.test/amp/a", "http://news.test/a?view=print")
+    site.answers |= {PAGE: canonical}
+    site.answers |= dict.fromkeys(variants, html('<link rel=canonical href="http://news.test/a">'))
+    await house.fetch(PAGE, *variants)
+    assert await house.rows("SELECT canonical_url, count(*) FROM documents GROUP BY 1") == [(PAGE, 3)]
+    for url in (PAGE, *variants):
+        said = " ".join(line.text for line in tell(await house.desk.why(url)))
+        assert ("It is a variant" in said) is (url != PAGE)

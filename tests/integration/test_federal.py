@@ -1,0 +1,327 @@
+"""The federal kinds through the doors: what they find, keep and refuse (spec 1.1, 1.4, 1.5; issue 10)."""
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.config import Settings
+from headwater.demo.answers import Answer, Body, Maker, always, status
+from headwater.demo.federal_api import CongressStandIn, RegisterApi, altered
+from headwater.demo.federal_run import shares
+from headwater.demo.federal_sites import (
+    API,
+    API_HOST,
+    GOVINFO,
+    KEY,
+    READERS,
+    REGISTER,
+    register_document,
+)
+from headwater.demo.govuk_faults import error_under_200, text_under_200
+from headwater.demo.plan import Site
+from headwater.demo.web import DemoWeb
+from headwater.errors import OperatorError
+from headwater.policy.days import day_of
+from headwater.service.source_trial import Stage
+from headwater.sources.federal import register_search
+from headwater.sources.federal.fields import HOME
+from tests.house import House, open_house
+from tests.program import forked
+
+MakeSettings = Callable[..., Settings]
+TODAY = day_of(datetime.now(UTC), HOME)
+RETRY = {"attempts": 4, "base_seconds": 0, "on_rate_limit": True}
+
+
+def serving(site: Site, api: Answer) -> Site:
+    """The host with an API that stays in the hands of the test."""
+    return replace(site, api=lambda _today, _seed: api)
+
+
+@contextlib.asynccontextmanager
+async def open_federal(settings: Settings, *sites: Site) -> AsyncIterator[House]:
+    async with DemoWeb(today=TODAY, sites=sites) as web:
+        reached = replace(settings, connect_to=(f"*.demo.test={web.ip}:{web.port}",))
+        async with open_house(reached) as house:
+            yield house
+
+
+async def add(house: House, name: str, **overrides: Any) -> None:
+    reader = READERS[name]
+    given = {**reader.settings, "rate_per_second": 1000, "retry": RETRY, **overrides}
+    await house.desk.sources.create(name, reader.kind, given)
+
+
+async def items(house: House) -> list[tuple[Any, ...]]:
+    return await house.rows("SELECT url, title, published_at, published_is_sighting FROM items ORDER BY url")
+
+
+def documents(count: int, day: date = TODAY, start: int = 0) -> list[dict[str, Any]]:
+    return [register_document(f"2026-{number:05}", f"Notice {number}", day) for number in range(start, start + count)]
+
+
+def fewer(body: dict[str, Any]) -> dict[str, Any]:
+    return body | {"count": body["count"] - 1, "results": body["results"][: body["count"] - 1]}
+
+
+def at_cap(body: dict[str, Any]) -> dict[str, Any]:
+    return body | {"count": 10_000}
+
+
+FAULTS: dict[str, tuple[Maker, str]] = {
+    "an early empty page": (altered(lambda body: body | {"results": []}), "incomplete"),
+    "a short page": (altered(lambda body: body | {"results": body.get("results", [])[:-1]}), "incomplete"),
+    "a total that says more": (altered(lambda body: body | {"count": body["count"] + 1}), "incomplete"),
+    "exactly 10,000": (altered(at_cap), "incomplete"),
+    "an error under 200": (always(error_under_200), "incomplete"),
+    "words under 200": (always(text_under_200), "incomplete"),
+    "429": (always(status(429)), "rate_limited"),
+    "500": (always(status(500)), "http_5xx"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+async def test_a_register_that_cannot_be_read_whole_saves_nothing_and_is_read_again(
+    make_settings: MakeSettings, name: str
+) -> None:
+    """The run ends with its reason, what was known stays, and the next run begins where this one did."""
+    fault, reason = FAULTS[name]
+    api = RegisterApi(documents(3))
+    async with open_federal(make_settings(), serving(REGISTER, api)) as house:
+        await add(house, "federal_register", fetch_items=False)
+        assert (await house.desk.sources.sync("federal_register")).error is None
+        before = await items(house)
+        assert len(before) == 3
+        api.documents += documents(4, start=10)
+        api.faults.plan(fault, times=None)
+        failed = await house.desk.sources.sync("federal_register")
+        assert (failed.reason, bool(failed.error)) == (reason, True)
+        assert await items(house) == before
+        api.faults.clear()
+        assert (await house.desk.sources.sync("federal_register")).error is None
+        assert len(await items(house)) == 7
+
+
+async def test_a_total_that_shrank_for_a_moment_is_counted_again(make_settings: MakeSettings) -> None:
+    api = RegisterApi(documents(5))
+    api.faults.plan(altered(fewer))
+    async with open_federal(make_settings(), serving(REGISTER, api)) as house:
+        await add(house, "federal_register", fetch_items=False)
+        assert (await house.desk.sources.sync("federal_register")).items == 5
+
+
+async def test_a_window_that_reaches_the_cap_is_split_and_read_whole(
+    make_settings: MakeSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with 10,000, which a unit test has: here 20, over a past that takes two runs."""
+    monkeypatch.setattr(register_search, "MOST_COUNTED", 20)
+    day = timedelta(days=1)
+    api = RegisterApi((one for ago in range(50) for one in documents(3, TODAY - ago * day, ago * 3)), cap_at=20)
+    async with open_federal(make_settings(), serving(REGISTER, api)) as house:
+        since = (TODAY - 49 * day).isoformat()
+        await add(house, "federal_register", fetch_items=False, since=since, days_per_run=30)
+        first = await house.desk.sources.sync("federal_register")
+        assert (first.error, first.items) == (None, 90)
+        second = await house.desk.sources.sync("federal_register")
+        assert (second.error, second.new_items) == (None, 60)
+        assert len(await items(house)) == 150
+        api.requests.clear()
+        again = await house.desk.sources.sync("federal_register")
+        assert (again.error, again.new_items) == (None, 0)
+        asked = {asked.first("conditions[publication_date][gte]") for asked in api.requests}
+        assert min(filter(None, asked)) == (TODAY - 7 * day).isoformat()
+
+
+async def test_a_day_of_the_register_begins_in_washington(make_settings: MakeSettings) -> None:
+    api = RegisterApi([register_document("2026-00001", "Notice", date(2026, 7, 1))])
+    async with open_federal(make_settings(), serving(REGISTER, api)) as house:
+        await add(house, "federal_register", fetch_items=False, since="2026-07-01")
+        await house.desk.sources.sync("federal_register")
+        assert [row[2:] for row in await items(house)] == [(datetime(2026, 7, 1, 4, tzinfo=UTC), False)]
+
+
+async def test_a_document_without_an_address_is_told_and_does_not_keep_the_others(make_settings: MakeSettings) -> None:
+    nowhere = register_document("2026-00009", "Notice", TODAY) | {"html_url": None, "full_text_xml_url": None}
+    api = RegisterApi([*documents(2), nowhere])
+    async with open_federal(make_settings(), serving(REGISTER, api)) as house:
+        await add(house, "federal_register", fetch_items=False)
+        polled = await house.desk.sources.sync("federal_register")
+        assert (polled.error, polled.items, len(polled.refused)) == (None, 2, 1)
+
+
+def empty_later_page(body: Body) -> Answer:
+    return altered(lambda told: told | {"bills": []})(body)
+
+
+LAW_FAULTS: dict[str, tuple[Maker, int]] = {
+    "an early empty page": (empty_later_page, 2),
+    "a count that moves": (altered(lambda body: body | {"pagination": {"count": 9}}), 2),
+    "an error under 200": (always(error_under_200), 1),
+    "words under 200": (always(text_under_200), 2),
+}
+
+
+@pytest.mark.parametrize("name", LAW_FAULTS)
+async def test_a_list_of_laws_that_does_not_add_up_saves_nothing(make_settings: MakeSettings, name: str) -> None:
+    fault, nth = LAW_FAULTS[name]
+    laws = [
+        {
+            "congress": 119,
+            "number": str(number),
+            "type": "S",
+            "laws": [{"number": f"119-{number}", "type": "Public Law"}],
+        }
+        for number in range(1, 6)
+    ]
+    api = CongressStandIn(laws=laws, per_page=2)
+    async with open_federal(make_settings(api_data_gov_key=KEY), serving(API, api)) as house:
+        await add(house, "public_laws", fetch_items=False)
+        is_that_page = 2 * (nth - 1)
+        api.faults.plan(fault, when=lambda asked: asked.first("offset") == str(is_that_page), times=None)
+        failed = await house.desk.sources.sync("public_laws")
+        assert failed.reason == "incomplete"
+        assert await items(house) == []
+        api.faults.clear()
+        assert (await house.desk.sources.sync("public_laws")).items == 5
+        assert {row[3] for row in await items(house)} == {True}  # nobody says when they were enacted
+
+
+async def test_an_api_that_says_429_empties_the_share_of_everybody_and_the_run_waits(
+    make_settings: MakeSettings,
+) -> None:
+    """Spec 1.4: never an exception."""
+    api = CongressStandIn(limit=1, per_page=1)
+    api.laws = [{"congress": 119, "number": str(number), "type": "S"} for number in range(3)]
+    async with open_federal(make_settings(api_data_gov_key=KEY), serving(API, api)) as house:
+        await add(house, "public_laws")
+        reading = asyncio.create_task(house.desk.sources.sync("public_laws"))
+        give_up = time.monotonic() + 30
+        while not await _nothing_is_left(house) and time.monotonic() < give_up:
+            await asyncio.sleep(0.02)
+        assert await _nothing_is_left(house)
+        assert not reading.done()
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+        assert set(api.keys) == {KEY}
+
+
+async def _nothing_is_left(house: House) -> bool:
+    hosts = await house.desk.budgets() or []
+    return [host["host"] for host in hosts] == [API_HOST] and not any(one["left"] for one in hosts[0]["sources"])
+
+
+@pytest.fixture
+async def bills(make_settings: MakeSettings) -> AsyncIterator[House]:
+    async with open_federal(make_settings(api_data_gov_key=KEY, host_delay_ms=1), GOVINFO, API) as house:
+        yield house
+
+
+def _bill(number: int, congress: int = 119) -> str:
+    return f"http://govinfo.demo.test/bulkdata/BILLSTATUS/{congress}/hr/BILLSTATUS-{congress}hr{number}.xml"
+
+
+async def test_bills_of_both_schemas_become_documents_and_an_unknown_one_is_kept(bills: House) -> None:
+    """Its row says why, its item and its raw file are there, and no document is made of it."""
+    await add(bills, "bills")
+    polled = await bills.desk.sources.sync("bills")
+    assert (polled.error, polled.items) == (None, 3)
+    await bills.work()
+    assert await bills.fates() == {_bill(1): "stored", _bill(2): "stored", _bill(3): "unknown_schema"}
+    known = await bills.rows("SELECT title, normalizer, published_at FROM documents ORDER BY title")
+    introduced = datetime(2025, 3, 4, tzinfo=UTC)
+    assert known == [("Ferry Timetables Act", "xml_v1", introduced), ("Weirs and Locks Act", "xml_v1", introduced)]
+    assert [row[1] for row in await items(bills)] == [
+        "Ferry Timetables Act",
+        "Weirs and Locks Act",
+        "Act of a Schema to Come",
+    ]
+    raw = bills.parts.records.settings.data_dir / "corpus/bills/bodies/raw/billstatus/119/hr"
+    assert sorted(path.name for path in raw.iterdir()) == [f"BILLSTATUS-119hr{number}.xml" for number in (1, 2, 3)]
+    assert b"<version>9.0.0" in (raw / "BILLSTATUS-119hr3.xml").read_bytes()
+    why = await bills.desk.why(_bill(3))
+    assert "unknown_schema" in str(why)
+
+
+def test_normalize_shows_bills_and_tells_of_an_unknown_schema(tmp_path: Path) -> None:
+    """Spec 8.2."""
+    padding = f"<title>Ferry Act</title><notes>{'x' * 200}</notes>"
+    bill = f"<bill><number>7</number><type>HR</type><congress>119</congress>{padding}</bill>"
+    for version, code, status_told in (("3.0.0", 0, "ok"), ("9.0.0", 1, "unknown_schema")):
+        (tmp_path / "bill").write_text(f"<billStatus><version>{version}</version>{bill}</billStatus>")
+        done = forked("normalize", "bill", "--json", cwd=tmp_path)
+        shown = json.loads(done.stdout)
+        assert (done.returncode, shown["normalizer"], shown["status"]) == (code, "xml_v1", status_told)
+        assert shown.get("title") == (None if code else "Ferry Act")
+
+
+async def test_a_source_of_bills_can_be_tried_before_anything_is_saved(bills: House) -> None:
+    await add(bills, "bills")
+    stages: list[Stage] = []
+    assert await bills.desk.sources.test("bills", stages.append)
+    assert await items(bills) == []
+    assert "Ferry Timetables Act" in str(stages)
+
+
+async def test_a_backfill_goes_on_where_the_run_before_it_ended(bills: House) -> None:
+    """Nineteen bills at seven look-ups a run: each is looked up once, and none is left out."""
+    await add(bills, "bills", lookups_per_run=7, fetch_items=False)
+    counts = [(await bills.desk.sources.backfill("bills", date(2023, 6, 1))).items]
+    counts += [(await bills.desk.sources.sync("bills")).items for _ in range(3)]
+    assert counts == [7, 7, 5, 0]
+    assert len(await items(bills)) == 19
+
+
+async def test_bills_without_look_ups_need_no_key(make_settings: MakeSettings) -> None:
+    async with open_federal(make_settings(), GOVINFO, API) as house:
+        await add(house, "bills", fetch_items=False)
+        refused = await house.desk.sources.sync("bills")
+        assert "HEADWATER_API_DATA_GOV_KEY" in (refused.error or "")
+        assert await items(house) == []
+        await house.desk.sources.edit("bills", {"lookups_per_run": 0})
+        assert (await house.desk.sources.sync("bills")).items == 3
+        assert [row[1] for row in await items(house)] == [f"HR {number}, Congress 119" for number in (1, 2, 3)]
+        assert await house.rows("SELECT * FROM daily_index") == []  # nobody knows their day
+
+
+async def test_the_record_of_a_report_may_be_read_instead_of_its_page(make_settings: MakeSettings) -> None:
+    """Spec 1.5: `{number}.json`. It is asked for with the key, and counted."""
+    async with open_federal(make_settings(api_data_gov_key=KEY), API) as house:
+        await add(house, "crs", form="json")
+        await house.desk.sources.sync("crs")
+        await house.work()
+        (known,) = await house.rows("SELECT normalizer, raw_path, title, published_at FROM documents")
+        title = "River Ferries: Background and Issues for Congress"
+        assert known == ("json_v1", "crs/bodies/raw/R47175.json", title, datetime(2026, 1, 12, tzinfo=UTC))
+        assert {one["source"]: one["spent"] for one in await shares(house.desk)}["reserve"] == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "words"),
+    [
+        ("federal_register", {"site_url": "nowhere"}, "site_url: "),
+        ("federal_register", {"since": "yesterday"}, "since: "),
+        ("federal_register", {"days_per_run": 3}, "days_per_run: must be from 30 to 3660"),
+        ("bills", {"schedule": "0 2 * * *"}, "schedule: bills are read by interval; set poll_interval_minutes"),
+        ("bills", {"congresses": [93]}, "congresses: there is no BILLSTATUS before the 108th Congress"),
+        ("bills", {"lookups_per_run": -1}, "lookups_per_run: must be from 0 to 100000"),
+        ("public_laws", {"congresses": [112]}, "congresses: laws before the 113th Congress are not published as XML"),
+        ("public_laws", {"files_url": "ftp://x"}, "files_url: "),
+        ("crs", {"api_url": ""}, "api_url: "),
+        ("crs", {"form": "pdf"}, "form: must be 'html' or 'json', not 'pdf'"),
+        ("gao", {"feed_url": "//"}, "feed_url: "),
+    ],
+)
+async def test_settings_that_cannot_work_are_refused_with_the_field(
+    house: House, name: str, settings: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(OperatorError, match=rf"Source {name}: {words}"):
+        await house.desk.sources.create(name, READERS[name].kind, settings)
+    assert await house.desk.sources.listed() == []

@@ -1,0 +1,86 @@
+"""The images and the compose file, read as far as they can be without building them (spec 1.7)."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from headwater.config import PREFIX, table
+
+ROOT = Path(__file__).parents[2]
+DOCKERFILES = sorted((ROOT / "docker").glob("Dockerfile*"))
+INSTRUCTIONS = {"ARG", "FROM", "WORKDIR", "COPY", "RUN", "USER", "VOLUME", "ENV", "EXPOSE", "ENTRYPOINT", "CMD"}
+
+
+def instructions(path: Path) -> list[tuple[str, str]]:
+    """What a Dockerfile says, each with its continued lines."""
+    text = re.sub(r"\\\n\s*", "", path.read_text())
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    return [(word, rest) for word, _, rest in (line.partition(" ") for line in lines)]
+
+
+@pytest.fixture(scope="module")
+def compose() -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load((ROOT / "docker" / "compose.yaml").read_text())
+    return loaded
+
+
+def test_there_is_an_image_with_and_one_without_a_browser() -> None:
+    assert [path.name for path in DOCKERFILES] == ["Dockerfile", "Dockerfile.browser"]
+
+
+@pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: path.name)
+def test_an_image_is_pinned_runs_as_nobody_special_and_copies_what_is_there(path: Path) -> None:
+    said = instructions(path)
+    assert {word for word, _ in said} <= INSTRUCTIONS
+    (base,) = [rest for word, rest in said if word == "FROM"]
+    assert re.search(r":[\w.-]+$", base)
+    assert not base.endswith(":latest")
+    users = [rest for word, rest in said if word == "USER"]
+    assert users
+    assert users[-1] not in ("root", "0")
+    installs = [step for word, rest in said if word == "RUN" for step in rest.split("&&") if "pip install" in step]
+    assert len(installs) == 2
+    assert all("--require-hashes" in step or "--no-deps" in step for step in installs)
+    for copied in (name for word, rest in said if word == "COPY" for name in rest.split()[:-1]):
+        assert (ROOT / copied).exists(), copied
+        assert f"!{copied}" in (ROOT / ".dockerignore").read_text().splitlines()
+    assert said[-2:] == [("ENTRYPOINT", '["headwater"]'), ("CMD", '["up"]')]
+
+
+def test_the_compose_file_names_what_it_runs_on_and_keeps_what_must_be_kept(compose: dict[str, Any]) -> None:
+    services = compose["services"]
+    images = {name: service["image"] for name, service in services.items() if "image" in service}
+    assert {name: image.partition(":")[0].split("/")[-1] for name, image in images.items()} == {
+        "postgres": "postgres",
+        "redis": "redis",
+        "opensearch": "opensearch",
+    }
+    assert all(re.search(r":\d[\w.]*$", image) for image in images.values())
+    for name, service in services.items():
+        (mounted,) = service["volumes"]
+        assert mounted.partition(":")[0] in compose["volumes"], name
+        for port in service.get("ports", []):
+            assert port.startswith("127.0.0.1:"), "open to this machine only"
+        if "build" in service:
+            folder = ROOT / "docker" / service["build"]["context"]
+            assert (folder / service["build"]["dockerfile"]).exists()
+        assert {*service.get("depends_on", ())} <= services.keys()
+
+
+def test_the_browser_is_laid_over_the_same_service(compose: dict[str, Any]) -> None:
+    over = yaml.safe_load((ROOT / "docker" / "compose.browser.yaml").read_text())["services"]
+    assert over.keys() <= compose["services"].keys()
+    assert (ROOT / over["headwater"]["build"]["dockerfile"]).name == "Dockerfile.browser"
+
+
+def test_the_compose_file_uses_settings_that_there_are_and_holds_no_password(compose: dict[str, Any]) -> None:
+    known = {PREFIX + setting.name.upper() for setting in table()}
+    for service in compose["services"].values():
+        given = {name for name in service.get("environment", {}) if name.startswith(PREFIX)}
+        assert given <= known
+        for name, value in service.get("environment", {}).items():
+            if "PASSWORD" in name or "password" in str(value).lower():
+                assert "${POSTGRES_PASSWORD:?" in value

@@ -1,0 +1,99 @@
+"""Spec 5.1, issue 8: what a feed says of a page and what the page says of itself become one article."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.model.article import Article
+from headwater.model.feed import FeedEntry
+from headwater.normalize.fusing import TRUST, fuse
+
+MARCH, APRIL = datetime(2024, 3, 5, tzinfo=UTC), datetime(2024, 4, 5, tzinfo=UTC)
+SUMMARY = "What the council will do about the old ferries, in a sentence."
+PICTURE = "https://example.org/listed.jpg"
+ENTRY = FeedEntry("https://example.org/a", "Its title", MARCH, APRIL, SUMMARY, author="By Ann Other", image=PICTURE)
+OF_PAGE = {
+    "title": "Seen",
+    "byline": "Seen Author",
+    "published_at": APRIL,
+    "updated_at": MARCH,
+    "abstract": "Seen.",
+    "image": "https://example.org/seen.jpg",
+}
+OF_FEED = {
+    "title": "Its title",
+    "byline": "Ann Other",
+    "published_at": MARCH,
+    "updated_at": APRIL,
+    "abstract": SUMMARY,
+    "image": PICTURE,
+}
+
+
+def article(place: str) -> Article:
+    return replace(
+        Article(text="The text."),
+        **OF_PAGE,
+        provenance=dict.fromkeys(OF_PAGE, place),
+        confidence=dict.fromkeys(OF_PAGE, TRUST[place]),
+    )
+
+
+def fields_of(fused: Article) -> dict[str, object]:
+    return {name: getattr(fused, name) for name in OF_PAGE}
+
+
+def test_what_a_page_does_not_say_is_the_feeds() -> None:
+    fused = fuse(Article(text="The text."), ENTRY)
+    assert fields_of(fused) == OF_FEED
+    assert fused.provenance == dict.fromkeys(OF_FEED, "feed")
+    assert fused.confidence.keys() == OF_FEED.keys()
+    assert fused.text == "The text."
+
+
+def test_a_feed_goes_before_what_is_only_seen_on_the_page() -> None:
+    fused = fuse(article("dom"), ENTRY)
+    assert fields_of(fused) == OF_FEED
+    assert set(fused.provenance.values()) == {"feed"}
+
+
+@pytest.mark.parametrize("place", ["selector", "json-ld", "opengraph"])
+def test_what_a_page_states_as_data_goes_before_the_feed(place: str) -> None:
+    assert fuse(article(place), ENTRY) == article(place)
+
+
+def test_a_description_goes_before_a_summary_which_may_be_the_beginning_of_the_text() -> None:
+    assert fuse(article("meta"), ENTRY).provenance["abstract"] == "meta"
+    assert fuse(article("dom"), ENTRY._replace(summary=f" {SUMMARY}\n\x07 ")).abstract == SUMMARY
+    for summary in ("Short.", "Cut off " * 40):
+        assert fuse(article("dom"), ENTRY._replace(summary=summary)).abstract == "Seen."
+
+
+@pytest.mark.parametrize("author", ["admin", "someone@example.org", "", "https://example.org/people/7"])
+def test_an_author_that_is_no_name_is_not_taken(author: str) -> None:
+    assert fuse(article("dom"), ENTRY._replace(author=author)).byline == "Seen Author"
+
+
+@given(
+    place=st.sampled_from(sorted(TRUST)),
+    entry=st.builds(
+        FeedEntry,
+        url=st.none(),
+        title=st.text(max_size=5),
+        published_at=st.none() | st.just(MARCH),
+        updated_at=st.none() | st.just(MARCH),
+        summary=st.text(max_size=50),
+        author=st.none() | st.text(max_size=5),
+        image=st.none() | st.sampled_from(["", "data:,", "/relative", PICTURE]),
+    ),
+)
+def test_nothing_is_lost_and_nothing_becomes_less_sure(place: str, entry: FeedEntry) -> None:
+    before = article(place)
+    fused = fuse(before, entry)
+    assert all(fields_of(fused).values())
+    assert all(fused.confidence[name] >= before.confidence[name] for name in OF_PAGE)
+    for name, value in fields_of(fused).items():
+        assert (fused.provenance[name] == "feed") or value == OF_PAGE[name]
