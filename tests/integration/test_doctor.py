@@ -541,7 +541,8 @@ async def test_leases_past_their_end_and_blocked_hosts_are_counted(current_url: 
 
 
 def test_leases_of_every_kind_are_counted() -> None:
-    assert all(f"FROM {table} WHERE" in query("overdue_leases") for table in RESCUERS)
+    counted = query("overdue_leases") + query("overdue_handoffs")
+    assert all(f"FROM {table} WHERE" in counted for table in RESCUERS)
 
 
 def test_a_browser_is_started_where_there_is_one(doctor: Doctor) -> None:

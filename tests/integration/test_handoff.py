@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
+from pathlib import Path
 from uuid import UUID
 
 import asyncpg
@@ -15,14 +16,16 @@ from headwater.handoff.handing_over import Handoffs, MakeJobs
 from headwater.handoff.jobs import make_jobs
 from headwater.model.handoff import HandoffCounts
 from headwater.model.reasons import Reason
+from headwater.service.backup import back_up
 from headwater.service.maintenance import MaintenanceRole, rescue_expired
+from headwater.service.restore import restore
 from headwater.store import migrate
 from headwater.store.pool import Connection
 from tests import catalog
 from tests.catalog import handoffs, jobs, listing, serving, sync
 from tests.govuk import NIGHT, open_day_house
 from tests.govuk import page as govuk_page
-from tests.house import House
+from tests.house import House, open_house
 from tests.server import Site, rss
 
 FEED = "http://news.test/feed"
@@ -307,3 +310,25 @@ async def test_without_hand_offs_everything_runs_and_applied_again_they_work(sit
     await migrate.up(database)
     assert (await sync(house)).handoffs == HandoffCounts(completed=1, skipped=2)
     assert (await house.desk.handoffs.listed(source="shop"))[1] == 3
+
+
+@pytest.mark.parametrize("taken_back", [False, True])
+async def test_a_backup_has_hand_offs_and_jobs_or_that_the_former_were_taken_back(
+    site: Site, house: House, make_settings: Callable[..., Settings], tmp_path: Path, taken_back: bool
+) -> None:
+    """Spec 7.5, 9.1: and a job that waited there is settled here."""
+    listing(site, a="A", b="B")
+    serving(site, "a")
+    await sync(house)
+    if taken_back:
+        await migrate.down_only(house.parts.records.database, "handoffs")
+    await back_up(make_settings(), tmp_path / "backup")
+    settings = make_settings(data_dir=tmp_path / "elsewhere", database_url="", connect_to=site.connect_to)
+    await restore(settings, tmp_path / "backup")
+    async with open_house(settings) as restored:
+        await restored.work()
+        assert await jobs(restored) == [("a", "ready", None), ("b", "failed", "not_found")]
+        if taken_back:
+            assert (await sync(restored)).handoffs is None
+            assert [step.name for step in await migrate.up(restored.parts.records.database)] == ["handoffs"]
+        assert (await sync(restored)).handoffs == HandoffCounts(skipped=2)

@@ -14,7 +14,9 @@ from headwater.handoff.jobs import promote_successors
 from headwater.model.frontier import Claim, Ending, UrlStatus
 from headwater.model.handoff import HandoffCounts, JobFilter
 from headwater.model.reasons import Reason
+from headwater.policy.urls import url_hash
 from headwater.service.maintenance import rescue_expired
+from headwater.store.frontier import name_twins
 from headwater.store.pool import Connection
 from tests import catalog
 from tests.catalog import HTML, address, handoffs, jobs, listing, serving, sync
@@ -326,3 +328,19 @@ async def test_a_page_that_nobody_waits_for_costs_no_look_at_all_jobs(site: Site
             await connection.execute(finishing, address("a"))
             read = "SELECT seq_scan, n_tup_upd FROM pg_stat_xact_user_tables WHERE relname = 'ingestion_jobs'"
             assert tuple(await connection.fetchrow(read) or ()) == (0, 1)
+
+
+async def test_an_address_that_is_named_another_of_a_page_hands_its_jobs_over(site: Site, house: House) -> None:
+    """Spec 7.3: it was queued while the page was fetched that led to it."""
+    listing(site, a="A")
+    await sync(house)
+    taken = await take(house)
+    listing(site, z="Z")
+    await sync(house)
+    now = house.parts.records.clock.now()
+    twins = [(taken.url_id, address("z"), url_hash(address("z")))]
+    await house.parts.records.database.transact(lambda connection: name_twins(connection, twins, now))
+    assert await jobs(house) == [("a", "queued", None), ("z", "queued", None)]
+    assert {job["url"] for job in await listed(house)} == {address("a")}
+    assert await end(house, taken, Ending(Reason.GONE, UrlStatus.DEAD))
+    assert await jobs(house) == [("a", "failed", "gone"), ("z", "failed", "gone")]

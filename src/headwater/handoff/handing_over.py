@@ -22,6 +22,7 @@ from headwater.store.pool import Connection, Database, is_down, is_passing
 
 log = structlog.get_logger()
 _LONGEST_ERROR = 2000
+_MOST_LEFT = 10 * SLICE  # taken up at a time
 
 MakeJobs = Callable[[Connection, Collection[int], UUID, datetime], Awaitable[None]]
 
@@ -69,7 +70,7 @@ class Handoffs:
         """Hand off what was queued by somebody who is gone; return how many that were."""
         try:
             async with self._database.connection() as connection:
-                left = await handoffs.left_handoffs(connection, self._clock.now() - self._lease, SLICE)
+                left = await handoffs.left_handoffs(connection, self._clock.now() - self._lease, _MOST_LEFT)
             await self._hand_over(left)
         except HandoffsMissing:
             return 0
