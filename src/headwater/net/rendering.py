@@ -37,6 +37,11 @@ _POLICY = (
     "frame-src 'none'; worker-src 'none'; object-src 'none'; img-src 'none'; media-src 'none'; font-src 'none'; "
     "manifest-src 'none'; connect-src http: https:; form-action 'none'; sandbox allow-scripts allow-same-origin"
 )
+# By the page's own time: on a busy machine, all that it does takes longer.
+_COME_TO_REST = """quiet => new Promise(done => {
+    const wait = () => setTimeout(done, quiet);
+    document.readyState == "complete" ? wait() : addEventListener("load", wait);
+})"""
 # Null: it is too long.
 _WRITE_OUT = """longest => {
     const kind = document.doctype ? new XMLSerializer().serializeToString(document.doctype) : "";
@@ -151,20 +156,15 @@ class Rendering:
         """Wait until the page has loaded and asks for nothing more; one that was kept at a wall has longer."""
         while True:
             self._asked.clear()
-            await self._page.wait_for_load_state("load", timeout=0)
             if self._under_way:
                 await asyncio.wait(self._under_way)
                 continue
             assert self._document is not None
             patience = _CHALLENGE_SECONDS if self._document.status == _CHALLENGE_STATUS else _QUIET_SECONDS
-            await first_of(self._asked.wait(), self._idle(patience))
-            if not self._asked.is_set():
-                return
-
-    async def _idle(self, seconds: float) -> None:
-        """Wait so long by the page's own time: on a busy machine, all that it does takes longer."""
-        with contextlib.suppress(Exception):  # it has gone on to another document
-            await self._evaluate(f"new Promise(done => setTimeout(done, {seconds * 1000}))")
+            with contextlib.suppress(Exception):  # it has gone on to another document; that it died is told elsewhere
+                await self._evaluate(f"({_COME_TO_REST})({patience * 1000})")
+                if not self._asked.is_set():
+                    return
 
     async def _taken(self) -> Response:
         now, end = asyncio.get_running_loop().time(), self._began + self._limits.total_seconds
