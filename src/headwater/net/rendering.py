@@ -53,6 +53,7 @@ _HTML = ("text/html", "application/xhtml+xml")
 _CHALLENGE_STATUS = 403
 _CHALLENGE_SECONDS = 6.0
 _REQUEST_SECONDS = 15.0  # for a host to answer one of its requests
+_LOOK_SECONDS = 0.02  # between two looks whether a page has come to rest
 _QUIET_SECONDS = 0.3  # a page that has asked for nothing for so long has all it wants
 _LAST_SECONDS = 1.0  # kept back to take what there is of a page that never comes to rest
 _CHUNK = 256 * 1024
@@ -114,7 +115,7 @@ class Rendering:
         """Return what came: the document as its scripts left it, or any answer that is not rendered, as it is."""
         self._session.on("Fetch.requestPaused", self._on_paused)
         for ending in ("crash", "close"):
-            self._page.on(ending, lambda _: self._fail(crashed(self._url)))
+            self._page.on(ending, lambda _: self._fail(_crashed(self._url)))
         patterns = [{"urlPattern": "*", "requestStage": stage} for stage in ("Request", "Response")]
         try:
             await self._session.send("Network.enable")
@@ -165,6 +166,7 @@ class Rendering:
                 await self._evaluate(f"({_COME_TO_REST})({patience * 1000})")
                 if not self._asked.is_set():
                     return
+            await asyncio.sleep(_LOOK_SECONDS)
 
     async def _taken(self) -> Response:
         now, end = asyncio.get_running_loop().time(), self._began + self._limits.total_seconds
@@ -351,8 +353,7 @@ def _is_rendered(answer: _Answer) -> bool:
     return answer.is_html and (200 <= answer.status < 300 or answer.status == _CHALLENGE_STATUS)
 
 
-def crashed(url: str) -> ExchangeFailed:
-    """Say that the browser died under a page."""
+def _crashed(url: str) -> ExchangeFailed:
     return ExchangeFailed("The browser died while it read the page.", reason=Reason.BROWSER_CRASHED, url=url)
 
 
