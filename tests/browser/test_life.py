@@ -52,17 +52,20 @@ async def test_it_starts_with_the_first_page_once_for_all_and_is_gone_at_the_end
     assert os.listdir(folder) == []
 
 
-async def test_killed_in_the_middle_of_a_page_it_is_started_again_for_the_next(folder: Path) -> None:
+@pytest.mark.parametrize("victim", ["chromium", "driver"])
+async def test_killed_in_the_middle_of_a_page_it_is_started_again_for_the_next(victim: str, folder: Path) -> None:
     async with open_browsing() as browsing:
         browsing.site.answers[PAGE] = Answer("<p>here", headers=HTML)
         browsing.site.hanging.add(HANGS)
         waiting = asyncio.create_task(browsing.get(HANGS))
         await until(lambda: HANGS in browsing.site.waiting or waiting.done())
-        os.kill(main_process(folder), signal.SIGKILL)
+        started = browsers(folder)
+        os.kill(main_process(folder) if victim == "chromium" else drivers(folder)[0].pid, signal.SIGKILL)
         with pytest.raises(ExchangeFailed) as caught:
             await waiting
         assert caught.value.reason is Reason.BROWSER_CRASHED
         assert (await browsing.get(PAGE)).status == 200
+        await until(lambda: not any(map(is_alive, started)))
 
 
 async def test_a_page_that_kills_its_renderer_is_told_from_one_that_fails(folder: Path) -> None:

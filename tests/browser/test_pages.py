@@ -107,7 +107,7 @@ async def test_a_document_that_scripts_have_changed_has_no_validators(browsing: 
     assert {"etag", "last-modified"}.isdisjoint((await browsing.get(PAGE)).headers)
 
 
-ZEROS = gzip.compress(bytes(8 * 1024 * 1024))
+ZEROS = gzip.compress(bytes(8 * 1024 * 1024), mtime=0)
 
 
 @pytest.mark.parametrize(
@@ -163,14 +163,18 @@ async def test_a_name_that_leads_nowhere_is_told_from_a_host_that_is_down(browsi
         assert caught.value.reason is reason
 
 
+HALF = gzip.compress(b"<p>half", mtime=0)
+
+
 @pytest.mark.parametrize(
     ("headers", "body"),
     [
         ("Content-Type: text/html\r\nContent-Length: 5000", b"<p>half"),
         ("Content-Type: application/pdf\r\nContent-Length: 5000", b"%PDF-1.7"),
         ("Content-Type: text/html\r\nTransfer-Encoding: chunked", b"5\r\n<p>ha\r\n"),
-        ("Content-Type: text/html\r\nContent-Encoding: gzip\r\nContent-Length: 5000", gzip.compress(b"<p>half")),
+        ("Content-Type: text/html\r\nContent-Encoding: gzip\r\nContent-Length: 5000", HALF),
     ],
+    ids=["length", "not HTML", "chunks", "compressed"],
 )
 async def test_an_answer_that_breaks_off_is_no_page(headers: str, body: bytes, browsing: Browsing) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -39,10 +39,24 @@ async def found_with_a_hasty_clock(harness: Harness) -> None:
     await harness.until_done(60)
 
 
+async def found_without_the_trigger_that_settles_jobs(harness: Harness) -> None:
+    assert await harness.run("source", "sync", "s1") == 0
+    await harness.rows("DROP TRIGGER settle_waiting ON url_frontier")
+    await harness.start("up")
+    await harness.until_done(60)
+
+
+async def found_without_the_trigger_that_notes_new_documents(harness: Harness) -> None:
+    await harness.rows("DROP TRIGGER note_new ON documents")
+    await harness.start("up")
+    await harness.until_done(60)
+
+
 MANY = {"hosts": 20, "pages": 8, "delay_ms": 300}
 # However slow the machine is: few are asked again soon, and of many that rest long, some are in the middle of it.
 FEW = {"hosts": 5, "pages": 6, "delay_ms": 1000}
 PATIENT = {"hosts": 20, "pages": 5, "delay_ms": 1000}
+QUICK = {"hosts": 10, "pages": 3, "delay_ms": 50}
 
 
 @pytest.mark.parametrize(
@@ -52,6 +66,8 @@ PATIENT = {"hosts": 20, "pages": 5, "delay_ms": 1000}
         (found_with_commit_before_file, MANY, "every_raw_file_matches_its_row"),
         (found_without_politeness, FEW, "no_host_is_asked_too_soon"),
         (found_with_a_hasty_clock, PATIENT, "no_host_is_asked_too_soon"),
+        (found_without_the_trigger_that_settles_jobs, QUICK, "every_hand_off_has_one_job_that_ended_as_its_page"),
+        (found_without_the_trigger_that_notes_new_documents, QUICK, "every_change_of_a_document_is_told_of_once"),
     ],
 )
 async def test_a_planted_bug_breaks_its_invariant(

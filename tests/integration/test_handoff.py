@@ -13,6 +13,8 @@ import asyncpg
 import pytest
 
 from headwater.config import Settings
+from headwater.demo.answers import always, status
+from headwater.demo.govuk_faults import ApiRequest
 from headwater.errors import ExchangeFailed, HandoffsMissing, HeadwaterError
 from headwater.handoff.handing_over import Handoffs, MakeJobs
 from headwater.handoff.jobs import SLICE, make_jobs
@@ -362,6 +364,36 @@ async def test_two_who_hand_off_the_same_make_one_job_each(site: Site, house: Ho
     assert {sum((one.queued, one.completed, one.failed, one.skipped)) for one in counts if one} == {300}
     assert sum(one.completed for one in counts if one) == 300, "each job is counted once"
     assert await house.rows("SELECT count(*), count(DISTINCT reference_id) FROM ingestion_jobs") == [(300, 300)]
+
+
+async def test_two_payloads_of_one_item_in_one_batch_know_of_each_other(site: Site, house: House) -> None:
+    """Spec 7.3: the later is a successor; both are settled by the page."""
+    serving(site, "a")
+    ids = await queue(house, ["a"], site)
+    await house.work()
+    ((later,),) = await house.rows(
+        "INSERT INTO ingestion_handoffs (reference_id, payload_hash, source_id, reason_code) "
+        "SELECT id, repeat('b', 64), source_id, 'queued_from_scrape' FROM items RETURNING handoff_id"
+    )
+    assert await handing(house).carry_out([*ids, later]) == HandoffCounts(completed=2)
+    assert await jobs(house) == [("a", "ready", None), ("a", "queued", None)], "the page is fetched again for the later"
+    await house.work()
+    assert await jobs(house) == [("a", "ready", None)] * 2
+
+
+async def test_what_a_day_that_broke_off_had_brought_is_handed_off(make_settings: Callable[..., Settings]) -> None:
+    """Spec 6.5, 7.1: a run that failed has touched what it kept."""
+    pages = [
+        govuk_page("/a"),
+        govuk_page("/b", NIGHT - timedelta(days=90), public_timestamp=NIGHT - timedelta(hours=9)),
+    ]
+    async with open_day_house(make_settings(), pages, at=NIGHT, fetch_items=None) as house:
+        house.api.faults.plan(always(status(500)), when=ApiRequest.is_content, times=None)
+        ended = await house.ingest()
+        assert ended["status"] == "failed"
+        assert ended["items"]
+        kept = await house.rows("SELECT status, reason_code FROM ingestion_handoffs")
+    assert kept == [("completed", "ingestion_job_queued")] * ended["items"]
 
 
 @pytest.mark.both_servers

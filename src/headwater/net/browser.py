@@ -16,7 +16,7 @@ from headwater.model.reasons import Reason
 from headwater.net.chromium import Chromium, closed, first_line, start_chromium
 from headwater.net.client import HttpClient
 from headwater.net.proxy import Proxy, ProxyCaps
-from headwater.net.rendering import Lead, Rendering, crashed
+from headwater.net.rendering import Lead, Rendering
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext, Page
@@ -86,8 +86,6 @@ class BrowserClient:
         `lead` is asked for every request that the page makes, and holds its host until it is answered. Raises
         OperatorError where there is no browser, NotNow where it has no place for another page, else as HttpClient does.
         """
-        from playwright.async_api import Error  # takes long to import, and most processes never need it
-
         began = asyncio.get_running_loop().time()
         async with self._place():
             browser = await self._ready()
@@ -96,23 +94,31 @@ class BrowserClient:
             if seconds < _LEAST_SECONDS:
                 raise self._busy("The browser was ready too late for this page.")
             try:
-                async with self._page(browser, look) as (room, page):
-                    rendering = Rendering(
-                        page,
-                        await room.context.new_cdp_session(page),
-                        room.proxy,
-                        url=url,
-                        limits=replace(limits, total_seconds=seconds),
-                        lead=lead,
-                        blame=self._client.blame,
-                        clock=self._clock,
-                    )
-                    return await rendering.run()
-            except Error as error:
-                if not browser.is_connected():
-                    raise crashed(url) from error
-                what = f"The browser could not read the page: {first_line(error)}."
-                raise ExchangeFailed(what, reason=Reason.BROWSER_CRASHED, url=url) from error
+                return await self._render(browser, look, url, replace(limits, total_seconds=seconds), lead)
+            except ExchangeFailed as error:
+                if error.reason is Reason.BROWSER_CRASHED:
+                    await self._end_if_dead(browser)
+                raise
+
+    async def _render(self, browser: "Browser", look: Look, url: str, limits: Limits, lead: Lead) -> Response:
+        from playwright.async_api import Error  # takes long to import, and most processes never need it
+
+        try:
+            async with self._page(browser, look) as (room, page):
+                rendering = Rendering(
+                    page,
+                    await room.context.new_cdp_session(page),
+                    room.proxy,
+                    url=url,
+                    limits=limits,
+                    lead=lead,
+                    blame=self._client.blame,
+                    clock=self._clock,
+                )
+                return await rendering.run()
+        except Error as error:
+            what = f"The browser could not read the page: {first_line(error)}."
+            raise ExchangeFailed(what, reason=Reason.BROWSER_CRASHED, url=url) from error
 
     @contextlib.asynccontextmanager
     async def _place(self) -> AsyncIterator[None]:
@@ -198,6 +204,13 @@ class BrowserClient:
             log.warning("browser.stuck")
             await self._end()
 
+    async def _end_if_dead(self, browser: "Browser") -> None:
+        """End a browser that does nothing more, though nobody noticed: its driver may be gone."""
+        if await _responds(browser) or self._starting is None or not _has_started(self._starting):
+            return
+        if self._starting.result().browser is browser:  # else somebody has replaced it meanwhile
+            await self._end()
+
     async def _end(self) -> None:
         """End the browser, if there is one, and forget all that was in it."""
         starting, self._starting = self._starting, None
@@ -222,6 +235,17 @@ async def disguise(context: "BrowserContext", profile: str) -> None:
         no_others = {"navigator_languages_override": None, "navigator_platform_override": None}
         patches = ALL_EVASIONS_DISABLED_KWARGS | no_others | {"navigator_webdriver": True}
     await Stealth(**patches).apply_stealth_async(context)
+
+
+async def _responds(browser: "Browser") -> bool:
+    from playwright.async_api import Error
+
+    try:
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            context = await browser.new_context()
+    except (Error, TimeoutError):
+        return False
+    return await closed(context.close())
 
 
 def _is_alive(starting: "asyncio.Task[Chromium]") -> bool:

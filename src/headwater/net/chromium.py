@@ -79,7 +79,11 @@ async def start_chromium(named: str = "") -> Chromium:
         )
     from playwright.async_api import async_playwright  # takes long to import, and most processes never need it
 
-    driver = await async_playwright().start()
+    try:
+        driver = await async_playwright().start()
+    except OSError as error:
+        what = f"Playwright's driver does not start ({error.strerror or error}). Install the package playwright again."
+        raise OperatorError(what, reason=Reason.NO_BROWSER) from error
     try:
         chromium = Chromium(await _launch(driver, program), driver)
     except BaseException:

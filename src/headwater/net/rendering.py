@@ -37,6 +37,11 @@ _POLICY = (
     "frame-src 'none'; worker-src 'none'; object-src 'none'; img-src 'none'; media-src 'none'; font-src 'none'; "
     "manifest-src 'none'; connect-src http: https:; form-action 'none'; sandbox allow-scripts allow-same-origin"
 )
+# By the page's own time: on a busy machine, all that it does takes longer.
+_COME_TO_REST = """quiet => new Promise(done => {
+    const wait = () => setTimeout(done, quiet);
+    document.readyState == "complete" ? wait() : addEventListener("load", wait);
+})"""
 # Null: it is too long.
 _WRITE_OUT = """longest => {
     const kind = document.doctype ? new XMLSerializer().serializeToString(document.doctype) : "";
@@ -48,6 +53,7 @@ _HTML = ("text/html", "application/xhtml+xml")
 _CHALLENGE_STATUS = 403
 _CHALLENGE_SECONDS = 6.0
 _REQUEST_SECONDS = 15.0  # for a host to answer one of its requests
+_LOOK_SECONDS = 0.02  # between two looks whether a page has come to rest
 _QUIET_SECONDS = 0.3  # a page that has asked for nothing for so long has all it wants
 _LAST_SECONDS = 1.0  # kept back to take what there is of a page that never comes to rest
 _CHUNK = 256 * 1024
@@ -109,7 +115,7 @@ class Rendering:
         """Return what came: the document as its scripts left it, or any answer that is not rendered, as it is."""
         self._session.on("Fetch.requestPaused", self._on_paused)
         for ending in ("crash", "close"):
-            self._page.on(ending, lambda _: self._fail(crashed(self._url)))
+            self._page.on(ending, lambda _: self._fail(_crashed(self._url)))
         patterns = [{"urlPattern": "*", "requestStage": stage} for stage in ("Request", "Response")]
         try:
             await self._session.send("Network.enable")
@@ -151,20 +157,16 @@ class Rendering:
         """Wait until the page has loaded and asks for nothing more; one that was kept at a wall has longer."""
         while True:
             self._asked.clear()
-            await self._page.wait_for_load_state("load", timeout=0)
             if self._under_way:
                 await asyncio.wait(self._under_way)
                 continue
             assert self._document is not None
             patience = _CHALLENGE_SECONDS if self._document.status == _CHALLENGE_STATUS else _QUIET_SECONDS
-            await first_of(self._asked.wait(), self._idle(patience))
-            if not self._asked.is_set():
-                return
-
-    async def _idle(self, seconds: float) -> None:
-        """Wait so long by the page's own time: on a busy machine, all that it does takes longer."""
-        with contextlib.suppress(Exception):  # it has gone on to another document
-            await self._evaluate(f"new Promise(done => setTimeout(done, {seconds * 1000}))")
+            with contextlib.suppress(Exception):  # it has gone on to another document; that it died is told elsewhere
+                await self._evaluate(f"({_COME_TO_REST})({patience * 1000})")
+                if not self._asked.is_set():
+                    return
+            await asyncio.sleep(_LOOK_SECONDS)
 
     async def _taken(self) -> Response:
         now, end = asyncio.get_running_loop().time(), self._began + self._limits.total_seconds
@@ -351,8 +353,7 @@ def _is_rendered(answer: _Answer) -> bool:
     return answer.is_html and (200 <= answer.status < 300 or answer.status == _CHALLENGE_STATUS)
 
 
-def crashed(url: str) -> ExchangeFailed:
-    """Say that the browser died under a page."""
+def _crashed(url: str) -> ExchangeFailed:
     return ExchangeFailed("The browser died while it read the page.", reason=Reason.BROWSER_CRASHED, url=url)
 
 

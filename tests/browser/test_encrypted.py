@@ -1,0 +1,76 @@
+"""Encrypted pages go through tunnels that only the browser can look into (spec 1.7)."""
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator
+from ipaddress import ip_network
+from pathlib import Path
+
+import pytest
+
+from headwater.errors import ExchangeFailed
+from headwater.model.reasons import Reason
+from headwater.net import chromium as program
+from headwater.net.browser import BrowserClient
+from headwater.net.client import HttpClient
+from headwater.net.guard import AddressGuard
+from tests.browser.conftest import HERE, Browsing, now
+from tests.integration.test_client import certificate
+from tests.server import Site
+
+__all__ = ["certificate"]  # the fixture
+
+PAGE = "https://a.test/page"
+BODIES = {
+    "/page": ("text/html", b"<script src=/script.js></script><p>Read me."),
+    "/script.js": ("text/javascript", b"document.title = 'encrypted'"),
+}
+
+
+@contextlib.asynccontextmanager
+async def browsing_securely(certificate: Path, asked: list[str]) -> AsyncIterator[Browsing]:
+    """A browser for a host that answers encrypted, and keeps its connections."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, OSError):
+            while True:
+                path = (await reader.readuntil(b"\r\n\r\n")).split()[1].decode()
+                asked.append(path)
+                kind, body = BODIES[path]
+                head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
+                writer.write(head.encode() + body)
+        writer.close()
+
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate)
+    server = await asyncio.start_server(answer, HERE, 0, ssl=context)
+    place = (HERE, server.sockets[0].getsockname()[1])
+    client = HttpClient(guard=AddressGuard([ip_network(HERE)]), clock=now, connect_to={"a.test": place})
+    async with client, BrowserClient(client, now) as browser:
+        yield Browsing(Site(), browser)
+    server.close()
+
+
+async def test_an_encrypted_page_comes_with_what_it_loads(
+    certificate: Path, chromium: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del chromium
+    monkeypatch.setattr(program, "_FLAGS", (*program._FLAGS, "--ignore-certificate-errors"))
+    asked: list[str] = []
+    async with browsing_securely(certificate, asked) as browsing:
+        for _ in range(2):  # the second time through connections that were kept
+            response = await browsing.get(PAGE)
+            assert (response.status, b"<title>encrypted</title>" in response.body) == (200, True)
+    assert asked == ["/page", "/script.js"] * 2
+    assert all(passage.sent_at and passage.received for passage in browsing.passages)
+
+
+async def test_a_certificate_nobody_vouches_for_is_refused_by_the_browser(certificate: Path, chromium: str) -> None:
+    del chromium
+    asked: list[str] = []
+    async with browsing_securely(certificate, asked) as browsing:
+        with pytest.raises(ExchangeFailed) as caught:
+            await browsing.get(PAGE)
+    assert caught.value.reason is Reason.NETWORK
+    assert asked == []
