@@ -283,6 +283,33 @@ async def test_a_job_that_failed_is_tried_again_only_when_asked(site: Site, hous
         await house.desk.handoffs.retry_job(second["job_id"])
 
 
+async def test_a_job_that_is_retried_while_its_payload_is_handed_off_leaves_that_to_the_new_one(
+    site: Site, house: House, database_url: str
+) -> None:
+    """Spec 7.3: at most one is active or ready for a payload, and nobody meets an error of the database."""
+    listing(site, a="A")
+    await sync(house)
+    await house.work()
+    ((job_id, url_id),) = await house.rows("SELECT job_id, url_id FROM ingestion_jobs")
+    handing = await asyncpg.connect(database_url)
+    try:
+        async with handing.transaction():
+            await handing.fetch("SELECT * FROM page_waited_for($1)", url_id)
+            retrying = asyncio.create_task(house.desk.handoffs.retry_job(job_id))
+            while not await house.rows("SELECT FROM pg_locks WHERE NOT granted"):
+                await asyncio.sleep(0.01)
+            await handing.execute("UPDATE url_frontier SET status = 'pending', reason = NULL WHERE id = $1", url_id)
+            await handing.execute(
+                "INSERT INTO ingestion_jobs (reference_id, payload_hash, source_id, url_id, created_at, updated_at) "
+                "SELECT reference_id, payload_hash, source_id, url_id, now(), now() FROM ingestion_jobs"
+            )
+        with pytest.raises(OperatorError, match=f"Job {job_id} has not failed"):
+            await retrying
+    finally:
+        await handing.close()
+    assert await jobs(house) == [("a", "failed", "not_found"), ("a", "queued", None)]
+
+
 async def test_a_failed_job_whose_page_was_fetched_since_is_ready_without_another_visit(
     site: Site, house: House
 ) -> None:

@@ -67,16 +67,38 @@ def test_how_a_payload_is_written_changes_nothing(item: Item, hours: int) -> Non
     assert payload_hash(moved) == payload_hash(item)
 
 
-@given(ITEMS, st.sampled_from([*sorted(VOLATILE), "_id", "_score"]), VALUES)
+NAMES_THAT_CHANGE = st.sampled_from([*sorted(VOLATILE), "_id", "_score"])
+
+
+@given(ITEMS, NAMES_THAT_CHANGE, VALUES)
 def test_what_changes_by_itself_changes_nothing(item: Item, name: str, value: Any) -> None:
-    for raw in (dict(item.raw) | {name: value}, dict(item.raw) | {"g": [{name: value}, {"g": {name: value}}]}):
-        without = {key: inner for key, inner in raw.items() if key != name}
-        if "g" in without:
-            without |= {"g": [{}, {"g": {}}]} if raw.get("g") != item.raw.get("g") else {}
-        assert payload_hash(replace(item, raw=raw)) == payload_hash(replace(item, raw=without))
+    """Names at the top of the record, or of what a search answered; inferred dates, and the rule they are by."""
+    assert payload_hash(replace(item, raw={**item.raw, name: value})) == payload_hash(item)
+    searched = replace(item, raw={**item.raw, "search": {"g": 1}})
+    assert payload_hash(replace(item, raw={**item.raw, "search": {"g": 1, name: value}})) == payload_hash(searched)
     inferred = replace(item, is_certain=False)
     assert payload_hash(replace(inferred, published_at=None)) == payload_hash(inferred)
     assert payload_hash(replace(item, rule="another", undated=Undated.UNKNOWN)) == payload_hash(item)
+
+
+@given(ITEMS, NAMES_THAT_CHANGE, WORDS, WORDS)
+def test_the_same_name_further_down_or_among_the_tags_is_what_a_source_says(
+    item: Item, name: str, value: str, other: str
+) -> None:
+    def hashes(value: str) -> list[str]:
+        deep = ({"report": {name: value}}, {"g": [{name: value}]}, {"search": {"report": {name: value}}})
+        items = [replace(item, raw=raw) for raw in deep]
+        items += [replace(item, tags={name: [value]}), replace(item, tags={"topic": {name: value}})]
+        return [payload_hash(one) for one in items]
+
+    for one, another in zip(hashes(value), hashes(other), strict=True):
+        assert (one == another) == (value == other)
+
+
+def test_names_may_be_numbers() -> None:
+    item = Item(url="http://a.test/", title="A", raw={1: "x", "g": {2: "y"}}, tags={3: "z"})
+    written = replace(item, raw={"1": "x", "g": {"2": "y"}}, tags={"3": "z"})
+    assert payload_hash(item) == payload_hash(written)
 
 
 @given(ITEMS, ITEMS)

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import structlog
 
-from headwater.discover.reading import OnLeads, Readers, Reading
+from headwater.discover.reading import Kept, OnLeads, Readers, Reading
 from headwater.discover.renewing import renewing
 from headwater.discover.saving import category_of, rebuild_days, rebuild_read_day, save_items, save_links
 from headwater.errors import ExchangeFailed, HeadwaterError, LeaseLost, NotNow, OperatorError
@@ -45,7 +45,6 @@ _SITEMAP_REST = timedelta(hours=1)  # a feed may be too short at every poll
 _LONGEST_ERROR = 2000
 # A pass that was asked for and failed is tried again after this; what runs by itself has its own interval.
 _UNTIL_ASKED_AGAIN = timedelta(hours=1)
-
 
 ShowLinks = Callable[[str], Awaitable[None]]
 
@@ -174,7 +173,7 @@ class Poller:
         """Give a claim back in the middle of its reading; a run that had begun has failed, and its slot is free."""
 
         async def work(connection: Connection) -> None:
-            kept = await self._keep_part(connection, claim, kind, reading, run) if run and run.day else 0
+            kept, _ = await self._keep_part(connection, claim, kind, reading, run) if run and run.day else Kept()
             await sources.release_feed(connection, claim, None, None)
             if run:
                 await runs.end_run(
@@ -197,15 +196,15 @@ class Poller:
         coming = self._plan(claim, kind, Failed(ours), asked, is_hopeless=not error.retryable)
         errors = self._errors(claim, coming, ours=ours)
         ending = PollEnding(coming, error.reason, _told(error), errors, None, claim.memory)
-        kept = 0
+        kept, handoff_ids = Kept()
         if run:
-            kept = await self._database.transact(
+            kept, handoff_ids = await self._database.transact(
                 lambda connection: self._fail_run(connection, claim, kind, ending, reading, run)
             )
         else:
             await self._settling.do((claim, ending))
         told = _polled(claim, reading)
-        return replace(told, reason=error.reason, error=str(error), errors=errors, items=kept)
+        return replace(told, reason=error.reason, error=str(error), errors=errors, items=kept, handoff_ids=handoff_ids)
 
     async def _fail_run(
         self,
@@ -215,20 +214,20 @@ class Poller:
         ending: PollEnding,
         reading: Reading,
         run: RunClaim,
-    ) -> int:
-        """End a run that failed; what was read of a day is kept, and its index stays as it was. Return the items."""
-        kept = await self._keep_part(connection, claim, kind, reading, run) if run.day else 0
+    ) -> Kept:
+        """End a run that failed; what was read of a day is kept, and its index stays as it was."""
+        kept = await self._keep_part(connection, claim, kind, reading, run) if run.day else Kept()
         await sources.settle_feeds(connection, [(claim, ending)], self._clock.now())
-        ended = RunEnding(ending.reason, ending.error, reading.tally, kept)
+        ended = RunEnding(ending.reason, ending.error, reading.tally, kept.items)
         await runs.end_run(connection, run, ended, self._clock.now())
         return kept
 
     async def _keep_part(
         self, connection: Connection, claim: FeedClaim, kind: Kind | None, reading: Reading, run: RunClaim
-    ) -> int:
-        """Save the items that were found before a reading broke off, if they can be saved; return how many."""
+    ) -> Kept:
+        """Save the items that were found before a reading broke off, if they can be saved."""
         if kind is None or not await sources.hold_feed(connection, claim):
-            return 0
+            return Kept()
         try:
             refuse_shared_places(claim.source.name, reading.found)
             async with connection.transaction():
@@ -236,13 +235,13 @@ class Poller:
                 saved = await save_items(
                     connection, claim.source, kind, origin, reading.found, self._clock.now(), self._key_of
                 )
-                reading.handoff_ids = await queue_handoffs(connection, claim.source.id, run.id, saved.touched)
+                handoff_ids = await queue_handoffs(connection, claim.source.id, run.id, saved.touched)
         except Exception as error:
             if is_down(error):
                 raise
             log.warning("part.not_kept", source=claim.source.name, items=len(reading.found), error=_words(error))
-            return 0
-        return len(saved.items)
+            return Kept()
+        return Kept(len(saved.items), handoff_ids)
 
     def _errors(self, claim: FeedClaim, coming: Next | None, *, ours: bool) -> int:
         """Count the errors in a row. A pass that was only tried, since a feed was too short, has failed nobody."""
@@ -291,8 +290,7 @@ class Poller:
         saved, urls, touched = await save_items(
             connection, source, kind, kind.origin_of(claim.which), reading.found, now, self._key_of
         )
-        if run:
-            reading.handoff_ids = await queue_handoffs(connection, source.id, run.id, touched)
+        handoff_ids = await queue_handoffs(connection, source.id, run.id, touched) if run else None
         if category := category_of(source, kind):
             await save_links(connection, category, reading.found, urls, now)
         timezone = kind.timezone or self._timezone
@@ -329,6 +327,7 @@ class Poller:
             overflowed=overflowed,
             new_urls=urls.new + reading.new_urls,
             refused={**reading.refused, **urls.refused},
+            handoff_ids=handoff_ids,
         )
 
     async def _end_run(
@@ -396,5 +395,4 @@ def _polled(claim: FeedClaim, reading: Reading) -> Polled:
         leads=reading.leads,
         new_urls=reading.new_urls,
         refused=reading.refused,
-        handoff_ids=reading.handoff_ids,
     )

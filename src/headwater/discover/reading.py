@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import structlog
@@ -53,7 +53,13 @@ class Reading:
     refused: dict[str, str] = field(default_factory=dict)
     learned: dict[str, Any] = field(default_factory=dict)
     asked: Asked | None = None
-    handoff_ids: tuple[int, ...] | None = None  # of the items that were saved for a run
+
+
+class Kept(NamedTuple):
+    """What was saved of a reading that broke off."""
+
+    items: int = 0
+    handoff_ids: tuple[int, ...] | None = None
 
 
 class Readers:

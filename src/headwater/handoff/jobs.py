@@ -15,10 +15,14 @@ from headwater.store.pool import Connection, Database
 SLICE = 500
 
 
-async def make_jobs(connection: Connection, handoff_ids: Collection[int], token: UUID, now: datetime) -> None:
+async def make_jobs(
+    connection: Connection, handoff_ids: Collection[int], token: UUID, now: datetime
+) -> list[HandoffEnding]:
     """Hand off what is still held by this token: make the jobs that are due, and have their pages fetched."""
+    ended = []
     for batch in _rounds(await handoffs.hold_handoffs(connection, handoff_ids, token)):
-        await _hand_off(connection, batch, token, now)
+        ended += await _hand_off(connection, batch, token, now)
+    return ended
 
 
 async def promote_successors(database: Database, now: datetime) -> int:
@@ -39,7 +43,9 @@ def _rounds(held: Sequence[Handoff]) -> Iterator[list[Handoff]]:
         held = [handoff for handoff in held if first[handoff.reference_id] is not handoff]
 
 
-async def _hand_off(connection: Connection, batch: Sequence[Handoff], token: UUID, now: datetime) -> None:
+async def _hand_off(
+    connection: Connection, batch: Sequence[Handoff], token: UUID, now: datetime
+) -> list[HandoffEnding]:
     references = [handoff.reference_id for handoff in batch]
     pages = await jobs.lock_pages(connection, references)
     # Read once the pages are locked: whoever hands off another payload of the same item has made its job by now.
@@ -54,7 +60,7 @@ async def _hand_off(connection: Connection, batch: Sequence[Handoff], token: UUI
         known = past.get(handoff.reference_id, {}).get(handoff.payload_hash)
         job_id = made.get(handoff.reference_id, known.id if known else None)
         endings.append(HandoffEnding(handoff.id, HandoffStatus.COMPLETED, verdict.reason, job_id))
-    await handoffs.end_handoffs(connection, endings, token)
+    return await handoffs.end_handoffs(connection, endings, token)
 
 
 async def _make(

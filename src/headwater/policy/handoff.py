@@ -12,7 +12,7 @@ from headwater.model.reasons import Reason
 from headwater.model.source import Item
 
 _canonical = msgspec.json.Encoder(order="sorted").encode
-# What search engines and counters say of a record changes by itself.
+# What search engines and counters say of a record changes by itself, as does whatever they keep for themselves (`_id`).
 VOLATILE = frozenset(
     {"elasticsearch_type", "es_score", "index", "indexed_at", "popularity", "rank", "score", "view_count", "views"}
 )
@@ -34,18 +34,22 @@ class Verdict(NamedTuple):
 def payload_hash(item: Item) -> str:
     """Return the SHA-256 of what a source says of an item, in hex, however it is written.
 
-    Left out is what changes by itself: scores and counters in the raw record, whatever a search engine keeps for
-    itself (`_id`), and dates that were inferred, with the rule they were inferred by.
+    Left out is what changes by itself: scores and counters at the top of the raw record, or of what a search answered
+    (`search` in it), and dates that were inferred, with the rule they were inferred by. Further down the same names
+    are the source's own, and may be what it is about.
     """
+    raw = _lasting(item.raw)
+    if "search" in raw:
+        raw["search"] = _lasting(raw["search"])
     said = {
         "url": item.url,
         "title": item.title,
         "published_at": _moment(item.published_at) if item.is_certain else None,
         "updated_at": _moment(item.updated_at),
         "tags": item.tags,
-        "raw": item.raw,
+        "raw": raw,
     }
-    return sha256(_canonical(_lasting(said))).hexdigest()
+    return sha256(_canonical(_told(said))).hexdigest()
 
 
 def decide(payload: str, page: PageStatus, past: Mapping[str, PastJob]) -> Verdict:
@@ -72,12 +76,14 @@ def _moment(when: datetime | None) -> str | None:
     return when.astimezone(UTC).isoformat() if when else None
 
 
-def _lasting(value: Any) -> Any:
-    """Return a value without what is volatile or says nothing, at any depth."""
+def _lasting(record: Any) -> Any:
+    if not isinstance(record, Mapping):
+        return record
+    return {name: value for name, value in record.items() if name not in VOLATILE and not str(name).startswith("_")}
+
+
+def _told(value: Any) -> Any:
+    """Return a value without what says nothing, at any depth."""
     if isinstance(value, Mapping):
-        return {
-            name: _lasting(inner)
-            for name, inner in value.items()
-            if inner is not None and name not in VOLATILE and not name.startswith("_")
-        }
-    return [_lasting(inner) for inner in value] if isinstance(value, list | tuple) else value
+        return {str(name): _told(inner) for name, inner in value.items() if inner is not None}
+    return [_told(inner) for inner in value] if isinstance(value, list | tuple) else value

@@ -10,7 +10,7 @@ from uuid import UUID
 import asyncpg
 
 from headwater.errors import HandoffsMissing
-from headwater.model.handoff import Handoff, HandoffCounts, HandoffStatus
+from headwater.model.handoff import Handoff, HandoffStatus
 from headwater.model.lease import Lease
 from headwater.model.reasons import Reason
 from headwater.store.pool import Connection
@@ -81,9 +81,9 @@ async def hold_handoffs(connection: Connection, ids: Collection[int], token: UUI
 @_tells_missing
 async def end_handoffs(
     connection: Connection, endings: Sequence[HandoffEnding], token: UUID, error: str | None = None
-) -> None:
-    """End hand-offs, or give them back, as far as they are still their holder's."""
-    await connection.execute(
+) -> list[HandoffEnding]:
+    """End hand-offs, or give them back, as far as they are still their holder's; return how those ended."""
+    rows = await connection.fetch(
         query("end_handoffs"),
         [ending.id for ending in endings],
         [ending.status for ending in endings],
@@ -92,6 +92,8 @@ async def end_handoffs(
         token,
         error,
     )
+    theirs = {row["handoff_id"] for row in rows}
+    return [ending for ending in endings if ending.id in theirs]
 
 
 @_tells_missing
@@ -108,11 +110,11 @@ async def overdue_handoffs(connection: Connection, now: datetime) -> int:
 
 
 @_tells_missing
-async def count_ends(connection: Connection, ids: Collection[int]) -> HandoffCounts:
-    """Count what became of hand-offs."""
+async def count_ends(connection: Connection, ids: Collection[int]) -> tuple[int, int]:
+    """Count how many hand-offs are completed and how many have failed."""
     row = await connection.fetchrow(query("count_handoffs_by_end"), list(ids))
     assert row is not None
-    return HandoffCounts(**row)
+    return row["completed"], row["failed"]
 
 
 @_tells_missing

@@ -67,7 +67,12 @@ async def promote_successors(connection: Connection, limit: int, priority: int, 
 
 async def retry_jobs(connection: Connection, job_ids: Collection[int], priority: int, now: datetime) -> set[int]:
     """Let failed jobs wait for their pages again, which are fetched anew where they are still dead; return which."""
-    rows = await connection.fetch(query("lock_failed_jobs"), list(job_ids))
+    locked = await connection.fetch(query("lock_failed_jobs"), list(job_ids))
+    # Asked once the pages are locked: whoever hands off the same payload has made its job by now.
+    alone = {
+        row["job_id"] for row in await connection.fetch(query("jobs_to_reopen"), [row["job_id"] for row in locked])
+    }
+    rows = [row for row in locked if row["job_id"] in alone]
     if not rows:
         return set()
     await frontier.retry_urls(connection, [row["page_id"] for row in rows if row["is_dead"]], priority, now)

@@ -25,8 +25,11 @@ WHERE h.handoff_id = ANY (ARRAY (SELECT handoff_id FROM chosen))
 RETURNING handoff_id AS id, reference_id, payload_hash, attempts, scrape_run_id
 
 -- name: left_handoffs
--- What nobody has taken up since a time: whoever had brought it is gone. $1 since then, $2 how many
-SELECT handoff_id FROM ingestion_handoffs WHERE status = 'queued' AND updated_at <= $1 ORDER BY updated_at LIMIT $2
+-- What nobody has taken up since a time: whoever had brought it is gone; and what was taken from a holder who died, whose
+-- lease was waited for already. $1 since then, $2 how many
+SELECT handoff_id FROM ingestion_handoffs
+WHERE status = 'queued' AND (updated_at <= $1 OR reason_code = 'worker_lost')
+ORDER BY updated_at LIMIT $2
 
 -- name: hold_handoffs
 -- The fence: which of these are still ours? Those are locked until the transaction ends. $1 ids, $2 token
@@ -42,6 +45,7 @@ SET status = g.status, reason_code = g.reason, job_id = coalesce(g.job_id, h.job
     lease_holder = NULL, lease_token = NULL, lease_until = NULL
 FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[]) AS g (handoff_id, status, reason, job_id)
 WHERE h.handoff_id = g.handoff_id AND h.lease_token = $5
+RETURNING h.handoff_id
 
 -- name: return_expired_handoffs
 -- One whose holder died is handed off again, or given up after the last attempt. $1 now, $2 how many attempts there are
@@ -58,10 +62,7 @@ SELECT count(*) FROM ingestion_handoffs WHERE lease_token IS NOT NULL AND lease_
 
 -- name: count_handoffs_by_end
 -- $1 ids
-SELECT count(*) FILTER (WHERE status IN ('queued', 'running')) AS queued,
-       count(*) FILTER (WHERE status = 'completed' AND reason_code = 'ingestion_job_queued') AS completed,
-       count(*) FILTER (WHERE status = 'failed') AS failed,
-       count(*) FILTER (WHERE status = 'completed' AND reason_code <> 'ingestion_job_queued') AS skipped
+SELECT count(*) FILTER (WHERE status = 'completed') AS completed, count(*) FILTER (WHERE status = 'failed') AS failed
 FROM ingestion_handoffs WHERE handoff_id = ANY ($1::bigint[])
 
 -- name: list_handoffs

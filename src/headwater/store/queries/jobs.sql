@@ -41,13 +41,17 @@ UPDATE ingestion_jobs j SET is_successor = false, url_id = g.page_id, updated_at
 FROM unnest($1::bigint[], $2::bigint[]) AS g (job_id, page_id) WHERE j.job_id = g.job_id AND j.is_successor
 
 -- name: lock_failed_jobs
--- Which of these have failed, with their page, locked, and whether it is dead; not those whose payload another job has been
--- made for since. $1 ids
+-- Which of these have failed, with their page, locked, and whether it is dead. $1 ids
 SELECT j.job_id, page.id AS page_id, page.status = 'dead' AS is_dead
-FROM (SELECT job_id, url_id, reference_id, payload_hash FROM ingestion_jobs
+FROM (SELECT job_id, url_id FROM ingestion_jobs
       WHERE job_id = ANY ($1::bigint[]) AND status = 'failed' ORDER BY url_id) j
 CROSS JOIN LATERAL page_waited_for(j.url_id) page
-WHERE NOT EXISTS (SELECT FROM ingestion_jobs o WHERE o.reference_id = j.reference_id AND o.payload_hash = j.payload_hash
+
+-- name: jobs_to_reopen
+-- Which of these have failed, and no other job has been made for their payload since. $1 ids
+SELECT j.job_id FROM ingestion_jobs j
+WHERE j.job_id = ANY ($1::bigint[]) AND j.status = 'failed'
+  AND NOT EXISTS (SELECT FROM ingestion_jobs o WHERE o.reference_id = j.reference_id AND o.payload_hash = j.payload_hash
                   AND (o.status IN ('queued', 'ready') OR (o.status = 'failed' AND o.job_id > j.job_id)))
 
 -- name: reopen_jobs
