@@ -175,7 +175,7 @@ async def test_one_who_wants_only_failed_jobs_does_not_wait_for_all_documents_to
 
 
 async def test_a_full_outbox_takes_up_where_it_left_off(
-    house: House, holder: Holder, receiver: ReceiverServer, monkeypatch: pytest.MonkeyPatch
+    house: House, receiver: ReceiverServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spec 4.4: whatever is passed over on the way, nothing that is wanted is."""
     monkeypatch.setattr("headwater.publish.outbox.MOST_PENDING", 3)
