@@ -199,6 +199,37 @@ async def test_one_may_begin_at_a_day_or_time(database: Database, feed: ChangeFe
     await write_all(database, "d")
 
 
+async def test_beginning_at_a_time_misses_nothing_that_came_out_of_order(database: Database, feed: ChangeFeed) -> None:
+    """Spec 8.5: whatever the times of changes are, and also by the migration that finds what was there before."""
+    chance = random.Random(6)
+    for _ in range(8):
+        hours = [chance.randrange(12) for _ in range(chance.randrange(1, 4))]
+        async with database.connection() as connection:
+            await connection.execute(
+                "INSERT INTO changes (url_id, revision, changed_at) "
+                "SELECT 1, 1, $1::timestamptz + hour * interval '1 hour' FROM unnest($2::int[]) AS hour",
+                NOON,
+                hours,
+            )
+        await feed.number()
+
+    async def misplaced() -> list[int]:
+        wrong = []
+        for hour in range(-1, 12):
+            moment = NOON + timedelta(hours=hour)
+            async with database.connection() as connection:
+                first = await connection.fetchval("SELECT min(position) FROM changes WHERE changed_at >= $1", moment)
+            if await feed.position_at(moment) != (first - 1 if first else await feed.end()):
+                wrong.append(hour)
+        return wrong
+
+    assert await misplaced() == []
+    (this,) = (step for step in migrate.known() if step.name == "leading_changes")
+    await migrate.down(database, this.number - 1)
+    await migrate.up(database)
+    assert await misplaced() == []
+
+
 @pytest.mark.parametrize(
     "since",
     [

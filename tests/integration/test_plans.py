@@ -40,6 +40,10 @@ class Explained:
                 found += [f"Sort over {read['Relation Name']}" for read in self._reads(node)]
         return found
 
+    def reads_whole(self, table: str) -> bool:
+        """Tell whether it reads a table from end to end."""
+        return any(node["Node Type"] == "Seq Scan" and node["Relation Name"] == table for node in _nodes(self.plan))
+
     @property
     def rows_read(self) -> float:
         """How many rows of growing tables were looked at, those that were passed over among them."""

@@ -162,7 +162,7 @@ class Reason(StrEnum):
         ReasonClass.HANDOFF,
         "The hand-off kept failing for a passing reason, so it was given up after the last attempt.",
     )
-    SUPERSEDED = "superseded", ReasonClass.HANDOFF, "The receiver has taken a later one of the same document."
+    SUPERSEDED = "superseded", ReasonClass.HANDOFF, "The receiver has taken a later one of the same document or job."
     DISMISSED = "dismissed", ReasonClass.HANDOFF, "An operator has decided that it is not delivered."
 
     # An operator has to change something.

@@ -16,7 +16,7 @@ class DeliveryStatus(StrEnum):
     PENDING = "pending"
     DELIVERED = "delivered"
     PARKED = "parked"  # the receiver will not have it: it waits for an operator, and nothing waits for it
-    DISMISSED = "dismissed"  # an operator let it be, or a later one of the same document was taken
+    DISMISSED = "dismissed"  # an operator let it be, or a later one of the same document or job was taken
 
 
 @dataclass(frozen=True, slots=True)

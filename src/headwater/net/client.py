@@ -108,10 +108,17 @@ class HttpClient:
         return await self._send(_Request("GET", url, {"User-Agent": user_agent, **headers}), limits, permit)
 
     async def post(
-        self, url: str, body: bytes, *, user_agent: str, headers: Mapping[str, str], limits: Limits
+        self,
+        url: str,
+        body: bytes,
+        *,
+        user_agent: str,
+        headers: Mapping[str, str],
+        limits: Limits,
+        permit: Permit | None = None,
     ) -> Response:
         """Send one POST and return the answer, in all else as `get` does."""
-        return await self._send(_Request("POST", url, {"User-Agent": user_agent, **headers}, body), limits)
+        return await self._send(_Request("POST", url, {"User-Agent": user_agent, **headers}, body), limits, permit)
 
     async def _send(self, request: "_Request", limits: Limits, permit: Permit | None = None) -> Response:
         url = request.url

@@ -17,6 +17,8 @@ from headwater.store.pool import Connection, Database
 MOST_PENDING = 500  # deliveries in one outbox; further changes wait where they are
 MOST_PARKED = 1000  # a receiver that refuses so many gets no more until somebody has looked
 AT_ONCE = 4  # for one receiver
+SCANNED = 20_000  # changes that are looked at in one step for those that a receiver wants
+_MOST_STEPS = 20  # in one look, so that a stop need not wait for long
 
 
 class Outbox:
@@ -46,15 +48,25 @@ class Outbox:
         async with self._database.connection() as connection:
             if not await webhooks.any_enabled(connection):
                 return []
-        await self._database.transact(changes.number_changes)
+        for _ in range(_MOST_STEPS):
+            numbered = await self._database.transact(changes.number_changes)
+            claimed, is_behind = await self._claim_next(limit)
+            if claimed or not (is_behind or numbered == changes.BATCH):
+                return claimed
+        return []
 
-        async def work(connection: Connection) -> list[Delivery]:
+    async def _claim_next(self, limit: int) -> tuple[list[Delivery], bool]:
+        """Claim what is due after one step through what has changed; tell whether there is more to step through."""
+
+        async def work(connection: Connection) -> tuple[list[Delivery], bool]:
             now = self._clock.now()
             held = await webhooks.hold_webhooks(connection, now)
             if not held:
-                return []
-            await webhooks.fan_out(connection, held, most_pending=MOST_PENDING, most_parked=MOST_PARKED, now=now)
-            return await webhooks.claim_deliveries(
+                return [], False
+            is_behind = await webhooks.fan_out(
+                connection, held, most_pending=MOST_PENDING, most_parked=MOST_PARKED, scan=SCANNED, now=now
+            )
+            claimed = await webhooks.claim_deliveries(
                 connection,
                 held,
                 lease=Lease(self._holder, uuid4(), now + self._lease, 0),
@@ -63,12 +75,19 @@ class Outbox:
                 failing=FAILURES_BEFORE_A_PAUSE,
                 limit=limit,
             )
+            return claimed, is_behind
 
         return await self._database.transact(work)
 
     async def deliver(self, delivery: Delivery) -> Answered:
         """Bring a delivery and keep what came of it; raise LeaseLost where it is another's by then."""
-        answered = await self._courier.bring(delivery.receiver, delivery.id, delivery.change)
+
+        async def permit() -> None:
+            """Keep a send that could outlast the lease from overtaking what another sends by then."""
+            if self._clock.now() + self._courier.longest >= delivery.lease.until:
+                raise _lost(delivery)
+
+        answered = await self._courier.bring(delivery.receiver, delivery.id, delivery.change, permit)
         now = self._clock.now()
         settlement = settle(delivery, answered, now, base_seconds=self._base_seconds, chance=self._chance())
 
@@ -76,7 +95,7 @@ class Outbox:
             return await webhooks.settle_delivery(connection, delivery, answered, settlement, now)
 
         if not await self._database.run(work):
-            raise LeaseLost(f"The delivery {delivery.id} to {delivery.receiver.name} is no longer ours.")
+            raise _lost(delivery)
         if settlement.status is DeliveryStatus.DELIVERED and delivery.failures >= FAILURES_BEFORE_A_PAUSE:
             await self._catch_up(delivery.receiver.name, now)
         return answered
@@ -93,6 +112,10 @@ class Outbox:
                 await webhooks.release_delivery(connection, delivery, self._clock.now())
 
         await self._database.transact(work)
+
+
+def _lost(delivery: Delivery) -> LeaseLost:
+    return LeaseLost(f"The delivery {delivery.id} to {delivery.receiver.name} is no longer ours.")
 
 
 async def prune_deliveries(database: Database, now: datetime, keep: timedelta) -> int:

@@ -1,13 +1,13 @@
 """One delivery over HTTP: signed, to an address that the guard has passed, and no redirect followed (spec 4.3, 8.5)."""
 
 import time
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 import msgspec
 
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, LeaseLost
 from headwater.model.change import Change
 from headwater.model.clock import Clock
 from headwater.model.http import Limits
@@ -17,7 +17,7 @@ from headwater.policy.backoff import retry_after
 from headwater.policy.delivery import reason_of_answer, signature
 
 if TYPE_CHECKING:
-    from headwater.net.client import HttpClient
+    from headwater.net.client import HttpClient, Permit
 
 LONGEST_SECONDS = 15.0
 _ANSWER_BYTES = 64 * 1024  # nothing of it is used
@@ -33,15 +33,27 @@ class Courier:
         seconds = min(LONGEST_SECONDS, lease_seconds / 2)  # well before somebody else may bring the same
         self._limits = Limits(read_seconds=seconds, total_seconds=seconds, body_bytes=_ANSWER_BYTES, cut=True)
 
-    async def bring(self, receiver: Receiver, delivery_id: UUID, change: Change) -> Answered:
-        """Tell a receiver of a change and return what came of it; whatever fails is an answer too."""
-        return await self._send(receiver, delivery_id, change.told())
+    @property
+    def longest(self) -> timedelta:
+        """How long a send may take."""
+        return timedelta(seconds=self._limits.total_seconds)
+
+    async def bring(
+        self, receiver: Receiver, delivery_id: UUID, change: Change, permit: "Permit | None" = None
+    ) -> Answered:
+        """Tell a receiver of a change and return what came of it; whatever fails is an answer too.
+
+        `permit` is asked right before; the LeaseLost that it raises is passed on, and nothing is sent.
+        """
+        return await self._send(receiver, delivery_id, change.told(), permit)
 
     async def knock(self, receiver: Receiver, delivery_id: UUID, now: datetime) -> Answered:
         """Send a receiver something to try it by, which tells of nothing."""
         return await self._send(receiver, delivery_id, {"event": "test", "at": now})
 
-    async def _send(self, receiver: Receiver, delivery_id: UUID, told: dict[str, object]) -> Answered:
+    async def _send(
+        self, receiver: Receiver, delivery_id: UUID, told: dict[str, object], permit: "Permit | None" = None
+    ) -> Answered:
         body = msgspec.json.encode({"delivery": str(delivery_id), **told})
         timestamp = int(self._clock.now().timestamp())
         headers = {
@@ -53,8 +65,10 @@ class Courier:
         began = time.monotonic()
         try:
             answer = await self._client.post(
-                receiver.url, body, user_agent=self._user_agent, headers=headers, limits=self._limits
+                receiver.url, body, user_agent=self._user_agent, headers=headers, limits=self._limits, permit=permit
             )
+        except LeaseLost:
+            raise
         except HeadwaterError as error:
             return Answered(error.reason, _milliseconds_since(began), detail=str(error))
         reason = reason_of_answer(answer.status)

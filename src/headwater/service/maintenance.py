@@ -15,7 +15,7 @@ from headwater.handoff.jobs import promote_successors
 from headwater.publish.outbox import prune_deliveries
 from headwater.service.parts import Records
 from headwater.service.waiting import wait_for
-from headwater.store import canonical, handoffs, runs, sources, webhooks
+from headwater.store import canonical, changes, handoffs, runs, sources, webhooks
 from headwater.store.clock import SYNC_SECONDS
 from headwater.store.pool import is_down
 
@@ -104,7 +104,7 @@ class MaintenanceRole:
     async def _look(self) -> None:
         """Do each duty, whatever becomes of the others; the first fault is raised at the end."""
         faults = []
-        for duty in (self._rescue, self._hand_off, self._sweep, self._fold, self._prune):
+        for duty in (self._rescue, self._hand_off, self._number, self._sweep, self._fold, self._prune):
             try:
                 await duty()
             except Exception as error:
@@ -124,6 +124,9 @@ class MaintenanceRole:
         if left := await self._records.handoffs.take_up_left():
             log.warning("handoffs.taken_up", handoffs=left)
         await promote_successors(self._records.database, self._records.clock.now())
+
+    async def _number(self) -> None:
+        await self._records.database.transact(changes.number_changes)
 
     async def _sweep(self) -> None:
         if woken := await self._sweeper.sweep():

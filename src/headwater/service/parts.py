@@ -156,7 +156,7 @@ async def open_parts(records: Records) -> AsyncIterator[Parts]:
     key_of = politeness.KEYS[settings.politeness_by]
     client = _make_client(records, settings.fetch_workers + settings.poll_concurrency)
     # Receivers that hang must not take the places of pages.
-    courier_client = _make_client(records, DELIVERIES_AT_ONCE)
+    courier_client = _make_client(records, DELIVERIES_AT_ONCE + 1)  # and `webhook test`
     browser = BrowserClient(
         client,
         records.clock.now,

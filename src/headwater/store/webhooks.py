@@ -14,6 +14,7 @@ from headwater.store.sql import query
 
 BATCH = 500
 PRUNED_AT_ONCE = 2000
+SCANNED_FOR_A_COUNT = 100_000
 
 
 async def add_webhook(
@@ -47,7 +48,7 @@ async def any_enabled(connection: Connection) -> bool:
 
 async def list_webhooks(connection: Connection, *, count_to: int, name: str | None = None) -> list[dict[str, Any]]:
     """List receivers by name and how each is doing, without their secrets."""
-    return [dict(row) for row in await connection.fetch(query("list_webhooks"), name, count_to)]
+    return [dict(row) for row in await connection.fetch(query("list_webhooks"), name, count_to, SCANNED_FOR_A_COUNT)]
 
 
 async def hold_webhooks(connection: Connection, now: datetime) -> list[int]:
@@ -62,10 +63,20 @@ async def hold_webhook(connection: Connection, name: str) -> int | None:
 
 
 async def fan_out(
-    connection: Connection, webhook_ids: Collection[int], *, most_pending: int, most_parked: int, now: datetime
-) -> None:
-    """Make deliveries of what changed, as far as there is room in each outbox; the receivers must be held."""
-    await connection.execute(query("fan_out"), list(webhook_ids), most_pending, most_parked, now)
+    connection: Connection,
+    webhook_ids: Collection[int],
+    *,
+    most_pending: int,
+    most_parked: int,
+    scan: int,
+    now: datetime,
+) -> bool:
+    """Make deliveries of what changed, as far as there is room in each outbox; the receivers must be held.
+
+    `scan` changes are looked at for each, at most. Tells whether there may be more for one that has room.
+    """
+    rows = await connection.fetch(query("fan_out"), list(webhook_ids), most_pending, most_parked, now, scan)
+    return any(row["is_behind"] for row in rows)
 
 
 async def claim_deliveries(

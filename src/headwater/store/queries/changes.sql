@@ -5,14 +5,21 @@ SELECT last_position FROM change_state FOR UPDATE
 -- name: number_changes
 -- Give positions to what has committed; who does holds change_state since before this query began. They begin at the time,
 -- in microseconds, if that is later than the last: a database that was put back to an earlier day never gives those again
--- that somebody has read up to since. $1 the last position that was given, $2 how many. Answers how many got one.
-WITH came AS MATERIALIZED (
-    SELECT id, row_number() OVER (ORDER BY id) AS place
-    FROM (SELECT id FROM changes WHERE position IS NULL ORDER BY id LIMIT $2) unnumbered
+-- that somebody has read up to since. $1 the last position that was given, $2 how many. Answers how many got one. (The ids
+-- are named twice: joined to their rows only, a long backlog would be read as a whole for each batch.)
+WITH latest AS MATERIALIZED (
+    SELECT max(changed_at) AS changed_at FROM changes WHERE leads
+), came AS MATERIALIZED (
+    SELECT id, row_number() OVER (ORDER BY id) AS place,
+           unnumbered.changed_at > greatest(
+               latest.changed_at, '-infinity',
+               max(unnumbered.changed_at) OVER (ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) AS leads
+    FROM (SELECT id, changed_at FROM changes WHERE position IS NULL ORDER BY id LIMIT $2) unnumbered, latest
 ), beginning AS MATERIALIZED (
     SELECT greatest($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS position
 ), numbered AS (
-    UPDATE changes c SET position = beginning.position + came.place FROM came, beginning WHERE c.id = came.id
+    UPDATE changes c SET position = beginning.position + came.place, leads = came.leads FROM came, beginning
+    WHERE c.id = ANY (ARRAY(SELECT id FROM came)) AND c.id = came.id
     RETURNING c.position
 ), counted AS (
     SELECT count(*) AS changes, max(position) AS last FROM numbered
@@ -30,7 +37,7 @@ SELECT greatest(last_position, (extract(epoch FROM clock_timestamp()) * 1000000)
 
 -- name: position_before
 -- The position right before all that changed at a time or later; NULL where nothing did. $1 time
-SELECT min(position) - 1 FROM (SELECT position FROM changes WHERE changed_at >= $1 AND position IS NOT NULL OFFSET 0) later
+SELECT position - 1 FROM changes WHERE leads AND changed_at >= $1 ORDER BY changed_at LIMIT 1
 
 -- name: positions_after
 -- $1 after this position, $2 how many

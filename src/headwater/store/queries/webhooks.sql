@@ -20,7 +20,8 @@ SELECT name, url, secret FROM webhooks WHERE name = $1
 SELECT EXISTS (SELECT FROM webhooks WHERE enabled)
 
 -- name: list_webhooks
--- How each is doing. Of what has not become deliveries yet, $2 changes are looked at, at most. $1 name or NULL
+-- How each is doing. Of what has not become deliveries yet, $2 changes are counted, at most, and $3 are looked at.
+-- $1 name or NULL
 SELECT w.name, w.url, w.events, w.enabled, w.failures, w.failing_reason, w.error, w.not_before, w.delivered_at,
        w.created_at, outbox.pending + ahead.changes AS waiting, outbox.parked,
        coalesce(oldest.changed_at, ahead.oldest_at) AS waiting_since
@@ -33,9 +34,10 @@ CROSS JOIN LATERAL (
 LEFT JOIN changes oldest ON oldest.position = outbox.first
 CROSS JOIN LATERAL (
     SELECT count(*) AS changes, min(changed_at) AS oldest_at
-    FROM (SELECT changed_at, CASE WHEN job_id IS NULL THEN 'document.ready' ELSE 'job.failed' END AS event
-          FROM changes c WHERE c.position > w.position ORDER BY c.position LIMIT $2) following
-    WHERE event = ANY (w.events)
+    FROM (SELECT changed_at
+          FROM (SELECT changed_at, CASE WHEN job_id IS NULL THEN 'document.ready' ELSE 'job.failed' END AS event
+                FROM changes c WHERE c.position > w.position ORDER BY c.position LIMIT $3) following
+          WHERE event = ANY (w.events) LIMIT $2) wanted
 ) ahead
 WHERE $1::text IS NULL OR w.name = $1
 ORDER BY w.name
@@ -50,7 +52,8 @@ SELECT id FROM webhooks WHERE name = $1 FOR NO KEY UPDATE
 
 -- name: fan_out
 -- What changed becomes deliveries, as far as there is room in each outbox. $1 webhook ids, $2 how many may be pending,
--- $3 how many may be parked, $4 now
+-- $3 how many may be parked, $4 now, $5 how many changes are looked at. Answers, for each that got on, whether it has room
+-- left and there may be more.
 WITH room AS MATERIALIZED (
     SELECT w.id, w.position, w.events,
            CASE WHEN count(*) FILTER (WHERE d.status = 'parked') < $3
@@ -58,19 +61,30 @@ WITH room AS MATERIALIZED (
     FROM webhooks w LEFT JOIN deliveries d ON d.webhook_id = w.id AND d.status IN ('pending', 'parked')
     WHERE w.id = ANY ($1::int[])
     GROUP BY w.id
-), following AS MATERIALIZED (
-    SELECT room.id AS webhook_id, room.events, c.position, c.url_id, c.event
+), wanted AS MATERIALIZED (
+    SELECT room.id AS webhook_id, c.position, c.url_id, c.event
     FROM room CROSS JOIN LATERAL (
-        SELECT position, url_id, CASE WHEN job_id IS NULL THEN 'document.ready' ELSE 'job.failed' END AS event
-        FROM changes WHERE position > room.position ORDER BY position LIMIT room.places
+        SELECT position, url_id, event
+        FROM (SELECT position, url_id, CASE WHEN job_id IS NULL THEN 'document.ready' ELSE 'job.failed' END AS event
+              FROM changes WHERE position > room.position ORDER BY position LIMIT $5) following
+        WHERE event = ANY (room.events) ORDER BY position LIMIT room.places
     ) c
 ), added AS (
     INSERT INTO deliveries (webhook_id, position, url_id, event, due_at)
-    SELECT webhook_id, position, url_id, event, $4 FROM following WHERE event = ANY (events) ORDER BY webhook_id, position
+    SELECT webhook_id, position, url_id, event, $4 FROM wanted ORDER BY webhook_id, position
+), reached AS MATERIALIZED (  -- where room is left, all that was looked at is done with
+    SELECT room.id, greatest(taken.last, passed.last) AS position, passed.changes = $5 AS is_behind
+    FROM room CROSS JOIN LATERAL (
+        SELECT count(*) AS changes, max(position) AS last FROM wanted WHERE webhook_id = room.id
+    ) taken CROSS JOIN LATERAL (
+        SELECT count(*) AS changes, max(position) AS last
+        FROM (SELECT position FROM changes WHERE position > room.position AND taken.changes < room.places
+              ORDER BY position LIMIT $5) following
+    ) passed
 )
-UPDATE webhooks w SET position = reached.position
-FROM (SELECT webhook_id, max(position) AS position FROM following GROUP BY 1) reached
-WHERE w.id = reached.webhook_id
+UPDATE webhooks w SET position = reached.position FROM reached
+WHERE w.id = reached.id AND reached.position IS NOT NULL
+RETURNING reached.is_behind
 
 -- name: claim_deliveries
 -- The oldest of each document that is due; of a receiver that fails, one at a time. $1 webhook ids, held, $2 now,
@@ -106,7 +120,8 @@ WHERE w.name = $1 AND d.webhook_id = w.id AND d.status = 'pending' AND d.due_at 
 -- name: settle_delivery
 -- $1 id, $2 token, $3 status, $4 reason, $5 due or NULL, $6 failures in a row, $7 not before or NULL, $8 now,
 -- $9 elapsed, $10 HTTP status, $11 reason of the attempt, $12 detail, $13 whether it counts as an attempt. Answers
--- nothing where the lease is lost. Several that fail at once are one failure of their receiver.
+-- nothing where the lease is lost. Several that fail at once are one failure of their receiver; what does not count says
+-- nothing of it.
 WITH settled AS (
     UPDATE deliveries
     SET status = $3, reason = $4, due_at = coalesce($5, due_at),
@@ -120,9 +135,10 @@ WITH settled AS (
     SELECT id, attempt, $8, $9, $10, $11, $12 FROM settled
 )
 UPDATE webhooks w
-SET failures = CASE WHEN $6::int = 0 THEN 0 ELSE greatest(w.failures, $6) END,
-    not_before = CASE WHEN $6 > 0 THEN greatest(w.not_before, $7::timestamptz) END,
-    failing_reason = CASE WHEN $6 > 0 THEN $11 END, error = CASE WHEN $6 > 0 THEN $12 END,
+SET failures = CASE WHEN NOT $13 THEN w.failures WHEN $6::int > 0 THEN greatest(w.failures, $6) ELSE 0 END,
+    not_before = CASE WHEN NOT $13 THEN w.not_before WHEN $6 > 0 THEN greatest(w.not_before, $7::timestamptz) END,
+    failing_reason = CASE WHEN NOT $13 THEN w.failing_reason WHEN $6 > 0 THEN $11 END,
+    error = CASE WHEN NOT $13 THEN w.error WHEN $6 > 0 THEN $12 END,
     delivered_at = CASE WHEN $3 = 'delivered' THEN $8 ELSE w.delivered_at END
 FROM settled WHERE w.id = settled.webhook_id
 RETURNING true
@@ -169,18 +185,19 @@ WHERE delivery_id = ANY ($1::uuid[]) ORDER BY id
 SELECT id FROM deliveries WHERE webhook_id = $1 AND status = 'parked'
 
 -- name: retry_parked
--- Parked deliveries are sent after all, before what came later of their documents. Where that was taken already they would
--- undo it, and are let be; where it is being sent just now they stay parked. $1 webhook id, held, $2 ids or NULL for all,
--- $3 now. Answers what became of each.
+-- Parked deliveries are sent after all, before what came later of their documents. Where that was taken already (of a job:
+-- a later failure of the same) they would undo it, and are let be; where it is being sent just now they stay parked.
+-- $1 webhook id, held, $2 ids or NULL for all, $3 now. Answers what became of each.
 UPDATE deliveries d
 SET status = CASE WHEN later.was_taken THEN 'dismissed' ELSE 'pending' END,
     reason = CASE WHEN later.was_taken THEN 'superseded' ELSE d.reason END,
     ended_at = CASE WHEN later.was_taken THEN $3::timestamptz END,
     due_at = $3, attempts = 0, failing_since = NULL
 FROM deliveries p CROSS JOIN LATERAL (
-    SELECT coalesce(bool_or(l.status = 'delivered' AND l.event = p.event), false) AS was_taken,
+    SELECT coalesce(bool_or(l.status = 'delivered' AND lc.job_id IS NOT DISTINCT FROM pc.job_id), false) AS was_taken,
            coalesce(bool_or(l.lease_token IS NOT NULL), false) AS is_being_sent
-    FROM deliveries l WHERE l.webhook_id = p.webhook_id AND l.url_id = p.url_id AND l.position > p.position
+    FROM changes pc, deliveries l JOIN changes lc ON lc.position = l.position
+    WHERE pc.position = p.position AND l.webhook_id = p.webhook_id AND l.url_id = p.url_id AND l.position > p.position
 ) later
 WHERE p.webhook_id = $1 AND p.status = 'parked' AND ($2::uuid[] IS NULL OR p.id = ANY ($2)) AND d.id = p.id
   AND NOT later.is_being_sent

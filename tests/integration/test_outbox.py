@@ -1,0 +1,223 @@
+"""Outboxes where something goes wrong on our side: late, offline, or far behind (spec 4.4)."""
+
+import asyncio
+import ipaddress
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from uuid import uuid4
+
+import pytest
+
+from headwater.errors import LeaseLost
+from headwater.model.reasons import Reason
+from headwater.model.webhook import Answered, Delivery, Receiver
+from headwater.net.client import HttpClient
+from headwater.net.guard import AddressGuard
+from headwater.policy.delivery import settle
+from headwater.publish.outbox import Outbox
+from headwater.publish.webhooks import Courier
+from headwater.service.maintenance import MaintenanceRole, rescue_expired
+from headwater.store import webhooks
+from headwater.store.pool import Database
+from tests.house import House
+from tests.integration.test_webhooks import database_of, delivering, statuses, until, until_settled
+from tests.pen import fail_job, write_all
+from tests.receiver import ReceiverServer
+
+LEASE_SECONDS = 10.0
+
+
+class HandClock:
+    """Shows what a test sets it to."""
+
+    def __init__(self, now: datetime) -> None:
+        self.shown = now
+        self.looks = 0
+        self.is_settled = True
+
+    def now(self) -> datetime:
+        self.looks += 1
+        return self.shown
+
+
+class Holder:
+    """A deliverer of its own, with one connection, that may stand still for as long as a test likes."""
+
+    def __init__(self, house: House) -> None:
+        self.clock = HandClock(house.parts.records.clock.now())
+        self.client = HttpClient(
+            guard=AddressGuard([ipaddress.ip_network("127.0.0.0/8")]), clock=self.clock.now, max_connections=1
+        )
+        self.courier = Courier(self.client, self.clock, user_agent="test", lease_seconds=LEASE_SECONDS)
+        self.outbox = Outbox(
+            database_of(house),
+            self.clock,
+            self.courier,
+            holder="late",
+            lease=timedelta(seconds=LEASE_SECONDS),
+            base_seconds=1,
+        )
+
+    def stand_still(self) -> None:
+        """Let so much time go by that a send could outlast the lease."""
+        self.clock.shown += timedelta(seconds=LEASE_SECONDS / 2)
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[ReceiverServer]:
+    async with ReceiverServer() as serving:
+        yield serving
+
+
+@pytest.fixture
+async def holder(house: House) -> AsyncIterator[Holder]:
+    late = Holder(house)
+    async with late.client:
+        yield late
+
+
+async def count_changes(database: Database, name: str, times: int) -> None:
+    """Note as many more changes of a document as if its text had changed so often."""
+    await write_all(database, name)
+    async with database.connection() as connection:
+        await connection.execute(
+            "INSERT INTO changes (url_id, revision, changed_at) "
+            "SELECT url_id, 1, now() FROM documents, generate_series(1, $1) ORDER BY 1",
+            times,
+        )
+
+
+async def test_a_late_holder_sends_nothing_that_may_have_been_overtaken(
+    house: House, holder: Holder, receiver: ReceiverServer
+) -> None:
+    """Spec 4.4: in order per document, also where a machine has stood still with a delivery in its hand."""
+    await house.desk.webhooks.add("hook", receiver.url("hook"))
+    await write_all(database_of(house), "a")
+    (lost,) = await holder.outbox.claim(10)
+    await house.rows("UPDATE deliveries SET lease_until = now()")
+    assert await rescue_expired(house.parts.records) == 1
+    await write_all(database_of(house), "a", text="second")
+    async with delivering(house):
+        await until_settled(house)
+    holder.stand_still()
+    with pytest.raises(LeaseLost):
+        await holder.outbox.deliver(lost)
+    assert [one.what for one in receiver.received("hook")] == [("a", 1), ("a", 2)]
+
+
+async def test_one_who_became_late_waiting_for_a_connection_sends_nothing_either(
+    house: House, holder: Holder, receiver: ReceiverServer
+) -> None:
+    """Spec 4.4."""
+    receiver.held = {"slow"}
+    await house.desk.webhooks.add("hook", receiver.url("hook"))
+    await write_all(database_of(house), "a")
+    (delivery,) = await holder.outbox.claim(10)
+    slow = Receiver("slow", receiver.url("slow"), b"secret")
+    knocking = asyncio.create_task(holder.courier.knock(slow, uuid4(), holder.clock.now()))
+    await until(lambda: receiver.received("slow"))
+    looks = holder.clock.looks
+    waiting = asyncio.create_task(holder.outbox.deliver(delivery))
+    await until(lambda: holder.clock.looks > looks)  # it is in time, and waits
+    holder.stand_still()
+    receiver.let()
+    assert (await knocking).reason is Reason.DELIVERED
+    with pytest.raises(LeaseLost):
+        await waiting
+    assert receiver.received("hook") == []
+
+
+async def test_a_failed_job_is_not_superseded_by_that_of_another_job(house: House, receiver: ReceiverServer) -> None:
+    """Spec 4.4: each tells of its own job, though they waited for the same page."""
+    receiver.behaviours["hook"] = [410, 410, 200]
+    await house.desk.webhooks.add("hook", receiver.url("hook"))
+    async with delivering(house):
+        async with database_of(house).connection() as connection:
+            first = await fail_job(connection, "gone", "not_found")
+        await until_settled(house)
+        await house.rows(
+            "INSERT INTO items (id, source_id, url, url_id, title, published_at, published_is_sighting, first_seen_at, "
+            "last_seen_at) SELECT repeat('b', 64), source_id, url || '2', url_id, title, published_at, false, "
+            "first_seen_at, last_seen_at FROM items"
+        )
+        ((second,),) = await house.rows(
+            "INSERT INTO ingestion_jobs (reference_id, payload_hash, source_id, url_id, created_at, updated_at) "
+            "SELECT repeat('b', 64), repeat('b', 64), source_id, url_id, now(), now() FROM ingestion_jobs "
+            "RETURNING job_id"
+        )
+        for _ in range(2):
+            await house.rows("SELECT settle_jobs(ARRAY[$1::bigint])", second)
+            await until_settled(house)
+            await house.rows(
+                "UPDATE ingestion_jobs SET status = 'queued', reason = NULL, settled_at = NULL WHERE job_id = $1",
+                second,
+            )
+        assert await house.desk.webhooks.retry("hook", None) == {"queued": 1, "superseded": 1, "parked": 0}
+        await until_settled(house)
+    assert [one.told["job"]["id"] for one in receiver.received("hook")] == [first, second, second, first]
+    assert await statuses(house, "hook") == [("gone", "delivered"), ("gone", "dismissed"), ("gone", "delivered")]
+
+
+async def test_one_who_wants_only_failed_jobs_does_not_wait_for_all_documents_to_go_by(
+    house: House, receiver: ReceiverServer
+) -> None:
+    """Spec 4.4: a single look goes over them."""
+    await house.desk.webhooks.add("jobs", receiver.url("jobs"), ["job.failed"])
+    await count_changes(database_of(house), "a", 25_000)
+    async with database_of(house).connection() as connection:
+        job_id = await fail_job(connection, "gone", "not_found")
+    await house.desk.changes.lately()
+    (shown,) = await house.desk.webhooks.listed()
+    assert shown["waiting"] == 1
+    (delivery,) = await house.parts.outbox.claim(64)
+    assert delivery.change.job
+    assert delivery.change.job.id == job_id
+
+
+async def test_a_full_outbox_takes_up_where_it_left_off(
+    house: House, receiver: ReceiverServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spec 4.4: whatever is passed over on the way, nothing that is wanted is."""
+    monkeypatch.setattr("headwater.publish.outbox.MOST_PENDING", 3)
+    monkeypatch.setattr("headwater.publish.outbox.SCANNED", 4)
+    await house.desk.webhooks.add("docs", receiver.url("docs"), ["document.ready"])
+    await house.desk.webhooks.add("jobs", receiver.url("jobs"), ["job.failed"])
+    for number in range(12):
+        await write_all(database_of(house), f"d{number}")
+        if number % 5 == 0:
+            async with database_of(house).connection() as connection:
+                await fail_job(connection, f"gone{number}", "not_found")
+    async with delivering(house):
+        await until_settled(house)
+    heard = {hook: [one.told["url"].rpartition("/")[2] for one in receiver.received(hook)] for hook in ("docs", "jobs")}
+    assert sorted(heard["docs"]) == sorted(f"d{number}" for number in range(12))
+    assert sorted(heard["jobs"]) == ["gone0", "gone10", "gone5"]
+
+
+async def test_a_fault_of_ours_says_nothing_of_the_receiver(house: House, receiver: ReceiverServer) -> None:
+    """Spec 4.4: one that fails stays left alone, though we were offline with another delivery to it."""
+    await house.desk.webhooks.add("hook", receiver.url("hook"))
+    await write_all(database_of(house), "a")
+    (delivery,) = await house.parts.outbox.claim(10)
+    await house.rows(
+        "UPDATE webhooks SET failures = 3, failing_reason = 'http_5xx', error = 'down', not_before = now() + '1 hour'"
+    )
+    before = await house.rows("SELECT * FROM webhooks")
+    assert await settled(house, delivery, Answered(Reason.OFFLINE, 1))
+    assert await house.rows("SELECT * FROM webhooks") == before
+    (row,) = await house.desk.webhooks.deliveries("hook")
+    assert (row["status"], row["reason"], row["attempts"]) == ("pending", Reason.OFFLINE, 0)
+
+
+async def settled(house: House, delivery: Delivery, answered: Answered) -> bool:
+    now = house.parts.records.clock.now()
+    settlement = settle(delivery, answered, now, base_seconds=1, chance=0)
+    async with database_of(house).connection() as connection:
+        return await webhooks.settle_delivery(connection, delivery, answered, settlement, now)
+
+
+async def test_changes_are_numbered_though_nobody_asks_for_them(house: House) -> None:
+    """Spec 8.5: so that whoever asks next does not have to wait for that."""
+    await write_all(database_of(house), "a")
+    await MaintenanceRole(house.parts.records)._look()
+    assert await house.rows("SELECT FROM changes WHERE position IS NULL") == []
