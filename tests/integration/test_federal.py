@@ -325,3 +325,48 @@ async def test_settings_that_cannot_work_are_refused_with_the_field(
     with pytest.raises(OperatorError, match=rf"Source {name}: {words}"):
         await house.desk.sources.create(name, READERS[name].kind, settings)
     assert await house.desk.sources.listed() == []
+
+
+@pytest.mark.parametrize("answer", [(200, {"bill": {}}), (500, {"error": "x"}), (400, {"error": "x"})])
+async def test_a_bill_that_cannot_be_looked_up_keeps_no_other(
+    answer: tuple[int, object], make_settings: MakeSettings
+) -> None:
+    """Spec 1.1: it is tried again by the next run, and those that were paid for are not."""
+    api = API.api(TODAY, 0)
+    usual, asked = api.reply, []
+
+    def reply(request: Any, headers: Any) -> Any:
+        asked.append(request.path)
+        return answer if request.path.endswith("/hr/2") else usual(request, headers)
+
+    api.reply = reply  # type: ignore[method-assign]
+    settings = make_settings(api_data_gov_key=KEY, host_delay_ms=1)
+    async with open_federal(settings, GOVINFO, serving(API, api)) as house:
+        await add(house, "bills", fetch_items=False, retry={"attempts": 1, "base_seconds": 0})
+        polled = await house.desk.sources.sync("bills")
+        assert (polled.error, polled.items) == (None, len(await items(house)))
+        assert not [row for row in await items(house) if row[0] == _bill(2)]
+        assert polled.items > 1
+        asked.clear()
+        await house.desk.sources.sync("bills")
+        assert {path.rpartition("/")[2] for path in asked} == {"2"}
+        api.reply = usual  # type: ignore[method-assign]
+        assert (await house.desk.sources.sync("bills")).new_items == 1
+
+
+async def test_an_api_that_fails_for_every_bill_fails_the_run_after_a_few(make_settings: MakeSettings) -> None:
+    """Spec 1.4: no share is spent on what cannot be had."""
+    api = API.api(TODAY, 0)
+    asked = []
+
+    def reply(request: Any, _headers: Any) -> Any:
+        asked.append(request.path)
+        return 500, {"error": "x"}
+
+    api.reply = reply  # type: ignore[method-assign]
+    settings = make_settings(api_data_gov_key=KEY, host_delay_ms=1)
+    async with open_federal(settings, GOVINFO, serving(API, api)) as house:
+        await add(house, "bills", fetch_items=False, congresses=[118], retry={"attempts": 1, "base_seconds": 0})
+        polled = await house.desk.sources.sync("bills")
+        assert (polled.reason, polled.items) == ("http_5xx", 0)
+        assert len(set(asked)) <= 5

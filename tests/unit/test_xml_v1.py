@@ -171,7 +171,7 @@ def test_a_rule_is_read_as_it_is_printed_without_the_printers_marks() -> None:
     assert found.markdown.count("Hours of Opening") == 1
     assert "## SUMMARY\n\nLocks open earlier." in found.markdown
     assert "### I. Background" in found.markdown
-    table = "| Lock | Opens |\n| --- | --- |\n| Oxley \\| Quay | 06:00 |\n| Millrace |  |"
+    table = "| Lock | Opens |\n| --- | --- |\n| Oxley \\| Quay | 06:00 |\n| Millrace |"
     assert f"Hours\n\n{table}" in found.markdown
     assert "1\\. Revise § 171.4 to read as follows:\n\n#### § 171.4 Hours.\n\n(a) Locks open at six." in found.markdown
     assert "1 In summer." in found.text
@@ -292,3 +292,20 @@ def test_whatever_is_cut_out_it_is_read_or_refused_with_a_reason(document: str, 
     found = read((document[:start] + document[end:]).encode(), REGISTER_URL, None)
     assert (found.page is None) == (found.reason is not None)
     assert found.page is None or found.page.text
+
+
+def test_a_short_status_of_an_unknown_schema_is_told_as_such() -> None:
+    """Spec 1.5: however little there is of it."""
+    body = b"<billStatus><version>9.0.0</version></billStatus>"
+    with pytest.raises(Unreadable) as caught:
+        normalize(body, "https://files.test/one.xml", "text/xml")
+    assert caught.value.reason is Reason.UNKNOWN_SCHEMA
+
+
+def test_a_table_of_one_wide_row_and_many_narrow_ones_does_not_multiply() -> None:
+    """Spec 4.3: short rows end where they end."""
+    rows = "<ROW>" + "<ENT>x</ENT>" * 1000 + "</ROW>" + "<ROW><ENT>y</ENT></ROW>" * 5000
+    body = f"<NOTICE><SUBJECT>S</SUBJECT><P>Text.</P><GPOTABLE>{rows}</GPOTABLE></NOTICE>"
+    found = article(body, REGISTER_URL)
+    assert found.markdown.count("y") >= 5000
+    assert len(found.markdown) < 2 * len(body)

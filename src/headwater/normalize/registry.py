@@ -124,11 +124,11 @@ def _choose(body: bytes, content_type: str | None) -> str:
         if _REPORT.search(text):
             return "json_v1"
         raise _unsupported("JSON")
-    if len(body.strip()) < MIN_LENGTH:
-        raise Unreadable(f"The body has fewer than {MIN_LENGTH} bytes.", reason=Reason.BAD_HTML)
     root = _ROOT.match(text)
     if root and root[1] in _DOCUMENT_ROOTS:
         return "xml_v1"
+    if len(body.strip()) < MIN_LENGTH:
+        raise Unreadable(f"The body has fewer than {MIN_LENGTH} bytes.", reason=Reason.BAD_HTML)
     if root and _is_other_xml(text, root[1].lower()):
         raise _unsupported("XML, but not a page")
     if _HTML_TAG.search(text):

@@ -34,12 +34,12 @@ class Blocks:
         self._add("\n".join(told), "\n".join(f"- {escaped(line)}" for line in told))
 
     def table(self, rows: Sequence[Sequence[str]]) -> None:
-        """Add a table, whose first row is its head; rows that are too short end with empty cells."""
+        """Add a table, whose first row is its head, and as wide as the widest; rows may be shorter."""
         width = max((len(row) for row in rows), default=0)
-        full = [[*row, *[""] * (width - len(row))] for row in rows]
-        marked = [f"| {' | '.join(map(escaped, row))} |" for row in full]
+        head = [*rows[0], *[""] * (width - len(rows[0]))] if rows else []
+        marked = [f"| {' | '.join(map(escaped, row))} |" for row in (head, *rows[1:])]
         marked.insert(1, f"|{' --- |' * width}")
-        self._add("\n".join(" | ".join(filter(None, row)) for row in full), "\n".join(marked))
+        self._add("\n".join(" | ".join(filter(None, row)) for row in rows), "\n".join(marked))
 
     def text(self) -> str:
         """Return all of it without marks."""

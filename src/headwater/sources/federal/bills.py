@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, NamedTuple
 
-from headwater.errors import HeadwaterError, Unreadable
+from headwater.errors import HeadwaterError, NotNow, Unreadable
 from headwater.formats.sitemap_reading import SitemapReading
 from headwater.model.reasons import Reason
 from headwater.model.sitemap import SitemapRef
@@ -28,6 +28,7 @@ FIRST_CONGRESS = 108  # before, there is no BILLSTATUS
 _MINUTES = 240  # govinfo makes the files of the Congress that sits anew every four hours
 _BILL = re.compile(r"/BILLSTATUS-(\d{1,3})([a-z]{1,8})(\d{1,5})\.xml$")
 _SERIES = re.compile(r"/(\d{1,3})[a-z]{1,8}/sitemap[^/]*\.xml$")
+_FAILURES_THAT_END_LOOKUPS = 5  # in a row
 _ALWAYS = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -126,7 +127,7 @@ class _Reading:
         self._memory = _Memory(run.state)
         self._api = CongressApi(run, kind.api_url)
         self._problems = Problems()
-        self._looked_up = self._read = 0
+        self._looked_up = self._found = self._failed_in_a_row = 0
 
     async def sitemaps(self) -> list[SitemapRef]:
         """Return the sitemaps that may have changed and may list bills that are wanted."""
@@ -143,33 +144,45 @@ class _Reading:
         except HeadwaterError as error:
             self._problems.add(sitemap.url, error)
             return
-        self._read += 1
         is_whole = bool(bills)  # at times they are empty: that is no answer
         for bill in bills:
             if self._memory.knows(bill):
+                self._found += 1
                 yield Lead(bill.url, bill.changed_at)
-            elif self._is_spent():
+            elif self._is_spent() or (record := await self._look_up(bill)) is None:
                 is_whole = False
             else:
-                yield self._kind.item(bill, await self._look_up(bill))
+                self._found += 1
+                yield self._kind.item(bill, record)
                 self._memory.learn(bill)
         if is_whole:
             self._memory.note_read(sitemap)
 
     def finish(self) -> None:
-        """Keep what went wrong; raise it where nothing at all could be read."""
-        if self._problems.first and not self._read:
+        """Keep what went wrong; raise it where nothing else came of the run."""
+        if self._problems.first and not self._found:
             raise self._problems.first
         self._problems.save(self._run.state)
 
     def _is_spent(self) -> bool:
-        return bool(self._kind.lookups_per_run) and self._looked_up == self._kind.lookups_per_run
+        """Tell whether the rest is left for the next run: so many were looked up, or it seems that none can be."""
+        return 0 < self._kind.lookups_per_run <= self._looked_up or self._failed_in_a_row >= _FAILURES_THAT_END_LOOKUPS
 
-    async def _look_up(self, bill: Bill) -> Record:
+    async def _look_up(self, bill: Bill) -> Record | None:
+        """Return the record of a bill, None where it cannot be read now: that does not keep the others."""
         if not self._kind.lookups_per_run:
             return {}
         self._looked_up += 1
-        return await self._api.record(f"bill/{bill.congress}/{bill.type}/{bill.number}", "bill") or {}
+        try:
+            record = await self._api.record(f"bill/{bill.congress}/{bill.type}/{bill.number}", "bill") or {}
+        except NotNow:
+            raise
+        except HeadwaterError as error:
+            self._problems.add(bill.url, error)
+            self._failed_in_a_row += 1
+            return None
+        self._failed_in_a_row = 0
+        return record
 
     async def _sitemap(self, url: str) -> SitemapReading:
         page = await self._run.http.get(url)
