@@ -93,8 +93,21 @@ async def test_of_several_lists_that_of_the_pages_own_source_is_believed(site: S
     site.answers |= {FEED: feed(), another: renamed, PAGE: html()}
     await house.desk.sources.add(FEED, "news")
     await house.desk.sources.add(another, "a-digest")
+    await house.rows("UPDATE items SET first_seen_at = 'yesterday' WHERE title = 'Digested'")
     await house.work()
     assert (await fields(house))["title"] == "Listed"
+
+
+async def test_a_date_that_a_source_only_inferred_does_not_stand_in_for_what_the_page_states(
+    site: Site, house: House
+) -> None:
+    """Spec 5.1, 6.1: nor does it become certain by being kept."""
+    site.answers |= {FEED: feed(), PAGE: html('<meta name="date" content="2026-02-01T00:00:00Z">')}
+    await house.desk.sources.add(FEED, "news")
+    await house.rows("UPDATE item_observations SET is_certain = false")
+    await house.work()
+    document = await fields(house)
+    assert (document["published_at"][:10], document["provenance"]["published_at"]) == ("2026-02-01", "meta")
 
 
 async def test_selectors_of_a_source_win_and_those_that_match_nothing_do_not(site: Site, house: House) -> None:

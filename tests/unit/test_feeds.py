@@ -605,3 +605,11 @@ plain_markup = st.lists(
 @given(plain_markup)
 def test_the_summary_of_plain_markup_is_what_a_browser_shows_of_it(markup: str) -> None:
     assert summary_text(lambda length: markup[:length]) == strip_markup(markup)
+
+
+def test_a_text_full_of_brackets_costs_no_more_than_any_other() -> None:
+    """Spec 4.3."""
+    body = b"<rss><channel><item><link>http://a.test/</link><description><![CDATA[" + b"] " * 5_000_000
+    began = time.process_time()
+    assert parse_feed(body + b"]]></description></item></channel></rss>", url="http://a.test/feed").entries
+    assert time.process_time() - began < 0.5

@@ -4,6 +4,7 @@ import gzip
 import os
 import subprocess
 import sys
+import time
 import unicodedata
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -407,6 +408,15 @@ def test_huge_and_hostile_pages_end_as_an_article_or_with_a_reason(body: bytes) 
     except HeadwaterError:
         return
     assert_clean(article.text)
+
+
+@pytest.mark.parametrize("blanks", ["{" + " " * 100_000 + "x", " " * 100_000 + "x", "x" + " " * 100_000 + "]]>"])
+def test_blanks_around_linked_data_cost_no_time(blanks: str) -> None:
+    """Spec 4.3, issue 8: a page takes two seconds at most; such as these took minutes."""
+    script = f'<script type="application/ld+json">{blanks}</script>'
+    began = time.process_time()
+    extract_html(page(script), url=URL)
+    assert time.process_time() - began < 2
 
 
 PIECES = (

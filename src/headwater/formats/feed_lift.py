@@ -111,10 +111,8 @@ def _cdata_sections(document: bytes) -> Iterator[tuple[int, int]]:
 
 def _end_of_cdata(document: bytes, start: int) -> int:
     # one character is found four times as quickly as three are, and texts seldom have it
-    end = document.find(b"]", start)
-    while end >= 0 and not document.startswith(_CDATA_END, end):
-        end = document.find(b"]", end + 1)
-    return end
+    bracket = document.find(b"]", start)
+    return document.find(_CDATA_END, bracket) if bracket >= 0 else -1
 
 
 def unescape_xml(text: str) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 from headwater.model.article import Article
 from headwater.model.feed import FeedEntry
-from headwater.normalize.metadata import person
+from headwater.normalize.metadata import is_picture, person
 from headwater.policy.text import one_line
 
 # How often the places that fields come from are right, about: on pages, by the corpora.
@@ -28,7 +28,7 @@ def fuse(article: Article, entry: FeedEntry) -> Article:
         "published_at": entry.published_at,
         "updated_at": entry.updated_at,
         "abstract": summary if len(summary) in _ABSTRACT_LENGTHS else None,
-        "image": entry.image if (entry.image or "").startswith(("https://", "http://")) else None,
+        "image": entry.image if is_picture(entry.image or "") else None,
     }
     better = {
         name: value

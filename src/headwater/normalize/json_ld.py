@@ -8,7 +8,7 @@ from typing import Any
 
 # What pages written as XML, or for browsers without scripts, put around it; and the end of a statement, as in a script.
 _WRAPPING = re.compile(
-    r"^\s*(?:<!--|(?://|/\*)?\s*<!\[CDATA\[(?:\s*\*/)?)|(?:-->|(?://|/\*)?\s*\]\]>(?:\s*\*/)?|;)\s*$"
+    r"^(?:<!--|(?://|/\*)?\s{0,9}<!\[CDATA\[(?:\s{0,9}\*/)?)|(?:-->|(?://|/\*)?\s{0,9}\]\]>(?:\s{0,9}\*/)?|;)$"
 )
 _ARTICLE = re.compile(r"(?:Article|Posting|Report|Review)$")
 # Linked data can be as large as the page it describes; the article stands near its beginning.
@@ -46,7 +46,8 @@ def addresses(value: object) -> Iterator[str]:
 
 
 def _load(script: str) -> object:
-    if not script.strip().startswith(("{", "[")) or not script.rstrip().endswith(("}", "]")):
+    script = script.strip()
+    if not script.startswith(("{", "[")) or not script.endswith(("}", "]")):
         script = _WRAPPING.sub("", script)
     try:
         # not strict: line breaks inside texts are a common slip

@@ -86,6 +86,7 @@ _SIZES = re.compile(
     r"[-_,]?\d{2,4}x\d{2,4}[-_,]?|[-_,][whs]?\d{2,4}(?![0-9a-z])|[-_](?:xlarge|large|medium|small|scaled)"
 )
 _LONGEST_BYLINE = 200
+LONGEST_ADDRESS = 2000
 _MOST_PICTURES = 100
 
 
@@ -217,7 +218,8 @@ class _Page:
         yield from ((address, "json-ld") for address in addresses)
 
     def absolute(self, address: str) -> str | None:
-        return _join(self._base, address.strip()) if address.strip() else None
+        """Return a whole address, None where there is none, or none that anybody meant to write."""
+        return _join(self._base, address.strip()) if 0 < len(address.strip()) <= LONGEST_ADDRESS else None
 
     def _named(self, *names: str) -> Iterator[str]:
         return (plain_text(self._meta.get(name, "")) for name in names)
@@ -285,6 +287,15 @@ def person(text: str) -> str | None:
     name = _AFTER_NAME.split(name, maxsplit=1)[0].strip(" ,;|-\u2013\u00b7\u2022")
     # social networks' tags give the address of a profile instead of a name
     return name if len(name) <= _LONGEST_BYLINE and "://" not in name and not _NO_NAME.fullmatch(name) else None
+
+
+def is_picture(address: str) -> bool:
+    """Tell whether an address may be that of a page's picture: whole, of a sane length, and no sign or portrait."""
+    return (
+        address.startswith(("https://", "http://"))
+        and len(address) <= LONGEST_ADDRESS
+        and not _PLACEHOLDER.search(address)
+    )
 
 
 def _names(node: LexborNode) -> str:

@@ -39,6 +39,7 @@ _UNREADABLE = {
 }
 _NO_TITLE = re.compile(r"(?i)\s*(?:untitled.*|microsoft \w+ - .*|\S*\.\w{2,4}|[\W\d_]*|.{1,3})\s*")
 _ONE_AT_A_TIME = threading.Lock()
+_TRUST = {"text": 0.9, "title": 0.8}  # titles are left over from the file before, now and then
 _HEADING = re.compile(r"(?m)^#{1,3} (.+)$")
 _LONGEST_TITLE, _LONGEST_FIRST_LINE = 200, 120
 _PAGES_TO_MEASURE = 50  # to know how a document is set
@@ -82,7 +83,12 @@ def normalize_pdf(body: bytes, url: str, content_type: str | None, selectors: Ma
     if read.title:
         provenance["title"] = "pdf"
     return Article(
-        text=read.markdown, title=read.title, body_status=read.status, artifacts=read.artifacts, provenance=provenance
+        text=read.markdown,
+        title=read.title,
+        body_status=read.status,
+        artifacts=read.artifacts,
+        provenance=provenance,
+        confidence={name: _TRUST[name] for name in provenance},
     )
 
 

@@ -33,10 +33,12 @@ WITH given AS MATERIALIZED (
 SELECT saved.*, observed.item_id IS NOT NULL AS dates_are_new FROM saved LEFT JOIN observed ON observed.item_id = saved.id
 
 -- name: entries_of_urls
--- What was listed of pages: of several items of a page, the one of its own source, then the first. Arrays: $1 url ids,
--- $2 sources
+-- What was listed of pages: of several items of a page, the one of its own source, then the first; dates only where they
+-- were told. Arrays: $1 url ids, $2 sources
 SELECT DISTINCT ON (i.url_id) i.url_id, i.url, i.title, i.updated_at,
-       CASE WHEN NOT i.published_is_sighting THEN i.published_at END AS published_at,
+       CASE WHEN NOT i.published_is_sighting AND EXISTS (
+            SELECT FROM item_observations o WHERE o.item_id = i.id AND o.published_at = i.published_at AND o.is_certain)
+       THEN i.published_at END AS published_at,
        CASE jsonb_typeof(i.raw -> 'summary') WHEN 'string' THEN i.raw ->> 'summary' END AS summary,
        CASE jsonb_typeof(i.raw -> 'author') WHEN 'string' THEN i.raw ->> 'author' END AS author,
        CASE jsonb_typeof(i.raw -> 'image') WHEN 'string' THEN i.raw ->> 'image' END AS image
