@@ -32,6 +32,8 @@ _FLAGS = (
     # No way round the proxy: no name is looked up here, and no packet leaves by itself.
     "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
     "--webrtc-ip-handling-policy=disable_non_proxied_udp",
+    # It asks by itself, past whoever looks at a page's requests. (`--disable-features` would replace Playwright's own.)
+    "--disable-blink-features=FedCm",
     "--js-flags=--max-old-space-size=512",
 )
 _NOWHERE = "http://127.0.0.1:9"  # the way out of whatever has no context

@@ -37,6 +37,22 @@ _POLICY = (
     "frame-src 'none'; worker-src 'none'; object-src 'none'; img-src 'none'; media-src 'none'; font-src 'none'; "
     "manifest-src 'none'; connect-src http: https:; form-action 'none'; sandbox allow-scripts allow-same-origin"
 )
+# What the browser itself would ask hosts for on a page's behalf: none of it stops here.
+_NOT_FOR_PAGES = (
+    "identity-credentials-get",
+    "publickey-credentials-get",
+    "publickey-credentials-create",
+    "payment",
+    "private-state-token-issuance",
+    "private-state-token-redemption",
+    "join-ad-interest-group",
+    "run-ad-auction",
+    "attribution-reporting",
+)
+_POLICIES = [
+    {"name": "Content-Security-Policy", "value": _POLICY},
+    {"name": "Permissions-Policy", "value": ", ".join(f"{name}=()" for name in _NOT_FOR_PAGES)},
+]
 # By the page's own time: on a busy machine, all that it does takes longer.
 _COME_TO_REST = """quiet => new Promise(done => {
     const wait = () => setTimeout(done, quiet);
@@ -262,8 +278,7 @@ class Rendering:
         elif _is_rendered(answer):
             self._document = answer
             self._rendered.set()
-            policy = {"name": "Content-Security-Policy", "value": _POLICY}
-            await self._fulfill(came, answer.status, [*answer.raw_headers, policy], body)
+            await self._fulfill(came, answer.status, [*answer.raw_headers, *_POLICIES], body)
         else:
             if not self._outcome.done():
                 self._outcome.set_result(self._response(answer, answer.headers, body))
