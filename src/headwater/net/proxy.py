@@ -120,7 +120,7 @@ class Proxy:
         self._connections.discard(connection)
 
     async def _is_of_our_user(self, writer: asyncio.StreamWriter) -> bool:
-        """Tell whether the other end of a connection is a process of our own user: others share the loopback with us."""
+        """Tell whether the other end of a connection is a process of our own user: others share our loopback."""
         _, theirs = writer.get_extra_info("peername")
         # On a busy machine the list is long.
         return await asyncio.to_thread(_owner, theirs, self.port) == str(os.geteuid())
