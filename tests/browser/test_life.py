@@ -141,6 +141,19 @@ async def test_a_page_that_kills_its_renderer_is_told_from_one_that_fails(folder
         assert (await browsing.get(PAGE)).status == 204
 
 
+async def test_a_page_that_takes_too_much_memory_is_ended_and_its_browser_is_not(folder: Path) -> None:
+    grow = "const held = []; setInterval(() => held.push(new Uint8Array(50e6).fill(7)), 50); fetch('/hangs')"
+    async with open_browsing(memory_bytes=600 * 1024 * 1024) as browsing:
+        browsing.site.answers[PAGE] = [Answer(f"<script>{grow}</script>", headers=HTML), Answer("", 204)]
+        browsing.site.hanging.add(HANGS)
+        with pytest.raises(ExchangeFailed) as caught:
+            await browsing.get(PAGE)
+        assert caught.value.reason is Reason.BROWSER_CRASHED
+        first = main_process(folder)
+        assert (await browsing.get(PAGE)).status == 204
+        assert main_process(folder) == first
+
+
 @pytest.mark.parametrize("how", ["fail", "SIGKILL"])
 def test_no_process_is_left_however_ours_ends(how: str, folder: Path) -> None:
     """Spec 9.3."""
@@ -169,6 +182,15 @@ def test_no_process_is_left_however_ours_ends(how: str, folder: Path) -> None:
     finally:
         process.kill()
         process.communicate()
+
+
+async def test_who_leaves_while_it_starts_leaves_nothing_behind(folder: Path) -> None:
+    async with open_browsing() as browsing:
+        waiting = asyncio.create_task(browsing.get(PAGE))
+        await until(lambda: any(len(os.listdir(f"/proc/{driver.pid}/task")) > 4 for driver in drivers(folder)))
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+    await until(lambda: not drivers(folder))
 
 
 async def test_a_machine_without_chromium_says_so_and_how_to_get_it() -> None:

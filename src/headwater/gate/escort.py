@@ -1,7 +1,7 @@
 """What a page in the browser asks for, let out as if each were a request of our own (spec 2.3).
 
-The page's own host is held already, and asked for one thing at a time, at its pace, until it asks for less. Any other host is held while it is
-asked, if it can be had soon; robots.txt is obeyed everywhere.
+The page's own host is held already, and asked for one thing at a time, at its pace, until it asks for fewer requests.
+Any other host is held while it is asked, if it can be had soon; robots.txt is obeyed everywhere.
 """
 
 import asyncio
