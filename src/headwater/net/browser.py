@@ -95,11 +95,8 @@ class BrowserClient:
             if end - loop.time() < _LEAST_SECONDS:
                 raise self._busy("The browser was ready too late for this page.")
             try:
-                async with asyncio.timeout_at(end + _MARGIN_SECONDS), self._watched(running):
+                async with self._watched(running):
                     return await self._render(running, look, url, limits, end, lead)
-            except TimeoutError as error:
-                await self._drop_if_dead(running)
-                raise ExchangeFailed("The browser hangs.", reason=Reason.BROWSER_CRASHED, url=url) from error
             except ExchangeFailed as error:
                 if error.reason is Reason.BROWSER_CRASHED:
                     await self._drop_if_dead(running)
@@ -111,7 +108,10 @@ class BrowserClient:
         from playwright.async_api import Error  # takes long to import, and most processes never need it
 
         try:
-            async with self._page(running, look) as (room, page):
+            async with (
+                asyncio.timeout_at(end + _MARGIN_SECONDS) as limit,
+                self._page(running, look, limit) as (room, page),
+            ):
                 session = await room.context.new_cdp_session(page)
                 seconds = max(_LEAST_SECONDS, end - asyncio.get_running_loop().time())
                 rendering = Rendering(
@@ -128,6 +128,8 @@ class BrowserClient:
         except Error as error:
             what = f"The browser could not read the page: {first_line(error)}."
             raise ExchangeFailed(what, reason=Reason.BROWSER_CRASHED, url=url) from error
+        except TimeoutError as error:
+            raise ExchangeFailed("The browser hangs.", reason=Reason.BROWSER_CRASHED, url=url) from error
 
     @contextlib.asynccontextmanager
     async def _place(self) -> AsyncIterator[None]:
@@ -171,7 +173,7 @@ class BrowserClient:
         return Proxy(self._client.resolver, self._clock, self._caps)
 
     @contextlib.asynccontextmanager
-    async def _page(self, running: _Running, look: Look) -> AsyncIterator[tuple[Room, "Page"]]:
+    async def _page(self, running: _Running, look: Look, limit: asyncio.Timeout) -> AsyncIterator[tuple[Room, "Page"]]:
         room = await running.rooms.enter(look)
         room.pages += 1
         try:
@@ -179,6 +181,8 @@ class BrowserClient:
             try:
                 yield room, page
             finally:
+                if not limit.expired():
+                    limit.reschedule(None)  # to close has a limit of its own, and what came is not lost by it
                 await asyncio.shield(self._close(running, page))
         finally:
             room.pages -= 1

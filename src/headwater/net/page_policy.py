@@ -1,4 +1,4 @@
-"""What a page in the browser may not do at all: headers that are added to its own, the stricter of both holds."""
+"""What a page in the browser may not do at all: headers that are added to its own, and hold whatever those allow."""
 
 _CONTENT = (
     "frame-src 'none'; worker-src 'none'; object-src 'none'; img-src 'none'; media-src 'none'; font-src 'none'; "
