@@ -200,6 +200,9 @@ class Settings:
     browser_seconds: float = _setting(
         parse.number(1, 3600), 30.0, "Longest time a page may take in the browser, with all that it loads."
     )
+    browser_memory_mb: int = _setting(
+        parse.whole(256, 65536), 1024, "Memory the browser may use; over that, the largest of its processes is ended."
+    )
     allow_networks: tuple[str, ...] = _setting(
         parse.networks, (), "Private networks that may be visited all the same, as 10.1.0.0/16,127.0.0.0/8."
     )

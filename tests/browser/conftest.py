@@ -17,10 +17,11 @@ import pytest_asyncio
 from headwater.config import split_connect_to
 from headwater.errors import NotNow
 from headwater.model.http import Limits, Passage, Response
-from headwater.net.browser import BrowserClient, Look
+from headwater.net.browser import BrowserClient
 from headwater.net.chromium import find_program
 from headwater.net.client import HttpClient
 from headwater.net.guard import AddressGuard
+from headwater.net.rooms import Look
 from tests.server import Site
 
 HERE = "127.0.0.2"  # where pages are served that may be visited; nothing else of this machine may be

@@ -15,16 +15,30 @@ from headwater.net import chromium as program
 from headwater.net.browser import BrowserClient
 from headwater.net.client import HttpClient
 from headwater.net.guard import AddressGuard
-from tests.browser.conftest import HERE, Browsing, now
+from tests.browser.conftest import HERE, Browsing, now, until
 from tests.integration.test_client import certificate
 from tests.server import Site
 
 __all__ = ["certificate"]  # the fixture
 
 PAGE = "https://a.test/page"
+# What the browser itself would ask the host for, past the page, again and again while a request to it is under way.
+BEHIND_THE_PAGE = b"""<script>
+const identity = {providers: [{configURL: "https://a.test/identity", clientId: "1"}]};
+const ask = () => {
+    navigator.credentials.get({identity}).catch(error => document.title = error.name);
+    new PaymentRequest([{supportedMethods: "https://a.test/payment"}], {total: {label: "", amount:
+        {currency: "USD", value: "1"}}}).canMakePayment().catch(() => 0);
+};
+fetch("/slow").then(() => clearInterval(asking));
+const asking = setInterval(ask, 20);
+</script>"""
+ALLOWED = "Permissions-Policy: identity-credentials-get=*, payment=*"  # as far as the host is concerned
 BODIES = {
     "/page": ("text/html", b"<script src=/script.js></script><p>Read me."),
     "/script.js": ("text/javascript", b"document.title = 'encrypted'"),
+    "/behind": ("text/html", BEHIND_THE_PAGE),
+    "/slow": ("text/plain", b""),
 }
 
 
@@ -37,8 +51,11 @@ async def browsing_securely(certificate: Path, asked: list[str]) -> AsyncIterato
             while True:
                 path = (await reader.readuntil(b"\r\n\r\n")).split()[1].decode()
                 asked.append(path)
-                kind, body = BODIES[path]
-                head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
+                kind, body = BODIES.get(path, ("application/json", b"{}"))
+                if path == "/slow":
+                    with contextlib.suppress(TimeoutError):
+                        await until(lambda: asked[-1] != "/slow", 1.0)
+                head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n{ALLOWED}\r\n\r\n"
                 writer.write(head.encode() + body)
         writer.close()
 
@@ -74,3 +91,15 @@ async def test_a_certificate_nobody_vouches_for_is_refused_by_the_browser(certif
             await browsing.get(PAGE)
     assert caught.value.reason is Reason.NETWORK
     assert asked == []
+
+
+async def test_what_the_browser_asks_for_by_itself_does_not_leave_while_its_host_is_asked(
+    certificate: Path, chromium: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spec 2.3: nothing is asked out of turn."""
+    del chromium
+    monkeypatch.setattr(program, "_FLAGS", (*program._FLAGS, "--ignore-certificate-errors"))
+    asked: list[str] = []
+    async with browsing_securely(certificate, asked) as browsing:
+        await browsing.get("https://a.test/behind")
+    assert asked == ["/behind", "/slow"]

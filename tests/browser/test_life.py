@@ -5,14 +5,18 @@ import os
 import signal
 import subprocess
 import sys
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from headwater.errors import ExchangeFailed, NotNow, OperatorError
+from headwater.model.http import Limits
 from headwater.model.reasons import Reason
-from headwater.net.browser import Look
+from headwater.net import rooms
 from headwater.net.chromium import start_chromium
+from headwater.net.rooms import Look
 from tests.browser.conftest import HTML, LIMITS, Browsing, open_browsing, until
 from tests.browser.processes import browsers, drivers, is_alive, kill_renderers, main_process
 from tests.program import environment, wait_until
@@ -68,6 +72,63 @@ async def test_killed_in_the_middle_of_a_page_it_is_started_again_for_the_next(v
         await until(lambda: not any(map(is_alive, started)))
 
 
+async def test_a_browser_that_is_gone_between_two_pages_costs_neither_of_them_anything(folder: Path) -> None:
+    async with open_browsing() as browsing:
+        browsing.site.answers[PAGE] = Answer("<p>here", headers=HTML)
+        await browsing.get(PAGE)
+        started = browsers(folder)
+        os.kill(drivers(folder)[0].pid, signal.SIGKILL)
+        await until(lambda: not any(map(is_alive, started)))
+        assert (await browsing.get(PAGE)).status == 200
+
+
+async def test_a_browser_that_hangs_is_given_up_in_time_and_replaced(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_browsing() as browsing:
+        browsing.site.answers[PAGE] = Answer("<p>here", headers=HTML)
+        await browsing.get(PAGE)
+        started = browsers(folder)
+        for process in started:
+            os.kill(process.pid, signal.SIGSTOP)
+        with monkeypatch.context() as patched:
+            for margin in ("_MARGIN_SECONDS", "_RESPONSE_SECONDS"):
+                patched.setattr(f"headwater.net.browser.{margin}", 0.2)
+            async with asyncio.timeout(10):
+                with pytest.raises(ExchangeFailed) as caught:
+                    await browsing.get(PAGE, "another", limits=Limits(total_seconds=1.5))
+        assert caught.value.reason is Reason.BROWSER_CRASHED
+        assert (await browsing.get(PAGE)).status == 200
+        await until(lambda: not any(map(is_alive, started)))
+
+
+async def test_a_context_that_its_browser_died_under_is_not_taken_for_one_of_the_next(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One source's context is being opened when the browser dies and another source's page starts the next."""
+    disguise, opening, goes_on = rooms.disguise, asyncio.Event(), asyncio.Event()
+
+    async def disguise_late(context: Any, profile: str) -> None:
+        await disguise(context, profile)
+        opening.set()
+        await goes_on.wait()
+
+    async with open_browsing() as browsing:
+        browsing.site.answers[PAGE] = Answer("<p>here", headers=HTML)
+        await browsing.get(PAGE, "one")
+        with monkeypatch.context() as patched:
+            patched.setattr(rooms, "disguise", disguise_late)
+            late = asyncio.create_task(browsing.get(PAGE, "two"))
+            await opening.wait()
+        os.kill(main_process(folder), signal.SIGKILL)
+        await until(lambda: not browsers(folder))
+        assert (await browsing.get(PAGE, "one")).status == 200
+        goes_on.set()
+        with pytest.raises(ExchangeFailed):
+            await late
+        assert (await browsing.get(PAGE, "two")).status == 200
+
+
 async def test_a_page_that_kills_its_renderer_is_told_from_one_that_fails(folder: Path) -> None:
     async with open_browsing() as browsing:
         browsing.site.answers[PAGE] = [Answer(f"<script>fetch('{HANGS}')</script>", headers=HTML), Answer("", 204)]
@@ -79,6 +140,19 @@ async def test_a_page_that_kills_its_renderer_is_told_from_one_that_fails(folder
             await waiting
         assert caught.value.reason is Reason.BROWSER_CRASHED
         assert (await browsing.get(PAGE)).status == 204
+
+
+async def test_a_page_that_takes_too_much_memory_is_ended_and_its_browser_is_not(folder: Path) -> None:
+    grow = "const held = []; setInterval(() => held.push(new Uint8Array(50e6).fill(7)), 50); fetch('/hangs')"
+    async with open_browsing(memory_bytes=600 * 1024 * 1024) as browsing:
+        browsing.site.answers[PAGE] = [Answer(f"<script>{grow}</script>", headers=HTML), Answer("", 204)]
+        browsing.site.hanging.add(HANGS)
+        with pytest.raises(ExchangeFailed) as caught:
+            await browsing.get(PAGE)
+        assert caught.value.reason is Reason.BROWSER_CRASHED
+        first = main_process(folder)
+        assert (await browsing.get(PAGE)).status == 204
+        assert main_process(folder) == first
 
 
 @pytest.mark.parametrize("how", ["fail", "SIGKILL"])
@@ -109,6 +183,16 @@ def test_no_process_is_left_however_ours_ends(how: str, folder: Path) -> None:
     finally:
         process.kill()
         process.communicate()
+
+
+async def test_who_leaves_while_it_starts_leaves_nothing_behind(folder: Path) -> None:
+    async with open_browsing() as browsing:
+        waiting = asyncio.create_task(browsing.get(PAGE))
+        looks = count()
+        await until(lambda: drivers(folder) and next(looks) == 5)  # the driver is there, but has not yet answered
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+    await until(lambda: not drivers(folder))
 
 
 async def test_a_machine_without_chromium_says_so_and_how_to_get_it() -> None:

@@ -146,6 +146,27 @@ async def test_of_a_page_that_never_comes_to_rest_what_there_is_is_taken(browsin
     assert b"<title>begun</title>" in response.body
 
 
+async def test_a_request_that_the_page_calls_off_does_not_keep_its_host_from_the_next(browsing: Browsing) -> None:
+    browsing.site.answers[PAGE] = page(
+        "const stop = new AbortController(); setTimeout(() => stop.abort(), 500);"
+        "fetch('/never', {signal: stop.signal}).catch(() => fetch('/data')).then(() => document.title = 'data')"
+    )
+    browsing.site.answers["http://a.test/data"] = Answer("data")
+    browsing.site.hanging.add("http://a.test/never")
+    response = await browsing.get(PAGE, limits=Limits(total_seconds=10))
+    assert b"<title>data</title>" in response.body
+
+
+async def test_a_page_that_floods_the_browser_with_requests_is_given_up(browsing: Browsing) -> None:
+    flood = "for (let n = 0; n < 300; n++) fetch('/' + n, {method: 'POST', body: 'x'.repeat(20000)}).catch(() => 0)"
+    browsing.site.answers[PAGE] = page(f"setInterval(() => {{ {flood} }}, 0)")
+    browsing.site.answers["http://a.test/next"] = page("document.title = 'next'")
+    with pytest.raises(ExchangeFailed) as caught:
+        await browsing.get(PAGE)
+    assert (caught.value.reason, "asked for over" in str(caught.value)) == (Reason.BODY_TOO_LARGE, True)
+    assert b"<title>next</title>" in (await browsing.get("http://a.test/next")).body
+
+
 async def test_a_page_that_is_busy_for_ever_is_given_up_and_the_next_one_works(browsing: Browsing) -> None:
     browsing.site.answers[PAGE] = page("for (;;) {}")
     browsing.site.answers["http://a.test/next"] = page("document.title = 'next'")

@@ -14,7 +14,7 @@ import pytest
 from headwater.model.http import Passage
 from headwater.net.client import GuardedResolver
 from headwater.net.guard import AddressGuard, AddressRefused
-from headwater.net.proxy import Proxy, ProxyCaps, TooMuchCame
+from headwater.net.proxy import Proxy, ProxyCaps, TooMuchAsked, TooMuchCame
 from tests.browser.conftest import HERE, now
 
 CAPS = ProxyCaps(connections=3, connection_seconds=20.0, request_bytes=1000)
@@ -191,6 +191,33 @@ async def test_connections_are_counted_and_end(host: Host) -> None:
                 async with asyncio.timeout(10):
                     assert await first.read(-1) == await second.read(-1) == b""
             assert host.heard == []
+
+
+async def test_one_request_takes_few_connections(host: Host) -> None:
+    """Spec 2.3: who asks for more than was let out does so in vain."""
+    passage, host.hangs_up = Passage(), True
+    async with opened(host, ProxyCaps(request_connections=2)) as proxy:
+        with proxy.admit("http://a.test/", passage):
+            answers = [await said_to(proxy, GET) for _ in range(4)]
+    assert [bool(answer) for answer in answers] == [True, True, False, False]
+    assert len(host.heard) == 2
+    assert isinstance(passage.error, TooMuchAsked)
+
+
+async def test_one_request_takes_few_words_in_a_tunnel(host: Host) -> None:
+    """Spec 2.3."""
+    passage = Passage()
+    async with opened(host, ProxyCaps(request_words=2)) as proxy, connected(proxy) as (reader, writer):
+        with proxy.admit("https://a.test/", passage):
+            writer.write(b"CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\n\r\n")
+            await reader.readuntil(b"\r\n\r\n")
+            for word in (b"one", b"two"):
+                writer.write(word)
+                await reader.readuntil(b"hello")
+            writer.write(b"three")
+            assert await reader.read(-1) == b""
+    assert host.heard == [b"one", b"two"]
+    assert isinstance(passage.error, TooMuchAsked)
 
 
 def socket_of(user: int) -> socket.socket:

@@ -1,7 +1,7 @@
 """What a page in the browser asks for, let out as if each were a request of our own (spec 2.3).
 
-The page's own host is held already, and asked for one thing at a time, at its pace. Any other host is held while it is
-asked, if it can be had soon; robots.txt is obeyed everywhere.
+The page's own host is held already, and asked for one thing at a time, at its pace, until it asks for fewer requests.
+Any other host is held while it is asked, if it can be had soon; robots.txt is obeyed everywhere.
 """
 
 import asyncio
@@ -11,8 +11,10 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from headwater.errors import NotNow
 from headwater.gate.hold import Hold
 from headwater.model.http import Passage
+from headwater.model.reasons import Reason
 from headwater.policy.urls import host_of
 
 if TYPE_CHECKING:
@@ -36,6 +38,9 @@ class Escort:
         async with self._held(host_of(url)) as hold:
             await self._gate.obey_robots(hold, url)
             await self._gate.await_turn(hold)
+            if hold.troubled and hold.next_turn:
+                what = f"{hold.host.host} asked for fewer requests."
+                raise NotNow(what, until=hold.next_turn, reason=Reason.RATE_LIMITED)
             passage = Passage()
             try:
                 yield passage

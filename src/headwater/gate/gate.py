@@ -146,7 +146,7 @@ class Gate:
 
     async def _browse(self, hold: Hold, url: str, limits: Limits, asker: Asker) -> Response:
         """Let the browser ask; whatever its page wants besides is let out likewise, each in its host's turn."""
-        from headwater.net.browser import Look  # most processes never need it
+        from headwater.net.rooms import Look  # most processes never need it
 
         look = Look(asker.source, self._user_agents[asker.user_agent], asker.stealth)
         room = _room(hold, self._clock.now() + BROWSER_MARGIN)

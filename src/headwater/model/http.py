@@ -33,6 +33,8 @@ class Passage:
     """A request of a page that may go out now, and what those who let it out learn of it."""
 
     sent_at: datetime | None = None  # None: nothing has left
+    connections: int = 0
+    spoken: int = 0  # how many times the browser said something through them
     received: int = 0  # bytes, as they came
     error: OSError | None = None  # why it did not reach its host
     status: int | None = None

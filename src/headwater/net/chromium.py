@@ -16,6 +16,7 @@ import structlog
 
 from headwater.errors import OperatorError
 from headwater.model.reasons import Reason
+from headwater.net.processes import end_session, is_running
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, Playwright
@@ -32,6 +33,8 @@ _FLAGS = (
     # No way round the proxy: no name is looked up here, and no packet leaves by itself.
     "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
     "--webrtc-ip-handling-policy=disable_non_proxied_udp",
+    # It asks by itself, past whoever looks at a page's requests. (`--disable-features` would replace Playwright's own.)
+    "--disable-blink-features=FedCm",
     "--js-flags=--max-old-space-size=512",
 )
 _NOWHERE = "http://127.0.0.1:9"  # the way out of whatever has no context
@@ -46,10 +49,18 @@ class Chromium:
 
     browser: "Browser"
     driver: "Playwright"
+    pid: int
+    session: int  # of all its processes
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it is there; where its driver has died, it calls itself connected all the same."""
+        return self.browser.is_connected() and is_running(self.pid)
 
     async def end(self) -> None:
         """End both; whatever of them hangs is not waited for."""
-        await closed(self.browser.close())
+        if not await closed(self.browser.close()):
+            await asyncio.to_thread(end_session, self.session)
         await closed(self.driver.stop())
 
 
@@ -77,15 +88,13 @@ async def start_chromium(named: str = "") -> Chromium:
             f"There is no Chromium {where}, and the source needs a browser. On Debian: apt-get install chromium.",
             reason=Reason.NO_BROWSER,
         )
-    from playwright.async_api import async_playwright  # takes long to import, and most processes never need it
-
     try:
-        driver = await async_playwright().start()
+        driver = await _start_driver()
     except OSError as error:
         what = f"Playwright's driver does not start ({error.strerror or error}). Install the package playwright again."
         raise OperatorError(what, reason=Reason.NO_BROWSER) from error
     try:
-        chromium = Chromium(await _launch(driver, program), driver)
+        chromium = await _launch(driver, program)
     except BaseException:
         await closed(driver.stop())
         raise
@@ -93,11 +102,34 @@ async def start_chromium(named: str = "") -> Chromium:
     return chromium
 
 
-async def _launch(driver: "Playwright", program: str) -> "Browser":
+async def _start_driver() -> "Playwright":
+    """Start the driver; one whose start nobody waits for any more is stopped."""
+    from playwright.async_api import async_playwright  # takes long to import, and most processes never need it
+
+    async def stop() -> None:
+        await (await starting).stop()
+
+    starting = asyncio.create_task(async_playwright().start())
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        await closed(stop())
+        raise
+
+
+async def _process_of(browser: "Browser") -> int:
+    """Return the process that all others of a browser come from."""
+    session = await browser.new_browser_cdp_session()
+    told = await session.send("SystemInfo.getProcessInfo")
+    await session.detach()
+    return next(int(process["id"]) for process in told["processInfo"] if process["type"] == "browser")
+
+
+async def _launch(driver: "Playwright", program: str) -> Chromium:
     from playwright.async_api import Error
 
     try:
-        return await driver.chromium.launch(
+        browser = await driver.chromium.launch(
             executable_path=program,
             args=_FLAGS,
             proxy={"server": _NOWHERE},
@@ -108,7 +140,10 @@ async def _launch(driver: "Playwright", program: str) -> "Browser":
             handle_sighup=False,
             timeout=_START_SECONDS * 1000,
         )
-    except Error as error:
+        async with asyncio.timeout(_START_SECONDS):
+            pid = await _process_of(browser)
+        return Chromium(browser, driver, pid, os.getsid(pid))
+    except (Error, OSError) as error:
         raise OperatorError(
             f"{program} does not start ({first_line(error)}). Run it by hand to see why, or name another with "
             "HEADWATER_CHROMIUM_PATH.",

@@ -38,15 +38,24 @@ _FOR_THE_PROXY = frozenset({"connection", "keep-alive", "te", "trailer", "transf
 
 @dataclass(frozen=True, slots=True)
 class ProxyCaps:
-    """How much one proxy carries: connections at once, the life of each, and what one request may bring."""
+    """How much one proxy carries: connections at once, the life of each, and what one request may take and bring.
+
+    Nobody can look into a tunnel, but whoever asks for one thing needs few connections and has little to say.
+    """
 
     connections: int = 32
     connection_seconds: float = 120.0
+    request_connections: int = 4
+    request_words: int = 64
     request_bytes: int = 32 * 1024 * 1024
 
 
 class TooMuchCame(OSError):
     """More bytes came for one request than are taken."""
+
+
+class TooMuchAsked(OSError):
+    """The browser asked for more than the one request that was let out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +115,15 @@ class Proxy:
         # Whatever goes wrong, the browser finds its connection closed, and the passage has the reason.
         with contextlib.suppress(OSError, EOFError, asyncio.LimitOverrunError, ValueError, asyncio.CancelledError):
             async with _closing(writer), asyncio.timeout(self._caps.connection_seconds):
-                if len(self._connections) <= self._caps.connections and _is_of_our_user(writer, self.port):
+                if len(self._connections) <= self._caps.connections and await self._is_of_our_user(writer):
                     await self._carry(reader, writer)
         self._connections.discard(connection)
+
+    async def _is_of_our_user(self, writer: asyncio.StreamWriter) -> bool:
+        """Tell whether the other end of a connection is a process of our own user: others share our loopback."""
+        _, theirs = writer.get_extra_info("peername")
+        # On a busy machine the list is long.
+        return await asyncio.to_thread(_owner, theirs, self.port) == str(os.geteuid())
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         wanted = _read_head(await reader.readuntil(b"\r\n\r\n"))
@@ -117,6 +132,9 @@ class Proxy:
             log.debug("proxy.refused", host=wanted.endpoint[1], port=wanted.endpoint[2])
             return
         try:
+            passage.connections += 1
+            if passage.connections > self._caps.request_connections:
+                raise TooMuchAsked(f"over {self._caps.request_connections} connections were made for one request")
             upstream_reader, upstream_writer = await self._connect(wanted.endpoint)
         except OSError as error:
             passage.error = error
@@ -149,6 +167,10 @@ class Proxy:
             passage = self._admitted.get(endpoint)
             if passage is None:
                 return
+            passage.spoken += 1
+            if passage.spoken > self._caps.request_words:
+                passage.error = TooMuchAsked("the browser said more than one request takes")
+                raise passage.error
             passage.sent_at = self._clock()
             writer.write(chunk)
             await writer.drain()
@@ -273,11 +295,9 @@ def _is_for_the_proxy(line: str) -> bool:
     return name in _FOR_THE_PROXY or name.startswith("proxy-")
 
 
-def _is_of_our_user(writer: asyncio.StreamWriter, port: int) -> bool:
-    """Tell whether the other end of a connection is a process of our own user: others share the loopback with us."""
-    _, theirs = writer.get_extra_info("peername")
+def _owner(port: int, to_port: int) -> str | None:
+    """Return the user whose connection it is that leads from one port of the loopback to another."""
     here = int.from_bytes(socket.inet_aton(_LOOPBACK), sys.byteorder)
-    ends = [f"{here:08X}:{theirs:04X}", f"{here:08X}:{port:04X}"]
+    ends = [f"{here:08X}:{port:04X}", f"{here:08X}:{to_port:04X}"]
     with open("/proc/net/tcp", encoding="ascii") as table:
-        owners = (fields[7] for fields in map(str.split, table) if fields[1:3] == ends)
-        return next(owners, None) == str(os.geteuid())
+        return next((fields[7] for fields in map(str.split, table) if fields[1:3] == ends), None)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from headwater.errors import ExchangeFailed, HeadwaterError
 from headwater.model.http import Limits, Passage, Response
 from headwater.model.reasons import Reason
+from headwater.net.page_policy import POLICIES
 from headwater.net.proxy import Proxy, TooMuchCame, first_of
 
 if TYPE_CHECKING:
@@ -33,9 +34,8 @@ _NO_LOOKS = [
     {"name": "Access-Control-Allow-Origin", "value": "*"},
 ]
 _MOST_REQUESTS, _MOST_DOCUMENTS = 100, 5  # of one page: it may load itself again, but not for ever
-_POLICY = (
-    "frame-src 'none'; worker-src 'none'; object-src 'none'; img-src 'none'; media-src 'none'; font-src 'none'; "
-    "manifest-src 'none'; connect-src http: https:; form-action 'none'; sandbox allow-scripts allow-same-origin"
+_FLOOD = (
+    500  # requests of one page, refused ones too, that it is given up for: each costs us time and the browser memory
 )
 # By the page's own time: on a busy machine, all that it does takes longer.
 _COME_TO_REST = """quiet => new Promise(done => {
@@ -75,6 +75,10 @@ class _Answer:
     length: int | None = None  # of its body, where that is told as it comes to us
 
 
+class _CalledOff(ConnectionError):
+    """The page does not want an answer any more."""
+
+
 class Rendering:
     """A page under way."""
 
@@ -108,12 +112,13 @@ class Rendering:
         self._requests = 0
         self._received = 0
         self._began = loop.time()
-        self._answers: dict[str, asyncio.Future[dict[str, Any]]] = {}
+        self._answers: dict[str, asyncio.Future[dict[str, Any]]] = {}  # by its stop, and by the network's name
         self._under_way: set[asyncio.Task[None]] = set()
 
     async def run(self) -> Response:
         """Return what came: the document as its scripts left it, or any answer that is not rendered, as it is."""
         self._session.on("Fetch.requestPaused", self._on_paused)
+        self._session.on("Network.loadingFailed", self._on_failed)
         for ending in ("crash", "close"):
             self._page.on(ending, lambda _: self._fail(_crashed(self._url)))
         patterns = [{"urlPattern": "*", "requestStage": stage} for stage in ("Request", "Response")]
@@ -201,9 +206,19 @@ class Rendering:
             waiting.set_result(event)
             return
         self._asked.set()
+        self._requests += not is_answer
+        if self._requests > _FLOOD:
+            self._fail(self._too_much(f"asked for over {_FLOOD} things"))
+            return
         task = asyncio.create_task(self._refuse(event) if is_answer else self._handle(event))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
+
+    def _on_failed(self, event: dict[str, Any]) -> None:
+        """End the wait for an answer that nobody wants any more; any other failure stops as an answer does."""
+        waiting = self._answers.get(event["requestId"])
+        if waiting and not waiting.done():
+            waiting.set_exception(_CalledOff("the page called it off"))
 
     async def _handle(self, event: dict[str, Any]) -> None:
         """Do with a request what is to be done with it; if it is the document's, its failure is the page's."""
@@ -211,7 +226,6 @@ class Rendering:
         if kind == "Document" and self._place is None:
             self._place = (event["frameId"], url)
         is_document = kind == "Document" and self._place is not None and self._place[0] == event["frameId"]
-        self._requests += 1
         self._documents += is_document
         try:
             if is_document and self._place and self._place[1] != url:
@@ -223,7 +237,7 @@ class Rendering:
             else:
                 await self._refuse(event)
         except Exception as error:  # noqa: BLE001 (it is told where the document is waited for)
-            if is_document:
+            if is_document and not (self._document and isinstance(error, _CalledOff)):
                 self._fail(await self._blame(error, url) if isinstance(error, OSError) else error)
             await self._refuse(event)
 
@@ -262,8 +276,7 @@ class Rendering:
         elif _is_rendered(answer):
             self._document = answer
             self._rendered.set()
-            policy = {"name": "Content-Security-Policy", "value": _POLICY}
-            await self._fulfill(came, answer.status, [*answer.raw_headers, policy], body)
+            await self._fulfill(came, answer.status, [*answer.raw_headers, *POLICIES], body)
         else:
             if not self._outcome.done():
                 self._outcome.set_result(self._response(answer, answer.headers, body))
@@ -271,13 +284,16 @@ class Rendering:
 
     async def _exchange(self, event: dict[str, Any]) -> dict[str, Any]:
         answered: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        self._answers[event["requestId"]] = answered
+        stopped = event["requestId"]
+        sent = event.get("networkId", stopped)
+        self._answers[stopped] = self._answers[sent] = answered
         try:
-            await self._session.send("Fetch.continueRequest", {"requestId": event["requestId"]})
+            await self._session.send("Fetch.continueRequest", {"requestId": stopped})
             async with asyncio.timeout(_REQUEST_SECONDS):
                 return await answered
         finally:
-            del self._answers[event["requestId"]]
+            for name in {stopped, sent}:
+                self._answers.pop(name, None)
 
     async def _read_answer(self, came: dict[str, Any], url: str, passage: Passage) -> _Answer:
         status = came.get("responseStatusCode")
@@ -344,8 +360,10 @@ class Rendering:
             self._outcome.set_exception(error)
 
     def _too_large(self) -> ExchangeFailed:
-        what = f"{self._url}: the page and what it loads are over {self._limits.body_bytes} bytes"
-        return ExchangeFailed(what, reason=Reason.BODY_TOO_LARGE, url=self._url)
+        return self._too_much(f"and what it loads are over {self._limits.body_bytes} bytes")
+
+    def _too_much(self, why: str) -> ExchangeFailed:
+        return ExchangeFailed(f"{self._url}: the page {why}", reason=Reason.BODY_TOO_LARGE, url=self._url)
 
 
 def _is_rendered(answer: _Answer) -> bool:

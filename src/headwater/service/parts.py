@@ -164,6 +164,7 @@ async def open_parts(records: Records) -> AsyncIterator[Parts]:
         most_pages=settings.browser_pages,
         page_seconds=settings.browser_seconds,
         body_bytes=settings.max_body_mb * 1024 * 1024,
+        memory_bytes=settings.browser_memory_mb * 1024 * 1024,
     )
     async with (
         make_sandbox(settings) as sandbox,
