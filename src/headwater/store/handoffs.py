@@ -68,7 +68,7 @@ async def claim_handoffs(connection: Connection, ids: Collection[int], lease: Le
 
 @_tells_missing
 async def left_handoffs(connection: Connection, since: datetime, limit: int) -> list[int]:
-    """Return queued hand-offs that nobody has taken up since then."""
+    """Return queued hand-offs that nobody has been at since then."""
     return [row["handoff_id"] for row in await connection.fetch(query("left_handoffs"), since, limit)]
 
 
