@@ -15,6 +15,7 @@ from headwater.service.why_words import tell
 from tests.house import House, open_house
 from tests.integration.test_api import Api, open_api
 from tests.program import forked
+from tests.replaying import urlset
 from tests.server import Answer, Site, page, rss
 
 FEED = "http://news.test/feed"
@@ -165,6 +166,48 @@ async def test_a_second_sync_is_told_which_run_is_under_way(site: Site, api: Api
     assert (await api.post("/scraping/news/sync", {}))[0] == 200, "another source is not in its way"
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_sync_that_meets_a_poll_is_told_so(api: Api, settings: Settings) -> None:
+    """Spec 7.1: a poll is no run, so there is no id to tell."""
+    async with open_house(settings) as house:
+        await house.rows(
+            "UPDATE feed_state SET lease_holder = 'a poller', lease_token = gen_random_uuid(), "
+            "lease_until = now() + interval '1 min' WHERE source_id = (SELECT id FROM sources WHERE name = 'news')"
+        )
+    status, answer = await api.post("/scraping/news/sync", {})
+    assert (status, answer["error"]["reason"]) == (409, Reason.RUN_UNDER_WAY)
+    assert answer["error"]["run_id"] is None
+    assert "a poll" in answer["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        (b'{"pass": "bogus"}', "pass: "),
+        (b'{"pass": "spider"}', "pass: "),
+        (b'{"colour": "red"}', "colour: "),
+        (b"[1]", "body: "),
+        (b"junk", "body: "),
+    ],
+)
+async def test_a_sync_reads_its_body_or_refuses_it_by_name(api: Api, body: bytes, named: str) -> None:
+    """Issue 9, bad input: nothing is read then."""
+    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+    async with api.session.post(api.base + "/scraping/news/sync", data=body, headers=headers) as response:
+        status, answer = response.status, await response.json()
+    assert (status, answer["error"]["reason"]) == (422, Reason.BAD_REQUEST)
+    assert named in answer["error"]["message"]
+    assert (await api.get("/ops/runs"))[1]["runs"] == []
+
+
+async def test_a_sync_reads_in_the_pass_that_it_is_asked_for(site: Site, api: Api) -> None:
+    """Issue 9: as `source sync --pass` does."""
+    site.answers["http://news.test/map.xml"] = Answer(urlset(("http://news.test/c", None)))
+    site.answers["http://news.test/robots.txt"] = Answer(b"Sitemap: http://news.test/map.xml")
+    status, synced = await api.post("/scraping/news/sync", {"pass": "sitemap"})
+    assert (status, synced["pass"], synced["leads"]) == (200, "sitemap", 1)
+    assert (await api.post("/scraping/news/sync", {"pass": None}))[1]["pass"] == "main"
 
 
 async def test_jobs_are_listed_shown_and_retried(site: Site, api: Api, settings: Settings) -> None:

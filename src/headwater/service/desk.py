@@ -25,12 +25,9 @@ from headwater.service.upkeep_desk import UpkeepDesk
 from headwater.service.webhook_desk import LiveWebhookDesk, WebhookDesk
 from headwater.service.why import Why, explain
 from headwater.store import budgets, documents, frontier
-from headwater.store.pool import is_down
+from headwater.store.pool import AWAY, is_down
 
-
-def database_is_down(error: Exception) -> bool:
-    """Tell whether an answer failed because the database is away for now."""
-    return is_down(error)
+DATABASE_AWAY = AWAY  # what an answer fails with while the database is away
 
 
 class Reader:
