@@ -232,6 +232,28 @@ async def test_jobs_are_listed_shown_and_retried(site: Site, api: Api, settings:
     assert (await api.post("/jobs/retry", {"source": "news"}))[1] == {"retried": 0}
 
 
+async def test_metrics_tell_what_waits_and_what_has_failed(api: Api, settings: Settings) -> None:
+    """Spec 6.7; issue 9: nothing waits unseen."""
+
+    async def measured() -> dict[str, float]:
+        async with api.session.get(api.base + "/metrics") as response:
+            lines = (await response.text()).splitlines()
+        return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line[0] != "#")}
+
+    await api.post("/scraping/news/sync", {})
+    found = await measured()
+    assert (found['headwater_jobs{status="queued"}'], found['headwater_handoffs_total{end="completed"}']) == (2, 2)
+    assert (found["headwater_handoffs_waiting"], found["headwater_handoffs_waiting_seconds"]) == (0, 0)
+    await fetch_all(settings)
+    async with open_house(settings) as house:
+        await house.rows("ALTER TABLE ingestion_handoffs DISABLE TRIGGER trg_update_ingestion_handoff_timestamp")
+        await house.rows("UPDATE ingestion_handoffs SET status = 'queued', updated_at = now() - interval '90 s'")
+    found = await measured()
+    assert (found['headwater_jobs{status="queued"}'], found['headwater_jobs{status="failed"}']) == (0, 1)
+    assert found["headwater_handoffs_waiting"] == 2
+    assert found["headwater_handoffs_waiting_seconds"] >= 90
+
+
 async def test_taken_back_hand_offs_are_missed_by_name_and_work_again_when_applied(api: Api, program: Program) -> None:
     """Spec 7.5, with a program that runs all the while."""
     await api.post("/scraping/news/sync", {})
@@ -292,7 +314,7 @@ async def test_the_command_line_syncs_lists_shows_and_retries(settings: Settings
         (("handoff", "list", "--source", "nobody"), "There is no source named nobody"),
         (("handoff", "list", "--limit", "0"), "--limit"),
         (("handoff", "list", "--limit", "100000"), "--limit"),
-        (("migrate", "down", "--only", "jobs", "--yes"), "'jobs' cannot be taken back alone"),
+        (("migrate", "down", "--only", "jobs"), "'jobs' cannot be taken back alone"),
         (("migrate", "down", "--yes"), "Give --to NUMBER, or --only NAME."),
     ):
         refused = await program(*words)

@@ -158,7 +158,7 @@ async def test_what_writes_or_reaches_out_needs_the_token_and_all_is_described(a
     """Spec 8.1."""
     _, described = await ask("GET", "/openapi.json")
     routes = {path: methods for path, methods in described["paths"].items() if path.startswith("/sources")}
-    assert len(routes) == 10
+    assert len(routes) == 9
     for path, methods in routes.items():
         for method, route in methods.items():
             assert route["summary"]

@@ -127,9 +127,11 @@ class Desk(Reader):
             async with asyncio.timeout(self._LOOK_SECONDS):
                 self.metrics.holds((await self.frontier.stats())["urls"])
                 self.metrics.owes(await self.webhooks.listed(), self.parts.records.clock.now())
+                self.metrics.awaits(await self.handoffs.backlog(), self.parts.records.clock.now())
         except Exception as error:
             if not is_down(error):
                 raise
             self.metrics.holds({})
             self.metrics.owes([], self.parts.records.clock.now())
+            self.metrics.awaits(None, self.parts.records.clock.now())
         return self.metrics.text()

@@ -73,6 +73,14 @@ async def left_handoffs(connection: Connection, since: datetime, limit: int) -> 
 
 
 @_tells_missing
+async def waiting_handoffs(connection: Connection, limit: int) -> tuple[int, datetime | None]:
+    """Count queued hand-offs, up to a limit, and tell since when the oldest has been left alone."""
+    row = await connection.fetchrow(query("waiting_handoffs"), limit)
+    assert row is not None
+    return row["waiting"], row["since"]
+
+
+@_tells_missing
 async def hold_handoffs(connection: Connection, ids: Collection[int], token: UUID) -> list[Handoff]:
     """Return those that are still their holder's, and lock them until the transaction ends."""
     return [Handoff(**row) for row in await connection.fetch(query("hold_handoffs"), list(ids), token)]

@@ -43,6 +43,11 @@ at_work AS MATERIALIZED (
 SELECT handoff_id FROM waiting
 WHERE reason_code = 'worker_lost' OR scrape_run_id IS NULL OR scrape_run_id NOT IN (SELECT scrape_run_id FROM at_work)
 
+-- name: waiting_handoffs
+-- $1 how many to count at most
+SELECT count(*) AS waiting, min(updated_at) AS since
+FROM (SELECT updated_at FROM ingestion_handoffs WHERE status = 'queued' ORDER BY updated_at LIMIT $1) w
+
 -- name: hold_handoffs
 -- The fence: which of these are still ours? Those are locked until the transaction ends. $1 ids, $2 token
 SELECT handoff_id AS id, reference_id, payload_hash, attempts, scrape_run_id FROM ingestion_handoffs
