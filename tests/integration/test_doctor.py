@@ -606,7 +606,8 @@ async def test_hand_offs_that_wait_for_longer_than_a_lease_are_told(current_url:
     await tell(
         current_url,
         "INSERT INTO sources (name, kind, created_at) VALUES ('s', 'manual', now())",
-        "INSERT INTO items (id, source_id, url, title, published_at, published_is_sighting, first_seen_at, last_seen_at) "
+        "INSERT INTO items "
+        "(id, source_id, url, title, published_at, published_is_sighting, first_seen_at, last_seen_at) "
         "SELECT repeat('a', 64), id, 'http://a.test/', 'A', now(), false, now(), now() FROM sources",
         "INSERT INTO ingestion_handoffs (reference_id, payload_hash, source_id, reason_code, updated_at) "
         "SELECT id, repeat('b', 64), source_id, 'queued_from_scrape', now() - interval '1 hour' FROM items",
