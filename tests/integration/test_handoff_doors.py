@@ -291,6 +291,8 @@ async def test_the_command_line_syncs_lists_shows_and_retries(settings: Settings
     failed = next(row for row in listed["handoffs"] if row["job_status"] == "failed")
     told = (await program("handoff", "list")).stdout
     assert f"job {failed['job_id']} failed (not_found)" in told
+    assert told.split()[:3] == ["hand-off", "status", "updated,"]
+    assert f"{failed['updated_at'][:10]} {failed['updated_at'][11:16]}       2  ingestion_job_already_active" in told
     assert (await program("handoff", "list", "--offset", "5")).stdout == "There are only 2.\n"
     shown = await program("handoff", "show", str(failed["handoff_id"]))
     assert "ingestion_job_already_active: A job for the item" in shown.stdout
@@ -302,11 +304,12 @@ async def test_the_command_line_syncs_lists_shows_and_retries(settings: Settings
 
     assert "queued" in (await program("handoff", "retry", str(failed["handoff_id"]))).stdout
     await fetch_all(settings)
-    again = await program("handoff", "retry", "--all", "--source", "news", "--reason", "not_found")
-    assert again.stdout == "1 jobs wait for their pages again.\n"
+    chosen = ("handoff", "retry", "--all", "--source", "news", "--reason", "not_found")
+    assert (await program(*chosen)).stderr.endswith("Nobody can be asked here: add --yes. Nothing was changed.\n")
+    assert (await program(*chosen, "--yes")).stdout == "1 job waits for its page again.\n"
     for words, said in (
         (("handoff", "retry"), "Give numbers of hand-offs, or --all"),
-        (("handoff", "retry", "--all"), "Give at least one of source, reason"),
+        (("handoff", "retry", "--all", "--yes"), "--all with at least one of --source, --reason"),
         (("handoff", "retry", "1", "--source", "news"), "Give numbers of hand-offs, or --all"),
         (("handoff", "retry", "99"), "There is no hand-off 99."),
         (("handoff", "show", "99"), "There is no hand-off 99."),
