@@ -165,7 +165,9 @@ class Settings:
         parse.whole(0, 100), 5, "How often a page that fails for a passing reason is tried again."
     )
     retry_base_seconds: float = _setting(
-        parse.number(0, 86400), 60.0, "Wait before the first retry; it doubles with each further one."
+        parse.number(0, 86400),
+        60.0,
+        "Wait before a page, or a delivery to a webhook, is tried again; it doubles each time.",
     )
     page_seconds: float = _setting(parse.number(0.1, 3600), 15.0, "Longest time one article page may take in all.")
     max_body_mb: int = _setting(

@@ -19,12 +19,20 @@ class OwnServer:
     url: str
 
     async def restart(self, how: signal.Signals) -> None:
-        """End it, with SIGKILL or SIGINT, and bring it back at the same address."""
+        """End it, with SIGKILL or SIGINT, and bring it back."""
+        await self.end(how)
+        await self.bring_back()
+
+    async def end(self, how: signal.Signals) -> None:
+        """End it, with SIGKILL or SIGINT."""
         (pid_file,) = self.folder.glob("postgres/*/cluster/postmaster.pid")
         pid = int(pid_file.read_text().split()[0])
         os.kill(pid, how)
         while _runs(pid):
             await asyncio.sleep(0.01)
+
+    async def bring_back(self) -> None:
+        """Start it at the same address."""
         again = await asyncio.to_thread(open_server, self.folder)
         assert again.dsn == self.url
         again.close()

@@ -5,15 +5,18 @@ import contextlib
 import os
 import signal
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
+import structlog
 
 from headwater.api import make_app
 from headwater.config import Settings
 from headwater.model.reasons import Reason
 from headwater.service.running import RoleName, serve
+from tests.faults.database import own_server
 from tests.house import open_house
 from tests.server import Answer, Site, page, rss
 
@@ -79,6 +82,25 @@ async def test_metrics_are_in_the_format_prometheus_reads(api: Api) -> None:
     async with api.session.get(api.base + "/metrics") as response:
         assert response.content_type == "text/plain"
         assert "headwater_fetches" in await response.text()
+
+
+async def test_an_outage_of_the_database_is_a_503_and_a_line_in_the_log(
+    tmp_path: Path, make_settings: Callable[..., Settings], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Spec 8.1: no stack trace for what is no fault of the program."""
+    with own_server(tmp_path / "database") as server:
+        settings = make_settings(database_url=server.url)
+        async with open_house(settings):
+            pass
+        async with open_api(settings) as api:
+            assert (await api.get("/jobs"))[0] == 200
+            await server.end(signal.SIGINT)
+            with structlog.testing.capture_logs() as logs:
+                status, answer = await api.get("/jobs")
+            await server.bring_back()
+    assert (status, answer["error"]["reason"]) == (503, Reason.DATABASE_UNREACHABLE)
+    assert [entry["path"] for entry in logs if entry["event"] == "api.database_away"] == ["/jobs"]
+    assert "Exception in ASGI application" not in caplog.text
 
 
 async def test_documents_are_listed_by_pages_and_shown_whole(api: Api) -> None:

@@ -193,7 +193,6 @@ async def test_one_may_begin_at_a_day_or_time(database: Database, feed: ChangeFe
         ("2026-03-13T12:00:01", ["c"]),
         ("2026-03-20", []),
         ("0001-01-01", ["a", "b", "c"]),
-        ("9999-12-31", []),
     ):
         assert [name for _, name in told(await read_all(feed, await feed.start(since)))] == expected, since
     await write_all(database, "d")
@@ -295,7 +294,8 @@ async def test_the_api_gives_changes_by_pages(api: Api, database: Database) -> N
 
 
 @pytest.mark.parametrize(
-    "query", ["since=x", "since=c999999999999999999", "limit=0", "limit=100000", "limit=x", "until=c1"]
+    "query",
+    ["since=x", "since=9999-12-31", "since=c999999999999999999", "limit=0", "limit=100000", "limit=x", "until=c1"],
 )
 async def test_the_api_refuses_what_cannot_be(query: str, api: Api) -> None:
     """Spec 8.1: naming the field."""

@@ -40,6 +40,7 @@ NAMES = [
     "clock",
     "leases",
     "hosts",
+    "hand-offs",
     "index",
     "webhooks",
     "time zone",
@@ -597,3 +598,33 @@ async def test_receivers_that_do_not_take_what_they_are_told_are_named(current_u
     found = doctor.finds(exit_code=0, database_url=current_url)["webhooks"]
     assert (found["state"], found["found"]) == ("warning", "1 of 2 do not take all")
     assert found["lines"] == ["b: 0 parked, failing: No."]
+
+
+async def test_hand_offs_that_wait_for_longer_than_a_lease_are_told(current_url: str, doctor: Doctor) -> None:
+    """Issue 9: nothing waits unseen."""
+    assert doctor.finds(exit_code=0, database_url=current_url)["hand-offs"]["state"] == "ok"
+    await tell(
+        current_url,
+        "INSERT INTO sources (name, kind, created_at) VALUES ('s', 'manual', now())",
+        "INSERT INTO items "
+        "(id, source_id, url, title, published_at, published_is_sighting, first_seen_at, last_seen_at) "
+        "SELECT repeat('a', 64), id, 'http://a.test/', 'A', now(), false, now(), now() FROM sources",
+        "INSERT INTO ingestion_handoffs (reference_id, payload_hash, source_id, reason_code, updated_at) "
+        "SELECT id, repeat('b', 64), source_id, 'queued_from_scrape', now() - interval '1 hour' FROM items",
+    )
+    found = doctor.finds(exit_code=0, database_url=current_url)["hand-offs"]
+    assert found["state"] == "warning"
+    assert found["found"].startswith("1 wait to be handed off, the oldest since")
+
+
+async def test_all_else_is_checked_where_hand_offs_are_taken_back(current_url: str, doctor: Doctor) -> None:
+    """Spec 7.5."""
+    await tell(
+        current_url,
+        "DROP TABLE ingestion_handoffs",
+        "DELETE FROM schema_migrations WHERE name = 'handoffs'",
+    )
+    found = doctor.finds(exit_code=0, database_url=current_url)
+    assert "021_handoffs" in found["schema"]["found"]
+    checked = states(found, "leases", "hosts", "index", "webhooks", "hand-offs")
+    assert list(checked.values()) == ["ok", "ok", "ok", "not configured", "not configured"]

@@ -15,6 +15,7 @@ from headwater.service.why_words import tell
 from tests.house import House, open_house
 from tests.integration.test_api import Api, open_api
 from tests.program import forked
+from tests.replaying import urlset
 from tests.server import Answer, Site, page, rss
 
 FEED = "http://news.test/feed"
@@ -167,6 +168,48 @@ async def test_a_second_sync_is_told_which_run_is_under_way(site: Site, api: Api
     await asyncio.gather(running, return_exceptions=True)
 
 
+async def test_a_sync_that_meets_a_poll_is_told_so(api: Api, settings: Settings) -> None:
+    """Spec 7.1: a poll is no run, so there is no id to tell."""
+    async with open_house(settings) as house:
+        await house.rows(
+            "UPDATE feed_state SET lease_holder = 'a poller', lease_token = gen_random_uuid(), "
+            "lease_until = now() + interval '1 min' WHERE source_id = (SELECT id FROM sources WHERE name = 'news')"
+        )
+    status, answer = await api.post("/scraping/news/sync", {})
+    assert (status, answer["error"]["reason"]) == (409, Reason.RUN_UNDER_WAY)
+    assert answer["error"]["run_id"] is None
+    assert "a poll" in answer["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        (b'{"pass": "bogus"}', "pass: "),
+        (b'{"pass": "spider"}', "pass: "),
+        (b'{"colour": "red"}', "colour: "),
+        (b"[1]", "body: "),
+        (b"junk", "body: "),
+    ],
+)
+async def test_a_sync_reads_its_body_or_refuses_it_by_name(api: Api, body: bytes, named: str) -> None:
+    """Issue 9, bad input: nothing is read then."""
+    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+    async with api.session.post(api.base + "/scraping/news/sync", data=body, headers=headers) as response:
+        status, answer = response.status, await response.json()
+    assert (status, answer["error"]["reason"]) == (422, Reason.BAD_REQUEST)
+    assert named in answer["error"]["message"]
+    assert (await api.get("/ops/runs"))[1]["runs"] == []
+
+
+async def test_a_sync_reads_in_the_pass_that_it_is_asked_for(site: Site, api: Api) -> None:
+    """Issue 9: as `source sync --pass` does."""
+    site.answers["http://news.test/map.xml"] = Answer(urlset(("http://news.test/c", None)))
+    site.answers["http://news.test/robots.txt"] = Answer(b"Sitemap: http://news.test/map.xml")
+    status, synced = await api.post("/scraping/news/sync", {"pass": "sitemap"})
+    assert (status, synced["pass"], synced["leads"]) == (200, "sitemap", 1)
+    assert (await api.post("/scraping/news/sync", {"pass": None}))[1]["pass"] == "main"
+
+
 async def test_jobs_are_listed_shown_and_retried(site: Site, api: Api, settings: Settings) -> None:
     """Spec 7.3."""
     await api.post("/scraping/news/sync", {})
@@ -187,6 +230,28 @@ async def test_jobs_are_listed_shown_and_retried(site: Site, api: Api, settings:
     await fetch_all(settings)
     assert (await api.get(f"/jobs/{job['job_id']}"))[1]["status"] == "ready"
     assert (await api.post("/jobs/retry", {"source": "news"}))[1] == {"retried": 0}
+
+
+async def test_metrics_tell_what_waits_and_what_has_failed(api: Api, settings: Settings) -> None:
+    """Spec 6.7; issue 9: nothing waits unseen."""
+
+    async def measured() -> dict[str, float]:
+        async with api.session.get(api.base + "/metrics") as response:
+            lines = (await response.text()).splitlines()
+        return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line[0] != "#")}
+
+    await api.post("/scraping/news/sync", {})
+    found = await measured()
+    assert (found['headwater_jobs{status="queued"}'], found['headwater_handoffs_total{end="completed"}']) == (2, 2)
+    assert (found["headwater_handoffs_waiting"], found["headwater_handoffs_waiting_seconds"]) == (0, 0)
+    await fetch_all(settings)
+    async with open_house(settings) as house:
+        await house.rows("ALTER TABLE ingestion_handoffs DISABLE TRIGGER trg_update_ingestion_handoff_timestamp")
+        await house.rows("UPDATE ingestion_handoffs SET status = 'queued', updated_at = now() - interval '90 s'")
+    found = await measured()
+    assert (found['headwater_jobs{status="queued"}'], found['headwater_jobs{status="failed"}']) == (0, 1)
+    assert found["headwater_handoffs_waiting"] == 2
+    assert found["headwater_handoffs_waiting_seconds"] >= 90
 
 
 async def test_taken_back_hand_offs_are_missed_by_name_and_work_again_when_applied(api: Api, program: Program) -> None:
@@ -226,6 +291,8 @@ async def test_the_command_line_syncs_lists_shows_and_retries(settings: Settings
     failed = next(row for row in listed["handoffs"] if row["job_status"] == "failed")
     told = (await program("handoff", "list")).stdout
     assert f"job {failed['job_id']} failed (not_found)" in told
+    assert told.split()[:3] == ["hand-off", "status", "updated,"]
+    assert f"{failed['updated_at'][:10]} {failed['updated_at'][11:16]}       2  ingestion_job_already_active" in told
     assert (await program("handoff", "list", "--offset", "5")).stdout == "There are only 2.\n"
     shown = await program("handoff", "show", str(failed["handoff_id"]))
     assert "ingestion_job_already_active: A job for the item" in shown.stdout
@@ -237,11 +304,12 @@ async def test_the_command_line_syncs_lists_shows_and_retries(settings: Settings
 
     assert "queued" in (await program("handoff", "retry", str(failed["handoff_id"]))).stdout
     await fetch_all(settings)
-    again = await program("handoff", "retry", "--all", "--source", "news", "--reason", "not_found")
-    assert again.stdout == "1 jobs wait for their pages again.\n"
+    chosen = ("handoff", "retry", "--all", "--source", "news", "--reason", "not_found")
+    assert (await program(*chosen)).stderr.endswith("Nobody can be asked here: add --yes. Nothing was changed.\n")
+    assert (await program(*chosen, "--yes")).stdout == "1 job waits for its page again.\n"
     for words, said in (
         (("handoff", "retry"), "Give numbers of hand-offs, or --all"),
-        (("handoff", "retry", "--all"), "Give at least one of source, reason"),
+        (("handoff", "retry", "--all", "--yes"), "--all with at least one of --source, --reason"),
         (("handoff", "retry", "1", "--source", "news"), "Give numbers of hand-offs, or --all"),
         (("handoff", "retry", "99"), "There is no hand-off 99."),
         (("handoff", "show", "99"), "There is no hand-off 99."),
@@ -249,7 +317,7 @@ async def test_the_command_line_syncs_lists_shows_and_retries(settings: Settings
         (("handoff", "list", "--source", "nobody"), "There is no source named nobody"),
         (("handoff", "list", "--limit", "0"), "--limit"),
         (("handoff", "list", "--limit", "100000"), "--limit"),
-        (("migrate", "down", "--only", "jobs", "--yes"), "'jobs' cannot be taken back alone"),
+        (("migrate", "down", "--only", "jobs"), "'jobs' cannot be taken back alone"),
         (("migrate", "down", "--yes"), "Give --to NUMBER, or --only NAME."),
     ):
         refused = await program(*words)

@@ -77,9 +77,9 @@ async def test_a_source_from_its_address_to_its_end(ask: Ask) -> None:
     assert (status, changed["settings"]["priority"], changed["category"]) == (200, 7, "")
     assert (await ask("POST", "/sources/news.test/disable"))[1]["health"] == "disabled"
     assert (await ask("POST", "/sources/news.test/enable"))[1]["health"] == "on_time"
-    status, synced = await ask("POST", "/sources/news.test/sync")
+    status, synced = await ask("POST", "/scraping/news.test/sync")
     assert (status, synced["new_items"]) == (200, 0)
-    assert (await ask("POST", "/sources/news.test/sync", {"pass": "spider"}))[0] == 422
+    assert (await ask("POST", "/scraping/news.test/sync", {"pass": "spider"}))[0] == 422
     status, waiting = await ask("POST", "/sources/news.test/backfill", {"since": "2024-01-01"})
     assert (status, waiting["passes"][1]["backfill_since"][:10]) == (202, "2024-01-01")
     status, removed = await ask("DELETE", "/sources/news.test")
@@ -94,7 +94,7 @@ async def test_what_a_reading_went_on_without_is_told_with_the_source(ask: Ask, 
     site.answers["http://news.test/good.xml"] = Answer(urlset(("http://news.test/a", None)))
     settings = {"sitemap_url": "http://news.test/map.xml"}
     assert (await ask("POST", "/sources", {"name": "maps", "settings": settings}))[0] == 201
-    assert (await ask("POST", "/sources/maps/sync"))[0] == 200
+    assert (await ask("POST", "/scraping/maps/sync"))[0] == 200
     (told,) = (await ask("GET", "/sources/maps"))[1]["passes"]
     assert [(one["url"], "404" in one["problem"]) for one in told["problems"]] == [("http://news.test/bad.xml", True)]
     assert "went on without 1 address" in told["why"]
@@ -131,7 +131,7 @@ async def test_files_in_and_out(ask: Ask) -> None:
         ("PATCH", "/sources/nobody", {"settings": {"priority": 1}}, 404, "nobody"),
         ("PATCH", "/sources/nobody", {"name": "x"}, 422, "name"),
         ("DELETE", "/sources/nobody", None, 404, "nobody"),
-        ("POST", "/sources/nobody/sync", None, 404, "nobody"),
+        ("POST", "/scraping/nobody/sync", None, 404, "nobody"),
         ("POST", "/sources/nobody/enable", None, 404, "nobody"),
         ("POST", "/sources/nobody/backfill", {"since": "soon"}, 422, "since"),
         ("POST", "/sources/nobody/backfill", {"since": "2024-01-01"}, 404, "nobody"),
@@ -158,7 +158,7 @@ async def test_what_writes_or_reaches_out_needs_the_token_and_all_is_described(a
     """Spec 8.1."""
     _, described = await ask("GET", "/openapi.json")
     routes = {path: methods for path, methods in described["paths"].items() if path.startswith("/sources")}
-    assert len(routes) == 10
+    assert len(routes) == 9
     for path, methods in routes.items():
         for method, route in methods.items():
             assert route["summary"]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Annotated, Any
 
+import structlog
 from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
@@ -23,9 +24,10 @@ from headwater.api.sources import add_sources
 from headwater.api.why import add_why
 from headwater.errors import HeadwaterError, RunUnderWay
 from headwater.model.reasons import Reason
-from headwater.service.desk import Desk, database_is_down
+from headwater.service.desk import DATABASE_AWAY, Desk
 from headwater.service.token import write_token
 
+log = structlog.get_logger()
 HOW_TO_WRITE = "Send the API token as `Authorization: Bearer TOKEN`; it is in the file api-token in the data folder."
 LARGEST_BODY = 8 * 1024 * 1024  # room for the largest batch of URLs
 LARGEST_ID = 2**63 - 1  # that the database can hold
@@ -115,25 +117,31 @@ def _answer_only_loopback_names(app: FastAPI) -> None:
 def _answer_errors(app: FastAPI) -> None:
     @app.exception_handler(HeadwaterError)
     async def refused(_: Request, error: HeadwaterError) -> JSONResponse:
-        run_id = error.run_id if isinstance(error, RunUnderWay) else None
-        return _error(_STATUS.get(error.reason, 422), error.reason, str(error), run_id)
+        more = {"run_id": error.run_id} if isinstance(error, RunUnderWay) else {}
+        return _error(_STATUS.get(error.reason, 422), error.reason, str(error), **more)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
+        inner = () if first["type"] == "json_invalid" else first["loc"][1:]  # no field, but how far it could be read
+        field = ".".join(str(part) for part in inner) or str(first["loc"][0])
         return _error(422, Reason.BAD_REQUEST, f"{field}: {first['msg']}.")
 
     @app.exception_handler(HTTPException)
     async def unknown(_: Request, error: HTTPException) -> JSONResponse:
         return _error(error.status_code, Reason.UNKNOWN_PATH, f"{error.detail}.")
 
+    # What they say is logged only: it may tell a stranger too much.
     @app.exception_handler(Exception)
-    async def broken(_: Request, error: Exception) -> JSONResponse:
-        # Logged by the server; its words may tell a stranger too much.
-        if database_is_down(error):
-            return _error(503, Reason.DATABASE_UNREACHABLE, Reason.DATABASE_UNREACHABLE.sentence)
-        return _error(500, Reason.INTERNAL, Reason.INTERNAL.sentence)
+    async def broken(_: Request, __: Exception) -> JSONResponse:
+        return _error(500, Reason.INTERNAL, Reason.INTERNAL.sentence)  # and the server logs where it came from
+
+    async def without_database(request: Request, error: Exception) -> JSONResponse:
+        log.warning("api.database_away", path=request.url.path, error=f"{type(error).__name__}: {error}")
+        return _error(503, Reason.DATABASE_UNREACHABLE, Reason.DATABASE_UNREACHABLE.sentence)
+
+    for away in DATABASE_AWAY:
+        app.add_exception_handler(away, without_database)
 
 
 def _add_signs_of_life(app: FastAPI, desk: Desk) -> None:
@@ -257,9 +265,9 @@ def _cursor(text: str | None) -> tuple[datetime, int] | None:
     return fetched_at, document_id
 
 
-def _error(status: int, reason: Reason, message: str, run_id: int | None = None) -> JSONResponse:
-    body = shapes.ErrorAnswer(error=shapes.ErrorBody(reason=reason, message=message, run_id=run_id))
-    return JSONResponse(body.model_dump(exclude_none=True), status_code=status)
+def _error(status: int, reason: Reason, message: str, **more: int | None) -> JSONResponse:
+    body = shapes.ErrorAnswer(error=shapes.ErrorBody(reason=reason, message=message, **more))
+    return JSONResponse(body.model_dump(exclude_unset=True), status_code=status)
 
 
 def _is_loopback(host: str) -> bool:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import FastAPI, Path, Query
 
 from headwater.api import handoff_shapes as shapes
-from headwater.api.source_shapes import told
+from headwater.api.source_shapes import SyncRequest, told
 from headwater.api.token import TOKEN
 from headwater.errors import OperatorError
 from headwater.model.handoff import JobFilter, named_counts
@@ -29,9 +29,9 @@ def add_handoffs(app: FastAPI, desk: Desk) -> None:
 
 def _add_scraping(app: FastAPI, desk: Desk) -> None:
     @app.post("/scraping/{source}/sync", tags=[_TAG], dependencies=TOKEN)
-    async def sync(source: Source) -> shapes.Synced:
-        """Read a source now, save its items, hand off each of them, and tell what became of them."""
-        polled = await desk.sources.sync(source)
+    async def sync(source: Source, wanted: SyncRequest | None = None) -> shapes.Synced:
+        """Read a source now, due or not, save its items, hand off each of them, and tell what became of them."""
+        polled = await desk.sources.sync(source, wanted.which if wanted else None)
         if polled.error:
             raise OperatorError(f"{source} was not read: {polled.error}", reason=polled.reason)
         brought: dict[str, Any] = {"scrape_run_id": polled.run_id} | told(polled) | named_counts(polled.handoffs)

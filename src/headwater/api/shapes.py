@@ -11,7 +11,9 @@ class ErrorBody(BaseModel):
 
     reason: str = Field(description="A code from the closed list of reasons.")
     message: str = Field(description="A sentence for a person.")
-    run_id: int | None = Field(default=None, description="The run that is in the way; only where one is.")
+    run_id: int | None = Field(
+        default=None, description="With `run_under_way`: that run, null where a poll is in the way."
+    )
 
 
 class ErrorAnswer(BaseModel):

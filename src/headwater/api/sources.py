@@ -7,7 +7,7 @@ from fastapi import FastAPI, Path, Query, Response
 
 from headwater.api import source_shapes as shapes
 from headwater.api.token import TOKEN
-from headwater.errors import HeadwaterError, OperatorError
+from headwater.errors import HeadwaterError
 from headwater.model.poll import Polled
 from headwater.model.reasons import Reason
 from headwater.service.desk import Desk
@@ -103,14 +103,6 @@ def _add_rows(app: FastAPI, sources: LiveSourceDesk) -> None:
 
 
 def _add_deeds(app: FastAPI, sources: LiveSourceDesk) -> None:
-    @app.post("/sources/{name}/sync", tags=[_TAG], dependencies=TOKEN)
-    async def sync(name: Name, wanted: shapes.SyncRequest | None = None) -> shapes.SyncedSource:
-        """Read a source now, due or not, and tell what came."""
-        polled = await sources.sync(name, wanted.which if wanted else None)
-        if polled.error:
-            raise OperatorError(f"{name} was not read: {polled.error}", reason=polled.reason)
-        return shapes.SyncedSource(**shapes.told(polled))
-
     @app.post("/sources/{name}/enable", tags=[_TAG], dependencies=TOKEN)
     async def enable(name: Name) -> shapes.WholeSource:
         """Let a source be read again."""

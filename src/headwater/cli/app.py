@@ -222,11 +222,16 @@ def migrate_down(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
 ) -> None:
-    """Take migrations back, newest first. What they made is dropped, with all it holds. Stop other programs first."""
+    """Take migrations back: what they made is dropped, with all it holds.
+
+    Before --to, stop other programs. With --only they run on.
+    """
     from headwater.service import schema
 
     if (to is None) == (not only):
         raise OperatorError("Give --to NUMBER, or --only NAME.", reason=Reason.BAD_REQUEST)
+    if only:
+        schema.require_optional(only)
     if not yes:
         what = f"everything above migration {to}" if not only else f"what migration {only} made"
         typer.confirm(f"Drop {what}, with all it holds?", abort=True)

@@ -1,5 +1,6 @@
 """`headwater handoff`: what runs have handed off, the jobs that wait for pages, and what is tried again."""
 
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -88,16 +89,20 @@ def retry(
     source: Source = None,
     reason: WhyFailed = None,
     run_id: RunId = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: Json = False,
 ) -> None:
     """Try again what failed: hand-offs that are named, or their jobs; or with --all every failed job of a choice."""
-    if bool(handoff_ids) == everything or (handoff_ids and (source or reason or run_id)):
+    if bool(handoff_ids) == everything or everything != bool(source or reason or run_id):
         raise OperatorError(
             "Give numbers of hand-offs, or --all with at least one of --source, --reason, --run.",
             reason=Reason.BAD_REQUEST,
         )
     if everything:
-        retried = run(_ask(lambda desk: desk.retry_all(source=source, reason=reason, scrape_run_id=run_id)))
+        only = JobFilter(source, "failed", reason, run_id)
+        if not yes and not sys.stdin.isatty():
+            raise OperatorError("Nobody can be asked here: add --yes. Nothing was changed.", reason=Reason.BAD_REQUEST)
+        retried = run(_ask(lambda desk: _retry_all(desk, only, asks=not yes)))
         if as_json:
             print_json({"retried": retried})
         else:
@@ -108,6 +113,13 @@ def retry(
         print_json({"handoffs": rows})
     else:
         show.handoffs(rows, len(rows), 0)
+
+
+async def _retry_all(desk: "HandoffDesk", only: JobFilter, *, asks: bool) -> int:
+    if asks:
+        _, total = await desk.jobs(only, limit=1)
+        typer.confirm(f"Let {total:,} failed {'job' if total == 1 else 'jobs'} wait again?", abort=True)
+    return await desk.retry_all(source=only.source, reason=only.reason, scrape_run_id=only.scrape_run_id)
 
 
 async def _retry_each(desk: "HandoffDesk", ids: list[int]) -> list[dict[str, Any]]:

@@ -51,7 +51,8 @@ def webhook(row: Mapping[str, Any]) -> None:
     if row["failures"] and row["failing_reason"]:
         told = row["error"] or Reason.of(row["failing_reason"]).sentence
         until = f" Tried again at {row['not_before']:%H:%M:%S} UTC." if row["not_before"] else ""
-        _wrapped(f"Failed {row['failures']} times in a row: {told}{until}")
+        times = "once" if row["failures"] == 1 else f"{row['failures']} times in a row"
+        _wrapped(f"Failed {times}: {told}{until}")
 
 
 def secret(text: str) -> None:

@@ -14,11 +14,15 @@ def handoffs(rows: Sequence[Mapping[str, Any]], total: int, offset: int) -> None
     if not rows:
         console.print("There are no such hand-offs." if not total else f"There are only {total:,}.")
         return
+    console.print(
+        f"[dim]{'hand-off':>9}  {'status':<9}  {'updated, UTC':<16}  {'run':>6}  {'reason':<28}  job, source[/]"
+    )
     for row in rows:
         job = f"job {row['job_id']} {row['job_status']}" if row["job_id"] else "no job"
         failed = f" ({row['job_reason']})" if row["job_reason"] else ""
         console.print(
-            f"{row['handoff_id']:>9}  {_status(row)}  {row['reason_code']:<28}  {job}{failed}  {plain(row['source'])}"
+            f"{row['handoff_id']:>9}  {_status(row)}  {row['updated_at']:%Y-%m-%d %H:%M}  "
+            f"{row['scrape_run_id'] or '-':>6}  {row['reason_code']:<28}  {job}{failed}  {plain(row['source'])}"
         )
         console.print(f"{'':>9}  [dim]{plain(row['url'])}[/]")
     _shown(len(rows), total, offset)
@@ -47,6 +51,7 @@ def jobs(rows: Sequence[Mapping[str, Any]], total: int, offset: int) -> None:
     if not rows:
         console.print("There are no such jobs." if not total else f"There are only {total:,}.")
         return
+    console.print(f"[dim]{'job':>9}  {'status':<9}  {'why, or document':<20}  {'made, UTC':<16}  source[/]")
     for row in rows:
         document = f"document {row['document_id']}" if row["document_id"] else "-"
         console.print(
@@ -59,7 +64,8 @@ def jobs(rows: Sequence[Mapping[str, Any]], total: int, offset: int) -> None:
 
 def retried(count: int) -> None:
     """Show how many jobs wait again."""
-    console.print(f"{count:,} jobs wait for their pages again." if count else "No job has failed so.")
+    wait = "1 job waits for its page again." if count == 1 else f"{count:,} jobs wait for their pages again."
+    console.print(wait if count else "No job has failed so.")
 
 
 def _status(row: Mapping[str, Any]) -> str:

@@ -38,7 +38,7 @@ def add(
     as_json: Json = False,
 ) -> None:
     """Add a webhook, and show the secret that its deliveries are signed with: it is never shown again."""
-    added = run(_ask(lambda webhooks: webhooks.add(name, url, event, since)))
+    added = run(_ask(lambda webhooks: webhooks.add(name, url, event or None, since)))
     if as_json:
         print_json(added)
         return

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
+from typing import TypeVar
 from uuid import UUID, uuid4
 
 import structlog
@@ -23,6 +24,9 @@ from headwater.store.pool import Connection, Database, is_down, is_passing
 log = structlog.get_logger()
 _LONGEST_ERROR = 2000
 _MOST_LEFT = 10 * SLICE  # taken up at a time
+_PATIENCE = timedelta(seconds=10)  # with a database that is away: a restart takes less
+_PAUSE_SECONDS = 0.25
+T = TypeVar("T")
 
 MakeJobs = Callable[[Connection, Collection[int], UUID, datetime], Awaitable[list[HandoffEnding]]]
 Ended = dict[int, HandoffEnding]  # by us, by id
@@ -41,6 +45,7 @@ class Handoffs:
         attempts: int,
         base_seconds: float,
         make: MakeJobs = make_jobs,
+        patience: timedelta = _PATIENCE,
     ) -> None:
         self._database = database
         self._clock = clock
@@ -49,20 +54,20 @@ class Handoffs:
         self._attempts = attempts
         self._base_seconds = base_seconds
         self._make = make
+        self._patience = patience
 
     async def carry_out(self, ids: Collection[int]) -> HandoffCounts | None:
         """Hand off what was queued and count what became of it; None where hand-offs have been taken back meanwhile.
 
-        What cannot be handed off because the database is away stays queued, for `take_up_left`. What somebody else has
-        completed meanwhile had its job already.
+        What cannot be handed off because the database stays away is left queued, for `take_up_left`. What somebody else
+        has completed meanwhile had its job already.
         """
         ended: Ended = {}
         by_others = (0, 0)
         try:
             await self._hand_over(ids, ended)
             if others := [handoff_id for handoff_id in ids if handoff_id not in ended]:
-                async with self._database.connection() as connection:
-                    by_others = await handoffs.count_ends(connection, others)
+                by_others = await self._patiently(lambda connection: handoffs.count_ends(connection, others))
         except HandoffsMissing:
             return None
         except Exception as error:
@@ -75,7 +80,7 @@ class Handoffs:
         """Hand off what was queued by somebody who is gone; return how many that were."""
         try:
             async with self._database.connection() as connection:
-                left = await handoffs.left_handoffs(connection, self._clock.now() - self._lease, _MOST_LEFT)
+                left = await handoffs.left_handoffs(connection, self._clock.now() - self._longest_pause(), _MOST_LEFT)
             await self._hand_over(left, {})
         except HandoffsMissing:
             return 0
@@ -91,7 +96,7 @@ class Handoffs:
 
     async def _claim(self, ids: Collection[int]) -> tuple[Lease, list[Handoff]]:
         lease = Lease(self._holder, uuid4(), self._clock.now() + self._lease, 1)
-        claimed = await self._database.run(lambda connection: handoffs.claim_handoffs(connection, ids, lease, SLICE))
+        claimed = await self._patiently(lambda connection: handoffs.claim_handoffs(connection, ids, lease, SLICE))
         return lease, claimed
 
     async def _attempt(self, lease: Lease, batch: Sequence[Handoff], ended: Ended) -> None:
@@ -127,10 +132,26 @@ class Handoffs:
 
     async def _end(self, lease: Lease, endings: Sequence[HandoffEnding], error: Exception, ended: Ended) -> None:
         told = clean(f"{type(error).__name__}: {error}")[:_LONGEST_ERROR]
-        done = await self._database.transact(
-            lambda connection: handoffs.end_handoffs(connection, endings, lease.token, told)
-        )
+        done = await self._patiently(lambda connection: handoffs.end_handoffs(connection, endings, lease.token, told))
         ended.update((ending.id, ending) for ending in done if ending.status is not HandoffStatus.QUEUED)
+
+    async def _patiently(self, statement: Callable[[Connection], Awaitable[T]]) -> T:
+        """Do what is no attempt by itself; a database that is away is waited for, and asked again when it is back."""
+        give_up = self._clock.now() + self._patience
+        while True:
+            try:
+                return await self._database.run(statement)
+            except Exception as error:
+                if not is_down(error) or self._clock.now() >= give_up:
+                    raise
+                log.warning("handoff.waits_for_the_database", error=str(error))
+            await self._database.revive()
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    def _longest_pause(self) -> timedelta:
+        """For so long one who is alive may leave alone what it hands off."""
+        between_attempts = doubled(self._base_seconds, max(1, self._attempts - 1))
+        return min(self._lease, 1.5 * self._patience + timedelta(seconds=between_attempts))
 
 
 def _add_up(touched: int, ended: Ended, completed_by_others: int, failed_by_others: int) -> HandoffCounts:

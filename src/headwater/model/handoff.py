@@ -1,6 +1,7 @@
 """Hand-offs: what runs brought, on its way to the jobs that wait for its pages."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
 
@@ -83,6 +84,16 @@ class HandoffCounts:
     completed: int = 0
     failed: int = 0
     skipped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """Jobs that wait or have failed; hand-offs that wait, the oldest since when: None where those are taken back."""
+
+    jobs_queued: int
+    jobs_failed: int
+    handoffs_queued: int | None
+    handoffs_since: datetime | None
 
 
 def named_counts(counts: HandoffCounts | None) -> dict[str, int | None]:

@@ -7,6 +7,7 @@ from headwater.errors import OperatorError
 from headwater.model.change import Change
 from headwater.model.reasons import Reason
 from headwater.store import changes
+from headwater.store.clock import read_server_time
 from headwater.store.pool import Database
 
 _CURSOR = re.compile(r"c([0-9]{1,18})")
@@ -38,7 +39,12 @@ class ChangeFeed:
         found = _CURSOR.fullmatch(since)
         if found:
             return await self._known(int(found[1]), field)
-        return await self.position_at(_moment(since, field))
+        moment = _moment(since, field)
+        async with self._database.connection() as connection:
+            now = (await read_server_time(connection, readings=1)).server
+        if moment > now:
+            raise OperatorError(f"{field}: {since} is yet to come.", reason=Reason.BAD_REQUEST)
+        return await self.position_at(moment)
 
     async def position_at(self, moment: datetime) -> int:
         """Return the position right before all that changed at a time or later."""

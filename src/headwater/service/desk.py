@@ -25,12 +25,9 @@ from headwater.service.upkeep_desk import UpkeepDesk
 from headwater.service.webhook_desk import LiveWebhookDesk, WebhookDesk
 from headwater.service.why import Why, explain
 from headwater.store import budgets, documents, frontier
-from headwater.store.pool import is_down
+from headwater.store.pool import AWAY, is_down
 
-
-def database_is_down(error: Exception) -> bool:
-    """Tell whether an answer failed because the database is away for now."""
-    return is_down(error)
+DATABASE_AWAY = AWAY  # what an answer fails with while the database is away
 
 
 class Reader:
@@ -130,9 +127,11 @@ class Desk(Reader):
             async with asyncio.timeout(self._LOOK_SECONDS):
                 self.metrics.holds((await self.frontier.stats())["urls"])
                 self.metrics.owes(await self.webhooks.listed(), self.parts.records.clock.now())
+                self.metrics.awaits(await self.handoffs.backlog(), self.parts.records.clock.now())
         except Exception as error:
             if not is_down(error):
                 raise
             self.metrics.holds({})
             self.metrics.owes([], self.parts.records.clock.now())
+            self.metrics.awaits(None, self.parts.records.clock.now())
         return self.metrics.text()

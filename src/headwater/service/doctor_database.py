@@ -1,4 +1,4 @@
-"""The checks of the database, on one visit to it: reachable, schema, clock, leases, hosts, search index, webhooks."""
+"""The checks of the database, on one visit: reachable, schema, clock, leases, hosts, hand-offs, index, webhooks."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from headwater.config import Settings, split_connect_to
-from headwater.errors import OperatorError
+from headwater.errors import HandoffsMissing, OperatorError
 from headwater.net.client import fixed_address
 from headwater.policy.delivery import FAILURES_BEFORE_A_PAUSE
 from headwater.service.doctor_finding import (
@@ -24,13 +24,15 @@ from headwater.service.doctor_finding import (
     ok,
     warning,
 )
-from headwater.store import documents, hosts, leases, migrate, sources, webhooks
+from headwater.service.handoff_desk import COUNTED
+from headwater.store import documents, handoffs, hosts, leases, migrate, sources, webhooks
 from headwater.store.clock import Reading, read_server_time
 from headwater.store.embedded import open_server
 from headwater.store.embedded_cluster import has_cluster, last_words
 from headwater.store.pool import Connection, open_connection, shown
 
-NAMES = ("database", "schema", "clock", "leases", "hosts", "index", "webhooks")
+NAMES = ("database", "schema", "clock", "leases", "hosts", "hand-offs", "index", "webhooks")
+_OF_ROWS = NAMES[3:]
 
 _START_SECONDS = 4.0  # for the embedded server: long for a start, short for a recovery
 _STEP_SECONDS = 3.0
@@ -93,14 +95,15 @@ class Visit:
         self._note("clock", _clock(reading))
         self._note("schema", await isolated(_schema(connection), _STEP_SECONDS))
         state = self.findings["schema"].state
-        if state is State.OK:
+        if state is State.OK or (state is State.WARNING and await _lacks_only_what_is_optional(connection)):
             with contextlib.suppress(Exception):
                 self.feed_host = await _host_to_look_up(connection, self._settings)
             self._note("leases", await isolated(_leases(connection, reading), _STEP_SECONDS))
             self._note("hosts", await isolated(_hosts(connection, reading), _STEP_SECONDS))
+            self._note("hand-offs", await isolated(_handoffs(connection, reading, self._settings), _STEP_SECONDS))
             self._note("index", await isolated(_index(connection), _STEP_SECONDS))
             self._note("webhooks", await isolated(_webhooks(connection), _STEP_SECONDS))
-        for name in ("leases", "hosts", "index", "webhooks"):
+        for name in _OF_ROWS:
             empty = state is State.NOT_CONFIGURED
             self._note(name, not_configured("none yet", _MAKE_IT) if empty else not_checked("see schema", "the schema"))
 
@@ -180,6 +183,10 @@ async def _schema(connection: Connection) -> Finding:
     )
 
 
+async def _lacks_only_what_is_optional(connection: Connection) -> bool:
+    return not migrate.missing_of(await migrate.applied(connection), asked=False)
+
+
 def _clock(reading: Reading) -> Finding:
     ahead = reading.ahead
     apart = abs(ahead)
@@ -202,6 +209,20 @@ async def _leases(connection: Connection, reading: Reading) -> Finding:
 async def _hosts(connection: Connection, reading: Reading) -> Finding:
     count = await hosts.count_hosts(connection, reading.server)
     return ok(f"{count['with_work']} have work, {count['blocked']} blocked for now, {count['closed']} closed")
+
+
+async def _handoffs(connection: Connection, reading: Reading, settings: Settings) -> Finding:
+    """Look whether hand-offs wait for longer than it takes until a running program has taken them up."""
+    try:
+        count, oldest = await handoffs.waiting_handoffs(connection, COUNTED)
+    except HandoffsMissing:
+        return not_configured("taken back", "`headwater migrate up` applies them again.")
+    if oldest is None or reading.server - oldest <= timedelta(seconds=settings.lease_seconds):
+        return ok(f"{count} wait to be handed off")
+    return warning(
+        f"{count} wait to be handed off, the oldest since {oldest:%Y-%m-%d %H:%M:%S} UTC",
+        "Start `headwater up`: it takes them up within seconds.",
+    )
 
 
 async def _index(connection: Connection) -> Finding:

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from headwater.errors import HeadwaterError, OperatorError
+from headwater.errors import HandoffsMissing, HeadwaterError, OperatorError
 from headwater.frontier.given import presentable
 from headwater.handoff.jobs import SLICE, retry_jobs
-from headwater.model.handoff import HandoffStatus, JobFilter, JobStatus
+from headwater.model.handoff import Backlog, HandoffStatus, JobFilter, JobStatus
 from headwater.model.reasons import Reason
 from headwater.service.parts import Records
 from headwater.service.source_settings import storable, unknown
@@ -17,6 +17,7 @@ from headwater.store.pool import Connection
 
 HANDOFF_STATUSES = tuple(HandoffStatus)
 JOB_STATUSES = tuple(JobStatus)
+COUNTED = 10_000  # of what waits or has failed
 Page = tuple[list[dict[str, Any]], int]  # some rows, and how many there are in all
 
 
@@ -44,6 +45,16 @@ class HandoffDesk:
             return await handoffs.list_handoffs(connection, only, limit=limit, offset=offset)
 
         return await self._records.database.transact(work)
+
+    async def backlog(self) -> Backlog:
+        """Count what waits and what has failed, up to some thousands."""
+        async with self._records.database.connection() as connection:
+            queued, failed = await jobs.count_unsettled(connection, COUNTED)
+            try:
+                waiting, since = await handoffs.waiting_handoffs(connection, COUNTED)
+            except HandoffsMissing:
+                waiting, since = None, None
+        return Backlog(queued, failed, waiting, since)
 
     async def get(self, handoff_id: int) -> dict[str, Any]:
         """Return a hand-off."""

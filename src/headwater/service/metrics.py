@@ -1,5 +1,6 @@
 """Counters for Prometheus, fed by what the roles report, and gauges, fed by whoever is about to show them."""
 
+import math
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
@@ -8,6 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from headwater import __version__
 from headwater.frontier.finish import Finish
+from headwater.model.handoff import Backlog
 from headwater.model.poll import Polled
 from headwater.model.webhook import Answered
 
@@ -35,6 +37,24 @@ class Metrics:
         self._behind = self._of_webhooks(
             "headwater_webhook_behind_seconds", "Age of the oldest change a webhook has not had yet."
         )
+        self._handoffs = Counter(
+            "headwater_handoffs",
+            "Items that runs have handed off, by what became of it.",
+            ["end"],
+            registry=self._registry,
+        )
+        self._jobs = Gauge(
+            "headwater_jobs",
+            "Jobs that wait for their pages and that have failed, counted up to some thousands.",
+            ["status"],
+            registry=self._registry,
+        )
+        self._unhanded = Gauge(
+            "headwater_handoffs_waiting", "Hand-offs that wait, counted up to some thousands.", registry=self._registry
+        )
+        self._unhanded_seconds = Gauge(
+            "headwater_handoffs_waiting_seconds", "Age of the oldest hand-off that waits.", registry=self._registry
+        )
         self._seconds = Histogram("headwater_exchange_seconds", "Time an exchange took.", registry=self._registry)
         self._urls = Gauge("headwater_urls", "URLs in the frontier, by status.", ["status"], registry=self._registry)
 
@@ -48,6 +68,9 @@ class Metrics:
         """Count the end of a poll."""
         self._polls.labels(polled.reason).inc()
         self._items.inc(polled.new_items)
+        if polled.handoffs:
+            for end in ("completed", "failed", "skipped"):
+                self._handoffs.labels(end).inc(getattr(polled.handoffs, end))
 
     def rescued(self, leases: int) -> None:
         """Count leases that were taken back."""
@@ -66,6 +89,20 @@ class Metrics:
             self._waiting.labels(webhook["name"]).set(webhook["waiting"])
             self._parked.labels(webhook["name"]).set(webhook["parked"])
             self._behind.labels(webhook["name"]).set((now - since).total_seconds() if since else 0)
+
+    def awaits(self, backlog: Backlog | None, now: datetime) -> None:
+        """Say what waits to be handed off and for its page; nothing where that is not known."""
+        self._jobs.clear()
+        self._unhanded.set(math.nan)
+        self._unhanded_seconds.set(math.nan)
+        if backlog is None:
+            return
+        self._jobs.labels("queued").set(backlog.jobs_queued)
+        self._jobs.labels("failed").set(backlog.jobs_failed)
+        if backlog.handoffs_queued is not None:
+            since = backlog.handoffs_since
+            self._unhanded.set(backlog.handoffs_queued)
+            self._unhanded_seconds.set((now - since).total_seconds() if since else 0)
 
     def _of_webhooks(self, name: str, text: str) -> Gauge:
         return Gauge(name, text, ["webhook"], registry=self._registry)

@@ -23,6 +23,11 @@ async def down_only(settings: Settings, name: str) -> list[str]:
         return [f"{step.number:03} {step.name}" for step in await migrate.down_only(database, name)]
 
 
+def require_optional(name: str) -> None:
+    """Refuse what cannot be taken back alone."""
+    migrate.require_optional(name)
+
+
 async def status(settings: Settings) -> list[dict[str, object]]:
     """List the migrations this program knows and whether each is in force."""
     async with open_database(settings) as database, database.connection() as connection:

@@ -2,6 +2,7 @@
 
 import re
 import secrets
+import unicodedata
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
@@ -157,6 +158,8 @@ def _checked_name(name: str) -> str:
 
 
 def _checked_url(url: str) -> str:
+    if any(unicodedata.category(character) == "Cc" for character in url):
+        raise OperatorError("url: has a control character.", reason=Reason.BAD_REQUEST)
     try:
         normalize_url(url)
         return join_url(url, url)
@@ -166,12 +169,14 @@ def _checked_url(url: str) -> str:
 
 def _checked_events(events: Sequence[str] | None) -> list[str]:
     known = list(Event)
+    if events is not None and not events:
+        raise OperatorError(f"events: name one of {', '.join(known)}, or leave them out.", reason=Reason.BAD_REQUEST)
     for event in events or ():
         if event not in known:
             raise OperatorError(
                 f"events: {presentable(event)!r} is none of {', '.join(known)}.", reason=Reason.BAD_REQUEST
             )
-    return [str(event) for event in known if not events or event in events]
+    return [str(event) for event in known if events is None or event in events]
 
 
 def _checked_id(text: str) -> UUID:

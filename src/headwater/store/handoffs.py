@@ -68,8 +68,16 @@ async def claim_handoffs(connection: Connection, ids: Collection[int], lease: Le
 
 @_tells_missing
 async def left_handoffs(connection: Connection, since: datetime, limit: int) -> list[int]:
-    """Return queued hand-offs that nobody has taken up since then."""
+    """Return queued hand-offs that nobody has been at since then."""
     return [row["handoff_id"] for row in await connection.fetch(query("left_handoffs"), since, limit)]
+
+
+@_tells_missing
+async def waiting_handoffs(connection: Connection, limit: int) -> tuple[int, datetime | None]:
+    """Count queued hand-offs, up to a limit, and tell since when the oldest has been left alone."""
+    row = await connection.fetchrow(query("waiting_handoffs"), limit)
+    assert row is not None
+    return row["waiting"], row["since"]
 
 
 @_tells_missing

@@ -103,3 +103,10 @@ async def list_jobs(
     await connection.execute(query("plan_anew"))
     rows = await connection.fetch(query("list_jobs"), *astuple(only), limit, offset)
     return [dict(row) for row in rows], await connection.fetchval(query("count_jobs"), *astuple(only))
+
+
+async def count_unsettled(connection: Connection, limit: int) -> tuple[int, int]:
+    """Count the jobs that wait and those that have failed, each up to a limit."""
+    row = await connection.fetchrow(query("count_unsettled_jobs"), limit)
+    assert row is not None
+    return row["queued"], row["failed"]

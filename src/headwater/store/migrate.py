@@ -94,14 +94,19 @@ async def down(database: Database, to: int) -> list[Migration]:
     return await database.transact(work)
 
 
-async def down_only(database: Database, name: str) -> list[Migration]:
-    """Take one migration back and leave all others in force; return it, or nothing where it was not in force."""
+def require_optional(name: str) -> None:
+    """Refuse what cannot be taken back alone."""
     if name not in OPTIONAL:
         alone = ", ".join(sorted(OPTIONAL))
         raise OperatorError(
             f"--only: {name!r} cannot be taken back alone, as what came after builds on it. What can: {alone}.",
             reason=Reason.BAD_REQUEST,
         )
+
+
+async def down_only(database: Database, name: str) -> list[Migration]:
+    """Take one migration back and leave all others in force; return it, or nothing where it was not in force."""
+    require_optional(name)
 
     async def work(connection: Connection) -> list[Migration]:
         numbers = await _lock_and_read(connection)

@@ -188,18 +188,20 @@ async def _leave_as_it_is(_: "asyncpg.Connection[Any]") -> None:
     """
 
 
+AWAY = (
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # a connection that broke between two messages
+)
+
+
 def is_down(error: BaseException) -> bool:
     """Tell whether an error means that the database is away for now, and not that it refused what was asked."""
-    away = (
-        OSError,
-        TimeoutError,
-        asyncpg.PostgresConnectionError,
-        asyncpg.OperatorInterventionError,
-        asyncpg.InsufficientResourcesError,
-        asyncpg.InterfaceError,
-        asyncpg.InternalClientError,  # a connection that broke between two messages
-    )
-    return isinstance(error, away)
+    return isinstance(error, AWAY)
 
 
 def is_passing(error: BaseException) -> bool:

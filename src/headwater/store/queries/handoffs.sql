@@ -13,23 +13,40 @@ ON CONFLICT (reference_id, payload_hash) DO UPDATE
 RETURNING handoff_id
 
 -- name: claim_handoffs
+-- Asked again with the same token, because the first answer was lost, it gives what it gave then.
 -- $1 ids, $2 holder, $3 token, $4 until, $5 how many
 WITH chosen AS MATERIALIZED (
-    SELECT handoff_id FROM ingestion_handoffs WHERE handoff_id = ANY ($1::bigint[]) AND status = 'queued'
+    SELECT handoff_id FROM ingestion_handoffs
+    WHERE handoff_id = ANY ($1::bigint[]) AND (status = 'queued' OR lease_token = $3)
     ORDER BY handoff_id LIMIT $5
     FOR UPDATE SKIP LOCKED
 )
 UPDATE ingestion_handoffs h
-SET status = 'running', attempts = h.attempts + 1, lease_holder = $2, lease_token = $3, lease_until = $4
+SET status = 'running', attempts = h.attempts + (h.lease_token IS NULL)::int, lease_holder = $2, lease_token = $3, lease_until = $4
 WHERE h.handoff_id = ANY (ARRAY (SELECT handoff_id FROM chosen))
 RETURNING handoff_id AS id, reference_id, payload_hash, attempts, scrape_run_id
 
 -- name: left_handoffs
--- What nobody has taken up since a time: whoever had brought it is gone; and what was taken from a holder who died, whose
--- lease was waited for already. $1 since then, $2 how many
-SELECT handoff_id FROM ingestion_handoffs
-WHERE status = 'queued' AND (updated_at <= $1 OR reason_code = 'worker_lost')
-ORDER BY updated_at LIMIT $2
+-- What waits though the run that brought it has handed off nothing since a time: whoever was at it is gone; and what was
+-- taken from a holder who died, whose lease was waited for already. $1 since then, $2 how many
+WITH waiting AS MATERIALIZED (
+    SELECT handoff_id, scrape_run_id, reason_code FROM ingestion_handoffs
+    WHERE status = 'queued' AND (updated_at <= $1 OR reason_code = 'worker_lost')
+    ORDER BY updated_at LIMIT $2
+),
+at_work AS MATERIALIZED (
+    SELECT r.scrape_run_id FROM (SELECT DISTINCT scrape_run_id FROM waiting) r
+    WHERE EXISTS (
+        SELECT FROM ingestion_handoffs h WHERE h.scrape_run_id = r.scrape_run_id AND h.updated_at > $1
+    )
+)
+SELECT handoff_id FROM waiting
+WHERE reason_code = 'worker_lost' OR scrape_run_id IS NULL OR scrape_run_id NOT IN (SELECT scrape_run_id FROM at_work)
+
+-- name: waiting_handoffs
+-- $1 how many to count at most
+SELECT count(*) AS waiting, min(updated_at) AS since
+FROM (SELECT updated_at FROM ingestion_handoffs WHERE status = 'queued' ORDER BY updated_at LIMIT $1) w
 
 -- name: hold_handoffs
 -- The fence: which of these are still ours? Those are locked until the transaction ends. $1 ids, $2 token

@@ -91,6 +91,11 @@ WHERE ($1::text IS NULL OR j.source_id = (SELECT id FROM sources WHERE name = $1
   AND ($3::text IS NULL OR j.reason = $3) AND ($4::bigint IS NULL OR j.scrape_run_id = $4)
   AND ($5::text IS NULL OR j.reference_id = $5) AND ($6::bigint IS NULL OR j.job_id = $6)
 
+-- name: count_unsettled_jobs
+-- Those whose pages are being fetched are among the queued. $1 how many to count of each at most
+SELECT (SELECT count(*) FROM (SELECT FROM ingestion_jobs WHERE status = 'queued' LIMIT $1) q) AS queued,
+       (SELECT count(*) FROM (SELECT FROM ingestion_jobs WHERE status = 'failed' LIMIT $1) f) AS failed
+
 -- name: failed_jobs
 -- Ids of failed jobs, oldest first. Each or NULL for any: $1 source's name, $2 reason, $3 run; $4 after this id, $5 how many
 SELECT job_id FROM ingestion_jobs
