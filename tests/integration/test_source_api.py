@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
@@ -86,6 +87,15 @@ async def test_a_source_from_its_address_to_its_end(ask: Ask) -> None:
     assert (status, removed) == (200, {"name": "news.test", "kept": True, "ended_urls": 1})
     status, gone = await ask("GET", "/sources/news.test")
     assert (status, gone["error"]["reason"]) == (404, Reason.UNKNOWN_SOURCE)
+
+
+async def test_a_source_whose_items_all_have_one_date_is_told_of(ask: Ask, site: Site) -> None:
+    """Spec 3.1: nothing lies between them, and that is a time too."""
+    site.answers[FEED] = replace(listed := rss(HOME + "a", HOME + "b"), body=str(listed.body).replace("11:00", "10:00"))
+    await ask("POST", "/sources", {"url": FEED})
+    status, shown = await ask("GET", "/sources/news.test")
+    assert (status, shown["usual_gap_seconds"]) == (200, 0)
+    assert (await ask("GET", "/sources"))[0] == 200
 
 
 async def test_what_a_reading_went_on_without_is_told_with_the_source(ask: Ask, site: Site) -> None:

@@ -9,6 +9,7 @@ import unicodedata
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -417,6 +418,23 @@ def test_blanks_around_linked_data_cost_no_time(blanks: str) -> None:
     began = time.process_time()
     extract_html(page(script), url=URL)
     assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize("piece", ["<tr><td>a b c", "<p>word", "<"])
+def test_pages_of_a_million_tags_are_refused_at_once(piece: str) -> None:
+    """Spec 4.3, issue 8: they would take far more than two seconds and 300 MB."""
+    began = time.process_time()
+    with pytest.raises(Unreadable) as caught:
+        extract_html("<html><body><table>" + piece * 600_000, url=URL)
+    assert caught.value.reason is Reason.BODY_TOO_LARGE
+    assert time.process_time() - began < 2
+
+
+@given(st.randoms(use_true_random=False))
+def test_random_bytes_are_no_page_whatever_they_look_like(chance: Random) -> None:
+    """Spec 5.3: somewhere in them is something like a tag."""
+    with pytest.raises(Unreadable):
+        normalize(chance.randbytes(20_000) + b"<p>", URL, "text/html")
 
 
 PIECES = (

@@ -68,7 +68,7 @@ _HTML_TAG = re.compile(
     r"<(?i:!doctype\s+html|html|head|body|title|meta|link|script|style|article|main|section|header|nav|div|p|span|table"
     r"|h[1-6]|ul|ol|a|br|form|frameset|center|font)\b"
 )
-_CONTROLS = re.compile("[\x00-\x08\x0e-\x1f\ufffd]")
+_CONTROLS = re.compile("[\x01-\x08\x0e-\x1f\ufffd]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +131,10 @@ def _choose(body: bytes, content_type: str | None) -> str:
         raise Unreadable(f"The body has fewer than {MIN_LENGTH} bytes.", reason=Reason.BAD_HTML)
     if root and _is_other_xml(text, root[1].lower()):
         raise _unsupported("XML, but not a page")
+    if len(_CONTROLS.findall(text)) * 20 > len(text):  # in which anything may look like a tag
+        raise _unsupported("binary data")
     if _HTML_TAG.search(text):
         return "html_v1"
-    if len(_CONTROLS.findall(text)) * 20 > len(text):
-        raise _unsupported("binary data")
     raise Unreadable("The body is not markup.", reason=Reason.BAD_HTML)
 
 

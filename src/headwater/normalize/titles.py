@@ -27,7 +27,7 @@ def best_title(
             if any(_begins(title, heading) for title in (*headlines, og_title, page_title)) and not _is_site(
                 heading, names
             ):
-                origin = next((origin for title, origin in stated if compact(title) == compact(heading)), "dom")
+                origin = next((origin for title, origin in stated if _begins(title, heading)), "dom")
                 yield heading, origin
     yield from (found for found in stated if not _is_site(found[0], names))
     # a heading that the page's own title does not speak of is another's: of a column, of a part of the site

@@ -44,7 +44,7 @@ def tell_source(
     upcoming = [one["next_poll_at"] for one in told if one["next_poll_at"]]
     return {
         **{name: value for name, value in row.items() if name != "usual_gap"},
-        "usual_gap_seconds": gap and gap.total_seconds(),
+        "usual_gap_seconds": None if gap is None else gap.total_seconds(),
         "category": row["settings"].get("category") or "",
         "health": verdict.health,
         "why": verdict.why,
