@@ -23,6 +23,7 @@ from headwater.policy.text import blocks_of_markup, clean
 _ABSTRACT_OVER = 40
 # No page is meant to be read that is longer, and to parse it could take a gigabyte.
 _MOST_TAGS = 150_000  # those of a second or two
+_ENOUGH_TO_BE_DEEP = 2_000_000  # characters
 _LONGEST_PAGE = 10_000_000
 
 
@@ -73,10 +74,11 @@ def _no_collections() -> Iterator[None]:
 
 
 def _article(text: str, url: str, selectors: Mapping[str, str]) -> Article:
-    if text.count("<") > _MOST_TAGS:
-        raise Unreadable(f"The page has over {_MOST_TAGS:,} tags.", reason=Reason.BODY_TOO_LARGE, url=url)
-    if is_too_deep(text):
+    has_too_many_tags = text.count("<") > _MOST_TAGS
+    if is_too_deep(text[:_ENOUGH_TO_BE_DEEP] if has_too_many_tags else text):
         raise Unreadable("The elements of the page are nested too deep.", url=url)
+    if has_too_many_tags:
+        raise Unreadable(f"The page has over {_MOST_TAGS:,} tags.", reason=Reason.BODY_TOO_LARGE, url=url)
     _check_selectors(selectors)
     tree = LexborHTMLParser(text)
     blocks, elements = read_blocks(tree.body) if tree.body is not None else ([], [])
