@@ -107,9 +107,11 @@ async def the_days_equal_a_rebuild(harness: Harness) -> list[str]:
 async def every_hand_off_has_one_job_that_ended_as_its_page(harness: Harness) -> list[str]:
     """No payload has two jobs, none waits for a page that has ended, none is ready without a document (spec 7.3)."""
     wrong = [
-        f"payload {payload} of {item} has {count} jobs"
-        for item, payload, count in await harness.rows(
-            "SELECT reference_id, payload_hash, count(*) FROM ingestion_jobs GROUP BY 1, 2 HAVING count(*) > 1"
+        f"the same payload of {url} has several jobs: {jobs}"
+        for url, jobs in await harness.rows(
+            "SELECT i.url, array_agg(concat_ws(' ', j.job_id, j.status, j.reason, j.created_at, j.settled_at)) "
+            "FROM ingestion_jobs j JOIN items i ON i.id = j.reference_id "
+            "GROUP BY i.url, j.reference_id, j.payload_hash HAVING count(*) > 1"
         )
     ]
     wrong += [

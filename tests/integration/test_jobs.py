@@ -263,6 +263,34 @@ async def test_a_finish_that_meets_a_hand_off_half_way_waits_for_its_job_and_set
     assert await jobs(house) == [("a", "failed", "gone"), ("a", "failed", "not_found")]
 
 
+async def test_a_hand_off_that_waits_for_a_page_to_end_makes_no_second_job(
+    site: Site, house: House, database_url: str
+) -> None:
+    """Spec 7.3: what the queue said of the page before that is not believed."""
+    listing(site, a="A")
+    await sync(house)
+    await take(house)
+    ((handoff_id, url_id),) = await house.rows(
+        "SELECT handoff_id, url_id FROM ingestion_handoffs JOIN ingestion_jobs USING (job_id)"
+    )
+    await house.rows(
+        "UPDATE ingestion_handoffs SET status = 'queued', reason_code = 'queued_from_scrape', job_id = NULL"
+    )
+    ending = await asyncpg.connect(database_url)
+    try:
+        async with ending.transaction():
+            await ending.execute("UPDATE url_frontier SET status = 'dead', reason = 'not_found' WHERE id = $1", url_id)
+            await ending.execute("DELETE FROM frontier_queue WHERE url_id = $1", url_id)
+            handing = asyncio.create_task(house.parts.records.handoffs.carry_out([handoff_id]))
+            while not await house.rows("SELECT FROM pg_locks WHERE NOT granted"):
+                await asyncio.sleep(0.01)
+        await handing
+    finally:
+        await ending.close()
+    assert await jobs(house) == [("a", "failed", "not_found")]
+    assert [reason for _, reason, _ in await handoffs(house)] == ["ingestion_job_already_failed"]
+
+
 async def test_a_job_that_failed_is_tried_again_only_when_asked(site: Site, house: House) -> None:
     """Spec 2.2, 7.3: seeing a dead page again does not fetch it again; an operator does."""
     listing(site, a="A", b="B")

@@ -201,6 +201,19 @@ def test_text_on_its_side_reads_like_any_other() -> None:
     assert extract_pdf(pdf([page])).markdown == REVIEW
 
 
+@pytest.mark.parametrize("lines", [["Exhibit {}"], ["Certificate", "Number {} is granted to the holder"]])
+def test_pages_that_say_nearly_the_same_keep_what_they_say(lines: list[str]) -> None:
+    """Spec 1.6: no page is nothing but head and foot."""
+    pages = []
+    for number in range(1, 4):
+        pages.append(Page())
+        for place, line in enumerate(lines):
+            pages[-1].text(72, 300 + 60 * place, line.format(number), 14)
+    read = extract_pdf(pdf(pages))
+    assert read.status is BodyStatus.OK
+    assert all(line.format(number) in read.markdown for number in range(1, 4) for line in lines)
+
+
 def test_ranks_in_a_table_are_not_taken_for_the_numbers_of_lines() -> None:
     page = Page()
     for number in range(12):

@@ -43,7 +43,12 @@ def _remove_running_lines(pages: Sequence[Look]) -> None:
             for line in _outside(edge, lambda line: _is_repeated(line, seen, believed))
             for word in line.words
         }
-        page.words = [word for word in page.words if id(word) not in doomed]
+        # Where nothing else stands on a page, that is its text: certificates, slides and exhibits are alike.
+        page.words = [word for word in page.words if id(word) not in doomed] or _without_page_numbers(page.words)
+
+
+def _without_page_numbers(words: Sequence[Word]) -> list[Word]:
+    return [word for line in lines_of(words) if _signature(line.text) != _A_NUMBER for word in line.words]
 
 
 def _is_repeated(line: Line, seen: Mapping[tuple[str, int], set[int]], believed: int) -> bool:

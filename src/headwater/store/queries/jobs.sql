@@ -1,8 +1,9 @@
 -- name: pages_waited_for
 -- The page that each item leads to by now, locked so that nobody ends it meanwhile. Items whose pages are not fetched have
--- none. $1 ids of items
+-- none. What the queue says may be older than the page, whose lock was waited for: one that has ended is not being fetched.
+-- $1 ids of items
 SELECT i.id AS reference_id, i.source_id, page.id AS page_id,
-       CASE WHEN q.lease_token IS NULL THEN page.status ELSE 'fetching' END AS status
+       CASE WHEN page.status = 'pending' AND q.lease_token IS NOT NULL THEN 'fetching' ELSE page.status END AS status
 FROM (SELECT id, source_id, url_id FROM items WHERE id = ANY ($1::text[]) ORDER BY url_id) i
 CROSS JOIN LATERAL page_waited_for(i.url_id) page
 LEFT JOIN LATERAL (SELECT w.lease_token FROM frontier_queue w WHERE w.url_id = page.id LIMIT 1) q ON true
