@@ -193,7 +193,7 @@ class Settings:
         parse.whole(1, 36500), 30, "How long deliveries to webhooks that have ended, and each attempt, are remembered."
     )
     sandbox_workers: int = _setting(parse.whole(1, 64), 2, "Child processes that read what the web sent.")
-    sandbox_memory_mb: int = _setting(parse.whole(256, 65536), 1024, "Memory one such child may use.")
+    sandbox_memory_mb: int = _setting(parse.whole(256, 65536), 500, "Memory one such child may use.")
     sandbox_seconds: float = _setting(parse.number(0.1, 3600), 20.0, "Time one body may take to be read.")
     chromium_path: str = _setting(
         parse.text, "", "The Chromium for sources that need a browser. Empty: the system's, or Playwright's own."
