@@ -3,6 +3,7 @@
 Both are an `Answer`, and take faults as the stand-in for GOV.UK does.
 """
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
@@ -19,7 +20,7 @@ _KEPT_REQUESTS = 20_000  # a web that is left running must not grow
 Record = Mapping[str, Any]
 
 
-class _Api:
+class _Api(ABC):
     """Answers with JSON, or with the fault that is planned for a request."""
 
     def __init__(self) -> None:
@@ -38,9 +39,9 @@ class _Api:
         response.headers.update(self.headers())
         return response
 
+    @abstractmethod
     def reply(self, asked: ApiRequest, headers: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
         """Return the status and the JSON of the right answer."""
-        raise NotImplementedError
 
     def headers(self) -> dict[str, str]:
         """Return the headers that every answer has."""
