@@ -24,8 +24,10 @@ from pathlib import Path
 from typing import Self
 
 import headwater
+from headwater import sandbox
 from tests.faults import victim
 from tests.faults.network import enter
+from tests.sandboxes import ForkedServer
 
 ROOT = Path(__file__).parents[1]
 ENVIRONMENT = dict(os.environ)  # before any test has changed something
@@ -158,6 +160,7 @@ def main() -> None:
     if born:
         order, streams = born
         _become(order, streams)
+        sandbox._ForkServer = ForkedServer  # type: ignore[misc]
         victim.main(order.words)
 
 

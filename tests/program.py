@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,27 +24,33 @@ def environment(**settings: object) -> dict[str, str]:
 
 
 def headwater(
-    *words: str, cwd: Path, timeout: float = 60, wrapped_by: tuple[str, ...] = (), **settings: object
+    *words: str,
+    cwd: Path,
+    given: bytes = b"",
+    timeout: float = 60,
+    wrapped_by: tuple[str, ...] = (),
+    started: bool = False,
+    **settings: object,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end."""
-    command = [*wrapped_by, *PROGRAM, *words]
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=timeout, env=environment(**settings), cwd=cwd
-    )
+    """Run a command to its end, with something on standard input.
 
-
-def forked(
-    *words: str, cwd: Path, given: bytes = b"", timeout: float = 60, **settings: object
-) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end, forked from a process that has imported what it needs.
-
-    For tests of what commands do; that they start, and what they find when they do, is for those that use `headwater`.
+    It is forked from a process that has imported what it needs, unless it is to be `started` as users do, because what
+    it finds when it starts is part of what is shown.
     """
     surroundings = environment(**settings)
-    ours = {name: value for name, value in surroundings.items() if not name.startswith(("HEADWATER_", "PYTEST_"))}
-    assert ours.items() <= ENVIRONMENT.items(), "only settings reach a program that is forked"
-    done = nursery().run(Order(("-", "-", *words), str(cwd), surroundings), given, timeout)
+    if started or wrapped_by or not _can_be_forked(surroundings):
+        command = [*wrapped_by, *PROGRAM, *words]
+        done = subprocess.run(command, input=given, capture_output=True, timeout=timeout, env=surroundings, cwd=cwd)
+    else:
+        done = nursery().run(Order(("-", "-", *words), str(cwd), surroundings), given, timeout)
     return subprocess.CompletedProcess(words, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def _can_be_forked(surroundings: Mapping[str, str]) -> bool:
+    """Tell whether a program that is forked, and so has been started already, finds these surroundings."""
+    read_at_start = ("PYTHON", "LC_", "LANG", "LD_")
+    given, known = ({*words.items()} for words in (surroundings, ENVIRONMENT))
+    return not any(name.startswith(read_at_start) for name, _ in given ^ known)
 
 
 def path_without(*programs: str, folder: Path) -> str:

@@ -5,10 +5,16 @@ shown by test_sandbox.py and by every program that is started.
 """
 
 import itertools
+import os
+import signal
 import socket
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
 
 from headwater.config import Settings
 from headwater.sandbox import Sandbox, _ForkServer
+from headwater.sandbox_child import serve
 from headwater.service import parts
 
 _make_own = parts.make_sandbox
@@ -63,3 +69,49 @@ def make_sandbox(settings: Settings) -> Sandbox:
 def end_servers() -> None:
     while _servers:
         _servers.popitem()[1].end()
+
+
+class ForkedServer(_ForkServer):
+    """A fork server that is forked itself, from a program that has imported the parsers already."""
+
+    def __init__(self, memory_bytes: int, preload: Sequence[str]) -> None:
+        self._control, theirs = socket.socketpair()
+        self._control.setblocking(False)
+        with theirs:
+            pid = os.fork()
+            if pid == 0:
+                _serve(theirs.fileno(), memory_bytes, preload)
+        self._process = _Forked(pid)  # type: ignore[assignment]
+
+
+class _Forked:
+    """As much of a Popen as a fork server's owner needs."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+
+    def wait(self) -> int:
+        self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self.returncode
+
+
+def _serve(descriptor: int, memory_bytes: int, preload: Sequence[str]) -> NoReturn:
+    try:
+        signal.set_wakeup_fd(-1)
+        os.setsid()
+        os.dup2(descriptor, 3)
+        os.closerange(4, 1024)
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for stream in range(3):
+            os.dup2(nothing, stream)
+        os.close(nothing)
+        os.environ.clear()
+        # The program has more in its memory than a fork server would have imported.
+        serve(3, memory_bytes + _size(), preload)
+    finally:
+        os._exit(0)
+
+
+def _size() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")

@@ -11,7 +11,7 @@ from headwater.store.sql import query
 from tests.faults.conftest import Crawl
 from tests.faults.harness import Harness
 from tests.faults.invariants import every_raw_file_matches_its_row
-from tests.program import forked
+from tests.program import headwater
 
 BEFORE_THE_REPLACE = ("the raw file is drafted",)
 BEFORE_THE_COMMIT = (
@@ -70,7 +70,7 @@ async def killed(harness: Harness, *, point: str | None = None, plant: str | Non
 
 async def command(harness: Harness, *words: str) -> dict[str, object]:
     settings = harness.settings()
-    answer = await asyncio.to_thread(forked, *words, "--json", cwd=harness.folder, **settings)  # type: ignore[arg-type]
+    answer = await asyncio.to_thread(headwater, *words, "--json", cwd=harness.folder, **settings)  # type: ignore[arg-type]
     told: dict[str, object] = json.loads(answer.stdout)
     return told
 

@@ -33,7 +33,7 @@ from headwater.store.pool import open_database
 from tests.house import House, open_house
 from tests.integration.test_verify import in_terminal
 from tests.postgres15 import Postgres15
-from tests.program import PROGRAM, environment, forked, headwater, with_a_mount
+from tests.program import PROGRAM, environment, headwater, with_a_mount
 from tests.server import Answer, Site, page
 
 HTML = {"Content-Type": "text/html; charset=utf-8"}
@@ -60,8 +60,7 @@ def command(make_settings: Callable[..., Settings], tmp_path: Path) -> Command:
     ours = {"data_dir": settings.data_dir, "database_url": settings.database_url}
 
     def run(*words: str, **others: Any) -> "subprocess.CompletedProcess[str]":
-        run_it = headwater if "wrapped_by" in others else forked
-        return run_it(*words, cwd=tmp_path, **(ours | others))
+        return headwater(*words, cwd=tmp_path, **(ours | others))
 
     return run
 

@@ -25,7 +25,7 @@ from tests.house import House
 from tests.integration.test_api import TOKEN, Api, open_api
 from tests.integration.test_backup import new_database
 from tests.pen import HOST, NOON, fail_job, write, write_all
-from tests.program import forked, start
+from tests.program import headwater, start
 from tests.server import Answer, Site, page
 
 
@@ -308,14 +308,16 @@ def test_the_command_tells_what_is_new(database_url: str, tmp_path: Path, databa
     """Spec 8.2."""
     asyncio.run(_fill(database_url))
     place = {"database_url": database_url, "data_dir": tmp_path}
-    first = json.loads(forked("new", "--since", "2026-03-01", "--limit", "2", "--json", cwd=tmp_path, **place).stdout)
+    first = json.loads(
+        headwater("new", "--since", "2026-03-01", "--limit", "2", "--json", cwd=tmp_path, **place).stdout
+    )
     assert [change["url"] for change in first["changes"]] == [f"{HOST}/a", f"{HOST}/b"]
-    shown = forked("new", "--since", first["next"], cwd=tmp_path, **place).stdout
+    shown = headwater("new", "--since", first["next"], cwd=tmp_path, **place).stdout
     assert "new      c: first" in shown
     assert f"{HOST}/c" in shown
     assert re.search(r"headwater new --since c\d+", shown)
-    assert json.loads(forked("new", "--json", cwd=tmp_path, **place).stdout)["changes"] == []
-    refused = forked("new", "--since", "tomorrow", cwd=tmp_path, **place)
+    assert json.loads(headwater("new", "--json", cwd=tmp_path, **place).stdout)["changes"] == []
+    refused = headwater("new", "--since", "tomorrow", cwd=tmp_path, **place)
     assert refused.returncode == 2
     assert "since:" in refused.stderr
 

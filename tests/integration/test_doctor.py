@@ -1,6 +1,6 @@
 """`headwater doctor` on real trouble: each part that is broken is named, and keeps no other from being checked.
 
-Spec 8.2. Every test runs the real command.
+Spec 8.2. Every test runs the real command, in most of them forked from a process that has imported it.
 """
 
 import asyncio

@@ -34,7 +34,7 @@ from headwater.service.source_trial import Stage
 from headwater.sources.federal import register_search
 from headwater.sources.federal.fields import HOME
 from tests.house import House, open_house
-from tests.program import forked
+from tests.program import headwater
 
 MakeSettings = Callable[..., Settings]
 TODAY = day_of(datetime.now(UTC), HOME)
@@ -256,7 +256,7 @@ def test_normalize_shows_bills_and_tells_of_an_unknown_schema(tmp_path: Path) ->
     bill = f"<bill><number>7</number><type>HR</type><congress>119</congress>{padding}</bill>"
     for version, code, status_told in (("3.0.0", 0, "ok"), ("9.0.0", 1, "unknown_schema")):
         (tmp_path / "bill").write_text(f"<billStatus><version>{version}</version>{bill}</billStatus>")
-        done = forked("normalize", "bill", "--json", cwd=tmp_path)
+        done = headwater("normalize", "bill", "--json", cwd=tmp_path)
         shown = json.loads(done.stdout)
         assert (done.returncode, shown["normalizer"], shown["status"]) == (code, "xml_v1", status_told)
         assert shown.get("title") == (None if code else "Ferry Act")

@@ -13,7 +13,7 @@ from rich.cells import cell_len
 
 from headwater.config import Settings
 from tests.house import House, open_house
-from tests.program import PROGRAM, environment, forked, headwater, wait_until
+from tests.program import PROGRAM, environment, headwater, wait_until
 from tests.server import Answer, Site, page
 
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -48,7 +48,7 @@ def frontier(database_url: str, tmp_path: Path) -> Program:
 
     def run(*words: str, given: str | bytes = b"") -> "subprocess.CompletedProcess[str]":
         piped = given.encode() if isinstance(given, str) else given
-        return forked(
+        return headwater(
             "frontier", *words, cwd=tmp_path, given=piped, database_url=database_url, data_dir=tmp_path / "data"
         )
 

@@ -14,7 +14,7 @@ from headwater.model.reasons import Reason
 from headwater.service.why_words import tell
 from tests.house import House, open_house
 from tests.integration.test_api import Api, open_api
-from tests.program import forked
+from tests.program import headwater
 from tests.replaying import urlset
 from tests.server import Answer, Site, page, rss
 
@@ -56,7 +56,7 @@ def program(settings: Settings, tmp_path: Path) -> Program:
         "allow_networks": "127.0.0.0/8",
         "host_delay_ms": 0,
     }
-    return lambda *words: asyncio.to_thread(forked, *words, cwd=tmp_path, **given)
+    return lambda *words: asyncio.to_thread(headwater, *words, cwd=tmp_path, **given)
 
 
 async def fetch_all(settings: Settings) -> None:

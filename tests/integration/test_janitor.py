@@ -14,7 +14,7 @@ from headwater.config import Settings
 from headwater.corpus import Corpus
 from headwater.store import sources
 from headwater.store.pool import Database
-from tests.program import forked
+from tests.program import headwater
 
 HOUR = 3600
 Janitor = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -29,7 +29,7 @@ async def janitor(database: Database, make_settings: Callable[..., Settings], tm
             assert await sources.add_source(connection, name, "manual", {}, now=datetime.now(UTC), due={})
 
     def run(*words: str) -> "subprocess.CompletedProcess[str]":
-        return forked(
+        return headwater(
             "source", "janitor", *words, cwd=tmp_path, data_dir=settings.data_dir, database_url=settings.database_url
         )
 

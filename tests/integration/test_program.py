@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from headwater.store.embedded import EmbeddedServer
-from tests.program import address_of, forked, headwater, start, wait_until
+from tests.program import address_of, headwater, start, wait_until
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_an_empty_house_answers_every_question(data: Path, tmp_path: Path) -> No
         ("config",),
         ("migrate", "status"),
     ):
-        json.loads(forked(*words, "--json", cwd=tmp_path, data_dir=data).stdout)
+        json.loads(headwater(*words, "--json", cwd=tmp_path, data_dir=data).stdout)
 
 
 def test_config_masks_secrets(data: Path, tmp_path: Path) -> None:

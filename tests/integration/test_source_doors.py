@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from headwater.store.pool import Database
-from tests.program import forked, start, wait_until
+from tests.program import headwater, start, wait_until
 from tests.server import Answer, Site, page, rss
 
 FEED = "http://news.test/feed"
@@ -38,7 +38,7 @@ def settings(site: Site, database: Database, database_url: str, tmp_path: Path) 
 @pytest.fixture
 def program(settings: dict[str, Any], tmp_path: Path) -> Program:
     """The real program."""
-    return lambda *words: asyncio.to_thread(forked, *words, cwd=tmp_path, **settings)
+    return lambda *words: asyncio.to_thread(headwater, *words, cwd=tmp_path, **settings)
 
 
 @pytest.fixture

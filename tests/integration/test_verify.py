@@ -22,7 +22,7 @@ from headwater.service.verify_journal import Journal
 from headwater.service.verifying import Verifier
 from headwater.store.verify import documents_to_verify
 from tests.house import House, open_house
-from tests.program import PROGRAM, environment, forked, headwater, start, wait_until
+from tests.program import PROGRAM, environment, headwater, start, wait_until
 from tests.server import Answer, Site, page, rss
 
 HTML = {"Content-Type": "text/html; charset=utf-8"}
@@ -71,7 +71,7 @@ def command(make_settings: Callable[..., Settings], tmp_path: Path) -> Command:
     settings = make_settings()
 
     def run(*words: str) -> "subprocess.CompletedProcess[str]":
-        return forked("verify", *words, cwd=tmp_path, data_dir=settings.data_dir, database_url=settings.database_url)
+        return headwater("verify", *words, cwd=tmp_path, data_dir=settings.data_dir, database_url=settings.database_url)
 
     return run
 

@@ -14,7 +14,7 @@ from headwater.store.pool import Database, open_database
 from tests.house import open_house
 from tests.integration.test_api import TOKEN, Api, open_api
 from tests.pen import write_all
-from tests.program import forked
+from tests.program import headwater
 from tests.receiver import ReceiverServer
 
 NEW = {"name": "hook", "url": "https://receiver.example/hook?a=1"}
@@ -174,7 +174,7 @@ async def _with_receiver(database_url: str, folder: Path) -> None:
     }
 
     async def ask(*words: str) -> Any:
-        return await asyncio.to_thread(forked, "webhook", *words, cwd=folder, **place)
+        return await asyncio.to_thread(headwater, "webhook", *words, cwd=folder, **place)
 
     async with ReceiverServer() as receiver:
         added = json.loads((await ask("add", "hook", receiver.url("hook"), "--event", "job.failed", "--json")).stdout)

@@ -17,7 +17,7 @@ from headwater.errors import InvalidURL, OperatorError
 from headwater.model.reasons import Reason
 from headwater.service.running import RoleName, serve
 from tests.house import House, open_house
-from tests.program import forked
+from tests.program import headwater
 from tests.server import Answer, Site, page, rss
 
 FEED = "http://news.test/feed"
@@ -67,7 +67,7 @@ async def hostile(site: Site, make_settings: Callable[..., Settings]) -> Setting
 def test_the_command_prints_prose_of_80_columns_or_json(hostile: Settings, tmp_path: Path) -> None:
     """Spec 8.3, 8.2."""
     where = {"data_dir": hostile.data_dir, "database_url": hostile.database_url, "host_delay_ms": 0}
-    shown = forked("why", A, cwd=tmp_path, **where)
+    shown = headwater("why", A, cwd=tmp_path, **where)
     assert (shown.returncode, shown.stderr) == (0, "")
     lines = shown.stdout.splitlines()
     assert lines[0] == A
@@ -77,7 +77,7 @@ def test_the_command_prints_prose_of_80_columns_or_json(hostile: Settings, tmp_p
     assert max(cell_len(line) for line in lines) <= 80
     assert all(mark.isprintable() or mark == "\n" for mark in shown.stdout)
     assert "[bold]Sale[/bold] :bomb:" in shown.stdout
-    printed = forked("why", A, "--json", cwd=tmp_path, **where)
+    printed = headwater("why", A, "--json", cwd=tmp_path, **where)
     answer = json.loads(printed.stdout)
     assert (answer["status"], answer["reason"], answer["robots"]["allowed"]) == ("fetched", "stored", True)
     assert answer["lines"][-1]["label"] == "Next"
@@ -91,7 +91,7 @@ def test_the_command_refuses_bad_input_with_one_line(hostile: Settings, tmp_path
         ("", "The address is empty."),
         ("http://me:secret@news.test/a", "contains a user name or password"),
     ):
-        refused = forked("why", url, cwd=tmp_path, data_dir=hostile.data_dir, database_url=hostile.database_url)
+        refused = headwater("why", url, cwd=tmp_path, data_dir=hostile.data_dir, database_url=hostile.database_url)
         assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (2, "", 1)
         assert said in refused.stderr
         assert "secret" not in refused.stderr
