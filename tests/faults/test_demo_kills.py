@@ -1,20 +1,19 @@
 """Killed at many moments of the demo, the next run completes it: nothing lost, nothing twice (issue 2, spec 9.3)."""
 
 import json
-import os
 import random
 import signal
-import subprocess
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.program import headwater, start
+from tests.nursery import Order, nursery
+from tests.program import environment, headwater
 
 KILLS = 4  # of each of two
+SECONDS = 8.0  # that a demo takes which nobody kills, more or less
 
 
 def complete(folder: Path) -> dict[str, Any]:
@@ -26,30 +25,27 @@ def complete(folder: Path) -> dict[str, Any]:
     return outcome
 
 
-def kill_often(folder: Path, seconds: float, chance: random.Random) -> None:
+def kill_often(folder: Path, chance: random.Random) -> None:
+    order = Order(("-", "-", "demo", "--json", "--data", str(folder)), str(folder.parent), environment())
     for kill in range(KILLS):
-        process = start("demo", "--json", "--data", str(folder), cwd=folder.parent)
-        try:
-            # Ever later, so that each kill meets another stage and the work is not done before the last.
-            process.communicate(timeout=seconds * (kill + chance.random()) / (KILLS + 1))
-        except subprocess.TimeoutExpired:
-            os.kill(process.pid, signal.SIGKILL)
-            process.communicate()
+        program = nursery().start(order)
+        # Ever later, so that each kill meets another stage and the work is not done before the last.
+        if program.wait_here(SECONDS * (kill + chance.random()) / (KILLS + 1)) is None:
+            program.send_signal(signal.SIGKILL)
+            assert program.wait_here(20) is not None
         else:
             assert kill, "the first kill must come before the end"
 
 
 @pytest.mark.timeout(240)
 def test_a_demo_killed_at_many_moments_is_completed_by_the_next_run(tmp_path: Path) -> None:
-    begun = time.monotonic()
-    whole = complete(tmp_path / "whole")
-    seconds = time.monotonic() - begun
+    nursery()  # before two ask at once for the first time
 
     def kill_and_complete(name: str) -> dict[str, Any]:
-        kill_often(tmp_path / name, seconds, random.Random(name))
+        kill_often(tmp_path / name, random.Random(name))
         return complete(tmp_path / name)
 
     with ThreadPoolExecutor() as side_by_side:
-        for outcome in side_by_side.map(kill_and_complete, ("first", "second")):
-            assert sum(outcome["documents"].values()) == sum(whole["documents"].values())
-            assert sum(outcome["fates"].values()) == sum(whole["fates"].values())
+        first, second = side_by_side.map(kill_and_complete, ("first", "second"))
+    assert sum(first["documents"].values()) == sum(second["documents"].values())
+    assert sum(first["fates"].values()) == sum(second["fates"].values())
