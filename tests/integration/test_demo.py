@@ -46,6 +46,12 @@ main()
 """
 
 
+@pytest.fixture
+def no_browser(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let none be found: not every run of the demo need start one."""
+    monkeypatch.setenv("PATH", path_without(*PROGRAMS, folder=tmp_path_factory.mktemp("without")))
+
+
 def assert_readable(text: str) -> None:
     """For a terminal and for a log alike."""
     assert [mark for mark in text if not (mark.isprintable() or mark == "\n")] == []
@@ -107,11 +113,9 @@ def assert_a_second_run_asks_nothing_and_tells_where_it_serves(tmp_path: Path) -
         process.communicate()
 
 
-def test_what_it_shows_reads_well_and_with_serve_it_stays_until_it_is_told_to_stop(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("no_browser")
+def test_what_it_shows_reads_well_and_with_serve_it_stays_until_it_is_told_to_stop(tmp_path: Path) -> None:
     """Without a browser all is well too, and what waits for one is named (spec 1.7)."""
-    monkeypatch.setenv("PATH", path_without(*PROGRAMS, folder=tmp_path_factory.mktemp("without")))
     process = start("demo", "--serve", "--data", str(tmp_path / "data"), cwd=tmp_path)
     assert process.stdout
     try:
@@ -158,6 +162,7 @@ def test_what_it_shows_reads_well_and_with_serve_it_stays_until_it_is_told_to_st
         process.communicate()
 
 
+@pytest.mark.usefixtures("no_browser")
 def test_a_wrong_outcome_gives_exit_code_1_and_is_named(tmp_path: Path) -> None:
     answer = subprocess.run(
         [sys.executable, "-c", WITH_HOSTS_GONE, "demo"],
@@ -226,6 +231,7 @@ async def test_a_url_that_waits_says_why_and_until_when(site: Site, make_setting
     assert waiting["due_at"] > soon
 
 
+@pytest.mark.usefixtures("no_browser")
 async def test_a_host_that_fails_for_a_while_in_the_middle_changes_nothing(tmp_path: Path) -> None:
     """Spec 4.2: faults can be switched on and off while the program runs."""
     async with open_demo(tmp_path / "data") as demo:
