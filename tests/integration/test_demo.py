@@ -21,7 +21,7 @@ from headwater.errors import OperatorError
 from headwater.model.reasons import Reason
 from headwater.net.chromium import PROGRAMS, find_program
 from tests.house import open_house
-from tests.program import PROGRAM, environment, forked, headwater, path_without, start
+from tests.program import PROGRAM, environment, headwater, path_without, start
 from tests.server import Answer, Site, page, rss
 
 WIDTH = 80
@@ -150,7 +150,7 @@ def test_what_it_shows_reads_well_and_with_serve_it_stays_until_it_is_told_to_st
             assert f"curl -H 'Host: {site.host}' {web}/" in index
         with urllib.request.urlopen(f"{api}/search?q=flood", timeout=5) as answer:
             assert json.load(answer)["hits"]
-        beside = forked("source", "budgets", cwd=tmp_path, config=tmp_path / "data/headwater.toml")
+        beside = headwater("source", "budgets", cwd=tmp_path, config=tmp_path / "data/headwater.toml")
         for said in (
             "api.demo.test  1,000 requests",
             "register.demo.test  1,000 requests",
