@@ -219,6 +219,29 @@ async def _nothing_is_left(house: House) -> bool:
     return [host["host"] for host in hosts] == [API_HOST] and not any(one["left"] for one in hosts[0]["sources"])
 
 
+@pytest.mark.parametrize("name", ["bills", "public_laws", "crs"])
+async def test_a_key_that_is_refused_is_told_to_who_can_mend_it_and_asked_with_few_times(
+    make_settings: MakeSettings, name: str
+) -> None:
+    """Spec 1.4: nothing is saved, and the next run with a better key reads all."""
+    api = API.api(TODAY, 0)
+    api.refuses_keys = True
+    settings = make_settings(api_data_gov_key=KEY, host_delay_ms=1)
+    async with open_federal(settings, GOVINFO, serving(API, api)) as house:
+        await add(house, name, fetch_items=False)
+        refused = await house.desk.sources.sync(name)
+        assert refused.reason == "http_4xx"
+        assert "answered 403: it does not take the api.data.gov key that HEADWATER_API_DATA_GOV_KEY holds" in str(
+            refused.error
+        )
+        assert KEY not in str(refused.error)
+        assert await items(house) == []
+        assert len(api.keys) <= 5
+        api.refuses_keys = False
+        assert (await house.desk.sources.sync(name)).error is None
+        assert len(await items(house)) == {"bills": 3, "public_laws": 2, "crs": 1}[name]
+
+
 @pytest.fixture
 async def bills(make_settings: MakeSettings) -> AsyncIterator[House]:
     async with open_federal(make_settings(api_data_gov_key=KEY, host_delay_ms=1), GOVINFO, API) as house:
