@@ -203,11 +203,7 @@ class LiveSourceDesk(SourceDesk):
             source = await self._get(connection, name)
             moment = self._beginning(source, since)
             if not await sources.ask_backfill(connection, source.id, moment, self._records.clock.now()):
-                raise OperatorError(
-                    f"Source {source.name} has no sitemaps to read, and only those reach back; "
-                    "a source of kind site has, unless it is read by spider alone.",
-                    reason=Reason.BAD_REQUEST,
-                )
+                raise OperatorError(_why_no_backfill(source, since), reason=Reason.BAD_REQUEST)
             return (await self._claim(connection, source.name, Pass.SITEMAP))[0] if claims else None
 
         return await self._records.database.transact(work)
@@ -312,3 +308,13 @@ def _chosen_pass(source: Source, passes: list[Pass], which: str | None) -> Pass:
 
 def _not_added(url: str, why: str, reason: Reason) -> OperatorError:
     return OperatorError(f"{url} was not added: {why}", reason=reason, url=url)
+
+
+def _why_no_backfill(source: Source, since: date) -> str:
+    if hasattr(kind_of(source), "since"):
+        edit, sync = f"headwater source edit {source.name} --set since={since}", f"headwater source sync {source.name}"
+        return f"Source {source.name} reaches back by its setting since: `{edit}`, then `{sync}`."
+    return (
+        f"Source {source.name} has no sitemaps to read, and only those reach back; "
+        "a source of kind site or bills has, unless it is read by spider alone."
+    )
