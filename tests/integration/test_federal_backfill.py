@@ -2,20 +2,22 @@
 
 import asyncio
 import contextlib
+import re
 import signal
 import subprocess
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
 
 from headwater.config import Settings
-from headwater.demo.federal_sites import API, GOVINFO, KEY
+from headwater.demo.federal_sites import API, GOVINFO, KEY, REGISTER
 from headwater.demo.web import DemoWeb
 from headwater.errors import OperatorError, RunUnderWay
+from headwater.service.source_trial import Stage
 from tests.house import House, open_house
-from tests.integration.test_federal import TODAY, MakeSettings, add, items, serving
+from tests.integration.test_federal import TODAY, MakeSettings, add, items, open_federal, serving
 from tests.program import start
 
 
@@ -67,7 +69,59 @@ def _started_backfill(settings: Settings, folder: Path, **more: object) -> "subp
     )
 
 
-async def test_a_source_that_reaches_back_by_a_setting_says_so_when_it_is_to_be_backfilled(house: House) -> None:
-    await add(house, "federal_register")
-    with pytest.raises(OperatorError, match="`headwater source edit federal_register --set since=2026-01-02`, then"):
-        await house.desk.sources.backfill("federal_register", date(2026, 1, 2))
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("federal_register", "--set since=2026-01-02`, and then"),
+        ("public_laws", r"--set 'congresses=\[117, 118\]'`, and"),
+    ],
+)
+async def test_a_source_that_reaches_back_by_a_setting_says_so_when_it_is_to_be_backfilled(
+    name: str, words: str, house: House
+) -> None:
+    """Spec 8.2."""
+    await add(house, name)
+    with pytest.raises(OperatorError, match=f"`headwater source edit {name} {words}"):
+        await house.desk.sources.backfill(name, date(2026, 1, 2))
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "words"),
+    [
+        ("federal_register", {"since": (TODAY + timedelta(days=1)).isoformat()}, "since: .* is yet to come"),
+        ("bills", {"congresses": [1119]}, r"congresses: Congress 1119 is yet to come; now it is \d+\."),
+        ("public_laws", {"congresses": [119, 999]}, r"congresses: Congress 999 is yet to come; now it is \d+\."),
+    ],
+)
+async def test_a_source_that_would_wait_for_years_says_so_instead_of_reading_nothing(
+    name: str, settings: dict[str, object], words: str, make_settings: MakeSettings
+) -> None:
+    """Spec 1.1."""
+    async with open_federal(make_settings(api_data_gov_key=KEY), REGISTER, GOVINFO, API) as house:
+        await add(house, name, **settings)
+        polled = await house.desk.sources.sync(name)
+        assert polled.reason == "bad_source"
+        assert re.search(words, str(polled.error))
+
+
+async def test_a_source_is_tried_without_waiting_for_a_budget_that_is_spent(make_settings: MakeSettings) -> None:
+    """Spec 1.4, 8.2: a run waits, who looks on is told."""
+    api = API.api(TODAY, 0)
+    settings = make_settings(api_data_gov_key=KEY, host_delay_ms=1, rate_limits={"bills": 1})
+    async with open_federal(settings, GOVINFO, serving(API, api)) as house:
+        await add(house, "bills")
+        stages: list[Stage] = []
+        assert not await house.desk.sources.test("bills", stages.append)
+        assert "used up; it waits until there is room again. `headwater source budgets` tells when" in str(
+            stages[-1].error
+        )
+        assert len(api.keys) == 1
+
+
+async def test_a_page_beside_an_api_that_takes_the_key_is_read_without_it(make_settings: MakeSettings) -> None:
+    """Spec 1.4: the key goes to the API alone; what stands beside it on the same host is a page like any other."""
+    async with open_federal(make_settings(api_data_gov_key=KEY), REGISTER) as house:
+        await add(house, "federal_register", budget="api.data.gov")
+        stages: list[Stage] = []
+        assert await house.desk.sources.test("federal_register", stages.append), stages
+        assert [stage.name for stage in stages] == ["settings", "list", "newest page", "article"]

@@ -36,6 +36,8 @@ from headwater.store.sources import FeedClaim
 OnLeads = Callable[[int], None]
 Mode = IngestionMode
 _EARLIEST = date(1970, 1, 1)
+# Settings by which kinds reach back that have no sitemaps, as they may be given.
+_REACHES_BACK = {"since": "since={since}", "congresses": "'congresses=[117, 118]'"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,10 +313,15 @@ def _not_added(url: str, why: str, reason: Reason) -> OperatorError:
 
 
 def _why_no_backfill(source: Source, since: date) -> str:
-    if hasattr(kind_of(source), "since"):
-        edit, sync = f"headwater source edit {source.name} --set since={since}", f"headwater source sync {source.name}"
-        return f"Source {source.name} reaches back by its setting since: `{edit}`, then `{sync}`."
+    kind = kind_of(source)
+    given = next((given for name, given in _REACHES_BACK.items() if hasattr(kind, name)), None)
+    if given is None:
+        return (
+            f"Source {source.name} has no sitemaps to read, and only those reach back; "
+            "a source of kind site or bills has, unless it is read by spider alone."
+        )
     return (
-        f"Source {source.name} has no sitemaps to read, and only those reach back; "
-        "a source of kind site or bills has, unless it is read by spider alone."
+        f"Source {source.name} reaches back by a setting, such as "
+        f"`headwater source edit {source.name} --set {given.format(since=since)}`, "
+        f"and then `headwater source sync {source.name}`."
     )
