@@ -208,6 +208,15 @@ def test_normalize_of_a_pipe_that_says_nothing_ends_when_it_is_told_to(stop: sig
     assert (process.returncode, said) == (128 + stop, "headwater: stopped.\n")
 
 
+@pytest.mark.parametrize("url", ["not an address", "http://[", "ftp://a.test/x", "http://a.test:0x/"])
+def test_normalize_refuses_what_is_no_address_with_the_option(url: str, tmp_path: Path) -> None:
+    """Spec 8.2."""
+    (tmp_path / "page").write_text(page("a matter"))
+    done = forked("normalize", "page", "--url", url, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("headwater: --url: ")
+
+
 def test_normalize_of_a_device_without_end_is_refused(tmp_path: Path) -> None:
     """Spec 8.2."""
     done = forked("normalize", "/dev/zero", cwd=tmp_path, max_body_mb=1)

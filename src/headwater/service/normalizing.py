@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from headwater.config import Settings
-from headwater.errors import OperatorError, SandboxFailed
+from headwater.errors import InvalidURL, OperatorError, SandboxFailed
 from headwater.model.article import Article
 from headwater.model.pdf import BodyStatus
 from headwater.model.reasons import BODY_REASONS, Reason
 from headwater.normalize.reading import Reading, read
+from headwater.policy.urls import normalize_url
 from headwater.service.parts import make_sandbox
 
 _MIB = 1024 * 1024
@@ -76,11 +77,12 @@ def read_body(settings: Settings, file: Path) -> bytes:
 
 async def read_file(settings: Settings, file: Path, body: bytes, url: str | None) -> ReadFile:
     """Read the body of a page, a PDF or an XML document in the sandbox, within the limits that fetched ones have."""
+    address = _checked(url) if url else file.absolute().as_uri()
     announced = "application/pdf" if file.suffix.lower() == ".pdf" else None
     async with make_sandbox(settings) as sandbox:
         try:
             reading = await sandbox.run(
-                read, body, url or _address(file), announced, returns=Reading, seconds=settings.sandbox_seconds
+                read, body, address, announced, returns=Reading, seconds=settings.sandbox_seconds
             )
         except SandboxFailed as error:
             reading = Reading(reason=error.reason, message=f"{error.reason.sentence} ({error})")
@@ -91,5 +93,8 @@ def _name(file: Path) -> str:
     return "standard input" if file == _STANDARD_INPUT else str(file)
 
 
-def _address(file: Path) -> str:
-    return file.absolute().as_uri()
+def _checked(url: str) -> str:
+    try:
+        return normalize_url(url, keep_trailing_slash=True)
+    except InvalidURL as error:
+        raise OperatorError(f"--url: {error}", reason=Reason.INVALID_URL) from None
