@@ -77,7 +77,7 @@ def read_body(settings: Settings, file: Path) -> bytes:
 
 async def read_file(settings: Settings, file: Path, body: bytes, url: str | None) -> ReadFile:
     """Read the body of a page, a PDF or an XML document in the sandbox, within the limits that fetched ones have."""
-    address = _checked(url) if url else file.absolute().as_uri()
+    address = _address(file, url)
     announced = "application/pdf" if file.suffix.lower() == ".pdf" else None
     async with make_sandbox(settings) as sandbox:
         try:
@@ -93,7 +93,9 @@ def _name(file: Path) -> str:
     return "standard input" if file == _STANDARD_INPUT else str(file)
 
 
-def _checked(url: str) -> str:
+def _address(file: Path, url: str | None) -> str:
+    if url is None:
+        return file.absolute().as_uri()
     try:
         return normalize_url(url, keep_trailing_slash=True)
     except InvalidURL as error:
