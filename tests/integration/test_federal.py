@@ -159,40 +159,40 @@ async def test_a_document_without_an_address_is_told_and_does_not_keep_the_other
 
 
 def empty_later_page(body: Body) -> Answer:
-    return altered(lambda told: told | {"bills": []})(body)
+    return altered(lambda told: told | {"bills": [], "CRSReports": []})(body)
 
 
-LAW_FAULTS: dict[str, tuple[Maker, int]] = {
+LIST_FAULTS: dict[str, tuple[Maker, int]] = {
     "an early empty page": (empty_later_page, 2),
     "a count that moves": (altered(lambda body: body | {"pagination": {"count": 9}}), 2),
+    "a count that shrinks": (altered(lambda body: body | {"pagination": {"count": 4}}), 2),
     "an error under 200": (always(error_under_200), 1),
     "words under 200": (always(text_under_200), 2),
 }
+LAWS = [
+    {"congress": 119, "number": str(number), "type": "S", "laws": [{"number": f"119-{number}", "type": "Public Law"}]}
+    for number in range(1, 6)
+]
+REPORTS = [{"id": f"R4717{number}", "title": f"Report {number}"} for number in range(1, 6)]
 
 
-@pytest.mark.parametrize("name", LAW_FAULTS)
-async def test_a_list_of_laws_that_does_not_add_up_saves_nothing(make_settings: MakeSettings, name: str) -> None:
-    fault, nth = LAW_FAULTS[name]
-    laws = [
-        {
-            "congress": 119,
-            "number": str(number),
-            "type": "S",
-            "laws": [{"number": f"119-{number}", "type": "Public Law"}],
-        }
-        for number in range(1, 6)
-    ]
-    api = CongressStandIn(laws=laws, per_page=2)
+@pytest.mark.parametrize("fault", LIST_FAULTS)
+@pytest.mark.parametrize("name", ["public_laws", "crs"])
+async def test_a_list_of_congress_that_does_not_add_up_saves_nothing(
+    make_settings: MakeSettings, name: str, fault: str
+) -> None:
+    make, nth = LIST_FAULTS[fault]
+    api = CongressStandIn(laws=LAWS, reports=REPORTS, per_page=2)
     async with open_federal(make_settings(api_data_gov_key=KEY), serving(API, api)) as house:
-        await add(house, "public_laws", fetch_items=False)
+        await add(house, name, fetch_items=False)
         is_that_page = 2 * (nth - 1)
-        api.faults.plan(fault, when=lambda asked: asked.first("offset") == str(is_that_page), times=None)
-        failed = await house.desk.sources.sync("public_laws")
+        api.faults.plan(make, when=lambda asked: asked.first("offset") == str(is_that_page), times=None)
+        failed = await house.desk.sources.sync(name)
         assert failed.reason == "incomplete"
         assert await items(house) == []
         api.faults.clear()
-        assert (await house.desk.sources.sync("public_laws")).items == 5
-        assert {row[3] for row in await items(house)} == {True}  # nobody says when they were enacted
+        assert (await house.desk.sources.sync(name)).items == 5
+        assert {row[3] for row in await items(house)} == {True}  # nobody says of what day they are
 
 
 async def test_an_api_that_says_429_empties_the_share_of_everybody_and_the_run_waits(
