@@ -230,10 +230,11 @@ async def test_a_key_that_is_refused_is_told_to_who_can_mend_it_and_asked_with_f
     async with open_federal(settings, GOVINFO, serving(API, api)) as house:
         await add(house, name, fetch_items=False)
         refused = await house.desk.sources.sync(name)
-        assert refused.reason == "http_4xx"
-        assert "answered 403: it does not take the api.data.gov key that HEADWATER_API_DATA_GOV_KEY holds" in str(
-            refused.error
+        assert refused.reason == "bad_setting"
+        told = (
+            "api.demo.test does not take the key of api.data.gov that HEADWATER_API_DATA_GOV_KEY holds: it answered 403"
         )
+        assert told in str(refused.error)
         assert KEY not in str(refused.error)
         assert await items(house) == []
         assert len(api.keys) <= 5

@@ -185,6 +185,7 @@ class Visitor:
         if response.status == 304:
             ending = Ending(Reason.UNCHANGED, UrlStatus.FETCHED, etag=claim.etag, last_modified=claim.last_modified)
             return self._end(visit, ending)
+        self._gate.check_key(response, claim.asker)
         reason = reason_of_status(response.status)
         if reason is Reason.RATE_LIMITED:
             return self._end(visit, self._come_back(visit))

@@ -37,7 +37,6 @@ from headwater.sources.terms import Terms
 
 log = structlog.get_logger()
 _LINKS_SECONDS = 5.0
-_KEY_REFUSED = (401, 403)
 _LONGEST_SHOWN = 160  # of an address in a message
 _SITEMAP_SECONDS = 60.0  # the largest that is read takes a fifth of that on an idle machine
 
@@ -160,23 +159,13 @@ class Http:
 
     async def _get_once(self, url: str, headers: Mapping[str, str] | None) -> Page:
         page = await self._follow(url, headers)
+        self._gate.check_key(page.response, self._asker)
         try:
-            self._raise_for_key(page.response)
             raise_for_status(page.response)
         except ExchangeFailed as error:
             self._heed(error)
             raise
         return page
-
-    def _raise_for_key(self, response: Response) -> None:
-        """Say what an operator can mend where an API refuses the key that it was asked with."""
-        if response.status in _KEY_REFUSED and self._gate.is_paid(response.url, self._asker):
-            raise ExchangeFailed(
-                f"{_shortened(response.url)} answered {response.status}: it does not take the api.data.gov key that "
-                "HEADWATER_API_DATA_GOV_KEY holds.",
-                reason=Reason.HTTP_4XX,
-                url=response.url,
-            )
 
     def _heed(self, error: ExchangeFailed) -> None:
         """Let all requests wait for as long as a 429 asks for, and not only the one that it answers."""
