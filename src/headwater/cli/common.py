@@ -68,7 +68,8 @@ def wait(work: Callable[[], T]) -> T:
     def stop(number: int, _: object) -> None:
         raise SystemExit(128 + number)
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, *STOP_SIGNALS)}
+    minded = [number for number in (signal.SIGINT, *STOP_SIGNALS) if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, stop) for number in minded}
     try:
         return work()
     finally:
