@@ -16,7 +16,7 @@ from typing import Any, NoReturn, cast
 
 import msgspec
 
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, SandboxFailed
 from headwater.model.reasons import Reason
 
 LENGTH = struct.Struct("!Q")  # before each message between program and child
@@ -27,6 +27,10 @@ READY = b"!"
 _ALARM_GRACE_SECONDS = 2.0  # a child nobody is left to kill ends itself this long after its time
 _MESSAGE_CHARACTERS = 500
 _OPEN_FILES = 32
+# How C code ends that is given no more memory: pdfium aborts, the C library exits.
+_STARVED = frozenset({-signal.SIGABRT, 127})
+
+Children = dict[int, tuple[int, int]]  # by number: the process, and a copy of the socket that it answers on
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,7 @@ def serve(descriptor: int, memory_bytes: int, preload: Sequence[str]) -> None:
             importlib.import_module(module)
     gc.collect()
     gc.freeze()  # keeps the pages shared with the children
-    children: dict[int, int] = {}
+    children: Children = {}
     signal.signal(signal.SIGCHLD, lambda *_: _reap(children))
     with socket.socket(fileno=descriptor) as control:
         while _obey(control, children, memory_bytes):
@@ -57,12 +61,12 @@ def serve(descriptor: int, memory_bytes: int, preload: Sequence[str]) -> None:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for number in children:
             _kill(children, number)
-        for process in children.values():
+        for process, _ in children.values():
             with suppress(ChildProcessError):
                 os.waitpid(process, 0)
 
 
-def _obey(control: socket.socket, children: dict[int, int], memory_bytes: int) -> bool:
+def _obey(control: socket.socket, children: Children, memory_bytes: int) -> bool:
     """Do the next command; False when there is none any more."""
     message, links, _, _ = socket.recv_fds(control, COMMAND.size, 1)
     if not message:
@@ -75,24 +79,34 @@ def _obey(control: socket.socket, children: dict[int, int], memory_bytes: int) -
     process = os.fork()
     if process == 0:
         control.close()
+        for _, others_link in children.values():
+            os.close(others_link)
         _live(link, memory_bytes)
-    os.close(link)
-    children[number] = process
+    children[number] = process, link
     _reap(children)  # one that died already was not known to the signal handler
     return True
 
 
-def _kill(children: dict[int, int], number: int) -> None:
+def _kill(children: Children, number: int) -> None:
     with suppress(KeyError, ProcessLookupError):
-        os.kill(children[number], signal.SIGKILL)
+        os.kill(children[number][0], signal.SIGKILL)
 
 
-def _reap(children: dict[int, int]) -> None:
-    for number, process in list(children.items()):
-        with suppress(ChildProcessError):  # another signal came in between and has reaped it
-            if os.waitpid(process, os.WNOHANG) == (0, 0):
-                continue
-        children.pop(number, None)
+def _reap(children: Children) -> None:
+    for number, (process, link) in list(children.items()):
+        try:
+            ended, status = os.waitpid(process, os.WNOHANG)
+        except ChildProcessError:
+            continue  # another signal came in between and has reaped it
+        if ended:
+            del children[number]
+            with socket.socket(fileno=link) as answering, suppress(OSError):
+                if os.waitstatus_to_exitcode(status) in _STARVED:
+                    answering.send(_message(FAILURE, _out_of_memory()), socket.MSG_DONTWAIT)
+
+
+def _out_of_memory() -> Failure:
+    return Failure("the child process ran out of memory", SandboxFailed.__name__, Reason.SANDBOX_MEMORY)
 
 
 def _live(descriptor: int, memory_bytes: int) -> NoReturn:
@@ -132,7 +146,7 @@ def _reply(request: bytes) -> bytearray:
         signal.setitimer(signal.ITIMER_REAL, seconds + _ALARM_GRACE_SECONDS)
         return _message(RESULT, _named(name)(*args))
     except MemoryError:
-        failure = Failure("the child process ran out of memory")
+        failure = _out_of_memory()
     except HeadwaterError as error:
         failure = Failure(_brief(error), type(error).__name__, error.reason, error.url)
     except Exception as error:  # noqa: BLE001 (whatever it was, the program is told)

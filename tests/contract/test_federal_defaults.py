@@ -1,27 +1,43 @@
 """What the federal kinds inherit and declare (spec 1.1, 1.4, 1.5, 1.8), against the running code."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from headwater.config import Settings
+from headwater.demo.federal_api import CongressStandIn, RegisterApi
 from headwater.demo.federal_run import read_federal, shares
-from headwater.demo.federal_sites import BILLS_AN_HOUR, FEDERAL, KEY
+from headwater.demo.federal_sites import (
+    API,
+    BACKFILL_SINCE,
+    BILLS_AN_HOUR,
+    FEDERAL,
+    GOVINFO,
+    KEY,
+    READERS,
+    REGISTER,
+    REGISTER_HOST,
+    register_document,
+)
+from headwater.demo.plan import Site
 from headwater.demo.web import DemoWeb
 from headwater.policy.days import day_of
 from headwater.sources.federal.fields import HOME
 from headwater.sources.registry import configure
 from tests.house import House, open_house
 
+TODAY = day_of(datetime.now(UTC), HOME)
 DOCS = Path(__file__).parents[2] / "docs"
 
 
 @asynccontextmanager
-async def federal(make_settings: Callable[..., Settings]) -> AsyncIterator[House]:
-    async with DemoWeb(today=day_of(datetime.now(UTC), HOME), sites=FEDERAL) as web:
+async def federal(make_settings: Callable[..., Settings], *sites: Site) -> AsyncIterator[House]:
+    async with DemoWeb(today=TODAY, sites=sites or FEDERAL) as web:
         settings = make_settings(
             connect_to=(f"*.demo.test={web.ip}:{web.port}",),
             host_delay_ms=1,
@@ -30,6 +46,14 @@ async def federal(make_settings: Callable[..., Settings]) -> AsyncIterator[House
         )
         async with open_house(settings) as opened:
             yield opened
+
+
+BILL_RECORDS = [
+    {"congress": congress, "number": str(number), "type": "HR", "title": f"Act {number}"}
+    for congress in (118, 119)
+    for number in range(1, 17)
+]
+DOCUMENTS = [register_document(f"2026-{number:05}", f"Notice {number}", TODAY) for number in range(1, 4)]
 
 
 def told(name: str, done: int, of: int, now: str) -> None:
@@ -93,3 +117,39 @@ async def test_a_backfill_of_bills_starves_no_other_source_of_the_key(make_setti
         listed = {source["name"]: source["last_success_at"] for source in await opened.desk.sources.listed()}
         assert None not in listed.values()
         assert len(listed) == 5
+
+
+async def test_a_bills_backfill_and_a_daily_federal_register_run_share_one_key_and_starve_neither(
+    make_settings: Callable[..., Settings],
+) -> None:
+    """Spec 1.4, issue 10: the run ends while the backfill waits with all of its share, and no limit is passed."""
+    congress, register = CongressStandIn(bills=BILL_RECORDS), RegisterApi(DOCUMENTS)
+    sites = (
+        replace(API, api=lambda _today, _seed: congress),
+        replace(REGISTER, api=lambda _today, _seed: register),
+        GOVINFO,
+    )
+    async with federal(make_settings, *sites) as opened:
+        desk = opened.desk
+        for name in ("bills", "federal_register"):
+            await desk.sources.create(name, READERS[name].kind, dict(READERS[name].settings))
+        backfill = asyncio.create_task(desk.sources.backfill("bills", BACKFILL_SINCE))
+        try:
+            await _until(lambda: len(congress.keys) == BILLS_AN_HOUR)
+            daily = await desk.sources.sync("federal_register")
+            assert (daily.error, daily.items, backfill.done()) == (None, len(DOCUMENTS), False)
+        finally:
+            backfill.cancel()
+            await asyncio.gather(backfill, return_exceptions=True)
+        assert congress.keys == [KEY] * BILLS_AN_HOUR  # all that it may have, and not one more
+        at_congress = {child["source"]: child for child in await shares(desk)}
+        assert (at_congress["bills"]["spent"], at_congress["bills"]["left"]) == (BILLS_AN_HOUR, 0)
+        at_register = {child["source"]: child["spent"] for child in await shares(desk, REGISTER_HOST)}
+        assert at_register["reserve"] == len(register.requests) > 0
+        assert at_register["bills"] == 0
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not condition():
+            await asyncio.sleep(0.01)

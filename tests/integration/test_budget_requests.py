@@ -470,6 +470,25 @@ async def test_a_page_whose_key_is_missing_here_waits_for_it(site: Site, open_pa
         assert site.visits(PAGES[0]) == 0
 
 
+@pytest.mark.parametrize(
+    ("body", "fate"),
+    [('{"error": {"code": "API_KEY_INVALID"}}', None), ("This record is not for everybody.", "http_4xx")],
+)
+async def test_a_page_whose_key_is_refused_waits_for_a_better_one(
+    body: str, fate: str | None, site: Site, open_paid: Open
+) -> None:
+    """Spec 1.4: what is refused for itself ends."""
+    async with open_paid() as paid:
+        await list_pages(site, paid, PAGES[0])
+        site.answers[PAGES[0]] = Answer(body, status=403, headers={"Content-Type": "application/json"})
+        await paid.house.work(until_attempts=1)
+        assert await paid.house.fates() == {PAGES[0]: fate}
+        ((reason, _, status),) = await paid.house.attempts()
+        assert (reason, status) == (fate or "bad_setting", 403)
+        if fate is None:
+            assert await paid.house.rows("SELECT attempts FROM frontier_queue") == [(0,)]
+
+
 async def test_a_page_of_the_api_that_leads_elsewhere_leaves_the_key_behind(site: Site, open_paid: Open) -> None:
     """Spec 1.4."""
     async with open_paid() as paid:

@@ -133,13 +133,15 @@ def test_what_it_shows_reads_well_and_with_serve_it_stays_until_it_is_told_to_st
                 "http://vault.demo.test/",
                 "browser in, once there is one (2 pages wait)",
             ),
+            "bills backfill, daily federal_register: one key, none starves (bills 12",
+            "the limit of that key is kept, and every share of it (14 of 1,0",
             *("The host's robots.txt cannot be read", "http://clinic.demo.test/", "politeness is kept", "Time  start "),
         ):
             assert said in report
         assert "FAIL " not in report
-        where = "".join(iter(process.stdout.readline, f"    {PROGRAM[0]} today\n"))
+        where = "".join(iter(process.stdout.readline, f"  {PROGRAM[0]} source budgets\n"))
         assert_readable(where.replace(str(tmp_path), ""))
-        assert f"HEADWATER_DATA_DIR={tmp_path}/data \\\n" in where
+        assert f"export HEADWATER_CONFIG={tmp_path}/data/headwater.toml\n  {PROGRAM[0]} today\n" in where
         (api,) = re.findall(r"curl -s '(http://[\d.:]+)/search\?q=flood'\n", where)
         (web,) = re.findall(r"curl -s -H 'Host: gazette.demo.test' (http://[\d.:]+)/feed.xml\n", where)
         assert f"Headwater listens on {api} (OpenAPI at /docs).\n" in where
@@ -152,6 +154,13 @@ def test_what_it_shows_reads_well_and_with_serve_it_stays_until_it_is_told_to_st
             assert f"curl -H 'Host: {site.host}' {web}/" in index
         with urllib.request.urlopen(f"{api}/search?q=flood", timeout=5) as answer:
             assert json.load(answer)["hits"]
+        beside = headwater("source", "budgets", cwd=tmp_path, config=tmp_path / "data/headwater.toml")
+        for said in (
+            "api.demo.test  1,000 requests",
+            "register.demo.test  1,000 requests",
+            "bills            12     12     0",
+        ):
+            assert said in beside.stdout
         asked = urllib.request.Request(f"{web}/feed.xml", headers={"Host": "gazette.demo.test"})
         with urllib.request.urlopen(asked, timeout=5) as answer:
             assert b"<rss" in answer.read()

@@ -56,7 +56,8 @@ async def open_federal(settings: Settings, *sites: Site) -> AsyncIterator[House]
 
 async def add(house: House, name: str, **overrides: Any) -> None:
     reader = READERS[name]
-    given = {**reader.settings, "rate_per_second": 1000, "retry": RETRY, **overrides}
+    own = {"budget": None} if name == "federal_register" else {}  # as its kind has it, not the demo
+    given = {**reader.settings, **own, "rate_per_second": 1000, "retry": RETRY, **overrides}
     await house.desk.sources.create(name, reader.kind, given)
 
 
@@ -158,40 +159,40 @@ async def test_a_document_without_an_address_is_told_and_does_not_keep_the_other
 
 
 def empty_later_page(body: Body) -> Answer:
-    return altered(lambda told: told | {"bills": []})(body)
+    return altered(lambda told: told | {"bills": [], "CRSReports": []})(body)
 
 
-LAW_FAULTS: dict[str, tuple[Maker, int]] = {
+LIST_FAULTS: dict[str, tuple[Maker, int]] = {
     "an early empty page": (empty_later_page, 2),
     "a count that moves": (altered(lambda body: body | {"pagination": {"count": 9}}), 2),
+    "a count that shrinks": (altered(lambda body: body | {"pagination": {"count": 4}}), 2),
     "an error under 200": (always(error_under_200), 1),
     "words under 200": (always(text_under_200), 2),
 }
+LAWS = [
+    {"congress": 119, "number": str(number), "type": "S", "laws": [{"number": f"119-{number}", "type": "Public Law"}]}
+    for number in range(1, 6)
+]
+REPORTS = [{"id": f"R4717{number}", "title": f"Report {number}"} for number in range(1, 6)]
 
 
-@pytest.mark.parametrize("name", LAW_FAULTS)
-async def test_a_list_of_laws_that_does_not_add_up_saves_nothing(make_settings: MakeSettings, name: str) -> None:
-    fault, nth = LAW_FAULTS[name]
-    laws = [
-        {
-            "congress": 119,
-            "number": str(number),
-            "type": "S",
-            "laws": [{"number": f"119-{number}", "type": "Public Law"}],
-        }
-        for number in range(1, 6)
-    ]
-    api = CongressStandIn(laws=laws, per_page=2)
+@pytest.mark.parametrize("fault", LIST_FAULTS)
+@pytest.mark.parametrize("name", ["public_laws", "crs"])
+async def test_a_list_of_congress_that_does_not_add_up_saves_nothing(
+    make_settings: MakeSettings, name: str, fault: str
+) -> None:
+    make, nth = LIST_FAULTS[fault]
+    api = CongressStandIn(laws=LAWS, reports=REPORTS, per_page=2)
     async with open_federal(make_settings(api_data_gov_key=KEY), serving(API, api)) as house:
-        await add(house, "public_laws", fetch_items=False)
+        await add(house, name, fetch_items=False)
         is_that_page = 2 * (nth - 1)
-        api.faults.plan(fault, when=lambda asked: asked.first("offset") == str(is_that_page), times=None)
-        failed = await house.desk.sources.sync("public_laws")
+        api.faults.plan(make, when=lambda asked: asked.first("offset") == str(is_that_page), times=None)
+        failed = await house.desk.sources.sync(name)
         assert failed.reason == "incomplete"
         assert await items(house) == []
         api.faults.clear()
-        assert (await house.desk.sources.sync("public_laws")).items == 5
-        assert {row[3] for row in await items(house)} == {True}  # nobody says when they were enacted
+        assert (await house.desk.sources.sync(name)).items == 5
+        assert {row[3] for row in await items(house)} == {True}  # nobody says of what day they are
 
 
 async def test_an_api_that_says_429_empties_the_share_of_everybody_and_the_run_waits(
@@ -216,6 +217,30 @@ async def test_an_api_that_says_429_empties_the_share_of_everybody_and_the_run_w
 async def _nothing_is_left(house: House) -> bool:
     hosts = await house.desk.budgets() or []
     return [host["host"] for host in hosts] == [API_HOST] and not any(one["left"] for one in hosts[0]["sources"])
+
+
+@pytest.mark.parametrize("name", ["bills", "public_laws", "crs"])
+async def test_a_key_that_is_refused_is_told_to_who_can_mend_it_and_asked_with_few_times(
+    make_settings: MakeSettings, name: str
+) -> None:
+    """Spec 1.4: nothing is saved, and the next run with a better key reads all."""
+    api = API.api(TODAY, 0)
+    api.refuses_keys = True
+    settings = make_settings(api_data_gov_key=KEY, host_delay_ms=1)
+    async with open_federal(settings, GOVINFO, serving(API, api)) as house:
+        await add(house, name, fetch_items=False)
+        refused = await house.desk.sources.sync(name)
+        assert refused.reason == "bad_setting"
+        told = (
+            "api.demo.test does not take the key of api.data.gov that HEADWATER_API_DATA_GOV_KEY holds: it answered 403"
+        )
+        assert told in str(refused.error)
+        assert KEY not in str(refused.error)
+        assert await items(house) == []
+        assert len(api.keys) <= 5
+        api.refuses_keys = False
+        assert (await house.desk.sources.sync(name)).error is None
+        assert len(await items(house)) == {"bills": 3, "public_laws": 2, "crs": 1}[name]
 
 
 @pytest.fixture
@@ -308,6 +333,7 @@ async def test_the_record_of_a_report_may_be_read_instead_of_its_page(make_setti
     [
         ("federal_register", {"site_url": "nowhere"}, "site_url: "),
         ("federal_register", {"since": "yesterday"}, "since: "),
+        ("federal_register", {"since": "1066-01-01"}, "since: the first Federal Register is of 1936-03-14"),
         ("federal_register", {"days_per_run": 3}, "days_per_run: must be from 30 to 3660"),
         ("bills", {"schedule": "0 2 * * *"}, "schedule: bills are read by interval; set poll_interval_minutes"),
         ("bills", {"congresses": [93]}, "congresses: there is no BILLSTATUS before the 108th Congress"),

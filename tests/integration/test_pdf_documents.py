@@ -2,7 +2,8 @@
 
 import gzip
 import json
-import zlib
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,10 @@ import pytest
 from headwater.store import migrate
 from tests.house import House
 from tests.integration.test_verify import verify
-from tests.program import headwater
+from tests.program import forked, headwater, start
 from tests.server import Answer, Site, page
 from tests.unit.pdf_sheets import REVIEW, SAMPLES
-from tests.unit.pdf_writer import HEIGHT, WIDTH, Page, pdf, pdf_file
+from tests.unit.pdf_writer import HEIGHT, WIDTH, Page, pdf
 from tests.unit.test_pdf_v1 import LOCKED
 
 AS_PDF = {"Content-Type": "application/pdf"}
@@ -152,29 +153,80 @@ def test_normalize_tells_why_there_is_no_text(body: bytes, status: str, code: in
     assert shown["message"]
 
 
+SHAPE = {
+    *("file", "normalizer", "status", "reason", "message", "page_count", "text", "markdown", "title", "byline"),
+    *("published_at", "updated_at", "language", "image", "abstract", "canonical_url", "artifacts"),
+    *("provenance", "confidence"),
+}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        SAMPLES["cbo_simple"](),
+        scan(),
+        LOCKED,
+        page("a matter").encode(),
+        b"<NOTICE><SUBJECT>Locks</SUBJECT><P>They open at six.</P></NOTICE>",
+        b"<billStatus><version>9.0.0</version></billStatus>",
+        b"\x89PNG, and nothing to read",
+    ],
+    ids=["a PDF", "a scan", "a locked PDF", "a page", "XML", "XML of an unknown schema", "a picture"],
+)
+def test_normalize_has_one_shape_for_a_script_whatever_it_reads(body: bytes, tmp_path: Path) -> None:
+    """Spec 8.2."""
+    file = tmp_path / "file"
+    file.write_bytes(body)
+    done = forked("normalize", str(file), "--json", cwd=tmp_path)
+    shown = json.loads(done.stdout)
+    assert shown.keys() == SHAPE
+    assert bool(shown["text"]) == bool(shown["markdown"]) == (shown["reason"] is None) == (shown["status"] == "ok")
+
+
+def test_normalize_reads_standard_input_and_pipes_to_their_end(tmp_path: Path) -> None:
+    """Spec 8.2."""
+    given = forked("normalize", "-", "--json", cwd=tmp_path, given=page("a matter").encode())
+    shown = json.loads(given.stdout)
+    assert (given.returncode, shown["file"], shown["status"]) == (0, "standard input", "ok")
+    fifo = tmp_path / "pipe"
+    os.mkfifo(fifo)
+    process = start("normalize", str(fifo), "--json", cwd=tmp_path)
+    fifo.write_bytes(page("another matter").encode())
+    said, _ = process.communicate(timeout=60)
+    assert "another matter" in json.loads(said)["text"]
+
+
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_normalize_of_a_pipe_that_says_nothing_ends_when_it_is_told_to(stop: signal.Signals, tmp_path: Path) -> None:
+    """Spec 8.2: at once, and by one signal."""
+    fifo = tmp_path / "pipe"
+    os.mkfifo(fifo)
+    process = start("normalize", str(fifo), cwd=tmp_path)
+    with fifo.open("wb"):  # which waits until it is read from
+        process.send_signal(stop)
+        _, said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (128 + stop, "headwater: stopped.\n")
+
+
+@pytest.mark.parametrize("url", ["not an address", "http://[", "ftp://a.test/x", "http://a.test:0x/"])
+def test_normalize_refuses_what_is_no_address_with_the_option(url: str, tmp_path: Path) -> None:
+    """Spec 8.2."""
+    (tmp_path / "page").write_text(page("a matter"))
+    done = forked("normalize", "page", "--url", url, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("headwater: --url: ")
+
+
+def test_normalize_of_a_device_without_end_is_refused(tmp_path: Path) -> None:
+    """Spec 8.2."""
+    done = forked("normalize", "/dev/zero", cwd=tmp_path, max_body_mb=1)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "headwater: /dev/zero has over 1 MB; the setting max_body_mb allows no more.\n"
+
+
 def test_normalize_says_what_is_wrong_with_a_name(tmp_path: Path) -> None:
     missing = headwater("normalize", "nowhere.pdf", cwd=tmp_path)
     words = "headwater: nowhere.pdf cannot be read: No such file or directory.\n"
     assert (missing.returncode, missing.stderr) == (2, words)
     folder = headwater("normalize", str(tmp_path), cwd=tmp_path)
     assert (folder.returncode, "Is a directory" in folder.stderr) == (2, True)
-
-
-def test_a_font_that_unpacks_without_end_ends_in_time_with_a_reason(tmp_path: Path) -> None:
-    """Spec 4.3: memory and time of the child that reads are limited."""
-    packed = zlib.compress(bytes(700_000_000), 9)
-    text = b"BT /F1 9 Tf 72 700 Td (words) Tj ET"
-    objects = [
-        b"<< /Type /Catalog /Pages 2 0 R >>",
-        b"<< /Type /Pages /Kids [4 0 R] /Count 1 >>",
-        b"<< /Type /Font /Subtype /TrueType /BaseFont /X /FirstChar 32 /LastChar 126 "
-        b"/FontDescriptor << /Type /FontDescriptor /FontName /X /Flags 32 /FontFile2 6 0 R >> >>",
-        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 5 0 R "
-        b"/Resources << /Font << /F1 3 0 R >> >> >>",
-        b"<< /Length %d >>\nstream\n%b\nendstream" % (len(text), text),
-        b"<< /Length %d /Filter /FlateDecode >>\nstream\n%b\nendstream" % (len(packed), packed),
-    ]
-    file = tmp_path / "bomb.pdf"
-    file.write_bytes(pdf_file(objects))
-    code, shown = normalized(file)
-    assert (code, shown["status"]) in ((1, "sandbox_crashed"), (1, "sandbox_timeout"))

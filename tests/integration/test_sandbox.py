@@ -155,8 +155,16 @@ async def test_a_call_that_takes_too_long_is_killed_and_its_child_replaced(sandb
 async def test_a_call_that_takes_too_much_memory_is_stopped() -> None:
     async with a_sandbox(memory_mb=256) as sandbox:
         error = await failure(sandbox, misdeeds.allocate)
-        assert (error.reason, str(error)) == (Reason.SANDBOX_CRASHED, "the child process ran out of memory")
+        assert (error.reason, str(error)) == (Reason.SANDBOX_MEMORY, "the child process ran out of memory")
         assert await sandbox.run(misdeeds.echo, 1, returns=int) == 1
+
+
+async def test_c_code_that_aborts_for_want_of_memory_is_told_from_a_crash(sandbox: Sandbox) -> None:
+    """Spec 4.3: that is how pdfium ends when it gets no more, and the C library when it gets none for its threads."""
+    for function, argument in ((misdeeds.shoot_itself, signal.SIGABRT), (misdeeds.leave, 127)):
+        error = await failure(sandbox, function, argument)
+        assert (error.reason, str(error)) == (Reason.SANDBOX_MEMORY, "the child process ran out of memory")
+    assert await sandbox.run(misdeeds.echo, 1, returns=int) == 1
 
 
 async def test_a_result_that_is_too_large_is_not_taken(sandbox: Sandbox) -> None:

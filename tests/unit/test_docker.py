@@ -1,6 +1,8 @@
 """The images and the compose file, read as far as they can be without building them (spec 1.7)."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,35 @@ def test_an_image_is_pinned_runs_as_nobody_special_and_copies_what_is_there(path
         assert (ROOT / copied).exists(), copied
         assert f"!{copied}" in (ROOT / ".dockerignore").read_text().splitlines()
     assert said[-2:] == [("ENTRYPOINT", '["headwater"]'), ("CMD", '["up"]')]
+
+
+def test_the_browser_image_is_of_the_playwright_that_is_locked() -> None:
+    """Spec 1.7: another version would look for a browser that is not there."""
+    (base,) = [rest for word, rest in instructions(ROOT / "docker" / "Dockerfile.browser") if word == "FROM"]
+    tag = re.search(r"playwright/python:v([\d.]+)-\w+$", base)
+    locked = re.search(r"(?m)^playwright==([\d.]+) ", (ROOT / "requirements.txt").read_text())
+    assert tag
+    assert locked
+    assert tag[1] == locked[1]
+
+
+def test_every_service_can_be_asked_whether_it_is_well(compose: dict[str, Any]) -> None:
+    for name, service in compose["services"].items():
+        kind, program, *_ = service["healthcheck"]["test"]
+        assert (kind, bool(program)) == ("CMD", True), name
+    waits = compose["services"]["headwater"]["depends_on"]
+    assert {one["condition"] for one in waits.values()} == {"service_healthy"}
+
+
+def test_linters_find_nothing() -> None:
+    """As `make check` runs them; what is only told as information is no fault."""
+    tools = Path(sys.executable).parent
+    for words in (
+        [tools / "hadolint", "--failure-threshold", "warning", *DOCKERFILES],
+        [tools / "yamllint", "--strict", "--config-file", ROOT / ".yamllint", ROOT / "docker"],
+    ):
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_compose_file_names_what_it_runs_on_and_keeps_what_must_be_kept(compose: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from headwater.errors import Unreadable
 from headwater.model.article import Article
 from headwater.model.reasons import Reason
 from headwater.normalize.reading import read
-from headwater.normalize.registry import choose, normalize, normalize_as
+from headwater.normalize.registry import REGISTER_ROOTS, choose, normalize, normalize_as
 from headwater.normalize.xml_bill import ordinal
 
 REGISTER_URL = "https://www.federalregister.gov/documents/full_text/xml/2026/06/02/2026-10962.xml"
@@ -145,6 +145,11 @@ def test_a_bill_of_the_new_schema_reads_alike() -> None:
     [
         (("<version>3.0.0", "<version>4.0.0"), "version 4.0.0"),
         (("<version>3.0.0", "<version>33.0"), "version 33.0"),
+        (("<version>3.0.0", "<version>3.1.0"), "version 3.1.0"),
+        (("<version>3.0.0", "<version>3"), "version 3)"),
+        (("<version>3.0.0", "<version>"), "version unsaid"),
+        (("<bill>", "<version>3.0.0</version><bill>"), "version 3.0.0 and 3.0.0"),
+        (("<bill>", "<bill><version>1.0.0</version>"), "version 3.0.0 and 1.0.0"),
         (("<version>3.0.0", f"<version>{'9' * 5000}"), "version 9999"),
         (("<bill>", "<measure>"), "without a bill"),
         (("<number>7</number>", ""), "without the bill's number"),
@@ -190,6 +195,37 @@ def test_an_order_of_the_president_is_called_by_its_first_heading() -> None:
         "Keeping Towpaths Open\n\nExecutive Order 99999 of May 29, 2026\n\nSection 1. Purpose. Nothing"
     )
     assert "sig" not in found.text.split()
+
+
+CORRECTION = f"""<CORRECT>
+  <PREAMB><PRTPAGE P="10"/><AGENCY TYPE="F">DEPARTMENT OF WATERWAYS</AGENCY>
+    <SUBJECT>Locks: Hours of Opening</SUBJECT></PREAMB>
+  <SUPLINF><HD SOURCE="HED">Correction</HD>
+    <P>In rule document 2026-10962, "six" should read "seven". {PADDING}</P></SUPLINF>
+  <FRDOC>[FR Doc. C1-2026-10962 Filed 6-4-26; 8:45 am]</FRDOC><BILCOD>BILLING CODE 0099-10-D</BILCOD>
+</CORRECT>"""
+
+
+def test_a_correction_is_read_as_what_it_corrects_is() -> None:
+    found = article(CORRECTION, REGISTER_URL)
+    assert (found.title, found.byline) == ("Locks: Hours of Opening", "DEPARTMENT OF WATERWAYS")
+    assert '## Correction\n\nIn rule document 2026-10962, "six" should read "seven".' in found.markdown
+    assert "C1-2026-10962" in found.text
+    assert "BILLING" not in found.text
+
+
+@pytest.mark.parametrize("root", sorted(REGISTER_ROOTS))
+def test_every_root_of_the_register_has_a_reader(root: str) -> None:
+    found = article(f'<{root}><HD SOURCE="HED">On Towpaths</HD><FP>{PADDING}</FP></{root}>', REGISTER_URL)
+    assert (found.title, found.published_at) == ("On Towpaths", datetime(2026, 6, 2, tzinfo=UTC))
+
+
+@pytest.mark.parametrize("kind", ["PROCLA", "DETERM", "PRMEMO", "PRNOTICE", "PRORDER", "EXECORD"])
+def test_what_the_president_issues_is_read_alone_or_in_its_wrapper(kind: str) -> None:
+    inner = ORDER.partition("<EXECORD>")[2].partition("</EXECORD>")[0]
+    alone = article(f"<{kind}>{inner}</{kind}>")
+    assert article(f"<PRESDOCU><{kind}>{inner}</{kind}></PRESDOCU>") == alone
+    assert alone.title == "Keeping Towpaths Open"
 
 
 def test_a_law_in_uslm_keeps_numbers_with_what_they_number() -> None:

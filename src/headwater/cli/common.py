@@ -6,7 +6,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -60,6 +60,21 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         raise SystemExit(128 + received[0]) from None
     except KeyboardInterrupt:
         raise SystemExit(128 + signal.SIGINT) from None
+
+
+def wait(work: Callable[[], T]) -> T:
+    """Do what may be kept waiting by a pipe, where no loop runs; a signal that asks us to stop ends it at once."""
+
+    def stop(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    minded = [number for number in (signal.SIGINT, *STOP_SIGNALS) if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, stop) for number in minded}
+    try:
+        return work()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def duration(text: str, option: str) -> timedelta:

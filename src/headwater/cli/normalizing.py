@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headwater.cli import show
-from headwater.cli.common import Json, print_json, run, settings_with_logs
+from headwater.cli.common import Json, print_json, run, settings_with_logs, wait
 
 if TYPE_CHECKING:
     from headwater.service.normalizing import ReadFile
@@ -14,15 +14,18 @@ if TYPE_CHECKING:
 
 def normalize(
     file: Annotated[
-        Path, typer.Argument(help="A page (HTML), a PDF or an XML document, whatever its name.", show_default=False)
+        Path,
+        typer.Argument(help="A page (HTML), a PDF or an XML document, or - for standard input.", show_default=False),
     ],
     url: Annotated[str | None, typer.Option(help="Where it came from: its links are told from there.")] = None,
     as_json: Json = False,
 ) -> None:
     """Show what a file would be stored as. Nothing is stored. Exits 1 if it cannot be read."""
-    from headwater.service.normalizing import read_file
+    from headwater.service.normalizing import read_body, read_file
 
-    found = run(read_file(settings_with_logs("error"), file, url))
+    settings = settings_with_logs("error")
+    body = wait(lambda: read_body(settings, file))
+    found = run(read_file(settings, file, body, url))
     if as_json:
         print_json(found.as_json())
     else:
@@ -31,22 +34,19 @@ def normalize(
 
 
 def _show(found: "ReadFile") -> None:
-    reading = found.reading
-    content = reading.pdf or reading.page
+    reading, article = found.reading, found.article
     facts = {
         "file": found.file,
         "read by": reading.normalizer or "nothing",
         "status": found.status + (f": {reading.message}" if reading.message else ""),
-        "title": content.title if content else None,
-        "pages": str(reading.pdf.page_count) if reading.pdf else None,
-        "apart": ", ".join(f"{table.name} (page {table.page}: {table.why})" for table in reading.pdf.artifacts)
-        if reading.pdf
-        else None,
+        "title": article.title,
+        "pages": str(reading.page_count or ""),
+        "apart": ", ".join(f"{table.name} (page {table.page}: {table.why})" for table in article.artifacts),
     }
     for name, value in facts.items():
         if value:
             typer.echo(f"{name:<8} {show.visible(value)}")
-    if found.text:
+    if article.text:
         typer.echo("")
-        for line in found.text.split("\n"):
+        for line in article.text.split("\n"):
             typer.echo(show.visible(line))

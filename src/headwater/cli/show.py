@@ -24,6 +24,8 @@ from rich.progress import Progress as Bars
 from rich.table import Table
 from rich.text import Text
 
+from headwater.config import FILE_VARIABLE
+
 if TYPE_CHECKING:
     from headwater.demo.outcome import DemoOutcome, Fate
     from headwater.demo.progress import Progress
@@ -236,7 +238,10 @@ def demo_serves(api: str, web: str, hosts: Sequence[str], data: Path) -> None:
     console.print("Ctrl-C stops both. Look around, for example with:")
     console.print(f"  curl -s '{api}/search?q=flood'")
     console.print(f"  curl -s -H 'Host: gazette.demo.test' {web}/feed.xml")
-    console.print(f"  HEADWATER_DATA_DIR={plain(shlex.quote(str(data)))} \\\n    {plain(_this_program())} today")
+    console.print(f"  export {FILE_VARIABLE}={plain(shlex.quote(str(data / 'headwater.toml')))}")
+    for words in ("today", "source budgets"):
+        console.print(f"  {plain(_this_program())} {words}")
+    console.print("The backfill of bills is put aside; `source enable bills` takes it up again.")
 
 
 def _this_program() -> str:

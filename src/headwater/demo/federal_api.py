@@ -106,6 +106,7 @@ class CongressStandIn(_Api):
         self.limit = limit
         self.per_page = per_page
         self.keys: list[str] = []  # that came, one for each request
+        self.refuses_keys = False
 
     def headers(self) -> dict[str, str]:
         """Return the limit and what is left of it."""
@@ -118,6 +119,8 @@ class CongressStandIn(_Api):
         if key is None:
             return 403, _error("API_KEY_MISSING", "No api_key was supplied.")
         self.keys.append(key)
+        if self.refuses_keys:
+            return 403, _error("API_KEY_INVALID", "An invalid api_key was supplied.")
         if len(self.keys) > self.limit:
             return 429, _error("OVER_RATE_LIMIT", "You have exceeded your rate limit. Try again later.")
         match asked.path.removeprefix("/api/v3/").split("/"):

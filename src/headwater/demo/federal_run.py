@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
-from headwater.demo.federal_sites import BACKFILL_SINCE, FEDERAL, READERS
+from headwater.demo.federal_sites import API_HOST, BACKFILL_SINCE, FEDERAL, READERS
 from headwater.demo.progress import Progress
 from headwater.demo.web import DemoWeb
 from headwater.service.desk import Desk
@@ -74,6 +74,6 @@ async def _bills_wait(desk: Desk) -> bool:
     return any(child["source"] == BILLS and not child["left"] for child in await shares(desk))
 
 
-async def shares(desk: Desk) -> list[dict[str, Any]]:
-    """Return what each source has of the key at the one host that counts."""
-    return [child for host in await desk.budgets() or () for child in host["sources"]]
+async def shares(desk: Desk, host: str = API_HOST) -> list[dict[str, Any]]:
+    """Return what each source has of the key at a host."""
+    return [child for known in await desk.budgets() or () if known["host"] == host for child in known["sources"]]

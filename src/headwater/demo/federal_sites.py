@@ -23,7 +23,7 @@ BACKFILL_SINCE = date(2023, 6, 1)
 CONGRESS, EARLIER = 119, 118
 _RATE = 20  # of pages too: no more than the demo's pause between two requests allows
 _XML = "application/xml; charset=utf-8"
-API_HOST = "api.demo.test"
+API_HOST, REGISTER_HOST = "api.demo.test", "register.demo.test"
 _GOVINFO, _CONGRESS = "http://govinfo.demo.test", "http://congress.demo.test"
 _API_URL = f"http://{API_HOST}/api/v3"
 _CHANGED = datetime(2026, 1, 15, 8, tzinfo=UTC)
@@ -57,7 +57,11 @@ READERS: Mapping[str, Reader] = {
             "rate_per_second": _RATE,
         },
     ),
-    "federal_register": Reader("federal_register", {"site_url": "http://register.demo.test", "rate_per_second": _RATE}),
+    "federal_register": Reader(
+        "federal_register",
+        # The real API takes no key. Here it is given the one that bills have, to show that the two get along.
+        {"site_url": f"http://{REGISTER_HOST}", "budget": "api.data.gov", "rate_per_second": _RATE},
+    ),
     "crs": Reader(
         "crs_reports",
         {"api_url": _API_URL, "files_url": f"{_CONGRESS}/crs_external_products", "rate_per_second": _RATE},
@@ -86,7 +90,7 @@ def _register_path(number: str) -> str:
     return f"/documents/full_text/xml/{number}.xml"
 
 
-def register_document(number: str, title: str, day: date, site: str = "http://register.demo.test") -> dict[str, Any]:
+def register_document(number: str, title: str, day: date, site: str = f"http://{REGISTER_HOST}") -> dict[str, Any]:
     """Return a document as the API lists it."""
     return {
         "document_number": number,
@@ -107,7 +111,7 @@ def _register_api(today: date, seed: int) -> RegisterApi:
 
 
 REGISTER = Site(
-    host="register.demo.test",
+    host=REGISTER_HOST,
     title="Federal Register of the Valley",
     pieces=tuple(
         Piece(

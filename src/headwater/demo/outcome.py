@@ -9,7 +9,7 @@ from typing import Any
 from headwater.demo.endings import NO_BROWSER
 from headwater.demo.expected import Expected
 from headwater.demo.federal_run import BILLS, has_federal, shares
-from headwater.demo.federal_sites import API_HOST, BILLS_AN_HOUR, READERS
+from headwater.demo.federal_sites import API_HOST, BILLS_AN_HOUR, READERS, REGISTER_HOST
 from headwater.demo.progress import counted
 from headwater.demo.web import DemoWeb
 from headwater.model.canonical import CanonicalTotals
@@ -116,6 +116,7 @@ async def look(
         _check_feeds(expected, sources, items),
         await _check_day(desk, expected),
         await _check_shared_key(desk, web, sources),
+        await _check_limit_of_key(desk, web),
         await _check_handoffs(desk, expected, outcomes),
         _check_counts(expected, *await desk.counts()),
         _check_titles(expected, documents),
@@ -197,7 +198,7 @@ async def _check_day(desk: Desk, expected: Expected) -> Check:
 
 
 async def _check_shared_key(desk: Desk, web: DemoWeb, sources: list[dict[str, Any]]) -> Check:
-    name = "a backfill that waits starves nobody"
+    name = "bills backfill, daily federal_register: one key, none starves"
     if not has_federal(web):
         return Check(name, "no such sources")
     read = {source["name"] for source in sources if source["last_success_at"]}
@@ -207,8 +208,26 @@ async def _check_shared_key(desk: Desk, web: DemoWeb, sources: list[dict[str, An
     spent = {child["source"]: child["spent"] for child in await shares(desk)}
     if spent.get(BILLS) != BILLS_AN_HOUR:
         wrong.append(f"{BILLS}: {spent.get(BILLS)} requests with the key, and not all of its share of {BILLS_AN_HOUR}")
-    found = ", ".join(f"{source} {count}" for source, count in spent.items() if count)
-    return Check(name, found, tuple(wrong))
+    found = [f"{source} {count}" for source, count in spent.items() if count]
+    found += [f"federal_register {child['spent']}" for child in await shares(desk, REGISTER_HOST) if child["spent"]]
+    return Check(name, ", ".join(found), tuple(wrong))
+
+
+async def _check_limit_of_key(desk: Desk, web: DemoWeb) -> Check:
+    """Hold what was asked against what was counted, and that against what each source may have of the key."""
+    budgets = await desk.budgets() or []
+    wrong = [
+        f"{part['source']}: {part['spent']} of {part['share']} at {budget['host']}"
+        for budget in budgets
+        for part in budget["sources"]
+        if part["spent"] > part["share"]
+    ]
+    asked = sum(request.host == API_HOST for request in web.requests)
+    paid = sum(child["spent"] for child in await shares(desk))
+    if asked > paid:
+        wrong.append(f"{API_HOST}: {asked} requests, of which only {paid} were counted")
+    found = f"{paid} of {max((budget['hourly_limit'] for budget in budgets), default=0):,} in this hour"
+    return Check("the limit of that key is kept, and every share of it", found, tuple(wrong))
 
 
 async def unfinished_handoffs(desk: Desk) -> int:

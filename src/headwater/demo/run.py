@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -41,6 +42,7 @@ LEASE_SECONDS = 8.0
 LONG_WAIT = timedelta(minutes=1)
 PATIENCE_SECONDS = 90.0
 DAY_FILE = "demo-day"
+SETTINGS_FILE = "headwater.toml"
 CATEGORY = "demo"
 
 
@@ -80,7 +82,9 @@ async def open_demo(data: Path | None) -> AsyncIterator[Demo]:
     """Open the demo in a folder that is kept, or in one that is thrown away."""
     with contextlib.nullcontext(data) if data else _passing_folder() as folder:
         async with DemoWeb(today=_day(folder)) as web:
-            yield Demo(web, _settings(folder, web))
+            chosen = _chosen(folder, web)
+            _write_settings(folder, chosen)
+            yield Demo(web, Settings(**chosen))
 
 
 @contextlib.contextmanager
@@ -96,21 +100,40 @@ def _passing_folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def _settings(data: Path, web: DemoWeb) -> Settings:
+def _chosen(data: Path, web: DemoWeb) -> dict[str, Any]:
     """Return settings that are quick where the defaults are patient."""
-    return Settings(
-        data_dir=data,
-        listen_port=0,
-        allow_networks=("127.0.0.0/8",),
-        connect_to=(f"*.demo.test={web.ip}:{web.port}",),
-        host_delay_ms=DELAY_MS,
-        lease_seconds=LEASE_SECONDS,
-        page_seconds=0.75,
-        retry_base_seconds=0.02,
-        poll_look_seconds=0.5,
-        api_data_gov_key=KEY,
-        rate_limits={"bills": BILLS_AN_HOUR},
-    )
+    return {
+        "data_dir": data,
+        "listen_port": 0,
+        "allow_networks": ("127.0.0.0/8",),
+        "connect_to": (f"*.demo.test={web.ip}:{web.port}",),
+        "host_delay_ms": DELAY_MS,
+        "lease_seconds": LEASE_SECONDS,
+        "page_seconds": 0.75,
+        "retry_base_seconds": 0.02,
+        "poll_look_seconds": 0.5,
+        "api_data_gov_key": KEY,
+        "rate_limits": {"bills": BILLS_AN_HOUR},
+    }
+
+
+def _write_settings(data: Path, chosen: Mapping[str, Any]) -> None:
+    """Write them down for whoever runs other commands beside the demo: without them there is neither web nor key."""
+    tables = {name: value for name, value in chosen.items() if isinstance(value, dict)}
+    lines = [f"{name} = {_toml(value)}" for name, value in chosen.items() if name not in tables]
+    for name, table in tables.items():
+        lines += [f"[{name}]", *(f"{key} = {_toml(value)}" for key, value in table.items())]
+    path = data / SETTINGS_FILE
+    draft = path.with_suffix(".new")
+    try:
+        draft.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        draft.replace(path)
+    except OSError as error:
+        raise _unusable(data, error.strerror or str(error)) from None
+
+
+def _toml(value: object) -> str:
+    return json.dumps(str(value) if isinstance(value, Path) else value, ensure_ascii=False)
 
 
 def _day(data: Path) -> date:

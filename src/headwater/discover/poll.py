@@ -21,7 +21,7 @@ from headwater.gate.together import Together
 from headwater.handoff.queue import queue_handoffs
 from headwater.model.clock import Clock
 from headwater.model.poll import Polled
-from headwater.model.reasons import Reason, ReasonClass
+from headwater.model.reasons import BODY_REASONS, Reason, ReasonClass
 from headwater.model.run import Tally
 from headwater.model.source import Pass, Source
 from headwater.policy.agents import BROWSER, CHROME_RELEASED, browser_is_stale
@@ -39,8 +39,6 @@ from headwater.store.runs import RunClaim, RunEnding
 from headwater.store.sources import FeedClaim, PollEnding
 
 log = structlog.get_logger()
-# What a source sends may be more than can be read: that is no fault of ours.
-_ITS_BODY = frozenset({Reason.SANDBOX_TIMEOUT, Reason.SANDBOX_CRASHED, Reason.SANDBOX_OUTPUT})
 _SITEMAP_REST = timedelta(hours=1)  # a feed may be too short at every poll
 _LONGEST_ERROR = 2000
 # A pass that was asked for and failed is tried again after this; what runs by itself has its own interval.
@@ -190,7 +188,7 @@ class Poller:
     async def _failed(
         self, claim: FeedClaim, kind: Kind | None, error: HeadwaterError, reading: Reading, run: RunClaim | None
     ) -> Polled:
-        ours = error.reason.kind is ReasonClass.OURS and error.reason not in _ITS_BODY
+        ours = error.reason.kind is ReasonClass.OURS and error.reason not in BODY_REASONS
         wait = error.retry_after if isinstance(error, ExchangeFailed) else None
         asked = Asked(wait, "Retry-After") if wait else None
         coming = self._plan(claim, kind, Failed(ours), asked, is_hopeless=not error.retryable)

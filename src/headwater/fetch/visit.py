@@ -18,7 +18,7 @@ from headwater.model.clock import Clock
 from headwater.model.document import NewDocument
 from headwater.model.frontier import Claim, Ending, Exchange, UrlStatus
 from headwater.model.http import Limits, Response
-from headwater.model.reasons import Reason
+from headwater.model.reasons import BODY_REASONS, Reason
 from headwater.normalize.registry import NormalizedPage, normalize
 from headwater.policy.backoff import retry_wait
 from headwater.policy.redirects import MAX_HOPS, redirect_target
@@ -185,6 +185,7 @@ class Visitor:
         if response.status == 304:
             ending = Ending(Reason.UNCHANGED, UrlStatus.FETCHED, etag=claim.etag, last_modified=claim.last_modified)
             return self._end(visit, ending)
+        self._gate.check_key(response, claim.asker)
         reason = reason_of_status(response.status)
         if reason is Reason.RATE_LIMITED:
             return self._end(visit, self._come_back(visit))
@@ -262,6 +263,8 @@ class Visitor:
             return Ending(reason, UrlStatus.DEAD, detail)
         counts = reason not in NOT_THE_PAGES_FAULT
         if counts and claim.lease.attempts > self._max_retries:
+            if reason in BODY_REASONS:
+                return Ending(reason, UrlStatus.DEAD, detail)
             return Ending(Reason.MAX_RETRIES, UrlStatus.DEAD, f"{reason}: {detail}")
         wait = retry_wait(claim.lease.attempts, self._retry_base_seconds, random.random())  # noqa: S311
         return Ending(reason, UrlStatus.PENDING, detail, due_at=self._clock.now() + wait, counts=counts)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-from headwater.errors import ExchangeFailed, NotAllowed, NotNow, SandboxFailed
+from headwater.errors import ExchangeFailed, NotAllowed, NotNow, OperatorError, SandboxFailed
 from headwater.formats.robots import MAX_BYTES, RobotsVerdict, check_robots, within_limit
 from headwater.gate.budget import Budgets
 from headwater.gate.escort import Escort
@@ -26,6 +26,7 @@ from headwater.model.lease import Lease
 from headwater.model.reasons import Reason
 from headwater.model.source import Asker
 from headwater.policy import backoff, politeness
+from headwater.policy.budget import refuses_key
 from headwater.policy.redirects import MAX_HOPS, redirect_target
 from headwater.policy.urls import host_of as read_host
 from headwater.sandbox import Sandbox
@@ -205,6 +206,14 @@ class Gate:
     def is_paid(self, url: str, asker: Asker) -> bool:
         """Tell whether a request carries the key and is taken from the budget."""
         return asker.pays(host_of(url), url) and self._client.is_confidential(url)
+
+    def check_key(self, response: Response, asker: Asker) -> None:
+        """Raise OperatorError where an API does not take the key that it was asked with."""
+        if refuses_key(response.status, response.body) and self.is_paid(response.url, asker):
+            raise OperatorError(
+                f"{host_of(response.url)} does not take the key of api.data.gov that HEADWATER_API_DATA_GOV_KEY holds: "
+                f"it answered {response.status}."
+            )
 
     async def await_turn(self, hold: Hold) -> timedelta:
         """Wait until the host may be asked again; return how long the hold lasts from then on."""

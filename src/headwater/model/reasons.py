@@ -209,6 +209,11 @@ class Reason(StrEnum):
     WORKER_LOST = "worker_lost", ReasonClass.OURS, "The process that held it died or lost its lease."
     SHUTDOWN = "shutdown", ReasonClass.OURS, "The program was stopped and gave it back."
     SANDBOX_TIMEOUT = "sandbox_timeout", ReasonClass.OURS, "Reading the body took too long and was stopped."
+    SANDBOX_MEMORY = (
+        "sandbox_memory",
+        ReasonClass.OURS,
+        "Reading the body took more memory than it may have and was stopped.",
+    )
     SANDBOX_CRASHED = "sandbox_crashed", ReasonClass.OURS, "Reading the body ended its worker process."
     SANDBOX_OUTPUT = "sandbox_output", ReasonClass.OURS, "Reading the body gave more than may be kept."
     BROWSER_CRASHED = "browser_crashed", ReasonClass.OURS, "The browser died while it read the page."
@@ -220,3 +225,7 @@ class Reason(StrEnum):
     )
     STORAGE = "storage", ReasonClass.OURS, "The raw file could not be written."
     INTERNAL = "internal", ReasonClass.OURS, "An error in the program; its log tells more."
+
+
+# What a body does to whoever reads it. Another try may end otherwise; if none does, it is the body's own fault.
+BODY_REASONS = frozenset({Reason.SANDBOX_TIMEOUT, Reason.SANDBOX_MEMORY, Reason.SANDBOX_CRASHED, Reason.SANDBOX_OUTPUT})

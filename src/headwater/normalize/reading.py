@@ -4,23 +4,20 @@ from dataclasses import dataclass
 
 from headwater.errors import Unreadable
 from headwater.model.article import Article
-from headwater.model.pdf import BodyStatus, PdfDocument
+from headwater.model.pdf import BodyStatus
 from headwater.model.reasons import Reason
 from headwater.normalize.registry import choose, normalize_as
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A page or a PDF, whichever it is; an XML document is a page, what is something else is neither.
-
-    `reason` is why it has no text.
-    """
+    """What a body says. Without text it has a `reason`; only PDFs have a `page_count`."""
 
     normalizer: str | None = None
     reason: Reason | None = None
     message: str = ""
     page: Article | None = None
-    pdf: PdfDocument | None = None
+    page_count: int | None = None
 
 
 def read(body: bytes, url: str, content_type: str | None) -> Reading:
@@ -32,15 +29,15 @@ def read(body: bytes, url: str, content_type: str | None) -> Reading:
             return _read_pdf(body)
         return Reading(name, page=normalize_as(name, body, url, content_type).article)
     except Unreadable as error:
-        is_none = error.reason is Reason.NOT_A_PDF
-        return Reading(name, error.reason, str(error), pdf=PdfDocument("", BodyStatus.NOT_A_PDF) if is_none else None)
+        return Reading(name, error.reason, str(error))
 
 
 def _read_pdf(body: bytes) -> Reading:
     from headwater.normalize.pdf_v1 import extract_pdf
 
     pdf = extract_pdf(body)
+    page = Article(pdf.markdown, pdf.title, markdown=pdf.markdown, artifacts=pdf.artifacts)
     if pdf.status is BodyStatus.OK:
-        return Reading("pdf_v1", pdf=pdf)
+        return Reading("pdf_v1", page=page, page_count=pdf.page_count)
     reason = Reason.of(pdf.status)
-    return Reading("pdf_v1", reason, reason.sentence, pdf=pdf)
+    return Reading("pdf_v1", reason, reason.sentence, page, pdf.page_count)

@@ -61,8 +61,12 @@ _ROOT = re.compile(
     r"(?:\s|<\?[^>]*>|<!--(?:[^-]|-(?!->))*-->|<!(?i:doctype)[^>\[]*(?:\[[^\]]*\][^>]*)?>)*<(?:[\w.-]+:)?([\w.-]+)"
 )
 _REPORT = re.compile(r'"CRSReport"\s*:\s*\{')  # which json_v1 reads
-# Of documents that xml_v1 reads: bills, laws, the Federal Register.
-_DOCUMENT_ROOTS = frozenset({"billStatus", "pLaw", "bill", "resolution", "RULE", "PRORULE", "NOTICE", "PRESDOCU"})
+# Of documents that xml_v1 reads: those of the Federal Register (the second line: what the President may issue)...
+REGISTER_ROOTS = frozenset(
+    {"RULE", "PRORULE", "NOTICE", "CORRECT", "SUNSHINE", "PRESDOCU", "PRESDOC"}
+    | {"EXECORD", "PROCLA", "DETERM", "PRMEMO", "PRNOTICE", "PRORDER"}
+)
+_DOCUMENT_ROOTS = REGISTER_ROOTS | {"billStatus", "pLaw", "bill", "resolution"}  # ... and bills and laws.
 _XML_ROOTS = frozenset({"rss", "feed", "rdf", "urlset", "sitemapindex", "opml", "svg"})
 _HTML_TAG = re.compile(
     r"<(?i:!doctype\s+html|html|head|body|title|meta|link|script|style|article|main|section|header|nav|div|p|span|table"

@@ -8,11 +8,11 @@ from headwater.errors import Unreadable
 from headwater.model.article import Article
 from headwater.model.reasons import Reason
 from headwater.normalize.text_blocks import Blocks, paragraphs_of
-from headwater.normalize.xml_tree import find_all, find_text
+from headwater.normalize.xml_tree import find_all, find_text, text_of
 from headwater.policy.dates import parse_date
 from headwater.policy.text import one_line
 
-_KNOWN_VERSIONS = ("1", "3")  # by their first number; files from before there were versions follow the first
+_KNOWN_VERSIONS = ("1.0.0", "3.0.0")  # files from before there were versions follow the first
 _NAMES = {
     "HR": "H.R.",
     "S": "S.",
@@ -35,8 +35,8 @@ def read_bill_status(root: etree._Element, url: str) -> Article:
     Raises Unreadable with the reason UNKNOWN_SCHEMA for what follows neither schema.
     """
     bill = next(find_all(root, "bill"), None)
-    version = find_text(root, "version", "bill/version") or _KNOWN_VERSIONS[0]
-    if bill is None or version.partition(".")[0] not in _KNOWN_VERSIONS:
+    version = _version(root)
+    if bill is None or version not in _KNOWN_VERSIONS:
         raise _unknown(f"version {version}, without a bill" if bill is None else f"version {version}", url)
     name = _name(bill)
     if name is None:
@@ -60,6 +60,12 @@ def read_bill_status(root: etree._Element, url: str) -> Article:
         abstract=summary.partition("\n\n")[0] or None,
         provenance=provenance,
     )
+
+
+def _version(root: etree._Element) -> str:
+    """Return the version that a file names; one that names several has all of them, which is none that is known."""
+    named = [text_of(found) or "unsaid" for path in ("version", "bill/version") for found in find_all(root, path)]
+    return " and ".join(named) or _KNOWN_VERSIONS[0]
 
 
 def _unknown(what: str, url: str) -> Unreadable:

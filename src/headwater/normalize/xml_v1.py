@@ -12,6 +12,7 @@ from lxml import etree
 from headwater.errors import Unreadable
 from headwater.model.article import Article
 from headwater.model.reasons import Reason
+from headwater.normalize.registry import REGISTER_ROOTS
 from headwater.normalize.xml_bill import read_bill_status
 from headwater.normalize.xml_law import read_law
 from headwater.normalize.xml_register import read_register
@@ -28,10 +29,7 @@ _READERS: Mapping[str, Callable[[etree._Element, str], Article]] = {
     "pLaw": read_law,
     "bill": read_law,
     "resolution": read_law,
-    "RULE": read_register,
-    "PRORULE": read_register,
-    "NOTICE": read_register,
-    "PRESDOCU": read_register,
+    **dict.fromkeys(REGISTER_ROOTS, read_register),
 }
 
 

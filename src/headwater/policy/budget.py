@@ -29,7 +29,15 @@ DEFAULT_SPLIT: Mapping[str, int] = {
     RESERVE: 100,
 }
 
+_KEY_REFUSED = (401, 403)
+_KEY_CODE = b"API_KEY_"  # that api.data.gov begins its codes with: API_KEY_INVALID, API_KEY_DISABLED and others
+_SNIFFED = 4096
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+def refuses_key(status: int, body: bytes) -> bool:
+    """Tell whether an answer says that the key is none that the API takes, and not that this one thing is forbidden."""
+    return status in _KEY_REFUSED and _KEY_CODE in body[:_SNIFFED]
 
 
 class Spent(NamedTuple):

@@ -28,6 +28,7 @@ _CODES = {
         Reason.BROKEN,
         Reason.UNKNOWN_SCHEMA,
         Reason.SANDBOX_TIMEOUT,
+        Reason.SANDBOX_MEMORY,
         Reason.SANDBOX_CRASHED,
         Reason.SANDBOX_OUTPUT,
         Reason.BROWSER_CRASHED,

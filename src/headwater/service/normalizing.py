@@ -5,12 +5,18 @@ from pathlib import Path
 from typing import Any
 
 from headwater.config import Settings
-from headwater.errors import OperatorError, SandboxFailed
-from headwater.model.reasons import Reason
+from headwater.errors import InvalidURL, OperatorError, SandboxFailed
+from headwater.model.article import Article
+from headwater.model.pdf import BodyStatus
+from headwater.model.reasons import BODY_REASONS, Reason
 from headwater.normalize.reading import Reading, read
+from headwater.policy.urls import normalize_url
 from headwater.service.parts import make_sandbox
 
 _MIB = 1024 * 1024
+_STANDARD_INPUT = Path("-")
+# What a body is that its reader could not manage; the reason tells more.
+_STATUSES = dict.fromkeys(BODY_REASONS, BodyStatus.TOO_LARGE) | {Reason.SANDBOX_CRASHED: BodyStatus.BROKEN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +28,9 @@ class ReadFile:
 
     @property
     def status(self) -> str:
-        """Return `ok`, or the code of why there is no text."""
-        return str(self.reading.reason or "ok")
+        """Return `ok`, or what the body is that has no text: one of the statuses of docs/pdf.md where it is a PDF."""
+        reason = self.reading.reason
+        return "ok" if reason is None else str(_STATUSES.get(reason, reason))
 
     @property
     def is_as_expected(self) -> bool:
@@ -31,45 +38,65 @@ class ReadFile:
         return self.reading.reason in (None, Reason.SCANNED_NO_TEXT)
 
     @property
-    def text(self) -> str:
-        """Return what it says."""
-        if self.reading.pdf:
-            return self.reading.pdf.markdown
-        return self.reading.page.text if self.reading.page else ""
+    def article(self) -> Article:
+        """Return what it says, which may be nothing."""
+        return self.reading.page or Article("")
 
     def as_json(self) -> dict[str, Any]:
-        """Return all of it for a script."""
-        content = self.reading.pdf or self.reading.page
-        facts = {"file": self.file, "normalizer": self.reading.normalizer, "message": self.reading.message or None}
-        return facts | (asdict(content) if content else {}) | {"status": self.status}
+        """Return all of it for a script, with the same names whatever was read."""
+        content = asdict(self.article)
+        del content["body_status"]  # it is part of `status`
+        return {
+            "file": self.file,
+            "normalizer": self.reading.normalizer,
+            "status": self.status,
+            "reason": self.reading.reason,
+            "message": self.reading.message or None,
+            "page_count": self.reading.page_count,
+            **content,
+        }
 
 
-async def read_file(settings: Settings, file: Path, url: str | None) -> ReadFile:
-    """Read a page, a PDF or an XML document in the sandbox, within the limits that fetched ones have."""
-    body = _body_of(file, settings.max_body_mb)
-    announced = "application/pdf" if file.suffix.lower() == ".pdf" else None
-    async with make_sandbox(settings) as sandbox:
-        try:
-            reading = await sandbox.run(
-                read, body, url or _address(file), announced, returns=Reading, seconds=settings.sandbox_seconds
-            )
-        except SandboxFailed as error:
-            reading = Reading(reason=error.reason, message=f"{error.reason.sentence} ({error})")
-    return ReadFile(str(file), reading)
+def read_body(settings: Settings, file: Path) -> bytes:
+    """Return the bytes of a file, of a pipe up to its end, or of standard input where it is called `-`.
 
-
-def _body_of(file: Path, most: int) -> bytes:
+    A pipe is waited for: not to be called where a loop runs.
+    """
+    most = settings.max_body_mb
     try:
-        with file.open("rb") as opened:
+        with open(0, "rb", closefd=False) if file == _STANDARD_INPUT else file.open("rb") as opened:
             body = opened.read(most * _MIB + 1)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        raise OperatorError(f"{file} cannot be read: {why}.", reason=Reason.BAD_REQUEST) from None
+        raise OperatorError(f"{_name(file)} cannot be read: {why}.", reason=Reason.BAD_REQUEST) from None
     if len(body) > most * _MIB:
-        message = f"{file} has over {most} MB; the setting max_body_mb allows no more."
+        message = f"{_name(file)} has over {most} MB; the setting max_body_mb allows no more."
         raise OperatorError(message, reason=Reason.BODY_TOO_LARGE)
     return body
 
 
-def _address(file: Path) -> str:
-    return file.absolute().as_uri()
+async def read_file(settings: Settings, file: Path, body: bytes, url: str | None) -> ReadFile:
+    """Read the body of a page, a PDF or an XML document in the sandbox, within the limits that fetched ones have."""
+    address = _address(file, url)
+    announced = "application/pdf" if file.suffix.lower() == ".pdf" else None
+    async with make_sandbox(settings) as sandbox:
+        try:
+            reading = await sandbox.run(
+                read, body, address, announced, returns=Reading, seconds=settings.sandbox_seconds
+            )
+        except SandboxFailed as error:
+            reading = Reading(reason=error.reason, message=f"{error.reason.sentence} ({error})")
+    return ReadFile(_name(file), reading)
+
+
+def _name(file: Path) -> str:
+    return "standard input" if file == _STANDARD_INPUT else str(file)
+
+
+def _address(file: Path, url: str | None) -> str:
+    if url is None:
+        return file.absolute().as_uri()
+    try:
+        return normalize_url(url, keep_trailing_slash=True)
+    except InvalidURL as error:
+        raise OperatorError(f"--url: {error}", reason=Reason.INVALID_URL) from None

@@ -36,6 +36,8 @@ from headwater.store.sources import FeedClaim
 OnLeads = Callable[[int], None]
 Mode = IngestionMode
 _EARLIEST = date(1970, 1, 1)
+# Settings by which kinds reach back that have no sitemaps, as they may be given.
+_REACHES_BACK = {"since": "since={since}", "congresses": "'congresses=[117, 118]'"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,11 +205,7 @@ class LiveSourceDesk(SourceDesk):
             source = await self._get(connection, name)
             moment = self._beginning(source, since)
             if not await sources.ask_backfill(connection, source.id, moment, self._records.clock.now()):
-                raise OperatorError(
-                    f"Source {source.name} has no sitemaps to read, and only those reach back; "
-                    "a source of kind site has, unless it is read by spider alone.",
-                    reason=Reason.BAD_REQUEST,
-                )
+                raise OperatorError(_why_no_backfill(source, since), reason=Reason.BAD_REQUEST)
             return (await self._claim(connection, source.name, Pass.SITEMAP))[0] if claims else None
 
         return await self._records.database.transact(work)
@@ -312,3 +310,18 @@ def _chosen_pass(source: Source, passes: list[Pass], which: str | None) -> Pass:
 
 def _not_added(url: str, why: str, reason: Reason) -> OperatorError:
     return OperatorError(f"{url} was not added: {why}", reason=reason, url=url)
+
+
+def _why_no_backfill(source: Source, since: date) -> str:
+    kind = kind_of(source)
+    given = next((given for name, given in _REACHES_BACK.items() if hasattr(kind, name)), None)
+    if given is None:
+        return (
+            f"Source {source.name} has no sitemaps to read, and only those reach back; "
+            "a source of kind site or bills has, unless it is read by spider alone."
+        )
+    return (
+        f"Source {source.name} reaches back by a setting, such as "
+        f"`headwater source edit {source.name} --set {given.format(since=since)}`, "
+        f"and then `headwater source sync {source.name}`."
+    )

@@ -5,10 +5,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import NoReturn
 
-from headwater.errors import HeadwaterError, Unreadable
+from headwater.errors import HeadwaterError, NotNow, Unreadable
 from headwater.gate.pace import Pace
 from headwater.model.feed import Feed
+from headwater.model.reasons import Reason
 from headwater.model.source import Asker, Item, Lead, Pass, Source
 from headwater.normalize.registry import NormalizedPage, normalize
 from headwater.policy.days import day_before
@@ -93,7 +95,15 @@ class Trial:
     def _http_of(self, source: Source, kind: Kind) -> Http:
         records = self._parts.records
         pace = Pace(records.database, records.clock, source.id, kind.gap)
-        return Http(self._parts.gate, self._parts.sandbox, kind, pace, kind.asker(source.name))
+        return self._unwaiting(kind, pace, kind.asker(source.name))
+
+    def _unwaiting(self, kind: Kind, pace: Pace, asker: Asker) -> Http:
+        """Return a way to ask that tells of a budget which is used up, where a run would wait for an hour."""
+        return Http(self._parts.gate, self._parts.sandbox, kind, pace, asker, while_waiting=self._refuse_to_wait)
+
+    def _refuse_to_wait(self) -> NoReturn:
+        words = f"{Reason.BUDGET_SPENT.sentence} `headwater source budgets` tells when that is."
+        raise NotNow(words, until=self._parts.records.clock.now(), reason=Reason.BUDGET_SPENT)
 
     @contextlib.contextmanager
     def _stage(self, name: str) -> Iterator[Stage]:
@@ -160,7 +170,7 @@ class Trial:
         """Return a way to ask on the terms of a source, and at its pace."""
         records = self._parts.records
         pace = Pace(records.database, records.clock, source.id, kind.gap, None)
-        return Http(self._parts.gate, self._parts.sandbox, kind, pace, kind.asker(source.name))
+        return self._unwaiting(kind, pace, kind.asker(source.name))
 
     async def _first_found(self, source: Source, kind: Kind, which: Pass) -> list[Item | Lead]:
         found: list[Item | Lead] = []

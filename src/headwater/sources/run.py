@@ -159,6 +159,7 @@ class Http:
 
     async def _get_once(self, url: str, headers: Mapping[str, str] | None) -> Page:
         page = await self._follow(url, headers)
+        self._gate.check_key(page.response, self._asker)
         try:
             raise_for_status(page.response)
         except ExchangeFailed as error:
@@ -210,7 +211,7 @@ class Http:
     def _refuse_undeclared_port(self, host: str, url: str) -> None:
         """Refuse to ask an API that is to be paid for where it would not be: at a port that its kind does not name."""
         declared = self._asker.api_hosts
-        if self._asker.budget is None or self._asker.asks_api(host, url):
+        if self._asker.budget is None or host in (name.partition("/")[0] for name in declared):
             return
         if _name_of(host) in map(_name_of, declared):
             raise HeadwaterError(

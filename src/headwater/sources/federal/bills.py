@@ -17,7 +17,7 @@ from headwater.model.sitemap import SitemapRef
 from headwater.model.source import Item, Lead, Pass, Undated
 from headwater.policy.days import day_of
 from headwater.policy.urls import host_of
-from headwater.sources.federal.congress import API_URL, CongressApi, congress_on
+from headwater.sources.federal.congress import API_URL, CongressApi, congress_on, refuse_to_come
 from headwater.sources.federal.counted import Record
 from headwater.sources.federal.fields import HOME, check_address, inner, midnight, text
 from headwater.sources.kind import Kind
@@ -96,6 +96,7 @@ class BillsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Return the Congresses whose bills are read; one that was wanted once is wanted from then on."""
         zone = self.timezone or HOME
         now = congress_on(day_of(run.now, zone))
+        refuse_to_come(self.congresses, now)
         since = congress_on(day_of(run.since, zone)) if run.since else now
         run.state["oldest"] = oldest = max(FIRST_CONGRESS, min(run.state.get("oldest", now), since))
         return {*self.congresses, *range(oldest, now + 1)}

@@ -1,10 +1,10 @@
 """api.congress.gov, as its kinds ask it: lists by pages, counted, and single records."""
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from datetime import date
 from urllib.parse import urlencode
 
-from headwater.errors import ExchangeFailed
+from headwater.errors import ExchangeFailed, HeadwaterError
 from headwater.model.reasons import Reason
 from headwater.policy.storable import storable
 from headwater.sources.federal.counted import DoesNotAddUp, Record, ask, count_of, records_of, until_it_adds_up
@@ -21,6 +21,13 @@ def congress_on(today: date) -> int:
     """Return the number of the Congress that sits on a day; a new one begins on 3 January of odd years."""
     year = today.year - ((today.month, today.day) < (1, 3))
     return (year - _FIRST_YEAR) // 2 + 1
+
+
+def refuse_to_come(congresses: Iterable[int], now: int) -> None:
+    """Refuse the settings of a run that would wait in vain: only the next Congress may be wanted before it sits."""
+    if far := [congress for congress in congresses if congress > now + 1]:
+        message = f"congresses: Congress {far[0]} is yet to come; now it is {now}."
+        raise HeadwaterError(message, reason=Reason.BAD_SOURCE)
 
 
 class CongressApi:

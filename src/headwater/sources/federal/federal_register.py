@@ -4,6 +4,8 @@ import re
 from collections.abc import AsyncIterator
 from datetime import date, timedelta
 
+from headwater.errors import HeadwaterError
+from headwater.model.reasons import Reason
 from headwater.model.source import Item
 from headwater.policy.days import day_of
 from headwater.policy.urls import host_of
@@ -16,6 +18,7 @@ from headwater.sources.terms import Retry
 
 _OVERLAP = timedelta(days=7)  # is read again each time: an issue may be late, or be mended
 _DAYS_PER_RUN = range(30, 3661)
+_FIRST_ISSUE = date(1936, 3, 14)
 _NUMBER = re.compile(r"\w[\w-]{0,63}")
 
 
@@ -38,6 +41,8 @@ class FederalRegisterKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields
     def check(self) -> None:
         """Refuse settings that cannot work, with a ValueError that names the field."""
         check_address("site_url", self.site_url)
+        if self.since and self.since < _FIRST_ISSUE:
+            raise ValueError(f"since: the first Federal Register is of {_FIRST_ISSUE}")
         if self.days_per_run not in _DAYS_PER_RUN:
             raise ValueError(f"days_per_run: must be from {_DAYS_PER_RUN[0]} to {_DAYS_PER_RUN[-1]}")
         super().check()
@@ -70,12 +75,13 @@ class FederalRegisterKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields
     def _span(self, run: Run) -> tuple[date, date]:
         """Return the first and the last day to read: those after what was read, or all where `since` was changed."""
         today = day_of(run.now, self.timezone or HOME)
+        if self.since and self.since > today:
+            raise HeadwaterError(f"since: {self.since} is yet to come.", reason=Reason.BAD_SOURCE)
         until = run.state.get("until")
         if until is None or run.state.get("since") != self._since():
             first = self.since or today - _OVERLAP
         else:
             first = max(date.fromisoformat(until) - _OVERLAP, self.since or date.min)
-        first = min(first, today)
         return first, min(today, first + timedelta(days=self.days_per_run - 1))
 
     def _item(self, record: Record) -> Item:

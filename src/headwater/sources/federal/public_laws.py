@@ -7,7 +7,7 @@ from typing import Literal
 from headwater.model.source import Item, Undated
 from headwater.policy.days import day_of
 from headwater.policy.urls import host_of
-from headwater.sources.federal.congress import API_URL, CongressApi, congress_on
+from headwater.sources.federal.congress import API_URL, CongressApi, congress_on, refuse_to_come
 from headwater.sources.federal.counted import Record
 from headwater.sources.federal.fields import HOME, check_address, inner, inners, midnight, text
 from headwater.sources.kind import Kind
@@ -45,6 +45,7 @@ class PublicLawsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Yield each law once."""
         api = CongressApi(run, self.api_url)
         now = congress_on(day_of(run.now, self.timezone or HOME))
+        refuse_to_come(self.congresses, now)
         for congress in self.congresses or (now - 1, now):
             for record in await api.listed(f"law/{congress}/pub", "bills", _key):
                 for number in _numbers(record):

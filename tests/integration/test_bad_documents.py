@@ -1,0 +1,151 @@
+"""What is made to harm its reader: bounded, a status of its own, its row and its bytes kept (issue 10, spec 4.3)."""
+
+import json
+import re
+import time
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from headwater.config import Settings
+from headwater.model.pdf import BodyStatus
+from tests.house import open_house
+from tests.program import forked
+from tests.server import Answer, Site, page
+from tests.unit.pdf_writer import pdf_file
+
+MIB = 1024 * 1024
+AS_PDF = {"Content-Type": "application/pdf"}
+DOCS = (Path(__file__).parents[2] / "docs/pdf.md").read_text()
+STATUSES = set(re.findall(r"(?m)^\| `(\w+)` \|", DOCS.partition("## Statuses")[2].partition("\n## ")[0])) - {
+    "body_status"
+}
+LONGEST = 60.0  # seconds, on a machine that does much else; reading may take `sandbox_seconds` of them
+
+
+def one_page(contents: bytes, resources: bytes = b"", catalog: bytes = b"", *more: bytes) -> bytes:
+    """A PDF whose further objects have numbers from five on."""
+    return pdf_file(
+        [
+            b"<< /Type /Catalog /Pages 2 0 R %b >>" % catalog,
+            b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+            b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R /Resources << %b >> >>" % resources,
+            stream(contents),
+            *more,
+        ]
+    )
+
+
+def stream(content: bytes, words: bytes = b"") -> bytes:
+    return b"<< /Length %d %b >>\nstream\n%b\nendstream" % (len(content), words, content)
+
+
+def font_bomb() -> bytes:
+    """A font of 700 MB, packed into less than one."""
+    font = (
+        b"<< /Type /Font /Subtype /TrueType /BaseFont /X /FirstChar 32 /LastChar 126 "
+        b"/FontDescriptor << /Type /FontDescriptor /FontName /X /Flags 32 /FontFile2 6 0 R >> >>"
+    )
+    packed = zlib.compress(bytes(700 * 1_000_000), 9)
+    words = b"BT /F1 9 Tf 72 700 Td (words) Tj ET"
+    return one_page(words, b"/Font << /F1 5 0 R >>", b"", font, stream(packed, b"/Filter /FlateDecode"))
+
+
+def forms(depth: int) -> bytes:
+    """Forms that each show the next one twice."""
+    words = b"/Type /XObject /Subtype /Form /BBox [0 0 9 9]"
+    inner = [
+        stream(b"/F Do /F Do", words + b" /Resources << /XObject << /F %d 0 R >> >>" % (6 + number))
+        for number in range(depth)
+    ]
+    return one_page(b"/F Do", b"/XObject << /F 5 0 R >>", b"", *inner, stream(b"0 0 1 1 re f", words))
+
+
+def many_pages(count: int) -> bytes:
+    return pdf_file(
+        [
+            b"<< /Type /Catalog /Pages 2 0 R >>",
+            b"<< /Type /Pages /Kids [%b] /Count %d >>" % (b"3 0 R " * count, count),
+            b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] >>",
+        ]
+    )
+
+
+def bill_of(version: str) -> bytes:
+    padding = f"<title>Ferry Act</title><notes>{'x' * 200}</notes>"
+    bill = f"<bill><number>7</number><type>HR</type><congress>119</congress>{padding}</bill>"
+    return f"<billStatus><version>{version}</version>{bill}</billStatus>".encode()
+
+
+NESTED = b"[" * MIB + b"]" * MIB
+WORDS = b"BT /F1 9 Tf 72 700 Td (Ferries cross the river at noon.) Tj ET"
+FONT = b"/Font << /F1 << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >>"
+# How each is made, how its URL ends, and the status that `headwater normalize` tells.
+BAD: dict[str, tuple[Callable[[], bytes], str, str]] = {
+    "a font bomb": (font_bomb, "sandbox_memory", "too_large"),
+    "forms in forms": (lambda: forms(28), "sandbox_memory", "too_large"),
+    "nested arrays": (lambda: one_page(WORDS, FONT, b"/X " + NESTED), "stored", "ok"),
+    "nested arrays on a page": (lambda: one_page(WORDS + b" " + NESTED + b" TJ", FONT), "stored", "ok"),
+    "nested arrays for pages": (
+        lambda: pdf_file([b"<< /Type /Catalog /Pages 2 0 R >>", b"<< /Type /Pages /Kids %b /Count 1 >>" % NESTED]),
+        "broken",
+        "broken",
+    ),
+    "10,000 pages": (lambda: many_pages(10_000), "too_large", "too_large"),
+    "a bill of an unknown schema": (lambda: bill_of("9.0.0"), "unknown_schema", "unknown_schema"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+async def test_a_bad_document_ends_with_its_reason_its_bytes_are_kept_and_work_goes_on(
+    name: str, site: Site, make_settings: Callable[..., Settings], tmp_path: Path
+) -> None:
+    make, reason, _ = BAD[name]
+    body, began = make(), time.monotonic()
+    bad, good = "http://a.test/report", "http://a.test/page"
+    site.answers[bad] = Answer(body, headers=AS_PDF if body.startswith(b"%PDF") else {"Content-Type": "text/xml"})
+    site.answers[good] = Answer(page("a matter"), headers={"Content-Type": "text/html"})
+    settings = make_settings(connect_to=site.connect_to, max_retries=1, lease_seconds=60, sandbox_workers=1)
+    async with open_house(settings) as house:
+        assert await house.fetch(bad) == {bad: reason}
+        assert await house.fetch(good) == {bad: reason, good: "stored"}
+    assert time.monotonic() - began < LONGEST
+    kept = [path.read_bytes() for path in (tmp_path / "data/corpus").rglob("raw/**/*") if path.is_file()]
+    assert body in kept
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_normalize_tells_the_status_of_a_bad_document(name: str, tmp_path: Path) -> None:
+    """Spec 8.2: as a script reads it, one of those that docs/pdf.md lists; the reason is the one a URL ends with."""
+    make, reason, status = BAD[name]
+    (tmp_path / "file").write_bytes(make())
+    began = time.monotonic()
+    done = forked("normalize", "file", "--json", cwd=tmp_path)
+    assert time.monotonic() - began < LONGEST
+    shown = json.loads(done.stdout)
+    if status == "ok":
+        assert (shown["status"], shown["reason"], shown["text"]) == ("ok", None, "Ferries cross the river at noon.")
+    else:
+        assert (shown["status"], shown["reason"], shown["text"]) == (status, reason, "")
+        assert shown["message"].endswith((".", ")"))
+    assert status in STATUSES or not make().startswith(b"%PDF")
+
+
+async def test_what_takes_too_long_ends_as_that_and_not_as_a_crash(
+    site: Site, make_settings: Callable[..., Settings], tmp_path: Path
+) -> None:
+    url, body = "http://a.test/report.pdf", forms(28)  # for which a second is not enough
+    site.answers[url] = Answer(body, headers=AS_PDF)
+    settings = make_settings(connect_to=site.connect_to, max_retries=1, sandbox_seconds=0.1)
+    async with open_house(settings) as house:
+        assert await house.fetch(url) == {url: "sandbox_timeout"}
+    assert [path.read_bytes() for path in (tmp_path / "data/corpus").rglob("raw/**/*") if path.is_file()] == [body]
+    (tmp_path / "file.pdf").write_bytes(body)
+    shown = json.loads(forked("normalize", "file.pdf", "--json", cwd=tmp_path, sandbox_seconds=0.1).stdout)
+    assert (shown["status"], shown["reason"]) == ("too_large", "sandbox_timeout")
+
+
+def test_every_status_that_a_pdf_can_have_is_told() -> None:
+    assert set(map(str, BodyStatus)) <= STATUSES
