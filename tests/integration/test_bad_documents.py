@@ -12,7 +12,7 @@ import pytest
 from headwater.config import Settings
 from headwater.model.pdf import BodyStatus
 from tests.house import open_house
-from tests.program import forked
+from tests.program import headwater
 from tests.server import Answer, Site, page
 from tests.unit.pdf_writer import pdf_file
 
@@ -122,7 +122,7 @@ def test_normalize_tells_the_status_of_a_bad_document(name: str, tmp_path: Path)
     make, reason, status = BAD[name]
     (tmp_path / "file").write_bytes(make())
     began = time.monotonic()
-    done = forked("normalize", "file", "--json", cwd=tmp_path)
+    done = headwater("normalize", "file", "--json", cwd=tmp_path, started=True)
     assert time.monotonic() - began < LONGEST
     shown = json.loads(done.stdout)
     if status == "ok":
@@ -143,7 +143,7 @@ async def test_what_takes_too_long_ends_as_that_and_not_as_a_crash(
         assert await house.fetch(url) == {url: "sandbox_timeout"}
     assert [path.read_bytes() for path in (tmp_path / "data/corpus").rglob("raw/**/*") if path.is_file()] == [body]
     (tmp_path / "file.pdf").write_bytes(body)
-    shown = json.loads(forked("normalize", "file.pdf", "--json", cwd=tmp_path, sandbox_seconds=0.1).stdout)
+    shown = json.loads(headwater("normalize", "file.pdf", "--json", cwd=tmp_path, sandbox_seconds=0.1).stdout)
     assert (shown["status"], shown["reason"]) == ("too_large", "sandbox_timeout")
 
 

@@ -11,7 +11,7 @@ import pytest
 from headwater.store import migrate
 from tests.house import House
 from tests.integration.test_verify import verify
-from tests.program import forked, headwater, start
+from tests.program import headwater, start
 from tests.server import Answer, Site, page
 from tests.unit.pdf_sheets import REVIEW, SAMPLES
 from tests.unit.pdf_writer import HEIGHT, WIDTH, Page, pdf
@@ -177,7 +177,7 @@ def test_normalize_has_one_shape_for_a_script_whatever_it_reads(body: bytes, tmp
     """Spec 8.2."""
     file = tmp_path / "file"
     file.write_bytes(body)
-    done = forked("normalize", str(file), "--json", cwd=tmp_path)
+    done = headwater("normalize", str(file), "--json", cwd=tmp_path)
     shown = json.loads(done.stdout)
     assert shown.keys() == SHAPE
     assert bool(shown["text"]) == bool(shown["markdown"]) == (shown["reason"] is None) == (shown["status"] == "ok")
@@ -185,7 +185,7 @@ def test_normalize_has_one_shape_for_a_script_whatever_it_reads(body: bytes, tmp
 
 def test_normalize_reads_standard_input_and_pipes_to_their_end(tmp_path: Path) -> None:
     """Spec 8.2."""
-    given = forked("normalize", "-", "--json", cwd=tmp_path, given=page("a matter").encode())
+    given = headwater("normalize", "-", "--json", cwd=tmp_path, given=page("a matter").encode())
     shown = json.loads(given.stdout)
     assert (given.returncode, shown["file"], shown["status"]) == (0, "standard input", "ok")
     fifo = tmp_path / "pipe"
@@ -212,14 +212,14 @@ def test_normalize_of_a_pipe_that_says_nothing_ends_when_it_is_told_to(stop: sig
 def test_normalize_refuses_what_is_no_address_with_the_option(url: str, tmp_path: Path) -> None:
     """Spec 8.2."""
     (tmp_path / "page").write_text(page("a matter"))
-    done = forked("normalize", "page", "--url", url, cwd=tmp_path)
+    done = headwater("normalize", "page", "--url", url, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("headwater: --url: ")
 
 
 def test_normalize_of_a_device_without_end_is_refused(tmp_path: Path) -> None:
     """Spec 8.2."""
-    done = forked("normalize", "/dev/zero", cwd=tmp_path, max_body_mb=1)
+    done = headwater("normalize", "/dev/zero", cwd=tmp_path, max_body_mb=1)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "headwater: /dev/zero has over 1 MB; the setting max_body_mb allows no more.\n"
 
