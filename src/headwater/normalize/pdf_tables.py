@@ -8,6 +8,7 @@ from typing import Any
 from pdfplumber.table import cells_to_tables, edges_to_intersections, intersections_to_cells, merge_edges
 
 from headwater.model.pdf import Artifact
+from headwater.normalize import escaping
 from headwater.normalize.pdf_blocks import tidy
 from headwater.normalize.pdf_lines import Line, joined, lines_of
 from headwater.normalize.pdf_look import Rule, Word
@@ -42,7 +43,7 @@ class Table:
 
     def markdown(self) -> str:
         """Write it as a pipe table; the first row is its head."""
-        head, *body = ([_escaped(cell or "") for cell in row] for row in self.cells)
+        head, *body = ([escaping.cell(cell or "") for cell in row] for row in self.cells)
         rows = [head, ["---"] * len(head), *body]
         return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
@@ -54,10 +55,6 @@ class Table:
 def as_written(name: str, lines: Iterable[str]) -> str:
     """Keep the words of an artifact in the text, so that they are found; the table itself is the artifact."""
     return "\n".join([f"```{name}", *(line.replace("```", "'''") for line in lines), "```"])
-
-
-def _escaped(cell: str) -> str:
-    return cell.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ")
 
 
 def cell_text(words: Iterable[Word]) -> str:
