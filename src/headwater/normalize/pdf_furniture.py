@@ -4,6 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
+from headwater.normalize.pdf_line_numbers import remove_line_numbers
 from headwater.normalize.pdf_lines import Line, lines_of
 from headwater.normalize.pdf_look import Look, Word
 
@@ -14,14 +15,11 @@ _A_NUMBER = "#"
 _PAGES_TO_BELIEVE = 3
 _NUMBER = re.compile(r"\d+")
 _PAGE_NUMBER = re.compile(r"\W*(?:page\W*)?(?:[A-Z]{1,2}[-\u2013])?(?:#|[ivxlc]{1,7})(?:\W*of\W*#)?\W*", re.IGNORECASE)
-_MOST_LINES = 60  # that a numbered page has
-_FEWEST_LINES = 5
-_MARGIN = 3.0  # points by which numbers in a column may stray
 
 
 def remove_furniture(pages: Sequence[Look]) -> None:
     """Take away what is repeated at the edges of pages, and the numbers beside lines."""
-    _remove_line_numbers(pages)
+    remove_line_numbers(pages)
     _remove_running_lines(pages)
     _remove_repeated_asides(pages)
 
@@ -80,94 +78,6 @@ def _signature(text: str) -> str:
         return _A_NUMBER
     letters = sum(map(str.isalpha, signature))
     return signature if letters >= 2 and signature.count("#") <= letters else ""
-
-
-def _remove_line_numbers(pages: Sequence[Look]) -> None:
-    found = {number: numbers for number, page in enumerate(pages) if (numbers := _line_numbers(page))}
-    columns = [_middle(numbers) for numbers in found.values()]
-    for number, page in enumerate(pages):
-        numbers = found.get(number) or _line_numbers_near(page, columns)
-        doomed = set(map(id, numbers))
-        page.words = [word for word in page.words if id(word) not in doomed]
-
-
-def _line_numbers(page: Look) -> list[Word]:
-    """Return the words that count the lines of a page from 1, in a column outside the text."""
-    for column in _columns_of_numbers(page.words):
-        counted = _counted(column)
-        if len(counted) >= _FEWEST_LINES and _is_outside(counted, page.words) and not _has_cells(counted, page.words):
-            return counted
-    return []
-
-
-def _line_numbers_near(page: Look, columns: Sequence[float]) -> list[Word]:
-    """Return those of a page that has too few lines to tell by itself."""
-    for column in _columns_of_numbers(page.words):
-        counted = _counted(column)
-        if any(abs(_middle(counted) - known) <= 3 * _MARGIN for known in columns) and _is_outside(counted, page.words):
-            return counted
-    return []
-
-
-def _columns_of_numbers(words: Sequence[Word]) -> list[list[Word]]:
-    """Gather small numbers that stand above each other, the column furthest out first."""
-    numbers = sorted(
-        (
-            word
-            for word in words
-            if word.text.isascii() and word.text.isdigit() and 0 < int(word.text[:4]) <= _MOST_LINES
-        ),
-        key=lambda word: word.x1,
-    )
-    columns: list[list[Word]] = []
-    for word in numbers:
-        if columns and word.x1 - columns[-1][-1].x1 <= _MARGIN:
-            columns[-1].append(word)
-        else:
-            columns.append([word])
-    # numbers that are flush left end at two places, those of one digit and those of two
-    by_start: list[list[Word]] = []
-    for word in sorted(numbers, key=lambda word: word.x0):
-        if by_start and word.x0 - by_start[-1][-1].x0 <= _MARGIN:
-            by_start[-1].append(word)
-        else:
-            by_start.append([word])
-    return sorted(columns + by_start, key=len, reverse=True)[:4]
-
-
-def _counted(column: Sequence[Word]) -> list[Word]:
-    """Return the words that count on from 1, from top to bottom."""
-    counted: list[Word] = []
-    for word in sorted(column, key=lambda word: word.top):
-        if int(word.text) == len(counted) + 1:
-            counted.append(word)
-    return counted
-
-
-def _middle(words: Sequence[Word]) -> float:
-    return sum((word.x0 + word.x1) / 2 for word in words) / len(words) if words else -1e9
-
-
-def _is_outside(numbers: Sequence[Word], words: Sequence[Word]) -> bool:
-    """Tell whether hardly anything stands on the outer side of the numbers, or close to them on the inner side."""
-    if not numbers:
-        return False
-    ours = set(map(id, numbers))
-    left, right = min(word.x0 for word in numbers), max(word.x1 for word in numbers)
-    top, bottom = numbers[0].top, numbers[-1].bottom
-    others = [word for word in words if id(word) not in ours and top <= word.middle <= bottom]
-    outer = min(sum(word.x0 < left for word in others), sum(word.x1 > right for word in others))
-    touching = sum(word.x0 < right + numbers[0].size / 2 and word.x1 > left - numbers[0].size / 2 for word in others)
-    return outer <= len(others) // 50 and touching <= len(numbers) // 5
-
-
-def _has_cells(numbers: Sequence[Word], words: Sequence[Word]) -> bool:
-    """Tell whether most of the lines beside the numbers are rows of a table, in which the numbers are ranks."""
-    ours = set(map(id, numbers))
-    lines = lines_of(
-        word for word in words if numbers[0].top <= word.middle <= numbers[-1].bottom and id(word) not in ours
-    )
-    return sum(len(line.segments) >= 3 for line in lines) * 2 > len(lines)
 
 
 def _remove_repeated_asides(pages: Sequence[Look]) -> None:
