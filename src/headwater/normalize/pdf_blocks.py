@@ -4,11 +4,12 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from headwater.normalize import escaping
-from headwater.normalize.pdf_lines import Line, joined
+from headwater.normalize.pdf_joints import is_broken_word, joined
+from headwater.normalize.pdf_lines import Line
 from headwater.normalize.pdf_look import SOFT_HYPHEN
 from headwater.policy.text import clean
 
@@ -20,6 +21,7 @@ _LINES_TO_BELIEVE = 8
 _CORNERS = 3.0  # times the size of letters: the gap between what stands in two corners
 _SHORT = 0.2  # of the width: what the last line of a paragraph leaves empty
 _LED = re.compile(r"(?:\.\s?){4,}\S{1,7}$")  # dots and a number, as lines of contents end
+_LINE = 60  # characters: what is shorter may be complete
 _INDENT = 0.7  # of a line's height
 _ITEM = re.compile(
     r"(?:[\u2022\u25cf\u25aa\u25a0\u25e6\u2023\u00b7\uf0b7\u2013\u2014*-]|\(?[0-9]{1,3}[.)]|\([a-zA-Z]{1,4}\)|[QA][.:])(?:\s|$)"
@@ -147,11 +149,15 @@ def continued(blocks: Sequence[Block]) -> list[Block]:
             and abs(before.size - block.size) < 0.6
             and _goes_on(before.text, block.text)
         ):
-            result[-1] = Block(joined((before.text, block.text)), before.size)
+            # pdfium knows a hyphen that breaks a word only where the rest of the word follows in the file
+            text = before.text[:-1] + SOFT_HYPHEN if is_broken_word(before.text, block.text) else before.text
+            result[-1] = replace(before, text=joined((text, block.text)))
         else:
             result.append(block)
     return result
 
 
 def _goes_on(before: str, after: str) -> bool:
-    return not _ENDS.search(before) and len(before) > 60 and after[:1].islower() and not _ITEM.match(after)
+    if _ENDS.search(before) or not after[:1].islower() or _ITEM.match(after):
+        return False
+    return len(before) > _LINE or is_broken_word(before, after)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from headwater.normalize.pdf_look import SOFT_HYPHEN, Word
+from headwater.normalize.pdf_look import Word
 
 MARK = "\x00"  # stands before the number of a table that takes the place of its words
 _SEGMENT_GAP = 0.8  # of the size of the letters: a wider gap between words parts a line
@@ -20,6 +20,7 @@ _BREAK = 2.5  # times the size of the letters: a gap that ends columns
 _SAME_GUTTER = 2  # points
 _GUTTER = 0.5  # of the size of the letters: the least breadth
 _LINES_OF_A_GUTTER, _LINES_OF_A_KNOWN_GUTTER = 5.0, 1.5
+_LINES_OF_A_SHORT_GUTTER = 2.5  # where sentences run on from line to line on both sides
 _DEEPEST = 12  # columns within columns
 
 
@@ -170,11 +171,20 @@ def _tallest_strip(words: list[Word], known: Collection[float]) -> _Strip | None
     for start in {start for start, count in starts.most_common(_COMMON_STARTS) if count >= 3} | set(starts) & set(
         known
     ):
-        least = size * (_LINES_OF_A_KNOWN_GUTTER if start in known else _LINES_OF_A_GUTTER)
+        least = size * (_LINES_OF_A_KNOWN_GUTTER if start in known else _LINES_OF_A_SHORT_GUTTER)
         strips += [strip for strip in _strips(words, start - 0.5, size) if strip.height >= least]
     strips.sort(key=lambda strip: (-strip.height, strip.x0))
     tried = (shorter for strip in strips[:_STRIPS_TO_TRY] for shorter in _shortened(words, strip, size))
-    found = next((strip for strip in tried if _parts_columns(words, strip)), None)
+    short = _LINES_OF_A_GUTTER * size
+    found = next(
+        (
+            strip
+            for strip in tried
+            if _parts_columns(words, strip)
+            and (strip.height >= short or round(strip.x1 + 0.5) in known or _run_on(words, strip))
+        ),
+        None,
+    )
     return _without_what_follows(words, found, size) if found else None
 
 
@@ -239,6 +249,16 @@ def _parts_columns(words: list[Word], strip: _Strip) -> bool:
     return in_line <= _IN_LINE * len(other)
 
 
+def _run_on(words: list[Word], strip: _Strip) -> bool:
+    """Tell whether the lines on both sides are those of sentences: half of them, or more, begin within one."""
+    _, left, right, _ = _parts(words, strip)
+    return all(_begin_within(lines_of(side)[1:]) for side in (left, right))
+
+
+def _begin_within(lines: Sequence[Line]) -> bool:
+    return len(lines) >= 2 and sum(line.text[0].islower() for line in lines) * 2 >= len(lines)
+
+
 def _runs_on(lines: Sequence[Line]) -> bool:
     """Tell whether most lines reach the edge, as those of sentences do, and not with dots as those of a table do."""
     left, right = min(line.x0 for line in lines), max(line.x1 for line in lines)
@@ -277,17 +297,3 @@ def known_gutters(pages: Iterable[Sequence[Word]]) -> set[int]:
         if pages_with >= min(2, len(found))
         for near in range(-_SAME_GUTTER, _SAME_GUTTER + 1)
     }
-
-
-def joined(lines: Iterable[str]) -> str:
-    """Join the lines of a paragraph, and the words that were broken at their ends."""
-    text = ""
-    for line in lines:
-        if text.endswith(SOFT_HYPHEN):
-            is_one = line[:1].islower() or (text[-3:-1].isupper() and line[:2].isalpha() and line[:2].isupper())
-            text = text[:-1] + ("" if is_one else "-") + line
-        elif text.endswith("-") and len(text) > 1 and text[-2].isalpha() and line[:1].islower():
-            text += line
-        else:
-            text += " " + line if text else line
-    return text

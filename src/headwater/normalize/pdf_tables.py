@@ -10,7 +10,8 @@ from pdfplumber.table import cells_to_tables, edges_to_intersections, intersecti
 from headwater.model.pdf import Artifact
 from headwater.normalize import escaping
 from headwater.normalize.pdf_blocks import tidy
-from headwater.normalize.pdf_lines import Line, joined, lines_of
+from headwater.normalize.pdf_joints import joined
+from headwater.normalize.pdf_lines import Line, lines_of
 from headwater.normalize.pdf_look import Rule, Word
 
 MAX_COLUMNS = 20

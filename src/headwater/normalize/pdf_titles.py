@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from headwater.normalize.pdf_blocks import LONGEST_HEADING, Block, is_heading
-from headwater.normalize.pdf_lines import joined
+from headwater.normalize.pdf_joints import joined
 
 _LONGEST_FIRST_LINE = 120
 _NEARLY = 0.75  # of the largest letters: what stands above those and is no smaller than this goes before them
