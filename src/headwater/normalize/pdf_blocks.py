@@ -18,6 +18,7 @@ LONGEST_HEADING = 300
 _WIDE_GAP = 0.55  # of a line's height, over the usual distance of lines
 _USUAL_SPACING, _WIDEST_SPACING = 1.2, 2.6  # by the size of the letters
 _LINES_TO_BELIEVE = 8
+_HEAD = 3  # lines that a head in two corners has at most
 _CORNERS = 3.0  # times the size of letters: the gap between what stands in two corners
 _SHORT = 0.2  # of the width: what the last line of a paragraph leaves empty
 _LED = re.compile(r"(?:\.\s?){4,}\S{1,7}$")  # dots and a number, as lines of contents end
@@ -64,7 +65,7 @@ def _block(lines: Sequence[Line]) -> Block:
         tidy(joined(line.text for line in lines)),
         median(line.size for line in lines),
         all(line.is_bold for line in lines),
-        any(len(line.parted(_CORNERS)) > 1 for line in lines),
+        len(lines) <= _HEAD and any(len(line.parted(_CORNERS)) > 1 for line in lines),
     )
 
 

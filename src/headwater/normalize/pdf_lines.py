@@ -4,6 +4,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from statistics import median
 
 from headwater.normalize.pdf_look import Word
@@ -22,6 +23,7 @@ _GUTTER = 0.5  # of the size of the letters: the least breadth
 _LINES_OF_A_GUTTER, _LINES_OF_A_KNOWN_GUTTER = 5.0, 1.5
 _LINES_OF_A_SHORT_GUTTER = 2.5  # where sentences run on from line to line on both sides
 _DEEPEST = 12  # columns within columns
+_middle = attrgetter("middle")
 
 
 class Line:
@@ -69,18 +71,16 @@ class Line:
     def segments(self) -> tuple["Line", ...]:
         """The pieces that wide gaps part it into."""
         if self._segments is None:
-            self._segments = self.parted(_SEGMENT_GAP)
-        return self._segments
+            pieces = self.parted(_SEGMENT_GAP)
+            self._segments = tuple(map(Line, pieces)) if len(pieces) > 1 else ()
+        return self._segments or (self,)
 
-    def parted(self, gap: float) -> tuple["Line", ...]:
-        """Part it where the next word is over `gap` times the height of a letter away."""
-        pieces, piece = [], [self.words[0]]
-        for word in self.words[1:]:
-            if word.x0 - piece[-1].x1 > gap * self.size:
-                pieces.append(Line(tuple(piece)))
-                piece = []
-            piece.append(word)
-        return (*pieces, Line(tuple(piece)))
+    def parted(self, gap: float) -> list[tuple[Word, ...]]:
+        """Part its words where the next one is over `gap` times the height of a letter away."""
+        gap *= self.size
+        words = self.words
+        starts = [number for number in range(1, len(words)) if words[number].x0 - words[number - 1].x1 > gap]
+        return [words[start:end] for start, end in zip((0, *starts), (*starts, len(words)), strict=True)]
 
 
 def lines_of(words: Iterable[Word]) -> list[Line]:
@@ -88,18 +88,20 @@ def lines_of(words: Iterable[Word]) -> list[Line]:
     rows: list[list[Word]] = []
     lines: list[Line] = []
     middle = half = 0.0
-    for word in sorted((word for word in words if word.text), key=_middle):
-        if word.text.startswith(MARK):
+    row: list[Word] = []
+    for word in sorted([word for word in words if word.text], key=_middle):
+        own_half = word.size / 2
+        if word.text[0] == MARK:
             lines.append(Line((word,)))
-        elif rows and abs(word.middle - middle) <= max(half, word.size / 2) * 0.8:
-            rows[-1].append(word)
-            if word.size / 2 > half:
-                middle, half = word.middle, word.size / 2
+        elif row and word.middle - middle <= (own_half if own_half > half else half) * 0.8:
+            row.append(word)
+            if own_half > half:
+                middle, half = word.middle, own_half
         else:
-            rows.append([word])
-            middle, half = word.middle, word.size / 2
-    lines += [Line(tuple(sorted(row, key=lambda word: word.x0))) for row in rows]
-    return sorted(lines, key=lambda line: line.top)
+            rows.append(row := [word])
+            middle, half = word.middle, own_half
+    lines += [Line(tuple(sorted(row, key=attrgetter("x0")))) for row in rows]
+    return sorted(lines, key=attrgetter("top"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +147,6 @@ def _regions(words: list[Word], known: Collection[float], depth: int) -> Iterato
             yield from _regions(part, known, depth + 1)
     elif words := [word for word in words if word.text]:
         yield words
-
-
-def _middle(word: Word) -> float:
-    return word.middle
 
 
 def _parts(words: list[Word], strip: _Strip) -> tuple[list[Word], list[Word], list[Word], list[Word]]:
@@ -235,7 +233,7 @@ def _strips(words: Sequence[Word], x1: float, size: float) -> list[_Strip]:
 def _parts_columns(words: list[Word], strip: _Strip) -> bool:
     """Tell whether there is prose on both sides, or on one and something on the other that is not in line with it."""
     _, left, right, _ = _parts(words, strip)
-    if min(len(left), len(right)) < 2:
+    if min(len(left), len(right)) < 2 or not (_has_letters(left) or _has_letters(right)):
         return False
     beside = lines_of(left), lines_of(right)
     prose = [_is_prose(lines) for lines in beside]
@@ -278,13 +276,19 @@ def _is_near(place: float, places: Sequence[float], distance: float) -> bool:
 
 def _is_prose(lines: Sequence[Line]) -> bool:
     """Tell whether most of it is words that fill lines; gaps in lines stretched to one length are no cells."""
-    lengths, letters, figures = [], 0, 0
-    for line in lines:
-        for piece in line.parted(_CELL_GAP):
-            lengths.append(sum(len(word.text) for word in piece.words) if piece.mark is None else 10 * _PROSE)
-            letters += sum(map(str.isalpha, piece.text))
-            figures += sum(map(str.isdigit, piece.text))
-    return len(lengths) >= 2 and median(lengths) >= _PROSE and letters > figures
+    if not _has_letters(word for line in lines for word in line.words):
+        return False
+    lengths = [
+        10 * _PROSE if piece[0].text[0] == MARK else sum([len(word.text) for word in piece])
+        for line in lines
+        for piece in line.parted(_CELL_GAP)
+    ]
+    return len(lengths) >= 2 and median(lengths) >= _PROSE
+
+
+def _has_letters(words: Iterable[Word]) -> bool:
+    """Tell whether there are more letters than figures."""
+    return sum([word.balance for word in words]) > 0
 
 
 def known_gutters(pages: Iterable[Sequence[Word]]) -> set[int]:

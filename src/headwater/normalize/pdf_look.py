@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import pypdfium2
 import pypdfium2.raw as pdfium
@@ -46,10 +46,13 @@ class Word:
 
     size: float = field(init=False)  # how tall the letters are
     middle: float = field(init=False)  # how far down their middle is
+    balance: int = field(init=False)  # how many more letters than figures it has
 
     def __post_init__(self) -> None:
         self.size = self.bottom - self.top
         self.middle = (self.top + self.bottom) / 2
+        text = self.text
+        self.balance = len(text) if text.isalpha() else sum(map(str.isalpha, text)) - sum(map(str.isdigit, text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,53 +135,72 @@ def look(page: pypdfium2.PdfPage) -> Look:
     return seen
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
+class _Run(NamedTuple):
     text: str
     box: Place
     quarters: int
     bold: bool
 
 
+class _Style(NamedTuple):
+    quarters: int
+    size: float  # 0 where it cannot be told
+    bold: bool
+
+
+_Styles = dict[int, _Style]  # by the object that letters belong to, which has one font at one angle
+
+
 def _runs(text: Any) -> Iterator[_Run]:
     """Yield words as pdfium parts them, and parted again where letters stand apart or on another line."""
+    styles: _Styles = {}
     for found in _WORD.finditer(_characters(text)):
         start, end = found.span()
-        quarters = _quarters(text, start)
-        size = _letter_size(text, start)
+        style = _style(text, start, styles)
         ends = [place for number in (start, end - 1) if (place := _place(text, number))]
-        if _is_one_piece(ends, quarters, size, end - start):
+        if _is_one_piece(ends, style, end - start):
             (left, bottom, _, top), (_, _, right, _) = ends
-            yield _run(text, found[0], (left, bottom, right, top), start, quarters, size)
+            yield _run(text, found[0], (left, bottom, right, top), start, style)
         else:
-            yield from _pieces(text, found[0], start)
+            yield from _pieces(text, found[0], start, styles)
 
 
-def _is_one_piece(ends: Sequence[Place], quarters: int, size: float, letters: int) -> bool:
+def _is_one_piece(ends: Sequence[Place], style: _Style, letters: int) -> bool:
     """Tell whether a word, by where it begins and ends, is no wider than its letters; most are not."""
-    if len(ends) < 2 or quarters or not size:
+    if len(ends) < 2 or style.quarters or not style.size:
         return False
     (left, bottom, _, top), (_, other_bottom, right, other_top) = ends
-    return 0 <= right - left <= _USUAL_WIDTH * size * letters and bottom < other_top and other_bottom < top
+    return 0 <= right - left <= _USUAL_WIDTH * style.size * letters and bottom < other_top and other_bottom < top
 
 
-def _pieces(text: Any, word: str, start: int) -> Iterator[_Run]:
+def _pieces(text: Any, word: str, start: int, styles: _Styles) -> Iterator[_Run]:
     """Yield the parts of a word that stand apart."""
-    part, places, first, quarters = "", list[Place](), start, 0
+    part, places, first, style = "", list[Place](), start, _Style(0, 0.0, False)
     for number, character in enumerate(word, start):
         place = _place(text, number)
         if place is None:
             continue
-        if part and (part.endswith(SOFT_HYPHEN) or _stands_apart(places[-1], place, quarters)):
-            yield _run(text, part, _around(places), first, quarters, _letter_size(text, first))
+        if part and (part.endswith(SOFT_HYPHEN) or _stands_apart(places[-1], place, style.quarters)):
+            yield _run(text, part, _around(places), first, style)
             part, places = "", []
         if not part:
             first = number
-            quarters = _quarters(text, number)
+            style = _style(text, number, styles)
         part += character
         places.append(place)
     if part:
-        yield _run(text, part, _around(places), first, quarters, _letter_size(text, first))
+        yield _run(text, part, _around(places), first, style)
+
+
+def _style(text: Any, number: int, styles: _Styles) -> _Style:
+    drawn = pdfium.FPDFText_GetTextObject(text, number)
+    key = ctypes.addressof(drawn.contents) if drawn else 0
+    style = styles.get(key)
+    if style is None:
+        style = _Style(_quarters(text, number), _letter_size(text, number), _is_bold(text, number))
+        if key:
+            styles[key] = style
+    return style
 
 
 def _quarters(text: Any, number: int) -> int:
@@ -224,8 +246,9 @@ def _around(places: Sequence[Place]) -> Place:
     return min(lefts), min(bottoms), max(rights), max(tops)
 
 
-def _run(text: Any, word: str, place: Place, first: int, quarters: int, size: float) -> _Run:
+def _run(text: Any, word: str, place: Place, first: int, style: _Style) -> _Run:
     left, bottom, right, top = place
+    quarters, size, bold = style
     x, y = ctypes.c_double(), ctypes.c_double()
     if size and pdfium.FPDFText_GetCharOrigin(text, first, x, y):
         # boxes are as tall as a font says, or as a letter is: the line that letters stand on and their size are sound
@@ -234,7 +257,7 @@ def _run(text: Any, word: str, place: Place, first: int, quarters: int, size: fl
             bottom, top = (y.value - below, y.value + above) if quarters == 0 else (y.value - above, y.value + below)
         else:
             left, right = (x.value - above, x.value + below) if quarters == 1 else (x.value - below, x.value + above)
-    return _Run(word, (left, bottom, right, top), quarters, _is_bold(text, first))
+    return _Run(word, (left, bottom, right, top), quarters, bold)
 
 
 def _is_bold(text: Any, number: int) -> bool:
