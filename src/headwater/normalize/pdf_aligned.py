@@ -245,6 +245,9 @@ def _pieces(line: Line, columns: Sequence[Column]) -> list[Line]:
     """Part a line into cells; figures stand in a column of their own even where the gap before them is small."""
     pieces = []
     for piece in line.segments:
+        if len(piece.words) == 1:
+            pieces.append(piece)
+            continue
         part: list[Word] = []
         each = _is_a_word_each(piece, columns)
         for word in piece.words:

@@ -58,9 +58,10 @@ def as_written(name: str, lines: Iterable[str]) -> str:
     return "\n".join([f"```{name}", *(line.replace("```", "'''") for line in lines), "```"])
 
 
-def cell_text(words: Iterable[Word]) -> str:
+def cell_text(words: Sequence[Word]) -> str:
     """Return what a cell says, without the dots that lead the eye along its row."""
-    return _LEADERS.sub("", tidy(joined(line.text for line in lines_of(words)))).strip()
+    text = words[0].text if len(words) == 1 else joined(line.text for line in lines_of(words))
+    return _LEADERS.sub("", tidy(text)).strip()
 
 
 def joined_rules(rules: Sequence[Rule]) -> list[Rule]:
