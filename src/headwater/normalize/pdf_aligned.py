@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from headwater.normalize.pdf_drawings import Rule
 from headwater.normalize.pdf_lines import Line
-from headwater.normalize.pdf_look import Rule, Word
+from headwater.normalize.pdf_look import Word
 from headwater.normalize.pdf_tables import Table, cell_text
 
 _FIGURE = re.compile(

@@ -10,9 +10,10 @@ from pdfplumber.table import cells_to_tables, edges_to_intersections, intersecti
 from headwater.model.pdf import Artifact
 from headwater.normalize import escaping
 from headwater.normalize.pdf_blocks import tidy
+from headwater.normalize.pdf_drawings import Rule
 from headwater.normalize.pdf_joints import joined
 from headwater.normalize.pdf_lines import Line, lines_of
-from headwater.normalize.pdf_look import Rule, Word
+from headwater.normalize.pdf_look import Word
 
 MAX_COLUMNS = 20
 _MAX_RULES, _MAX_EDGES = 6000, 600  # of one page, drawn and joined; more of them are a drawing

@@ -17,9 +17,10 @@ from headwater.model.pdf import Artifact, BodyStatus, PdfDocument
 from headwater.model.reasons import Reason
 from headwater.normalize.pdf_aligned import aligned_tables
 from headwater.normalize.pdf_blocks import Block, body_size, continued, in_markdown, line_spacing, paragraphs
+from headwater.normalize.pdf_drawings import Rule
 from headwater.normalize.pdf_furniture import remove_furniture
 from headwater.normalize.pdf_lines import MARK, Line, in_reading_order, known_gutters, lines_of
-from headwater.normalize.pdf_look import Look, Rule, TooMuchText, Word, look
+from headwater.normalize.pdf_look import Look, TooMuchText, Word, look
 from headwater.normalize.pdf_tables import Table, as_written, joined_rules, ruled_tables
 from headwater.normalize.pdf_titles import title_of
 from headwater.policy.text import one_line
