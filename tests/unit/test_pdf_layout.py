@@ -6,7 +6,7 @@ import pytest
 
 from headwater import extract_pdf
 from tests.unit.pdf_sheets import ADVICE, BILL, FOUND, METHOD, OUTLAYS, REVENUES, REVIEW
-from tests.unit.pdf_writer import Page, pdf
+from tests.unit.pdf_writer import Page, pdf, pdf_file
 
 TOWNS = ("Albany", "Boston", "Chester", "Dover", "Exeter", "Fargo", "Groton", "Hudson", "Ithaca", "Juneau")
 CARGO = ("coal and coke", "timber", "salt", "sand and gravel", "grain", "iron ore", "paper", "cement", "oil", "wool")
@@ -134,3 +134,117 @@ def test_a_short_line_with_a_broken_word_goes_on_on_the_next_page() -> None:
     pages[0].text(72, 740, "On inter-")
     pages[1].text(72, 80, "national trade they said nothing.")
     assert "On international trade they" in extract_pdf(pdf(pages)).markdown
+
+
+def test_words_outside_of_what_is_shown_come_last_and_are_no_title() -> None:
+    """Spec 1.6: nothing is lost, but marks of printers do not stand before the text."""
+    page = Page()
+    page.text(72, -40, "printed on Tuesday", 20)
+    page.text(-900, 300, "far away", 20)
+    page.text(72, 80, "The Depth of Harbors", 16)
+    page.prose(72, 120, REVIEW, 80)
+    read = extract_pdf(pdf([page]))
+    assert read.markdown == f"# The Depth of Harbors\n\n{REVIEW}\n\nprinted on Tuesday far away"
+    assert read.title == "The Depth of Harbors"
+
+
+def test_words_along_the_margin_are_no_heading() -> None:
+    page = Page(turned=True)
+    page.text(300, 40, "Along the margin", 20)
+    page.turned = False
+    page.prose(72, 120, f"{REVIEW} {FOUND}", 80)
+    assert extract_pdf(pdf([page])).markdown == f"{REVIEW} {FOUND}\n\nAlong the margin"
+
+
+def test_large_lines_that_count_are_no_running_heads() -> None:
+    """Spec 1.6: titles of slides stay."""
+    pages = [Page() for _ in range(4)]
+    for number, page in enumerate(pages, start=1):
+        page.text(60, 60, f"Part {number}: Harbors", 28)
+        page.text(60, 140, ("Depth", "Ships", "Tons", "Costs")[number - 1], 14)
+        page.prose(60, 200, (REVIEW, FOUND, ADVICE, METHOD)[number - 1], 60)
+        page.text(60, 770, "Office of Harbors", 8)
+    read = extract_pdf(pdf(pages))
+    assert [f"# Part {number}: Harbors" in read.markdown for number in range(1, 5)] == [True] * 4
+    assert "Office of Harbors" not in read.markdown
+
+
+@pytest.mark.parametrize("is_repeated", [True, False])
+def test_a_table_that_goes_on_on_the_next_page_keeps_its_head(is_repeated: bool) -> None:
+    """Spec 1.6: a head that every page has is one on every page; without it the rows go on in one table."""
+    pages = [Page() for _ in range(3)]
+    head = ("Port", "Ships", "Tons")
+    for number, page in enumerate(pages):
+        cells = [(f"Port {row + 30 * number}", str(7 * row), str(11 * row + number)) for row in range(30)]
+        cells = [head, *cells] if is_repeated or number == 0 else cells
+        page.grid((72, 200, 300, 400), [60 + 18 * row for row in range(len(cells) + 1)], cells)
+    read = extract_pdf(pdf(pages)).markdown.splitlines()
+    assert read[:3] == ["| Port | Ships | Tons |", "| --- | --- | --- |", "| Port 0 | 0 | 0 |"]
+    rows = [line.split(" | ")[0] for line in read if line.startswith("| Port ") and "Ships" not in line]
+    assert rows == [f"| Port {number}" for number in range(90)]
+        f"| Port {n}" for n in range(90)
+    ]
+    assert [read.count(line) for line in read[:2]] == ([3, 3] if is_repeated else [1, 1])
+
+
+def test_a_table_after_another_on_the_next_page_stays_its_own() -> None:
+    pages = [Page(), Page()]
+    pages[0].grid((72, 200, 300), (700, 718, 736), [("Name", "Figure"), ("Row", "12")])
+    pages[1].grid((72, 250, 400), (60, 78, 96), [("Town", "Height"), ("Row", "13")])
+    assert extract_pdf(pdf(pages)).markdown.count("| --- | --- |") == 2
+
+
+def test_hyphens_that_nobody_sees_go() -> None:
+    """Spec 1.6: a word is one, whether it was broken or only might have been."""
+    page = Page()
+    page.lines(72, 80, ["The soft\u00adened inter\u00adnational law of the har\u00ad", "bor."])
+    encoding = b"<< /Type /Encoding /BaseEncoding /WinAnsiEncoding /Differences [173 /uni00AD] >>"
+    body = pdf([page]).replace(b"/WinAnsiEncoding", encoding)
+    assert extract_pdf(body).markdown == "The softened international law of the harbor."
+
+
+def test_a_word_set_with_wide_spaces_is_one() -> None:
+    page = Page()
+    page.drawn.append(b"5 Tc")
+    page.text(72, 80, "HARBORS", 12)
+    page.drawn.append(b"0 Tc")
+    page.prose(72, 120, REVIEW, 80)
+    assert "HARBORS" in extract_pdf(pdf([page])).markdown
+
+
+def test_a_transcription_behind_the_picture_of_a_page_is_text() -> None:
+    """Spec 1.6: what a scanner has read is no stamp, however short."""
+    page = Page()
+    page.picture(0, 0, 612, 792)
+    page.drawn.append(b"3 Tr")
+    page.lines(72, 300, ["We thank you for your letter.", "It has been filed."])
+    read = extract_pdf(pdf([page]))
+    assert (read.status, read.markdown) == ("ok", "We thank you for your letter. It has been filed.")
+
+
+def test_a_page_whose_words_all_stand_outside_is_read_like_any_other() -> None:
+    page = Page()
+    page.text(1072, 80, "The Depth of Harbors", 16)
+    page.prose(1072, 120, REVIEW, 80)
+    assert extract_pdf(pdf([page])).markdown == f"# The Depth of Harbors\n\n{REVIEW}"
+
+
+def test_what_was_filled_in_stands_beside_what_was_asked() -> None:
+    """Spec 1.6: a form says what somebody has written in it."""
+    page = Page()
+    page.text(72, 100, "Name of the applicant:")
+    look = b"BT /F1 10 Tf 2 4 Td (Ada Wendham) Tj ET"
+    fonts = b"<< /Font << /F1 3 0 R >> >>"
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R /AcroForm << /Fields [6 0 R] >> >>",
+        b"<< /Type /Pages /Kids [4 0 R] /Count 1 >>",
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 5 0 R /Resources %b /Annots [6 0 R] >>"
+        % fonts,
+        b"<< /Length %d >>\nstream\n%b\nendstream" % (len(page.drawn[0]), page.drawn[0]),
+        b"<< /Type /Annot /Subtype /Widget /FT /Tx /T (name) /V (Ada Wendham) /F 4 /Rect [182 688 320 704] /P 4 0 R "
+        b"/AP << /N 7 0 R >> >>",
+        b"<< /Type /XObject /Subtype /Form /BBox [0 0 138 16] /Resources %b /Length %d >>\nstream\n%b\nendstream"
+        % (fonts, len(look), look),
+    ]
+    assert extract_pdf(pdf_file(objects)).markdown == "Name of the applicant: Ada Wendham"

@@ -1,8 +1,9 @@
 """What stands around the text of every page: running heads and feet, page numbers, the numbers of lines."""
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from statistics import median
 
 from headwater.normalize.pdf_line_numbers import remove_line_numbers
 from headwater.normalize.pdf_lines import Line, lines_of
@@ -11,6 +12,8 @@ from headwater.normalize.pdf_look import Look, Word
 _EDGE_LINES = 3  # how many lines from the top and from the bottom may be furniture
 _SAME_PLACE = 8.0  # points
 _APART = 0.7  # of the size of the letters: the gap between furniture and text
+_EVENLY = 1.3  # times the distance of rows
+_LARGER = 1.5  # than most letters
 _A_NUMBER = "#"
 _PAGES_TO_BELIEVE = 3
 _NUMBER = re.compile(r"\d+")
@@ -28,17 +31,20 @@ def _remove_running_lines(pages: Sequence[Look]) -> None:
     """Take away lines that stand at the same place, numbers aside, on several pages, with nothing further out."""
     edges = []
     seen: dict[tuple[str, int], set[int]] = defaultdict(set)  # by what and where, on which pages
+    texts: Counter[str] = Counter()
     for number, page in enumerate(pages):
         lines = lines_of(page.words)
         edges.append((lines[: _EDGE_LINES + 1], lines[: -_EDGE_LINES - 2 : -1]))
         for line in (*edges[-1][0][:_EDGE_LINES], *edges[-1][1][:_EDGE_LINES]):
             seen[_signature(line.text), round(line.top / _SAME_PLACE)].add(number)
+            texts[line.text] += 1
     believed = min(_PAGES_TO_BELIEVE, max(2, len(pages)))
     for page, sides in zip(pages, edges, strict=True):
         doomed = {
             id(word)
             for edge in sides
             for line in _outside(edge, lambda line: _is_repeated(line, seen, believed))
+            if texts[line.text] > 1 or not _is_counted_title(line, page)
             for word in line.words
         }
         # Where nothing else stands on a page, that is its text: certificates, slides and exhibits are alike.
@@ -60,11 +66,25 @@ def _outside(edge: Sequence[Line], is_repeated: Callable[[Line], bool]) -> Seque
     count = 0
     for number, line in enumerate(edge[:_EDGE_LINES]):
         is_number = _signature(line.text) == _A_NUMBER
-        if not is_repeated(line) or (number and count == number and not is_number):
+        if not is_repeated(line) or (number and count == number and not is_number) or _is_head(edge[number:]):
             break
         if number + 1 == len(edge) or _gap(line, edge[number + 1]) >= _APART * line.size:
             count = number + 1
     return edge[:count]
+
+
+def _is_head(lines: Sequence[Line]) -> bool:
+    """Tell whether a line is the head of a table: its pieces stand over those of the next, as far as rows are apart."""
+    if len(lines) < 3 or len(lines[0].segments) < 2 or len(lines[0].segments) != len(lines[1].segments):
+        return False
+    pairs = zip(lines[0].segments, lines[1].segments, strict=True)
+    are_over = all(one.x0 < other.x1 and other.x0 < one.x1 for one, other in pairs)
+    return are_over and _gap(lines[0], lines[1]) <= _EVENLY * max(0.0, _gap(lines[1], lines[2]))
+
+
+def _is_counted_title(line: Line, page: Look) -> bool:
+    """Tell whether a line that differs by a number is in larger letters, as slides and parts of a report have it."""
+    return _signature(line.text) != _A_NUMBER and line.size > _LARGER * median(word.size for word in page.words)
 
 
 def _gap(one: Line, other: Line) -> float:
@@ -81,11 +101,11 @@ def _signature(text: str) -> str:
 
 
 def _remove_repeated_asides(pages: Sequence[Look]) -> None:
-    """Words up and down the margin that stand on several pages are of no page."""
+    """Words up and down the margin that stand on several pages are of no page, nor are numbers of pages."""
     count: dict[str, int] = defaultdict(int)
     texts = [_NUMBER.sub("#", " ".join(word.text for word in page.aside)) for page in pages]
     for text in texts:
         count[text] += 1
     for page, text in zip(pages, texts, strict=True):
-        if count[text] >= _PAGES_TO_BELIEVE:
+        if count[text] >= _PAGES_TO_BELIEVE or (len(pages) > 1 and _signature(text) == _A_NUMBER):
             page.aside = []

@@ -1,6 +1,7 @@
 """What pdfium sees on a page: words with their places, ruling lines, pictures."""
 
 import ctypes
+import itertools
 import math
 import re
 from collections import Counter
@@ -21,6 +22,7 @@ _BOLD = 600  # the weight from which on letters are
 _FONT_NAME = 64  # bytes of a font's name, which says what its weight does not
 _WORD = re.compile(r"[^\x00-\x20\s]+")
 _USUAL_WIDTH = 0.62  # of a letter, by its size
+_FEWEST_SPACED, _EVEN = 4, 0.15  # letters, and by how much of their height the gaps between them differ
 _GAP = 0.35  # of the size of the letters: a wider gap in a word parts it
 
 
@@ -52,7 +54,10 @@ class Word:
 
 @dataclass(slots=True)
 class Look:
-    """A page, turned so that most of its text runs from left to right; `aside` runs in another direction."""
+    """A page, turned so that most of its text runs from left to right.
+
+    `aside` runs in another direction, or stands where nobody sees it.
+    """
 
     width: float
     height: float
@@ -60,6 +65,7 @@ class Look:
     aside: list[Word] = field(default_factory=list)
     rules: list[Rule] = field(default_factory=list)
     picture_cover: float = 0.0  # the share of the page that pictures cover
+    is_transcribed: bool = False  # there is text that is not to be seen, as a scanner leaves it behind a picture
 
     @property
     def characters(self) -> int:
@@ -81,12 +87,33 @@ def look(page: pypdfium2.PdfPage) -> Look:
         quarters[run.quarters] += len(run.text)
     turn = Turn(quarters.most_common(1)[0][0], *bounds)
     seen = Look(*turn.size())
+    unseen: list[Word] = []
     for run in runs:
-        word = Word(run.text, *turn.box(*run.box), run.bold)
-        if math.isfinite(word.x0 + word.x1 + word.middle):
-            (seen.words if run.quarters == turn.quarters else seen.aside).append(word)
+        word = Word(_without_soft_hyphens(run.text), *turn.box(*run.box), run.bold)
+        if not math.isfinite(word.x0 + word.x1 + word.middle):
+            continue
+        if run.quarters != turn.quarters:
+            seen.aside.append(word)
+        else:
+            (seen.words if _is_shown(word, seen) else unseen).append(word)
+    if seen.words:
+        seen.aside += unseen
+    else:
+        seen.words = unseen
     seen.rules, seen.picture_cover = drawings(page, turn)
+    seen.is_transcribed = any(run.hidden for run in runs)
     return seen
+
+
+def _is_shown(word: Word, page: Look) -> bool:
+    return word.x1 > 0 and word.x0 < page.width and 0 < word.middle < page.height
+
+
+def _without_soft_hyphens(text: str) -> str:
+    """Leave out what only says where a word may be broken; where it was, the hyphen stays."""
+    if "\xad" not in text:
+        return text
+    return text[:-1].replace("\xad", "") + (SOFT_HYPHEN if text.endswith("\xad") else text[-1])
 
 
 class _Run(NamedTuple):
@@ -94,12 +121,14 @@ class _Run(NamedTuple):
     box: Place
     quarters: int
     bold: bool
+    hidden: bool
 
 
 class _Style(NamedTuple):
     quarters: int
     size: float  # 0 where it cannot be told
     bold: bool
+    hidden: bool
 
 
 _Styles = dict[int, _Style]  # by the object that letters belong to, which has one font at one angle
@@ -129,12 +158,16 @@ def _is_one_piece(ends: Sequence[Place], style: _Style, letters: int) -> bool:
 
 def _pieces(text: Any, word: str, start: int, styles: _Styles) -> Iterator[_Run]:
     """Yield the parts of a word that stand apart."""
-    part, places, first, style = "", list[Place](), start, _Style(0, 0.0, False)
-    for number, character in enumerate(word, start):
-        place = _place(text, number)
-        if place is None:
-            continue
-        if part and (part.endswith(SOFT_HYPHEN) or _stands_apart(places[-1], place, style.quarters)):
+    letters = [
+        (number, character, place)
+        for number, character in enumerate(word, start)
+        if (place := _place(text, number)) is not None
+    ]
+    is_spaced = len(letters) == len(word) and word.isalpha() and _is_spaced([place for _, _, place in letters])
+    part, places, first, style = "", list[Place](), start, _Style(0, 0.0, False, False)
+    for number, character, place in letters:
+        is_apart = not is_spaced and bool(part) and _stands_apart(places[-1], place, style.quarters)
+        if part and (part.endswith(SOFT_HYPHEN) or is_apart):
             yield _run(text, part, _around(places), first, style)
             part, places = "", []
         if not part:
@@ -146,12 +179,22 @@ def _pieces(text: Any, word: str, start: int, styles: _Styles) -> Iterator[_Run]
         yield _run(text, part, _around(places), first, style)
 
 
+def _is_spaced(places: Sequence[Place]) -> bool:
+    """Tell whether letters stand apart evenly, and no further than they are tall: as those of a title may."""
+    if len(places) < _FEWEST_SPACED or any(place[1] != places[0][1] for place in places):
+        return False
+    tall = places[0][3] - places[0][1]
+    gaps = [other[0] - one[2] for one, other in itertools.pairwise(places)]
+    return min(gaps) > 0 and max(gaps) <= tall and max(gaps) - min(gaps) <= _EVEN * tall
+
+
 def _style(text: Any, number: int, styles: _Styles) -> _Style:
     drawn = pdfium.FPDFText_GetTextObject(text, number)
     key = ctypes.addressof(drawn.contents) if drawn else 0
     style = styles.get(key)
     if style is None:
-        style = _Style(_quarters(text, number), _letter_size(text, number), _is_bold(text, number))
+        hidden = bool(drawn) and pdfium.FPDFTextObj_GetTextRenderMode(drawn) == pdfium.FPDF_TEXTRENDERMODE_INVISIBLE
+        style = _Style(_quarters(text, number), _letter_size(text, number), _is_bold(text, number), hidden)
         if key:
             styles[key] = style
     return style
@@ -202,7 +245,7 @@ def _around(places: Sequence[Place]) -> Place:
 
 def _run(text: Any, word: str, place: Place, first: int, style: _Style) -> _Run:
     left, bottom, right, top = place
-    quarters, size, bold = style
+    quarters, size = style.quarters, style.size
     x, y = ctypes.c_double(), ctypes.c_double()
     if size and pdfium.FPDFText_GetCharOrigin(text, first, x, y):
         # boxes are as tall as a font says, or as a letter is: the line that letters stand on and their size are sound
@@ -211,7 +254,7 @@ def _run(text: Any, word: str, place: Place, first: int, style: _Style) -> _Run:
             bottom, top = (y.value - below, y.value + above) if quarters == 0 else (y.value - above, y.value + below)
         else:
             left, right = (x.value - above, x.value + below) if quarters == 1 else (x.value - below, x.value + above)
-    return _Run(word, (left, bottom, right, top), quarters, bold)
+    return _Run(word, (left, bottom, right, top), quarters, style.bold, style.hidden)
 
 
 def _is_bold(text: Any, number: int) -> bool:

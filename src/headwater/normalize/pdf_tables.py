@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pdfplumber.table import cells_to_tables, edges_to_intersections, intersections_to_cells, merge_edges
@@ -48,6 +48,16 @@ class Table:
         head, *body = ([escaping.cell(cell or "") for cell in row] for row in self.cells)
         rows = [head, ["---"] * len(head), *body]
         return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+    def with_rest(self, rest: "Table") -> "Table | None":
+        """Return it with its rest from the next page; None if that is another one, or has a head of its own."""
+        is_alike = len(self.cells[0]) == len(rest.cells[0]) and all(
+            abs(self.box[side] - rest.box[side]) <= _NEAR for side in (0, 2)
+        )
+        if not is_alike or self.cells[0] == rest.cells[0] or self.why_artifact or rest.why_artifact:
+            return None
+        words, lines = self.words | rest.words, self.lines + rest.lines
+        return replace(self, cells=self.cells + rest.cells, words=words, lines=lines)
 
     def artifact(self, name: str, page: int) -> Artifact:
         """Return it whole."""

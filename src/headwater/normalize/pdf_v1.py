@@ -6,7 +6,7 @@ cells, drawn or set in columns, become tables; the rest is read column by column
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 
 import pypdfium2
 import pypdfium2.raw as pdfium
@@ -33,6 +33,7 @@ _STAMP = 300  # characters; a picture of a page with no more text than this is a
 _NOTHING = 3  # letters and figures: a page number, or codes of a font that does not say what they mean
 _PICTURE = 0.5  # of a page
 _THUMBNAIL = 400  # pixels; enough to see a line
+_ASIDE = 1.0  # points, as if its letters were: it is no heading
 _WIDE = 0.4  # of a page: a line drawn across columns
 _UNREADABLE = {
     BodyStatus.EMPTY_TEXT: Reason.EMPTY_TEXT,
@@ -134,16 +135,25 @@ def _look_at(document: pypdfium2.PdfDocument, number: int) -> Look | None:
 
 
 def _opened(document: pypdfium2.PdfDocument, number: int) -> pypdfium2.PdfPage | None:
+    """Open a page, with what was filled in or noted on it as part of the page; None where it is damaged."""
     try:
-        return document[number]
+        page = document[number]
+        if pdfium.FPDFPage_GetAnnotCount(page) > 0 and _is_flattened(page):
+            page.close()
+            page = document[number]
     except pypdfium2.PdfiumError:
-        return None  # it is damaged, others are not
+        return None
+    return page
+
+
+def _is_flattened(page: pypdfium2.PdfPage) -> bool:
+    return bool(pdfium.FPDFPage_Flatten(page, pdfium.FLAT_NORMALDISPLAY) == pdfium.FLATTEN_SUCCESS)
 
 
 def _is_scan(page: Look) -> bool:
     if sum(character.isalnum() for word in (*page.words, *page.aside) for character in word.text) <= _NOTHING:
         return True
-    return page.picture_cover >= _PICTURE and page.characters <= _STAMP
+    return page.picture_cover >= _PICTURE and page.characters <= _STAMP and not page.is_transcribed
 
 
 def _is_drawn_on(document: pypdfium2.PdfDocument) -> bool:
@@ -166,19 +176,30 @@ def _write(pages: Sequence[Look]) -> tuple[list[list[Block]], tuple[Artifact, ..
     measured = pages[:: len(pages) // _PAGES_TO_MEASURE + 1]
     known = known_gutters(page.words for page in measured)
     spacing = line_spacing(lines_of(page.words) for page in measured)
+    found = [list(_blocks(page, known, spacing)) for page in pages]
+    _join_tables(found)
     written: list[list[Block]] = []
     artifacts: list[Artifact] = []
-    for number, page in enumerate(pages, start=1):
+    for number, page in enumerate(found, start=1):
         written.append([])
-        for found in _blocks(page, known, spacing):
-            if isinstance(found, Block):
-                written[-1].append(found)
-            elif found.why_artifact:
-                artifacts.append(found.artifact(f"table-{len(artifacts) + 1}", number))
-                written[-1].append(Block(as_written(artifacts[-1].name, found.lines)))
+        for block in page:
+            if isinstance(block, Block):
+                written[-1].append(block)
+            elif block.why_artifact:
+                artifacts.append(block.artifact(f"table-{len(artifacts) + 1}", number))
+                written[-1].append(Block(as_written(artifacts[-1].name, block.lines)))
             else:
-                written[-1].append(Block(found.markdown()))
+                written[-1].append(Block(block.markdown()))
     return written, tuple(artifacts)
+
+
+def _join_tables(pages: Sequence[list[Block | Table]]) -> None:
+    """Join a table at the end of a page with its rest at the beginning of the next, from the last page to the first."""
+    for page, following in reversed([*pairwise(pages)]):
+        table, rest = page[-1] if page else None, following[0] if following else None
+        if isinstance(table, Table) and isinstance(rest, Table) and (whole := table.with_rest(rest)):
+            page[-1] = whole
+            del following[0]
 
 
 def _blocks(page: Look, known: set[int], spacing: float) -> Iterator[Block | Table]:
@@ -198,7 +219,7 @@ def _blocks(page: Look, known: set[int], spacing: float) -> Iterator[Block | Tab
             taken = end
         yield from _prose(lines[taken:], ruled, spacing)
     if page.aside:
-        yield Block(" ".join(word.text for word in page.aside), page.aside[0].x1 - page.aside[0].x0)
+        yield Block(" ".join(word.text for word in page.aside), _ASIDE)
 
 
 def _is_wide(rule: Rule, page: Look) -> bool:
