@@ -4,8 +4,10 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
+from itertools import groupby
+from operator import attrgetter, itemgetter
 from statistics import median
+from unicodedata import bidirectional
 
 from headwater.normalize.pdf_look import Word
 
@@ -54,6 +56,8 @@ class Line:
         """Its words; a hyphen at the end that only breaks a word stays marked."""
         if self._text is None:
             self._text = " ".join([word.text for word in self.words])
+            if not self._text.isascii() and any(map(_runs_to_the_left, self._text)):
+                self._text = " ".join(_as_read(self.words))
         return self._text
 
     @property
@@ -81,6 +85,25 @@ class Line:
         words = self.words
         starts = [number for number in range(1, len(words)) if words[number].x0 - words[number - 1].x1 > gap]
         return [words[start:end] for start, end in zip((0, *starts), (*starts, len(words)), strict=True)]
+
+
+def _as_read(words: Sequence[Word]) -> list[str]:
+    """Return words that stand from left to right in the order in which Hebrew or Arabic is read, if most are that.
+
+    What runs to the right within it, names and figures, keeps its order.
+    """
+    is_left = [any(map(_runs_to_the_left, word.text)) for word in words]
+    if sum(is_left) * 2 < len(words):
+        return [word.text for word in words]
+    runs = [
+        (left, [word.text for _, word in run])
+        for left, run in groupby(zip(is_left, words, strict=True), key=itemgetter(0))
+    ]
+    return [text for left, run in reversed(runs) for text in (reversed(run) if left else run)]
+
+
+def _runs_to_the_left(character: str) -> bool:
+    return bidirectional(character) in ("R", "AL")
 
 
 def lines_of(words: Iterable[Word]) -> list[Line]:
