@@ -4,6 +4,7 @@ import ctypes
 import itertools
 import math
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -84,15 +85,19 @@ def look(page: pypdfium2.PdfPage) -> Look:
             pdfium.FPDFText_ClosePage(text)
     quarters = Counter({0: 0})
     for run in runs:
-        quarters[run.quarters] += len(run.text)
+        quarters[run.style.quarters] += len(run.text)
     turn = Turn(quarters.most_common(1)[0][0], *bounds)
     seen = Look(*turn.size())
     unseen: list[Word] = []
+    levels: dict[_Level, _Level] = {}
     for run in runs:
-        word = Word(_without_soft_hyphens(run.text), *turn.box(*run.box), run.bold)
+        word = Word(_text(run.text), *turn.box(*run.box), run.style.bold)
+        # words beside each other share what is equal: it is most of what a long document takes
+        level = word.top, word.bottom, word.size, word.middle
+        word.top, word.bottom, word.size, word.middle = levels.setdefault(level, level)
         if not math.isfinite(word.x0 + word.x1 + word.middle):
             continue
-        if run.quarters != turn.quarters:
+        if run.style.quarters != turn.quarters:
             seen.aside.append(word)
         else:
             (seen.words if _is_shown(word, seen) else unseen).append(word)
@@ -101,27 +106,22 @@ def look(page: pypdfium2.PdfPage) -> Look:
     else:
         seen.words = unseen
     seen.rules, seen.picture_cover = drawings(page, turn)
-    seen.is_transcribed = any(run.hidden for run in runs)
+    seen.is_transcribed = any(run.style.hidden for run in runs)
     return seen
+
+
+_Level = tuple[float, float, float, float]
 
 
 def _is_shown(word: Word, page: Look) -> bool:
     return word.x1 > 0 and word.x0 < page.width and 0 < word.middle < page.height
 
 
-def _without_soft_hyphens(text: str) -> str:
+def _text(text: str) -> str:
     """Leave out what only says where a word may be broken; where it was, the hyphen stays."""
-    if "\xad" not in text:
-        return text
-    return text[:-1].replace("\xad", "") + (SOFT_HYPHEN if text.endswith("\xad") else text[-1])
-
-
-class _Run(NamedTuple):
-    text: str
-    box: Place
-    quarters: int
-    bold: bool
-    hidden: bool
+    if "\xad" in text:
+        text = text[:-1].replace("\xad", "") + (SOFT_HYPHEN if text.endswith("\xad") else text[-1])
+    return sys.intern(text)
 
 
 class _Style(NamedTuple):
@@ -129,6 +129,12 @@ class _Style(NamedTuple):
     size: float  # 0 where it cannot be told
     bold: bool
     hidden: bool
+
+
+class _Run(NamedTuple):
+    text: str
+    box: Place
+    style: _Style
 
 
 _Styles = dict[int, _Style]  # by the object that letters belong to, which has one font at one angle
@@ -254,7 +260,7 @@ def _run(text: Any, word: str, place: Place, first: int, style: _Style) -> _Run:
             bottom, top = (y.value - below, y.value + above) if quarters == 0 else (y.value - above, y.value + below)
         else:
             left, right = (x.value - above, x.value + below) if quarters == 1 else (x.value - below, x.value + above)
-    return _Run(word, (left, bottom, right, top), quarters, style.bold, style.hidden)
+    return _Run(word, (left, bottom, right, top), style)
 
 
 def _is_bold(text: Any, number: int) -> bool:

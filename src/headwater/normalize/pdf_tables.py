@@ -56,8 +56,7 @@ class Table:
         )
         if not is_alike or self.cells[0] == rest.cells[0] or self.why_artifact or rest.why_artifact:
             return None
-        words, lines = self.words | rest.words, self.lines + rest.lines
-        return replace(self, cells=self.cells + rest.cells, words=words, lines=lines)
+        return replace(self, cells=self.cells + rest.cells, lines=self.lines + rest.lines)
 
     def artifact(self, name: str, page: int) -> Artifact:
         """Return it whole."""

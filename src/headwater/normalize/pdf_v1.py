@@ -176,13 +176,16 @@ def _write(pages: Sequence[Look]) -> tuple[list[list[Block]], tuple[Artifact, ..
     measured = pages[:: len(pages) // _PAGES_TO_MEASURE + 1]
     known = known_gutters(page.words for page in measured)
     spacing = line_spacing(lines_of(page.words) for page in measured)
-    found = [list(_blocks(page, known, spacing)) for page in pages]
+    found = []
+    for page in pages:
+        found.append(list(_blocks(page, known, spacing)))
+        page.words.clear()
     _join_tables(found)
     written: list[list[Block]] = []
     artifacts: list[Artifact] = []
-    for number, page in enumerate(found, start=1):
+    for number, blocks in enumerate(found, start=1):
         written.append([])
-        for block in page:
+        for block in blocks:
             if isinstance(block, Block):
                 written[-1].append(block)
             elif block.why_artifact:
