@@ -32,6 +32,7 @@ MAX_CHARACTERS = 8_000_000
 _STAMP = 300  # characters; a picture of a page with no more text than this is a scan with a stamp
 _NOTHING = 3  # letters and figures: a page number, or codes of a font that does not say what they mean
 _PICTURE = 0.5  # of a page
+_MOST_NOTES = 5000  # and fields of a form, on one page; more of them take long
 _THUMBNAIL = 400  # pixels; enough to see a line
 _ASIDE = 1.0  # points, as if its letters were: it is no heading
 _WIDE = 0.4  # of a page: a line drawn across columns
@@ -138,7 +139,7 @@ def _opened(document: pypdfium2.PdfDocument, number: int) -> pypdfium2.PdfPage |
     """Open a page, with what was filled in or noted on it as part of the page; None where it is damaged."""
     try:
         page = document[number]
-        if pdfium.FPDFPage_GetAnnotCount(page) > 0 and _is_flattened(page):
+        if 0 < pdfium.FPDFPage_GetAnnotCount(page) <= _MOST_NOTES and _is_flattened(page):
             page.close()
             page = document[number]
     except pypdfium2.PdfiumError:
