@@ -24,13 +24,8 @@ PROGRAMS_TITLES = [
 def test_the_title_is_the_files_own() -> None:
     page = page_of("nothing large")
     page.text(72, 60, "The Larger Line", 20)
-    for title in (
-        "What it is called",
-        "Vitamin D",
-        "Form 1040 Instructions",
-        "Page One of Many",
-        "Annual Report, 2023",
-    ):
+    names = ("What it is called", "Vitamin D", "Exhibit A", "Order filed: a", "COVID-19", "Form 1040 Instructions")
+    for title in (*names, "Page One of Many", "Annual Report, 2023"):
         assert extract_pdf(pdf([page], title=title)).title == title
 
 

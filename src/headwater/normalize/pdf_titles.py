@@ -16,12 +16,12 @@ _PROGRAMS = (
     r"|(?:untitled|unbenannt|sans titre|sin t\u00edtulo|no title|unknown).*|\(?(?:anonymous|none|null|unspecified)\)?"
 )
 _FILE = (
-    r"\S*\.\w{2,4}|[^\s.]*[\d_][^\s.]*"
+    r"\S*\.\w{2,4}|[^\s.]*(?:_|\d{3})[^\s.]*"
     r"|[\w\\/:. -]*\.(?:docx?|dot|indd|pdf|pptx?|pub|qxd|qxp|rtf|tex|wpd|xlsx?)"
 )
 _NOTHING = r"[\W\d_]*|.{1,3}"
-_CUT_OFF = r".*\b(?i:an?|and|by|for|from|in|of|on|or|the|to|with)(?:(?<=the) \w)?"  # a sentence whose end is elsewhere
-_NO_TITLE = re.compile(rf"(?i)(?:{_PROGRAMS}|{_FILE}|{_NOTHING})|{_CUT_OFF}")
+_CUT_OFF = r"(?:\S+ ){4,}(?:an?|and|of|or|the)(?:(?<=the) \w)?"  # a sentence whose end is elsewhere
+_NO_TITLE = re.compile(rf"(?i:{_PROGRAMS}|{_FILE}|{_NOTHING})|{_CUT_OFF}")
 _LEFT_BLANK = re.compile(r"(?i)page (?:was |is )?(?:intentionally|deliberately) (?:left )?blank")
 _CONTENTS = re.compile(r"(?i)(?:table of )?contents")
 
