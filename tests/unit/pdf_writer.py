@@ -64,6 +64,13 @@ class Page:
                 self.lines(x + 4, y + 11, cell.split("\n"), size, 11)
 
 
+def page_of(*lines: str, top: float = 80) -> Page:
+    """Return a page of a few lines."""
+    page = Page()
+    page.lines(72, top, lines)
+    return page
+
+
 def pdf(pages: Sequence[Page], title: str = "") -> bytes:
     kids = b" ".join(b"%d 0 R" % (_FIRST_PAGE + 2 * number) for number in range(len(pages)))
     objects = [

@@ -306,7 +306,7 @@ def test_marks_in_what_is_read_mean_nothing_in_markdown() -> None:
     found = article(
         f"<NOTICE><SUBJECT>*A* &lt;b&gt;</SUBJECT><P>## one</P><P>- two</P><P>3. three</P><P>{PADDING}</P></NOTICE>"
     )
-    assert found.markdown.startswith("# \\*A\\* \\<b\\>\n\n\\## one\n\n\\- two\n\n3\\. three\n\nNothing")
+    assert found.markdown.startswith("# \\*A\\* \\<b>\n\n\\## one\n\n\\- two\n\n3\\. three\n\nNothing")
     assert found.text.startswith("*A* <b>\n\n## one\n\n- two\n\n3. three")
 
 

@@ -9,6 +9,7 @@ class BodyStatus(StrEnum):
 
     OK = "ok"
     SCANNED_NO_TEXT = "scanned_no_text"  # pictures of pages, at most stamped with a line
+    EMPTY_TEXT = "empty_text"  # nothing is on any page
     ENCRYPTED = "encrypted"  # it opens with a password only
     BROKEN = "broken"  # it says it is a PDF, but cannot be opened
     NOT_A_PDF = "not_a_pdf"  # an error page, something compressed, nothing at all

@@ -1,13 +1,11 @@
 """Blocks as Markdown: headings, lists, quotations and tables are kept, what is within a paragraph is not."""
 
-import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+from headwater.normalize import escaping
 from headwater.normalize.blocks import HEADINGS, Block, Element
 
-# What would be read as markup at the beginning of a paragraph.
-_LOOKS_LIKE_MARKUP = re.compile(r"(?=[#>*+-]\s|\d+[.)]\s|```|~~~|\|)")
 _CELLS = frozenset({"td", "th"})
 
 
@@ -36,7 +34,7 @@ def _group(block: Block) -> tuple[str, int]:
 
 def _table(cells: list[Block]) -> Iterator[str]:
     for number, (_, row) in enumerate(groupby(cells, key=lambda cell: _row(cell.element).order)):
-        texts = [cell.text.replace("|", "\\|") for cell in row]
+        texts = [escaping.cell(cell.text) for cell in row]
         yield f"| {' | '.join(texts)} |"
         if number == 0:
             yield "|" + " --- |" * len(texts)
@@ -49,13 +47,13 @@ def _row(element: Element) -> Element:
 def _item(block: Block) -> str:
     parent = block.element.parent
     mark = "1." if parent is not None and parent.tag == "ol" else "-"
-    return f"{mark} {block.text}"
+    return f"{mark} {escaping.paragraph(block.text)}"
 
 
 def _paragraph(block: Block) -> str:
     tag = block.element.tag
     if tag in HEADINGS:
-        return f"{'#' * int(tag[1])} {block.text}"
-    text = _LOOKS_LIKE_MARKUP.sub(r"\\", block.text, count=1) if _LOOKS_LIKE_MARKUP.match(block.text) else block.text
+        return escaping.heading(block.text, int(tag[1]))
+    text = escaping.paragraph(block.text)
     quoted = any(element.tag == "blockquote" for element in block.element.ancestors())
     return f"> {text}" if quoted else text

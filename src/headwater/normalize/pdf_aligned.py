@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from headwater.normalize.pdf_drawings import Rule
 from headwater.normalize.pdf_lines import Line
-from headwater.normalize.pdf_look import Rule, Word
+from headwater.normalize.pdf_look import Word
 from headwater.normalize.pdf_tables import Table, cell_text
 
 _FIGURE = re.compile(
@@ -245,6 +246,9 @@ def _pieces(line: Line, columns: Sequence[Column]) -> list[Line]:
     """Part a line into cells; figures stand in a column of their own even where the gap before them is small."""
     pieces = []
     for piece in line.segments:
+        if len(piece.words) == 1:
+            pieces.append(piece)
+            continue
         part: list[Word] = []
         each = _is_a_word_each(piece, columns)
         for word in piece.words:

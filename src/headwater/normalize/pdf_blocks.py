@@ -4,19 +4,25 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
-from headwater.normalize.pdf_lines import Line, joined
+from headwater.normalize import escaping
+from headwater.normalize.pdf_joints import is_broken_word, joined
+from headwater.normalize.pdf_lines import Line
 from headwater.normalize.pdf_look import SOFT_HYPHEN
+from headwater.policy.text import clean
 
 _LARGER = 1.15  # than the text: a heading
-_LONGEST_HEADING = 250
+LONGEST_HEADING = 300
 _WIDE_GAP = 0.55  # of a line's height, over the usual distance of lines
 _USUAL_SPACING, _WIDEST_SPACING = 1.2, 2.6  # by the size of the letters
 _LINES_TO_BELIEVE = 8
+_HEAD = 3  # lines that a head in two corners has at most
+_CORNERS = 3.0  # times the size of letters: the gap between what stands in two corners
 _SHORT = 0.2  # of the width: what the last line of a paragraph leaves empty
 _LED = re.compile(r"(?:\.\s?){4,}\S{1,7}$")  # dots and a number, as lines of contents end
+_LINE = 60  # characters: what is shorter may be complete
 _INDENT = 0.7  # of a line's height
 _ITEM = re.compile(
     r"(?:[\u2022\u25cf\u25aa\u25a0\u25e6\u2023\u00b7\uf0b7\u2013\u2014*-]|\(?[0-9]{1,3}[.)]|\([a-zA-Z]{1,4}\)|[QA][.:])(?:\s|$)"
@@ -27,10 +33,15 @@ _LEADERS = re.compile(r"(?:\s*\.){4,}")
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A piece of the Markdown; `size` is that of its letters, 0 where it is no prose."""
+    """A heading or a paragraph; `size` is that of its letters, 0 where it is no prose but written as it must be.
+
+    `is_parted` is what stands in two corners.
+    """
 
     text: str
     size: float = 0.0
+    is_bold: bool = False
+    is_parted: bool = False
 
 
 def paragraphs(lines: Sequence[Line], spacing: float) -> list[Block]:
@@ -46,7 +57,16 @@ def paragraphs(lines: Sequence[Line], spacing: float) -> list[Block]:
         if _begins(before, line, spacing, left, right):
             blocks.append([])
         blocks[-1].append(line)
-    return [Block(tidy(joined(line.text for line in block)), median(line.size for line in block)) for block in blocks]
+    return list(map(_block, blocks))
+
+
+def _block(lines: Sequence[Line]) -> Block:
+    return Block(
+        tidy(joined(line.text for line in lines)),
+        median(line.size for line in lines),
+        all(line.is_bold for line in lines),
+        len(lines) <= _HEAD and any(len(line.parted(_CORNERS)) > 1 for line in lines),
+    )
 
 
 def line_spacing(pages: Iterable[Sequence[Line]]) -> float:
@@ -94,21 +114,25 @@ def body_size(blocks: Iterable[Block]) -> float:
     return sizes.most_common(1)[0][0] if sizes else 0.0
 
 
-def with_headings(blocks: Sequence[Block]) -> list[Block]:
-    """Mark the blocks in larger letters as headings, the largest of them of the first level."""
-    usual = body_size(blocks)
-    sizes = sorted({round(block.size) for block in blocks if _is_heading(block, usual)}, reverse=True)
+def in_markdown(blocks: Sequence[Block], usual: float) -> list[str]:
+    """Return blocks as Markdown; those in larger letters are headings, the largest of them of the first level."""
+    sizes = sorted({round(block.size) for block in blocks if is_heading(block, usual)}, reverse=True)
     level = {size: min(number, 3) for number, size in enumerate(sizes, start=1)}
-    return [
-        Block("#" * level[round(block.size)] + " " + block.text, 0.0) if _is_heading(block, usual) else block
-        for block in blocks
-    ]
+    return [_written(block, level[round(block.size)] if is_heading(block, usual) else 0) for block in blocks]
 
 
-def _is_heading(block: Block, usual: float) -> bool:
+def _written(block: Block, level: int) -> str:
+    text = clean(block.text.replace(SOFT_HYPHEN, "-"))
+    if not block.size:
+        return text
+    return escaping.heading(text, level) if level else escaping.paragraph(text)
+
+
+def is_heading(block: Block, usual: float) -> bool:
+    """Tell whether a block is in larger letters, and short."""
     return (
         block.size > usual * _LARGER
-        and len(block.text) <= _LONGEST_HEADING
+        and len(block.text) <= LONGEST_HEADING
         and any(map(str.isalpha, block.text))
         and not _ITEM.match(block.text)
     )
@@ -126,11 +150,15 @@ def continued(blocks: Sequence[Block]) -> list[Block]:
             and abs(before.size - block.size) < 0.6
             and _goes_on(before.text, block.text)
         ):
-            result[-1] = Block(joined((before.text, block.text)), before.size)
+            # pdfium knows a hyphen that breaks a word only where the rest of the word follows in the file
+            text = before.text[:-1] + SOFT_HYPHEN if is_broken_word(before.text, block.text) else before.text
+            result[-1] = replace(before, text=joined((text, block.text)))
         else:
             result.append(block)
     return result
 
 
 def _goes_on(before: str, after: str) -> bool:
-    return not _ENDS.search(before) and len(before) > 60 and after[:1].islower() and not _ITEM.match(after)
+    if _ENDS.search(before) or not after[:1].islower() or _ITEM.match(after):
+        return False
+    return len(before) > _LINE or is_broken_word(before, after)

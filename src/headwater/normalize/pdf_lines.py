@@ -4,9 +4,12 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter, itemgetter
 from statistics import median
+from unicodedata import bidirectional
 
-from headwater.normalize.pdf_look import SOFT_HYPHEN, Word
+from headwater.normalize.pdf_look import Word
 
 MARK = "\x00"  # stands before the number of a table that takes the place of its words
 _SEGMENT_GAP = 0.8  # of the size of the letters: a wider gap between words parts a line
@@ -20,7 +23,9 @@ _BREAK = 2.5  # times the size of the letters: a gap that ends columns
 _SAME_GUTTER = 2  # points
 _GUTTER = 0.5  # of the size of the letters: the least breadth
 _LINES_OF_A_GUTTER, _LINES_OF_A_KNOWN_GUTTER = 5.0, 1.5
+_LINES_OF_A_SHORT_GUTTER = 2.5  # where sentences run on from line to line on both sides
 _DEEPEST = 12  # columns within columns
+_middle = attrgetter("middle")
 
 
 class Line:
@@ -51,6 +56,8 @@ class Line:
         """Its words; a hyphen at the end that only breaks a word stays marked."""
         if self._text is None:
             self._text = " ".join([word.text for word in self.words])
+            if not self._text.isascii() and any(map(_runs_to_the_left, self._text)):
+                self._text = " ".join(_as_read(self.words))
         return self._text
 
     @property
@@ -68,18 +75,35 @@ class Line:
     def segments(self) -> tuple["Line", ...]:
         """The pieces that wide gaps part it into."""
         if self._segments is None:
-            self._segments = self.parted(_SEGMENT_GAP)
-        return self._segments
+            pieces = self.parted(_SEGMENT_GAP)
+            self._segments = tuple(map(Line, pieces)) if len(pieces) > 1 else ()
+        return self._segments or (self,)
 
-    def parted(self, gap: float) -> tuple["Line", ...]:
-        """Part it where the next word is over `gap` times the height of a letter away."""
-        pieces, piece = [], [self.words[0]]
-        for word in self.words[1:]:
-            if word.x0 - piece[-1].x1 > gap * self.size:
-                pieces.append(Line(tuple(piece)))
-                piece = []
-            piece.append(word)
-        return (*pieces, Line(tuple(piece)))
+    def parted(self, gap: float) -> list[tuple[Word, ...]]:
+        """Part its words where the next one is over `gap` times the height of a letter away."""
+        gap *= self.size
+        words = self.words
+        starts = [number for number in range(1, len(words)) if words[number].x0 - words[number - 1].x1 > gap]
+        return [words[start:end] for start, end in zip((0, *starts), (*starts, len(words)), strict=True)]
+
+
+def _as_read(words: Sequence[Word]) -> list[str]:
+    """Return words that stand from left to right in the order in which Hebrew or Arabic is read, if most are that.
+
+    What runs to the right within it, names and figures, keeps its order.
+    """
+    is_left = [any(map(_runs_to_the_left, word.text)) for word in words]
+    if sum(is_left) * 2 < len(words):
+        return [word.text for word in words]
+    runs = [
+        (left, [word.text for _, word in run])
+        for left, run in groupby(zip(is_left, words, strict=True), key=itemgetter(0))
+    ]
+    return [text for left, run in reversed(runs) for text in (reversed(run) if left else run)]
+
+
+def _runs_to_the_left(character: str) -> bool:
+    return bidirectional(character) in ("R", "AL")
 
 
 def lines_of(words: Iterable[Word]) -> list[Line]:
@@ -87,18 +111,20 @@ def lines_of(words: Iterable[Word]) -> list[Line]:
     rows: list[list[Word]] = []
     lines: list[Line] = []
     middle = half = 0.0
-    for word in sorted((word for word in words if word.text), key=_middle):
-        if word.text.startswith(MARK):
+    row: list[Word] = []
+    for word in sorted([word for word in words if word.text], key=_middle):
+        own_half = word.size / 2
+        if word.text[0] == MARK:
             lines.append(Line((word,)))
-        elif rows and abs(word.middle - middle) <= max(half, word.size / 2) * 0.8:
-            rows[-1].append(word)
-            if word.size / 2 > half:
-                middle, half = word.middle, word.size / 2
+        elif row and word.middle - middle <= (own_half if own_half > half else half) * 0.8:
+            row.append(word)
+            if own_half > half:
+                middle, half = word.middle, own_half
         else:
-            rows.append([word])
-            middle, half = word.middle, word.size / 2
-    lines += [Line(tuple(sorted(row, key=lambda word: word.x0))) for row in rows]
-    return sorted(lines, key=lambda line: line.top)
+            rows.append(row := [word])
+            middle, half = word.middle, own_half
+    lines += [Line(tuple(sorted(row, key=attrgetter("x0")))) for row in rows]
+    return sorted(lines, key=attrgetter("top"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +172,6 @@ def _regions(words: list[Word], known: Collection[float], depth: int) -> Iterato
         yield words
 
 
-def _middle(word: Word) -> float:
-    return word.middle
-
-
 def _parts(words: list[Word], strip: _Strip) -> tuple[list[Word], list[Word], list[Word], list[Word]]:
     """Part words, which are in order of their middles, into those above, left, right and below."""
     start = bisect_left(words, strip.top, key=_middle)
@@ -170,11 +192,20 @@ def _tallest_strip(words: list[Word], known: Collection[float]) -> _Strip | None
     for start in {start for start, count in starts.most_common(_COMMON_STARTS) if count >= 3} | set(starts) & set(
         known
     ):
-        least = size * (_LINES_OF_A_KNOWN_GUTTER if start in known else _LINES_OF_A_GUTTER)
+        least = size * (_LINES_OF_A_KNOWN_GUTTER if start in known else _LINES_OF_A_SHORT_GUTTER)
         strips += [strip for strip in _strips(words, start - 0.5, size) if strip.height >= least]
     strips.sort(key=lambda strip: (-strip.height, strip.x0))
     tried = (shorter for strip in strips[:_STRIPS_TO_TRY] for shorter in _shortened(words, strip, size))
-    found = next((strip for strip in tried if _parts_columns(words, strip)), None)
+    short = _LINES_OF_A_GUTTER * size
+    found = next(
+        (
+            strip
+            for strip in tried
+            if _parts_columns(words, strip)
+            and (strip.height >= short or round(strip.x1 + 0.5) in known or _run_on(words, strip))
+        ),
+        None,
+    )
     return _without_what_follows(words, found, size) if found else None
 
 
@@ -225,7 +256,7 @@ def _strips(words: Sequence[Word], x1: float, size: float) -> list[_Strip]:
 def _parts_columns(words: list[Word], strip: _Strip) -> bool:
     """Tell whether there is prose on both sides, or on one and something on the other that is not in line with it."""
     _, left, right, _ = _parts(words, strip)
-    if min(len(left), len(right)) < 2:
+    if min(len(left), len(right)) < 2 or not (_has_letters(left) or _has_letters(right)):
         return False
     beside = lines_of(left), lines_of(right)
     prose = [_is_prose(lines) for lines in beside]
@@ -237,6 +268,16 @@ def _parts_columns(words: list[Word], strip: _Strip) -> bool:
     places = sorted(line.middle for line in text)
     in_line = sum(_is_near(line.middle, places, line.size / 4) for line in other)
     return in_line <= _IN_LINE * len(other)
+
+
+def _run_on(words: list[Word], strip: _Strip) -> bool:
+    """Tell whether the lines on both sides are those of sentences: half of them, or more, begin within one."""
+    _, left, right, _ = _parts(words, strip)
+    return all(_begin_within(lines_of(side)[1:]) for side in (left, right))
+
+
+def _begin_within(lines: Sequence[Line]) -> bool:
+    return len(lines) >= 2 and sum(line.text[0].islower() for line in lines) * 2 >= len(lines)
 
 
 def _runs_on(lines: Sequence[Line]) -> bool:
@@ -258,13 +299,19 @@ def _is_near(place: float, places: Sequence[float], distance: float) -> bool:
 
 def _is_prose(lines: Sequence[Line]) -> bool:
     """Tell whether most of it is words that fill lines; gaps in lines stretched to one length are no cells."""
-    lengths, letters, figures = [], 0, 0
-    for line in lines:
-        for piece in line.parted(_CELL_GAP):
-            lengths.append(sum(len(word.text) for word in piece.words) if piece.mark is None else 10 * _PROSE)
-            letters += sum(map(str.isalpha, piece.text))
-            figures += sum(map(str.isdigit, piece.text))
-    return len(lengths) >= 2 and median(lengths) >= _PROSE and letters > figures
+    if not _has_letters(word for line in lines for word in line.words):
+        return False
+    lengths = [
+        10 * _PROSE if piece[0].text[0] == MARK else sum([len(word.text) for word in piece])
+        for line in lines
+        for piece in line.parted(_CELL_GAP)
+    ]
+    return len(lengths) >= 2 and median(lengths) >= _PROSE
+
+
+def _has_letters(words: Iterable[Word]) -> bool:
+    """Tell whether there are more letters than figures."""
+    return sum([word.balance for word in words]) > 0
 
 
 def known_gutters(pages: Iterable[Sequence[Word]]) -> set[int]:
@@ -277,17 +324,3 @@ def known_gutters(pages: Iterable[Sequence[Word]]) -> set[int]:
         if pages_with >= min(2, len(found))
         for near in range(-_SAME_GUTTER, _SAME_GUTTER + 1)
     }
-
-
-def joined(lines: Iterable[str]) -> str:
-    """Join the lines of a paragraph, and the words that were broken at their ends."""
-    text = ""
-    for line in lines:
-        if text.endswith(SOFT_HYPHEN):
-            is_one = line[:1].islower() or (text[-3:-1].isupper() and line[:2].isalpha() and line[:2].isupper())
-            text = text[:-1] + ("" if is_one else "-") + line
-        elif text.endswith("-") and len(text) > 1 and text[-2].isalpha() and line[:1].islower():
-            text += line
-        else:
-            text += " " + line if text else line
-    return text

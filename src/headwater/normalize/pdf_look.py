@@ -1,32 +1,30 @@
 """What pdfium sees on a page: words with their places, ruling lines, pictures."""
 
 import ctypes
+import itertools
 import math
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import pypdfium2
 import pypdfium2.raw as pdfium
 
+from headwater.normalize.pdf_drawings import Place, Rule, Turn, drawings
+
 SOFT_HYPHEN = "\ufffe"  # what pdfium makes of a hyphen that only breaks a word at the end of a line
 _MAX_CHARACTERS = 200_000  # of one page
-_MAX_OBJECTS = 20_000  # of one page
-_MAX_DEPTH = 4  # of drawings within drawings
-_MAX_SEGMENTS = 400  # of one drawn path; longer ones are pictures, not rulings
-_HAIRLINE = 2.0  # points; a thicker stroke is an area
-_SHORTEST_RULE = 6.0
 _BELOW = 0.22  # of the size of letters: what is under the line that they stand on
 _SMALLEST, _LARGEST = 1.0, 400.0  # letters, in points
 _BOLD = 600  # the weight from which on letters are
 _FONT_NAME = 64  # bytes of a font's name, which says what its weight does not
 _WORD = re.compile(r"[^\x00-\x20\s]+")
 _USUAL_WIDTH = 0.62  # of a letter, by its size
+_FEWEST_SPACED, _EVEN = 4, 0.15  # letters, and by how much of their height the gaps between them differ
 _GAP = 0.35  # of the size of the letters: a wider gap in a word parts it
-
-Place = tuple[float, float, float, float]  # left, bottom, right, top
 
 
 class TooMuchText(Exception):
@@ -46,30 +44,21 @@ class Word:
 
     size: float = field(init=False)  # how tall the letters are
     middle: float = field(init=False)  # how far down their middle is
+    balance: int = field(init=False)  # how many more letters than figures it has
 
     def __post_init__(self) -> None:
         self.size = self.bottom - self.top
         self.middle = (self.top + self.bottom) / 2
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A straight line along an axis, drawn or the edge of an area."""
-
-    x0: float
-    top: float
-    x1: float
-    bottom: float
-
-    @property
-    def is_flat(self) -> bool:
-        """Whether it runs from left to right."""
-        return self.x1 - self.x0 >= self.bottom - self.top
+        text = self.text
+        self.balance = len(text) if text.isalpha() else sum(map(str.isalpha, text)) - sum(map(str.isdigit, text))
 
 
 @dataclass(slots=True)
 class Look:
-    """A page, turned so that most of its text runs from left to right; `aside` runs in another direction."""
+    """A page, turned so that most of its text runs from left to right.
+
+    `aside` runs in another direction, or stands where nobody sees it.
+    """
 
     width: float
     height: float
@@ -77,37 +66,12 @@ class Look:
     aside: list[Word] = field(default_factory=list)
     rules: list[Rule] = field(default_factory=list)
     picture_cover: float = 0.0  # the share of the page that pictures cover
+    is_transcribed: bool = False  # there is text that is not to be seen, as a scanner leaves it behind a picture
 
     @property
     def characters(self) -> int:
         """How many characters there are to read."""
         return sum(len(word.text) for word in (*self.words, *self.aside))
-
-
-@dataclass(frozen=True, slots=True)
-class _Turn:
-    """How to turn a page, in quarters, so that its text runs from left to right and downwards."""
-
-    quarters: int
-    left: float
-    bottom: float
-    right: float
-    top: float
-
-    def box(self, left: float, bottom: float, right: float, top: float) -> tuple[float, float, float, float]:
-        """Return x0, top, x1, bottom of a box given in the page's own coordinates."""
-        if self.quarters == 0:
-            return left - self.left, self.top - top, right - self.left, self.top - bottom
-        if self.quarters == 1:
-            return bottom - self.bottom, left - self.left, top - self.bottom, right - self.left
-        if self.quarters == 2:
-            return self.right - right, bottom - self.bottom, self.right - left, top - self.bottom
-        return self.top - top, self.right - right, self.top - bottom, self.right - left
-
-    def size(self) -> tuple[float, float]:
-        """Return width and height as one reads."""
-        across, up = self.right - self.left, self.top - self.bottom
-        return (across, up) if self.quarters % 2 == 0 else (up, across)
 
 
 def look(page: pypdfium2.PdfPage) -> Look:
@@ -121,64 +85,125 @@ def look(page: pypdfium2.PdfPage) -> Look:
             pdfium.FPDFText_ClosePage(text)
     quarters = Counter({0: 0})
     for run in runs:
-        quarters[run.quarters] += len(run.text)
-    turn = _Turn(quarters.most_common(1)[0][0], *bounds)
+        quarters[run.style.quarters] += len(run.text)
+    turn = Turn(quarters.most_common(1)[0][0], *bounds)
     seen = Look(*turn.size())
+    unseen: list[Word] = []
+    levels: dict[_Level, _Level] = {}
     for run in runs:
-        word = Word(run.text, *turn.box(*run.box), run.bold)
-        if math.isfinite(word.x0 + word.x1 + word.middle):
-            (seen.words if run.quarters == turn.quarters else seen.aside).append(word)
-    _see_objects(page, turn, seen)
+        word = Word(_text(run.text), *turn.box(*run.box), run.style.bold)
+        # words beside each other share what is equal: it is most of what a long document takes
+        level = word.top, word.bottom, word.size, word.middle
+        word.top, word.bottom, word.size, word.middle = levels.setdefault(level, level)
+        if not math.isfinite(word.x0 + word.x1 + word.middle):
+            continue
+        if run.style.quarters != turn.quarters:
+            seen.aside.append(word)
+        else:
+            (seen.words if _is_shown(word, seen) else unseen).append(word)
+    if seen.words:
+        seen.aside += unseen
+    else:
+        seen.words = unseen
+    seen.rules, seen.picture_cover = drawings(page, turn)
+    seen.is_transcribed = any(run.style.hidden for run in runs)
     return seen
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
+_Level = tuple[float, float, float, float]
+
+
+def _is_shown(word: Word, page: Look) -> bool:
+    return word.x1 > 0 and word.x0 < page.width and 0 < word.middle < page.height
+
+
+def _text(text: str) -> str:
+    """Leave out what only says where a word may be broken; where it was, the hyphen stays."""
+    if "\xad" in text:
+        text = text[:-1].replace("\xad", "") + (SOFT_HYPHEN if text.endswith("\xad") else text[-1])
+    return sys.intern(text)
+
+
+class _Style(NamedTuple):
+    quarters: int
+    size: float  # 0 where it cannot be told
+    bold: bool
+    hidden: bool
+
+
+class _Run(NamedTuple):
     text: str
     box: Place
-    quarters: int
-    bold: bool
+    style: _Style
+
+
+_Styles = dict[int, _Style]  # by the object that letters belong to, which has one font at one angle
 
 
 def _runs(text: Any) -> Iterator[_Run]:
     """Yield words as pdfium parts them, and parted again where letters stand apart or on another line."""
+    styles: _Styles = {}
     for found in _WORD.finditer(_characters(text)):
         start, end = found.span()
-        quarters = _quarters(text, start)
-        size = _letter_size(text, start)
+        style = _style(text, start, styles)
         ends = [place for number in (start, end - 1) if (place := _place(text, number))]
-        if _is_one_piece(ends, quarters, size, end - start):
+        if _is_one_piece(ends, style, end - start):
             (left, bottom, _, top), (_, _, right, _) = ends
-            yield _run(text, found[0], (left, bottom, right, top), start, quarters, size)
+            yield _run(text, found[0], (left, bottom, right, top), start, style)
         else:
-            yield from _pieces(text, found[0], start)
+            yield from _pieces(text, found[0], start, styles)
 
 
-def _is_one_piece(ends: Sequence[Place], quarters: int, size: float, letters: int) -> bool:
+def _is_one_piece(ends: Sequence[Place], style: _Style, letters: int) -> bool:
     """Tell whether a word, by where it begins and ends, is no wider than its letters; most are not."""
-    if len(ends) < 2 or quarters or not size:
+    if len(ends) < 2 or style.quarters or not style.size:
         return False
     (left, bottom, _, top), (_, other_bottom, right, other_top) = ends
-    return 0 <= right - left <= _USUAL_WIDTH * size * letters and bottom < other_top and other_bottom < top
+    return 0 <= right - left <= _USUAL_WIDTH * style.size * letters and bottom < other_top and other_bottom < top
 
 
-def _pieces(text: Any, word: str, start: int) -> Iterator[_Run]:
+def _pieces(text: Any, word: str, start: int, styles: _Styles) -> Iterator[_Run]:
     """Yield the parts of a word that stand apart."""
-    part, places, first, quarters = "", list[Place](), start, 0
-    for number, character in enumerate(word, start):
-        place = _place(text, number)
-        if place is None:
-            continue
-        if part and (part.endswith(SOFT_HYPHEN) or _stands_apart(places[-1], place, quarters)):
-            yield _run(text, part, _around(places), first, quarters, _letter_size(text, first))
+    letters = [
+        (number, character, place)
+        for number, character in enumerate(word, start)
+        if (place := _place(text, number)) is not None
+    ]
+    is_spaced = len(letters) == len(word) and word.isalpha() and _is_spaced([place for _, _, place in letters])
+    part, places, first, style = "", list[Place](), start, _Style(0, 0.0, False, False)
+    for number, character, place in letters:
+        is_apart = not is_spaced and bool(part) and _stands_apart(places[-1], place, style.quarters)
+        if part and (part.endswith(SOFT_HYPHEN) or is_apart):
+            yield _run(text, part, _around(places), first, style)
             part, places = "", []
         if not part:
             first = number
-            quarters = _quarters(text, number)
+            style = _style(text, number, styles)
         part += character
         places.append(place)
     if part:
-        yield _run(text, part, _around(places), first, quarters, _letter_size(text, first))
+        yield _run(text, part, _around(places), first, style)
+
+
+def _is_spaced(places: Sequence[Place]) -> bool:
+    """Tell whether letters stand apart evenly, and no further than they are tall: as those of a title may."""
+    if len(places) < _FEWEST_SPACED or any(place[1] != places[0][1] for place in places):
+        return False
+    tall = places[0][3] - places[0][1]
+    gaps = [other[0] - one[2] for one, other in itertools.pairwise(places)]
+    return min(gaps) > 0 and max(gaps) <= tall and max(gaps) - min(gaps) <= _EVEN * tall
+
+
+def _style(text: Any, number: int, styles: _Styles) -> _Style:
+    drawn = pdfium.FPDFText_GetTextObject(text, number)
+    key = ctypes.addressof(drawn.contents) if drawn else 0
+    style = styles.get(key)
+    if style is None:
+        hidden = bool(drawn) and pdfium.FPDFTextObj_GetTextRenderMode(drawn) == pdfium.FPDF_TEXTRENDERMODE_INVISIBLE
+        style = _Style(_quarters(text, number), _letter_size(text, number), _is_bold(text, number), hidden)
+        if key:
+            styles[key] = style
+    return style
 
 
 def _quarters(text: Any, number: int) -> int:
@@ -224,8 +249,9 @@ def _around(places: Sequence[Place]) -> Place:
     return min(lefts), min(bottoms), max(rights), max(tops)
 
 
-def _run(text: Any, word: str, place: Place, first: int, quarters: int, size: float) -> _Run:
+def _run(text: Any, word: str, place: Place, first: int, style: _Style) -> _Run:
     left, bottom, right, top = place
+    quarters, size = style.quarters, style.size
     x, y = ctypes.c_double(), ctypes.c_double()
     if size and pdfium.FPDFText_GetCharOrigin(text, first, x, y):
         # boxes are as tall as a font says, or as a letter is: the line that letters stand on and their size are sound
@@ -234,7 +260,7 @@ def _run(text: Any, word: str, place: Place, first: int, quarters: int, size: fl
             bottom, top = (y.value - below, y.value + above) if quarters == 0 else (y.value - above, y.value + below)
         else:
             left, right = (x.value - above, x.value + below) if quarters == 1 else (x.value - below, x.value + above)
-    return _Run(word, (left, bottom, right, top), quarters, _is_bold(text, first))
+    return _Run(word, (left, bottom, right, top), style)
 
 
 def _is_bold(text: Any, number: int) -> bool:
@@ -252,107 +278,3 @@ def _letter_size(text: Any, number: int) -> float:
         return 0.0
     size = float(pdfium.FPDFText_GetFontSize(text, number)) * math.hypot(matrix.c, matrix.d)
     return size if _SMALLEST <= size <= _LARGEST else 0.0
-
-
-def _see_objects(page: pypdfium2.PdfPage, turn: _Turn, seen: Look) -> None:
-    area = max(1.0, seen.width * seen.height)
-    for kind, drawn, matrix in _objects(page):
-        box = _bounds(drawn, matrix)
-        if box is None:
-            continue
-        x0, top, x1, bottom = turn.box(*box)
-        if kind == pdfium.FPDF_PAGEOBJ_IMAGE:
-            across = min(x1, seen.width) - max(x0, 0.0)
-            down = min(bottom, seen.height) - max(top, 0.0)
-            seen.picture_cover += max(0.0, across) * max(0.0, down) / area
-        else:
-            seen.rules += _rules(drawn, matrix, turn, Rule(x0, top, x1, bottom))
-
-
-Matrix = tuple[float, float, float, float, float, float]
-_IDENTITY: Matrix = (1.0, 0.0, 0.0, 1.0, 0.0, 0.0)
-
-
-def _objects(page: pypdfium2.PdfPage) -> Iterator[tuple[int, Any, Matrix]]:
-    """Yield pictures and paths, those within forms too, each with the matrix of the form that it is in."""
-    waiting: list[tuple[Any, Any, int, Matrix, int]] = [
-        (pdfium.FPDFPage_GetObject, page, pdfium.FPDFPage_CountObjects(page), _IDENTITY, 0)
-    ]
-    left = _MAX_OBJECTS
-    while waiting and left > 0:
-        get, holder, count, matrix, depth = waiting.pop()
-        for number in range(min(count, left)):
-            left -= 1
-            drawn = get(holder, number)
-            kind = pdfium.FPDFPageObj_GetType(drawn)
-            if kind in (pdfium.FPDF_PAGEOBJ_IMAGE, pdfium.FPDF_PAGEOBJ_PATH):
-                yield kind, drawn, matrix
-            elif kind == pdfium.FPDF_PAGEOBJ_FORM and depth < _MAX_DEPTH:
-                inner = _times(_matrix(drawn), matrix)
-                many = pdfium.FPDFFormObj_CountObjects(drawn)
-                waiting.append((pdfium.FPDFFormObj_GetObject, drawn, many, inner, depth + 1))
-
-
-def _matrix(drawn: Any) -> Matrix:
-    found = pdfium.FS_MATRIX()
-    if not pdfium.FPDFPageObj_GetMatrix(drawn, ctypes.byref(found)):
-        return _IDENTITY
-    return found.a, found.b, found.c, found.d, found.e, found.f
-
-
-def _times(one: Matrix, other: Matrix) -> Matrix:
-    a, b, c, d, e, f = one
-    p, q, r, s, t, u = other
-    return (
-        *(a * p + b * r, a * q + b * s, c * p + d * r, c * q + d * s),
-        *(e * p + f * r + t, e * q + f * s + u),
-    )
-
-
-def _moved(matrix: Matrix, x: float, y: float) -> tuple[float, float]:
-    a, b, c, d, e, f = matrix
-    return a * x + c * y + e, b * x + d * y + f
-
-
-def _bounds(drawn: Any, matrix: Matrix) -> tuple[float, float, float, float] | None:
-    left, bottom, right, top = (ctypes.c_float() for _ in range(4))
-    if not pdfium.FPDFPageObj_GetBounds(drawn, left, bottom, right, top):
-        return None
-    corners = [_moved(matrix, x, y) for x in (left.value, right.value) for y in (bottom.value, top.value)]
-    across, up = [x for x, _ in corners], [y for _, y in corners]
-    box = (min(across), min(up), max(across), max(up))
-    return box if all(map(math.isfinite, box)) else None
-
-
-def _rules(drawn: Any, matrix: Matrix, turn: _Turn, box: Rule) -> list[Rule]:
-    """Return the lines along an axis that a path draws."""
-    across, down = box.x1 - box.x0, box.bottom - box.top
-    if min(across, down) <= _HAIRLINE:
-        return [box] if max(across, down) >= _SHORTEST_RULE else []
-    segments = pdfium.FPDFPath_CountSegments(drawn)
-    if segments > _MAX_SEGMENTS:
-        return []
-    matrix = _times(_matrix(drawn), matrix)
-    found = []
-    start = last = (0.0, 0.0)
-    for number in range(segments):
-        segment = pdfium.FPDFPath_GetPathSegment(drawn, number)
-        x, y = ctypes.c_float(), ctypes.c_float()
-        pdfium.FPDFPathSegment_GetPoint(segment, x, y)
-        point = _moved(matrix, x.value, y.value)
-        kind = pdfium.FPDFPathSegment_GetType(segment)
-        if kind == pdfium.FPDF_SEGMENT_MOVETO:
-            start = point
-        elif kind == pdfium.FPDF_SEGMENT_LINETO:
-            found.append((last, point))
-        last = point
-        if pdfium.FPDFPathSegment_GetClose(segment):
-            found.append((last, start))
-            last = start
-    boxes = [Rule(*turn.box(min(a, c), min(b, d), max(a, c), max(b, d))) for (a, b), (c, d) in found]
-    return [rule for rule in boxes if _is_along_an_axis(rule)]
-
-
-def _is_along_an_axis(rule: Rule) -> bool:
-    across, down = rule.x1 - rule.x0, rule.bottom - rule.top
-    return min(across, down) <= 1.0 and max(across, down) >= _SHORTEST_RULE

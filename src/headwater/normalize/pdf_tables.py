@@ -2,15 +2,18 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pdfplumber.table import cells_to_tables, edges_to_intersections, intersections_to_cells, merge_edges
 
 from headwater.model.pdf import Artifact
+from headwater.normalize import escaping
 from headwater.normalize.pdf_blocks import tidy
-from headwater.normalize.pdf_lines import Line, joined, lines_of
-from headwater.normalize.pdf_look import Rule, Word
+from headwater.normalize.pdf_drawings import Rule
+from headwater.normalize.pdf_joints import joined
+from headwater.normalize.pdf_lines import Line, lines_of
+from headwater.normalize.pdf_look import Word
 
 MAX_COLUMNS = 20
 _MAX_RULES, _MAX_EDGES = 6000, 600  # of one page, drawn and joined; more of them are a drawing
@@ -42,9 +45,18 @@ class Table:
 
     def markdown(self) -> str:
         """Write it as a pipe table; the first row is its head."""
-        head, *body = ([_escaped(cell or "") for cell in row] for row in self.cells)
+        head, *body = ([escaping.cell(cell or "") for cell in row] for row in self.cells)
         rows = [head, ["---"] * len(head), *body]
         return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+    def with_rest(self, rest: "Table") -> "Table | None":
+        """Return it with its rest from the next page; None if that is another one, or has a head of its own."""
+        is_alike = len(self.cells[0]) == len(rest.cells[0]) and all(
+            abs(self.box[side] - rest.box[side]) <= _NEAR for side in (0, 2)
+        )
+        if not is_alike or self.cells[0] == rest.cells[0] or self.why_artifact or rest.why_artifact:
+            return None
+        return replace(self, cells=self.cells + rest.cells, lines=self.lines + rest.lines)
 
     def artifact(self, name: str, page: int) -> Artifact:
         """Return it whole."""
@@ -56,13 +68,10 @@ def as_written(name: str, lines: Iterable[str]) -> str:
     return "\n".join([f"```{name}", *(line.replace("```", "'''") for line in lines), "```"])
 
 
-def _escaped(cell: str) -> str:
-    return cell.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ")
-
-
-def cell_text(words: Iterable[Word]) -> str:
+def cell_text(words: Sequence[Word]) -> str:
     """Return what a cell says, without the dots that lead the eye along its row."""
-    return _LEADERS.sub("", tidy(joined(line.text for line in lines_of(words)))).strip()
+    text = words[0].text if len(words) == 1 else joined(line.text for line in lines_of(words))
+    return _LEADERS.sub("", tidy(text)).strip()
 
 
 def joined_rules(rules: Sequence[Rule]) -> list[Rule]:

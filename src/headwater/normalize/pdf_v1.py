@@ -4,9 +4,9 @@ pdfium looks at every page: words with their places, ruling lines, pictures. Wha
 cells, drawn or set in columns, become tables; the rest is read column by column into paragraphs.
 """
 
-import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, pairwise
 
 import pypdfium2
 import pypdfium2.raw as pdfium
@@ -16,12 +16,14 @@ from headwater.model.article import Article
 from headwater.model.pdf import Artifact, BodyStatus, PdfDocument
 from headwater.model.reasons import Reason
 from headwater.normalize.pdf_aligned import aligned_tables
-from headwater.normalize.pdf_blocks import Block, continued, line_spacing, paragraphs, with_headings
+from headwater.normalize.pdf_blocks import Block, body_size, continued, in_markdown, line_spacing, paragraphs
+from headwater.normalize.pdf_drawings import Rule
 from headwater.normalize.pdf_furniture import remove_furniture
 from headwater.normalize.pdf_lines import MARK, Line, in_reading_order, known_gutters, lines_of
-from headwater.normalize.pdf_look import SOFT_HYPHEN, Look, Rule, TooMuchText, Word, look
+from headwater.normalize.pdf_look import Look, TooMuchText, Word, look
 from headwater.normalize.pdf_tables import Table, as_written, joined_rules, ruled_tables
-from headwater.policy.text import clean, one_line
+from headwater.normalize.pdf_titles import title_of
+from headwater.policy.text import one_line
 
 HEADER = b"%PDF-"
 HEADER_WITHIN = 1024  # bytes; what stands before it is passed over
@@ -30,28 +32,32 @@ MAX_CHARACTERS = 8_000_000
 _STAMP = 300  # characters; a picture of a page with no more text than this is a scan with a stamp
 _NOTHING = 3  # letters and figures: a page number, or codes of a font that does not say what they mean
 _PICTURE = 0.5  # of a page
+_MOST_NOTES = 5000  # and fields of a form, on one page; more of them take long
+_THUMBNAIL = 400  # pixels; enough to see a line
+_ASIDE = 1.0  # points, as if its letters were: it is no heading
 _WIDE = 0.4  # of a page: a line drawn across columns
 _UNREADABLE = {
+    BodyStatus.EMPTY_TEXT: Reason.EMPTY_TEXT,
     BodyStatus.ENCRYPTED: Reason.ENCRYPTED,
     BodyStatus.BROKEN: Reason.BROKEN,
     BodyStatus.NOT_A_PDF: Reason.NOT_A_PDF,
     BodyStatus.TOO_LARGE: Reason.TOO_LARGE,
 }
-_NO_TITLE = re.compile(r"(?i)\s*(?:untitled.*|microsoft \w+ - .*|\S*\.\w{2,4}|[\W\d_]*|.{1,3})\s*")
 _ONE_AT_A_TIME = threading.Lock()
 _TRUST = {"text": 0.9, "title": 0.8}  # titles are left over from the file before, now and then
-_HEADING = re.compile(r"(?m)^#{1,3} (.+)$")
-_LONGEST_TITLE, _LONGEST_FIRST_LINE = 200, 120
 _PAGES_TO_MEASURE = 50  # to know how a document is set
+_PAGES_OF_TITLE = 3  # where a title stands
 
 
-def extract_pdf(body: bytes) -> PdfDocument:
-    """Return what a PDF says as Markdown. Whatever the bytes are, the status tells; nothing is raised.
+def extract_pdf(body: bytes | bytearray | memoryview) -> PdfDocument:
+    """Return what a PDF says as Markdown. Whatever the bytes are, the status tells; raises TypeError for no bytes.
 
     pdfium does one thing at a time in a process, so threads wait for each other here.
     """
+    if not isinstance(body, bytes | bytearray | memoryview):
+        raise TypeError(f"body must be bytes, not {type(body).__name__}")
     with _ONE_AT_A_TIME:
-        return _extract(body)
+        return _extract(bytes(body))
 
 
 def _extract(body: bytes) -> PdfDocument:
@@ -110,54 +116,94 @@ def _read(document: pypdfium2.PdfDocument) -> PdfDocument:
     if not pages:
         return PdfDocument("", BodyStatus.BROKEN, page_count=count)
     if all(_is_scan(page) for page in pages):
-        return PdfDocument("", BodyStatus.SCANNED_NO_TEXT, page_count=count, title=_title(named, ""))
-    markdown, artifacts = _write(pages)
-    return PdfDocument(markdown, BodyStatus.OK, artifacts, count, _title(named, markdown))
-
-
-def _title(named: str, markdown: str) -> str | None:
-    """Return the title that the file names, unless that is only a file's name, else its first heading or line."""
-    if not _NO_TITLE.fullmatch(named):
-        return named[:_LONGEST_TITLE]
-    heading = _HEADING.search(markdown)
-    first = heading[1] if heading else markdown.partition("\n")[0]
-    return first if 0 < len(first) <= _LONGEST_FIRST_LINE and first[0] not in "|`" else None
+        has_ink = any(page.words or page.aside or page.picture_cover for page in pages) or _is_drawn_on(document)
+        status = BodyStatus.SCANNED_NO_TEXT if has_ink else BodyStatus.EMPTY_TEXT
+        return PdfDocument("", status, page_count=count, title=title_of(named, (), 0.0))
+    written, artifacts = _write(pages)
+    usual = body_size(block for page in written for block in page)
+    markdown = "\n\n".join(filter(None, in_markdown(continued([*chain(*written)]), usual)))
+    return PdfDocument(markdown, BodyStatus.OK, artifacts, count, title_of(named, written[:_PAGES_OF_TITLE], usual))
 
 
 def _look_at(document: pypdfium2.PdfDocument, number: int) -> Look | None:
-    try:
-        page = document[number]
-    except pypdfium2.PdfiumError:
-        return None  # it is damaged, others are not
+    page = _opened(document, number)
+    if page is None:
+        return None
     try:
         return look(page)
     finally:
         page.close()
 
 
+def _opened(document: pypdfium2.PdfDocument, number: int) -> pypdfium2.PdfPage | None:
+    """Open a page, with what was filled in or noted on it as part of the page; None where it is damaged."""
+    try:
+        page = document[number]
+        if 0 < pdfium.FPDFPage_GetAnnotCount(page) <= _MOST_NOTES and _is_flattened(page):
+            page.close()
+            page = document[number]
+    except pypdfium2.PdfiumError:
+        return None
+    return page
+
+
+def _is_flattened(page: pypdfium2.PdfPage) -> bool:
+    return bool(pdfium.FPDFPage_Flatten(page, pdfium.FLAT_NORMALDISPLAY) == pdfium.FLATTEN_SUCCESS)
+
+
 def _is_scan(page: Look) -> bool:
     if sum(character.isalnum() for word in (*page.words, *page.aside) for character in word.text) <= _NOTHING:
         return True
-    return page.picture_cover >= _PICTURE and page.characters <= _STAMP
+    return page.picture_cover >= _PICTURE and page.characters <= _STAMP and not page.is_transcribed
 
 
-def _write(pages: Sequence[Look]) -> tuple[str, tuple[Artifact, ...]]:
+def _is_drawn_on(document: pypdfium2.PdfDocument) -> bool:
+    """Tell whether any page has something on it, were it only drawn."""
+    return any(_has_two_colours(page) for number in range(len(document)) if (page := _opened(document, number)))
+
+
+def _has_two_colours(page: pypdfium2.PdfPage) -> bool:
+    try:
+        scale = min(1.0, _THUMBNAIL / max(1.0, *page.get_size()))
+        pixels = bytes(page.render(scale=scale, grayscale=True).buffer)
+        return pixels.count(pixels[:1]) < len(pixels)
+    finally:
+        page.close()
+
+
+def _write(pages: Sequence[Look]) -> tuple[list[list[Block]], tuple[Artifact, ...]]:
+    """Return the blocks of each page, and the tables that Markdown cannot show."""
     remove_furniture(pages)
-    known = known_gutters(page.words for page in pages[:: len(pages) // _PAGES_TO_MEASURE + 1])
-    spacing = line_spacing(lines_of(page.words) for page in pages[:: len(pages) // _PAGES_TO_MEASURE + 1])
-    blocks: list[Block] = []
+    measured = pages[:: len(pages) // _PAGES_TO_MEASURE + 1]
+    known = known_gutters(page.words for page in measured)
+    spacing = line_spacing(lines_of(page.words) for page in measured)
+    found = []
+    for page in pages:
+        found.append(list(_blocks(page, known, spacing)))
+        page.words.clear()
+    _join_tables(found)
+    written: list[list[Block]] = []
     artifacts: list[Artifact] = []
-    for number, page in enumerate(pages, start=1):
-        for found in _blocks(page, known, spacing):
-            if isinstance(found, Block):
-                blocks.append(found)
-            elif found.why_artifact:
-                artifacts.append(found.artifact(f"table-{len(artifacts) + 1}", number))
-                blocks.append(Block(as_written(artifacts[-1].name, found.lines)))
+    for number, blocks in enumerate(found, start=1):
+        written.append([])
+        for block in blocks:
+            if isinstance(block, Block):
+                written[-1].append(block)
+            elif block.why_artifact:
+                artifacts.append(block.artifact(f"table-{len(artifacts) + 1}", number))
+                written[-1].append(Block(as_written(artifacts[-1].name, block.lines)))
             else:
-                blocks.append(Block(found.markdown()))
-    texts = (clean(block.text.replace(SOFT_HYPHEN, "-")) for block in with_headings(continued(blocks)))
-    return "\n\n".join(filter(None, texts)), tuple(artifacts)
+                written[-1].append(Block(block.markdown()))
+    return written, tuple(artifacts)
+
+
+def _join_tables(pages: Sequence[list[Block | Table]]) -> None:
+    """Join a table at the end of a page with its rest at the beginning of the next, from the last page to the first."""
+    for page, following in reversed([*pairwise(pages)]):
+        table, rest = page[-1] if page else None, following[0] if following else None
+        if isinstance(table, Table) and isinstance(rest, Table) and (whole := table.with_rest(rest)):
+            page[-1] = whole
+            del following[0]
 
 
 def _blocks(page: Look, known: set[int], spacing: float) -> Iterator[Block | Table]:
@@ -177,7 +223,7 @@ def _blocks(page: Look, known: set[int], spacing: float) -> Iterator[Block | Tab
             taken = end
         yield from _prose(lines[taken:], ruled, spacing)
     if page.aside:
-        yield Block(" ".join(word.text for word in page.aside), page.aside[0].x1 - page.aside[0].x0)
+        yield Block(" ".join(word.text for word in page.aside), _ASIDE)
 
 
 def _is_wide(rule: Rule, page: Look) -> bool:

@@ -1,16 +1,14 @@
 """Blocks of a document that was no page, as they become text and Markdown."""
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from headwater.errors import Unreadable
+from headwater.normalize import escaping
 from headwater.policy.nesting import is_too_deep
 from headwater.policy.text import blocks_of_markup, join_blocks, one_line
 
 _DEEPEST_HEADING = 6
-_LISTED = re.compile(r"^(\d*)(#{1,6}|-+|[+.)])(?=\s|$)")  # what would begin a heading or a list
-_MARKUP = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_[]<>|~"})
 
 
 @dataclass(slots=True)
@@ -22,22 +20,22 @@ class Blocks:
 
     def heading(self, text: str, level: int) -> None:
         """Add a heading; the first level is the title's."""
-        self._add(text, f"{'#' * min(level, _DEEPEST_HEADING)} {escaped(text)}")
+        self._add(text, escaping.heading(text, min(level, _DEEPEST_HEADING)))
 
     def paragraph(self, text: str) -> None:
         """Add a paragraph."""
-        self._add(text, _unlisted(escaped(text)))
+        self._add(text, escaping.paragraph(text))
 
     def lines(self, lines: Iterable[str]) -> None:
         """Add a list."""
         told = [line for line in map(one_line, lines) if line]
-        self._add("\n".join(told), "\n".join(f"- {escaped(line)}" for line in told))
+        self._add("\n".join(told), "\n".join(f"- {escaping.paragraph(line)}" for line in told))
 
     def table(self, rows: Sequence[Sequence[str]]) -> None:
         """Add a table, whose first row is its head, and as wide as the widest; rows may be shorter."""
         width = max((len(row) for row in rows), default=0)
         head = [*rows[0], *[""] * (width - len(rows[0]))] if rows else []
-        marked = [f"| {' | '.join(map(escaped, row))} |" for row in (head, *rows[1:])]
+        marked = [f"| {' | '.join(map(escaping.cell, row))} |" for row in (head, *rows[1:])]
         marked.insert(1, f"|{' --- |' * width}")
         self._add("\n".join(" | ".join(filter(None, row)) for row in rows), "\n".join(marked))
 
@@ -62,13 +60,3 @@ def paragraphs_of(summary: str) -> str:
     if is_too_deep(summary):
         raise Unreadable("The elements of the summary are nested too deep.")
     return blocks_of_markup(summary)
-
-
-def escaped(text: str) -> str:
-    """Return a text whose signs mean themselves in Markdown."""
-    return text.translate(_MARKUP)
-
-
-def _unlisted(text: str) -> str:
-    """Keep a paragraph from being taken for a heading or an entry of a list."""
-    return _LISTED.sub(r"\1\\\2", text, count=1)

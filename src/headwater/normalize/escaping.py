@@ -1,0 +1,55 @@
+"""Text that stays text in Markdown: a backslash stands only before what CommonMark, or GFM, would read as more."""
+
+import re
+
+_MEANT = re.compile(
+    r"\\(?=[!-/:-@\[-`{-~])"  # a backslash that would hide itself
+    r"|\](?=\()"  # a link
+    r"|<(?=[a-zA-Z/!?]|[^\s<>]*@)"  # a tag, an address
+    r"|&(?=#?\w{1,32};)"  # a reference to a character
+)
+# By sign: what opens, and what closes further on; one without the other is the mark of a footnote, a blank to fill in.
+_PAIRS = {
+    "`": (re.compile(r"`+"), re.compile(r"`")),
+    "*": (re.compile(r"\*(?=[^\s*])"), re.compile(r"(?<=[^\s*])\*")),
+    "~": (re.compile(r"~(?=[^\s~])"), re.compile(r"(?<=[^\s~])~")),
+    "_": (re.compile(r"(?<![^\W_])_+(?=[^\s_])"), re.compile(r"(?<=[^\s_])_+(?![^\W_])")),
+}
+_BEGINS = re.compile(
+    r"[-+*](?=\s|$)|#{1,6}(?=\s|$)|>|`{3}|~{3}|=+\s*$|([-*_])(?:\s*\1){2,}\s*$|\[(?=[^\]]*\]:)"
+    r"|(?P<number>\d{1,9})(?=[.)](?:\s|$))"
+)
+_ENDS_HEADING = re.compile(r"(?:^|(?<=\s))(?=#+$)")
+
+
+def escaped(text: str) -> str:
+    """Return a piece of a line whose signs mean themselves."""
+    text = _MEANT.sub(r"\\\g<0>", text)
+    for sign, (opening, closing) in _PAIRS.items():
+        first = opening.search(text) if sign in text else None
+        if first and closing.search(text, first.end()):
+            text = text.replace(sign, f"\\{sign}")
+    return text
+
+
+def paragraph(text: str) -> str:
+    """Return lines that begin nothing: no heading, list, quotation or block of code."""
+    return "\n".join(map(_line, escaped(text).split("\n")))
+
+
+def _line(text: str) -> str:
+    begins = _BEGINS.match(text)
+    if not begins:
+        return text
+    place = begins.end("number") if begins["number"] else 0
+    return f"{text[:place]}\\{text[place:]}"
+
+
+def heading(text: str, level: int) -> str:
+    """Return a heading, which signs at the end of its text do not close."""
+    return "#" * level + " " + _ENDS_HEADING.sub(r"\\", escaped(text))
+
+
+def cell(text: str) -> str:
+    """Return a cell of a pipe table, which is one line."""
+    return escaped(text).replace("|", "\\|").replace("\n", " ")

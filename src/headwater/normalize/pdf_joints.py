@@ -1,0 +1,52 @@
+"""Lines to running text: words and addresses that were broken at the ends of lines are whole again."""
+
+import re
+from collections.abc import Iterable
+
+from headwater.normalize.pdf_look import SOFT_HYPHEN
+
+_HYPHENS = ("-", SOFT_HYPHEN)
+_SCHEME = re.compile(r"https?://$")
+_ADDRESS = re.compile(r"(?:https?://|www\.)\S*$")
+_ANOTHER = re.compile(r"\W*(?:https?://|www\.)")
+# What tells the rest of an address from the next word, by what the address broke off with.
+_AFTER_A_SLASH = re.compile(r"\S*(?:[/_=?&%#\d]|\.\w)")
+_AFTER_A_DOT = re.compile(r"[\w-]+[./]\w")
+_FILE = r"\.(?:pdf|html?|aspx?|php|xml|json)"
+_AFTER_A_LETTER = re.compile(rf"\S*[_=?&%#]|\S*{_FILE}\b|\S*\d\S*/|\S*/\S*\d")
+_WHOLE = re.compile(rf"[,;:)>\]]$|{_FILE}$")
+
+
+def joined(lines: Iterable[str]) -> str:
+    """Join the lines of a paragraph."""
+    text = ""
+    for line in lines:
+        if _is_broken_address(text, line):
+            text = text.removesuffix(SOFT_HYPHEN) + ("-" if text.endswith(SOFT_HYPHEN) else "") + line
+        elif text.endswith(SOFT_HYPHEN):
+            is_one = line[:1].islower() or (text[-3:-1].isupper() and line[:2].isalpha() and line[:2].isupper())
+            text = text[:-1] + ("" if is_one else "-") + line
+        elif is_broken_word(text, line):
+            text += line
+        else:
+            text += " " + line if text else line
+    return text
+
+
+def is_broken_word(text: str, line: str) -> bool:
+    """Tell whether a text ends in a part of a word."""
+    return text.endswith(_HYPHENS) and text[-2:-1].isalpha() and line[:1].islower()
+
+
+def _is_broken_address(text: str, line: str) -> bool:
+    address = text[text.rfind(" ") + 1 :]
+    if not _ADDRESS.search(address):
+        return False
+    if _SCHEME.search(address):
+        return line[:1].isalnum()
+    if _WHOLE.search(address) or _ANOTHER.match(line):
+        return False
+    if address.endswith((*_HYPHENS, "_", "=", "?", "&", "%", "#", "~")):
+        return line[:1].isalnum() or line.startswith("%")
+    rest = {"/": _AFTER_A_SLASH, ".": _AFTER_A_DOT}.get(address[-1], _AFTER_A_LETTER)
+    return rest.match(line) is not None

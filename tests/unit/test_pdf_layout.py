@@ -1,0 +1,261 @@
+"""How what stands on the pages of a PDF is put in order (spec 1.6): numbers of lines, columns, what is broken off."""
+
+from textwrap import wrap
+
+import pytest
+
+from headwater import extract_pdf
+from tests.unit.pdf_sheets import ADVICE, BILL, FOUND, METHOD, OUTLAYS, REVENUES, REVIEW
+from tests.unit.pdf_writer import Page, pdf, pdf_file
+
+TOWNS = ("Albany", "Boston", "Chester", "Dover", "Exeter", "Fargo", "Groton", "Hudson", "Ithaca", "Juneau")
+CARGO = ("coal and coke", "timber", "salt", "sand and gravel", "grain", "iron ore", "paper", "cement", "oil", "wool")
+
+
+def numbered(lines: list[str], first: int = 1, leading: float = 20) -> Page:
+    page = Page()
+    for number, line in enumerate(lines):
+        page.text(90, 80 + leading * number, str(first + number), right=True)
+        if line:
+            page.text(110, 80 + leading * number, line)
+    return page
+
+
+def words_of(*pages: Page) -> list[str]:
+    return extract_pdf(pdf(pages)).markdown.replace("|", " ").split()
+
+
+@pytest.mark.parametrize("items", [TOWNS, CARGO, [f"{town} has grown since the last census" for town in TOWNS]])
+@pytest.mark.parametrize("pages", [1, 3])
+def test_the_ranks_of_a_list_stay(items: list[str], pages: int) -> None:
+    """Spec 1.6: only the numbers of lines are removed; a list may begin anew on every page."""
+    words = words_of(*[numbered([*items[page:], *items[:page]]) for page in range(pages)])
+    assert [words.count(str(number)) for number in range(1, 11)] == [pages] * 10
+
+
+def test_the_ranks_of_a_list_that_goes_on_on_the_next_page_stay() -> None:
+    words = words_of(numbered([f"{town} Harbor" for town in TOWNS]), numbered(list(TOWNS), first=11))
+    assert [number for number in range(1, 21) if str(number) in words] == list(range(1, 21))
+
+
+def test_numbers_of_paragraphs_that_go_on_below_them_stay() -> None:
+    page = Page()
+    for number, text in enumerate((REVIEW, FOUND, ADVICE, METHOD, OUTLAYS, REVENUES)):
+        page.text(90, 80 + 60 * number, str(number + 1), right=True)
+        page.prose(110, 80 + 60 * number, text, 70)
+    words = words_of(page)
+    assert all(str(number) in words for number in range(1, 7))
+
+
+@pytest.mark.parametrize("texts", [[BILL], [BILL, f"{FOUND} {ADVICE} {REVIEW}"]])
+def test_the_numbers_of_the_lines_of_a_bill_go(texts: list[str]) -> None:
+    """Spec 1.6: line numbers of transcripts removed, from a single page too."""
+    read = extract_pdf(pdf([numbered(wrap(text, 60), leading=24) for text in texts]))
+    assert read.markdown.replace("\n\n", " ") == " ".join(texts)
+
+
+def test_the_numbers_of_lines_go_though_most_lines_are_empty_or_short() -> None:
+    answers = ["", "Q. Was it deep?", "A. It was.", "", "Q. How deep?", "A. Forty feet.", "", "Q. Thank you.", "", ""]
+    read = extract_pdf(pdf([numbered(answers, leading=24) for _ in range(3)]))
+    assert not any(word.isdigit() for word in read.markdown.split())
+
+
+@pytest.mark.parametrize("lines", [3, 4, 5])
+@pytest.mark.parametrize("alone", [True, False])
+def test_two_columns_of_a_few_lines_are_not_interleaved(lines: int, alone: bool) -> None:
+    """Spec 1.6: columns are read one after the other, however short."""
+    page = Page()
+    texts = [" ".join(wrap(text, 40)[:lines]) for text in (REVIEW, ADVICE)]
+    for x, text in zip((72, 320), texts, strict=True):
+        page.prose(x, 300, text, 40)
+    if not alone:
+        page.prose(72, 80, f"{OUTLAYS} {REVENUES}", 88)
+    read = extract_pdf(pdf([page])).markdown
+    assert [text in read for text in texts] == [True, True]
+
+
+def test_three_rows_of_two_cells_are_read_row_by_row() -> None:
+    page = Page()
+    rows = [("Depth of the channel", "Surveyed in the spring"), ("Ships that passed it", "Counted by the pilots")]
+    rows.append(("Tons that they carried", "Reported by the owners"))
+    for number, row in enumerate(rows):
+        for x, cell in zip((72, 320), row, strict=True):
+            page.text(x, 100 + 12 * number, cell)
+    assert " ".join(f"{one} {other}" for one, other in rows) in " ".join(extract_pdf(pdf([page])).markdown.split())
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        (
+            ("See https://www.office.test/reports/", "harbor-2024_final.pdf for more."),
+            "reports/harbor-2024_final.pdf for",
+        ),
+        (("See https://www.office.test/harbor-", "depth/2024 for more."), "office.test/harbor-depth/2024 for"),
+        (("See https://", "www.office.test/depth for more."), "See https://www.office.test/depth for"),
+        (("See www.office.test/list?year=", "2024&page=1 for more."), "list?year=2024&page=1 for"),
+        (("See https://www.office.", "test/reports/2024 for more."), "https://www.office.test/reports/2024 for"),
+        (("It is at https://www.office.test/a.htm", "11/27/2023 and later."), "a.htm 11/27/2023 and"),
+        (("It is at https://www.office.test/", "for all who want it."), "https://www.office.test/ for all"),
+        (("It is at https://www.office.test.", "The rest is elsewhere."), "https://www.office.test. The"),
+        (("It is at https://www.office.test", "and/or in the library."), "https://www.office.test and/or"),
+        (("It is at https://www.office.test/a", "https://www.office.test/b"), "test/a https://www.office.test/b"),
+    ],
+)
+def test_an_address_broken_over_lines_is_one_again(lines: tuple[str, str], text: str) -> None:
+    page = Page()
+    page.lines(72, 80, lines)
+    assert text in extract_pdf(pdf([page])).markdown
+
+
+BROKEN = (
+    "the officials of the regional offices spoke about the inter-",
+    "national trade that passes through all of them",
+)
+
+
+def test_a_word_broken_at_the_end_of_a_page_is_whole_again() -> None:
+    pages = [Page(), Page()]
+    pages[0].lines(72, 700, ("In the reports of the last year and of the year before it", BROKEN[0]))
+    pages[1].lines(72, 80, (BROKEN[1], "in the spring of the year."))
+    assert "about the international trade" in extract_pdf(pdf(pages)).markdown
+
+
+def test_a_word_broken_at_the_end_of_a_column_is_whole_again() -> None:
+    page = Page()
+    page.lines(72, 80, [*wrap(REVIEW, 40), "trade with other nations or the inter-"])
+    page.lines(320, 80, ["national trade of the offices and ports.", *wrap(FOUND, 40)])
+    assert "or the international trade" in extract_pdf(pdf([page])).markdown
+
+
+def test_a_short_line_with_a_broken_word_goes_on_on_the_next_page() -> None:
+    pages = [Page(), Page()]
+    pages[0].prose(72, 80, REVIEW, 80)
+    pages[0].text(72, 740, "On inter-")
+    pages[1].text(72, 80, "national trade they said nothing.")
+    assert "On international trade they" in extract_pdf(pdf(pages)).markdown
+
+
+def test_words_outside_of_what_is_shown_come_last_and_are_no_title() -> None:
+    """Spec 1.6: nothing is lost, but marks of printers do not stand before the text."""
+    page = Page()
+    page.text(72, -40, "printed on Tuesday", 20)
+    page.text(-900, 300, "far away", 20)
+    page.text(72, 80, "The Depth of Harbors", 16)
+    page.prose(72, 120, REVIEW, 80)
+    read = extract_pdf(pdf([page]))
+    assert read.markdown == f"# The Depth of Harbors\n\n{REVIEW}\n\nprinted on Tuesday far away"
+    assert read.title == "The Depth of Harbors"
+
+
+def test_words_along_the_margin_are_no_heading() -> None:
+    page = Page(turned=True)
+    page.text(300, 40, "Along the margin", 20)
+    page.turned = False
+    page.prose(72, 120, f"{REVIEW} {FOUND}", 80)
+    assert extract_pdf(pdf([page])).markdown == f"{REVIEW} {FOUND}\n\nAlong the margin"
+
+
+def test_large_lines_that_count_are_no_running_heads() -> None:
+    """Spec 1.6: titles of slides stay."""
+    pages = [Page() for _ in range(4)]
+    for number, page in enumerate(pages, start=1):
+        page.text(60, 60, f"Part {number}: Harbors", 28)
+        page.text(60, 140, ("Depth", "Ships", "Tons", "Costs")[number - 1], 14)
+        page.prose(60, 200, (REVIEW, FOUND, ADVICE, METHOD)[number - 1], 60)
+        page.text(60, 770, "Office of Harbors", 8)
+    read = extract_pdf(pdf(pages))
+    assert [f"# Part {number}: Harbors" in read.markdown for number in range(1, 5)] == [True] * 4
+    assert "Office of Harbors" not in read.markdown
+
+
+@pytest.mark.parametrize("is_repeated", [True, False])
+def test_a_table_that_goes_on_on_the_next_page_keeps_its_head(is_repeated: bool) -> None:
+    """Spec 1.6: a head that every page has is one on every page; without it the rows go on in one table."""
+    pages = [Page() for _ in range(3)]
+    head = ("Port", "Ships", "Tons")
+    for number, page in enumerate(pages):
+        cells = [(f"Port {row + 30 * number}", str(7 * row), str(11 * row + number)) for row in range(30)]
+        cells = [head, *cells] if is_repeated or number == 0 else cells
+        page.grid((72, 200, 300, 400), [60 + 18 * row for row in range(len(cells) + 1)], cells)
+    read = extract_pdf(pdf(pages)).markdown.splitlines()
+    assert read[:3] == ["| Port | Ships | Tons |", "| --- | --- | --- |", "| Port 0 | 0 | 0 |"]
+    rows = [line.split(" | ")[0] for line in read if line.startswith("| Port ") and "Ships" not in line]
+    assert rows == [f"| Port {number}" for number in range(90)]
+    assert [read.count(line) for line in read[:2]] == ([3, 3] if is_repeated else [1, 1])
+
+
+def test_a_table_after_another_on_the_next_page_stays_its_own() -> None:
+    pages = [Page(), Page()]
+    pages[0].grid((72, 200, 300), (700, 718, 736), [("Name", "Figure"), ("Row", "12")])
+    pages[1].grid((72, 250, 400), (60, 78, 96), [("Town", "Height"), ("Row", "13")])
+    assert extract_pdf(pdf(pages)).markdown.count("| --- | --- |") == 2
+
+
+def test_hyphens_that_nobody_sees_go() -> None:
+    """Spec 1.6: a word is one, whether it was broken or only might have been."""
+    page = Page()
+    page.lines(72, 80, ["The soft\u00adened inter\u00adnational law of the har\u00ad", "bor."])
+    encoding = b"<< /Type /Encoding /BaseEncoding /WinAnsiEncoding /Differences [173 /uni00AD] >>"
+    body = pdf([page]).replace(b"/WinAnsiEncoding", encoding)
+    assert extract_pdf(body).markdown == "The softened international law of the harbor."
+
+
+def test_a_word_set_with_wide_spaces_is_one() -> None:
+    page = Page()
+    page.drawn.append(b"5 Tc")
+    page.text(72, 80, "HARBORS", 12)
+    page.drawn.append(b"0 Tc")
+    page.prose(72, 120, REVIEW, 80)
+    assert "HARBORS" in extract_pdf(pdf([page])).markdown
+
+
+def test_a_transcription_behind_the_picture_of_a_page_is_text() -> None:
+    """Spec 1.6: what a scanner has read is no stamp, however short."""
+    page = Page()
+    page.picture(0, 0, 612, 792)
+    page.drawn.append(b"3 Tr")
+    page.lines(72, 300, ["We thank you for your letter.", "It has been filed."])
+    read = extract_pdf(pdf([page]))
+    assert (read.status, read.markdown) == ("ok", "We thank you for your letter. It has been filed.")
+
+
+def test_a_page_whose_words_all_stand_outside_is_read_like_any_other() -> None:
+    page = Page()
+    page.text(1072, 80, "The Depth of Harbors", 16)
+    page.prose(1072, 120, REVIEW, 80)
+    assert extract_pdf(pdf([page])).markdown == f"# The Depth of Harbors\n\n{REVIEW}"
+
+
+def test_what_was_filled_in_stands_beside_what_was_asked() -> None:
+    """Spec 1.6: a form says what somebody has written in it."""
+    page = Page()
+    page.text(72, 100, "Name of the applicant:")
+    look = b"BT /F1 10 Tf 2 4 Td (Ada Wendham) Tj ET"
+    fonts = b"<< /Font << /F1 3 0 R >> >>"
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R /AcroForm << /Fields [6 0 R] >> >>",
+        b"<< /Type /Pages /Kids [4 0 R] /Count 1 >>",
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 5 0 R /Resources %b /Annots [6 0 R] >>"
+        % fonts,
+        b"<< /Length %d >>\nstream\n%b\nendstream" % (len(page.drawn[0]), page.drawn[0]),
+        b"<< /Type /Annot /Subtype /Widget /FT /Tx /T (name) /V (Ada Wendham) /F 4 /Rect [182 688 320 704] /P 4 0 R "
+        b"/AP << /N 7 0 R >> >>",
+        b"<< /Type /XObject /Subtype /Form /BBox [0 0 138 16] /Resources %b /Length %d >>\nstream\n%b\nendstream"
+        % (fonts, len(look), look),
+    ]
+    assert extract_pdf(pdf_file(objects)).markdown == "Name of the applicant: Ada Wendham"
+
+
+ALEF, BET, GIMEL = "\u05d0", "\u05d1", "\u05d2"
+
+
+def test_words_that_run_to_the_left_are_read_from_the_right() -> None:
+    """Spec 1.6: reading order, also of Hebrew and Arabic; names and figures within it keep theirs."""
+    page = Page()
+    for x, letters in ((72, "aa"), (100, "New"), (130, "York"), (170, "bb"), (200, "cc")):
+        page.text(x, 80, letters)
+    encoding = b"<< /Type /Encoding /BaseEncoding /WinAnsiEncoding /Differences [97 /uni05D0 /uni05D1 /uni05D2] >>"
+    read = extract_pdf(pdf([page]).replace(b"/WinAnsiEncoding", encoding))
+    assert read.markdown == f"{2 * GIMEL} {2 * BET} New York {2 * ALEF}"

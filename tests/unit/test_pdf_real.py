@@ -1,0 +1,96 @@
+"""PDFs as people publish them (spec 1.6), read where their folder is present."""
+
+import os
+from pathlib import Path
+
+import pytest
+from bench.pdf_words import broken_joints, missing_words
+
+from headwater import BodyStatus, extract_pdf
+
+CORPORA = Path(os.environ.get("HEADWATER_CORPORA", Path(__file__).parents[3] / "shared" / "corpora"))
+PDFS = Path(os.environ.get("HEADWATER_PDFS", CORPORA.parent / "pdfs"))
+ENOUGH = 0.98  # of the words that pdfium sees
+
+needs_pdfs = pytest.mark.skipif(not PDFS.is_dir(), reason="no real PDFs: set HEADWATER_PDFS")
+REAL = sorted(PDFS.rglob("*.pdf"))
+ADVERSARIAL = {
+    "gzip-html-404": "not_a_pdf",
+    "horrors_corruptionOneByteMissing": "ok",
+    "horrors_encryption_notextaccess": "ok",
+    "horrors_encryption_openpassword": "encrypted",
+    "malformed-from-issue-932": "scanned_no_text",
+    "ocrmypdf_invalid_header-only": "broken",
+    "ocrmypdf_truetype_font_nomapping": "scanned_no_text",
+    "password-example": "encrypted",
+    "zero-bytes": "not_a_pdf",
+}
+
+
+@needs_pdfs
+@pytest.mark.parametrize("file", REAL, ids=lambda file: file.stem)
+def test_a_real_file_keeps_its_words(file: Path) -> None:
+    """Spec 1.6: 98 of 100 words that pdfium sees are there, but for removed heads, feet and numbers of lines."""
+    body = file.read_bytes()
+    read = extract_pdf(body)
+    if file.parent.name == "scanned":
+        assert (read.status, read.markdown) == ("scanned_no_text", "")
+    if file.parent.name == "adversarial":
+        assert [read.status] == [status for name, status in ADVERSARIAL.items() if file.name.startswith(name)]
+    if read.status is not BodyStatus.OK:
+        return
+    missing, wanted = missing_words(body, read.markdown)
+    assert missing.total() <= (1 - ENOUGH) * wanted, missing.most_common(9)
+
+
+COLUMNS = [file for file in REAL if file.parent.name == "multi-column"]
+
+
+@needs_pdfs
+@pytest.mark.parametrize("file", COLUMNS, ids=lambda file: file.stem)
+def test_columns_of_a_real_file_are_not_interleaved(file: Path) -> None:
+    """Spec 1.6: what follows in a column follows in the text, but where notes or a figure stand between."""
+    body = file.read_bytes()
+    broken, joints = broken_joints(body, extract_pdf(body).markdown)
+    assert joints > 100
+    assert len(broken) <= 0.04 * joints, broken[:9]
+
+
+@needs_pdfs
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("icdar-us-017", "| 1996 | 51,544 | 37,481 | 14,062 | 45,611 | 32,762 | 12,849 | 5,933 | 4,719 | 1,213 |"),
+        (
+            "icdar-us-017",
+            "| Year | Total PK\u201312 | Total PK\u20138 | Total 9\u201312 | Public PK\u201312",
+        ),
+        ("icdar-us-020", "| Austria | 100 | 5 | 100 | 100 | 98 | 98 |"),
+        (
+            "census-stat-abstract-s22_govdocs268346",
+            "| Sewing, needlework, & piece goods stores | 45113 | 6,590",
+        ),
+        ("fed-report-to-congress-2023", "| SOMA interest income | 164,087 | 169,979 |"),
+        ("icdar-us-036-ed-student-loans", "| Tuition | The cost of taking a course varies from school to school."),
+    ],
+)
+def test_rows_of_real_tables_are_rows(name: str, row: str) -> None:
+    """Spec 1.6: tables as GFM pipe tables."""
+    (file,) = (file for file in REAL if file.stem == name)
+    assert row in extract_pdf(file.read_bytes()).markdown
+
+
+@needs_pdfs
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("cfr-21-pt1308-2000_govdocs303226", "PART 1308\u2014SCHEDULES OF CONTROLLED SUBSTANCES"),
+        ("scotus-transcript-p1", "IN THE SUPREME COURT OF THE UNITED STATES"),
+        ("loc-law-library-iraq-2004_govdocs504076", "IRAQ: LEGAL HISTORY AND TRADITIONS"),
+        ("gpo-billstatus-slides-2016", "Bulk Data Task Force Meeting April 27, 2016"),
+        ("fed-report-to-congress-2023", "Annual Report, 2023"),
+    ],
+)
+def test_real_titles_are_found(name: str, title: str) -> None:
+    (file,) = (file for file in REAL if file.stem == name)
+    assert extract_pdf(file.read_bytes()).title == title
