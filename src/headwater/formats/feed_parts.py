@@ -16,7 +16,8 @@ _LITTLE_TEXT = SUMMARY_LENGTH // 5
 _MAX_TTL_MINUTES = 365 * 24 * 60
 
 # An address that no parser would refuse: its host is a name, and not an international one.
-_USUAL = re.compile(r"https?://(?:(?!xn--)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.){1,9}[a-z]{2,20}(?:/[!-~]*)?")
+_LABEL = r"(?!xn--)(?=[^.]{1,63}\.)[a-z0-9]++(?:-++[a-z0-9]++)*+\."
+_USUAL = re.compile(rf"https?://(?:{_LABEL}){{1,9}}+[a-z]{{2,20}}+(?:/[!-~]*+)?")
 _ABSOLUTE = re.compile(r"https?://[!-~]+", re.IGNORECASE)
 # Tags whose text is seen, with space around it or without.
 _BLOCK_TAG = (
@@ -63,10 +64,13 @@ def _strip(markup: str) -> str:
     if "<" in markup:
         if markup.rfind("<") > markup.rfind(">"):  # a tag that was cut in two
             markup = markup[: markup.rfind("<")]
-        text = _INLINE_TAG.sub("", _BLOCK_TAGS.sub(" ", markup))
+        text = _BLOCK_TAGS.sub(" ", markup)
         if "<" in text:
-            return strip_markup(markup)
-    return one_line(unescape_html(text[:_ENOUGH_TEXT]))
+            text = _INLINE_TAG.sub("", text)
+            if "<" in text:
+                return strip_markup(markup)
+    text = text[:_ENOUGH_TEXT]
+    return one_line(unescape_html(text) if "&" in text else text)
 
 
 def author_name(text: str) -> str | None:
