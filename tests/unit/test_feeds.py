@@ -17,7 +17,7 @@ from lxml import etree
 
 from headwater.errors import HeadwaterError, Unreadable
 from headwater.formats.feed_lift import Lifted, unescape_xml
-from headwater.formats.feed_parts import summary_text
+from headwater.formats.feed_parts import beginning, summary_text
 from headwater.formats.feeds import parse_feed
 from headwater.model.feed import Feed, FeedEntry
 from headwater.model.reasons import Reason
@@ -632,7 +632,7 @@ plain_markup = st.lists(
 
 @given(plain_markup)
 def test_the_summary_of_plain_markup_is_what_a_browser_shows_of_it(markup: str) -> None:
-    assert summary_text(lambda length: markup[:length]) == strip_markup(markup)
+    assert summary_text(markup, beginning) == strip_markup(markup)
 
 
 def test_a_text_full_of_brackets_costs_no_more_than_any_other() -> None:

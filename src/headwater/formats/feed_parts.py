@@ -2,10 +2,13 @@
 
 import re
 from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 import ada_url
 
 from headwater.policy.text import one_line, plain_text, strip_markup, unescape_html
+
+_Source = TypeVar("_Source")
 
 SUMMARY_LENGTH = 250
 # How much markup is read for a summary: an entry with a whole article in it costs no more than the article's beginning.
@@ -49,12 +52,17 @@ def absolute_link(link: str | None, base: str) -> str | None:
     return joined if joined.startswith(("https://", "http://")) else None
 
 
-def summary_text(beginning: Callable[[int], str]) -> str:
-    """Return the beginning of what a reader would see, of markup whose beginning can be had at any length."""
-    markup = beginning(_USUAL_MARKUP_LENGTH)
+def beginning(text: str, length: int) -> str:
+    """Return the text up to that length, for a summary of it."""
+    return text[:length]
+
+
+def summary_text(source: _Source, markup_of: Callable[[_Source, int], str]) -> str:
+    """Return the beginning of what a reader would see, of a source whose markup can be had up to any length."""
+    markup = markup_of(source, _USUAL_MARKUP_LENGTH)
     text = _strip(markup)
     if len(text) < _LITTLE_TEXT and len(markup) == _USUAL_MARKUP_LENGTH:
-        text = _strip(beginning(_LONGEST_MARKUP_LENGTH))
+        text = _strip(markup_of(source, _LONGEST_MARKUP_LENGTH))
     return text[:SUMMARY_LENGTH].rstrip()
 
 

@@ -4,7 +4,6 @@ import binascii
 import html
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from functools import partial
 from typing import TypeVar
 
 from lxml import etree
@@ -190,7 +189,7 @@ class _Reader:
 
     def _summary(self, parts: _Elements, places: _Places) -> str:
         for place in places:
-            if summary := summary_text(partial(self._inner_markup, parts[place])):
+            if summary := summary_text(parts[place], self._inner_markup):
                 return summary
         return ""
 
