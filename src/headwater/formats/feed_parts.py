@@ -24,10 +24,10 @@ _USUAL = re.compile(rf"https?://(?:{_LABEL}){{1,9}}+[a-z]{{2,20}}+(?:/[!-~]*+)?"
 _ABSOLUTE = re.compile(r"https?://[!-~]+", re.IGNORECASE)
 # Tags whose text is seen, with space around it or without.
 _BLOCK_TAG = (
-    r"</?(?:p|br|div|li|ul|ol|h[1-6]|blockquote|center|figure|figcaption|hr|img|pre|section|table|td|tr)\b[^>]*>"
+    r"</?(?:p|br|div|li|ul|ol|h[1-6]|blockquote|center|figure|figcaption|hr|img|pre|section|table|td|tr)\b[^>]*+>"
 )
-_BLOCK_TAGS = re.compile(rf"{_BLOCK_TAG}(?:\s*{_BLOCK_TAG})*\s*")
-_INLINE_TAG = re.compile(r"</?(?:a|abbr|b|big|cite|code|del|em|font|i|mark|small|span|strong|sub|sup|u)\b[^>]*>")
+_BLOCK_TAGS = re.compile(rf"{_BLOCK_TAG}(?:\s*+{_BLOCK_TAG})*+\s*+")
+_INLINE_TAG = re.compile(r"</?(?:a|abbr|b|big|cite|code|del|em|font|i|mark|small|span|strong|sub|sup|u)\b[^>]*+>")
 _EMAIL_WITH_NAME = re.compile(r"[^\s@]+@[^\s@]+\s+\((.+)\)")
 
 
