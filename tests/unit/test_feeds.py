@@ -1,6 +1,8 @@
 """Spec 3.2 and 8.6: RSS 0.9x-2.0, RDF, Atom and JSON Feed, however badly written."""
 
+import html
 import json
+import re
 import subprocess
 import sys
 import time
@@ -15,7 +17,7 @@ from lxml import etree
 
 from headwater.errors import HeadwaterError, Unreadable
 from headwater.formats.feed_lift import Lifted, unescape_xml
-from headwater.formats.feed_parts import summary_text
+from headwater.formats.feed_parts import beginning, summary_text
 from headwater.formats.feeds import parse_feed
 from headwater.model.feed import Feed, FeedEntry
 from headwater.model.reasons import Reason
@@ -445,10 +447,16 @@ def test_entities_are_never_expanded_nor_fetched(tmp_path: Path) -> None:
     assert len(entry.title) < 100
 
 
+BOMB = b"<!DOCTYPE rss [<!ENTITY a 'ha'><!ENTITY b '&a;&a;'>]>" + rss("<title>&b;</title>")
+
+
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        (b"<!DOCTYPE rss [<!ENTITY a 'ha'><!ENTITY b '&a;&a;'>]>" + rss("<title>&b;</title>"), "made of entities"),
+        (BOMB, "made of entities"),
+        (b"\xef\xbb\xbf<?xml version='1.0'?>\n<?a ><rss ?>" + BOMB, "made of entities"),
+        (b"<?a?>" + BOMB.replace(b"]>", b"]><?b?>"), "made of entities"),
+        (b"<!-- <rss> -->" + BOMB, "made of entities"),
         (rss("<item><link>/a</link><description>" + "<b>" * 100_000 + "</description></item>"), "nested too deep"),
     ],
 )
@@ -565,6 +573,11 @@ references = [
     "&not",
     "&",
 ]
+ITEM_PARTS = [
+    *("<title>Plain</title>", "<dc:title>Dublin</dc:title>", "<link>http://a.test/1</link>"),
+    *("<dc:date>2023-01-01</dc:date>", "<pubDate>2024-03-05</pubDate>", "<dc:creator>Some One</dc:creator>"),
+    *("<category>a</category>", "<dc:subject>b</dc:subject>", "<guid>1</guid>"),
+]
 written_text = st.lists(
     st.sampled_from([*references, "lt;", "amp;", "#38;", ";", "<", '"', " ", "a", "\u00e9", "&#111111111"])
 ).map("".join)
@@ -573,6 +586,21 @@ written_text = st.lists(
 @given(written_text)
 def test_references_are_resolved_the_quick_way_as_they_are_the_slow_way(written: str) -> None:
     assert unescape_xml(written) == unescape_html(written)
+
+
+@given(written_text)
+def test_references_mean_what_they_mean_to_browsers(written: str) -> None:
+    assert unescape_html(written) == html.unescape(re.sub("&#1{9};?", "\ufffd", written))
+
+
+@given(st.permutations(ITEM_PARTS), st.permutations(ITEM_PARTS))
+def test_the_order_of_an_items_children_makes_no_difference(first: list[str], second: list[str]) -> None:
+    """Spec 3.2; the items of a feed need not be alike."""
+    items = f"<item>{''.join(first)}</item><item>{''.join(second)}<unknown/></item>"
+    entries = read(rss(items, root='xmlns:dc="http://purl.org/dc/elements/1.1/" version="2.0"')).entries
+    assert entries == (entries[0],) * 2
+    assert (entries[0].title, entries[0].author, entries[0].tags) == ("Plain", "Some One", ("a", "b"))
+    assert (entries[0].url, entries[0].published_at) == ("http://a.test/1", datetime(2024, 3, 5, tzinfo=UTC))
 
 
 places = [
@@ -604,7 +632,7 @@ plain_markup = st.lists(
 
 @given(plain_markup)
 def test_the_summary_of_plain_markup_is_what_a_browser_shows_of_it(markup: str) -> None:
-    assert summary_text(lambda length: markup[:length]) == strip_markup(markup)
+    assert summary_text(markup, beginning) == strip_markup(markup)
 
 
 def test_a_text_full_of_brackets_costs_no_more_than_any_other() -> None:
@@ -612,4 +640,13 @@ def test_a_text_full_of_brackets_costs_no_more_than_any_other() -> None:
     body = b"<rss><channel><item><link>http://a.test/</link><description><![CDATA[" + b"] " * 5_000_000
     began = time.process_time()
     assert parse_feed(body + b"]]></description></item></channel></rss>", url="http://a.test/feed").entries
+    assert time.process_time() - began < 0.5
+
+
+@pytest.mark.parametrize("repeated", [b"! ", b"<!", b"<![CDATA[! ]]>!"])
+def test_a_document_full_of_exclamation_marks_is_looked_through_as_quickly_as_any_other(repeated: bytes) -> None:
+    """Spec 4.3."""
+    document = repeated * (4_000_000 // len(repeated))
+    began = time.process_time()
+    assert Lifted(document).document == document
     assert time.process_time() - began < 0.5

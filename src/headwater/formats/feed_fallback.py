@@ -7,6 +7,7 @@ from typing import Any
 from headwater.formats.feed_parts import (
     absolute_link,
     author_name,
+    beginning,
     plain_tags,
     summary_text,
     ttl_seconds,
@@ -52,7 +53,7 @@ def _entry(entry: Mapping[str, Any], base: str) -> FeedEntry:
         # read from the raw text: feedparser's own reading fills in what a date leaves out
         published_at=parse_date(_string(entry, "published")),
         updated_at=parse_date(_string(entry, "updated")) if "updated" in entry else None,
-        summary=summary_text(lambda length: summary[:length]),
+        summary=summary_text(summary, beginning),
         guid=one_line(_string(entry, "id")) or None,
         author=author_name(_string(entry, "author")),
         tags=plain_tags(_string(tag, "term") for tag in entry.get("tags", ())),

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from headwater.formats.feed_parts import absolute_link, plain_tags, summary_text
+from headwater.formats.feed_parts import absolute_link, beginning, plain_tags, summary_text
 from headwater.model.feed import Feed, FeedEntry
 from headwater.policy.dates import parse_date
 from headwater.policy.text import one_line, plain_text, strip_markup
@@ -44,7 +44,7 @@ def _entry(item: Mapping[str, Any], base: str, feed_author: str | None) -> FeedE
         title=plain_text(_string(item, "title")),
         published_at=parse_date(_string(item, "date_published")),
         updated_at=parse_date(_string(item, "date_modified")),
-        summary=summary_text(lambda length: (text or markup)[:length]),
+        summary=summary_text(text or markup, beginning),
         guid=guid or None,
         author=_author(item) or feed_author,
         tags=plain_tags(_strings(item.get("tags"))),

@@ -2,10 +2,13 @@
 
 import re
 from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 import ada_url
 
 from headwater.policy.text import one_line, plain_text, strip_markup, unescape_html
+
+_Source = TypeVar("_Source")
 
 SUMMARY_LENGTH = 250
 # How much markup is read for a summary: an entry with a whole article in it costs no more than the article's beginning.
@@ -16,14 +19,15 @@ _LITTLE_TEXT = SUMMARY_LENGTH // 5
 _MAX_TTL_MINUTES = 365 * 24 * 60
 
 # An address that no parser would refuse: its host is a name, and not an international one.
-_USUAL = re.compile(r"https?://(?:(?!xn--)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.){1,9}[a-z]{2,20}(?:/[!-~]*)?")
+_LABEL = r"(?!xn--)(?=[^.]{1,63}\.)[a-z0-9]++(?:-++[a-z0-9]++)*+\."
+_USUAL = re.compile(rf"https?://(?:{_LABEL}){{1,9}}+[a-z]{{2,20}}+(?:/[!-~]*+)?")
 _ABSOLUTE = re.compile(r"https?://[!-~]+", re.IGNORECASE)
 # Tags whose text is seen, with space around it or without.
 _BLOCK_TAG = (
-    r"</?(?:p|br|div|li|ul|ol|h[1-6]|blockquote|center|figure|figcaption|hr|img|pre|section|table|td|tr)\b[^>]*>"
+    r"</?(?:p|br|div|li|ul|ol|h[1-6]|blockquote|center|figure|figcaption|hr|img|pre|section|table|td|tr)\b[^>]*+>"
 )
-_BLOCK_TAGS = re.compile(rf"{_BLOCK_TAG}(?:\s*{_BLOCK_TAG})*\s*")
-_INLINE_TAG = re.compile(r"</?(?:a|abbr|b|big|cite|code|del|em|font|i|mark|small|span|strong|sub|sup|u)\b[^>]*>")
+_BLOCK_TAGS = re.compile(rf"{_BLOCK_TAG}(?:\s*+{_BLOCK_TAG})*+\s*+")
+_INLINE_TAG = re.compile(r"</?(?:a|abbr|b|big|cite|code|del|em|font|i|mark|small|span|strong|sub|sup|u)\b[^>]*+>")
 _EMAIL_WITH_NAME = re.compile(r"[^\s@]+@[^\s@]+\s+\((.+)\)")
 
 
@@ -48,12 +52,17 @@ def absolute_link(link: str | None, base: str) -> str | None:
     return joined if joined.startswith(("https://", "http://")) else None
 
 
-def summary_text(beginning: Callable[[int], str]) -> str:
-    """Return the beginning of what a reader would see, of markup whose beginning can be had at any length."""
-    markup = beginning(_USUAL_MARKUP_LENGTH)
+def beginning(text: str, length: int) -> str:
+    """Return the text up to that length, for a summary of it."""
+    return text[:length]
+
+
+def summary_text(source: _Source, markup_of: Callable[[_Source, int], str]) -> str:
+    """Return the beginning of what a reader would see, of a source whose markup can be had up to any length."""
+    markup = markup_of(source, _USUAL_MARKUP_LENGTH)
     text = _strip(markup)
     if len(text) < _LITTLE_TEXT and len(markup) == _USUAL_MARKUP_LENGTH:
-        text = _strip(beginning(_LONGEST_MARKUP_LENGTH))
+        text = _strip(markup_of(source, _LONGEST_MARKUP_LENGTH))
     return text[:SUMMARY_LENGTH].rstrip()
 
 
@@ -63,10 +72,13 @@ def _strip(markup: str) -> str:
     if "<" in markup:
         if markup.rfind("<") > markup.rfind(">"):  # a tag that was cut in two
             markup = markup[: markup.rfind("<")]
-        text = _INLINE_TAG.sub("", _BLOCK_TAGS.sub(" ", markup))
+        text = _BLOCK_TAGS.sub(" ", markup)
         if "<" in text:
-            return strip_markup(markup)
-    return one_line(unescape_html(text[:_ENOUGH_TEXT]))
+            text = _INLINE_TAG.sub("", text)
+            if "<" in text:
+                return strip_markup(markup)
+    text = text[:_ENOUGH_TEXT]
+    return one_line(unescape_html(text) if "&" in text else text)
 
 
 def author_name(text: str) -> str | None:

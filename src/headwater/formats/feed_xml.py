@@ -2,14 +2,23 @@
 
 import binascii
 import html
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from functools import lru_cache, partial
 from typing import TypeVar
 
 from lxml import etree
 
 from headwater.formats.feed_lift import Lifted
+from headwater.formats.feed_names import (
+    ATOM_ENTRY,
+    ATOM_FEED,
+    PERSON,
+    RSS_CHANNEL,
+    RSS_ITEM,
+    Layout,
+    Layouts,
+    plain_name,
+)
 from headwater.formats.feed_parts import (
     absolute_link,
     author_name,
@@ -21,49 +30,17 @@ from headwater.policy.dates import parse_date
 from headwater.policy.text import one_line, plain_text, strip_markup
 
 _Value = TypeVar("_Value")
-Fields = dict[str, list[etree._Element]]
+_Elements = list[etree._Element]
+_Places = Sequence[int]
 
-# Names are read as if every document used these prefixes; the vocabularies of RSS and Atom themselves need none.
-_PREFIXES = {
-    "http://backend.userland.com/rss": "",
-    "http://backend.userland.com/rss091": "",
-    "http://backend.userland.com/rss2": "",
-    "http://blogs.law.harvard.edu/tech/rss": "",
-    "http://channel.netscape.com/rdf/simple/0.9/": "",
-    "http://my.netscape.com/publish/formats/rss-0.91.dtd": "",
-    "http://my.netscape.com/rdf/simple/0.9/": "",
-    "http://purl.org/atom/ns#": "",
-    "http://purl.org/net/rss1.1#": "",
-    "http://purl.org/rss/1.0/": "",
-    "http://www.w3.org/1999/02/22-rdf-syntax-ns#": "",
-    "http://www.w3.org/2005/atom": "",
-    "http://purl.org/dc/elements/1.0/": "dc:",
-    "http://purl.org/dc/elements/1.1/": "dc:",
-    "http://purl.org/dc/terms/": "dcterms:",
-    "http://purl.org/rss/1.0/modules/content/": "content:",
-    "http://search.yahoo.com/mrss/": "media:",
-    "http://search.yahoo.com/mrss": "media:",
-    "http://www.itunes.com/dtds/podcast-1.0.dtd": "itunes:",
-}
 _XML_BASE = "{http://www.w3.org/XML/1998/namespace}base"
 _XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 _RDF_ABOUT = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}about"
-# Where a field is looked for, in this order.
-_RSS_TITLE = ("title", "dc:title")
-_RSS_ITEM_TITLE = ("title", "dc:title", "media:title")
-_RSS_PUBLISHED = ("pubdate", "published", "dc:date", "dcterms:issued", "dcterms:created", "issued")
-_RSS_UPDATED = ("updated", "dcterms:modified", "modified")
-_RSS_SUMMARY = ("description", "content:encoded", "summary", "itunes:summary", "content")
-_PICTURES = ("media:content", "enclosure", "media:thumbnail")
-_RSS_AUTHOR = ("author", "dc:creator", "itunes:author")
-_GUID = ("guid", "id")
-_ATOM_ID = ("id", "guid")
-_ATOM_TITLE = ("title", "media:title")
-_ATOM_PUBLISHED = ("published", "issued", "created", "dc:date", "pubdate")
-_ATOM_UPDATED = ("updated", "modified", "dcterms:modified")
-_ATOM_SUMMARY = ("summary", "content", "description")
-_ATOM_AUTHOR = ("dc:creator",)
-_PERSON = ("name", "email")
+_CHANNELS = Layouts(RSS_CHANNEL)
+_FEEDS = Layouts(ATOM_FEED)
+_ITEMS = Layouts(RSS_ITEM)
+_ENTRIES = Layouts(ATOM_ENTRY)
+_PERSONS = Layouts(PERSON)
 _BASE64_TYPE = "application/octet-stream"
 _LONGEST_TITLE = 20_000  # of markup
 _HTML_TYPES = ("", "text/html", "application/xhtml+xml")
@@ -72,7 +49,7 @@ _HTML_TYPES = ("", "text/html", "application/xhtml+xml")
 def read_xml_feed(root: etree._Element, url: str, lifted: Lifted) -> Feed | None:
     """Return the feed that the tree of a lifted document holds, or None where it holds something else."""
     reader = _Reader(url, lifted)
-    match _name(root.tag):
+    match plain_name(root.tag):
         case "rss" | "rdf" | "channel":
             return reader.rss(root)
         case "feed":
@@ -90,125 +67,130 @@ class _Reader:
         self._tags = _Memo(plain_text)
 
     def rss(self, root: etree._Element) -> Feed | None:
-        top = _fields(root)
-        channel = top["channel"][0] if "channel" in top else root
-        fields = _fields(channel)
-        # RSS 1.0 has its items beside the channel, 2.0 inside it, and some have them in both places
-        inside, beside = fields.get("item", []), top.get("item", []) if channel is not root else []
-        if channel is root and _name(root.tag) == "rdf" and not inside:
+        top, beside = _CHANNELS.laid_out(root)
+        channel = top[beside.channel[0]] if beside.channel else root
+        parts, places = _CHANNELS.laid_out(channel)
+        if channel is root and plain_name(root.tag) == "rdf" and not places.entries:
             return None
-        link = self._rss_link(fields, _base(channel, self._url))
+        link = self._rss_link(parts, places.link, _base(channel, self._url))
+        # RSS 1.0 has its items beside the channel, 2.0 inside it, and some have them in both places
+        entries = self._rss_entries(parts, places.entries, channel, link)
+        if channel is not root:
+            entries += self._rss_entries(top, beside.entries, root, link)
         return Feed(
-            title=self._title(fields, _RSS_TITLE),
-            entries=(*self._rss_entries(inside, channel, link), *self._rss_entries(beside, root, link)),
+            title=self._title(parts, places.title),
+            entries=tuple(entries),
             link=link,
-            language=one_line(self._text(fields, ("language", "dc:language"))) or None,
-            published_at=self._date(fields, ("pubdate", "dcterms:issued", "dcterms:created")),
-            updated_at=self._date(fields, ("lastbuilddate", "dc:date", "dcterms:modified", "updated")),
-            ttl_seconds=ttl_seconds(self._text(fields, ("ttl",))),
-            hub=_linked(fields, "hub", self._url),
+            language=one_line(self._text(parts, places.language)) or None,
+            published_at=self._date(parts, places.published),
+            updated_at=self._date(parts, places.updated),
+            ttl_seconds=ttl_seconds(self._text(parts, places.ttl)),
+            hub=_linked(parts, places.link, "hub", self._url),
         )
 
-    def _rss_entries(self, items: list[etree._Element], parent: etree._Element, link: str | None) -> list[FeedEntry]:
+    def _rss_entries(
+        self, parts: _Elements, places: _Places, parent: etree._Element, link: str | None
+    ) -> list[FeedEntry]:
         base = _base(parent, link or self._url)
-        return [self._rss_entry(item, base) for item in items]
+        return [self._rss_entry(parts[place], base) for place in places]
 
     def _rss_entry(self, item: etree._Element, base: str) -> FeedEntry:
-        fields = _fields(item)
+        parts, places = _ITEMS.laid_out(item)
         base = _own_base(item, base)
-        guid = self._text(fields, _GUID).strip()
+        guid = self._text(parts, places.guid).strip()
+        link = self._rss_link(parts, places.link, base)
         return FeedEntry(
-            self._rss_link(fields, base) or _permalink(fields, guid) or absolute_link(item.get(_RDF_ABOUT), base),
-            self._title(fields, _RSS_ITEM_TITLE),
-            self._date(fields, _RSS_PUBLISHED),
-            self._date(fields, _RSS_UPDATED),
-            self._summary(fields, _RSS_SUMMARY),
-            one_line(guid) or None,
-            self._author(fields, _RSS_AUTHOR),
-            self._tags_of(fields),
-            _image(fields, base),
+            link or _permalink(parts, places.guid, guid) or absolute_link(item.get(_RDF_ABOUT), base),
+            self._title(parts, places.title),
+            self._date(parts, places.published),
+            self._date(parts, places.updated),
+            self._summary(parts, places.summary),
+            guid if guid == link else one_line(guid) or None,
+            self._author(parts, places),
+            self._tags_of(parts, places.tags),
+            _image(parts, places, base),
         )
 
     def atom(self, root: etree._Element) -> Feed:
-        fields = _fields(root)
+        parts, places = _FEEDS.laid_out(root)
         base = _base(root, self._url)
-        author = self._author(fields, ())
+        author = self._author(parts, places)
         return Feed(
-            title=self._title(fields, ("title",)),
-            entries=tuple([self._atom_entry(entry, base, author) for entry in fields.get("entry", ())]),
-            link=_linked(fields, "alternate", base),
-            language=one_line(root.get(_XML_LANG, "")) or one_line(self._text(fields, ("dc:language",))) or None,
-            published_at=self._date(fields, ("published", "issued", "created")),
-            updated_at=self._date(fields, ("updated", "modified")),
-            hub=_linked(fields, "hub", base),
+            title=self._title(parts, places.title),
+            entries=tuple([self._atom_entry(parts[place], base, author) for place in places.entries]),
+            link=_linked(parts, places.link, "alternate", base),
+            language=one_line(root.get(_XML_LANG, "")) or one_line(self._text(parts, places.language)) or None,
+            published_at=self._date(parts, places.published),
+            updated_at=self._date(parts, places.updated),
+            hub=_linked(parts, places.link, "hub", base),
         )
 
     def _atom_entry(self, entry: etree._Element, base: str, feed_author: str | None) -> FeedEntry:
-        fields = _fields(entry)
-        guid = self._text(fields, _ATOM_ID).strip()
+        parts, places = _ENTRIES.laid_out(entry)
+        guid = self._text(parts, places.guid).strip()
         return FeedEntry(
-            _linked(fields, "alternate", _own_base(entry, base)) or _permalink(fields, guid),
-            self._title(fields, _ATOM_TITLE),
-            self._date(fields, _ATOM_PUBLISHED),
-            self._date(fields, _ATOM_UPDATED),
-            self._summary(fields, _ATOM_SUMMARY),
+            _linked(parts, places.link, "alternate", _own_base(entry, base)) or _permalink(parts, places.guid, guid),
+            self._title(parts, places.title),
+            self._date(parts, places.published),
+            self._date(parts, places.updated),
+            self._summary(parts, places.summary),
             one_line(guid) or None,
-            self._author(fields, _ATOM_AUTHOR) or feed_author,
-            self._tags_of(fields),
-            _image(fields, base),
+            self._author(parts, places) or feed_author,
+            self._tags_of(parts, places.tags),
+            _image(parts, places, base),
         )
 
-    def _rss_link(self, fields: Fields, base: str) -> str | None:
-        for element in fields.get("link", ()):
-            text = element.text or ""
+    def _rss_link(self, parts: _Elements, places: _Places, base: str) -> str | None:
+        for place in places:
+            text = parts[place].text or ""
             if link := absolute_link(self._lifted.text(text) if self._nonce in text else text, base):
                 return link
-        return _linked(fields, "alternate", base)
+        return _linked(parts, places, "alternate", base)
 
-    def _author(self, fields: Fields, names: tuple[str, ...]) -> str | None:
-        """Return the names that Atom gives in elements of their own, else the first text under one of these names."""
+    def _author(self, parts: _Elements, places: Layout) -> str | None:
+        """Return the names that Atom gives in elements of their own, else the first text that names an author."""
+        together = self._people(parts, places.people) if places.people else ""
+        return together or self._authors[self._text(parts, places.author)]
+
+    def _people(self, parts: _Elements, places: _Places) -> str:
         people: dict[str | None, None] = {}
-        for person in fields.get("author", ()):
-            if len(person) and (name := self._text(_fields(person), _PERSON)):
+        for place in places:
+            person, named = _PERSONS.laid_out(parts[place])
+            if name := self._text(person, named.author):
                 people[self._authors[name]] = None
-        together = ", ".join(filter(None, people)) if people else ""
-        return together or self._authors[self._text(fields, names)]
+        return ", ".join(filter(None, people))
 
-    def _tags_of(self, fields: Fields) -> tuple[str, ...]:
-        if "category" not in fields and "dc:subject" not in fields:
+    def _tags_of(self, parts: _Elements, places: _Places) -> tuple[str, ...]:
+        if not places:
             return ()
-        tags = [element.get("term") or self._inner_text(element) for element in fields.get("category", ())]
-        tags += [self._inner_text(element) for element in fields.get("dc:subject", ())]
+        tags = [parts[place].get("term") or self._inner_text(parts[place]) for place in places]
         return tuple(dict.fromkeys(filter(None, map(self._tags.__getitem__, tags))))
 
-    def _date(self, fields: Fields, names: tuple[str, ...]) -> datetime | None:
-        for name in names:
-            for element in fields.get(name, ()):
-                if date := parse_date(self._inner_text(element)):
-                    return date
+    def _date(self, parts: _Elements, places: _Places) -> datetime | None:
+        for place in places:
+            if date := parse_date(self._inner_text(parts[place])):
+                return date
         return None
 
-    def _text(self, fields: Fields, names: tuple[str, ...]) -> str:
+    def _text(self, parts: _Elements, places: _Places) -> str:
         """Return the text of the first of these elements that has one."""
-        for name in names:
-            for element in fields.get(name, ()):
-                if text := self._inner_text(element):
-                    return text
+        for place in places:
+            if text := self._inner_text(parts[place]):
+                return text
         return ""
 
-    def _title(self, fields: Fields, names: tuple[str, ...]) -> str:
-        for name in names:
-            for element in fields.get(name, ()):
-                markup = self._inner_markup(element, _LONGEST_TITLE)
-                if title := strip_markup(markup) if len(element) else plain_text(markup):
-                    return title
+    def _title(self, parts: _Elements, places: _Places) -> str:
+        for place in places:
+            element = parts[place]
+            markup = self._inner_markup(element, _LONGEST_TITLE)
+            if title := strip_markup(markup) if len(element) else plain_text(markup):
+                return title
         return ""
 
-    def _summary(self, fields: Fields, names: tuple[str, ...]) -> str:
-        for name in names:
-            for element in fields.get(name, ()):
-                if summary := summary_text(partial(self._inner_markup, element)):
-                    return summary
+    def _summary(self, parts: _Elements, places: _Places) -> str:
+        for place in places:
+            if summary := summary_text(parts[place], self._inner_markup):
+                return summary
         return ""
 
     def _inner_text(self, element: etree._Element) -> str:
@@ -247,27 +229,31 @@ def _decoded(text: str) -> str:
         return text
 
 
-def _permalink(fields: Fields, guid: str) -> str | None:
-    is_permalink = all(
-        element.get("isPermaLink", "true").strip().lower() != "false" for element in fields.get("guid", ())
-    )
-    return absolute_link(guid, "") if is_permalink and guid[:4].lower() == "http" else None
+def _permalink(parts: _Elements, places: _Places, guid: str) -> str | None:
+    if guid[:4].lower() != "http":
+        return None
+    is_permalink = all(parts[place].get("isPermaLink", "true").strip().lower() != "false" for place in places)
+    return absolute_link(guid, "") if is_permalink else None
 
 
-def _image(fields: Fields, base: str) -> str | None:
+def _image(parts: _Elements, places: Layout, base: str) -> str | None:
     """Return the picture that comes with an entry, the larger ones first."""
-    for name in _PICTURES:
-        for element in fields.get(name, ()):
-            kind = element.get("medium") or element.get("type") or ("image" if name == "media:thumbnail" else "")
+    if not places.pictures and not places.thumbnails:
+        return None
+    for candidates, usual in ((places.pictures, ""), (places.thumbnails, "image")):
+        for place in candidates:
+            element = parts[place]
+            kind = element.get("medium") or element.get("type") or usual
             if kind.startswith("image") and (image := absolute_link(element.get("url"), base)):
                 return image
     return None
 
 
-def _linked(fields: Fields, relation: str, base: str) -> str | None:
+def _linked(parts: _Elements, places: _Places, relation: str, base: str) -> str | None:
     """Return the first link of a relation, one to a page before one to another representation of it."""
     found = None
-    for element in fields.get("link", ()):
+    for place in places:
+        element = parts[place]
         href = element.get("href")
         if href is None or relation not in element.get("rel", "alternate").lower().split():
             continue
@@ -278,29 +264,6 @@ def _linked(fields: Fields, relation: str, base: str) -> str | None:
     return found
 
 
-def _fields(element: etree._Element) -> Fields:
-    fields: Fields = {}
-    for child in element:
-        name = _name(child.tag)
-        if name in fields:
-            fields[name].append(child)
-        else:
-            fields[name] = [child]
-    return fields
-
-
-@lru_cache(maxsize=1024)
-def _name(tag: object) -> str:
-    """Return a name without regard to case, with the prefix that we use for its vocabulary."""
-    if not isinstance(tag, str):  # a reference to an entity, which is never resolved
-        return ""
-    namespace, _, local = tag.lower().rpartition("}")
-    if namespace:
-        return _PREFIXES.get(namespace[1:], "other:") + local
-    # undeclared prefixes stay in the name when a broken document is recovered
-    return local.removeprefix("rss:").removeprefix("atom:").removeprefix("rdf:")
-
-
 def _base(element: etree._Element, base: str) -> str:
     """Return the base that `xml:base` makes of the given one, on an element and all that it is in."""
     for ancestor in reversed([element, *element.iterancestors()]):
@@ -309,5 +272,5 @@ def _base(element: etree._Element, base: str) -> str:
 
 
 def _own_base(element: etree._Element, base: str) -> str:
-    given = element.get(_XML_BASE)
+    given = element.get(_XML_BASE) if element.keys() else None
     return (absolute_link(given, base) if given else None) or base

@@ -19,6 +19,8 @@ from headwater.policy.text import unescape_html
 _PAGE = re.compile(
     r"(?:\s|<\?[^>]*>|<!--(?:[^-]|-(?!->))*-->|<!(?i:doctype)[^>]*>)*<(?i:html|head|body|meta|title|script)\b"
 )
+# No document type, which is where entities are declared, before the first element.
+_PLAIN_PROLOG = re.compile(rb"(?:\xef\xbb\xbf)?(?>\s*<\?.*?\?>)*+\s*<[a-zA-Z]", re.DOTALL)
 _ENTITY_OF_ENTITIES = re.compile(rb"<!ENTITY\s+[^\s%][^>]*&[A-Za-z]")
 _PROLOG_BYTES = 64 * 1024
 _FEED_START = re.compile(r"<(?:\w+:)?(?i:rss|rdf|feed|channel)\b")
@@ -32,7 +34,7 @@ def parse_feed(body: bytes, *, url: str, content_type: str | None = None) -> Fee
 
     Raises Unreadable: with the reason NOT_A_FEED where there is none, PARSE_FAILED where it was made to do harm.
     """
-    if _ENTITY_OF_ENTITIES.search(body, 0, _PROLOG_BYTES):
+    if _has_entities_of_entities(body):
         raise Unreadable(f"What came from {url} declares entities made of entities.", url=url)
     tried = body if is_utf8_xml(body, content_type) else b""
     feed = _read_well_formed(tried, url) if tried else None
@@ -47,6 +49,12 @@ def parse_feed(body: bytes, *, url: str, content_type: str | None = None) -> Fee
 def parse_feed_page(body: bytes, url: str, content_type: str | None) -> Feed:
     """Do the same for the sandbox, which hands arguments over by position."""
     return parse_feed(body, url=url, content_type=content_type)
+
+
+def _has_entities_of_entities(body: bytes) -> bool:
+    if _PLAIN_PROLOG.match(body, 0, _PROLOG_BYTES):
+        return False
+    return _ENTITY_OF_ENTITIES.search(body, 0, _PROLOG_BYTES) is not None
 
 
 def _read_well_formed(document: bytes, url: str) -> Feed | None:
@@ -66,12 +74,12 @@ def _read_broken(text: str, url: str, tried: bytes) -> Feed | None:
         raise Unreadable(f"The elements of what came from {url} are nested too deep.", url=url)
     document = text.encode()
     feed = _read_well_formed(document, url) if document != tried else None
-    feed = feed or _read_repaired(text[start.start() :], url)
+    feed = feed or _read_repaired(document[len(text[: start.start()].encode()) :], url)
     return feed if feed and any(entry.url for entry in feed.entries) else read_broken_feed(text, url) or feed
 
 
-def _read_repaired(text: str, url: str) -> Feed | None:
-    lifted = Lifted(text.encode())
+def _read_repaired(document: bytes, url: str) -> Feed | None:
+    lifted = Lifted(document)
     root = _tree(_repaired(lifted.document.decode()).encode(), _FORGIVING)
     try:
         return read_xml_feed(root, url, lifted) if root is not None else None

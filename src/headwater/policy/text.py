@@ -3,6 +3,7 @@
 import html
 import re
 import unicodedata
+from functools import lru_cache
 
 from selectolax.lexbor import LexborHTMLParser
 
@@ -21,17 +22,29 @@ _HTML_TAG = re.compile(
     r"|img|ins|kbd|li|mark|ol|p|pre|q|s|samp|script|small|span|strike|strong|style|sub|sup|table|td|th|time|tr|tt|u|ul|var"
     r"|video|wbr)(?:\s[^<>]*)?|(?i:embed|frame|link|meta|object)\s[^<>]*)/?>"
 )
+_REFERENCE = re.compile(r"&#?\w+;?")
+_LONG_REFERENCE = 12
 _ENDLESS_REFERENCE = re.compile(r"&#(?:[0-9]{8,}|[xX][0-9a-fA-F]{8,});?")
 _UNSEEN = ["script", "style", "noscript", "template", "iframe", "object", "svg", "math", "head", "select", "textarea"]
 
 
 def unescape_html(text: str) -> str:
     """Resolve references as browsers do; one with more digits than any character has stands for none."""
-    if "&" not in text:
-        return text
-    if "&#" in text:
-        text = _ENDLESS_REFERENCE.sub("\ufffd", text)
-    return html.unescape(text)
+    return _REFERENCE.sub(_meant, text) if "&" in text else text
+
+
+def _meant(reference: re.Match[str]) -> str:
+    given = reference[0]
+    return _known(given) if len(given) < _LONG_REFERENCE else _resolve(given)
+
+
+@lru_cache(maxsize=4096)
+def _known(reference: str) -> str:
+    return _resolve(reference)
+
+
+def _resolve(reference: str) -> str:
+    return html.unescape(_ENDLESS_REFERENCE.sub("\ufffd", reference))
 
 
 def clean(text: str) -> str:
@@ -62,7 +75,7 @@ def plain_text(text: str) -> str:
     """Return as one line what may be HTML or not; what only looks like a tag ("Vec<T>") is left alone."""
     if "<" in text and _HTML_TAG.search(text):
         return strip_markup(text)
-    return one_line(unescape_html(text))
+    return one_line(unescape_html(text) if "&" in text else text)
 
 
 def strip_markup(markup: str) -> str:
