@@ -6,6 +6,8 @@ from headwater.errors import Unreadable
 from headwater.model.reasons import Reason
 from headwater.normalize import normalize
 from headwater.normalize.html_v1 import extract_html
+from tests.short_articles import articles
+from tests.wall_pages import walls
 
 URL = "https://example.org/a"
 STORY = "<p>The harbour was quiet when the first of the new ferries came in from the north on Tuesday morning.</p>" * 20
@@ -62,6 +64,19 @@ def test_a_page_that_stands_in_the_way_ends_with_its_reason(body: bytes, reason:
         normalize(body, URL, "text/html; charset=utf-8")
     assert caught.value.reason is reason
     assert str(caught.value) == reason.sentence
+
+
+@pytest.mark.parametrize(("name", "reason", "body"), list(walls()), ids=lambda value: str(value)[:50])
+def test_walls_of_all_sorts_in_many_looks_and_languages_are_no_documents(name: str, reason: Reason, body: str) -> None:
+    with pytest.raises(Unreadable) as caught:
+        normalize(body.encode(), URL, "text/html; charset=utf-8")
+    assert caught.value.reason is reason, name
+
+
+@pytest.mark.parametrize(("name", "body"), list(articles()), ids=lambda value: str(value)[:50])
+def test_short_articles_that_speak_of_walls_stay_documents(name: str, body: str) -> None:
+    text = normalize(body.encode(), URL, "text/html; charset=utf-8").article.text
+    assert len(text.encode()) > 150, name
 
 
 def test_only_a_challenge_may_pass_by_itself() -> None:

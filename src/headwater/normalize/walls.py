@@ -1,65 +1,262 @@
 """Pages that stand in the way of the page that was asked for: they answer 200, and are no documents.
 
-Only what is short can be one, and it must say so in its title, or in words together with the markup that such pages
-have. No rule is about a single site.
+What a page calls itself must as a whole be what such pages are called, or one of its lines must say what only they say;
+and then nothing may be left that an article consists of. What the words leave open the markup decides, and it is looked
+at only then. No rule is about a single site.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from itertools import pairwise
 
 from selectolax.lexbor import LexborHTMLParser
 
+from headwater.model.article import Article
 from headwater.model.reasons import Reason
+from headwater.normalize.blocks import HEADINGS, Block
+from headwater.normalize.wall_words import (
+    AGREE,
+    CHALLENGE_NAMES,
+    CHALLENGE_SAYS,
+    CHALLENGE_WORDS,
+    CONSENT_WORDS,
+    LOGIN_BEGINS,
+    LOGIN_SAYS,
+    LOGIN_WORDS,
+    PRICES,
+    VOICE,
+    fold,
+    is_mostly_of_missing,
+    is_number_of_missing,
+    says_missing,
+    speaks_of_missing,
+)
 
-_LONGEST_WALL = 1200
-_LONGEST_HEADING = 80
-_NOT_FOUND = re.compile(
-    r"\b404\b|(?:page|site|article|file|document|content|url)\b.{0,20}\b(?:not found|not exist|missing|no longer)"
-    r"|^\W*not found|(?:nicht gefunden|existiert nicht)|(?:introuvable|n'existe (?:pas|plus))|no (?:encontrad|existe)"
-    r"|non (?:è stata )?trovat|não encontrad|niet gevonden|hittades inte|nie znaleziono|bulunamad"
-    r"|не найден|页面不存在|見つかりません",
-    re.IGNORECASE,
+# Only where a page is not found can there be more: what else the site has.
+_LONGEST_OF_OTHERS = 3_000
+_LONGEST_NAME = 120
+_LONGEST_LINE = 400
+_LONGEST_BUTTON = 40
+_FIRST_LINES = 5
+# Of an article there is at least one paragraph of this size, or there are several that have it together.
+_PARAGRAPH = 200
+_SENTENCE = 100
+_MUCH_OF_A_CHALLENGE = 1_200
+_LITTLE_OF_A_CHALLENGE = 600
+_HARDLY_ANYTHING = 200
+
+_STATED = frozenset({"json-ld", "opengraph"})
+_ASIDE = frozenset(
+    {"footer", "bottom", "copyright", "legal", "imprint", "nav", "menu", "navigation", "sidebar", "banner"}
 )
-_CHALLENGE = re.compile(
-    r"^\W*just a moment|attention required|checking (?:your browser|if the site connection)"
-    r"|are you (?:a )?(?:human|robot)|security check|pardon our interruption|unusual traffic|captcha|ddos protection"
-    r"|(?:verify|confirm|prove)(?:ing)? (?:that )?you(?:'re| are) (?:a |not a )?(?:human|robot|bot)"
-    r"|(?:access|request) (?:to this page has been )?(?:denied|blocked)|bot (?:detection|protection)"
-    r"|enable javascript and cookies to continue|(?:kein|ein) roboter|sicherheits(?:ü|ue)berpr(?:ü|ue)fung"
-    r"|(?:no soy|eres) un robot|un instant\b|pas un robot",
-    re.IGNORECASE,
+_ITEMS = frozenset({"li", "td", "th", "dd", "dt", "figcaption"})
+_SEPARATOR = re.compile(r"\s+[-\u2013\u2014\u00b7\u2022\u00bb\u203a:/~]+\s+|\s*[|_]\s*|\s[\u00ab\u2039]\s")
+_SENTENCE_END = re.compile("[.!?\u2026\u3002\uff01\uff1f\u061f\u0964|:,\uff0c\u060c]+(?=\\s|$)|[\u3002\uff01\uff1f]")
+_SIGNS = re.compile(
+    r"[\s!\"$%(-,./:-@\[-`{-~\u00a1\u00ab\u00bb\u00bf\u060c\u061f\u2010-\u2026\u3001-\u3003\uff01-\uff1f]+"
 )
+
+_MISSING_MARKS = (
+    'body[class*="404"], html[class*="404"], [class*="error-404"], [class*="error404"], [class*="page-404"], '
+    '[class*="not-found"], [class*="notfound"], [class*="not_found"], [id*="404"], [id*="not-found"], '
+    '[id*="notfound"], meta[name="robots"][content*="noindex"]'
+)
+# Scripts and elements of what keeps programs out; those that ordinary pages have too do not count.
 _CHALLENGE_MARKS = (
-    'script[src*="challenge"], script[src*="captcha"], [class*="captcha"], [id*="captcha"], [id*="challenge"], '
-    '[class*="challenge"], iframe[src*="captcha"], form[action*="challenge"], meta[http-equiv="refresh"]'
+    'script[src*="captcha-delivery"], script[src*="/orchestrate/"], script[src*="awswaf"], [id*="challenge"], '
+    'script[src*="_Incapsula_"], iframe[src*="_Incapsula_"], [id="px-captcha"], script[src*="/anubis/"], '
+    '[id*="anubis"], script[src*="perimeterx"], [id="cf-error-details"], [id="cf-wrapper"], [class*="cf-error"], '
+    'form[action*="challenge"], form[action*="captcha"], script[src*="challenge.js"], [class="g-recaptcha"], '
+    '[class="h-captcha"], [class="cf-turnstile"]'
 )
-_LOGIN = re.compile(
-    r"(?:log|sign)[ -]?in\b|\blogin\b|anmelde(?:n|maske)|einloggen|connexion|se connecter|iniciar sesión|accedi\b"
-    r"|inloggen|logga in|zaloguj|войти|登录|ログイン|members only|subscribers only",
-    re.IGNORECASE,
+_CHALLENGE_SCRIPTS = (
+    "_cf_chl_opt",
+    "gokuProps",
+    "_Incapsula_Resource",
+    "captcha-delivery",
+    "_pxAppId",
+    "AwsWafIntegration",
 )
-_CONSENT = re.compile(
-    r"cookie|consent|privacy|tracking|einwilligung|zustimm|datenschutz|consentement|privacidad", re.IGNORECASE
-)
-_AGREE = re.compile(r"accept|agree|allow|akzeptier|zustimm|accepter|aceptar|accetta|accepteren|godkänn", re.IGNORECASE)
 
 
-def find_wall(tree: LexborHTMLParser, title: str, text: str, lines: Sequence[str]) -> Reason | None:
-    """Return what keeps the page from being read, where it is short and says so; `lines` are all that is seen of it."""
-    if len(text) > _LONGEST_WALL:
-        return None
-    said = " ".join(lines)
-    if len(said) > 4 * _LONGEST_WALL:
-        return None
-    begin = f"{title} {' '.join(lines[:3])}"[:_LONGEST_WALL]
-    if _CHALLENGE.search(begin) and (len(said) < _LONGEST_WALL or tree.css_first(_CHALLENGE_MARKS) is not None):
-        return Reason.CHALLENGE
-    heading = " ".join(lines[:1]) if len(said) < _LONGEST_WALL else ""
-    if _NOT_FOUND.search(title) or (len(heading) < _LONGEST_HEADING and _NOT_FOUND.search(heading)):
-        return Reason.SOFT_404
-    if tree.css_first('input[type="password"]') is not None and _LOGIN.search(begin):
-        return Reason.LOGIN_WALL
-    words = len(said.split()) or 1
-    if len(_CONSENT.findall(said)) * 25 > words and _CONSENT.search(begin) and _AGREE.search(said):
-        return Reason.COOKIE_WALL
-    return None
+def find_wall(
+    tree: LexborHTMLParser, article: Article, blocks: Sequence[Block], kept: Sequence[Block]
+) -> Reason | None:
+    """Return what keeps the page from being read; `blocks` are all that is seen of it, `kept` would be the document."""
+    page = _Page(tree, article, blocks, kept)
+    if sum(block.size for block in kept) > _LONGEST_OF_OTHERS:
+        return Reason.SOFT_404 if page.is_named(says_missing) and _is_missing(page) else None
+    return next((reason for reason, stands_here in _WALLS.items() if stands_here(page)), None)
+
+
+class _Page:
+    """What a page says, without case and accents."""
+
+    def __init__(
+        self, tree: LexborHTMLParser, article: Article, blocks: Sequence[Block], kept: Sequence[Block]
+    ) -> None:
+        self.tree = tree
+        self._title = article.title or ""
+        self._blocks = blocks
+        self._kept = kept or blocks
+        # who publishes an article says when, where programs look for it
+        self.is_stated = article.provenance.get("published_at") in _STATED
+
+    def is_named(self, is_name: Callable[[str], object]) -> bool:
+        """Tell whether the title, a part of it or the first heading is such a name as a whole."""
+        return any(is_name(name) for name in self.names)
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The title, its parts and the first headings."""
+        node = self.tree.css_first("title")
+        titles = dict.fromkeys([self._title, " ".join((node.text() if node is not None else "").split())])
+        parts = [part for title in titles for part in (title, *_SEPARATOR.split(title))]
+        headings = [block.text for block in self._blocks if block.element.tag in ("h1", "h2")][:2]
+        return list(dict.fromkeys(map(_bare, filter(_is_short, [*parts, *headings]))))
+
+    @cached_property
+    def kept(self) -> list[tuple[str, Block]]:
+        """What would be the document."""
+        return [(fold(block.text), block) for block in self._kept]
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """All short lines of the page from its first heading on: what stands above it, every page of the site has."""
+        first = next((number for number, block in enumerate(self._blocks) if block.element.tag == "h1"), 0)
+        return [fold(block.text) for block in self._blocks[first:] if len(block.text) <= _LONGEST_LINE]
+
+    @cached_property
+    def first_sentences(self) -> list[str]:
+        """What stands right below the first heading."""
+        return [sentence for line in self.lines[:_FIRST_LINES] for sentence in _sentences(line)]
+
+    def says(self, pattern: re.Pattern[str]) -> bool:
+        """Tell whether one of the short lines says such a thing."""
+        return any(pattern.search(line) for line in self.lines)
+
+    def prose(self, is_own: Callable[[str], object]) -> list[Block]:
+        """Return the paragraphs of the document that are not the wall's own."""
+        return [block for text, block in self.kept if _is_paragraph(block) and not is_own(text)]
+
+    def is_marked(self, selector: str, *scripts: str) -> bool:
+        """Tell whether there is such an element, or a script that has one of these names."""
+        return self.tree.css_first(selector) is not None or any(map(self.tree.scripts_contain, scripts))
+
+
+def _is_challenge(page: _Page) -> bool:
+    named = page.is_named(CHALLENGE_NAMES.fullmatch)
+    size = sum(block.size for _, block in page.kept)
+    if not named and not page.says(CHALLENGE_SAYS):
+        return size < _HARDLY_ANYTHING and page.is_marked(_CHALLENGE_MARKS, *_CHALLENGE_SCRIPTS)
+    if page.is_stated and any(_is_paragraph(block) for _, block in page.kept):
+        return False
+    if named and page.is_marked(_CHALLENGE_MARKS, *_CHALLENGE_SCRIPTS):
+        return True
+    most = _MUCH_OF_A_CHALLENGE if named else _LITTLE_OF_A_CHALLENGE
+    return size <= most and not page.prose(
+        lambda text: _speaks_of(CHALLENGE_WORDS, text) or CHALLENGE_SAYS.search(text)
+    )
+
+
+def _is_missing(page: _Page) -> bool:
+    prose = page.prose(_is_own_of_missing)
+    numbered = page.is_named(is_number_of_missing)
+    if page.is_named(says_missing) or (numbered and any(map(says_missing, page.first_sentences))):
+        if page.is_stated and any(block.size >= _SENTENCE for block in prose):
+            return False
+        return not _is_article(page, prose) or page.is_marked(_MISSING_MARKS)
+    if any(block.size >= _SENTENCE for block in prose) or page.is_stated:
+        return False
+    if numbered:
+        return not prose or page.is_marked(_MISSING_MARKS)
+    said = [*page.names, *page.lines, *(text for text, _ in page.kept)]
+    return not prose and any(speaks_of_missing(sentence) for text in said for sentence in _sentences(text))
+
+
+def _is_login(page: _Page) -> bool:
+    asks = page.says(LOGIN_SAYS)
+    if not asks:
+        begins = [*page.names, *map(_bare, page.lines[:_FIRST_LINES])]
+        if not any(map(LOGIN_BEGINS.match, begins)) or not page.is_marked('input[type="password"]'):
+            return False
+    return not _has_paragraphs(page.prose(_is_own_of_login))
+
+
+def _is_consent(page: _Page) -> bool:
+    about = [(text, block) for text, block in page.kept if CONSENT_WORDS.search(text)]
+    voiced = sum(block.size for text, block in about if VOICE.search(text))
+    voiceless = sum(block.size for text, block in about if _is_paragraph(block) and not VOICE.search(text))
+    if voiced <= voiceless or any(block.size >= _SENTENCE for block in page.prose(CONSENT_WORDS.search)):
+        return False
+    return 2 * sum(block.size for _, block in about) > sum(block.size for _, block in page.kept) and any(
+        map(AGREE.search, _buttons(page))
+    )
+
+
+_WALLS: dict[Reason, Callable[[_Page], bool]] = {
+    Reason.CHALLENGE: _is_challenge,
+    Reason.SOFT_404: _is_missing,
+    Reason.LOGIN_WALL: _is_login,
+    Reason.COOKIE_WALL: _is_consent,
+}
+
+
+def _is_own_of_missing(text: str) -> bool:
+    return is_mostly_of_missing(text) or any(map(speaks_of_missing, _sentences(text)))
+
+
+def _is_own_of_login(text: str) -> bool:
+    return bool(LOGIN_SAYS.search(text) or PRICES.search(text) or _speaks_of(LOGIN_WORDS, text))
+
+
+def _speaks_of(words: re.Pattern[str], text: str) -> bool:
+    return bool(words.search(text) and VOICE.search(text))
+
+
+def _is_paragraph(block: Block) -> bool:
+    tag = block.element.tag
+    return block.is_prose and tag not in _ITEMS and tag not in HEADINGS and not _stands_aside(block)
+
+
+def _stands_aside(block: Block) -> bool:
+    return any(not _ASIDE.isdisjoint(element.names) for element in block.element.ancestors() if element.tag != "body")
+
+
+def _has_paragraphs(prose: Sequence[Block]) -> bool:
+    return any(block.size >= _PARAGRAPH for block in prose) or (
+        len(prose) > 1 and sum(block.size for block in prose) >= _PARAGRAPH
+    )
+
+
+def _is_article(page: _Page, prose: Sequence[Block]) -> bool:
+    """Tell whether paragraphs follow each other in one place; those of a list of articles stand below a link each."""
+    after_links = {id(block) for (_, before), (_, block) in pairwise(page.kept) if before.links * 2 > before.size}
+    places: dict[int, list[Block]] = {}
+    for block in prose:
+        if id(block) not in after_links:
+            places.setdefault(id(block.element.parent), []).append(block)
+    return any(len(place) > 1 and _has_paragraphs(place) for place in places.values())
+
+
+def _buttons(page: _Page) -> Iterator[str]:
+    """Yield what can be pressed, or looks so."""
+    yield from (line for line in page.lines if len(line) <= _LONGEST_BUTTON)
+    for node in page.tree.css("button, a, input[type=submit], input[type=button], [role=button]"):
+        said = " ".join((node.attributes.get("value") or node.text()).split())
+        if len(said) <= _LONGEST_BUTTON:
+            yield fold(said)
+
+
+def _sentences(text: str) -> list[str]:
+    return [sentence.strip() for sentence in _SENTENCE_END.split(text) if sentence.strip()]
+
+
+def _is_short(name: str) -> bool:
+    return 0 < len(name) <= _LONGEST_NAME
+
+
+def _bare(name: str) -> str:
+    """Return a name without the signs around it and between its words."""
+    return _SIGNS.sub(" ", fold(name)).strip(" -")
