@@ -1,5 +1,5 @@
-"""Short genuine articles that speak of missing pages, challenges, log-ins and cookies, or are named as if they were"
-" one."""
+# ruff: noqa: RUF001 (signs of other scripts)
+"""Short genuine articles that speak of walls, or are named as if they were one."""
 
 from collections.abc import Iterator
 

@@ -36,9 +36,9 @@ def _words(rows: Iterable[dict[str, Any]], *names: str) -> list[str]:
 
 _TABLE = tomllib.loads(resources.files(__package__).joinpath("wall_words.toml").read_text("utf-8"))
 _SPACED_ROWS, _UNSPACED_ROWS = _TABLE["missing"].values(), _TABLE["unspaced"].values()
-_VOCABULARY = frozenset(_words(_SPACED_ROWS, "nouns", "words"))
-_STEMS = tuple(word[:-1] for word in _VOCABULARY if word.endswith("*"))
 _DECORATION = frozenset(fold(_TABLE["decoration"]).split())
+_VOCABULARY = _DECORATION.union(_words(_SPACED_ROWS, "nouns", "words"))
+_STEMS = tuple(word[:-1] for word in _VOCABULARY if word.endswith("*"))
 _MISSING = _pattern(says for row in (*_SPACED_ROWS, *_UNSPACED_ROWS) for says in row["says"])
 _NOUNS = re.compile(
     rf"\b(?:{'|'.join(_words(_SPACED_ROWS, 'nouns'))})\b|{'|'.join(_words(_UNSPACED_ROWS, 'nouns'))}"
@@ -68,10 +68,19 @@ def says_missing(name: str) -> bool:
     return not _has_strange_letters(name, most=0) and _MISSING.search(name) is not None
 
 
+def names_what_is_missing(name: str) -> bool:
+    """Tell whether it also says that it is a page: "Page not found", "404 Not Found", but not "Introuvable"."""
+    return says_missing(name) and (_NOUNS.search(name) is not None or not _NUMBERS.isdisjoint(_WORD.findall(name)))
+
+
 def is_number_of_missing(name: str) -> bool:
     """Tell whether a folded name is nothing but the number of the error: "404", "Error 404"."""
-    words = _WORD.findall(name)
-    return not _NUMBERS.isdisjoint(words) and all(word in _DECORATION for word in words)
+    return is_excuse(name) and not _NUMBERS.isdisjoint(_WORD.findall(name))
+
+
+def is_excuse(name: str) -> bool:
+    """Tell whether a folded name says only that something is wrong: "Oops!", "Error 404"."""
+    return all(word in _DECORATION for word in _WORD.findall(name))
 
 
 def speaks_of_missing(sentence: str) -> bool:

@@ -14,7 +14,7 @@ from selectolax.lexbor import LexborHTMLParser
 
 from headwater.model.article import Article
 from headwater.model.reasons import Reason
-from headwater.normalize.blocks import HEADINGS, Block
+from headwater.normalize.blocks import HEADINGS, Block, Element
 from headwater.normalize.wall_words import (
     AGREE,
     CHALLENGE_NAMES,
@@ -27,8 +27,10 @@ from headwater.normalize.wall_words import (
     PRICES,
     VOICE,
     fold,
+    is_excuse,
     is_mostly_of_missing,
     is_number_of_missing,
+    names_what_is_missing,
     says_missing,
     speaks_of_missing,
 )
@@ -38,6 +40,7 @@ _LONGEST_OF_OTHERS = 3_000
 _LONGEST_NAME = 120
 _LONGEST_LINE = 400
 _LONGEST_BUTTON = 40
+_LONGEST_ASIDE = 500
 _FIRST_LINES = 5
 # Of an article there is at least one paragraph of this size, or there are several that have it together.
 _PARAGRAPH = 200
@@ -62,13 +65,12 @@ _MISSING_MARKS = (
     '[class*="not-found"], [class*="notfound"], [class*="not_found"], [id*="404"], [id*="not-found"], '
     '[id*="notfound"], meta[name="robots"][content*="noindex"]'
 )
-# Scripts and elements of what keeps programs out; those that ordinary pages have too do not count.
+# What only the pages have that keep programs out; fields with a test are on ordinary pages too.
 _CHALLENGE_MARKS = (
-    'script[src*="captcha-delivery"], script[src*="/orchestrate/"], script[src*="awswaf"], [id*="challenge"], '
-    'script[src*="_Incapsula_"], iframe[src*="_Incapsula_"], [id="px-captcha"], script[src*="/anubis/"], '
-    '[id*="anubis"], script[src*="perimeterx"], [id="cf-error-details"], [id="cf-wrapper"], [class*="cf-error"], '
-    'form[action*="challenge"], form[action*="captcha"], script[src*="challenge.js"], [class="g-recaptcha"], '
-    '[class="h-captcha"], [class="cf-turnstile"]'
+    'script[src*="captcha-delivery"], script[src*="/orchestrate/"], script[src*="awswaf"], script[src*="_Incapsula_"], '
+    'iframe[src*="_Incapsula_"], script[src*="/anubis/"], [id="px-captcha"], [id="cf-error-details"], '
+    '[id="challenge-form"], [id="challenge-stage"], [id="challenge-running"], [id="challenge-container"], '
+    '[id="challenge-error-text"], [id="challenge-error-title"]'
 )
 _CHALLENGE_SCRIPTS = (
     "_cf_chl_opt",
@@ -86,7 +88,7 @@ def find_wall(
     """Return what keeps the page from being read; `blocks` are all that is seen of it, `kept` would be the document."""
     page = _Page(tree, article, blocks, kept)
     if sum(block.size for block in kept) > _LONGEST_OF_OTHERS:
-        return Reason.SOFT_404 if page.is_named(says_missing) and _is_missing(page) else None
+        return Reason.SOFT_404 if _is_named_missing(page) and _is_missing(page) else None
     return next((reason for reason, stands_here in _WALLS.items() if stands_here(page)), None)
 
 
@@ -99,7 +101,7 @@ class _Page:
         self.tree = tree
         self._title = article.title or ""
         self._blocks = blocks
-        self._kept = kept or blocks
+        self._kept = [block for block in kept or blocks if not self._stands_aside(block)]
         # who publishes an article says when, where programs look for it
         self.is_stated = article.provenance.get("published_at") in _STATED
 
@@ -116,25 +118,43 @@ class _Page:
         headings = [block.text for block in self._blocks if block.element.tag in ("h1", "h2")][:2]
         return list(dict.fromkeys(map(_bare, filter(_is_short, [*parts, *headings]))))
 
+    def _stands_aside(self, block: Block) -> bool:
+        """Tell whether a block is in what every page of the site has, by the names of its place."""
+        return any(
+            not _ASIDE.isdisjoint(element.names) and element.prose <= _LONGEST_ASIDE and element not in self._places
+            for element in block.element.ancestors()
+        )
+
+    @cached_property
+    def _places(self) -> set[Element]:
+        """Where the first heading stands: whatever that is called, it is not aside."""
+        heading = next((block for block in self._blocks if block.element.tag in ("h1", "h2")), None)
+        return set(heading.element.ancestors()) if heading else set()
+
     @cached_property
     def kept(self) -> list[tuple[str, Block]]:
         """What would be the document."""
         return [(fold(block.text), block) for block in self._kept]
 
     @cached_property
-    def lines(self) -> list[str]:
-        """All short lines of the page from its first heading on: what stands above it, every page of the site has."""
-        first = next((number for number, block in enumerate(self._blocks) if block.element.tag == "h1"), 0)
-        return [fold(block.text) for block in self._blocks[first:] if len(block.text) <= _LONGEST_LINE]
+    def lines(self) -> list[tuple[str, bool]]:
+        """All short lines from the first heading on, and which are headings: what stands above is on every page."""
+        below = [block for block in self._blocks[self._first :] if len(block.text) <= _LONGEST_LINE]
+        return [(fold(block.text), block.element.tag in HEADINGS) for block in below]
+
+    @cached_property
+    def _first(self) -> int:
+        return next((number for number, block in enumerate(self._blocks) if block.element.tag == "h1"), 0)
 
     @cached_property
     def first_sentences(self) -> list[str]:
-        """What stands right below the first heading."""
-        return [sentence for line in self.lines[:_FIRST_LINES] for sentence in _sentences(line)]
+        """What stands around the first heading."""
+        around = self._blocks[max(self._first - 2, 0) : self._first + _FIRST_LINES]
+        return [sentence for block in around for sentence in _sentences(fold(block.text[:_LONGEST_LINE]))]
 
-    def says(self, pattern: re.Pattern[str]) -> bool:
+    def says(self, pattern: re.Pattern[str], *, except_headings: bool = False) -> bool:
         """Tell whether one of the short lines says such a thing."""
-        return any(pattern.search(line) for line in self.lines)
+        return any(pattern.search(line) for line, is_heading in self.lines if not (except_headings and is_heading))
 
     def prose(self, is_own: Callable[[str], object]) -> list[Block]:
         """Return the paragraphs of the document that are not the wall's own."""
@@ -146,61 +166,74 @@ class _Page:
 
 
 def _is_challenge(page: _Page) -> bool:
-    named = page.is_named(CHALLENGE_NAMES.fullmatch)
+    named, says = page.is_named(CHALLENGE_NAMES.fullmatch), page.says(CHALLENGE_SAYS)
     size = sum(block.size for _, block in page.kept)
-    if not named and not page.says(CHALLENGE_SAYS):
-        return size < _HARDLY_ANYTHING and page.is_marked(_CHALLENGE_MARKS, *_CHALLENGE_SCRIPTS)
-    if page.is_stated and any(_is_paragraph(block) for _, block in page.kept):
+    has_prose = any(_is_paragraph(block) for _, block in page.kept)
+    if not named and not says:
+        return size < _HARDLY_ANYTHING and not has_prose and page.is_marked(_CHALLENGE_MARKS, *_CHALLENGE_SCRIPTS)
+    if page.is_stated and has_prose:
         return False
     if named and page.is_marked(_CHALLENGE_MARKS, *_CHALLENGE_SCRIPTS):
         return True
     most = _MUCH_OF_A_CHALLENGE if named else _LITTLE_OF_A_CHALLENGE
-    return size <= most and not page.prose(
-        lambda text: _speaks_of(CHALLENGE_WORDS, text) or CHALLENGE_SAYS.search(text)
-    )
+    least = _SENTENCE if named and page.says(CHALLENGE_SAYS, except_headings=True) else 0
+    return size <= most and not any(block.size >= least for block in page.prose(_is_own_of_challenge))
 
 
 def _is_missing(page: _Page) -> bool:
     prose = page.prose(_is_own_of_missing)
-    numbered = page.is_named(is_number_of_missing)
-    if page.is_named(says_missing) or (numbered and any(map(says_missing, page.first_sentences))):
+    if _is_named_missing(page):
         if page.is_stated and any(block.size >= _SENTENCE for block in prose):
             return False
         return not _is_article(page, prose) or page.is_marked(_MISSING_MARKS)
-    if any(block.size >= _SENTENCE for block in prose) or page.is_stated:
+    if page.is_stated or any(block.size >= _SENTENCE for block in prose):
         return False
-    if numbered:
+    if page.is_named(is_number_of_missing) or page.is_named(says_missing):
         return not prose or page.is_marked(_MISSING_MARKS)
-    said = [*page.names, *page.lines, *(text for text, _ in page.kept)]
+    said = [*page.names, *(line for line, _ in page.lines), *(text for text, _ in page.kept)]
     return not prose and any(speaks_of_missing(sentence) for text in said for sentence in _sentences(text))
 
 
+def _is_named_missing(page: _Page) -> bool:
+    if page.is_named(names_what_is_missing):
+        return True
+    is_hinted = page.is_named(is_excuse) or page.is_named(says_missing)
+    return is_hinted and any(map(names_what_is_missing, page.first_sentences))
+
+
 def _is_login(page: _Page) -> bool:
-    asks = page.says(LOGIN_SAYS)
-    if not asks:
-        begins = [*page.names, *map(_bare, page.lines[:_FIRST_LINES])]
+    if not page.says(LOGIN_SAYS, except_headings=True):
+        begins = [*page.names, *(_bare(line) for line, _ in page.lines[:_FIRST_LINES])]
         if not any(map(LOGIN_BEGINS.match, begins)) or not page.is_marked('input[type="password"]'):
             return False
     return not _has_paragraphs(page.prose(_is_own_of_login))
 
 
 def _is_consent(page: _Page) -> bool:
-    about = [(text, block) for text, block in page.kept if CONSENT_WORDS.search(text)]
+    said = [(text, block) for text, block in page.kept if block.links * 2 <= block.size]
+    about = [(text, block) for text, block in said if CONSENT_WORDS.search(text)]
     voiced = sum(block.size for text, block in about if VOICE.search(text))
     voiceless = sum(block.size for text, block in about if _is_paragraph(block) and not VOICE.search(text))
-    if voiced <= voiceless or any(block.size >= _SENTENCE for block in page.prose(CONSENT_WORDS.search)):
+    if (
+        page.is_stated
+        or voiced <= voiceless
+        or any(block.size >= _SENTENCE for block in page.prose(CONSENT_WORDS.search))
+    ):
         return False
-    return 2 * sum(block.size for _, block in about) > sum(block.size for _, block in page.kept) and any(
-        map(AGREE.search, _buttons(page))
-    )
+    size = sum(block.size for _, block in said)
+    return 2 * sum(block.size for _, block in about) > size and any(map(AGREE.search, _buttons(page)))
 
 
 _WALLS: dict[Reason, Callable[[_Page], bool]] = {
     Reason.CHALLENGE: _is_challenge,
     Reason.SOFT_404: _is_missing,
-    Reason.LOGIN_WALL: _is_login,
     Reason.COOKIE_WALL: _is_consent,
+    Reason.LOGIN_WALL: _is_login,
 }
+
+
+def _is_own_of_challenge(text: str) -> bool:
+    return bool(CHALLENGE_SAYS.search(text) or _speaks_of(CHALLENGE_WORDS, text))
 
 
 def _is_own_of_missing(text: str) -> bool:
@@ -217,11 +250,7 @@ def _speaks_of(words: re.Pattern[str], text: str) -> bool:
 
 def _is_paragraph(block: Block) -> bool:
     tag = block.element.tag
-    return block.is_prose and tag not in _ITEMS and tag not in HEADINGS and not _stands_aside(block)
-
-
-def _stands_aside(block: Block) -> bool:
-    return any(not _ASIDE.isdisjoint(element.names) for element in block.element.ancestors() if element.tag != "body")
+    return block.is_prose and tag not in _ITEMS and tag not in HEADINGS
 
 
 def _has_paragraphs(prose: Sequence[Block]) -> bool:
@@ -242,7 +271,7 @@ def _is_article(page: _Page, prose: Sequence[Block]) -> bool:
 
 def _buttons(page: _Page) -> Iterator[str]:
     """Yield what can be pressed, or looks so."""
-    yield from (line for line in page.lines if len(line) <= _LONGEST_BUTTON)
+    yield from (line for line, _ in page.lines if len(line) <= _LONGEST_BUTTON)
     for node in page.tree.css("button, a, input[type=submit], input[type=button], [role=button]"):
         said = " ".join((node.attributes.get("value") or node.text()).split())
         if len(said) <= _LONGEST_BUTTON:
