@@ -20,7 +20,7 @@ from headwater.policy.nesting import is_too_deep
 from headwater.policy.text import blocks_of_markup, clean
 
 _ABSTRACT_OVER = 40
-_LONGEST_WALL = 10_000  # only where a page is not found is there as much: what else the site has
+_LONGEST_WALL = 6_000  # only where a page is not found is there as much: what else the site has
 # No page is meant to be read that is longer, and to parse it could take a gigabyte.
 _MOST_TAGS = 150_000  # those of a second or two
 _ENOUGH_TO_BE_DEEP = 2_000_000  # characters

@@ -14,6 +14,10 @@ from typing import Any
 _LONGEST_SENTENCE = 200
 # What is written without spaces, or in signs that Python takes for no part of a word, is taken out as it stands.
 _UNSPACED = re.compile("[\u0900-\u097f\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+# Of Latin, Greek and Cyrillic, Hebrew, Arabic, Devanagari, Thai and Japanese.
+_ACCENTS = re.compile(
+    "[\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u093c\u094d\u0e38-\u0e3a\u0e48-\u0e4b\u3099\u309a]+"
+)
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 _NUMBERS = frozenset({"404", "410"})
 
@@ -22,7 +26,7 @@ def fold(text: str) -> str:
     """Return a text without case and accents, as titles and addresses of pages are often written."""
     if text.isascii():
         return text.lower()
-    bare = "".join(mark for mark in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(mark))
+    bare = _ACCENTS.sub("", unicodedata.normalize("NFKD", text.casefold()))
     return unicodedata.normalize("NFC", bare).replace("\u2019", "'").replace("\u0131", "i")
 
 
@@ -57,15 +61,22 @@ CHALLENGE_SAYS = _pattern(_TABLE["challenge"]["says"])
 CHALLENGE_WORDS = _pattern(_TABLE["challenge"]["words"])
 LOGIN_BEGINS = _pattern(_TABLE["login"]["begins"])
 LOGIN_SAYS = _pattern(_TABLE["login"]["says"])
+LOGIN_HINTS = _pattern(_TABLE["login"]["hints"])
+LOGIN_FOR_OTHER = _pattern(_TABLE["login"]["other"])
 LOGIN_WORDS = _pattern(_TABLE["login"]["words"])
 PRICES = _pattern(_TABLE["login"]["prices"])
 CONSENT_WORDS = _pattern(_TABLE["consent"]["words"])
 AGREE = _pattern(_TABLE["consent"]["agree"])
 
 
+def has_only_words_of_missing(name: str) -> bool:
+    """Tell whether a folded name has no other words than those in which a page says that it is missing."""
+    return not _has_strange_letters(name, most=0)
+
+
 def says_missing(name: str) -> bool:
     """Tell whether a folded name as a whole says that there is no such page."""
-    return not _has_strange_letters(name, most=0) and _MISSING.search(name) is not None
+    return has_only_words_of_missing(name) and _MISSING.search(name) is not None
 
 
 def names_what_is_missing(name: str) -> bool:
@@ -85,9 +96,9 @@ def is_excuse(name: str) -> bool:
 
 def speaks_of_missing(sentence: str) -> bool:
     """Tell whether a folded sentence says so of a page, in little else than the words of such pages."""
-    if len(sentence) > _LONGEST_SENTENCE or not _MISSING.search(sentence) or not _NOUNS.search(sentence):
+    if len(sentence) > _LONGEST_SENTENCE or _has_strange_letters(sentence, most=len(sentence) // 4):
         return False
-    return not _has_strange_letters(sentence, most=len(sentence) // 4)
+    return _MISSING.search(sentence) is not None and _NOUNS.search(sentence) is not None
 
 
 def is_mostly_of_missing(text: str) -> bool:

@@ -8,7 +8,7 @@ at only then. No rule is about a single site.
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from selectolax.lexbor import LexborHTMLParser
 
@@ -22,11 +22,14 @@ from headwater.normalize.wall_words import (
     CHALLENGE_WORDS,
     CONSENT_WORDS,
     LOGIN_BEGINS,
+    LOGIN_FOR_OTHER,
+    LOGIN_HINTS,
     LOGIN_SAYS,
     LOGIN_WORDS,
     PRICES,
     VOICE,
     fold,
+    has_only_words_of_missing,
     is_excuse,
     is_mostly_of_missing,
     is_number_of_missing,
@@ -35,19 +38,21 @@ from headwater.normalize.wall_words import (
     speaks_of_missing,
 )
 
-# Only where a page is not found can there be more: what else the site has.
-_LONGEST_OF_OTHERS = 3_000
-_LONGEST_NAME = 120
-_LONGEST_LINE = 400
-_LONGEST_BUTTON = 40
-_LONGEST_ASIDE = 500
-_FIRST_LINES = 5
+# Of the paragraphs that would be kept, in letters. Where a page is not found they can be many: what else the site has.
+_MOST_OF_CONSENT = 1_500
+_MOST_OF_A_CHALLENGE = 1_200
+_MOST_OF_OTHERS = 600
 # Of an article there is at least one paragraph of this size, or there are several that have it together.
 _PARAGRAPH = 200
 _SENTENCE = 100
-_MUCH_OF_A_CHALLENGE = 1_200
-_LITTLE_OF_A_CHALLENGE = 600
-_HARDLY_ANYTHING = 200
+_LONGEST_NAME = 120
+_LONGEST_PLAIN_NAME = 65
+_LONGEST_LINE = 400
+_LONGEST_BUTTON = 40
+_LONGEST_ASIDE = 500
+_LONGEST_OFFER = 250
+_FIRST_LINES = 5
+_MOST_LINES = 200
 
 _STATED = frozenset({"json-ld", "opengraph"})
 _ASIDE = frozenset(
@@ -57,7 +62,7 @@ _ITEMS = frozenset({"li", "td", "th", "dd", "dt", "figcaption"})
 _SEPARATOR = re.compile(r"\s+[-\u2013\u2014\u00b7\u2022\u00bb\u203a:/~]+\s+|\s*[|_]\s*|\s[\u00ab\u2039]\s")
 _SENTENCE_END = re.compile("[.!?\u2026\u3002\uff01\uff1f\u061f\u0964|:,\uff0c\u060c]+(?=\\s|$)|[\u3002\uff01\uff1f]")
 _SIGNS = re.compile(
-    r"[\s!\"$%(-,./:-@\[-`{-~\u00a1\u00ab\u00bb\u00bf\u060c\u061f\u2010-\u2026\u3001-\u3003\uff01-\uff1f]+"
+    r"[!\"$%(-,./:-@\[-`{-~\u00a1\u00ab\u00bb\u00bf\u060c\u061f\u2010-\u2026\u3001-\u3003\uff01-\uff1f]+"
 )
 
 _MISSING_MARKS = (
@@ -87,13 +92,13 @@ def find_wall(
 ) -> Reason | None:
     """Return what keeps the page from being read; `blocks` are all that is seen of it, `kept` would be the document."""
     page = _Page(tree, article, blocks, kept)
-    if sum(block.size for block in kept) > _LONGEST_OF_OTHERS:
-        return Reason.SOFT_404 if _is_named_missing(page) and _is_missing(page) else None
+    if page.size > _MOST_OF_CONSENT and not page.plain_names:
+        return None
     return next((reason for reason, stands_here in _WALLS.items() if stands_here(page)), None)
 
 
 class _Page:
-    """What a page says, without case and accents."""
+    """What a page says. Whatever takes time is done once, and only when it is asked for."""
 
     def __init__(
         self, tree: LexborHTMLParser, article: Article, blocks: Sequence[Block], kept: Sequence[Block]
@@ -101,25 +106,57 @@ class _Page:
         self.tree = tree
         self._title = article.title or ""
         self._blocks = blocks
-        self._kept = [block for block in kept or blocks if not self._stands_aside(block)]
+        self._kept = kept or blocks
+        self._paragraphs = [block for block in self._kept if _is_paragraph(block)]
+        self._folded: dict[int, str] = {}
+        self.size = sum(block.size for block in self._paragraphs)
         # who publishes an article says when, where programs look for it
         self.is_stated = article.provenance.get("published_at") in _STATED
 
-    def is_named(self, is_name: Callable[[str], object]) -> bool:
-        """Tell whether the title, a part of it or the first heading is such a name as a whole."""
-        return any(is_name(name) for name in self.names)
+    @cached_property
+    def _stated_names(self) -> list[str]:
+        titles = {self._title}
+        if self.size <= _MOST_OF_CONSENT and (node := self.tree.css_first("title")):
+            titles.add(" ".join(node.text().split()))
+        parts = [part for title in titles for part in (title, *_SEPARATOR.split(title))]
+        headings = (block.text for block in self._blocks if block.element.tag in ("h1", "h2"))
+        return [name for name in dict.fromkeys([*parts, *islice(headings, 2)]) if 0 < len(name) <= _LONGEST_NAME]
 
     @cached_property
     def names(self) -> list[str]:
-        """The title, its parts and the first headings."""
-        node = self.tree.css_first("title")
-        titles = dict.fromkeys([self._title, " ".join((node.text() if node is not None else "").split())])
-        parts = [part for title in titles for part in (title, *_SEPARATOR.split(title))]
-        headings = [block.text for block in self._blocks if block.element.tag in ("h1", "h2")][:2]
-        return list(dict.fromkeys(map(_bare, filter(_is_short, [*parts, *headings]))))
+        """All that the page calls itself: its titles, their parts, and the first headings."""
+        return list(map(_bare, self._stated_names))
+
+    @cached_property
+    def plain_names(self) -> list[str]:
+        """Those that have no other words than pages that are missing have."""
+        short = [_bare(name) for name in self._stated_names if len(name) <= _LONGEST_PLAIN_NAME]
+        return list(filter(has_only_words_of_missing, short))
+
+    def is_named(self, is_name: Callable[[str], object]) -> bool:
+        """Tell whether one of its names is such a name as a whole."""
+        return any(map(is_name, self.names))
+
+    def folded(self, block: Block) -> str:
+        """Return what a block says, without case and accents."""
+        return self._folded.get(id(block)) or self._folded.setdefault(id(block), fold(block.text))
+
+    @cached_property
+    def kept(self) -> list[tuple[str, Block]]:
+        """What would be the document, without what is on every page of the site."""
+        return [(self.folded(block), block) for block in self._kept if not self._stands_aside(block)]
+
+    def prose(self, is_own: Callable[[str], object], least: int = 0) -> Iterator[Block]:
+        """Yield the paragraphs of the document, from that size on, that are not the wall's own."""
+        for block in self._paragraphs:
+            if block.size >= least and not is_own(self.folded(block)) and not self._stands_aside(block):
+                yield block
+
+    def has_prose(self, is_own: Callable[[str], object], least: int = 0) -> bool:
+        """Tell whether there is such a paragraph."""
+        return any(True for _ in self.prose(is_own, least))
 
     def _stands_aside(self, block: Block) -> bool:
-        """Tell whether a block is in what every page of the site has, by the names of its place."""
         return any(
             not _ASIDE.isdisjoint(element.names) and element.prose <= _LONGEST_ASIDE and element not in self._places
             for element in block.element.ancestors()
@@ -132,15 +169,12 @@ class _Page:
         return set(heading.element.ancestors()) if heading else set()
 
     @cached_property
-    def kept(self) -> list[tuple[str, Block]]:
-        """What would be the document."""
-        return [(fold(block.text), block) for block in self._kept]
-
-    @cached_property
     def lines(self) -> list[tuple[str, bool]]:
-        """All short lines from the first heading on, and which are headings: what stands above is on every page."""
-        below = [block for block in self._blocks[self._first :] if len(block.text) <= _LONGEST_LINE]
-        return [(fold(block.text), block.element.tag in HEADINGS) for block in below]
+        """The short lines from the first heading on, and which are headings: what stands above is on every page."""
+        below = [
+            block for block in self._blocks[self._first : self._first + _MOST_LINES] if len(block.text) <= _LONGEST_LINE
+        ]
+        return [(self.folded(block), block.element.tag in HEADINGS) for block in below]
 
     @cached_property
     def _first(self) -> int:
@@ -156,72 +190,74 @@ class _Page:
         """Tell whether one of the short lines says such a thing."""
         return any(pattern.search(line) for line, is_heading in self.lines if not (except_headings and is_heading))
 
-    def prose(self, is_own: Callable[[str], object]) -> list[Block]:
-        """Return the paragraphs of the document that are not the wall's own."""
-        return [block for text, block in self.kept if _is_paragraph(block) and not is_own(text)]
-
     def is_marked(self, selector: str, *scripts: str) -> bool:
         """Tell whether there is such an element, or a script that has one of these names."""
         return self.tree.css_first(selector) is not None or any(map(self.tree.scripts_contain, scripts))
 
 
 def _is_challenge(page: _Page) -> bool:
-    named, says = page.is_named(CHALLENGE_NAMES.fullmatch), page.says(CHALLENGE_SAYS)
-    size = sum(block.size for _, block in page.kept)
-    has_prose = any(_is_paragraph(block) for _, block in page.kept)
-    if not named and not says:
-        return size < _HARDLY_ANYTHING and not has_prose and page.is_marked(_CHALLENGE_MARKS, *_CHALLENGE_SCRIPTS)
-    if page.is_stated and has_prose:
+    if page.size > _MOST_OF_A_CHALLENGE or (page.is_stated and page.size):
         return False
-    if named and page.is_marked(_CHALLENGE_MARKS, *_CHALLENGE_SCRIPTS):
-        return True
-    most = _MUCH_OF_A_CHALLENGE if named else _LITTLE_OF_A_CHALLENGE
-    least = _SENTENCE if named and page.says(CHALLENGE_SAYS, except_headings=True) else 0
-    return size <= most and not any(block.size >= least for block in page.prose(_is_own_of_challenge))
+    if page.is_named(CHALLENGE_NAMES.fullmatch):
+        if page.is_marked(_CHALLENGE_MARKS, *_CHALLENGE_SCRIPTS):
+            return True
+        least = _SENTENCE if page.says(CHALLENGE_SAYS, except_headings=True) else 0
+        return not page.has_prose(_is_own_of_challenge, least)
+    if page.size > _MOST_OF_OTHERS or page.has_prose(_is_own_of_challenge):
+        return False
+    return page.says(CHALLENGE_SAYS) or (not page.size and page.is_marked(_CHALLENGE_MARKS, *_CHALLENGE_SCRIPTS))
 
 
 def _is_missing(page: _Page) -> bool:
-    prose = page.prose(_is_own_of_missing)
     if _is_named_missing(page):
-        if page.is_stated and any(block.size >= _SENTENCE for block in prose):
+        if page.is_stated and page.has_prose(_is_own_of_missing, _SENTENCE):
             return False
-        return not _is_article(page, prose) or page.is_marked(_MISSING_MARKS)
-    if page.is_stated or any(block.size >= _SENTENCE for block in prose):
+        return not _is_article(page) or page.is_marked(_MISSING_MARKS)
+    if page.is_stated or page.size > _MOST_OF_OTHERS or page.has_prose(_is_own_of_missing, _SENTENCE):
         return False
-    if page.is_named(is_number_of_missing) or page.is_named(says_missing):
-        return not prose or page.is_marked(_MISSING_MARKS)
+    if any(is_number_of_missing(name) or says_missing(name) for name in page.plain_names):
+        return not page.has_prose(_is_own_of_missing) or page.is_marked(_MISSING_MARKS)
     said = [*page.names, *(line for line, _ in page.lines), *(text for text, _ in page.kept)]
-    return not prose and any(speaks_of_missing(sentence) for text in said for sentence in _sentences(text))
+    return not page.has_prose(_is_own_of_missing) and any(
+        speaks_of_missing(sentence) for text in said for sentence in _sentences(text)
+    )
 
 
 def _is_named_missing(page: _Page) -> bool:
-    if page.is_named(names_what_is_missing):
+    if any(map(names_what_is_missing, page.plain_names)):
         return True
-    is_hinted = page.is_named(is_excuse) or page.is_named(says_missing)
+    is_hinted = any(is_excuse(name) or says_missing(name) for name in page.plain_names)
     return is_hinted and any(map(names_what_is_missing, page.first_sentences))
 
 
-def _is_login(page: _Page) -> bool:
-    if not page.says(LOGIN_SAYS, except_headings=True):
-        begins = [*page.names, *(_bare(line) for line, _ in page.lines[:_FIRST_LINES])]
-        if not any(map(LOGIN_BEGINS.match, begins)) or not page.is_marked('input[type="password"]'):
-            return False
-    return not _has_paragraphs(page.prose(_is_own_of_login))
-
-
 def _is_consent(page: _Page) -> bool:
+    if page.is_stated or page.has_prose(CONSENT_WORDS.search, _SENTENCE):
+        return False
     said = [(text, block) for text, block in page.kept if block.links * 2 <= block.size]
     about = [(text, block) for text, block in said if CONSENT_WORDS.search(text)]
+    if 2 * sum(block.size for _, block in about) <= sum(block.size for _, block in said):
+        return False
     voiced = sum(block.size for text, block in about if VOICE.search(text))
     voiceless = sum(block.size for text, block in about if _is_paragraph(block) and not VOICE.search(text))
-    if (
-        page.is_stated
-        or voiced <= voiceless
-        or any(block.size >= _SENTENCE for block in page.prose(CONSENT_WORDS.search))
-    ):
+    return voiced > voiceless and any(map(AGREE.search, _buttons(page)))
+
+
+def _is_login(page: _Page) -> bool:
+    if page.size > _MOST_OF_OTHERS or page.has_prose(_is_own_of_login, _PARAGRAPH):
         return False
-    size = sum(block.size for _, block in said)
-    return 2 * sum(block.size for _, block in about) > size and any(map(AGREE.search, _buttons(page)))
+    if _has_paragraphs(list(page.prose(_is_own_of_login))):
+        return False
+    asked = [line for line, is_heading in page.lines if not is_heading and not LOGIN_FOR_OTHER.search(line)]
+    if any(map(LOGIN_SAYS.search, asked)):
+        return True
+    if not page.has_prose(_is_own_of_login) and any(map(LOGIN_HINTS.search, asked)):
+        return True
+    return not page.has_prose(_is_own_of_login, _SENTENCE) and _is_form_to_log_in(page)
+
+
+def _is_form_to_log_in(page: _Page) -> bool:
+    begins = [*page.names, *(_bare(line) for line, _ in page.lines[:_FIRST_LINES])]
+    return any(map(LOGIN_BEGINS.match, begins)) and page.is_marked('input[type="password"]')
 
 
 _WALLS: dict[Reason, Callable[[_Page], bool]] = {
@@ -241,7 +277,9 @@ def _is_own_of_missing(text: str) -> bool:
 
 
 def _is_own_of_login(text: str) -> bool:
-    return bool(LOGIN_SAYS.search(text) or PRICES.search(text) or _speaks_of(LOGIN_WORDS, text))
+    if LOGIN_SAYS.search(text) or LOGIN_HINTS.search(text):
+        return True
+    return len(text) <= _LONGEST_OFFER and bool(PRICES.search(text) or _speaks_of(LOGIN_WORDS, text))
 
 
 def _speaks_of(words: re.Pattern[str], text: str) -> bool:
@@ -259,12 +297,12 @@ def _has_paragraphs(prose: Sequence[Block]) -> bool:
     )
 
 
-def _is_article(page: _Page, prose: Sequence[Block]) -> bool:
+def _is_article(page: _Page) -> bool:
     """Tell whether paragraphs follow each other in one place; those of a list of articles stand below a link each."""
-    after_links = {id(block) for (_, before), (_, block) in pairwise(page.kept) if before.links * 2 > before.size}
+    below_links = {id(block) for (_, above), (_, block) in pairwise(page.kept) if above.links * 2 > above.size}
     places: dict[int, list[Block]] = {}
-    for block in prose:
-        if id(block) not in after_links:
+    for block in page.prose(_is_own_of_missing):
+        if id(block) not in below_links:
             places.setdefault(id(block.element.parent), []).append(block)
     return any(len(place) > 1 and _has_paragraphs(place) for place in places.values())
 
@@ -282,10 +320,6 @@ def _sentences(text: str) -> list[str]:
     return [sentence.strip() for sentence in _SENTENCE_END.split(text) if sentence.strip()]
 
 
-def _is_short(name: str) -> bool:
-    return 0 < len(name) <= _LONGEST_NAME
-
-
 def _bare(name: str) -> str:
     """Return a name without the signs around it and between its words."""
-    return _SIGNS.sub(" ", fold(name)).strip(" -")
+    return " ".join(_SIGNS.sub(" ", fold(name)).split()).strip(" -")
