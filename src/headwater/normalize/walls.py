@@ -170,11 +170,14 @@ class _Page:
 
     @cached_property
     def lines(self) -> list[tuple[str, bool]]:
-        """The short lines from the first heading on, and which are headings: what stands above is on every page."""
+        """The short lines from the first heading on, and which are headlines: what stands above is on every page."""
         below = [
             block for block in self._blocks[self._first : self._first + _MOST_LINES] if len(block.text) <= _LONGEST_LINE
         ]
-        return [(self.folded(block), block.element.tag in HEADINGS) for block in below]
+        return [(self.folded(block), self._is_headline(block)) for block in below]
+
+    def _is_headline(self, block: Block) -> bool:
+        return block.element.tag == "h1" or (block.element.tag in HEADINGS and self._title.startswith(block.text))
 
     @cached_property
     def _first(self) -> int:
@@ -186,9 +189,9 @@ class _Page:
         around = self._blocks[max(self._first - 2, 0) : self._first + _FIRST_LINES]
         return [sentence for block in around for sentence in _sentences(fold(block.text[:_LONGEST_LINE]))]
 
-    def says(self, pattern: re.Pattern[str], *, except_headings: bool = False) -> bool:
+    def says(self, pattern: re.Pattern[str], *, except_headlines: bool = False) -> bool:
         """Tell whether one of the short lines says such a thing."""
-        return any(pattern.search(line) for line, is_heading in self.lines if not (except_headings and is_heading))
+        return any(pattern.search(line) for line, is_headline in self.lines if not (except_headlines and is_headline))
 
     def is_marked(self, selector: str, *scripts: str) -> bool:
         """Tell whether there is such an element, or a script that has one of these names."""
@@ -201,7 +204,7 @@ def _is_challenge(page: _Page) -> bool:
     if page.is_named(CHALLENGE_NAMES.fullmatch):
         if page.is_marked(_CHALLENGE_MARKS, *_CHALLENGE_SCRIPTS):
             return True
-        least = _SENTENCE if page.says(CHALLENGE_SAYS, except_headings=True) else 0
+        least = _SENTENCE if page.says(CHALLENGE_SAYS, except_headlines=True) else 0
         return not page.has_prose(_is_own_of_challenge, least)
     if page.size > _MOST_OF_OTHERS or page.has_prose(_is_own_of_challenge):
         return False
@@ -247,7 +250,7 @@ def _is_login(page: _Page) -> bool:
         return False
     if _has_paragraphs(list(page.prose(_is_own_of_login))):
         return False
-    asked = [line for line, is_heading in page.lines if not is_heading and not LOGIN_FOR_OTHER.search(line)]
+    asked = [line for line, is_headline in page.lines if not is_headline and not LOGIN_FOR_OTHER.search(line)]
     if any(map(LOGIN_SAYS.search, asked)):
         return True
     if not page.has_prose(_is_own_of_login) and any(map(LOGIN_HINTS.search, asked)):
