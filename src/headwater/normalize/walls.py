@@ -52,7 +52,7 @@ _LONGEST_BUTTON = 40
 _LONGEST_ASIDE = 500
 _LONGEST_OFFER = 250
 _FIRST_LINES = 5
-_MOST_LINES = 200
+_MOST_LINES = 60
 
 _STATED = frozenset({"json-ld", "opengraph"})
 _ASIDE = frozenset(
