@@ -131,7 +131,7 @@ class _Page:
     def plain_names(self) -> list[str]:
         """Those that have no other words than pages that are missing have."""
         short = [_bare(name) for name in self._stated_names if len(name) <= _LONGEST_PLAIN_NAME]
-        return list(filter(has_only_words_of_missing, short))
+        return [name for name in short if name and has_only_words_of_missing(name)]
 
     def is_named(self, is_name: Callable[[str], object]) -> bool:
         """Tell whether one of its names is such a name as a whole."""
