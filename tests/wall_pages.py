@@ -295,12 +295,12 @@ _CONSENTS = (
     (
         "La tua privacy",
         "<p>Noi e i nostri partner utilizziamo i cookie con il tuo consenso. Puoi rifiutare o accettare.</p>"
-        "<button>Accetta</button>",
+        "<input type='submit' value='Accetta'>",
     ),
     (
         "Uw privacy",
         "<p>Wij gebruiken cookies en vragen uw toestemming om advertenties op uw interesses af te stemmen.</p>"
-        "<button>Akkoord</button>",
+        "<button name='choice' value='1'>Akkoord</button>",
     ),
     (
         "Twoja prywatność",

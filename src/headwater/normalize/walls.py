@@ -314,7 +314,7 @@ def _buttons(page: _Page) -> Iterator[str]:
     """Yield what can be pressed, or looks so."""
     yield from (line for line, _ in page.lines if len(line) <= _LONGEST_BUTTON)
     for node in page.tree.css("button, a, input[type=submit], input[type=button], [role=button]"):
-        said = " ".join((node.attributes.get("value") or node.text()).split())
+        said = " ".join((node.text() or node.attributes.get("value") or "").split())
         if len(said) <= _LONGEST_BUTTON:
             yield fold(said)
 
