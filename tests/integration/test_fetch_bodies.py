@@ -12,9 +12,12 @@ from headwater.model.reasons import Reason
 from headwater.policy.canonical import code_of
 from tests.house import House, open_house
 from tests.server import Answer, Site, page
+from tests.short_articles import articles
+from tests.wall_pages import walls
 
 HTML = {"Content-Type": "text/html; charset=utf-8"}
 PAGE = "http://news.test/a"
+WALLS = {Reason.CHALLENGE, Reason.SOFT_404, Reason.LOGIN_WALL, Reason.COOKIE_WALL}
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 4
 POLISH = "Zażółć gęślą jaźń"
 
@@ -73,6 +76,21 @@ async def test_what_is_no_page_is_kept_as_it_came_and_ends_with_the_reason(
     assert await house.desk.counts() == (0, 0)
     kept = [path.read_bytes() for path in (tmp_path / "data/corpus").rglob("raw/**/*") if path.is_file()]
     assert sorted(kept) == sorted(body for body, _ in NO_PAGES.values())
+
+
+async def test_walls_of_each_sort_are_told_and_an_article_about_one_is_kept(site: Site, house: House) -> None:
+    """Issue 8, spec 5.3: what stands in the way is a reason, not a document."""
+    told = {f"http://wall{number}.test/": wall for number, wall in enumerate(list(walls())[::7])}
+    assert {reason for _, reason, _ in told.values()} == WALLS
+    site.answers |= {url: Answer(body, headers=HTML) for url, (_, _, body) in told.items()}
+    kept = {f"http://article{number}.test/": body for number, (_, body) in enumerate(list(articles())[::12])}
+    site.answers |= {url: Answer(body, headers=HTML) for url, body in kept.items()}
+    fates = await house.fetch(*site.answers)
+    first = "SELECT url, log.reason FROM fetch_log log JOIN url_frontier u ON u.id = url_id WHERE attempt = 1"
+    seen = dict(await house.rows(first))
+    assert {url: seen[url] for url in told} == {url: reason for url, (_, reason, _) in told.items()}
+    # articles of the same text are one document
+    assert {fates[url] for url in kept} <= {"stored", "linked"}
 
 
 STORY = page("the flood").partition("<article>")[2]

@@ -8,6 +8,7 @@ from bench.extract_pages import CORPORA, Page, read_pages
 from bench.extract_scores import Found, score_corpora
 
 from headwater.errors import HeadwaterError
+from headwater.model.reasons import Reason
 from headwater.normalize.html_v1 import extract_html
 
 EVERY = 6
@@ -49,3 +50,14 @@ def test_no_score_falls_below_its_floor(corpus: str, field: str) -> None:
     if digest != PAGES_SHA256:
         pytest.skip(f"other pages than the floors were measured on: {digest}")
     assert scores()[corpus][field] * 100 >= FLOORS[corpus][field]
+
+
+def test_no_page_of_the_corpora_is_called_a_wall() -> None:
+    """Issue 8: they are articles, whatever banners, log-ins and offers stand around them."""
+    refused = {}
+    for page in pages():
+        try:
+            extract_html(page.body(), url=page.url)
+        except HeadwaterError as error:
+            refused[page.name] = error.reason
+    assert set(refused.values()) <= {Reason.EMPTY_TEXT}, refused

@@ -1,13 +1,37 @@
 """Issue 8, spec 5.3: pages that stand in the way are told from documents."""
 
+from collections.abc import Callable
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headwater.errors import Unreadable
 from headwater.model.reasons import Reason
 from headwater.normalize import normalize
 from headwater.normalize.html_v1 import extract_html
+from tests.short_articles import articles
+from tests.wall_pages import LOOKS, walls
 
 URL = "https://example.org/a"
+WORDS_OF_WALLS = (
+    *(
+        "page",
+        "not",
+        "found",
+        "404",
+        "error",
+        "oops",
+        "sorry",
+        "missing",
+        "log in",
+        "sign in",
+        "to continue",
+        "reading",
+    ),
+    *("subscribers", "only", "cookies", "privacy", "accept", "just", "a moment", "access", "denied", "robot", "human"),
+    *("verify", "you are", "this", "the", "Seite", "nicht gefunden", "introuvable", "не найдена", "页面不存在"),
+)
 STORY = "<p>The harbour was quiet when the first of the new ferries came in from the north on Tuesday morning.</p>" * 20
 
 
@@ -62,6 +86,25 @@ def test_a_page_that_stands_in_the_way_ends_with_its_reason(body: bytes, reason:
         normalize(body, URL, "text/html; charset=utf-8")
     assert caught.value.reason is reason
     assert str(caught.value) == reason.sentence
+
+
+@pytest.mark.parametrize(("name", "reason", "body"), list(walls()), ids=lambda value: str(value)[:50])
+def test_walls_of_all_sorts_in_many_looks_and_languages_are_no_documents(name: str, reason: Reason, body: str) -> None:
+    with pytest.raises(Unreadable) as caught:
+        normalize(body.encode(), URL, "text/html; charset=utf-8")
+    assert caught.value.reason is reason, name
+
+
+@pytest.mark.parametrize(("name", "body"), list(articles()), ids=lambda value: str(value)[:50])
+def test_short_articles_that_speak_of_walls_stay_documents(name: str, body: str) -> None:
+    text = normalize(body.encode(), URL, "text/html; charset=utf-8").article.text
+    assert len(text.encode()) > 150, name
+
+
+@given(st.lists(st.sampled_from(WORDS_OF_WALLS), min_size=1, max_size=8).map(" ".join), st.sampled_from(LOOKS[:3]))
+def test_no_headline_makes_a_wall_of_an_article(headline: str, look: Callable[[str, str], str]) -> None:
+    body = look(headline, f"<article><h1>{headline}</h1>{STORY[: 3 * len(STORY) // 20]}</article>")
+    assert "harbour" in extract_html(body, url=URL).text
 
 
 def test_only_a_challenge_may_pass_by_itself() -> None:

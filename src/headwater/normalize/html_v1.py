@@ -15,12 +15,12 @@ from headwater.normalize.fusing import TRUST
 from headwater.normalize.main_text import find_main_text
 from headwater.normalize.metadata import read_metadata
 from headwater.normalize.selectors import SELECTOR_KEYS, check_selector
-from headwater.normalize.walls import find_wall
 from headwater.policy.charset import decode_html
 from headwater.policy.nesting import is_too_deep
 from headwater.policy.text import blocks_of_markup, clean
 
 _ABSTRACT_OVER = 40
+_LONGEST_WALL = 6_000  # only where a page is not found is there as much: what else the site has
 # No page is meant to be read that is longer, and to parse it could take a gigabyte.
 _MOST_TAGS = 150_000  # those of a second or two
 _ENOUGH_TO_BE_DEEP = 2_000_000  # characters
@@ -87,8 +87,12 @@ def _article(text: str, url: str, selectors: Mapping[str, str]) -> Article:
     if selected := _selected_text(tree, selectors.get("body")):
         return _completed(article, selected, selected, "selector", 1.0)
     found = find_main_text(text, blocks, elements)
-    if wall := find_wall(tree, article.title or "", found.text, lines):
-        raise Unreadable(wall.sentence, reason=wall, url=url)
+    if len(found.text) <= _LONGEST_WALL:
+        # imported here: its words take a while to load, and only short pages need them
+        from headwater.normalize.walls import find_wall
+
+        if wall := find_wall(tree, article, blocks, found.blocks):
+            raise Unreadable(wall.sentence, reason=wall, url=url)
     if not found.text:
         raise Unreadable("The page holds no text to keep.", reason=Reason.EMPTY_TEXT, url=url)
     return _completed(article, clean(found.text), clean(found.markdown), found.origin, 1 - min(found.doubt, 1.0))

@@ -46,6 +46,7 @@ _PRELOAD = (
     "headwater.formats.site_links",
     "headwater.normalize.pdf_v1",
     "headwater.normalize.registry",
+    "headwater.normalize.walls",
     "trafilatura",
 )
 
