@@ -17,9 +17,12 @@ from hypothesis import strategies as st
 
 from headwater.errors import HeadwaterError, OperatorError, Unreadable
 from headwater.model.article import Article
+from headwater.model.feed import FeedEntry
 from headwater.model.reasons import Reason
 from headwater.normalize import NORMALIZERS, choose, normalize
+from headwater.normalize.fusing import fuse
 from headwater.normalize.html_v1 import extract_html
+from headwater.normalize.metadata import TRUST
 
 URL = "https://example.org/news/2024/ships.html"
 PARAGRAPHS = [
@@ -480,3 +483,80 @@ def _article_or_none(body: bytes) -> Article | None:
         return None
     assert_clean(article.text)
     return article
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (
+            b"\xff\xd8\xff\xe0\x00\x10JFIF\x00<p>A text in a picture, of which nobody knows what it is for.</p>" * 9,
+            "type",
+        ),
+        (b"\x01\x02\x03\x04<p>Something between bytes of another sort.</p>" * 9, "type"),
+        (b"%PDF-1.7\n<p>Words and more words.</p>" * 9, "type"),
+        (b'{"html": "<p>Words and more words of a record.</p>"}', "type"),
+        (b"Just a long line of plain text, no tags. " * 20, "html"),
+        (b"", "html"),
+    ],
+    ids=["jpeg", "binary", "pdf", "json", "text", "empty"],
+)
+def test_bytes_that_are_no_page_are_refused_by_the_library_as_they_are_by_the_program(body: bytes, reason: str) -> None:
+    """Issue 8."""
+    with pytest.raises(Unreadable) as caught:
+        extract_html(body, url=URL)
+    assert caught.value.reason is {"type": Reason.UNSUPPORTED_TYPE, "html": Reason.BAD_HTML}[reason]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"body": None}, "body must be"),
+        ({"body": 7}, "body must be"),
+        ({"body": bytearray(b"<p>")}, "body must be"),
+        ({"url": None}, "url must be"),
+        ({"url": URL.encode()}, "url must be"),
+        ({"selectors": "article"}, "selectors must be"),
+        ({"selectors": ["article"]}, "selectors must be"),
+        ({"selectors": {"body": None}}, r"selectors\['body'\] must be"),
+    ],
+)
+def test_a_callers_mistake_is_not_blamed_on_the_page(arguments: dict[str, object], named: str) -> None:
+    """Spec 8.6, issue 8."""
+    with pytest.raises(TypeError, match=named):
+        extract_html(**({"body": page(), "url": URL} | arguments))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("heading", "title", "is_sure"),
+    [
+        ("Ferries at last", "Ferries at last", True),
+        ("Ferries at last", "Ferries at last - The Paper", True),
+        ("Ferries at last", "All about ships", False),
+        ("Example", "Example", False),
+    ],
+)
+def test_a_title_that_heading_and_window_agree_on_is_as_sure_as_a_stated_one(
+    heading: str, title: str, is_sure: bool
+) -> None:
+    """Issue 8: a feed's title does not go before it."""
+    article = extract_html(page(f"<title>{title}</title>", before=f"<h1>{heading}</h1>"), url=URL)
+    assert article.provenance["title"] == "dom"
+    assert (article.confidence["title"] == TRUST["json-ld"]) is is_sure
+    fused = fuse(article, FeedEntry(URL, "What the feed says"))
+    assert fused.title == (heading if is_sure else "What the feed says")
+
+
+@pytest.mark.parametrize(
+    ("stated", "day"),
+    [
+        ("2024-03-06T00:30:00+05:00", 6),
+        ("Wed, 06 Mar 2024 00:30:00 +0500", 6),
+        ("March 5, 2024 11:30 PM EST", 5),
+        ("2024-03-06", 6),
+    ],
+)
+def test_a_date_keeps_the_day_of_its_publisher_however_it_is_written(stated: str, day: int) -> None:
+    """Issue 8."""
+    article = extract_html(page(f"<meta name=date content='{stated}'>"), url=URL)
+    assert article.published_at is not None
+    assert article.published_at.day == day

@@ -232,7 +232,7 @@ class _Run:
 
         marks, fresh = await self._database.transact(work)
         for mark in marks:
-            self._totals.fail(str(mark.code))
+            self._totals.fail(code_of(mark.reason))
             log.warning("canonical.refused", uid=mark.uid, why=refused[mark.uid])
         return fresh
 

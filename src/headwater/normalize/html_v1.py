@@ -11,10 +11,10 @@ from headwater.errors import HeadwaterError, OperatorError, Unreadable
 from headwater.model.article import Article
 from headwater.model.reasons import Reason
 from headwater.normalize.blocks import read_blocks
-from headwater.normalize.fusing import TRUST
 from headwater.normalize.main_text import find_main_text
-from headwater.normalize.metadata import read_metadata
+from headwater.normalize.metadata import TRUST, read_metadata
 from headwater.normalize.selectors import SELECTOR_KEYS, check_selector
+from headwater.normalize.sniffing import check_page
 from headwater.normalize.walls import find_wall
 from headwater.policy.charset import decode_html
 from headwater.policy.nesting import is_too_deep
@@ -31,24 +31,47 @@ def extract_html(body: bytes | str, *, url: str, selectors: Mapping[str, str] | 
     """Return the article on the page at `url`.
 
     `selectors` are CSS selectors for body, title, byline, published and image; one that matches something wins. Raises
-    Unreadable where the page cannot be read or holds no text, and OperatorError for a selector that cannot be used.
+    Unreadable where the bytes are no page, or it cannot be read or holds no text, OperatorError for a selector that
+    cannot be used, and TypeError for an argument of another type.
     """
+    _check_types(body, url, selectors)
+    if isinstance(body, bytes):
+        check_page(body)
+        body = _decoded(body, None)
+    return _read(body, url, selectors or {})
+
+
+def normalize_html(body: bytes, url: str, content_type: str | None, selectors: Mapping[str, str] | None) -> Article:
+    """Do the same with what HTTP says about the charset, for bytes that are known to be a page."""
+    return _read(_decoded(body, content_type), url, selectors or {})
+
+
+def _check_types(body: object, url: object, selectors: object) -> None:
+    """Tell a caller's mistake from a page that cannot be read."""
+    if not isinstance(body, bytes | str):
+        raise TypeError(f"body must be bytes or str, not {type(body).__name__}")
+    if not isinstance(url, str):
+        raise TypeError(f"url must be a str, not {type(url).__name__}")
+    if selectors is None:
+        return
+    if not isinstance(selectors, Mapping):
+        raise TypeError(f"selectors must be a mapping of str to str, not {type(selectors).__name__}")
+    for key, selector in selectors.items():
+        if not isinstance(selector, str):
+            raise TypeError(f"selectors[{key!r}] must be a str, not {type(selector).__name__}")
+
+
+def _read(text: str, url: str, selectors: Mapping[str, str]) -> Article:
     try:
-        text = _decoded(body, None) if isinstance(body, bytes) else body
         if len(text) > _LONGEST_PAGE:
             raise _too_long()
         with _no_collections():
-            return _article(text, url, selectors or {})
+            return _article(text, url, selectors)
     except (HeadwaterError, MemoryError):
         raise
     except Exception as error:
         # whatever a hostile page makes the libraries do, it is this page that cannot be read
         raise Unreadable(f"The page could not be read ({type(error).__name__}).", url=url) from error
-
-
-def normalize_html(body: bytes, url: str, content_type: str | None, selectors: Mapping[str, str] | None) -> Article:
-    """Do the same with what HTTP says about the charset."""
-    return extract_html(_decoded(body, content_type), url=url, selectors=selectors)
 
 
 def _decoded(body: bytes, content_type: str | None) -> str:
@@ -95,18 +118,17 @@ def _article(text: str, url: str, selectors: Mapping[str, str]) -> Article:
 
 
 def _completed(article: Article, text: str, markdown: str, origin: str, confidence: float) -> Article:
-    provenance = {**article.provenance, "text": origin}
     abstract = article.abstract or _first_paragraph(text)
-    if abstract:
-        provenance.setdefault("abstract", origin)
-    trust = {name: TRUST.get(place, TRUST["dom"]) for name, place in provenance.items()}
+    taken = {"text": (origin, round(confidence, 2))}
+    if abstract and not article.abstract:
+        taken["abstract"] = (origin, TRUST.get(origin, TRUST["dom"]))
     return replace(
         article,
         text=text,
         markdown=markdown,
         abstract=abstract,
-        provenance=provenance,
-        confidence=trust | {"text": round(confidence, 2)},
+        provenance={**article.provenance, **{name: place for name, (place, _) in taken.items()}},
+        confidence={**article.confidence, **{name: trust for name, (_, trust) in taken.items()}},
     )
 
 

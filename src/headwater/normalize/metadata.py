@@ -6,7 +6,6 @@ selector that the source gives goes before all of them.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -16,13 +15,17 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 from headwater.model.article import Article
 from headwater.normalize import json_ld
 from headwater.normalize.seen_dates import date_in_address, first_date
-from headwater.normalize.titles import best_title
-from headwater.policy.dates import parse_date
+from headwater.normalize.titles import best_title, is_agreed
+from headwater.policy.dates import parse_local_date
 from headwater.policy.text import one_line, plain_text, strip_markup
 
 T = TypeVar("T")
 # A value and where it came from.
 Found = tuple[str, str]
+
+# How often the places that fields come from are right, about, by the corpora.
+TRUST = {"selector": 1.0, "json-ld": 0.9, "opengraph": 0.9, "meta": 0.8, "url": 0.8, "dom": 0.7}
+_TRUST_IN_AGREEMENT = 0.9  # of the heading that is seen and the title of the window
 
 _AUTHOR_META = (
     "author",
@@ -94,25 +97,30 @@ def read_metadata(tree: LexborHTMLParser, url: str, selectors: Mapping[str, str]
     """Return an article that still lacks its text; `lines` are what a reader sees of the page."""
     page = _Page(tree, url, selectors, lines)
     provenance: dict[str, str] = {}
+    confidence: dict[str, float] = {}
 
     def first(name: str, candidates: Iterator[Found], read: Callable[[str], T | None]) -> T | None:
         for text, origin in candidates:
             if text and (value := read(text)):
-                provenance[name] = origin
+                provenance[name], confidence[name] = origin, TRUST[origin]
                 return value
         return None
 
+    title = first("title", page.titles(), one_line)
+    if title and page.agrees_on(title):
+        confidence["title"] = max(confidence["title"], _TRUST_IN_AGREEMENT)
     return Article(
         text="",
-        title=first("title", page.titles(), one_line),
+        title=title,
         byline=first("byline", page.bylines(), person),
-        published_at=first("published_at", page.dates(), _moment),
-        updated_at=first("updated_at", page.updates(), _moment),
+        published_at=first("published_at", page.dates(), parse_local_date),
+        updated_at=first("updated_at", page.updates(), parse_local_date),
         language=first("language", page.languages(), _language),
         image=first("image", page.images(), page.absolute),
         abstract=first("abstract", page.descriptions(), one_line),
         canonical_url=first("canonical_url", page.canonical_urls(), page.absolute),
         provenance=provenance,
+        confidence=confidence,
     )
 
 
@@ -126,6 +134,8 @@ class _Page:
         self._selectors = selectors
         self._meta = _meta(tree)
         self._article = json_ld.find_article(script.text() for script in tree.css('script[type*="ld+json"]'))
+        self._headings = [text for text, _ in self._seen("h1")]
+        self._window_title = next((text for text, _ in self._seen("title")), "")
         self._base = _join(url, _attribute(tree.css_first("base[href]"), "href")) or url
 
     def titles(self) -> Iterator[Found]:
@@ -133,10 +143,14 @@ class _Page:
         yield from best_title(
             [text for text, _ in self._linked_data("headline")],
             next(self._named("og:title")),
-            [text for text, _ in self._seen("h1")],
-            next((text for text, _ in self._seen("title")), ""),
+            self._headings,
+            self._window_title,
             self._site_names(),
         )
+
+    def agrees_on(self, title: str) -> bool:
+        """Tell whether a heading and the title of the window say this."""
+        return is_agreed(title, self._headings, self._window_title, self._site_names())
 
     def bylines(self) -> Iterator[Found]:
         yield from self._selected("byline")
@@ -302,18 +316,6 @@ def _names(node: LexborNode) -> str:
     """Return the names in a byline, of which each may be a link."""
     links = [_text(link) for link in node.css("a")]
     return ", ".join(dict.fromkeys(filter(None, links))) if len(links) > 1 else _text(node)
-
-
-def _moment(text: str) -> datetime | None:
-    """Read a date; the day it is where the page comes from is kept, as its distance to UTC."""
-    moment = parse_date(text)
-    if moment is None or len(text) < len("2024-03-05T10:30"):
-        return moment
-    try:
-        stated = datetime.fromisoformat(text.strip())
-    except ValueError:
-        return moment
-    return stated if stated.tzinfo is not None else moment
 
 
 def _language(text: str) -> str | None:

@@ -37,6 +37,12 @@ def best_title(
     yield from ((heading, "dom") for heading in headings)
 
 
+def is_agreed(title: str, headings: Sequence[str], page_title: str, sites: Sequence[str]) -> bool:
+    """Tell whether a heading and the page's title both say this, which is not the name of the site."""
+    names = {compact(site) for site in sites if site}
+    return title in headings and _begins(page_title, title) and not _is_site(title, names)
+
+
 def compact(text: str) -> str:
     """Return only the letters and digits of a name, which may be written with or without the rest."""
     return "".join(filter(str.isalnum, text.casefold().removeprefix("www.")))
