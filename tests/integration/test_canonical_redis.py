@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headwater.config import Settings
-from headwater.model.canonical import CanonicalTotals
+from headwater.model.canonical import CanonicalTotals, FailureCode
 from headwater.policy.canonical import uid_of
 from headwater.service.canonical import CanonicalRole
 from headwater.service.maintenance import MaintenanceRole
@@ -419,5 +419,5 @@ def test_the_command_runs_once_and_tells_in_json(redis_server: RedisServer, tmp_
 
 async def test_a_totals_object_counts_what_is_done() -> None:
     totals = CanonicalTotals(new=4, stored=1, skipped=1, deferred=1)
-    totals.fail("FAIL_HTTP")
+    totals.fail(FailureCode.HTTP)
     assert totals.done == 4
