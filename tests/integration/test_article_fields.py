@@ -129,7 +129,7 @@ async def test_selectors_of_a_source_win_and_those_that_match_nothing_do_not(sit
     await house.work()
     document = await fields(house)
     assert document["text"] == "The words that a selector finds, and nothing around them."
-    assert (document["title"], document["byline"]) == ("the river", "Sue Stated")
+    assert (document["title"], document["byline"]) == ("All that is new", "Sue Stated")
     assert [document["provenance"][name] for name in ("text", "title", "byline")] == ["selector", "selector", "json-ld"]
     await house.desk.sources.edit("news", {"selectors": {"body": "p"}})
     async with house.desk.upkeep.verify() as verified:
