@@ -10,7 +10,7 @@ import pytest
 from headwater.store import migrate
 from tests.house import House
 from tests.integration.test_verify import verify
-from tests.program import headwater
+from tests.program import forked, headwater
 from tests.server import Answer, Site, page
 from tests.unit.pdf_sheets import REVIEW, SAMPLES
 from tests.unit.pdf_writer import HEIGHT, WIDTH, Page, pdf, pdf_file
@@ -137,6 +137,18 @@ def test_normalize_shows_a_page(tmp_path: Path) -> None:
     code, shown = normalized(file, "--url", "http://a.test/x")
     assert (code, shown["normalizer"], shown["status"]) == (0, "html_v1", "ok")
     assert "a matter" in str(shown["text"])
+
+
+def test_normalize_prints_the_markdown_of_a_page_and_nothing_else(tmp_path: Path) -> None:
+    """Issue 8."""
+    file = tmp_path / "page"
+    file.write_text(page("a matter", extra="<h2>What is next</h2><ul><li>A hearing in the old hall.</li></ul>"))
+    done = forked("normalize", "page", "--markdown", cwd=tmp_path)
+    assert done.stdout.startswith("# a matter\n\nThe report on a matter")
+    assert done.stdout.endswith("## What is next\n\n- A hearing in the old hall.\n")
+    assert "## What is next" in json.loads(forked("normalize", "page", "--json", cwd=tmp_path).stdout)["markdown"]
+    file.write_bytes(b"nothing")
+    assert forked("normalize", "page", "--markdown", cwd=tmp_path).returncode == 1
 
 
 @pytest.mark.parametrize(

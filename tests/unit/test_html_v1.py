@@ -23,6 +23,7 @@ from headwater.normalize import NORMALIZERS, choose, normalize
 from headwater.normalize.fusing import fuse
 from headwater.normalize.html_v1 import extract_html
 from headwater.normalize.metadata import TRUST
+from headwater.policy.text import squeezed
 
 URL = "https://example.org/news/2024/ships.html"
 PARAGRAPHS = [
@@ -431,6 +432,81 @@ def test_pages_of_a_million_tags_are_refused_at_once(piece: str) -> None:
         extract_html("<html><body><table>" + piece * 600_000, url=URL)
     assert caught.value.reason is Reason.BODY_TOO_LARGE
     assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<div " + " ".join(f"a{number}" for number in range(100_000)) + ">",
+        "<div " + " ".join(f"a{number}='<'" for number in range(100_000)) + ">",
+        ("<div " + "/".join(f"a{number}" for number in range(190)) + "></div>") * 9000,
+        "<select>" + "<Option>x" * 100_000,
+    ],
+    ids=["of one tag", "with brackets", "of many tags", "options"],
+)
+def test_pages_with_attributes_or_options_without_end_are_refused_at_once(body: str) -> None:
+    """Spec 4.3, issue 8: to parse them takes the square of their number, or half a gigabyte."""
+    began = time.process_time()
+    with pytest.raises(Unreadable) as caught:
+        extract_html(page(after=body), url=URL)
+    assert caught.value.reason is Reason.BODY_TOO_LARGE
+    assert time.process_time() - began < 2
+
+
+def test_long_values_of_attributes_are_no_attributes() -> None:
+    words = " ".join(f"word{number}" for number in range(100_000))
+    assert extract_html(page(after=f"<div data-state='{words}' title=\"{words}\">x</div>"), url=URL).text
+
+
+LONG_TITLE = "a - b | " * 300_000
+
+
+@pytest.mark.parametrize(
+    ("head", "body"),
+    [
+        (f"<title>{LONG_TITLE}</title>", f"<h1>{LONG_TITLE}</h1>"),
+        (json_ld(f'{{"@type": "Article", "headline": "{LONG_TITLE[:1_900_000]}"}}'), ""),
+        (f"<meta property=og:title content='{LONG_TITLE}'>", ""),
+        ("<meta property=og:site_name content='The Paper'>", "<h1>The Papers of</h1>" * 40_000),
+        (json_ld('{"@type": "Article", "author": [' + '{"name": "Ann"},' * 100_000 + '"Ben"]}'), ""),
+        (json_ld("[" + "{}," * 3_000_000 + "{}]"), ""),
+        (json_ld("{}") * 50_000, ""),
+        (json_ld("[" * 100_000 + "]" * 100_000), ""),
+        (f"<meta name=author content='{'by ' * 1_000_000}'>", f"<p class=byline>{'by ' * 1_000_000}</p>"),
+        (f"<meta name=description content='{'word ' * 1_000_000}'>", ""),
+    ],
+    ids=["title", "headline", "og", "h1", "authors", "list", "blocks", "deep", "byline", "description"],
+)
+def test_fields_without_end_cost_no_time_and_are_not_kept(head: str, body: str) -> None:
+    """Spec 4.3, issue 8: a page takes two seconds at most."""
+    began = time.process_time()
+    article = extract_html(page(head, after=body), url=URL)
+    assert time.process_time() - began < 2
+    fields = (article.title, article.byline, article.abstract, article.language, article.image, article.canonical_url)
+    assert max(len(field or "") for field in fields) <= 5000
+
+
+def test_a_heap_of_marks_on_one_letter_costs_no_time() -> None:
+    """Spec 4.3, issue 8: to sort them takes the square of their number."""
+    heap = "\u0301\u0316" * 200_000
+    began = time.process_time()
+    article = extract_html(page(after=f"<p>The letter e{heap} and what follows it.</p>"), url=URL)
+    assert time.process_time() - began < 2
+    assert "and what follows it." in article.text
+    assert_clean(article.text)
+
+
+@given(st.text(alphabet="a \t\n\x1c\x85\xa0\u2003\u3000é"))
+def test_blanks_are_squeezed_alike_in_short_and_in_long_texts(text: str) -> None:
+    """Issue 8."""
+    assert squeezed(text + " " * 100_000) == squeezed(text) == " ".join(text.split())
+
+
+def test_a_str_with_lone_surrogates_is_read_without_them() -> None:
+    """Issue 8."""
+    article = extract_html(page("<title>A \ud800 ferry</title>", after="<p>Half \udfff of a sign.</p>" * 3), url=URL)
+    assert_clean(article.text)
+    assert_clean(article.title or "")
 
 
 @given(st.integers(0))

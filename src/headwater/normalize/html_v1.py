@@ -17,10 +17,11 @@ from headwater.normalize.selectors import SELECTOR_KEYS, check_selector
 from headwater.normalize.sniffing import check_page
 from headwater.normalize.walls import find_wall
 from headwater.policy.charset import decode_html
-from headwater.policy.nesting import is_too_deep
+from headwater.policy.nesting import has_too_many_attributes, has_too_many_options, is_too_deep
 from headwater.policy.text import blocks_of_markup, clean
 
 _ABSTRACT_OVER = 40
+_LONGEST_ABSTRACT = 5000
 # No page is meant to be read that is longer, and to parse it could take a gigabyte.
 _MOST_TAGS = 150_000  # those of a second or two
 _ENOUGH_TO_BE_DEEP = 2_000_000  # characters
@@ -97,11 +98,7 @@ def _no_collections() -> Iterator[None]:
 
 
 def _article(text: str, url: str, selectors: Mapping[str, str]) -> Article:
-    has_too_many_tags = text.count("<") > _MOST_TAGS
-    if is_too_deep(text[:_ENOUGH_TO_BE_DEEP] if has_too_many_tags else text):
-        raise Unreadable("The elements of the page are nested too deep.", url=url)
-    if has_too_many_tags:
-        raise Unreadable(f"The page has over {_MOST_TAGS:,} tags.", reason=Reason.BODY_TOO_LARGE, url=url)
+    _check_sizes(text, url)
     _check_selectors(selectors)
     tree = LexborHTMLParser(text)
     blocks, elements = read_blocks(tree.body) if tree.body is not None else ([], [])
@@ -115,6 +112,22 @@ def _article(text: str, url: str, selectors: Mapping[str, str]) -> Article:
     if not found.text:
         raise Unreadable("The page holds no text to keep.", reason=Reason.EMPTY_TEXT, url=url)
     return _completed(article, clean(found.text), clean(found.markdown), found.origin, 1 - min(found.doubt, 1.0))
+
+
+def _check_sizes(text: str, url: str) -> None:
+    """Refuse what nobody is meant to read, and what would take minutes or a gigabyte to parse."""
+    has_too_many_tags = text.count("<") > _MOST_TAGS
+    if is_too_deep(text[:_ENOUGH_TO_BE_DEEP] if has_too_many_tags else text):
+        raise Unreadable("The elements of the page are nested too deep.", url=url)
+    too_much = None
+    if has_too_many_tags:
+        too_much = f"over {_MOST_TAGS:,} tags"
+    elif has_too_many_attributes(text):
+        too_much = "too many attributes"
+    elif has_too_many_options(text):
+        too_much = "too many options to choose from"
+    if too_much:
+        raise Unreadable(f"The page has {too_much}.", reason=Reason.BODY_TOO_LARGE, url=url)
 
 
 def _completed(article: Article, text: str, markdown: str, origin: str, confidence: float) -> Article:
@@ -148,4 +161,5 @@ def _selected_text(tree: LexborHTMLParser, selector: str | None) -> str:
 
 
 def _first_paragraph(text: str) -> str | None:
-    return next((paragraph for paragraph in text.split("\n\n") if len(paragraph) > _ABSTRACT_OVER), None)
+    paragraph = next((paragraph for paragraph in text.split("\n\n") if len(paragraph) > _ABSTRACT_OVER), None)
+    return paragraph and paragraph[:_LONGEST_ABSTRACT]

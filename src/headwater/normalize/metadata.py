@@ -90,7 +90,10 @@ _SIZES = re.compile(
 )
 _LONGEST_BYLINE = 200
 LONGEST_ADDRESS = 2000
+_LONGEST_LANGUAGE = 35
+_LONGEST_VALUE = 5000  # of what an element or an attribute says; what goes on for longer is no field of an article
 _MOST_PICTURES = 100
+_MOST_SEEN = 200  # elements that one selector finds
 
 
 def read_metadata(tree: LexborHTMLParser, url: str, selectors: Mapping[str, str], lines: Sequence[str] = ()) -> Article:
@@ -136,7 +139,7 @@ class _Page:
         self._article = json_ld.find_article(script.text() for script in tree.css('script[type*="ld+json"]'))
         self._headings = [text for text, _ in self._seen("h1")]
         self._window_title = next((text for text, _ in self._seen("title")), "")
-        self._base = _join(url, _attribute(tree.css_first("base[href]"), "href")) or url
+        self._base = _join(url, _attribute(tree.css_first("base[href]"), "href")[:LONGEST_ADDRESS]) or url
 
     def titles(self) -> Iterator[Found]:
         yield from self._selected("title")
@@ -158,7 +161,7 @@ class _Page:
         linked = ", ".join(dict.fromkeys(filter(None, names)))
         stated = [(linked, "json-ld"), *((name, "meta") for name in self._named(*_AUTHOR_META))]
         yield from stated
-        yield from ((_names(node), "dom") for selector in _AUTHOR_DOM for node in self._tree.css(selector))
+        yield from ((_names(node), "dom") for selector in _AUTHOR_DOM for node in self._found(selector))
 
     def dates(self) -> Iterator[Found]:
         yield from self._selected("published", "datetime", "content")
@@ -175,7 +178,7 @@ class _Page:
         yield shown.isoformat() if shown else "", "dom"
 
     def _dated_texts(self) -> Iterator[str]:
-        for node in self._tree.css(", ".join(_DATE_SHOWN)):
+        for node in self._found(", ".join(_DATE_SHOWN)):
             if "comment" not in _attribute(node, "class").lower():
                 yield _text(node)
 
@@ -193,10 +196,11 @@ class _Page:
 
     def images(self) -> Iterator[Found]:
         if selector := self._selectors.get("image"):
-            yield from ((_image_address(node), "selector") for node in self._tree.css(selector))
+            yield from ((_image_address(node), "selector") for node in self._found(selector))
         stated = [(address, "opengraph") for address in self._named("og:image:secure_url", "og:image") if address]
         stated += [(address, "json-ld") for address in json_ld.addresses(self._article.get("image"))]
         stated += [(address, "meta") for address in self._named("twitter:image", "twitter:image:src") if address]
+        stated = [found for found in stated if len(found[0]) <= LONGEST_ADDRESS]
         shown = self._pictures_shown() if stated else ""
         # a picture that is made for social networks is not on the page; the one that is there is meant
         yield from (found for found in stated if _picture_name(found[0]) in shown)
@@ -211,7 +215,7 @@ class _Page:
 
     def _first_pictures(self, *selectors: str) -> Iterator[Found]:
         for selector in selectors:
-            for node in self._tree.css(selector):
+            for node in self._found(selector):
                 address = _image_address(node)
                 if address and not _PLACEHOLDER.search(address):
                     yield address, "dom"
@@ -243,10 +247,13 @@ class _Page:
 
     def _selected(self, name: str, *attributes: str) -> Iterator[Found]:
         selector = self._selectors.get(name)
-        return ((_said(node, attributes), "selector") for node in (self._tree.css(selector) if selector else ()))
+        return ((_said(node, attributes), "selector") for node in (self._found(selector) if selector else ()))
 
     def _seen(self, *selectors: str, attributes: Iterable[str] = ()) -> Iterator[Found]:
-        return ((_said(node, attributes), "dom") for selector in selectors for node in self._tree.css(selector))
+        return ((_said(node, attributes), "dom") for selector in selectors for node in self._found(selector))
+
+    def _found(self, selector: str) -> list[LexborNode]:
+        return self._tree.css(selector)[:_MOST_SEEN]
 
 
 def _meta(tree: LexborHTMLParser) -> dict[str, str]:
@@ -257,7 +264,7 @@ def _meta(tree: LexborHTMLParser) -> dict[str, str]:
         content = attributes.get("content")
         for naming in ("property", "name", "itemprop", "http-equiv"):
             if content and (name := attributes.get(naming)):
-                meta.setdefault(name.strip().lower(), content)
+                meta.setdefault(name.strip().lower(), content[:_LONGEST_VALUE])
     return meta
 
 
@@ -273,8 +280,8 @@ def _text(node: LexborNode) -> str:
     """Return what an element says, as one line."""
     child = node.first_child
     if child is None or (child.is_text_node and child.next is None):
-        return one_line(node.text())
-    return strip_markup(node.html or "")
+        return one_line(node.text()[:_LONGEST_VALUE])
+    return strip_markup(node.html or "")[:_LONGEST_VALUE]
 
 
 def _image_address(node: LexborNode) -> str:
@@ -295,7 +302,7 @@ def _picture_name(address: str) -> str:
 
 def person(text: str) -> str | None:
     """Return the name, or the names, in a byline."""
-    name = one_line(text)
+    name = one_line(text[:_LONGEST_VALUE])
     for _ in range(3):
         name = _BY.sub("", name, count=1).strip(" ,;|-\u2013\u00b7\u2022")
     name = _AFTER_NAME.split(name, maxsplit=1)[0].strip(" ,;|-\u2013\u00b7\u2022")
@@ -320,7 +327,7 @@ def _names(node: LexborNode) -> str:
 
 def _language(text: str) -> str | None:
     tag = text.strip()
-    return tag.replace("_", "-") if _LANGUAGE.fullmatch(tag) else None
+    return tag.replace("_", "-") if len(tag) <= _LONGEST_LANGUAGE and _LANGUAGE.fullmatch(tag) else None
 
 
 def _join(base: str, address: str) -> str | None:

@@ -37,6 +37,12 @@ class ReadFile:
             return self.reading.pdf.markdown
         return self.reading.page.text if self.reading.page else ""
 
+    @property
+    def markdown(self) -> str:
+        """Return the same as Markdown, which the text of a PDF or an XML document is already."""
+        page = self.reading.page
+        return page.markdown if page and page.markdown else self.text
+
     def as_json(self) -> dict[str, Any]:
         """Return all of it for a script."""
         content = self.reading.pdf or self.reading.page
