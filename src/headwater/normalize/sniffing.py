@@ -8,6 +8,7 @@ from headwater.policy.charset import decode_html
 
 _SHORTEST = 200
 _SNIFFED_BYTES = 64 * 1024
+_LOOKED_THROUGH = 8 * 1024  # characters, for those that no text has
 _PDF_HEADER = re.compile(rb"[^<]{0,1019}?%PDF-")  # what stands before it is passed over, unless it is markup
 # Files that say what they are in their first bytes.
 _SIGNATURES = {
@@ -76,7 +77,8 @@ def _choose(body: bytes, content_type: str | None, shortest: int) -> str:
         raise Unreadable(f"The body has fewer than {shortest} bytes.", reason=Reason.BAD_HTML)
     if root and _is_other_xml(text, root[1].lower()):
         raise _unsupported("XML, but not a page")
-    if len(_CONTROLS.findall(text)) * 20 > len(text):  # in which anything may look like a tag
+    beginning = text[:_LOOKED_THROUGH]
+    if len(_CONTROLS.findall(beginning)) * 20 > len(beginning):  # in which anything may look like a tag
         raise _unsupported("binary data")
     if _HTML_TAG.search(text):
         return "html_v1"
