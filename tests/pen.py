@@ -1,7 +1,9 @@
 """Documents and failed jobs written straight into the store, for tests of what becomes of them afterwards."""
 
 import hashlib
+from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 from headwater.model.article import Article
 from headwater.model.document import NewDocument
@@ -12,14 +14,14 @@ HOST = "http://news.test"
 NOON = datetime(2026, 3, 12, 12, tzinfo=UTC)
 
 
-async def write(connection: Connection, name: str, text: str, at: datetime = NOON) -> None:
-    """Save the document of an address with this text, as a commit does."""
+async def write(connection: Connection, name: str, text: str, at: datetime = NOON, **fields: Any) -> bool:
+    """Save the document of an address with this text, as a commit does; tell whether it says something else now."""
     source_id, url_id = await _address(connection, name, at)
     digest = hashlib.sha256(text.encode()).digest()
-    article = Article(text=text, title=f"{name}: {text}", language="en")
+    article = replace(Article(text=text, title=f"{name}: {text}", language="en"), **fields)
     document = NewDocument(article, digest, "html_v1", f"news/{name}", digest, len(text), f"{HOST}/{name}", None)
     await documents.save_texts(connection, {digest: text}, at)
-    await documents.save_document(connection, url_id, source_id, document, at)
+    return await documents.save_document(connection, url_id, source_id, document, at)
 
 
 async def write_all(database: Database, *names: str, text: str = "first") -> None:

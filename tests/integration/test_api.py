@@ -116,6 +116,21 @@ async def test_documents_are_listed_by_pages_and_shown_whole(api: Api) -> None:
     assert len(document["raw_hash"]) == 64
 
 
+async def test_a_document_is_shown_as_markdown_for_as_long_as_its_raw_file_is_there(api: Api, filled: Settings) -> None:
+    """Issue 8: it is made from the raw file."""
+    _, listed = await api.get("/documents?limit=1")
+    _, document = await api.get(f"/documents/{listed['documents'][0]['id']}")
+    path = f"/documents/{document['id']}/markdown"
+    async with api.session.get(api.base + path) as response:
+        assert (response.status, response.content_type) == (200, "text/markdown")
+        assert (await response.text()).startswith(f"# {document['title']}\n\nThe report on")
+    (filled.data_dir / "corpus" / document["raw_path"]).write_bytes(b"another")
+    status, answer = await api.get(path)
+    assert (status, answer["error"]["reason"]) == (500, Reason.STORAGE)
+    status, answer = await api.get("/documents/999999/markdown")
+    assert (status, answer["error"]["reason"]) == (404, Reason.UNKNOWN_DOCUMENT)
+
+
 async def test_search_finds_and_the_day_lists(api: Api) -> None:
     _, found = await api.get("/search", params={"q": "river"})
     assert len(found["hits"]) == 2

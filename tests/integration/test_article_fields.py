@@ -29,8 +29,10 @@ def feed(date: str = "<pubDate>Thu, 12 Mar 2026 10:00:00 GMT</pubDate>") -> Answ
     return Answer(body, headers={"Content-Type": "application/rss+xml"})
 
 
-def html(head: str = "", extra: str = "") -> Answer:
-    return Answer(re.sub("<meta.*?</head>", f"{head}</head>", page("the river", extra=extra)), headers=HTML)
+def html(head: str = "", extra: str = "", window: str = "All that is new") -> Answer:
+    """A page that shows its title and does not state it; its window has another."""
+    markup = page("the river", extra=extra)
+    return Answer(re.sub("<title>.*?</head>", f"<title>{window}</title>{head}</head>", markup), headers=HTML)
 
 
 async def fields(house: House) -> dict[str, Any]:
@@ -54,6 +56,15 @@ async def test_what_a_page_only_shows_is_taken_from_the_feed_that_led_to_it(site
     }
     assert document["confidence"].keys() == document["provenance"].keys()
     assert "The report on the river" in document["text"]
+
+
+async def test_a_title_that_the_page_shows_twice_is_not(site: Site, house: House) -> None:
+    site.answers |= {FEED: feed(), PAGE: html(window="the river - News")}
+    await house.desk.sources.add(FEED, "news")
+    await house.work()
+    document = await fields(house)
+    assert (document["title"], document["provenance"]["title"]) == ("the river", "dom")
+    assert document["provenance"]["byline"] == "feed"
 
 
 async def test_what_a_page_states_as_data_is_not(site: Site, house: House) -> None:
@@ -118,7 +129,7 @@ async def test_selectors_of_a_source_win_and_those_that_match_nothing_do_not(sit
     await house.work()
     document = await fields(house)
     assert document["text"] == "The words that a selector finds, and nothing around them."
-    assert (document["title"], document["byline"]) == ("the river", "Sue Stated")
+    assert (document["title"], document["byline"]) == ("All that is new", "Sue Stated")
     assert [document["provenance"][name] for name in ("text", "title", "byline")] == ["selector", "selector", "json-ld"]
     await house.desk.sources.edit("news", {"selectors": {"body": "p"}})
     async with house.desk.upkeep.verify() as verified:

@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import Callable
 from contextlib import nullcontext
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,7 @@ async def test_each_failure_has_its_code_and_is_not_tried_again(site: Site, hous
     await add_feed(house)
     totals = await canonical_run(house)
     assert totals.failed == {"FAIL_HTTP": 2, "FAIL_BAD_HTML": 2, "FAIL_EMPTY": 1}
+    assert {type(code) for code in totals.failed} == {str}  # as which it is written to logs
     rows = await house.rows("SELECT url, code, reason FROM canonical_attempts ORDER BY url")
     assert rows == [
         ("http://news.test/empty", "FAIL_EMPTY", "empty_text"),
@@ -205,7 +207,9 @@ async def test_only_one_runs_at_a_time_and_a_killed_one_is_gone_on_with(
     while "http://news.test/a" not in site.waiting:
         await asyncio.sleep(0.01)
     async with open_records(make_settings(connect_to=site.connect_to)) as records, open_parts(records) as parts:
-        assert not await parts.canonical_runner.run(CanonicalTotals(), nullcontext)
+        other = await parts.canonical_runner.run(CanonicalTotals(), nullcontext)
+        assert other is not None
+        assert other.holder == house.parts.records.holder
         with pytest.raises(OperatorError, match="under way"):
             await run_now(parts, lambda: crew_at_work(parts, house.desk.metrics), CanonicalTotals())
     first.cancel()
@@ -240,7 +244,11 @@ async def test_what_a_killed_program_was_at_is_gone_on_with_when_its_leases_are_
     os.killpg(program.pid, signal.SIGKILL)
     program.communicate()
     site.hanging.clear()
-    with pytest.raises(OperatorError, match="under way"):
+    now = house.parts.records.clock.now()
+    ((until,),) = await house.rows("SELECT lease_until FROM canonical_state")
+    assert until - now < timedelta(seconds=31)
+    held = f"process {program.pid} on .* over at {until:%H:%M:%S} UTC"
+    with pytest.raises(OperatorError, match=held):
         await canonical_run(house)
     for table in RESCUERS:
         await house.rows(f"UPDATE {table} SET lease_until = 'yesterday' WHERE lease_token IS NOT NULL")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headwater.config import Settings
-from headwater.model.canonical import CanonicalTotals
+from headwater.model.canonical import CanonicalTotals, FailureCode
 from headwater.policy.canonical import uid_of
 from headwater.service.canonical import CanonicalRole
 from headwater.service.maintenance import MaintenanceRole
@@ -346,6 +346,23 @@ async def test_an_article_follows_its_document_and_keeps_its_day(
     assert lasts(redis_server, f"rss:article_canonical:{uid_of(A)}", 4 * DAY)
 
 
+async def test_an_article_has_the_headline_that_was_corrected(
+    site: Site, house: House, redis_server: RedisServer
+) -> None:
+    """Issue 8: its text is as before."""
+    pages(site, "a")
+    await add_feed(house)
+    await canonical_run(house)
+    told = redis_server.article(uid_of(A))
+    corrected = page("story a").replace(">story a</title>", ">Corrected</title>")
+    site.answers[A] = Answer(corrected.replace('content="story a"', 'content="Corrected"'), headers=HTML)
+    await house.desk.frontier.retry([A])
+    await house.work()
+    assert (await canonical_run(house)).new == 0
+    article = redis_server.article(uid_of(A))
+    assert (article["title"], article["clean_text"]) == ("Corrected", told["clean_text"])
+
+
 async def test_attempts_that_somebody_deleted_are_written_once_and_then_all_is_well(
     site: Site, house: House, redis_server: RedisServer
 ) -> None:
@@ -419,5 +436,5 @@ def test_the_command_runs_once_and_tells_in_json(redis_server: RedisServer, tmp_
 
 async def test_a_totals_object_counts_what_is_done() -> None:
     totals = CanonicalTotals(new=4, stored=1, skipped=1, deferred=1)
-    totals.fail("FAIL_HTTP")
+    totals.fail(FailureCode.HTTP)
     assert totals.done == 4

@@ -75,6 +75,39 @@ async def test_a_document_is_told_of_when_it_is_new_and_when_its_text_changes_an
     assert of_a[0].content_hash == of_a[2].content_hash != of_a[1].content_hash
 
 
+CORRECTIONS = {
+    "title": "Another",
+    "byline": "Ann Other",
+    "published_at": NOON,
+    "language": "fr",
+    "image": "https://news.test/a.jpg",
+    "abstract": "In short.",
+}
+
+
+@pytest.mark.parametrize(("field", "value"), CORRECTIONS.items(), ids=list(CORRECTIONS))
+async def test_a_field_that_changes_without_the_text_is_told_of_once(
+    field: str, value: object, database: Database, feed: ChangeFeed
+) -> None:
+    """Issue 8: a corrected headline reaches those who read; the revision is as before."""
+    async with database.connection() as connection:
+        answers = [
+            await write(connection, "a", "first", **fields) for fields in ({}, {field: value}, {field: value}, {})
+        ]
+    assert answers == [False, True, False, True]
+    found = await read_all(feed)
+    assert told(found) == [("new", "a"), ("corrected", "a"), ("corrected", "a")]
+    assert {change.document.revision for change in found if change.document} == {1}
+    assert {change.told()["event"] for change in found} == {"document.ready"}
+
+
+async def test_a_title_that_changes_with_the_text_is_one_change(database: Database, feed: ChangeFeed) -> None:
+    async with database.connection() as connection:
+        await write(connection, "a", "first")
+        assert await write(connection, "a", "second", byline="Ann Other")
+    assert told(await read_all(feed)) == [("new", "a"), ("changed", "a")]
+
+
 async def test_what_commits_late_is_told_of_after_what_was_read_before(
     database: Database, feed: ChangeFeed, other: "asyncpg.Connection[Any]"
 ) -> None:
@@ -271,6 +304,29 @@ async def test_a_page_that_is_fetched_again_is_told_of_only_if_its_text_has_chan
     assert found.next == cursor_of(found.changes[-1].position)
 
 
+async def test_a_corrected_headline_is_told_of_through_the_whole_flow(site: Site, house: House) -> None:
+    """Issue 8."""
+    url = f"{HOST}/a"
+    titles = ["Flods in the valley", "Floods in the valley", "Floods in the valley"]
+    site.answers[url] = [
+        Answer(
+            page("river")
+            .replace(">river</title>", f">{title}</title>")
+            .replace('content="river"', f'content="{title}"')
+        )
+        for title in titles
+    ]
+    await house.fetch(url)
+    for _ in titles[1:]:
+        await house.desk.frontier.retry([url])
+        await house.work()
+    found = (await house.desk.changes.page(None, 10)).changes
+    assert [change.what for change in found] == ["new", "corrected"]
+    assert [change.document and change.document.title for change in found] == [titles[1]] * 2  # as it is now
+    log = await house.rows("SELECT reason FROM fetch_log ORDER BY id")
+    assert log == [("stored",), ("stored",), ("unchanged",)]
+
+
 @pytest.fixture
 async def api(database: Database, make_settings: Callable[..., Settings]) -> AsyncIterator[Api]:
     await write_all(database, "a", "b", "c")
@@ -313,7 +369,7 @@ def test_the_command_tells_what_is_new(database_url: str, tmp_path: Path, databa
     )
     assert [change["url"] for change in first["changes"]] == [f"{HOST}/a", f"{HOST}/b"]
     shown = headwater("new", "--since", first["next"], cwd=tmp_path, **place).stdout
-    assert "new      c: first" in shown
+    assert "new        c: first" in shown
     assert f"{HOST}/c" in shown
     assert re.search(r"headwater new --since c\d+", shown)
     assert json.loads(headwater("new", "--json", cwd=tmp_path, **place).stdout)["changes"] == []

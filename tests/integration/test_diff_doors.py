@@ -54,8 +54,8 @@ async def test_the_api_tells_what_changed(api: Api) -> None:
     assert (last["added"], last["removed"], last["changed"]) == (0, 0, 1)
     (change,) = last["changes"]
     assert [piece for piece in change["pieces"] if piece["kind"] != "same"] == [
-        {"kind": "removed", "text": "3 "},
-        {"kind": "added", "text": "three "},
+        {"kind": "removed", "text": " 3"},
+        {"kind": "added", "text": " three"},
     ]
     _, whole = await api.get(f"/documents/{number}/diff?from=1&to=3")
     assert (whole["added"], whole["changed"]) == (1, 1)
@@ -70,6 +70,7 @@ async def test_the_api_tells_what_changed(api: Api) -> None:
     ("path", "status", "reason"),
     [
         ("/documents/1/diff?to=9", 404, "unknown_revision"),
+        ("/documents/1/diff?to=1", 404, "unknown_revision"),
         ("/documents/1/diff?from=99999999999999999999", 404, "unknown_revision"),
         ("/documents/77/diff", 404, "unknown_document"),
         ("/documents/99999999999999999999/diff", 404, "unknown_document"),
@@ -101,8 +102,18 @@ async def test_the_command_tells_what_changed(updated: Settings, tmp_path: Path)
     assert told["changes"][0]["pieces"][0]["kind"] == "same"
     code, said = await loop.run_in_executor(None, run, "http://news.test/b")
     assert (code, "one revision only" in said) == (0, True)
-    for wrong in (("1", "--to", "9"), ("55",), ("http://news.test/none",), ("nonsense",)):
+    for wrong, named in (
+        (("1", "--to", "9"), "no revision 9; its last is 3."),
+        (("1", "--to", "1"), "Revision 1 is the first of document 1"),
+        (("1", "--to", "99999999999999999999"), "no revision 99999999999999999999;"),
+        (("55",), "There is no document 55."),
+        (("9223372036854775808",), "There is no document 9223372036854775808."),
+        (("9" * 5000,), "no document with a number of 5,000 digits."),
+        (("http://news.test/none",), "no document of http://news.test/none."),
+        (("nonsense",), "no scheme"),
+    ):
         code, said = await loop.run_in_executor(None, run, *wrong)
         assert code == 2, said
+        assert named in said
         assert said.startswith("headwater: ")
         assert len(said.splitlines()) == 1

@@ -140,6 +140,18 @@ def test_normalize_shows_a_page(tmp_path: Path) -> None:
     assert "a matter" in str(shown["text"])
 
 
+def test_normalize_prints_the_markdown_of_a_page_and_nothing_else(tmp_path: Path) -> None:
+    """Issue 8."""
+    file = tmp_path / "page"
+    file.write_text(page("a matter", extra="<h2>What is next</h2><ul><li>A hearing in the old hall.</li></ul>"))
+    done = headwater("normalize", "page", "--markdown", cwd=tmp_path)
+    assert done.stdout.startswith("# a matter\n\nThe report on a matter")
+    assert done.stdout.endswith("## What is next\n\n- A hearing in the old hall.\n")
+    assert "## What is next" in json.loads(headwater("normalize", "page", "--json", cwd=tmp_path).stdout)["markdown"]
+    file.write_bytes(b"nothing")
+    assert headwater("normalize", "page", "--markdown", cwd=tmp_path).returncode == 1
+
+
 @pytest.mark.parametrize(
     ("body", "status", "code"),
     [(LOCKED, "encrypted", 1), (b"%PDF-1.7 x", "broken", 1), (b"", "not_a_pdf", 1), (scan(), "scanned_no_text", 0)],

@@ -68,8 +68,60 @@ def test_what_is_told_makes_one_text_of_the_other(before: str, after: str) -> No
 
 def test_words_that_changed_are_marked() -> None:
     diff = diff_texts("The hall opens in March.\n\nEntry is free.", "The hall opens in late April.\n\nEntry is free.")
-    assert told(diff) == [("changed", 1, "s:The hall opens in |r:March|a:late April|s:.")]
+    assert told(diff) == [("changed", 1, "s:The hall opens in|r: March|a: late April|s:.")]
     assert diff.sentences() == ["1 paragraph was changed; 1 is as before."]
+
+
+def test_a_word_is_the_same_whatever_sign_follows_it() -> None:
+    diff = diff_texts("The dog barks at night.", "The dog, which is old, barks at night.")
+    assert told(diff) == [("changed", 1, "s:The dog|a:, which is old,|s: barks at night.")]
+
+
+def test_changes_with_next_to_nothing_between_them_are_told_as_one() -> None:
+    diff = diff_texts(
+        "The council has approved the plans of the harbour company without a vote, it said in a statement.",
+        "The council has rejected a proposal by a private investor without a vote, it said in a statement.",
+    )
+    (change,) = diff.changes
+    assert [kind for kind, _ in change.pieces] == ["same", "removed", "added", "same"]
+
+
+OPENING = "The museum of the town opens at nine on weekdays and at noon on Sundays."
+PRICES = "Tickets of the museum cost four pounds on weekdays and six on Sundays."
+
+
+def test_a_paragraph_is_paired_with_the_one_it_is_most_like() -> None:
+    """Not with the first that is like it: the two share most of their words."""
+    opening, prices = OPENING.replace("nine", "ten"), PRICES.replace("four", "five")
+    new = "The museum of the town is closed on weekdays and on Sundays in May."
+    diff = diff_texts(f"{OPENING}\n\n{PRICES}", f"{new}\n\n{opening}\n\n{prices}")
+    assert [(change.kind, change.paragraph) for change in diff.changes] == [
+        ("added", 1),
+        ("changed", 2),
+        ("changed", 3),
+    ]
+    assert sides(diff.changes[1]) == (OPENING, opening)
+    assert sides(diff.changes[2]) == (PRICES, prices)
+
+
+@given(
+    st.lists(st.integers(0, 99), min_size=1, max_size=12, unique=True),
+    st.data(),
+)
+def test_every_paragraph_that_has_a_word_more_is_told_as_changed_whatever_came_and_went(
+    numbers: list[int], data: st.DataObject
+) -> None:
+    def of(number: int) -> str:
+        return " ".join(f"{word}{number}" for word in ("north", "south", "east", "west", "up", "down"))
+
+    kept = data.draw(st.lists(st.sampled_from(numbers), unique=True).map(sorted))
+    came = data.draw(st.lists(st.integers(100, 199), max_size=8, unique=True))
+    after = [f"{of(number)} too" for number in sorted(kept)]
+    for number in came:
+        after.insert(data.draw(st.integers(0, len(after))), of(number))
+    diff = diff_texts("\n".join(of(number) for number in sorted(numbers)), "\n".join(after))
+    assert (diff.changed, diff.removed, diff.added) == (len(kept), len(numbers) - len(kept), len(came))
+    assert all(sides(change)[1] == f"{sides(change)[0]} too" for change in diff.changes if change.kind == "changed")
 
 
 def test_scripts_without_spaces_are_compared_by_the_character() -> None:

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from headwater.model.article import Article
 from headwater.model.feed import FeedEntry
-from headwater.normalize.fusing import TRUST, fuse
+from headwater.normalize.fusing import fuse
+from headwater.normalize.metadata import TRUST
 
 MARCH, APRIL = datetime(2024, 3, 5, tzinfo=UTC), datetime(2024, 4, 5, tzinfo=UTC)
 SUMMARY = "What the council will do about the old ferries, in a sentence."

@@ -17,9 +17,13 @@ from hypothesis import strategies as st
 
 from headwater.errors import HeadwaterError, OperatorError, Unreadable
 from headwater.model.article import Article
+from headwater.model.feed import FeedEntry
 from headwater.model.reasons import Reason
 from headwater.normalize import NORMALIZERS, choose, normalize
+from headwater.normalize.fusing import fuse
 from headwater.normalize.html_v1 import extract_html
+from headwater.normalize.metadata import TRUST
+from headwater.policy.text import squeezed
 
 URL = "https://example.org/news/2024/ships.html"
 PARAGRAPHS = [
@@ -430,6 +434,81 @@ def test_pages_of_a_million_tags_are_refused_at_once(piece: str) -> None:
     assert time.process_time() - began < 2
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<div " + " ".join(f"a{number}" for number in range(100_000)) + ">",
+        "<div " + " ".join(f"a{number}='<'" for number in range(100_000)) + ">",
+        ("<div " + "/".join(f"a{number}" for number in range(190)) + "></div>") * 9000,
+        "<select>" + "<Option>x" * 100_000,
+    ],
+    ids=["of one tag", "with brackets", "of many tags", "options"],
+)
+def test_pages_with_attributes_or_options_without_end_are_refused_at_once(body: str) -> None:
+    """Spec 4.3, issue 8: to parse them takes the square of their number, or half a gigabyte."""
+    began = time.process_time()
+    with pytest.raises(Unreadable) as caught:
+        extract_html(page(after=body), url=URL)
+    assert caught.value.reason is Reason.BODY_TOO_LARGE
+    assert time.process_time() - began < 2
+
+
+def test_long_values_of_attributes_are_no_attributes() -> None:
+    words = " ".join(f"word{number}" for number in range(100_000))
+    assert extract_html(page(after=f"<div data-state='{words}' title=\"{words}\">x</div>"), url=URL).text
+
+
+LONG_TITLE = "a - b | " * 300_000
+
+
+@pytest.mark.parametrize(
+    ("head", "body"),
+    [
+        (f"<title>{LONG_TITLE}</title>", f"<h1>{LONG_TITLE}</h1>"),
+        (json_ld(f'{{"@type": "Article", "headline": "{LONG_TITLE[:1_900_000]}"}}'), ""),
+        (f"<meta property=og:title content='{LONG_TITLE}'>", ""),
+        ("<meta property=og:site_name content='The Paper'>", "<h1>The Papers of</h1>" * 40_000),
+        (json_ld('{"@type": "Article", "author": [' + '{"name": "Ann"},' * 100_000 + '"Ben"]}'), ""),
+        (json_ld("[" + "{}," * 3_000_000 + "{}]"), ""),
+        (json_ld("{}") * 50_000, ""),
+        (json_ld("[" * 100_000 + "]" * 100_000), ""),
+        (f"<meta name=author content='{'by ' * 1_000_000}'>", f"<p class=byline>{'by ' * 1_000_000}</p>"),
+        (f"<meta name=description content='{'word ' * 1_000_000}'>", ""),
+    ],
+    ids=["title", "headline", "og", "h1", "authors", "list", "blocks", "deep", "byline", "description"],
+)
+def test_fields_without_end_cost_no_time_and_are_not_kept(head: str, body: str) -> None:
+    """Spec 4.3, issue 8: a page takes two seconds at most."""
+    began = time.process_time()
+    article = extract_html(page(head, after=body), url=URL)
+    assert time.process_time() - began < 2
+    fields = (article.title, article.byline, article.abstract, article.language, article.image, article.canonical_url)
+    assert max(len(field or "") for field in fields) <= 5000
+
+
+def test_a_heap_of_marks_on_one_letter_costs_no_time() -> None:
+    """Spec 4.3, issue 8: to sort them takes the square of their number."""
+    heap = "\u0301\u0316" * 200_000
+    began = time.process_time()
+    article = extract_html(page(after=f"<p>The letter e{heap} and what follows it.</p>"), url=URL)
+    assert time.process_time() - began < 2
+    assert "and what follows it." in article.text
+    assert_clean(article.text)
+
+
+@given(st.text(alphabet="a \t\n\x1c\x85\xa0\u2003\u3000é"))
+def test_blanks_are_squeezed_alike_in_short_and_in_long_texts(text: str) -> None:
+    """Issue 8."""
+    assert squeezed(text + " " * 100_000) == squeezed(text) == " ".join(text.split())
+
+
+def test_a_str_with_lone_surrogates_is_read_without_them() -> None:
+    """Issue 8."""
+    article = extract_html(page("<title>A \ud800 ferry</title>", after="<p>Half \udfff of a sign.</p>" * 3), url=URL)
+    assert_clean(article.text)
+    assert_clean(article.title or "")
+
+
 @given(st.integers(0))
 def test_random_bytes_are_no_page_whatever_they_look_like(seed: int) -> None:
     """Spec 5.3: somewhere in them is something like a tag."""
@@ -480,3 +559,80 @@ def _article_or_none(body: bytes) -> Article | None:
         return None
     assert_clean(article.text)
     return article
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (
+            b"\xff\xd8\xff\xe0\x00\x10JFIF\x00<p>A text in a picture, of which nobody knows what it is for.</p>" * 9,
+            "type",
+        ),
+        (b"\x01\x02\x03\x04<p>Something between bytes of another sort.</p>" * 9, "type"),
+        (b"%PDF-1.7\n<p>Words and more words.</p>" * 9, "type"),
+        (b'{"html": "<p>Words and more words of a record.</p>"}', "type"),
+        (b"Just a long line of plain text, no tags. " * 20, "html"),
+        (b"", "html"),
+    ],
+    ids=["jpeg", "binary", "pdf", "json", "text", "empty"],
+)
+def test_bytes_that_are_no_page_are_refused_by_the_library_as_they_are_by_the_program(body: bytes, reason: str) -> None:
+    """Issue 8."""
+    with pytest.raises(Unreadable) as caught:
+        extract_html(body, url=URL)
+    assert caught.value.reason is {"type": Reason.UNSUPPORTED_TYPE, "html": Reason.BAD_HTML}[reason]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"body": None}, "body must be"),
+        ({"body": 7}, "body must be"),
+        ({"body": bytearray(b"<p>")}, "body must be"),
+        ({"url": None}, "url must be"),
+        ({"url": URL.encode()}, "url must be"),
+        ({"selectors": "article"}, "selectors must be"),
+        ({"selectors": ["article"]}, "selectors must be"),
+        ({"selectors": {"body": None}}, r"selectors\['body'\] must be"),
+    ],
+)
+def test_a_callers_mistake_is_not_blamed_on_the_page(arguments: dict[str, object], named: str) -> None:
+    """Spec 8.6, issue 8."""
+    with pytest.raises(TypeError, match=named):
+        extract_html(**({"body": page(), "url": URL} | arguments))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("heading", "title", "is_sure"),
+    [
+        ("Ferries at last", "Ferries at last", True),
+        ("Ferries at last", "Ferries at last - The Paper", True),
+        ("Ferries at last", "All about ships", False),
+        ("Example", "Example", False),
+    ],
+)
+def test_a_title_that_heading_and_window_agree_on_is_as_sure_as_a_stated_one(
+    heading: str, title: str, is_sure: bool
+) -> None:
+    """Issue 8: a feed's title does not go before it."""
+    article = extract_html(page(f"<title>{title}</title>", before=f"<h1>{heading}</h1>"), url=URL)
+    assert article.provenance["title"] == "dom"
+    assert (article.confidence["title"] == TRUST["json-ld"]) is is_sure
+    fused = fuse(article, FeedEntry(URL, "What the feed says"))
+    assert fused.title == (heading if is_sure else "What the feed says")
+
+
+@pytest.mark.parametrize(
+    ("stated", "day"),
+    [
+        ("2024-03-06T00:30:00+05:00", 6),
+        ("Wed, 06 Mar 2024 00:30:00 +0500", 6),
+        ("March 5, 2024 11:30 PM EST", 5),
+        ("2024-03-06", 6),
+    ],
+)
+def test_a_date_keeps_the_day_of_its_publisher_however_it_is_written(stated: str, day: int) -> None:
+    """Issue 8."""
+    article = extract_html(page(f"<meta name=date content='{stated}'>"), url=URL)
+    assert article.published_at is not None
+    assert article.published_at.day == day

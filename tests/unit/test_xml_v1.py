@@ -10,7 +10,8 @@ from headwater.errors import Unreadable
 from headwater.model.article import Article
 from headwater.model.reasons import Reason
 from headwater.normalize.reading import read
-from headwater.normalize.registry import REGISTER_ROOTS, choose, normalize, normalize_as
+from headwater.normalize.registry import normalize, normalize_as
+from headwater.normalize.sniffing import REGISTER_ROOTS, choose
 from headwater.normalize.xml_bill import ordinal
 
 REGISTER_URL = "https://www.federalregister.gov/documents/full_text/xml/2026/06/02/2026-10962.xml"

@@ -56,6 +56,7 @@ _STATUS = {
     Reason.WEBHOOK_EXISTS: 409,
     Reason.DATABASE_UNREACHABLE: 503,
     Reason.SHUTDOWN: 503,
+    Reason.STORAGE: 500,
 }
 
 
@@ -186,6 +187,11 @@ def _add_reading(app: FastAPI, desk: Desk) -> None:
             raise HeadwaterError(f"There is no document {document_id}.", reason=Reason.UNKNOWN_DOCUMENT)
         revisions = [shapes.Revision(**_with_hex_hashes(revision)) for revision in row["revisions"]]
         return shapes.Document(**(_with_hex_hashes(row) | {"revisions": revisions}))
+
+    @app.get("/documents/{document_id}/markdown", tags=["reading"], response_class=Response)
+    async def markdown(document_id: int) -> Response:
+        """Return a document as Markdown, made from its raw file."""
+        return Response(await desk.markdown(document_id), media_type="text/markdown; charset=utf-8")
 
     @app.get("/documents/{document_id}/diff", tags=["reading"])
     async def diff(

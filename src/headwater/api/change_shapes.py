@@ -30,10 +30,10 @@ class FailedJob(ErrorBody):
 
 
 class Change(BaseModel):
-    """A document that is new or whose text has changed, or a job that failed."""
+    """A document that is new, whose text has changed or whose other fields were corrected, or a job that failed."""
 
     event: Event
-    what: Literal["new", "changed", "failed"]
+    what: Literal["new", "changed", "corrected", "failed"]
     cursor: str = Field(description="Names this change: `since` it begins the next one.")
     at: datetime
     url: str

@@ -41,6 +41,8 @@ _BASE_PRIORITY = 5
 _PATIENCE = timedelta(seconds=15)
 _SHORT, _LONG = 0.05, 1.0  # between two looks
 _DEFERRED_TOLD = 20
+# A run looks after its lease at least every few seconds, so that of a killed one need not keep others waiting for long.
+_LONGEST_LEASE = timedelta(seconds=30)
 
 
 class CanonicalRunner:
@@ -60,19 +62,21 @@ class CanonicalRunner:
         self._clock = clock
         self._projection = projection
         self._holder = holder
-        self._lease = lease
+        self._lease = min(lease, _LONGEST_LEASE)
         self._key_of = key_of
 
-    async def run(self, totals: CanonicalTotals, crew: Crew, longest: timedelta | None = None) -> bool:
-        """Run once; False where another run is under way.
+    async def run(self, totals: CanonicalTotals, crew: Crew, longest: timedelta | None = None) -> Lease | None:
+        """Run once; where another run is under way do nothing, and return its lease.
 
         `crew` is at work while pages are waited for. What is not done after `longest` is put off.
         """
         now = self._clock.now()
         lease = Lease(self._holder, uuid4(), now + self._lease, 1)
         async with self._database.connection() as connection:
-            if not await canonical.take_lease(connection, lease, now):
-                return False
+            while not await canonical.take_lease(connection, lease, now):
+                if other := await canonical.current_lease(connection):
+                    log.info("canonical.under_way", holder=other.holder, until=f"{other.until:%Y-%m-%d %H:%M:%S} UTC")
+                    return other
         try:
             until = now + longest if longest else None
             await _Run(self._database, self._clock, self._projection, self._key_of, lease, totals).carry_out(
@@ -80,7 +84,7 @@ class CanonicalRunner:
             )
         finally:
             await asyncio.shield(self._end(lease))
-        return True
+        return None
 
     async def _end(self, lease: Lease) -> None:
         try:
@@ -232,7 +236,7 @@ class _Run:
 
         marks, fresh = await self._database.transact(work)
         for mark in marks:
-            self._totals.fail(str(mark.code))
+            self._totals.fail(code_of(mark.reason))
             log.warning("canonical.refused", uid=mark.uid, why=refused[mark.uid])
         return fresh
 

@@ -1,7 +1,6 @@
 """`headwater diff DOCUMENT`: what changed in it."""
 
 from dataclasses import asdict
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -62,12 +61,12 @@ def _show(found: "Revisions") -> None:
         console.print(plain(sentence))
     for change in found.diff.changes:
         line = Text(f"\n{_SIGNS[change.kind]} ")
-        for (kind, text), following in zip_longest(change.pieces, change.pieces[1:]):
+        for previous, (kind, text) in zip((None, *change.pieces), change.pieces, strict=False):
             # Colours alone would be lost in a file, or to who cannot see them.
             first, last = _MARKS[kind] if change.kind == "changed" else ("", "")
-            line.append(" " * text[0].isspace()).append(f"{first}{visible(text)}{last}", _STYLES[kind])
-            if kind != "removed" or not following or following.kind != "added":
-                line.append(" " * text[-1].isspace())
+            is_instead = kind == "added" and previous is not None and previous.kind == "removed"
+            line.append(" " * (text[0].isspace() and not is_instead))
+            line.append(f"{first}{visible(text)}{last}", _STYLES[kind])
         console.print(line)
     if not found.diff.told_all:
         console.print("\nThere are more; these are the first.")

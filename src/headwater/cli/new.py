@@ -23,7 +23,7 @@ def new(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show what is new: documents that came or whose text has changed, and jobs that failed; nothing is missed."""
+    """Show what is new: documents that came or have changed, and jobs that failed; nothing is missed."""
     from headwater.service.asking import with_reader
 
     settings = settings_with_logs("error")

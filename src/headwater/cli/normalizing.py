@@ -18,6 +18,9 @@ def normalize(
         typer.Argument(help="A page (HTML), a PDF or an XML document, or - for standard input.", show_default=False),
     ],
     url: Annotated[str | None, typer.Option(help="Where it came from: its links are told from there.")] = None,
+    as_markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print its Markdown and nothing else: headings, lists, tables.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Show what a file would be stored as. Nothing is stored. Exits 1 if it cannot be read."""
@@ -28,6 +31,8 @@ def normalize(
     found = run(read_file(settings, file, body, url))
     if as_json:
         print_json(found.as_json())
+    elif as_markdown and found.markdown:
+        _print_lines(found.markdown)
     else:
         _show(found)
     raise typer.Exit(0 if found.is_as_expected else 1)
@@ -48,5 +53,9 @@ def _show(found: "ReadFile") -> None:
             typer.echo(f"{name:<8} {show.visible(value)}")
     if article.text:
         typer.echo("")
-        for line in article.text.split("\n"):
-            typer.echo(show.visible(line))
+        _print_lines(article.text)
+
+
+def _print_lines(text: str) -> None:
+    for line in text.split("\n"):
+        typer.echo(show.visible(line))

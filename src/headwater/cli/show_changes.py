@@ -11,7 +11,7 @@ from headwater.model.change import Change
 from headwater.model.reasons import Reason
 from headwater.model.webhook import Answered
 
-_COLOURS = {"new": "green", "changed": "yellow", "failed": "red"}
+_COLOURS = {"new": "green", "changed": "yellow", "corrected": "yellow", "failed": "red"}
 
 
 def changes(found: Sequence[Change]) -> None:
@@ -21,10 +21,10 @@ def changes(found: Sequence[Change]) -> None:
             change.document.title or "(no title)" if change.document else f"job {change.job.id}" if change.job else ""
         )
         colour = _COLOURS[change.what]
-        console.print(f"{change.at:%Y-%m-%d %H:%M}  [{colour}]{change.what:<7}[/]  {plain(about)}")
+        console.print(f"{change.at:%Y-%m-%d %H:%M}  [{colour}]{change.what:<9}[/]  {plain(about)}")
         if change.job:
-            console.print(f"{'':<27}{change.job.reason.sentence}")
-        console.print(f"{'':<27}[dim]{plain(change.url)}[/]")
+            console.print(f"{'':<29}{change.job.reason.sentence}")
+        console.print(f"{'':<29}[dim]{plain(change.url)}[/]")
 
 
 def following(cursor: str) -> None:

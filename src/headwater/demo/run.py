@@ -277,7 +277,7 @@ async def _make_articles(desk: Desk, progress: Progress) -> CanonicalTotals:
     totals = CanonicalTotals()
     give_up = time.monotonic() + 2 * LEASE_SECONDS
     progress("articles", 0, 1, "")
-    while not await desk.parts.canonical_runner.run(totals, contextlib.nullcontext) and time.monotonic() < give_up:
+    while await desk.parts.canonical_runner.run(totals, contextlib.nullcontext) and time.monotonic() < give_up:
         await asyncio.sleep(0.1)  # a demo that was killed has left its lease
     progress("articles", 1, 1, "")
     return totals

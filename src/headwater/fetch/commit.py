@@ -84,16 +84,17 @@ async def _save_documents(connection: Connection, visits: Collection[Visited], n
     for visited in visits:
         done, document = visited.finish, visited.document
         if document:
-            await documents.save_document(connection, done.claim.url_id, done.claim.source_id, document, now)
-            if before.get(done.claim.url_id) == document.content_hash:
+            url_id, source_id = done.claim.url_id, done.claim.source_id
+            is_another = await documents.save_document(connection, url_id, source_id, document, now)
+            if is_another:
+                changed.append(url_id)
+            if url_id in before and not is_another:
                 done = replace(done, ending=replace(done.ending, reason=Reason.UNCHANGED))
             elif document.article.body_status is BodyStatus.SCANNED_NO_TEXT:
                 done = replace(done, ending=replace(done.ending, reason=Reason.SCANNED_NO_TEXT))
-            elif document.content_hash not in unclaimed:
+            elif document.content_hash not in (*unclaimed, before.get(url_id)):
                 done = replace(done, ending=replace(done.ending, reason=Reason.LINKED))
             unclaimed.discard(document.content_hash)
-            if before.get(done.claim.url_id, document.content_hash) != document.content_hash:
-                changed.append(done.claim.url_id)
         finishes.append(done)
     if changed:
         await canonical.articles_changed(connection, changed, now)

@@ -43,6 +43,6 @@ class CanonicalTotals:
         """How many have their end."""
         return self.stored + self.skipped + sum(self.failed.values()) + self.deferred
 
-    def fail(self, code: str) -> None:
+    def fail(self, code: FailureCode) -> None:
         """Count a failure."""
-        self.failed[code] = self.failed.get(code, 0) + 1
+        self.failed[str(code)] = self.failed.get(code, 0) + 1

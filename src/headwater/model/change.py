@@ -11,13 +11,13 @@ from headwater.model.reasons import Reason
 class Event(StrEnum):
     """What there is to hear of."""
 
-    DOCUMENT_READY = "document.ready"  # a document is new, or its text has changed
+    DOCUMENT_READY = "document.ready"  # a document is new, or says something else
     JOB_FAILED = "job.failed"
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedDocument:
-    """A document at the revision that a change made. Language and date are those that it has now."""
+    """A document at the revision that a change made or corrected. Language and date are those that it has now."""
 
     id: int
     revision: int
@@ -38,7 +38,11 @@ class FailedJob:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change; `position` is its place among all, and either `document` or `job` tells of what it is."""
+    """One change; `position` is its place among all, and either `document` or `job` tells of what it is.
+
+    A correction leaves the text, and so the revision, as it was: title, byline, date, language, picture or abstract is
+    another.
+    """
 
     position: int
     at: datetime
@@ -46,6 +50,7 @@ class Change:
     source: str | None
     document: ChangedDocument | None = None
     job: FailedJob | None = None
+    is_correction: bool = False
 
     @property
     def event(self) -> Event:
@@ -57,6 +62,8 @@ class Change:
         """What happened, in a word."""
         if self.document is None:
             return "failed"
+        if self.is_correction:
+            return "corrected"
         return "new" if self.document.revision == 1 else "changed"
 
     def told(self) -> dict[str, Any]:

@@ -6,6 +6,8 @@ from functools import lru_cache
 
 from selectolax.lexbor import LexborNode
 
+from headwater.policy.text import squeezed
+
 UNSEEN = frozenset(
     """
     script style template svg iframe object embed canvas audio video map math head link meta img picture source input
@@ -96,7 +98,7 @@ def read_blocks(body: LexborNode) -> tuple[list[Block], list[Element]]:
         nonlocal links
         joined = "".join(parts)
         paragraphs = _EMPTY_LINE.split(joined) if _LINE in joined else (joined,)
-        texts = [" ".join(paragraph.split()) for paragraph in paragraphs]
+        texts = [squeezed(paragraph) for paragraph in paragraphs]
         blocks.extend([Block(element, text, links) for text in texts if text])
         parts.clear()
         links = 0

@@ -8,8 +8,6 @@ from headwater.model.feed import FeedEntry
 from headwater.normalize.metadata import is_picture, person
 from headwater.policy.text import one_line
 
-# How often the places that fields come from are right, about: on pages, by the corpora.
-TRUST = {"selector": 1.0, "json-ld": 0.9, "opengraph": 0.9, "meta": 0.8, "url": 0.8, "dom": 0.7}
 # A list names the page as its publisher does, and dates it by what the page shows only in part; what it says of the
 # content is often the beginning of it, cut off, and its picture a small one.
 _TRUST_IN_LISTS = {

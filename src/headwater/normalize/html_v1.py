@@ -11,16 +11,17 @@ from headwater.errors import HeadwaterError, OperatorError, Unreadable
 from headwater.model.article import Article
 from headwater.model.reasons import Reason
 from headwater.normalize.blocks import read_blocks
-from headwater.normalize.fusing import TRUST
 from headwater.normalize.main_text import find_main_text
-from headwater.normalize.metadata import read_metadata
+from headwater.normalize.metadata import TRUST, read_metadata
 from headwater.normalize.selectors import SELECTOR_KEYS, check_selector
+from headwater.normalize.sniffing import check_page
 from headwater.policy.charset import decode_html
-from headwater.policy.nesting import is_too_deep
+from headwater.policy.nesting import has_too_many_attributes, has_too_many_options, is_too_deep
 from headwater.policy.text import blocks_of_markup, clean
 
 _ABSTRACT_OVER = 40
 _LONGEST_WALL = 6_000  # only where a page is not found is there as much: what else the site has
+_LONGEST_ABSTRACT = 5000
 # No page is meant to be read that is longer, and to parse it could take a gigabyte.
 _MOST_TAGS = 150_000  # those of a second or two
 _ENOUGH_TO_BE_DEEP = 2_000_000  # characters
@@ -31,24 +32,47 @@ def extract_html(body: bytes | str, *, url: str, selectors: Mapping[str, str] | 
     """Return the article on the page at `url`.
 
     `selectors` are CSS selectors for body, title, byline, published and image; one that matches something wins. Raises
-    Unreadable where the page cannot be read or holds no text, and OperatorError for a selector that cannot be used.
+    Unreadable where the bytes are no page, or it cannot be read or holds no text, OperatorError for a selector that
+    cannot be used, and TypeError for an argument of another type.
     """
+    _check_types(body, url, selectors)
+    if isinstance(body, bytes):
+        check_page(body)
+        body = _decoded(body, None)
+    return _read(body, url, selectors or {})
+
+
+def normalize_html(body: bytes, url: str, content_type: str | None, selectors: Mapping[str, str] | None) -> Article:
+    """Do the same with what HTTP says about the charset, for bytes that are known to be a page."""
+    return _read(_decoded(body, content_type), url, selectors or {})
+
+
+def _check_types(body: object, url: object, selectors: object) -> None:
+    """Tell a caller's mistake from a page that cannot be read."""
+    if not isinstance(body, bytes | str):
+        raise TypeError(f"body must be bytes or str, not {type(body).__name__}")
+    if not isinstance(url, str):
+        raise TypeError(f"url must be a str, not {type(url).__name__}")
+    if selectors is None:
+        return
+    if not isinstance(selectors, Mapping):
+        raise TypeError(f"selectors must be a mapping of str to str, not {type(selectors).__name__}")
+    for key, selector in selectors.items():
+        if not isinstance(selector, str):
+            raise TypeError(f"selectors[{key!r}] must be a str, not {type(selector).__name__}")
+
+
+def _read(text: str, url: str, selectors: Mapping[str, str]) -> Article:
     try:
-        text = _decoded(body, None) if isinstance(body, bytes) else body
         if len(text) > _LONGEST_PAGE:
             raise _too_long()
         with _no_collections():
-            return _article(text, url, selectors or {})
+            return _article(text, url, selectors)
     except (HeadwaterError, MemoryError):
         raise
     except Exception as error:
         # whatever a hostile page makes the libraries do, it is this page that cannot be read
         raise Unreadable(f"The page could not be read ({type(error).__name__}).", url=url) from error
-
-
-def normalize_html(body: bytes, url: str, content_type: str | None, selectors: Mapping[str, str] | None) -> Article:
-    """Do the same with what HTTP says about the charset."""
-    return extract_html(_decoded(body, content_type), url=url, selectors=selectors)
 
 
 def _decoded(body: bytes, content_type: str | None) -> str:
@@ -74,11 +98,7 @@ def _no_collections() -> Iterator[None]:
 
 
 def _article(text: str, url: str, selectors: Mapping[str, str]) -> Article:
-    has_too_many_tags = text.count("<") > _MOST_TAGS
-    if is_too_deep(text[:_ENOUGH_TO_BE_DEEP] if has_too_many_tags else text):
-        raise Unreadable("The elements of the page are nested too deep.", url=url)
-    if has_too_many_tags:
-        raise Unreadable(f"The page has over {_MOST_TAGS:,} tags.", reason=Reason.BODY_TOO_LARGE, url=url)
+    _check_sizes(text, url)
     _check_selectors(selectors)
     tree = LexborHTMLParser(text)
     blocks, elements = read_blocks(tree.body) if tree.body is not None else ([], [])
@@ -98,19 +118,34 @@ def _article(text: str, url: str, selectors: Mapping[str, str]) -> Article:
     return _completed(article, clean(found.text), clean(found.markdown), found.origin, 1 - min(found.doubt, 1.0))
 
 
+def _check_sizes(text: str, url: str) -> None:
+    """Refuse what nobody is meant to read, and what would take minutes or a gigabyte to parse."""
+    has_too_many_tags = text.count("<") > _MOST_TAGS
+    if is_too_deep(text[:_ENOUGH_TO_BE_DEEP] if has_too_many_tags else text):
+        raise Unreadable("The elements of the page are nested too deep.", url=url)
+    too_much = None
+    if has_too_many_tags:
+        too_much = f"over {_MOST_TAGS:,} tags"
+    elif has_too_many_attributes(text):
+        too_much = "too many attributes"
+    elif has_too_many_options(text):
+        too_much = "too many options to choose from"
+    if too_much:
+        raise Unreadable(f"The page has {too_much}.", reason=Reason.BODY_TOO_LARGE, url=url)
+
+
 def _completed(article: Article, text: str, markdown: str, origin: str, confidence: float) -> Article:
-    provenance = {**article.provenance, "text": origin}
     abstract = article.abstract or _first_paragraph(text)
-    if abstract:
-        provenance.setdefault("abstract", origin)
-    trust = {name: TRUST.get(place, TRUST["dom"]) for name, place in provenance.items()}
+    taken = {"text": (origin, round(confidence, 2))}
+    if abstract and not article.abstract:
+        taken["abstract"] = (origin, TRUST.get(origin, TRUST["dom"]))
     return replace(
         article,
         text=text,
         markdown=markdown,
         abstract=abstract,
-        provenance=provenance,
-        confidence=trust | {"text": round(confidence, 2)},
+        provenance={**article.provenance, **{name: place for name, (place, _) in taken.items()}},
+        confidence={**article.confidence, **{name: trust for name, (_, trust) in taken.items()}},
     )
 
 
@@ -130,4 +165,5 @@ def _selected_text(tree: LexborHTMLParser, selector: str | None) -> str:
 
 
 def _first_paragraph(text: str) -> str | None:
-    return next((paragraph for paragraph in text.split("\n\n") if len(paragraph) > _ABSTRACT_OVER), None)
+    paragraph = next((paragraph for paragraph in text.split("\n\n") if len(paragraph) > _ABSTRACT_OVER), None)
+    return paragraph and paragraph[:_LONGEST_ABSTRACT]

@@ -13,12 +13,16 @@ _WRAPPING = re.compile(
 _ARTICLE = re.compile(r"(?:Article|Posting|Report|Review)$")
 # Linked data can be as large as the page it describes; the article stands near its beginning.
 _MAX_OBJECTS = 2000
+_MOST_VALUES = 100  # of one field
+_LONGEST = 2_000_000  # characters; read, they take forty times as much memory
 
 
 def find_article(scripts: Iterable[str]) -> dict[str, Any]:
     """Return the first object that describes an article, else one that has a date; empty where there is none."""
     dated: dict[str, Any] = {}
     for script in scripts:
+        if len(script) > _LONGEST:
+            continue
         for thing in _objects(_load(script)):
             if any(_ARTICLE.search(kind) for kind in _types(thing)):
                 return thing
@@ -29,7 +33,7 @@ def find_article(scripts: Iterable[str]) -> dict[str, Any]:
 
 def texts(value: object) -> Iterator[str]:
     """Yield the texts of a value that may be a text, an object with a name or a list of those."""
-    for one in value if isinstance(value, list) else [value]:
+    for one in value[:_MOST_VALUES] if isinstance(value, list) else [value]:
         if isinstance(one, str):
             yield one
         elif isinstance(one, dict):
@@ -38,7 +42,7 @@ def texts(value: object) -> Iterator[str]:
 
 def addresses(value: object) -> Iterator[str]:
     """Yield the addresses of a value that may be an address, an object with one or a list of those."""
-    for one in value if isinstance(value, list) else [value]:
+    for one in value[:_MOST_VALUES] if isinstance(value, list) else [value]:
         if isinstance(one, str):
             yield one
         elif isinstance(one, dict):

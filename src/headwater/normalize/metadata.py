@@ -6,7 +6,6 @@ selector that the source gives goes before all of them.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -16,13 +15,17 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 from headwater.model.article import Article
 from headwater.normalize import json_ld
 from headwater.normalize.seen_dates import date_in_address, first_date
-from headwater.normalize.titles import best_title
-from headwater.policy.dates import parse_date
+from headwater.normalize.titles import best_title, is_agreed
+from headwater.policy.dates import parse_local_date
 from headwater.policy.text import one_line, plain_text, strip_markup
 
 T = TypeVar("T")
 # A value and where it came from.
 Found = tuple[str, str]
+
+# How often the places that fields come from are right, about, by the corpora.
+TRUST = {"selector": 1.0, "json-ld": 0.9, "opengraph": 0.9, "meta": 0.8, "url": 0.8, "dom": 0.7}
+_TRUST_IN_AGREEMENT = 0.9  # of the heading that is seen and the title of the window
 
 _AUTHOR_META = (
     "author",
@@ -87,32 +90,40 @@ _SIZES = re.compile(
 )
 _LONGEST_BYLINE = 200
 LONGEST_ADDRESS = 2000
+_LONGEST_LANGUAGE = 35
+_LONGEST_VALUE = 5000  # of what an element or an attribute says; what goes on for longer is no field of an article
 _MOST_PICTURES = 100
+_MOST_SEEN = 200  # elements that one selector finds
 
 
 def read_metadata(tree: LexborHTMLParser, url: str, selectors: Mapping[str, str], lines: Sequence[str] = ()) -> Article:
     """Return an article that still lacks its text; `lines` are what a reader sees of the page."""
     page = _Page(tree, url, selectors, lines)
     provenance: dict[str, str] = {}
+    confidence: dict[str, float] = {}
 
     def first(name: str, candidates: Iterator[Found], read: Callable[[str], T | None]) -> T | None:
         for text, origin in candidates:
             if text and (value := read(text)):
-                provenance[name] = origin
+                provenance[name], confidence[name] = origin, TRUST[origin]
                 return value
         return None
 
+    title = first("title", page.titles(), one_line)
+    if title and page.agrees_on(title):
+        confidence["title"] = max(confidence["title"], _TRUST_IN_AGREEMENT)
     return Article(
         text="",
-        title=first("title", page.titles(), one_line),
+        title=title,
         byline=first("byline", page.bylines(), person),
-        published_at=first("published_at", page.dates(), _moment),
-        updated_at=first("updated_at", page.updates(), _moment),
+        published_at=first("published_at", page.dates(), parse_local_date),
+        updated_at=first("updated_at", page.updates(), parse_local_date),
         language=first("language", page.languages(), _language),
         image=first("image", page.images(), page.absolute),
         abstract=first("abstract", page.descriptions(), one_line),
         canonical_url=first("canonical_url", page.canonical_urls(), page.absolute),
         provenance=provenance,
+        confidence=confidence,
     )
 
 
@@ -126,17 +137,23 @@ class _Page:
         self._selectors = selectors
         self._meta = _meta(tree)
         self._article = json_ld.find_article(script.text() for script in tree.css('script[type*="ld+json"]'))
-        self._base = _join(url, _attribute(tree.css_first("base[href]"), "href")) or url
+        self._headings = [text for text, _ in self._seen("h1")]
+        self._window_title = next((text for text, _ in self._seen("title")), "")
+        self._base = _join(url, _attribute(tree.css_first("base[href]"), "href")[:LONGEST_ADDRESS]) or url
 
     def titles(self) -> Iterator[Found]:
         yield from self._selected("title")
         yield from best_title(
             [text for text, _ in self._linked_data("headline")],
             next(self._named("og:title")),
-            [text for text, _ in self._seen("h1")],
-            next((text for text, _ in self._seen("title")), ""),
+            self._headings,
+            self._window_title,
             self._site_names(),
         )
+
+    def agrees_on(self, title: str) -> bool:
+        """Tell whether a heading and the title of the window say this."""
+        return is_agreed(title, self._headings, self._window_title, self._site_names())
 
     def bylines(self) -> Iterator[Found]:
         yield from self._selected("byline")
@@ -144,7 +161,7 @@ class _Page:
         linked = ", ".join(dict.fromkeys(filter(None, names)))
         stated = [(linked, "json-ld"), *((name, "meta") for name in self._named(*_AUTHOR_META))]
         yield from stated
-        yield from ((_names(node), "dom") for selector in _AUTHOR_DOM for node in self._tree.css(selector))
+        yield from ((_names(node), "dom") for selector in _AUTHOR_DOM for node in self._found(selector))
 
     def dates(self) -> Iterator[Found]:
         yield from self._selected("published", "datetime", "content")
@@ -161,7 +178,7 @@ class _Page:
         yield shown.isoformat() if shown else "", "dom"
 
     def _dated_texts(self) -> Iterator[str]:
-        for node in self._tree.css(", ".join(_DATE_SHOWN)):
+        for node in self._found(", ".join(_DATE_SHOWN)):
             if "comment" not in _attribute(node, "class").lower():
                 yield _text(node)
 
@@ -179,10 +196,11 @@ class _Page:
 
     def images(self) -> Iterator[Found]:
         if selector := self._selectors.get("image"):
-            yield from ((_image_address(node), "selector") for node in self._tree.css(selector))
+            yield from ((_image_address(node), "selector") for node in self._found(selector))
         stated = [(address, "opengraph") for address in self._named("og:image:secure_url", "og:image") if address]
         stated += [(address, "json-ld") for address in json_ld.addresses(self._article.get("image"))]
         stated += [(address, "meta") for address in self._named("twitter:image", "twitter:image:src") if address]
+        stated = [found for found in stated if len(found[0]) <= LONGEST_ADDRESS]
         shown = self._pictures_shown() if stated else ""
         # a picture that is made for social networks is not on the page; the one that is there is meant
         yield from (found for found in stated if _picture_name(found[0]) in shown)
@@ -197,7 +215,7 @@ class _Page:
 
     def _first_pictures(self, *selectors: str) -> Iterator[Found]:
         for selector in selectors:
-            for node in self._tree.css(selector):
+            for node in self._found(selector):
                 address = _image_address(node)
                 if address and not _PLACEHOLDER.search(address):
                     yield address, "dom"
@@ -229,10 +247,13 @@ class _Page:
 
     def _selected(self, name: str, *attributes: str) -> Iterator[Found]:
         selector = self._selectors.get(name)
-        return ((_said(node, attributes), "selector") for node in (self._tree.css(selector) if selector else ()))
+        return ((_said(node, attributes), "selector") for node in (self._found(selector) if selector else ()))
 
     def _seen(self, *selectors: str, attributes: Iterable[str] = ()) -> Iterator[Found]:
-        return ((_said(node, attributes), "dom") for selector in selectors for node in self._tree.css(selector))
+        return ((_said(node, attributes), "dom") for selector in selectors for node in self._found(selector))
+
+    def _found(self, selector: str) -> list[LexborNode]:
+        return self._tree.css(selector)[:_MOST_SEEN]
 
 
 def _meta(tree: LexborHTMLParser) -> dict[str, str]:
@@ -243,7 +264,7 @@ def _meta(tree: LexborHTMLParser) -> dict[str, str]:
         content = attributes.get("content")
         for naming in ("property", "name", "itemprop", "http-equiv"):
             if content and (name := attributes.get(naming)):
-                meta.setdefault(name.strip().lower(), content)
+                meta.setdefault(name.strip().lower(), content[:_LONGEST_VALUE])
     return meta
 
 
@@ -259,8 +280,8 @@ def _text(node: LexborNode) -> str:
     """Return what an element says, as one line."""
     child = node.first_child
     if child is None or (child.is_text_node and child.next is None):
-        return one_line(node.text())
-    return strip_markup(node.html or "")
+        return one_line(node.text()[:_LONGEST_VALUE])
+    return strip_markup(node.html or "")[:_LONGEST_VALUE]
 
 
 def _image_address(node: LexborNode) -> str:
@@ -281,7 +302,7 @@ def _picture_name(address: str) -> str:
 
 def person(text: str) -> str | None:
     """Return the name, or the names, in a byline."""
-    name = one_line(text)
+    name = one_line(text[:_LONGEST_VALUE])
     for _ in range(3):
         name = _BY.sub("", name, count=1).strip(" ,;|-\u2013\u00b7\u2022")
     name = _AFTER_NAME.split(name, maxsplit=1)[0].strip(" ,;|-\u2013\u00b7\u2022")
@@ -304,21 +325,9 @@ def _names(node: LexborNode) -> str:
     return ", ".join(dict.fromkeys(filter(None, links))) if len(links) > 1 else _text(node)
 
 
-def _moment(text: str) -> datetime | None:
-    """Read a date; the day it is where the page comes from is kept, as its distance to UTC."""
-    moment = parse_date(text)
-    if moment is None or len(text) < len("2024-03-05T10:30"):
-        return moment
-    try:
-        stated = datetime.fromisoformat(text.strip())
-    except ValueError:
-        return moment
-    return stated if stated.tzinfo is not None else moment
-
-
 def _language(text: str) -> str | None:
     tag = text.strip()
-    return tag.replace("_", "-") if _LANGUAGE.fullmatch(tag) else None
+    return tag.replace("_", "-") if len(tag) <= _LONGEST_LANGUAGE and _LANGUAGE.fullmatch(tag) else None
 
 
 def _join(base: str, address: str) -> str | None:

@@ -6,7 +6,8 @@ from headwater.errors import Unreadable
 from headwater.model.article import Article
 from headwater.model.pdf import BodyStatus
 from headwater.model.reasons import Reason
-from headwater.normalize.registry import choose, normalize_as
+from headwater.normalize.registry import normalize_as
+from headwater.normalize.sniffing import choose
 
 
 @dataclass(frozen=True, slots=True)

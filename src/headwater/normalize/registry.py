@@ -1,15 +1,12 @@
 """Which normalizer reads which bytes. A version that has stored documents stays here as it is."""
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 
-from headwater.errors import Unreadable
 from headwater.model.article import Article
-from headwater.model.reasons import Reason
 from headwater.normalize.html_v1 import normalize_html
-from headwater.policy.charset import decode_html
+from headwater.normalize.sniffing import choose
 
 
 def _normalize_pdf(body: bytes, url: str, content_type: str | None, selectors: Mapping[str, str] | None) -> Article:
@@ -40,40 +37,6 @@ NORMALIZERS: dict[str, Normalizer] = {
     "xml_v1": _normalize_xml,
 }
 
-MIN_LENGTH = 200
-_SNIFFED_BYTES = 64 * 1024
-_PDF_HEADER = re.compile(rb"[^<]{0,1019}?%PDF-")  # what stands before it is passed over, unless it is markup
-# Files that say what they are in their first bytes.
-_SIGNATURES = {
-    b"\x89PNG": "a PNG image",
-    b"GIF8": "a GIF image",
-    b"\xff\xd8\xff": "a JPEG image",
-    b"RIFF": "an image, sound or video (RIFF)",
-    b"PK\x03\x04": "a zip archive or an office document",
-    b"\x1f\x8b": "compressed (gzip)",
-    b"BZh": "compressed (bzip2)",
-    b"\xfd7zXZ": "compressed (xz)",
-    b"\x28\xb5\x2f\xfd": "compressed (zstd)",
-    b"\xd0\xcf\x11\xe0": "an old office document",
-    b"{\\rtf": "an RTF document",
-}
-_ROOT = re.compile(
-    r"(?:\s|<\?[^>]*>|<!--(?:[^-]|-(?!->))*-->|<!(?i:doctype)[^>\[]*(?:\[[^\]]*\][^>]*)?>)*<(?:[\w.-]+:)?([\w.-]+)"
-)
-_REPORT = re.compile(r'"CRSReport"\s*:\s*\{')  # which json_v1 reads
-# Of documents that xml_v1 reads: those of the Federal Register (the second line: what the President may issue)...
-REGISTER_ROOTS = frozenset(
-    {"RULE", "PRORULE", "NOTICE", "CORRECT", "SUNSHINE", "PRESDOCU", "PRESDOC"}
-    | {"EXECORD", "PROCLA", "DETERM", "PRMEMO", "PRNOTICE", "PRORDER"}
-)
-_DOCUMENT_ROOTS = REGISTER_ROOTS | {"billStatus", "pLaw", "bill", "resolution"}  # ... and bills and laws.
-_XML_ROOTS = frozenset({"rss", "feed", "rdf", "urlset", "sitemapindex", "opml", "svg"})
-_HTML_TAG = re.compile(
-    r"<(?i:!doctype\s+html|html|head|body|title|meta|link|script|style|article|main|section|header|nav|div|p|span|table"
-    r"|h[1-6]|ul|ol|a|br|form|frameset|center|font)\b"
-)
-_CONTROLS = re.compile("[\x01-\x08\x0e-\x1f\ufffd]")
-
 
 @dataclass(frozen=True, slots=True)
 class NormalizedPage:
@@ -101,50 +64,3 @@ def normalize_as(
     """
     article = NORMALIZERS[name](body, url, content_type, selectors)
     return NormalizedPage(name, article, sha256(article.text.encode()).hexdigest())
-
-
-def choose(body: bytes, content_type: str | None) -> str:
-    """Return the name of the normalizer for these bytes. What they are counts, not what they are called.
-
-    `content_type` is asked for the charset alone, and where no normalizer fits: then Unreadable is raised, and says of
-    what was announced as a PDF that it is none.
-    """
-    try:
-        return _choose(body, content_type)
-    except Unreadable as error:
-        if (content_type or "").lower().startswith("application/pdf"):
-            raise Unreadable(f"It was announced as a PDF. {error}", reason=Reason.NOT_A_PDF) from None
-        raise
-
-
-def _choose(body: bytes, content_type: str | None) -> str:
-    if _PDF_HEADER.match(body[:_SNIFFED_BYTES]):
-        return "pdf_v1"
-    for signature, kind in _SIGNATURES.items():
-        if body.startswith(signature):
-            raise _unsupported(kind)
-    text = decode_html(body[:_SNIFFED_BYTES], content_type).strip("\ufeff\x00 \t\r\n")
-    if text.startswith(("{", "[")) and body.rstrip().endswith((b"}", b"]")):
-        if _REPORT.search(text):
-            return "json_v1"
-        raise _unsupported("JSON")
-    root = _ROOT.match(text)
-    if root and root[1] in _DOCUMENT_ROOTS:
-        return "xml_v1"
-    if len(body.strip()) < MIN_LENGTH:
-        raise Unreadable(f"The body has fewer than {MIN_LENGTH} bytes.", reason=Reason.BAD_HTML)
-    if root and _is_other_xml(text, root[1].lower()):
-        raise _unsupported("XML, but not a page")
-    if len(_CONTROLS.findall(text)) * 20 > len(text):  # in which anything may look like a tag
-        raise _unsupported("binary data")
-    if _HTML_TAG.search(text):
-        return "html_v1"
-    raise Unreadable("The body is not markup.", reason=Reason.BAD_HTML)
-
-
-def _is_other_xml(text: str, name: str) -> bool:
-    return name in _XML_ROOTS or (text.startswith("<?xml") and not _HTML_TAG.match(f"<{name}"))
-
-
-def _unsupported(kind: str) -> Unreadable:
-    return Unreadable(f"The body is {kind}, which cannot be read yet.", reason=Reason.UNSUPPORTED_TYPE)

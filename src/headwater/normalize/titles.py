@@ -7,6 +7,10 @@ _SEPARATOR = re.compile(
     r"\s+[-|\u2013\u2014\u00b7\u2022\u00bb\u203a:/~]+\s+|\s*[|_]\s*|\s[\u00ab\u2039]\s|-(?=[^-\sa-z0-9]+$)"
 )
 _SHORTEST = 3
+_LONGEST = (
+    1000  # characters; no title is meant to be longer, and to look for a site in one takes the square of its length
+)
+_MOST = 50
 
 
 def best_title(
@@ -17,7 +21,9 @@ def best_title(
     What two places agree on is the title: a heading that the page's title begins with, a headline that is also in the
     heading. Else linked data goes before OpenGraph, and what is seen comes last.
     """
-    names = {compact(site) for site in sites if site}
+    names = _names(sites)
+    headlines, headings = _possible(headlines), _possible(headings)
+    og_title, page_title = (title if len(title) <= _LONGEST else "" for title in (og_title, page_title))
     stated = [(_without_site(title, names), "json-ld") for title in headlines if title]
     if og_title:
         stated.append((_without_site(og_title, names), "opengraph"))
@@ -35,6 +41,19 @@ def best_title(
     yield from ((heading, "dom") for heading in headings if compact(heading) in shown and not _is_site(heading, names))
     yield _without_site(page_title, names), "dom"
     yield from ((heading, "dom") for heading in headings)
+
+
+def is_agreed(title: str, headings: Sequence[str], page_title: str, sites: Sequence[str]) -> bool:
+    """Tell whether a heading and the page's title both say this, which is not the name of the site."""
+    return title in _possible(headings) and _begins(page_title, title) and not _is_site(title, _names(sites))
+
+
+def _possible(titles: Sequence[str]) -> list[str]:
+    return [title for title in titles[:_MOST] if len(title) <= _LONGEST]
+
+
+def _names(sites: Sequence[str]) -> set[str]:
+    return {compact(site) for site in sites if 0 < len(site) <= _LONGEST}
 
 
 def compact(text: str) -> str:

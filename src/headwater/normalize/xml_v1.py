@@ -12,7 +12,7 @@ from lxml import etree
 from headwater.errors import Unreadable
 from headwater.model.article import Article
 from headwater.model.reasons import Reason
-from headwater.normalize.registry import REGISTER_ROOTS
+from headwater.normalize.sniffing import REGISTER_ROOTS
 from headwater.normalize.xml_bill import read_bill_status
 from headwater.normalize.xml_law import read_law
 from headwater.normalize.xml_register import read_register

@@ -65,6 +65,12 @@ def parse_date(text: str) -> datetime | None:
 
     Reads RFC 822 and its misspellings, ISO 8601 and W3CDTF, and dates written out in English.
     """
+    moment = parse_local_date(text)
+    return moment.astimezone(UTC) if moment and moment.tzinfo is not UTC else moment
+
+
+def parse_local_date(text: str) -> datetime | None:
+    """Return the same moment in the zone that the text names, so that its day is that of who wrote it."""
     text = text.strip()
     if not text or len(text) > _LONGEST:
         return None
@@ -164,6 +170,7 @@ def _zone(clock: re.Match[str]) -> timezone:
 def _in_range(moment: datetime | None) -> datetime | None:
     if moment is None:
         return None
-    if moment.tzinfo is not UTC:
-        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    return moment if MIN_YEAR <= moment.year <= MAX_YEAR else None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    year = moment.year if moment.tzinfo is UTC else moment.astimezone(UTC).year
+    return moment if MIN_YEAR <= year <= MAX_YEAR else None

@@ -1,8 +1,9 @@
 """What changed between two texts, in paragraphs and words, as a person would tell it (spec 4.4)."""
 
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal, NamedTuple
@@ -11,12 +12,14 @@ MOST_CHANGES = 500  # that are told one by one
 _MOST_COMPARED = 3000  # paragraphs on either side, once equal beginnings and ends are off
 _WORDS_COMPARED = 2_000_000  # pairs of equal words, in all
 _REPEATED = 30  # how often what is compared may be there on average: where all is the same, it takes for ever
-_LOOK_AHEAD = 10
+_LIKENED = 60_000_000  # characters of paragraphs that are held against others, in all
+_LOOK_AROUND = 10  # paragraphs, where those are too many to hold each against each
 _ALIKE = 0.5  # share of words that two paragraphs must have in common to be one that has changed
 
 # Scripts that put no space between words are compared by the character.
 _UNSPACED = "\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
-_WORD = re.compile(rf"(?:[{_UNSPACED}]|[^\W{_UNSPACED}]+|.)\s*", re.DOTALL)
+# A word has the space before it: what follows one is more often another sign than what precedes it.
+_WORD = re.compile(rf"\s*(?:[{_UNSPACED}]|[^\W{_UNSPACED}]+|.)", re.DOTALL)
 
 
 class Piece(NamedTuple):
@@ -106,12 +109,12 @@ def _changes(old: Sequence[str], new: Sequence[str]) -> Iterator[Change]:
     if max(len(middle_old), len(middle_new)) > _MOST_COMPARED or _equal_pairs(middle_old, middle_new) is None:
         yield from _by_presence(middle_old, middle_new, start)
         return
+    around = max(_LOOK_AROUND, _LIKENED // (1 + sum(len(paragraph) + 100 for paragraph in middle_old)))
     matcher = SequenceMatcher(None, middle_old, middle_new, autojunk=False)
     for kind, old_from, old_to, new_from, new_to in matcher.get_opcodes():
         if kind != "equal":
-            yield from _block(
-                middle_old[old_from:old_to], middle_new[new_from:new_to], start + old_from, start + new_from
-            )
+            went, came = middle_old[old_from:old_to], middle_new[new_from:new_to]
+            yield from _block(went, came, start + old_from, start + new_from, around)
 
 
 def _common(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
@@ -135,36 +138,85 @@ def _by_presence(old: Sequence[str], new: Sequence[str], start: int) -> Iterator
                 yield _whole("added", start + place, paragraph)
 
 
-def _block(old: Sequence[str], new: Sequence[str], old_start: int, new_start: int) -> Iterator[Change]:
-    """Pair the paragraphs that say much the same, in order; the others went or came."""
-    words = [_words_of(paragraph) for paragraph in new]
-    next_new = 0
-    for place, paragraph in enumerate(old):
-        own = _words_of(paragraph)
-        ahead = range(next_new, min(len(new), next_new + _LOOK_AHEAD))
-        twin = next((other for other in ahead if _are_alike(own, words[other])), None)
-        if twin is None:
-            yield _whole("removed", old_start + place, paragraph)
-            continue
+def _block(old: Sequence[str], new: Sequence[str], old_start: int, new_start: int, around: int) -> Iterator[Change]:
+    """Tell which paragraphs have changed, and which others went or came."""
+    next_old = next_new = 0
+    for place, twin in [*_pairs(old, new, around), (len(old), len(new))]:
+        for went in range(next_old, place):
+            yield _whole("removed", old_start + went, old[went])
         for came in range(next_new, twin):
             yield _whole("added", new_start + came, new[came])
-        yield Change("changed", new_start + twin + 1, (Piece("removed", paragraph), Piece("added", new[twin])))
-        next_new = twin + 1
-    for came in range(next_new, len(new)):
-        yield _whole("added", new_start + came, new[came])
+        if place < len(old):
+            yield Change("changed", new_start + twin + 1, (Piece("removed", old[place]), Piece("added", new[twin])))
+        next_old, next_new = place + 1, twin + 1
+
+
+def _pairs(old: Sequence[str], new: Sequence[str], around: int) -> list[tuple[int, int]]:
+    """Pair the paragraphs that say much the same: in order, and so that the pairs have most in common altogether."""
+    words = [_words_of(paragraph) for paragraph in new]
+    chains: list[_Chain] = []  # the best that ends at each place or before it: places and scores rise
+    for place, paragraph in enumerate(old):
+        own, middle = _words_of(paragraph), place * len(new) // len(old)
+        longer = []
+        for twin in range(max(0, middle - around), min(len(new), middle + around + 1)):
+            likeness = _likeness(own, words[twin])
+            if likeness >= _ALIKE:
+                shorter = bisect_left(chains, twin, key=lambda chain: chain.twin)
+                before = chains[shorter - 1] if shorter else None
+                longer.append(_Chain(place, twin, likeness + (before.score if before else 0), before))
+        for chain in longer:
+            _keep(chains, chain)
+    return chains[-1].pairs() if chains else []
+
+
+class _Chain(NamedTuple):
+    """Paragraphs that are paired, the last first."""
+
+    place: int
+    twin: int
+    score: float
+    before: "_Chain | None"
+
+    def pairs(self) -> list[tuple[int, int]]:
+        """List them in order."""
+        found, chain = [], self
+        while True:
+            found.append((chain.place, chain.twin))
+            if chain.before is None:
+                return found[::-1]
+            chain = chain.before
+
+
+def _keep(chains: list[_Chain], chain: _Chain) -> None:
+    """Put a chain among the others, unless one that ends no later is as good; let go those that it is as good as."""
+    first = bisect_right(chains, chain.twin, key=lambda other: other.twin)
+    if first and chains[first - 1].score >= chain.score:
+        return
+    if first and chains[first - 1].twin == chain.twin:
+        first -= 1
+    last = bisect_right(chains, chain.score, lo=first, key=lambda other: other.score)
+    chains[first:last] = [chain]
 
 
 def _whole(kind: Literal["added", "removed"], place: int, paragraph: str) -> Change:
     return Change(kind, place + 1, (Piece(kind, paragraph),))
 
 
-def _words_of(paragraph: str) -> Counter[str]:
-    return Counter(word.strip() for word in _WORD.findall(paragraph))
+def _words_of(paragraph: str) -> frozenset[str]:
+    """Return its words, the second of the same as another one; signs count only where there is nothing else."""
+    tokens = [token.strip() for token in _WORD.findall(paragraph)]
+    seen: Counter[str] = Counter()
+    words = set()
+    for word in [token for token in tokens if token[-1:].isalnum()] or tokens:
+        seen[word] += 1
+        words.add(f"{word} {seen[word]}")
+    return frozenset(words)
 
 
-def _are_alike(one: Counter[str], other: Counter[str]) -> bool:
-    common = (one & other).total()
-    return 2 * common >= _ALIKE * (one.total() + other.total())
+def _likeness(one: frozenset[str], other: frozenset[str]) -> float:
+    """Tell which share of their words they have in common."""
+    both = len(one) + len(other)
+    return 2 * len(one & other) / both if 2 * min(len(one), len(other)) >= _ALIKE * both else 0.0
 
 
 def _by_words(change: Change, budget: list[int]) -> Change:
@@ -174,16 +226,35 @@ def _by_words(change: Change, budget: list[int]) -> Change:
     if cost is None or cost > budget[0]:
         return change
     budget[0] -= cost
-    pieces: list[Piece] = []
-    for kind, old_from, old_to, new_from, new_to in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        if kind == "equal":
-            pieces.append(Piece("same", "".join(new[new_from:new_to])))
+    spans = [
+        ("".join(old[old_from:old_to]), "".join(new[new_from:new_to]))
+        for _, old_from, old_to, new_from, new_to in SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    ]
+    return Change("changed", change.paragraph, tuple(_pieces(_readable(spans))))
+
+
+def _readable(spans: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Join changes that have less between them than they change themselves: who reads that reads over it."""
+    joined: list[tuple[str, str]] = []
+    for span in spans:
+        joined.append(span)
+        if len(joined) < 3 or span[0] == span[1]:
             continue
-        if old_to > old_from:
-            pieces.append(Piece("removed", "".join(old[old_from:old_to])))
-        if new_to > new_from:
-            pieces.append(Piece("added", "".join(new[new_from:new_to])))
-    return Change("changed", change.paragraph, tuple(pieces))
+        (old, new), (same, _), _ = joined[-3:]
+        if len(same) <= min(max(len(old), len(new)), max(map(len, span))):
+            joined[-3:] = [(old + same + span[0], new + same + span[1])]
+    return joined
+
+
+def _pieces(spans: Iterable[tuple[str, str]]) -> Iterator[Piece]:
+    for old, new in spans:
+        if old == new:
+            yield Piece("same", new)
+            continue
+        if old:
+            yield Piece("removed", old)
+        if new:
+            yield Piece("added", new)
 
 
 def _equal_pairs(old: Sequence[str], new: Sequence[str]) -> int | None:

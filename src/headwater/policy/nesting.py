@@ -1,12 +1,25 @@
-"""Pages made to be as deep as they can be: to parse HTML takes a time that grows with the square of its depth."""
+"""Pages made to be as deep as they can be: to parse HTML takes a time that grows with the square of its depth.
+
+So it does with the number of attributes of a tag, and with that of options to choose from.
+"""
 
 import re
 
 _MAX_DEPTH = 5000
+_MOST_OPTIONS = 20_000  # those of a second
 _NESTING_TAG = re.compile(
     r"<(/?)(?!(?i:area|base|br|col|dd|dt|embed|hr|img|input|li|link|meta|option|p|param|source|tbody|td|tfoot|th|thead"
     r"|tr|track|wbr)\b)[a-zA-Z]"
 )
+_OPTION = re.compile(r"<(?i:option)\b")
+_REST_OF_TAG = r"(?:[^<>\"']++|\"[^\"]*+\"|'[^']*+')*+"
+_TAG = re.compile(f"<[a-zA-Z]{_REST_OF_TAG}")
+# The attributes of shorter ones take no time. One that has a > in an attribute near its beginning is overlooked, and
+# left to the sandbox's limit: to see it would take every page three times as long.
+_LONG_TAG = re.compile(f"<[a-zA-Z](?=[^>]{{5000}}){_REST_OF_TAG}")
+_VALUE = re.compile(r"=\s*(?:\"[^\"]*\"|'[^']*')")
+_MOST_COMPARISONS = 20_000**2  # of names of attributes: those of a second
+_MOST_ATTRIBUTES = 400_000  # those of a hundred megabytes
 
 
 def is_too_deep(text: str) -> bool:
@@ -19,3 +32,22 @@ def is_too_deep(text: str) -> bool:
         if depth > _MAX_DEPTH:
             return True
     return False
+
+
+def has_too_many_attributes(text: str) -> bool:
+    """Tell whether tags of a page have so many attributes that parsing it could take minutes, or half a gigabyte."""
+    count = compared = 0
+    for tag in (_TAG if len(text) > 3 * _MOST_ATTRIBUTES else _LONG_TAG).finditer(text):
+        names = _VALUE.sub(" ", tag[0]).replace("/", " ").split()
+        count += len(names)
+        compared += len(set(names)) ** 2
+        if count > _MOST_ATTRIBUTES or compared > _MOST_COMPARISONS:
+            return True
+    return False
+
+
+def has_too_many_options(text: str) -> bool:
+    """Tell whether a page has so many options to choose from that parsing it could take minutes."""
+    if len(text) < len("<option>") * _MOST_OPTIONS or text.count("<") <= _MOST_OPTIONS:
+        return False
+    return sum(1 for _ in _OPTION.finditer(text)) > _MOST_OPTIONS

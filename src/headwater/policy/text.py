@@ -24,6 +24,10 @@ _HTML_TAG = re.compile(
 )
 _REFERENCE = re.compile(r"&#?\w+;?")
 _LONG_REFERENCE = 12
+_BLANKS = [mark for mark in map(chr, range(0x3001)) if mark.isspace() and mark != " "]
+_LONG = 100_000  # characters: of shorter texts anything takes no time
+_MANY_MARKS = 500
+_MOST_MARKS = 30  # on one letter, as Unicode's stream-safe format has it: to sort them takes the square of their number
 _ENDLESS_REFERENCE = re.compile(r"&#(?:[0-9]{8,}|[xX][0-9a-fA-F]{8,});?")
 _UNSEEN = ["script", "style", "noscript", "template", "iframe", "object", "svg", "math", "head", "select", "textarea"]
 
@@ -58,17 +62,42 @@ def clean(text: str) -> str:
         text.encode()
     except UnicodeEncodeError:
         text = _SURROGATES.sub("\ufffd", text)
-    return unicodedata.normalize("NFC", text)
+    return _composed(text)
 
 
 def one_line(text: str) -> str:
     """Return the cleaned text with every run of whitespace as one space."""
     line = text.replace("\n", " ").strip()
     if "  " in line or not line.isprintable():
-        line = " ".join(line.split())
+        line = squeezed(line)
         if not line.isprintable():  # as no control character and no surrogate is
-            return " ".join(clean(line).split())
-    return line if line.isascii() else unicodedata.normalize("NFC", line)
+            return squeezed(clean(line))
+    return line if line.isascii() else _composed(line)
+
+
+def squeezed(text: str) -> str:
+    """Return the text with every run of whitespace as one space, and none around it."""
+    if len(text) < _LONG:
+        return " ".join(text.split())
+    # that makes a string of every word: sixty megabytes of a million
+    for blank in filter(text.__contains__, _BLANKS):
+        text = text.replace(blank, " ")
+    while "  " in text:
+        text = text.replace("  ", " ")
+    return text.strip()
+
+
+def _composed(text: str) -> str:
+    """Return the text in NFC; of marks that are put on one letter, no more than anybody can see."""
+    if len(text) > _MANY_MARKS and not unicodedata.is_normalized("NFC", text):
+        text = _heaps_of_marks().sub(lambda heap: heap[0][:_MOST_MARKS], text)
+    return unicodedata.normalize("NFC", text)
+
+
+@lru_cache(maxsize=1)
+def _heaps_of_marks() -> re.Pattern[str]:
+    marks = "".join(mark for mark in map(chr, range(0x300, 0x20000)) if unicodedata.combining(mark))
+    return re.compile(f"[{marks}]{{{_MOST_MARKS},}}")
 
 
 def plain_text(text: str) -> str:
@@ -87,7 +116,7 @@ def strip_markup(markup: str) -> str:
 
 def blocks_of_markup(markup: str) -> str:
     """Return what a reader sees of a piece of HTML, its blocks separated by empty lines."""
-    text = _visible_text(_BLOCK_TAG.sub("\n<", " ".join(markup.split())))
+    text = _visible_text(_BLOCK_TAG.sub("\n<", squeezed(markup)))
     return join_blocks(text.split("\n"))
 
 

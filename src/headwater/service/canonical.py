@@ -23,8 +23,13 @@ _LOOK_SECONDS = 0.2
 
 async def run_now(parts: Parts, crew: Crew, totals: CanonicalTotals) -> None:
     """Run once, with fetchers of its own; whatever else waits in the frontier is fetched by them too meanwhile."""
-    if not await parts.canonical_runner.run(totals, crew):
-        raise OperatorError("A canonical run is under way; only one runs at a time.", reason=Reason.RUN_UNDER_WAY)
+    if other := await parts.canonical_runner.run(totals, crew):
+        host, process, _ = other.holder.split(":")
+        raise OperatorError(
+            f"A canonical run is under way: process {process} on {host} holds it (if that has died, it is over at "
+            f"{other.until:%H:%M:%S} UTC); only one runs at a time.",
+            reason=Reason.RUN_UNDER_WAY,
+        )
 
 
 class CanonicalRole:
@@ -66,7 +71,7 @@ class CanonicalRole:
     async def _run(self) -> bool:
         """Run once; tell whether that is done with."""
         try:
-            return await self._parts.canonical_runner.run(CanonicalTotals(), nullcontext, LONGEST)
+            return await self._parts.canonical_runner.run(CanonicalTotals(), nullcontext, LONGEST) is None
         except LeaseLost as error:
             log.warning("canonical.lease_lost", error=str(error))
             return False

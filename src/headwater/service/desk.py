@@ -12,6 +12,7 @@ from headwater.policy.budget import Split, fingerprint
 from headwater.sandbox import Sandbox
 from headwater.service.change_desk import ChangeDesk
 from headwater.service.day_desk import DayDesk
+from headwater.service.deriving import markdown_of
 from headwater.service.diff_desk import DiffDesk
 from headwater.service.frontier_desk import FrontierDesk
 from headwater.service.handoff_desk import HandoffDesk
@@ -65,6 +66,10 @@ class Reader:
         async with self._records.database.connection() as connection:
             document = await documents.get_document(connection, document_id)
             return document and document | {"revisions": await documents.revisions(connection, document_id)}
+
+    async def markdown(self, document_id: int) -> str:
+        """Return a document as Markdown."""
+        return await markdown_of(self._records, self._sandbox(), document_id)
 
     async def raw_matches(self, document: Mapping[str, Any]) -> bool:
         """Tell whether a document's raw file is the one its row was made from."""

@@ -16,6 +16,7 @@ from headwater.store import documents
 from headwater.store.pool import Connection
 
 _LARGEST_ID = 2**63 - 1
+_LONGEST_ID = 19  # digits
 _LARGEST_REVISION = 2**31 - 1
 
 
@@ -42,7 +43,11 @@ class DiffDesk:
     async def find(self, given: str) -> int:
         """Return the number of a document that is given by it, or by its URL."""
         if given.isascii() and given.isdigit():
-            return min(int(given[:20]), _LARGEST_ID)
+            number = given.lstrip("0") or "0"
+            if len(number) > _LONGEST_ID:
+                told = f"There is no document with a number of {len(number):,} digits."
+                raise HeadwaterError(told, reason=Reason.UNKNOWN_DOCUMENT)
+            return int(number)
         async with self._records.database.connection() as connection:
             known = await find(connection, storable(given))
             document_id = await documents.document_of_url(connection, known.id) if known else None
@@ -54,6 +59,12 @@ class DiffDesk:
         """Compare two revisions, by default the last with the one before it."""
         async with self._records.database.connection() as connection:
             new = await self._revision(connection, document_id, after)
+            if before is None and after == 1 < new["last_revision"]:
+                raise HeadwaterError(
+                    f"Revision 1 is the first of document {document_id}: nothing comes before it to compare it with; "
+                    f"name another, up to {new['last_revision']}.",
+                    reason=Reason.UNKNOWN_REVISION,
+                )
             old = await self._revision(
                 connection, document_id, max(1, new["revision"] - 1) if before is None else before
             )

@@ -42,10 +42,16 @@ class ReadFile:
         """Return what it says, which may be nothing."""
         return self.reading.page or Article("")
 
+    @property
+    def markdown(self) -> str:
+        """Return the same as Markdown, which the text of a PDF or an XML document is already."""
+        return self.article.markdown or self.article.text
+
     def as_json(self) -> dict[str, Any]:
         """Return all of it for a script, with the same names whatever was read."""
         content = asdict(self.article)
         del content["body_status"]  # it is part of `status`
+        content["markdown"] = self.markdown
         return {
             "file": self.file,
             "normalizer": self.reading.normalizer,

@@ -67,6 +67,12 @@ async def take_lease(connection: Connection, lease: Lease, now: datetime) -> boo
     return taken is not None
 
 
+async def current_lease(connection: Connection) -> Lease | None:
+    """Return the lease of the run that is under way, or was when its program died."""
+    row = await connection.fetchrow(query("canonical_lease"))
+    return Lease(*row) if row else None
+
+
 async def keep_lease(connection: Connection, lease: Lease, until: datetime) -> bool:
     """Keep a run's lease until then; False when it is another's."""
     return bool(await connection.fetchval(query("keep_canonical_lease"), lease.token, until))

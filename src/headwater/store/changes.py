@@ -58,5 +58,7 @@ async def tell_changes(connection: Connection, positions: Collection[int]) -> di
             )
         else:
             job = FailedJob(row["job_id"], row["reference_id"], Reason.of(row["reason"]))
-        told[row["position"]] = Change(row["position"], row["changed_at"], row["url"], row["source"], document, job)
+        told[row["position"]] = Change(
+            row["position"], row["changed_at"], row["url"], row["source"], document, job, row["is_correction"]
+        )
     return told

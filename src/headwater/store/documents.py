@@ -21,10 +21,10 @@ async def save_texts(connection: Connection, texts: Mapping[bytes, str], now: da
 
 async def save_document(
     connection: Connection, url_id: int, source_id: int, document: NewDocument, now: datetime
-) -> None:
-    """Keep the document of a URL; its text must be saved before."""
+) -> bool:
+    """Keep the document of a URL; its text must be saved before. Tell whether it says something else than it did."""
     article = document.article
-    await connection.execute(
+    is_another: bool = await connection.fetchval(
         query("save_document"),
         url_id,
         source_id,
@@ -51,6 +51,7 @@ async def save_document(
         article.confidence,
         document.selectors,
     )
+    return is_another
 
 
 async def current_texts(connection: Connection, url_ids: Collection[int]) -> dict[int, bytes]:

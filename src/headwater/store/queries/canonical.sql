@@ -14,6 +14,9 @@ UPDATE canonical_state SET lease_holder = $1, lease_token = $2, lease_until = $3
 WHERE lease_token IS NULL OR lease_until <= $4
 RETURNING attempts
 
+-- name: canonical_lease
+SELECT lease_holder, lease_token, lease_until, attempts FROM canonical_state WHERE lease_token IS NOT NULL
+
 -- name: keep_canonical_lease
 -- $1 token, $2 until
 UPDATE canonical_state SET lease_until = $2 WHERE lease_token = $1 RETURNING true

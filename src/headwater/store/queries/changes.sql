@@ -44,8 +44,8 @@ SELECT position - 1 FROM changes WHERE leads AND changed_at >= $1 ORDER BY chang
 SELECT position FROM changes WHERE position > $1 ORDER BY position LIMIT $2
 
 -- name: tell_changes
--- $1 positions. Title and content hash are as they were then.
-SELECT c.position, c.changed_at, u.url, s.name AS source, c.revision, c.job_id, j.reference_id, c.reason,
+-- $1 positions. The content hash is that of then, the title the last that the text of then had.
+SELECT c.position, c.changed_at, u.url, s.name AS source, c.revision, c.is_correction, c.job_id, j.reference_id, c.reason,
        d.id AS document_id, d.language,
        coalesce(r.title, d.title) AS title, coalesce(r.content_hash, d.content_hash) AS content_hash,
        coalesce(d.published_at, (SELECT min(i.published_at) FROM items i

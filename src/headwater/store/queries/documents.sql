@@ -11,10 +11,12 @@ RETURNING content_hash
 -- $18 where the bytes came from, $19 their content type, $20 how its text came out, $21 tables kept apart, $22 updated,
 -- $23 confidence, $24 the source's selectors.
 -- A tsvector holds at most 1 MB, so the text to search in is cut by the caller. A text that has changed stays as a revision.
-WITH replaced AS (
+-- Answers whether it was there and says something else now: what migration 025_corrections has told to others.
+WITH was AS (
+    SELECT * FROM documents WHERE url_id = $1
+), replaced AS (
     INSERT INTO document_revisions (document_id, revision, content_hash, title, raw_hash, fetched_at, replaced_at)
-    SELECT id, revision, content_hash, title, raw_hash, fetched_at, $16 FROM documents
-    WHERE url_id = $1 AND content_hash <> $3
+    SELECT id, revision, content_hash, title, raw_hash, fetched_at, $16 FROM was WHERE content_hash <> $3
 )
 INSERT INTO documents AS d (url_id, source_id, content_hash, title, byline, published_at, language, image, abstract,
                        canonical_url, provenance, normalizer, raw_path, raw_hash, raw_bytes, fetched_at, search,
@@ -32,6 +34,10 @@ ON CONFLICT (url_id) DO UPDATE
         fetched_url = excluded.fetched_url, content_type = excluded.content_type,
         body_status = excluded.body_status, artifacts = excluded.artifacts, updated_at = excluded.updated_at,
         confidence = excluded.confidence, selectors = excluded.selectors
+RETURNING EXISTS (
+    SELECT FROM was
+    WHERE (was.content_hash, was.title, was.byline, was.published_at, was.language, was.image, was.abstract)
+          IS DISTINCT FROM (d.content_hash, d.title, d.byline, d.published_at, d.language, d.image, d.abstract))
 
 -- name: current_texts
 -- The content hash of each URL's document. $1 url ids

@@ -1,0 +1,58 @@
+"""The Markdown of a document, which is not kept: it is made from the raw file whenever it is wanted."""
+
+import asyncio
+import hashlib
+from contextlib import AbstractAsyncContextManager
+
+from headwater.corpus import Corpus
+from headwater.errors import HeadwaterError, StorageFailed
+from headwater.model.reasons import Reason
+from headwater.normalize.registry import NormalizedPage, normalize_as
+from headwater.sandbox import Sandbox
+from headwater.service.parts import Records
+from headwater.store.verify import StoredDocument, documents_to_verify
+
+_LARGEST_ID = 2**63 - 1
+
+
+async def markdown_of(records: Records, lent: AbstractAsyncContextManager[Sandbox], document_id: int) -> str:
+    """Return a document as Markdown, in the sandbox and by the normalizer that read it first."""
+    document = await _stored(records, document_id)
+    body = await asyncio.to_thread(_raw, records, document)
+    async with lent as sandbox:
+        page = await sandbox.run(
+            normalize_as,
+            document.normalizer,
+            body,
+            document.fetched_url or document.url,
+            document.content_type,
+            document.selectors,
+            returns=NormalizedPage,
+            seconds=records.settings.sandbox_seconds,
+        )
+    return page.article.markdown or page.article.text
+
+
+async def _stored(records: Records, document_id: int) -> StoredDocument:
+    found = []
+    if 0 < document_id <= _LARGEST_ID:
+        found = await records.database.transact(
+            lambda connection: documents_to_verify(
+                connection, after=document_id - 1, last=document_id, source_id=None, limit=1
+            )
+        )
+    if not found:
+        raise HeadwaterError(f"There is no document {document_id}.", reason=Reason.UNKNOWN_DOCUMENT)
+    return found[0]
+
+
+def _raw(records: Records, document: StoredDocument) -> bytes:
+    try:
+        body = Corpus(records.settings.data_dir / "corpus").read(document.raw_path, document.raw_bytes + 1)
+    except OSError:
+        body = b""
+    if hashlib.sha256(body).digest() != document.raw_hash:
+        raise StorageFailed(
+            f"The raw file of document {document.id} is not the one it was made from; `headwater verify` tells more."
+        )
+    return body
