@@ -120,15 +120,16 @@ def _article(text: str, url: str, selectors: Mapping[str, str]) -> Article:
 
 def _check_sizes(text: str, url: str) -> None:
     """Refuse what nobody is meant to read, and what would take minutes or a gigabyte to parse."""
-    has_too_many_tags = text.count("<") > _MOST_TAGS
-    if is_too_deep(text[:_ENOUGH_TO_BE_DEEP] if has_too_many_tags else text):
+    tags = text.count("<")
+    has_too_many_tags = tags > _MOST_TAGS
+    if is_too_deep(text[:_ENOUGH_TO_BE_DEEP] if has_too_many_tags else text, tags):
         raise Unreadable("The elements of the page are nested too deep.", url=url)
     too_much = None
     if has_too_many_tags:
         too_much = f"over {_MOST_TAGS:,} tags"
     elif has_too_many_attributes(text):
         too_much = "too many attributes"
-    elif has_too_many_options(text):
+    elif has_too_many_options(text, tags):
         too_much = "too many options to choose from"
     if too_much:
         raise Unreadable(f"The page has {too_much}.", reason=Reason.BODY_TOO_LARGE, url=url)
