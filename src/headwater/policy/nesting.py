@@ -36,7 +36,10 @@ def is_too_deep(text: str, tags: int | None = None) -> bool:
 
 def has_too_many_attributes(text: str) -> bool:
     """Tell whether tags of a page have so many attributes that parsing it could take minutes, or half a gigabyte."""
-    tags = map(re.Match[str].group, _TAG.finditer(text)) if len(text) > 3 * _MOST_ATTRIBUTES else _long_tags(text)
+    is_long = len(text) > 3 * _MOST_ATTRIBUTES
+    tags = [tag[0] for tag in _TAG.finditer(text)] if is_long else list(_long_tags(text))
+    if not is_long and sum(len(tag) ** 2 for tag in tags) < 4 * _MOST_COMPARISONS:  # a name and a blank each
+        return False
     count = compared = 0
     for tag in tags:
         names = _VALUE.sub(" ", tag).replace("/", " ").split()

@@ -89,7 +89,9 @@ def squeezed(text: str) -> str:
 
 def _composed(text: str) -> str:
     """Return the text in NFC; of marks that are put on one letter, no more than anybody can see."""
-    if len(text) > _MANY_MARKS and not unicodedata.is_normalized("NFC", text):
+    if unicodedata.is_normalized("NFC", text):
+        return text
+    if len(text) > _MANY_MARKS:
         text = _heaps_of_marks().sub(lambda heap: heap[0][:_MOST_MARKS], text)
     return unicodedata.normalize("NFC", text)
 
