@@ -440,9 +440,10 @@ def test_pages_of_a_million_tags_are_refused_at_once(piece: str) -> None:
         "<div " + " ".join(f"a{number}" for number in range(100_000)) + ">",
         "<div " + " ".join(f"a{number}='<'" for number in range(100_000)) + ">",
         ("<div " + "/".join(f"a{number}" for number in range(190)) + "></div>") * 9000,
+        "<div a='>' " + " ".join(f"a{number}" for number in range(100_000)) + ">",
         "<select>" + "<Option>x" * 100_000,
     ],
-    ids=["of one tag", "with brackets", "of many tags", "options"],
+    ids=["of one tag", "with brackets", "of many tags", "behind a value", "options"],
 )
 def test_pages_with_attributes_or_options_without_end_are_refused_at_once(body: str) -> None:
     """Spec 4.3, issue 8: to parse them takes the square of their number, or half a gigabyte."""
@@ -451,6 +452,12 @@ def test_pages_with_attributes_or_options_without_end_are_refused_at_once(body: 
         extract_html(page(after=body), url=URL)
     assert caught.value.reason is Reason.BODY_TOO_LARGE
     assert time.process_time() - began < 2
+
+
+def test_what_a_script_compares_begins_no_tag() -> None:
+    state = ", ".join(f'"word{number}": {number}' for number in range(30_000))
+    script = f"<script>for (i = 0; i<n; i++) use(i); state = {{{state}}}</script>"
+    assert extract_html(page(after=script), url=URL).text
 
 
 def test_long_values_of_attributes_are_no_attributes() -> None:

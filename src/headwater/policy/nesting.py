@@ -13,10 +13,9 @@ _NESTING_TAG = re.compile(
     r"|tr|track|wbr)\b)[a-zA-Z]"
 )
 _OPTION = re.compile(r"<(?i:option)\b")
-_REST_OF_TAG = r"(?:[^<>\"']++|\"[^\"]*+\"|'[^']*+')*+"
-_TAG = re.compile(f"<[a-zA-Z]{_REST_OF_TAG}")
-_TAG_BEGINS = re.compile("<[a-zA-Z]")
+_TAG = re.compile(r"<[a-zA-Z](?:[^>\"']++|\"[^\"]*+\"|'[^']*+')*+")
 _STRIDE = 2500  # the attributes of tags that are shorter than two of these take no time
+_BETWEEN_NAMES = " \t\n\r\f/\"'"
 _VALUE = re.compile(r"=\s*(?:\"[^\"]*\"|'[^']*')")
 _MOST_COMPARISONS = 20_000**2  # of names of attributes: those of a second
 _MOST_ATTRIBUTES = 400_000  # those of a hundred megabytes
@@ -35,14 +34,24 @@ def is_too_deep(text: str, tags: int | None = None) -> bool:
 
 
 def has_too_many_attributes(text: str) -> bool:
-    """Tell whether tags of a page have so many attributes that parsing it could take minutes, or half a gigabyte."""
-    is_long = len(text) > 3 * _MOST_ATTRIBUTES
-    tags = [tag[0] for tag in _TAG.finditer(text)] if is_long else list(_long_tags(text))
-    if not is_long and sum(len(tag) ** 2 for tag in tags) < 4 * _MOST_COMPARISONS:  # a name and a blank each
-        return False
+    """Tell whether tags of a page have so many attributes that parsing it could take minutes, or half a gigabyte.
+
+    Attributes that are hidden from a quick look, behind a quoted `>` in every few of them, are left to the sandbox's
+    limit: to see those would take every page ten times as long.
+    """
+    shortest = 0
+    if len(text) <= 3 * _MOST_ATTRIBUTES:
+        shortest = _STRIDE
+        if not _may_have_long_tags(text):
+            return False
+        text = _without_scripts(text)
+        if not _may_have_long_tags(text):
+            return False
     count = compared = 0
-    for tag in tags:
-        names = _VALUE.sub(" ", tag).replace("/", " ").split()
+    for tag in _TAG.finditer(text):
+        if tag.end() - tag.start() < shortest:
+            continue
+        names = _VALUE.sub(" ", tag[0]).replace("/", " ").split()
         count += len(names)
         compared += len(set(names)) ** 2
         if count > _MOST_ATTRIBUTES or compared > _MOST_COMPARISONS:
@@ -50,12 +59,17 @@ def has_too_many_attributes(text: str) -> bool:
     return False
 
 
-def _long_tags(text: str) -> Iterator[str]:
-    """Yield the tags that reach over a stretch without a `>`, seen in a few strides.
+def _may_have_long_tags(text: str) -> bool:
+    """Tell whether there is room for too many names in stretches without a `>`."""
+    stretches = list(_stretches(text))
+    if sum((end - start) ** 2 for start, end in stretches) <= 4 * _MOST_COMPARISONS:  # each takes two characters
+        return False
+    names = (sum(text.count(sign, start, end) for sign in _BETWEEN_NAMES) for start, end in stretches)
+    return sum(number**2 for number in names) > _MOST_COMPARISONS
 
-    One that has a `>` in an attribute near its beginning is overlooked, and left to the sandbox's limit: to see it
-    would take every page ten times as long.
-    """
+
+def _stretches(text: str) -> Iterator[tuple[int, int]]:
+    """Tell from where to where there is no `>`, of those that are seen in strides."""
     place = 0
     while place < len(text):
         end = text.find(">", place)
@@ -64,9 +78,19 @@ def _long_tags(text: str) -> Iterator[str]:
         if end - place < _STRIDE:
             place += _STRIDE
             continue
-        if tag := _TAG_BEGINS.search(text, text.rfind(">", 0, place) + 1, end):
-            yield text[tag.start() : end]
+        yield text.rfind(">", 0, place) + 1, end
         place = end + 1
+
+
+def _without_scripts(text: str) -> str:
+    """Return the text without what is in scripts, where `i<n` is no tag."""
+    parts, place = [], 0
+    while (start := text.find("<script", place)) >= 0:
+        parts.append(text[place:start])
+        place = text.find("</script", start)
+        if place < 0:
+            return "".join(parts)
+    return "".join([*parts, text[place:]])
 
 
 def has_too_many_options(text: str, tags: int) -> bool:
