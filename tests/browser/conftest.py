@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import tempfile
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
@@ -75,6 +76,7 @@ def chromium() -> str:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chromium: str) -> Path:
     """The temporary folder of what is started from here on."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
     return tmp_path
 
 

@@ -12,8 +12,9 @@ import structlog
 from headwater.errors import ExchangeFailed, NotNow
 from headwater.model.http import Limits, Response
 from headwater.model.reasons import Reason
-from headwater.net.chromium import Chromium, closed, first_line, start_chromium
+from headwater.net.chromium import Chromium, first_line, start_chromium
 from headwater.net.client import HttpClient
+from headwater.net.driver import closed
 from headwater.net.processes import curb
 from headwater.net.proxy import Proxy, ProxyCaps
 from headwater.net.rendering import Lead, Rendering

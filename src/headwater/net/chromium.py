@@ -7,16 +7,18 @@ its end of the pipe closed and ends Chromium; and Chromium ends by itself when t
 import asyncio
 import os
 import shutil
-from collections.abc import Awaitable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import structlog
 
 from headwater.errors import OperatorError
 from headwater.model.reasons import Reason
-from headwater.net.processes import end_session, is_running
+from headwater.net.browser_folder import BrowserFolder, make_folder
+from headwater.net.driver import closed, environment_in, start_driver, stop_driver
+from headwater.net.processes import end_session, is_running, of_network
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, Playwright
@@ -38,9 +40,7 @@ _FLAGS = (
     "--js-flags=--max-old-space-size=512",
 )
 _NOWHERE = "http://127.0.0.1:9"  # the way out of whatever has no context
-# What Chromium and the script around it need of our environment, which holds keys and passwords besides.
-_ENVIRONMENT = ("PATH", "HOME", "LANG", "TMPDIR", "XDG_RUNTIME_DIR")
-_START_SECONDS, _CLOSE_SECONDS = 30.0, 3.0
+_START_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +49,25 @@ class Chromium:
 
     browser: "Browser"
     driver: "Playwright"
-    pid: int
+    folder: BrowserFolder
     session: int  # of all its processes
+    vital: tuple[int, ...]  # those of them that no page can do without
 
     @property
     def is_alive(self) -> bool:
-        """Whether it is there; where its driver has died, it calls itself connected all the same."""
-        return self.browser.is_connected() and is_running(self.pid)
+        """Whether all of it is there.
+
+        Where its driver has died, it calls itself connected all the same. Where its network process has, it starts
+        another, but what the page had asked for is lost and contexts have no way out any more.
+        """
+        return self.browser.is_connected() and all(map(is_running, self.vital))
 
     async def end(self) -> None:
-        """End both; whatever of them hangs is not waited for."""
+        """End both; whatever of them hangs is ended by force."""
         if not await closed(self.browser.close()):
             await asyncio.to_thread(end_session, self.session)
-        await closed(self.driver.stop())
+        await stop_driver(self.driver, self.folder.path)
+        await asyncio.to_thread(self.folder.remove)
 
 
 def find_program(named: str = "") -> str | None:
@@ -88,32 +94,28 @@ async def start_chromium(named: str = "") -> Chromium:
             f"There is no Chromium {where}, and the source needs a browser. On Debian: apt-get install chromium.",
             reason=Reason.NO_BROWSER,
         )
+    folder = await asyncio.to_thread(make_folder)
     try:
-        driver = await _start_driver()
-    except OSError as error:
-        what = f"Playwright's driver does not start ({error.strerror or error}). Install the package playwright again."
-        raise OperatorError(what, reason=Reason.NO_BROWSER) from error
-    try:
-        chromium = await _launch(driver, program)
+        chromium = await _start_in(folder, program)
     except BaseException:
-        await closed(driver.stop())
+        await asyncio.to_thread(folder.remove)
         raise
     log.info("browser.started", program=program, version=chromium.browser.version)
     return chromium
 
 
-async def _start_driver() -> "Playwright":
-    """Start the driver; one whose start nobody waits for any more is stopped."""
-    from playwright.async_api import async_playwright  # takes long to import, and most processes never need it
+async def _start_in(folder: BrowserFolder, program: str) -> Chromium:
+    from playwright.async_api import Error
 
-    async def stop() -> None:
-        await (await starting).stop()
-
-    starting = asyncio.create_task(async_playwright().start())
     try:
-        return await asyncio.shield(starting)
-    except asyncio.CancelledError:
-        await closed(stop())
+        driver = await start_driver(folder.path)
+    except (OSError, Error) as error:
+        what = f"Playwright's driver does not start ({first_line(error)}). Install the package playwright again."
+        raise OperatorError(what, reason=Reason.NO_BROWSER) from error
+    try:
+        return await _launch(driver, folder, program)
+    except BaseException:
+        await stop_driver(driver, folder.path)
         raise
 
 
@@ -125,7 +127,7 @@ async def _process_of(browser: "Browser") -> int:
     return next(int(process["id"]) for process in told["processInfo"] if process["type"] == "browser")
 
 
-async def _launch(driver: "Playwright", program: str) -> Chromium:
+async def _launch(driver: "Playwright", folder: BrowserFolder, program: str) -> Chromium:
     from playwright.async_api import Error
 
     try:
@@ -133,7 +135,7 @@ async def _launch(driver: "Playwright", program: str) -> Chromium:
             executable_path=program,
             args=_FLAGS,
             proxy={"server": _NOWHERE},
-            env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+            env=dict(environment_in(folder.path)),
             chromium_sandbox=os.geteuid() != 0,  # Chromium's own sandbox does not work for root
             handle_sigint=False,
             handle_sigterm=False,
@@ -142,27 +144,14 @@ async def _launch(driver: "Playwright", program: str) -> Chromium:
         )
         async with asyncio.timeout(_START_SECONDS):
             pid = await _process_of(browser)
-        return Chromium(browser, driver, pid, os.getsid(pid))
+        session = os.getsid(pid)
+        return Chromium(browser, driver, folder, session, (pid, *await asyncio.to_thread(of_network, session)))
     except (Error, OSError) as error:
         raise OperatorError(
             f"{program} does not start ({first_line(error)}). Run it by hand to see why, or name another with "
             "HEADWATER_CHROMIUM_PATH.",
             reason=Reason.NO_BROWSER,
         ) from error
-
-
-async def closed(closing: Awaitable[Any]) -> bool:
-    """Wait for something of the browser's to close, and tell whether it did; what is gone already has."""
-    from playwright.async_api import Error
-
-    try:
-        async with asyncio.timeout(_CLOSE_SECONDS):
-            await closing
-    except TimeoutError:
-        return False
-    except Error:
-        pass
-    return True
 
 
 def first_line(error: Exception) -> str:
