@@ -51,12 +51,15 @@ class Browsing:
             yield self.passages[-1]
 
     async def get(self, url: str, source: str = "source", stealth: str = "full", limits: Limits = LIMITS) -> Response:
-        look = Look(source, "Headwater/test", stealth)
         while True:
             try:
-                return await self.client.get(url, look=look, limits=limits, lead=self.lead)
+                return await self.try_once(url, source, stealth, limits)
             except NotNow:  # on a busy machine it starts slowly
                 continue
+
+    async def try_once(self, url: str, source: str, stealth: str = "full", limits: Limits = LIMITS) -> Response:
+        look = Look(source, "Headwater/test", stealth)
+        return await self.client.get(url, look=look, limits=limits, lead=self.lead)
 
 
 def now() -> datetime:

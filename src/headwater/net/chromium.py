@@ -21,7 +21,7 @@ from headwater.net.driver import closed, environment_in, start_driver, stop_driv
 from headwater.net.processes import end_session, is_running, of_network
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser, Playwright
+    from playwright.async_api import Browser, CDPSession, Playwright
 
 log = structlog.get_logger()
 
@@ -39,8 +39,11 @@ _FLAGS = (
     "--disable-blink-features=FedCm",
     "--js-flags=--max-old-space-size=512",
 )
+# Playwright's: without it Chromium slows down pages that flood it with changes of their address.
+_UNWANTED_FLAGS = ("--disable-ipc-flooding-protection",)
 _NOWHERE = "http://127.0.0.1:9"  # the way out of whatever has no context
 _START_SECONDS = 30.0
+_CARRIER_LOOKS, _LOOK_SECONDS = 60, 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,7 @@ class Chromium:
     browser: "Browser"
     driver: "Playwright"
     folder: BrowserFolder
+    wire: "CDPSession"  # to Chromium itself
     session: int  # of all its processes
     vital: tuple[int, ...]  # those of them that no page can do without
 
@@ -61,6 +65,17 @@ class Chromium:
         another, but what the page had asked for is lost and contexts have no way out any more.
         """
         return self.browser.is_connected() and all(map(is_running, self.vital))
+
+    async def answers(self, seconds: float) -> bool:
+        """Tell whether it answers in time; one that hangs, or that a page keeps busy, does not."""
+        from playwright.async_api import Error
+
+        try:
+            async with asyncio.timeout(seconds):
+                await self.wire.send("Browser.getVersion")
+        except (Error, TimeoutError):
+            return False
+        return True
 
     async def end(self) -> None:
         """End both; whatever of them hangs is ended by force."""
@@ -119,12 +134,19 @@ async def _start_in(folder: BrowserFolder, program: str) -> Chromium:
         raise
 
 
-async def _process_of(browser: "Browser") -> int:
+async def _process_of(wire: "CDPSession") -> int:
     """Return the process that all others of a browser come from."""
-    session = await browser.new_browser_cdp_session()
-    told = await session.send("SystemInfo.getProcessInfo")
-    await session.detach()
+    told = await wire.send("SystemInfo.getProcessInfo")
     return next(int(process["id"]) for process in told["processInfo"] if process["type"] == "browser")
+
+
+async def _carriers(session: int) -> list[int]:
+    """Return the processes through which pages reach the network; they come a moment after the first."""
+    for _ in range(_CARRIER_LOOKS):
+        if found := await asyncio.to_thread(of_network, session):
+            return found
+        await asyncio.sleep(_LOOK_SECONDS)
+    return []  # another Chromium may do without
 
 
 async def _launch(driver: "Playwright", folder: BrowserFolder, program: str) -> Chromium:
@@ -134,6 +156,7 @@ async def _launch(driver: "Playwright", folder: BrowserFolder, program: str) -> 
         browser = await driver.chromium.launch(
             executable_path=program,
             args=_FLAGS,
+            ignore_default_args=_UNWANTED_FLAGS,
             proxy={"server": _NOWHERE},
             env=dict(environment_in(folder.path)),
             chromium_sandbox=os.geteuid() != 0,  # Chromium's own sandbox does not work for root
@@ -143,9 +166,11 @@ async def _launch(driver: "Playwright", folder: BrowserFolder, program: str) -> 
             timeout=_START_SECONDS * 1000,
         )
         async with asyncio.timeout(_START_SECONDS):
-            pid = await _process_of(browser)
+            wire = await browser.new_browser_cdp_session()
+            pid = await _process_of(wire)
         session = os.getsid(pid)
-        return Chromium(browser, driver, folder, session, (pid, *await asyncio.to_thread(of_network, session)))
+        vital = (pid, *await _carriers(session))
+        return Chromium(browser, driver, folder, wire, session, vital)
     except (Error, OSError) as error:
         raise OperatorError(
             f"{program} does not start ({first_line(error)}). Run it by hand to see why, or name another with "

@@ -13,6 +13,7 @@ from pathlib import Path
 # What a process has for itself, or shares with its browser's others, but not the program that all of them run.
 _HELD = re.compile(rb"^(?:RssAnon|RssShmem|VmSwap):\s*(\d+) kB", re.MULTILINE)
 _ENDED = (b"Z", b"X")
+_BUSY_TICKS = 20  # whoever has worked for less than this disturbs nobody
 
 
 def is_running(pid: int) -> bool:
@@ -63,7 +64,7 @@ def page_ticks(session: int) -> dict[int, int]:
 def end_busiest(session: int, since: Mapping[int, int]) -> bool:
     """End the process that has worked the most on pages since it was looked at, and tell whether there was one."""
     worked = {pid: ticks - since.get(pid, 0) for pid, ticks in page_ticks(session).items()}
-    if not worked:
+    if max(worked.values(), default=0) < _BUSY_TICKS:
         return False
     _kill(max(worked, key=worked.__getitem__))
     return True
