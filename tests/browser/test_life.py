@@ -245,7 +245,7 @@ async def test_who_leaves_while_it_starts_leaves_nothing_behind(folder: Path) ->
 
 async def test_a_machine_without_chromium_says_so_and_how_to_get_it() -> None:
     async with open_browsing(program="/nowhere/chromium") as browsing:
-        with pytest.raises(OperatorError, match="no Chromium at /nowhere/chromium.*apt-get install chromium") as caught:
+        with pytest.raises(OperatorError, match="no Chromium at /nowhere/chromium, where .*Correct it") as caught:
             await browsing.get(PAGE)
     assert caught.value.reason is Reason.NO_BROWSER
 

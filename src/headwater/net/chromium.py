@@ -104,11 +104,7 @@ async def start_chromium(named: str = "") -> Chromium:
     """
     program = await asyncio.to_thread(find_program, named)
     if program is None:
-        where = f"at {named}, where HEADWATER_CHROMIUM_PATH says" if named else "here"
-        raise OperatorError(
-            f"There is no Chromium {where}, and the source needs a browser. On Debian: apt-get install chromium.",
-            reason=Reason.NO_BROWSER,
-        )
+        raise OperatorError(_nothing_there(named), reason=Reason.NO_BROWSER)
     folder = await asyncio.to_thread(make_folder)
     try:
         chromium = await _start_in(folder, program)
@@ -117,6 +113,15 @@ async def start_chromium(named: str = "") -> Chromium:
         raise
     log.info("browser.started", program=program, version=chromium.browser.version)
     return chromium
+
+
+def _nothing_there(named: str) -> str:
+    if named:
+        return (
+            f"There is no Chromium at {named}, where HEADWATER_CHROMIUM_PATH says. Correct it, or leave it out: then "
+            "the system's is taken, if there is one."
+        )
+    return "There is no Chromium here, and the source needs a browser. On Debian: apt-get install chromium."
 
 
 async def _start_in(folder: BrowserFolder, program: str) -> Chromium:
