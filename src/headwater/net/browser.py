@@ -28,6 +28,7 @@ log = structlog.get_logger()
 
 _PATIENCE_SECONDS = 5.0  # for a place, or for the start: the host is held meanwhile
 _AGAIN = timedelta(seconds=2)
+_AGAIN_ALONE = timedelta(seconds=15)  # whoever is to be alone may wait behind many
 _LEAST_SECONDS = 1.0  # less is not worth opening a page for
 _MARGIN_SECONDS = 2.0  # a page that is not done so long after its time is not late: its browser hangs
 _RESPONSE_SECONDS = 3.0  # for a browser to show that it does not
@@ -144,16 +145,14 @@ class BrowserClient:
 
     async def _get_alone(self, url: str, look: Look, limits: Limits, lead: Lead) -> Response:
         """Open a page in a browser that nobody shares with it, and that ends with it."""
-        async with self._place(self._ward_place):
+        async with self._place(self._ward_place, _AGAIN_ALONE):
             self._ward = self._ward or self._make_ward()
-            self._suspects.pop(url, None)
             try:
-                return await self._ward.get(url, look=look, limits=limits, lead=lead)
-            except NotNow:
-                self._suspects[url] = None  # its turn has yet to come
-                raise
+                response = await self._ward.get(url, look=look, limits=limits, lead=lead)
             finally:
                 self._ward.leave()
+            self._suspects.pop(url, None)
+            return response
 
     def leave(self) -> None:
         """End the browser, unless it is still to start; the next page starts another."""
@@ -194,12 +193,12 @@ class BrowserClient:
             raise crashed(url) from error
 
     @contextlib.asynccontextmanager
-    async def _place(self, places: asyncio.Semaphore) -> AsyncIterator[None]:
+    async def _place(self, places: asyncio.Semaphore, again: timedelta = _AGAIN) -> AsyncIterator[None]:
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 await places.acquire()
         except TimeoutError:
-            raise self._busy("All places of the browser are taken.") from None
+            raise self._busy("All places of the browser are taken.", again) from None
         try:
             yield
         finally:
@@ -213,8 +212,8 @@ class BrowserClient:
         except TimeoutError:
             raise self._busy("The browser is still starting.") from None
 
-    def _busy(self, why: str) -> NotNow:
-        return NotNow(why, until=self._clock() + _AGAIN, reason=Reason.BROWSER_BUSY)
+    def _busy(self, why: str, again: timedelta = _AGAIN) -> NotNow:
+        return NotNow(why, until=self._clock() + again, reason=Reason.BROWSER_BUSY)
 
     def _started(self) -> "asyncio.Task[_Running]":
         """Return the start of the browser; a new one if the last did not succeed, or if that browser is gone."""
