@@ -59,9 +59,11 @@ def _sweep() -> None:
 
 def _is_nobodys(path: Path) -> bool:
     try:
+        if path.lstat().st_uid != os.geteuid():
+            return False
         lock = os.open(path / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
-        return False  # it is being made or removed, or is another user's
+        return False  # it is being made or removed
     try:
         fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

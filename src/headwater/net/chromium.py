@@ -105,7 +105,13 @@ async def start_chromium(named: str = "") -> Chromium:
     program = await asyncio.to_thread(find_program, named)
     if program is None:
         raise OperatorError(_nothing_there(named), reason=Reason.NO_BROWSER)
-    folder = await asyncio.to_thread(make_folder)
+    try:
+        folder = await asyncio.to_thread(make_folder)
+    except OSError as error:
+        what = (
+            f"There is no temporary folder for the browser ({error.strerror}). Name one with TMPDIR that can be used."
+        )
+        raise OperatorError(what, reason=Reason.NO_BROWSER) from error
     try:
         chromium = await _start_in(folder, program)
     except BaseException:

@@ -105,5 +105,6 @@ def _held_bytes(pid: int) -> int:
 
 
 def _kill(pid: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
+    # It may be gone, or a helper of Chromium's sandbox, which is another user's and ends with the rest.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, signal.SIGKILL)
