@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import tempfile
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
@@ -50,12 +51,15 @@ class Browsing:
             yield self.passages[-1]
 
     async def get(self, url: str, source: str = "source", stealth: str = "full", limits: Limits = LIMITS) -> Response:
-        look = Look(source, "Headwater/test", stealth)
         while True:
             try:
-                return await self.client.get(url, look=look, limits=limits, lead=self.lead)
+                return await self.try_once(url, source, stealth, limits)
             except NotNow:  # on a busy machine it starts slowly
                 continue
+
+    async def try_once(self, url: str, source: str, stealth: str = "full", limits: Limits = LIMITS) -> Response:
+        look = Look(source, "Headwater/test", stealth)
+        return await self.client.get(url, look=look, limits=limits, lead=self.lead)
 
 
 def now() -> datetime:
@@ -75,6 +79,7 @@ def chromium() -> str:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chromium: str) -> Path:
     """The temporary folder of what is started from here on."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
     return tmp_path
 
 

@@ -56,3 +56,11 @@ def kill_renderers(folder: Path) -> None:
     for process in browsers(folder):
         if b"--type=renderer" in process.words:
             os.kill(process.pid, signal.SIGKILL)
+
+
+def process_of(part: str, folder: Path) -> int:
+    """Chromium itself, its driver, or the process through which its pages reach the network."""
+    if part == "driver":
+        return drivers(folder)[0].pid
+    carriers = [process.pid for process in browsers(folder) if b"network.mojom.NetworkService" in process.words]
+    return carriers[0] if part == "network" else main_process(folder)

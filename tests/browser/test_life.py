@@ -1,6 +1,7 @@
 """The browser's life (spec 1.7): started by the first need, restarted when it dies, gone with its process."""
 
 import asyncio
+import gc
 import os
 import signal
 import subprocess
@@ -15,10 +16,11 @@ from headwater.errors import ExchangeFailed, NotNow, OperatorError
 from headwater.model.http import Limits
 from headwater.model.reasons import Reason
 from headwater.net import rooms
+from headwater.net.browser_folder import make_folder
 from headwater.net.chromium import start_chromium
 from headwater.net.rooms import Look
 from tests.browser.conftest import HTML, LIMITS, Browsing, open_browsing, until
-from tests.browser.processes import browsers, drivers, is_alive, kill_renderers, main_process
+from tests.browser.processes import browsers, drivers, is_alive, kill_renderers, main_process, process_of
 from tests.program import environment, wait_until
 from tests.server import Answer
 
@@ -56,20 +58,60 @@ async def test_it_starts_with_the_first_page_once_for_all_and_is_gone_at_the_end
     assert os.listdir(folder) == []
 
 
-@pytest.mark.parametrize("victim", ["chromium", "driver"])
+@pytest.mark.parametrize("victim", ["chromium", "driver", "network"])
 async def test_killed_in_the_middle_of_a_page_it_is_started_again_for_the_next(victim: str, folder: Path) -> None:
+    """Nothing is kept of the page, nor said about it in the log."""
+    unheard: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
     async with open_browsing() as browsing:
-        browsing.site.answers[PAGE] = Answer("<p>here", headers=HTML)
+        begun = Answer(f"<p>half</p><script>fetch('{HANGS}')</script>", headers=HTML)
+        browsing.site.answers[PAGE] = [begun, Answer("<p>here", headers=HTML)]
         browsing.site.hanging.add(HANGS)
-        waiting = asyncio.create_task(browsing.get(HANGS))
+        waiting = asyncio.create_task(browsing.get(PAGE))
         await until(lambda: HANGS in browsing.site.waiting or waiting.done())
         started = browsers(folder)
-        os.kill(main_process(folder) if victim == "chromium" else drivers(folder)[0].pid, signal.SIGKILL)
+        os.kill(process_of(victim, folder), signal.SIGKILL)
         with pytest.raises(ExchangeFailed) as caught:
             await waiting
         assert caught.value.reason is Reason.BROWSER_CRASHED
-        assert (await browsing.get(PAGE)).status == 200
+        assert b"here" in (await browsing.get(PAGE)).body
         await until(lambda: not any(map(is_alive, started)))
+    gc.collect()
+    assert [context for context in unheard if "never retrieved" in context["message"]] == []
+
+
+async def test_a_page_that_may_not_have_been_what_killed_it_pays_nothing_and_is_tried_again_alone(folder: Path) -> None:
+    pages = {source: f"http://{source}.test/page" for source in ("one", "two")}
+    async with open_browsing() as browsing:
+        begun = Answer(f"<script>fetch('{HANGS}')</script>", headers=HTML)
+        for url in pages.values():
+            browsing.site.answers[url] = [begun, Answer("<p>here", headers=HTML)]
+        browsing.site.hanging.add(HANGS)
+        await browsing.get("http://a.test/nothing")
+        waiting = [asyncio.create_task(browsing.try_once(url, source)) for source, url in pages.items()]
+        await until(lambda: all(map(browsing.site.visits, pages.values())))
+        os.kill(main_process(folder), signal.SIGKILL)
+        for page in waiting:
+            with pytest.raises(NotNow) as caught:
+                await page
+            assert caught.value.reason is Reason.BROWSER_BUSY
+        assert b"here" in (await browsing.get(pages["one"], "one")).body
+        await until(lambda: not browsers(folder))  # the browser that it had to itself is gone with it
+
+
+async def test_a_driver_that_hangs_is_ended_with_the_browser_and_all_it_has_written(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It gets no more of our environment than it needs."""
+    monkeypatch.setenv("HEADWATER_API_TOKEN", "not to be told")
+    async with open_browsing() as browsing:
+        await browsing.get(PAGE)
+        started = [*browsers(folder), *drivers(folder)]
+        assert not any(b"not to be told" in process.environment for process in started)
+        os.kill(drivers(folder)[0].pid, signal.SIGSTOP)
+        monkeypatch.setattr("headwater.net.driver._CLOSE_SECONDS", 0.3)
+    await until(lambda: not any(map(is_alive, started)))
+    assert os.listdir(folder) == []
 
 
 async def test_a_browser_that_is_gone_between_two_pages_costs_neither_of_them_anything(folder: Path) -> None:
@@ -147,17 +189,17 @@ async def test_a_page_that_takes_too_much_memory_is_ended_and_its_browser_is_not
     async with open_browsing(memory_bytes=600 * 1024 * 1024) as browsing:
         browsing.site.answers[PAGE] = [Answer(f"<script>{grow}</script>", headers=HTML), Answer("", 204)]
         browsing.site.hanging.add(HANGS)
-        with pytest.raises(ExchangeFailed) as caught:
+        with pytest.raises(ExchangeFailed, match="over 600 MB of memory") as caught:
             await browsing.get(PAGE)
-        assert caught.value.reason is Reason.BROWSER_CRASHED
+        assert caught.value.reason is Reason.BODY_TOO_LARGE
         first = main_process(folder)
         assert (await browsing.get(PAGE)).status == 204
         assert main_process(folder) == first
 
 
-@pytest.mark.parametrize("how", ["fail", "SIGKILL"])
+@pytest.mark.parametrize("how", ["fail", "SIGKILL", "SIGKILL while the driver hangs"])
 def test_no_process_is_left_however_ours_ends(how: str, folder: Path) -> None:
-    """Spec 9.3."""
+    """Spec 9.3: what cannot end by itself, and what was written, goes when the next browser is started."""
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM],
         stdin=subprocess.PIPE,
@@ -173,13 +215,19 @@ def test_no_process_is_left_however_ours_ends(how: str, folder: Path) -> None:
         assert "open\n" in iter(process.stdout.readline, "")
         started = [*browsers(folder), *drivers(folder)]
         assert len(started) > 3
-        if how.startswith("SIG"):
-            process.send_signal(signal.Signals[how])
+        if how.endswith("hangs"):
+            os.kill(drivers(folder)[0].pid, signal.SIGSTOP)
+        if how.startswith("SIGKILL"):
+            process.kill()
         else:
             process.stdin.write(f"{how}\n")
             process.stdin.flush()
         process.wait(20)
+        if not how.endswith("hangs"):
+            wait_until(lambda: not any(map(is_alive, started)))
+        make_folder().remove()
         wait_until(lambda: not any(map(is_alive, started)))
+        assert os.listdir(folder) == []
     finally:
         process.kill()
         process.communicate()
@@ -197,7 +245,7 @@ async def test_who_leaves_while_it_starts_leaves_nothing_behind(folder: Path) ->
 
 async def test_a_machine_without_chromium_says_so_and_how_to_get_it() -> None:
     async with open_browsing(program="/nowhere/chromium") as browsing:
-        with pytest.raises(OperatorError, match="no Chromium at /nowhere/chromium.*apt-get install chromium") as caught:
+        with pytest.raises(OperatorError, match="no Chromium at /nowhere/chromium, where .*Correct it") as caught:
             await browsing.get(PAGE)
     assert caught.value.reason is Reason.NO_BROWSER
 

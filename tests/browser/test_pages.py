@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from headwater.errors import ExchangeFailed, HeadwaterError
+from headwater.errors import ExchangeFailed, NotNow
 from headwater.model.http import Limits
 from headwater.model.reasons import Reason
 from tests.browser.conftest import HERE, HTML, Browsing
@@ -102,6 +102,12 @@ async def test_what_is_not_html_comes_as_it_is(content_type: str, body: bytes, b
     assert (response.body, response.headers["content-type"]) == (body, content_type)
 
 
+async def test_a_page_that_is_sent_as_a_file_is_a_page_all_the_same(browsing: Browsing) -> None:
+    headers = {**HTML, "Content-Disposition": 'attachment; filename="page.html"'}
+    browsing.site.answers[PAGE] = Answer("<script>document.title = 'run'</script>", headers=headers)
+    assert b"<title>run</title>" in (await browsing.get(PAGE)).body
+
+
 async def test_a_document_that_scripts_have_changed_has_no_validators(browsing: Browsing) -> None:
     browsing.site.answers[PAGE] = Answer("<p>text", headers={**HTML, "ETag": '"1"', "Last-Modified": "yesterday"})
     assert {"etag", "last-modified"}.isdisjoint((await browsing.get(PAGE)).headers)
@@ -146,6 +152,22 @@ async def test_of_a_page_that_never_comes_to_rest_what_there_is_is_taken(browsin
     assert b"<title>begun</title>" in response.body
 
 
+async def test_a_page_goes_on_without_a_script_that_never_comes(browsing: Browsing) -> None:
+    browsing.site.answers[PAGE] = page("document.title = 'gone on'", "<script src=/never.js></script>")
+    browsing.site.hanging.add("http://a.test/never.js")
+    response = await browsing.get(PAGE, limits=Limits(total_seconds=6))
+    assert b"<title>gone on</title>" in response.body
+
+
+async def test_a_page_that_waits_for_scripts_to_the_end_has_timed_out_and_is_not_cut_off(browsing: Browsing) -> None:
+    scripts = [f"http://a.test/{number}.js" for number in range(5)]
+    browsing.site.answers[PAGE] = page("", "".join(f"<script src={script}></script>" for script in scripts))
+    browsing.site.hanging.update(scripts)
+    with pytest.raises(ExchangeFailed, match="waiting for scripts") as caught:
+        await browsing.get(PAGE, limits=Limits(total_seconds=3))
+    assert caught.value.reason is Reason.TIMEOUT
+
+
 async def test_a_request_that_the_page_calls_off_does_not_keep_its_host_from_the_next(browsing: Browsing) -> None:
     browsing.site.answers[PAGE] = page(
         "const stop = new AbortController(); setTimeout(() => stop.abort(), 500);"
@@ -167,11 +189,37 @@ async def test_a_page_that_floods_the_browser_with_requests_is_given_up(browsing
     assert b"<title>next</title>" in (await browsing.get("http://a.test/next")).body
 
 
+FLOOD = "const flood = () => { for (let n = 0; n < 5000; n++) console.log('x'.repeat(20000)); setTimeout(flood) }; "
+
+
+async def test_a_page_that_floods_the_browser_is_ended_and_takes_no_other_with_it(
+    browsing: Browsing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not charged either, before it has been open alone: it might have been the other one."""
+    monkeypatch.setattr("headwater.net.watch._PULSE_SECONDS", 0.5)
+    url = "http://flood.test/page"
+    browsing.site.answers[url] = page(f"{FLOOD} setTimeout(flood)")
+    browsing.site.answers[PAGE] = page("document.title = 'neighbour'")
+    await browsing.get(PAGE)
+    flooding = asyncio.create_task(browsing.try_once(url, "another"))
+    while not flooding.done():
+        assert b"<title>neighbour</title>" in (await browsing.get(PAGE)).body
+    with pytest.raises(NotNow, match="tried again alone"):
+        await flooding
+
+
+async def test_a_page_that_goes_on_to_one_of_its_own_making_is_that_one(browsing: Browsing) -> None:
+    made = "new Blob(['<title>made here</title>'], {type: 'text/html'})"
+    browsing.site.answers[PAGE] = page(f"location = URL.createObjectURL({made})")
+    assert b"<title>made here</title>" in (await browsing.get(PAGE)).body
+
+
 async def test_a_page_that_is_busy_for_ever_is_given_up_and_the_next_one_works(browsing: Browsing) -> None:
     browsing.site.answers[PAGE] = page("for (;;) {}")
     browsing.site.answers["http://a.test/next"] = page("document.title = 'next'")
-    with pytest.raises(HeadwaterError):
+    with pytest.raises(ExchangeFailed, match="The page was still at work when its time was over") as caught:
         await browsing.get(PAGE, limits=Limits(total_seconds=2))
+    assert caught.value.reason is Reason.TIMEOUT
     assert b"<title>next</title>" in (await browsing.get("http://a.test/next")).body
 
 

@@ -158,7 +158,7 @@ async def test_without_chromium_a_page_waits_and_says_what_for(
         (why,) = await house.rows("SELECT detail FROM fetch_log")
     assert (waiting["status"], waiting["waiting_reason"]) == ("pending", "no_browser")
     assert waiting["due_at"] > soon
-    assert "apt-get install chromium" in why[0]
+    assert "HEADWATER_CHROMIUM_PATH" in why[0]
     assert site.visits(f"{NEWS}/page") == 0
 
 

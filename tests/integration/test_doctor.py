@@ -560,6 +560,20 @@ def test_where_there_is_no_browser_it_says_how_to_get_one(doctor: Doctor) -> Non
     assert (found["state"], "apt-get install chromium" in found["mend"]) == ("not configured", True)
 
 
+async def test_where_there_is_no_browser_it_says_which_sources_need_one(current_url: str, doctor: Doctor) -> None:
+    """Spec 1.7."""
+    await tell(
+        current_url,
+        """INSERT INTO sources (name, kind, settings, created_at, asking)
+           VALUES ('gao', 'manual', '{}', now(), '{"needs_browser": true}'),
+                  ('bbc', 'manual', '{}', now(), '{"needs_browser": false}')""",
+    )
+    found = doctor.finds(exit_code=0, database_url=current_url)["chromium"]
+    assert found["state"] == "warning"
+    assert found["found"] == "not found, and the pages of gao wait for one"
+    assert "apt-get install chromium" in found["mend"]
+
+
 def test_a_browser_that_does_not_start_is_named(tmp_path: Path, doctor: Doctor) -> None:
     browser = tmp_path / "chromium"
     browser.write_text("#!/bin/sh\nexit 1\n")
@@ -567,6 +581,7 @@ def test_a_browser_that_does_not_start_is_named(tmp_path: Path, doctor: Doctor) 
     for named, said in ((browser, f"{browser} does not start"), ("/nowhere", "There is no Chromium at /nowhere")):
         found = doctor.finds(exit_code=1, chromium_path=named)["chromium"]
         assert (found["state"], found["found"].startswith(said)) == ("failed", True), found
+    assert found["mend"].startswith("Correct it")
 
 
 async def test_a_search_index_that_is_broken_or_gone_is_named_with_how_to_mend_it(

@@ -247,6 +247,21 @@ async def test_a_server_that_does_not_answer_is_tried_again_and_then_given_up(
         assert [reason for reason, _, _ in await house.attempts()] == ["timeout", "timeout", "max_retries"]
 
 
+async def test_a_wall_is_not_knocked_at_in_quick_succession(site: Site, make_settings: Callable[..., Settings]) -> None:
+    """Spec 4.2: what may pass by itself is tried again, but a wall that is asked often stays one."""
+    failing = "http://other.test/a"
+    wall = f"<title>Just a moment...</title><p id=challenge>Checking your browser{'.' * 200}"
+    site.answers[PAGE] = Answer(wall, headers=HTML)
+    site.answers[failing] = Answer(status=500)
+    async with open_house(make_settings(connect_to=site.connect_to, retry_base_seconds=1000.0)) as house:
+        await house.desk.frontier.submit([PAGE, failing])
+        await house.work(until_attempts=2)
+        waiting = {line["waiting_reason"]: line["due_at"] for line in await house.desk.frontier.urls()}
+        now = house.parts.records.clock.now()
+    assert waiting["challenge"] - now > timedelta(seconds=4900)
+    assert waiting["http_5xx"] - now < timedelta(seconds=1300)
+
+
 async def test_a_name_that_cannot_be_resolved_is_tried_again_and_then_given_up(house: House) -> None:
     """Where the host's robots.txt was read not long ago; else the host is blocked, as the next test shows."""
     url = "http://nowhere.invalid/a"

@@ -342,7 +342,11 @@ async def test_a_host_that_asks_to_come_back_later(site: Site, house: House) -> 
     [
         ("fails", "The server failed to answer the request (5xx, 408 or 425).", "answered 500, 0 bytes in "),
         ("is away", "The connection failed or broke off before the whole answer had come.", "(news.test: "),
-        ("hangs", "The server took longer than the time allowed.", "(news.test: no whole answer in the time allowed)"),
+        (
+            "hangs",
+            "The server, or the page in the browser, took longer than the time allowed.",
+            "(news.test: no whole answer in the time allowed)",
+        ),
     ],
 )
 async def test_a_page_that_failed_for_now(fault: str, sentence: str, fetch: str, site: Site, opened: MakeHouse) -> None:

@@ -46,7 +46,10 @@ def test_a_row_may_override_every_attribute() -> None:
 
 def test_a_look_of_the_browser_without_a_browser_is_refused() -> None:
     """Accepted without effect, it would read pages that are empty."""
-    with pytest.raises(OperatorError, match=r"^Source s: stealth: is how a browser looks; set needs_browser too\.$"):
+    with pytest.raises(
+        OperatorError,
+        match=r"^Source s: stealth: is how a browser looks; set needs_browser=true too, or stealth=null\.$",
+    ):
         configure("s", "plain", {"stealth": "full"})
 
 

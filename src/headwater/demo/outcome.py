@@ -292,10 +292,10 @@ def _check_walls(expected: Expected, outcomes: list[dict[str, Any]]) -> Check:
     """Say whether there was a browser for the pages that only a browser gets to see; how each ends is checked above."""
     walled = {url for pages in expected.walled.values() for url in pages}
     waiting = [outcome["url"] for outcome in outcomes if outcome["url"] in walled and outcome["reason"] is None]
-    name = "the bot wall lets the browser in"
+    lets_in = f"{', '.join(expected.walled) or 'nobody'} lets the browser in"
     if waiting and all(expected.outcomes[url] == NO_BROWSER for url in waiting):
-        return Check(f"{name}, once there is one", f"{counted(len(waiting), 'page')} wait")
-    return Check(name, counted(len(walled), "page"), tuple(waiting))
+        return Check(f"{lets_in}, once there is one", f"{counted(len(waiting), 'page')} wait")
+    return Check(f"the bot wall of {lets_in}", counted(len(walled), "page"), tuple(waiting))
 
 
 def _check_politeness(web: DemoWeb, delay_seconds: float) -> Check:

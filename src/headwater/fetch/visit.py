@@ -34,6 +34,8 @@ log = structlog.get_logger()
 MARGIN = timedelta(seconds=2)
 # What only an operator can mend (a key that is missing here) is looked at again after this, at no cost to the page.
 UNTIL_MENDED = timedelta(minutes=10)
+# Who knocks at a wall again and again looks all the more like what it is to keep out.
+_WALL_FACTOR = 5
 NOT_THE_PAGES_FAULT = frozenset({Reason.OFFLINE, Reason.STORAGE, Reason.DATABASE_LOST, Reason.SHUTDOWN})
 
 
@@ -266,7 +268,8 @@ class Visitor:
             if reason in BODY_REASONS:
                 return Ending(reason, UrlStatus.DEAD, detail)
             return Ending(Reason.MAX_RETRIES, UrlStatus.DEAD, f"{reason}: {detail}")
-        wait = retry_wait(claim.lease.attempts, self._retry_base_seconds, random.random())  # noqa: S311
+        base_seconds = self._retry_base_seconds * (_WALL_FACTOR if reason is Reason.CHALLENGE else 1)
+        wait = retry_wait(claim.lease.attempts, base_seconds, random.random())  # noqa: S311
         return Ending(reason, UrlStatus.PENDING, detail, due_at=self._clock.now() + wait, counts=counts)
 
     def _end(

@@ -63,7 +63,11 @@ class Reason(StrEnum):
     # The outside failed for now.
     HTTP_5XX = "http_5xx", ReasonClass.TRANSIENT, "The server failed to answer the request (5xx, 408 or 425)."
     RATE_LIMITED = "rate_limited", ReasonClass.TRANSIENT, "The server asked us to come back later."
-    TIMEOUT = "timeout", ReasonClass.TRANSIENT, "The server took longer than the time allowed."
+    TIMEOUT = (
+        "timeout",
+        ReasonClass.TRANSIENT,
+        "The server, or the page in the browser, took longer than the time allowed.",
+    )
     NETWORK = "network", ReasonClass.TRANSIENT, "The connection failed or broke off before the whole answer had come."
     DNS = "dns", ReasonClass.TRANSIENT, "The host name could not be resolved."
     ROBOTS_UNREACHABLE = (
@@ -83,7 +87,11 @@ class Reason(StrEnum):
     )
     HOST_BUSY = "host_busy", ReasonClass.TRANSIENT, "The host may not be asked again yet."
 
-    BROWSER_BUSY = "browser_busy", ReasonClass.TRANSIENT, "The browser is starting, or has no place for another page."
+    BROWSER_BUSY = (
+        "browser_busy",
+        ReasonClass.TRANSIENT,
+        "The browser is starting, has no place for another page, or failed under several at once.",
+    )
     CHALLENGE = "challenge", ReasonClass.TRANSIENT, "A page that tells people from programs came instead of the page."
 
     # The outside said no.

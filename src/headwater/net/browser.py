@@ -5,19 +5,21 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 import structlog
 
-from headwater.errors import ExchangeFailed, NotNow
+from headwater.errors import ExchangeFailed, HeadwaterError, NotNow
 from headwater.model.http import Limits, Response
 from headwater.model.reasons import Reason
-from headwater.net.chromium import Chromium, closed, first_line, start_chromium
+from headwater.net.chromium import Chromium, first_line, start_chromium
 from headwater.net.client import HttpClient
-from headwater.net.processes import curb
+from headwater.net.driver import closed
 from headwater.net.proxy import Proxy, ProxyCaps
-from headwater.net.rendering import Lead, Rendering
+from headwater.net.rendering import Lead, Rendering, crashed
 from headwater.net.rooms import Look, Room, Rooms
+from headwater.net.watch import Stay, Watch
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -26,10 +28,12 @@ log = structlog.get_logger()
 
 _PATIENCE_SECONDS = 5.0  # for a place, or for the start: the host is held meanwhile
 _AGAIN = timedelta(seconds=2)
+_AGAIN_ALONE = timedelta(seconds=15)  # whoever is to be alone may wait behind many
 _LEAST_SECONDS = 1.0  # less is not worth opening a page for
 _MARGIN_SECONDS = 2.0  # a page that is not done so long after its time is not late: its browser hangs
 _RESPONSE_SECONDS = 3.0  # for a browser to show that it does not
-_WATCH_SECONDS = 0.5  # between two looks at its memory
+_AS_IF_OF_THE_HOST = frozenset({Reason.TIMEOUT, Reason.NETWORK})  # what a browser in trouble makes of its own failures
+_MOST_SUSPECTS = 1000
 _OVERHEAD = 1024 * 1024  # what comes with a body: headers, encryption
 
 
@@ -39,6 +43,7 @@ class _Running:
 
     chromium: Chromium
     rooms: Rooms
+    watch: Watch
 
     async def end(self) -> None:
         await self.chromium.end()
@@ -69,6 +74,19 @@ class BrowserClient:
         self._caps = ProxyCaps(connection_seconds=4 * page_seconds, request_bytes=body_bytes + _OVERHEAD)
         self._starting: asyncio.Task[_Running] | None = None
         self._ending: set[asyncio.Task[None]] = set()
+        self._suspects: dict[str, None] = {}  # pages that the browser failed under while others were open
+        self._ward_place = asyncio.Semaphore(1)
+        self._ward: BrowserClient | None = None
+        self._make_ward = partial(
+            BrowserClient,
+            client,
+            clock,
+            program=program,
+            most_pages=1,
+            page_seconds=page_seconds,
+            body_bytes=body_bytes,
+            memory_bytes=memory_bytes,
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -80,6 +98,8 @@ class BrowserClient:
             if _has_started(self._starting):
                 self._drop(self._starting.result())
         await asyncio.gather(*self._ending)
+        if self._ward:
+            await self._ward.__aexit__()
 
     async def get(self, url: str, *, look: Look, limits: Limits, lead: Lead) -> Response:
         """Open a page, let its scripts run, and return what has become of it; redirects are not followed.
@@ -87,31 +107,70 @@ class BrowserClient:
         `lead` is asked for every request that the page makes, and holds its host until it is answered. Raises
         OperatorError where there is no browser, NotNow where it has no place for another page, else as HttpClient does.
         """
+        if url in self._suspects:
+            return await self._get_alone(url, look, limits, lead)
         loop = asyncio.get_running_loop()
         end = loop.time() + limits.total_seconds
-        async with self._place():
+        async with self._place(self._places):
             running = await self._ready()
             end = min(end, loop.time() + self._page_seconds)
             if end - loop.time() < _LEAST_SECONDS:
                 raise self._busy("The browser was ready too late for this page.")
+            async with running.watch.over(url, look.source) as stay:
+                try:
+                    response = await self._render(running, stay, look, limits, end, lead)
+                    if not self._is_well(running):
+                        raise crashed(url)
+                except ExchangeFailed as error:
+                    raise await self._judged(running, stay, error) from error
+                else:
+                    return response
+
+    async def _judged(self, running: _Running, stay: Stay, error: ExchangeFailed) -> HeadwaterError:
+        """Tell what a page failed for; where it may have been another page's fault, it is tried again by itself."""
+        is_troubled = stay.disturbed or not self._is_well(running)
+        if error.reason is Reason.BROWSER_CRASHED:
+            await self._drop_if_dead(running)
+        elif not (is_troubled and error.reason in _AS_IF_OF_THE_HOST):
+            return error
+        if not stay.alone:
+            self._suspects[stay.url] = None
+            if len(self._suspects) > _MOST_SUSPECTS:
+                del self._suspects[next(iter(self._suspects))]
+            return self._busy("The browser failed while several pages were open; this one is tried again alone.")
+        if stay.outgrown:
+            what = f"The page took over {self._memory_bytes // 1024**2} MB of memory (browser_memory_mb)."
+            return ExchangeFailed(what, reason=Reason.BODY_TOO_LARGE, url=stay.url)
+        return error if error.reason is Reason.BROWSER_CRASHED or stay.disturbed else crashed(stay.url)
+
+    async def _get_alone(self, url: str, look: Look, limits: Limits, lead: Lead) -> Response:
+        """Open a page in a browser that nobody shares with it, and that ends with it."""
+        async with self._place(self._ward_place, _AGAIN_ALONE):
+            self._ward = self._ward or self._make_ward()
             try:
-                async with self._watched(running):
-                    return await self._render(running, look, url, limits, end, lead)
-            except ExchangeFailed as error:
-                if error.reason is Reason.BROWSER_CRASHED:
-                    await self._drop_if_dead(running)
-                raise
+                response = await self._ward.get(url, look=look, limits=limits, lead=lead)
+            finally:
+                self._ward.leave()
+            self._suspects.pop(url, None)
+            return response
+
+    def leave(self) -> None:
+        """End the browser, unless it is still to start; the next page starts another."""
+        if self._starting and _has_started(self._starting):
+            self._drop(self._starting.result())
 
     async def _render(
-        self, running: _Running, look: Look, url: str, limits: Limits, end: float, lead: Lead
+        self, running: _Running, stay: Stay, look: Look, limits: Limits, end: float, lead: Lead
     ) -> Response:
         from playwright.async_api import Error  # takes long to import, and most processes never need it
 
+        url = stay.url
         try:
             async with (
                 asyncio.timeout_at(end + _MARGIN_SECONDS) as limit,
-                self._page(running, look, limit) as (room, page),
+                self._page(running, look, f"{look.source}: {url}", limit) as (room, page),
             ):
+                stay.limit = limit
                 session = await room.context.new_cdp_session(page)
                 seconds = max(_LEAST_SECONDS, end - asyncio.get_running_loop().time())
                 rendering = Rendering(
@@ -129,19 +188,21 @@ class BrowserClient:
             what = f"The browser could not read the page: {first_line(error)}."
             raise ExchangeFailed(what, reason=Reason.BROWSER_CRASHED, url=url) from error
         except TimeoutError as error:
-            raise ExchangeFailed("The browser hangs.", reason=Reason.BROWSER_CRASHED, url=url) from error
+            if running.chromium.is_alive:
+                raise ExchangeFailed("The browser hangs.", reason=Reason.BROWSER_CRASHED, url=url) from error
+            raise crashed(url) from error
 
     @contextlib.asynccontextmanager
-    async def _place(self) -> AsyncIterator[None]:
+    async def _place(self, places: asyncio.Semaphore, again: timedelta = _AGAIN) -> AsyncIterator[None]:
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
-                await self._places.acquire()
+                await places.acquire()
         except TimeoutError:
-            raise self._busy("All places of the browser are taken.") from None
+            raise self._busy("All places of the browser are taken.", again) from None
         try:
             yield
         finally:
-            self._places.release()
+            places.release()
 
     async def _ready(self) -> _Running:
         """Wait for the browser, but not for as long as a start may take: the host is held meanwhile."""
@@ -151,8 +212,8 @@ class BrowserClient:
         except TimeoutError:
             raise self._busy("The browser is still starting.") from None
 
-    def _busy(self, why: str) -> NotNow:
-        return NotNow(why, until=self._clock() + _AGAIN, reason=Reason.BROWSER_BUSY)
+    def _busy(self, why: str, again: timedelta = _AGAIN) -> NotNow:
+        return NotNow(why, until=self._clock() + again, reason=Reason.BROWSER_BUSY)
 
     def _started(self) -> "asyncio.Task[_Running]":
         """Return the start of the browser; a new one if the last did not succeed, or if that browser is gone."""
@@ -167,13 +228,16 @@ class BrowserClient:
 
     async def _start(self) -> _Running:
         chromium = await start_chromium(self._program)
-        return _Running(chromium, Rooms(chromium.browser, self._make_proxy))
+        rooms = Rooms(chromium.browser, self._make_proxy)
+        return _Running(chromium, rooms, Watch(chromium, self._memory_bytes))
 
     def _make_proxy(self) -> Proxy:
         return Proxy(self._client.resolver, self._clock, self._caps)
 
     @contextlib.asynccontextmanager
-    async def _page(self, running: _Running, look: Look, limit: asyncio.Timeout) -> AsyncIterator[tuple[Room, "Page"]]:
+    async def _page(
+        self, running: _Running, look: Look, whose: str, limit: asyncio.Timeout
+    ) -> AsyncIterator[tuple[Room, "Page"]]:
         room = await running.rooms.enter(look)
         room.pages += 1
         try:
@@ -183,35 +247,24 @@ class BrowserClient:
             finally:
                 if not limit.expired():
                     limit.reschedule(None)  # to close has a limit of its own, and what came is not lost by it
-                await asyncio.shield(self._close(running, page))
+                await asyncio.shield(self._close(running, page, whose))
         finally:
             room.pages -= 1
 
-    async def _close(self, running: _Running, page: "Page") -> None:
-        """Close a page; a browser that cannot even do that is replaced."""
+    async def _close(self, running: _Running, page: "Page", whose: str) -> None:
+        """Close a page, by force if it must be; a browser that cannot even do that is replaced."""
+        if await closed(page.close()):
+            return
+        await running.watch.end_busiest()
         if not await closed(page.close()):
-            log.warning("browser.stuck")
+            log.warning("browser.stuck", page=whose)
             self._drop(running)
-
-    @contextlib.asynccontextmanager
-    async def _watched(self, running: _Running) -> AsyncIterator[None]:
-        watching = asyncio.create_task(self._watch(running.chromium))
-        try:
-            yield
-        finally:
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
-
-    async def _watch(self, chromium: Chromium) -> None:
-        """End what grows too large: mostly a page's own process, and then the page ends as one that crashed."""
-        while True:
-            await asyncio.sleep(_WATCH_SECONDS)
-            if await asyncio.to_thread(curb, chromium.session, self._memory_bytes):
-                log.warning("browser.too_large", most_mb=self._memory_bytes // 1024**2)
 
     async def _drop_if_dead(self, running: _Running) -> None:
         """End a browser that does nothing more, though nobody noticed: it may hang, or its driver be gone."""
-        if self._is_current(running) and not await _responds(running.chromium):
+        if self._is_current(running) and not (
+            running.chromium.is_alive and await running.chromium.answers(_RESPONSE_SECONDS)
+        ):
             self._drop(running)
 
     def _drop(self, running: _Running) -> None:
@@ -222,19 +275,11 @@ class BrowserClient:
             self._ending.add(ending)
             ending.add_done_callback(self._ending.discard)
 
+    def _is_well(self, running: _Running) -> bool:
+        return self._is_current(running) and running.chromium.is_alive
+
     def _is_current(self, running: _Running) -> bool:
         return self._starting is not None and _has_started(self._starting) and self._starting.result() is running
-
-
-async def _responds(chromium: Chromium) -> bool:
-    from playwright.async_api import Error
-
-    try:
-        async with asyncio.timeout(_RESPONSE_SECONDS):
-            context = await chromium.browser.new_context()
-    except (Error, TimeoutError):
-        return False
-    return await closed(context.close())
 
 
 def _has_started(starting: "asyncio.Task[_Running]") -> bool:

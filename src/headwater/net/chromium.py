@@ -7,19 +7,21 @@ its end of the pipe closed and ends Chromium; and Chromium ends by itself when t
 import asyncio
 import os
 import shutil
-from collections.abc import Awaitable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import structlog
 
 from headwater.errors import OperatorError
 from headwater.model.reasons import Reason
-from headwater.net.processes import end_session, is_running
+from headwater.net.browser_folder import BrowserFolder, make_folder
+from headwater.net.driver import closed, environment_in, start_driver, stop_driver
+from headwater.net.processes import end_session, is_running, of_network
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser, Playwright
+    from playwright.async_api import Browser, CDPSession, Playwright
 
 log = structlog.get_logger()
 
@@ -37,10 +39,11 @@ _FLAGS = (
     "--disable-blink-features=FedCm",
     "--js-flags=--max-old-space-size=512",
 )
+# Playwright's: without it Chromium slows down pages that flood it with changes of their address.
+_UNWANTED_FLAGS = ("--disable-ipc-flooding-protection",)
 _NOWHERE = "http://127.0.0.1:9"  # the way out of whatever has no context
-# What Chromium and the script around it need of our environment, which holds keys and passwords besides.
-_ENVIRONMENT = ("PATH", "HOME", "LANG", "TMPDIR", "XDG_RUNTIME_DIR")
-_START_SECONDS, _CLOSE_SECONDS = 30.0, 3.0
+_START_SECONDS = 30.0
+_CARRIER_LOOKS, _LOOK_SECONDS = 60, 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +52,37 @@ class Chromium:
 
     browser: "Browser"
     driver: "Playwright"
-    pid: int
+    folder: BrowserFolder
+    wire: "CDPSession"  # to Chromium itself
     session: int  # of all its processes
+    vital: tuple[int, ...]  # those of them that no page can do without
 
     @property
     def is_alive(self) -> bool:
-        """Whether it is there; where its driver has died, it calls itself connected all the same."""
-        return self.browser.is_connected() and is_running(self.pid)
+        """Whether all of it is there.
+
+        Where its driver has died, it calls itself connected all the same. Where its network process has, it starts
+        another, but what the page had asked for is lost and contexts have no way out any more.
+        """
+        return self.browser.is_connected() and all(map(is_running, self.vital))
+
+    async def answers(self, seconds: float) -> bool:
+        """Tell whether it answers in time; one that hangs, or that a page keeps busy, does not."""
+        from playwright.async_api import Error
+
+        try:
+            async with asyncio.timeout(seconds):
+                await self.wire.send("Browser.getVersion")
+        except (Error, TimeoutError):
+            return False
+        return True
 
     async def end(self) -> None:
-        """End both; whatever of them hangs is not waited for."""
+        """End both; whatever of them hangs is ended by force."""
         if not await closed(self.browser.close()):
             await asyncio.to_thread(end_session, self.session)
-        await closed(self.driver.stop())
+        await stop_driver(self.driver, self.folder.path)
+        await asyncio.to_thread(self.folder.remove)
 
 
 def find_program(named: str = "") -> str | None:
@@ -83,57 +104,72 @@ async def start_chromium(named: str = "") -> Chromium:
     """
     program = await asyncio.to_thread(find_program, named)
     if program is None:
-        where = f"at {named}, where HEADWATER_CHROMIUM_PATH says" if named else "here"
-        raise OperatorError(
-            f"There is no Chromium {where}, and the source needs a browser. On Debian: apt-get install chromium.",
-            reason=Reason.NO_BROWSER,
-        )
+        raise OperatorError(_nothing_there(named), reason=Reason.NO_BROWSER)
     try:
-        driver = await _start_driver()
+        folder = await asyncio.to_thread(make_folder)
     except OSError as error:
-        what = f"Playwright's driver does not start ({error.strerror or error}). Install the package playwright again."
+        what = (
+            f"There is no temporary folder for the browser ({error.strerror}). Name one with TMPDIR that can be used."
+        )
         raise OperatorError(what, reason=Reason.NO_BROWSER) from error
     try:
-        chromium = await _launch(driver, program)
+        chromium = await _start_in(folder, program)
     except BaseException:
-        await closed(driver.stop())
+        await asyncio.to_thread(folder.remove)
         raise
     log.info("browser.started", program=program, version=chromium.browser.version)
     return chromium
 
 
-async def _start_driver() -> "Playwright":
-    """Start the driver; one whose start nobody waits for any more is stopped."""
-    from playwright.async_api import async_playwright  # takes long to import, and most processes never need it
+def _nothing_there(named: str) -> str:
+    if named:
+        return (
+            f"There is no Chromium at {named}, where HEADWATER_CHROMIUM_PATH says. Correct it, or leave it out: then "
+            "the system's is taken, if there is one."
+        )
+    return "There is no Chromium here, and the source needs a browser. On Debian: apt-get install chromium."
 
-    async def stop() -> None:
-        await (await starting).stop()
 
-    starting = asyncio.create_task(async_playwright().start())
+async def _start_in(folder: BrowserFolder, program: str) -> Chromium:
+    from playwright.async_api import Error
+
     try:
-        return await asyncio.shield(starting)
-    except asyncio.CancelledError:
-        await closed(stop())
+        driver = await start_driver(folder.path)
+    except (OSError, Error) as error:
+        what = f"Playwright's driver does not start ({first_line(error)}). Install the package playwright again."
+        raise OperatorError(what, reason=Reason.NO_BROWSER) from error
+    try:
+        return await _launch(driver, folder, program)
+    except BaseException:
+        await stop_driver(driver, folder.path)
         raise
 
 
-async def _process_of(browser: "Browser") -> int:
+async def _process_of(wire: "CDPSession") -> int:
     """Return the process that all others of a browser come from."""
-    session = await browser.new_browser_cdp_session()
-    told = await session.send("SystemInfo.getProcessInfo")
-    await session.detach()
+    told = await wire.send("SystemInfo.getProcessInfo")
     return next(int(process["id"]) for process in told["processInfo"] if process["type"] == "browser")
 
 
-async def _launch(driver: "Playwright", program: str) -> Chromium:
+async def _carriers(session: int) -> list[int]:
+    """Return the processes through which pages reach the network; they come a moment after the first."""
+    for _ in range(_CARRIER_LOOKS):
+        if found := await asyncio.to_thread(of_network, session):
+            return found
+        await asyncio.sleep(_LOOK_SECONDS)
+    return []  # another Chromium may do without
+
+
+async def _launch(driver: "Playwright", folder: BrowserFolder, program: str) -> Chromium:
     from playwright.async_api import Error
 
     try:
         browser = await driver.chromium.launch(
             executable_path=program,
             args=_FLAGS,
+            ignore_default_args=_UNWANTED_FLAGS,
             proxy={"server": _NOWHERE},
-            env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+            env=dict(environment_in(folder.path)),
             chromium_sandbox=os.geteuid() != 0,  # Chromium's own sandbox does not work for root
             handle_sigint=False,
             handle_sigterm=False,
@@ -141,28 +177,17 @@ async def _launch(driver: "Playwright", program: str) -> Chromium:
             timeout=_START_SECONDS * 1000,
         )
         async with asyncio.timeout(_START_SECONDS):
-            pid = await _process_of(browser)
-        return Chromium(browser, driver, pid, os.getsid(pid))
+            wire = await browser.new_browser_cdp_session()
+            pid = await _process_of(wire)
+        session = os.getsid(pid)
+        vital = (pid, *await _carriers(session))
+        return Chromium(browser, driver, folder, wire, session, vital)
     except (Error, OSError) as error:
         raise OperatorError(
             f"{program} does not start ({first_line(error)}). Run it by hand to see why, or name another with "
             "HEADWATER_CHROMIUM_PATH.",
             reason=Reason.NO_BROWSER,
         ) from error
-
-
-async def closed(closing: Awaitable[Any]) -> bool:
-    """Wait for something of the browser's to close, and tell whether it did; what is gone already has."""
-    from playwright.async_api import Error
-
-    try:
-        async with asyncio.timeout(_CLOSE_SECONDS):
-            await closing
-    except TimeoutError:
-        return False
-    except Error:
-        pass
-    return True
 
 
 def first_line(error: Exception) -> str:

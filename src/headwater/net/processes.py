@@ -7,12 +7,13 @@ import contextlib
 import os
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 # What a process has for itself, or shares with its browser's others, but not the program that all of them run.
 _HELD = re.compile(rb"^(?:RssAnon|RssShmem|VmSwap):\s*(\d+) kB", re.MULTILINE)
 _ENDED = (b"Z", b"X")
+_BUSY_TICKS = 20  # whoever has worked for less than this disturbs nobody
 
 
 def is_running(pid: int) -> bool:
@@ -27,20 +28,64 @@ def end_session(session: int) -> None:
         _kill(pid)
 
 
-def curb(session: int, most_bytes: int) -> bool:
-    """End the largest process of a session that holds too much memory, and tell whether that was necessary."""
+def end_marked(variable: str) -> None:
+    """End every process that has a variable in its environment, `NAME=value`, as far as it may be looked at."""
+    for pid in filter(lambda pid: pid != os.getpid(), _all()):
+        with contextlib.suppress(OSError):
+            if os.fsencode(variable) in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                _kill(pid)
+
+
+def of_network(session: int) -> list[int]:
+    """Return the processes of a session that carry what all of its pages ask for."""
+    return [pid for pid in _members(session) if b"network.mojom.NetworkService" in _words(pid)]
+
+
+def curb(session: int, most_bytes: int) -> int:
+    """End the largest process of a session that holds too much memory, and return how much it holds in all, else 0."""
     held = {pid: _held_bytes(pid) for pid in _members(session)}
-    if sum(held.values()) <= most_bytes:
-        return False
+    total = sum(held.values())
+    if total <= most_bytes:
+        return 0
     _kill(max(held, key=held.__getitem__))
+    return total
+
+
+def page_ticks(session: int) -> dict[int, int]:
+    """Return how long each process that runs pages has worked so far, in the machine's ticks."""
+    ticks = {}
+    for pid in _members(session):
+        stat = _stat(pid)
+        if stat and b"--type=renderer" in _words(pid):
+            ticks[pid] = int(stat[11]) + int(stat[12])
+    return ticks
+
+
+def end_busiest(session: int, since: Mapping[int, int]) -> bool:
+    """End the process that has worked the most on pages since it was looked at, and tell whether there was one."""
+    worked = {pid: ticks - since.get(pid, 0) for pid, ticks in page_ticks(session).items()}
+    if max(worked.values(), default=0) < _BUSY_TICKS:
+        return False
+    _kill(max(worked, key=worked.__getitem__))
     return True
 
 
+def _all() -> Iterator[int]:
+    return map(int, filter(str.isdecimal, os.listdir("/proc")))
+
+
 def _members(session: int) -> Iterator[int]:
-    for name in filter(str.isdecimal, os.listdir("/proc")):
-        stat = _stat(int(name))
+    for pid in _all():
+        stat = _stat(pid)
         if stat and stat[0] not in _ENDED and int(stat[3]) == session:
-            yield int(name)
+            yield pid
+
+
+def _words(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 def _stat(pid: int) -> list[bytes] | None:
@@ -60,5 +105,6 @@ def _held_bytes(pid: int) -> int:
 
 
 def _kill(pid: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
+    # It may be gone, or a helper of Chromium's sandbox, which is another user's and ends with the rest.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, signal.SIGKILL)

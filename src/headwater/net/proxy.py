@@ -74,7 +74,7 @@ class Proxy:
         self._clock = clock
         self._caps = caps
         self._admitted: dict[Endpoint, Passage] = {}
-        self._connections: set[asyncio.Task[None]] = set()
+        self._connections: dict[asyncio.Task[None], Endpoint | None] = {}  # and where to, once that is known
         self._server: asyncio.Server | None = None
 
     async def open(self) -> None:
@@ -98,12 +98,19 @@ class Proxy:
 
     @contextlib.contextmanager
     def admit(self, url: str, passage: Passage) -> Iterator[None]:
-        """Let the browser reach the host of a URL while the block runs; what happens is told in the passage."""
+        """Let the browser reach the host of a URL while the block runs; what happens is told in the passage.
+
+        If the block fails, so does what the browser still waits for.
+        """
         parts = urlsplit(url)
         endpoint = (parts.scheme, parts.hostname or "", parts.port or _PORTS[parts.scheme])
         self._admitted[endpoint] = passage
         try:
             yield
+        except BaseException:
+            for connection in [one for one, to in self._connections.items() if to == endpoint]:
+                connection.cancel()
+            raise
         finally:
             if self._admitted.get(endpoint) is passage:
                 del self._admitted[endpoint]
@@ -111,13 +118,13 @@ class Proxy:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = asyncio.current_task()
         assert connection is not None
-        self._connections.add(connection)
+        self._connections[connection] = None
         # Whatever goes wrong, the browser finds its connection closed, and the passage has the reason.
         with contextlib.suppress(OSError, EOFError, asyncio.LimitOverrunError, ValueError, asyncio.CancelledError):
             async with _closing(writer), asyncio.timeout(self._caps.connection_seconds):
                 if len(self._connections) <= self._caps.connections and await self._is_of_our_user(writer):
-                    await self._carry(reader, writer)
-        self._connections.discard(connection)
+                    await self._carry(connection, reader, writer)
+        del self._connections[connection]
 
     async def _is_of_our_user(self, writer: asyncio.StreamWriter) -> bool:
         """Tell whether the other end of a connection is a process of our own user: others share our loopback."""
@@ -125,8 +132,11 @@ class Proxy:
         # On a busy machine the list is long.
         return await asyncio.to_thread(_owner, theirs, self.port) == str(os.geteuid())
 
-    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _carry(
+        self, connection: asyncio.Task[None], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         wanted = _read_head(await reader.readuntil(b"\r\n\r\n"))
+        self._connections[connection] = wanted.endpoint
         passage = self._admitted.get(wanted.endpoint)
         if passage is None:
             log.debug("proxy.refused", host=wanted.endpoint[1], port=wanted.endpoint[2])

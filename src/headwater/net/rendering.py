@@ -18,6 +18,7 @@ from headwater.errors import ExchangeFailed, HeadwaterError
 from headwater.model.http import Limits, Passage, Response
 from headwater.model.reasons import Reason
 from headwater.net.page_policy import POLICIES
+from headwater.net.page_scripts import come_to_rest, write_out
 from headwater.net.proxy import Proxy, TooMuchCame, first_of
 
 if TYPE_CHECKING:
@@ -37,28 +38,19 @@ _MOST_REQUESTS, _MOST_DOCUMENTS = 100, 5  # of one page: it may load itself agai
 _FLOOD = (
     500  # requests of one page, refused ones too, that it is given up for: each costs us time and the browser memory
 )
-# By the page's own time: on a busy machine, all that it does takes longer.
-_COME_TO_REST = """quiet => new Promise(done => {
-    const wait = () => setTimeout(done, quiet);
-    document.readyState == "complete" ? wait() : addEventListener("load", wait);
-})"""
-# Null: it is too long.
-_WRITE_OUT = """longest => {
-    const kind = document.doctype ? new XMLSerializer().serializeToString(document.doctype) : "";
-    const text = kind + (document.documentElement?.outerHTML ?? "");
-    return text.length > longest ? null : text;
-}"""
 _HTML = ("text/html", "application/xhtml+xml")
 # Bot walls answer with this and send the page on once it has proved itself.
 _CHALLENGE_STATUS = 403
 _CHALLENGE_SECONDS = 6.0
 _REQUEST_SECONDS = 15.0  # for a host to answer one of its requests
+_REQUEST_SHARE = 1 / 3  # and no more of the page's time than this, so that it can go on without the answer
 _LOOK_SECONDS = 0.02  # between two looks whether a page has come to rest
 _QUIET_SECONDS = 0.3  # a page that has asked for nothing for so long has all it wants
 _LAST_SECONDS = 1.0  # kept back to take what there is of a page that never comes to rest
 _CHUNK = 256 * 1024
 # Undone or already heeded by the browser before the body reaches us.
 _DROPPED = frozenset({"content-encoding", "content-length", "set-cookie", "transfer-encoding"})
+_NOT_SHOWN = frozenset({"content-disposition"})  # it would be saved to a file, and not run
 # They speak of the bytes that were sent, not of what the scripts have made of them.
 _VALIDATORS = frozenset({"etag", "last-modified"})
 
@@ -120,7 +112,7 @@ class Rendering:
         self._session.on("Fetch.requestPaused", self._on_paused)
         self._session.on("Network.loadingFailed", self._on_failed)
         for ending in ("crash", "close"):
-            self._page.on(ending, lambda _: self._fail(_crashed(self._url)))
+            self._page.on(ending, lambda _: self._fail(crashed(self._url)))
         patterns = [{"urlPattern": "*", "requestStage": stage} for stage in ("Request", "Response")]
         try:
             await self._session.send("Network.enable")
@@ -131,12 +123,15 @@ class Rendering:
             navigating.add_done_callback(self._under_way.discard)
             return await self._wait()
         finally:
+            # Nobody asks for them any more, and this may be the last that is done here.
+            expected: list[asyncio.Future[Any]] = [self._outcome, *self._answers.values()]
+            for awaited in expected:
+                if not awaited.cancel() and not awaited.cancelled():
+                    awaited.exception()
             tasks = [*self._under_way]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            if not self._outcome.cancel():
-                self._outcome.exception()  # it may have come too late for anybody to ask
 
     async def _navigate(self) -> None:
         try:
@@ -168,7 +163,7 @@ class Rendering:
             assert self._document is not None
             patience = _CHALLENGE_SECONDS if self._document.status == _CHALLENGE_STATUS else _QUIET_SECONDS
             with contextlib.suppress(Exception):  # it has gone on to another document; that it died is told elsewhere
-                await self._evaluate(f"({_COME_TO_REST})({patience * 1000})")
+                await come_to_rest(self._session, self._frame, patience)
                 if not self._asked.is_set():
                     return
             await asyncio.sleep(_LOOK_SECONDS)
@@ -177,9 +172,11 @@ class Rendering:
         now, end = asyncio.get_running_loop().time(), self._began + self._limits.total_seconds
         try:
             async with asyncio.timeout_at(max(end, now + _LAST_SECONDS)):
-                text: str | None = await self._evaluate(f"({_WRITE_OUT})({self._limits.body_bytes})")
+                text, is_read = await self._written()
         except TimeoutError as error:
-            raise await self._blame(error, self._url) from error
+            raise self._too_late("was still at work") from error
+        if not is_read:
+            raise self._too_late("was still waiting for scripts before the rest of it could be read")
         body = (text or "").encode("utf-8", "replace")
         if text is None or len(body) > self._limits.body_bytes:
             raise self._too_large()
@@ -187,13 +184,22 @@ class Rendering:
         headers = {name: value for name, value in self._document.headers.items() if name not in _VALIDATORS}
         return self._response(self._document, headers | {"content-type": "text/html; charset=utf-8"}, body)
 
-    async def _evaluate(self, expression: str) -> Any:
-        """Run a script of ours in the page, where the page's own cannot meddle."""
+    async def _written(self) -> tuple[str | None, bool]:
+        """Return the document as it is; while it gives way to another, there is none."""
+        from playwright.async_api import Error
+
+        while True:
+            try:
+                return await write_out(self._session, self._frame, self._limits.body_bytes)
+            except Error:
+                if self._outcome.done():
+                    raise
+                await asyncio.sleep(_LOOK_SECONDS)
+
+    @property
+    def _frame(self) -> str:
         assert self._place is not None
-        world = await self._session.send("Page.createIsolatedWorld", {"frameId": self._place[0]})
-        order = {"expression": expression, "contextId": world["executionContextId"]}
-        answer = await self._session.send("Runtime.evaluate", order | {"returnByValue": True, "awaitPromise": True})
-        return answer["result"].get("value")
+        return self._place[0]
 
     def _response(self, answer: _Answer, headers: Mapping[str, str], body: bytes) -> Response:
         elapsed = asyncio.get_running_loop().time() - self._began
@@ -237,8 +243,10 @@ class Rendering:
             else:
                 await self._refuse(event)
         except Exception as error:  # noqa: BLE001 (it is told where the document is waited for)
-            if is_document and not (self._document and isinstance(error, _CalledOff)):
+            if is_document and not isinstance(error, _CalledOff):
                 self._fail(await self._blame(error, url) if isinstance(error, OSError) else error)
+            elif is_document and not self._document:
+                self._fail(crashed(url))  # no script of the page's could have called it off
             await self._refuse(event)
 
     def _is_wanted(self, event: dict[str, Any], *, is_document: bool) -> bool:
@@ -276,7 +284,8 @@ class Rendering:
         elif _is_rendered(answer):
             self._document = answer
             self._rendered.set()
-            await self._fulfill(came, answer.status, [*answer.raw_headers, *POLICIES], body)
+            shown = [header for header in answer.raw_headers if header["name"].lower() not in _NOT_SHOWN]
+            await self._fulfill(came, answer.status, [*shown, *POLICIES], body)
         else:
             if not self._outcome.done():
                 self._outcome.set_result(self._response(answer, answer.headers, body))
@@ -289,7 +298,7 @@ class Rendering:
         self._answers[stopped] = self._answers[sent] = answered
         try:
             await self._session.send("Fetch.continueRequest", {"requestId": stopped})
-            async with asyncio.timeout(_REQUEST_SECONDS):
+            async with asyncio.timeout(min(_REQUEST_SECONDS, self._limits.total_seconds * _REQUEST_SHARE)):
                 return await answered
         finally:
             for name in {stopped, sent}:
@@ -359,6 +368,9 @@ class Rendering:
         if not self._outcome.done():
             self._outcome.set_exception(error)
 
+    def _too_late(self, why: str) -> ExchangeFailed:
+        return ExchangeFailed(f"The page {why} when its time was over.", reason=Reason.TIMEOUT, url=self._url)
+
     def _too_large(self) -> ExchangeFailed:
         return self._too_much(f"and what it loads are over {self._limits.body_bytes} bytes")
 
@@ -371,7 +383,8 @@ def _is_rendered(answer: _Answer) -> bool:
     return answer.is_html and (200 <= answer.status < 300 or answer.status == _CHALLENGE_STATUS)
 
 
-def _crashed(url: str) -> ExchangeFailed:
+def crashed(url: str) -> ExchangeFailed:
+    """Say that the browser, or the part of it that had the page, is gone."""
     return ExchangeFailed("The browser died while it read the page.", reason=Reason.BROWSER_CRASHED, url=url)
 
 

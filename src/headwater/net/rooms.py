@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headwater.net.chromium import closed
+from headwater.net.driver import closed
 from headwater.net.proxy import Proxy
 
 if TYPE_CHECKING:

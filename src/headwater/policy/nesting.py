@@ -42,10 +42,10 @@ def has_too_many_attributes(text: str) -> bool:
     shortest = 0
     if len(text) <= 3 * _MOST_ATTRIBUTES:
         shortest = _STRIDE
-        if not _may_have_long_tags(text):
+        if not _has_room(text):
             return False
         text = _without_scripts(text)
-        if not _may_have_long_tags(text):
+        if not (_has_room(text) and _has_gaps(text)):
             return False
     count = compared = 0
     for tag in _TAG.finditer(text):
@@ -59,13 +59,15 @@ def has_too_many_attributes(text: str) -> bool:
     return False
 
 
-def _may_have_long_tags(text: str) -> bool:
-    """Tell whether there is room for too many names in stretches without a `>`."""
-    stretches = list(_stretches(text))
-    if sum((end - start) ** 2 for start, end in stretches) <= 4 * _MOST_COMPARISONS:  # each takes two characters
-        return False
-    names = (sum(text.count(sign, start, end) for sign in _BETWEEN_NAMES) for start, end in stretches)
-    return sum(number**2 for number in names) > _MOST_COMPARISONS
+def _has_room(text: str) -> bool:
+    """Tell whether too many names, of two characters each with what stands between, could be without a `>`."""
+    return sum((end - start) ** 2 for start, end in _stretches(text)) > 4 * _MOST_COMPARISONS
+
+
+def _has_gaps(text: str) -> bool:
+    """Tell whether there are as many places there at which a name could end."""
+    gaps = (sum(text.count(sign, start, end) for sign in _BETWEEN_NAMES) for start, end in _stretches(text))
+    return sum(number**2 for number in gaps) > _MOST_COMPARISONS
 
 
 def _stretches(text: str) -> Iterator[tuple[int, int]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from headwater.config import Configuration, Problem, Settings, survey
 from headwater.service import doctor_database, doctor_machine, doctor_redis
-from headwater.service.doctor_finding import Finding, LooseThreads, State, failed, isolated, not_checked, ok
+from headwater.service.doctor_finding import Finding, LooseThreads, State, failed, isolated, not_checked, ok, warning
 
 __all__ = ["Finding", "State", "examine"]
 
@@ -62,6 +62,9 @@ async def examine(environment: Mapping[str, str], folder: Path) -> dict[str, Fin
         for name in _MACHINE:
             group.create_task(look_at(name))
     findings |= visit.findings
+    if visit.browsing and (browser := findings["chromium"]).state is State.NOT_CONFIGURED:
+        wait = f"not found, and the pages of {', '.join(visit.browsing[:3])}{' and others' * (len(visit.browsing) > 3)}"
+        findings["chromium"] = warning(f"{wait} wait for one", browser.mend or "")
     if findings["data folder"].state is State.FAILED:
         findings |= dict.fromkeys(_below_the_folder(settings, findings), _FOLDER_FIRST)
     return {name: findings[name] for name in dict.fromkeys((*_ORDER, *_MACHINE))}

@@ -51,6 +51,7 @@ class Visit:
     def __init__(self, settings: Settings) -> None:
         self.findings: dict[str, Finding] = {}
         self.feed_host: str | None = None
+        self.browsing: list[str] = []  # the sources that need a browser
         self._settings = settings
 
     async def make(self) -> None:
@@ -98,6 +99,7 @@ class Visit:
         if state is State.OK or (state is State.WARNING and await _lacks_only_what_is_optional(connection)):
             with contextlib.suppress(Exception):
                 self.feed_host = await _host_to_look_up(connection, self._settings)
+                self.browsing = await sources.sources_that_browse(connection)
             self._note("leases", await isolated(_leases(connection, reading), _STEP_SECONDS))
             self._note("hosts", await isolated(_hosts(connection, reading), _STEP_SECONDS))
             self._note("hand-offs", await isolated(_handoffs(connection, reading, self._settings), _STEP_SECONDS))

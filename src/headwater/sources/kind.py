@@ -118,7 +118,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         if self.poll_interval_minutes is not None and not 1 <= self.poll_interval_minutes <= 7 * 24 * 60:
             raise ValueError("poll_interval_minutes: must be from 1 to 10080")
         if self.stealth is not None and not self.needs_browser:
-            raise ValueError("stealth: is how a browser looks; set needs_browser too")
+            raise ValueError("stealth: is how a browser looks; set needs_browser=true too, or stealth=null")
         if self.budget is not None and not self.api_hosts:
             raise ValueError(f"budget: {type(self).__name__} declares no api_hosts to spend it at")
         for host in sorted(self.api_hosts):

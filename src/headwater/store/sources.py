@@ -208,6 +208,11 @@ async def all_sources(connection: Connection) -> list[Source]:
     return [source_of(row) for row in await connection.fetch(query("all_sources"))]
 
 
+async def sources_that_browse(connection: Connection) -> list[str]:
+    """Name the sources whose pages are asked for by a browser."""
+    return [row["name"] for row in await connection.fetch(query("sources_that_browse"))]
+
+
 async def source_of_feed(connection: Connection, feed_url: str) -> str | None:
     """Name the source that reads this feed already, if there is one."""
     name: str | None = await connection.fetchval(query("source_of_feed"), feed_url)

@@ -127,6 +127,9 @@ SELECT id, name, kind, settings, enabled, created_at FROM sources WHERE name = $
 -- name: all_sources
 SELECT id, name, kind, settings, enabled, created_at FROM sources WHERE removed_at IS NULL ORDER BY name
 
+-- name: sources_that_browse
+SELECT name FROM sources WHERE removed_at IS NULL AND enabled AND asking -> 'needs_browser' = 'true' ORDER BY name
+
 -- name: source_of_feed
 -- Only asked like this does it use its index. $1 feed URL
 SELECT name FROM sources WHERE settings ->> 'feed_url' = $1 AND settings ? 'feed_url' AND removed_at IS NULL
