@@ -31,6 +31,8 @@ from tests.sandboxes import ForkedServer
 
 ROOT = Path(__file__).parents[1]
 ENVIRONMENT = dict(os.environ)  # before any test has changed something
+# Of others, what programs import only once they need it.
+WHEN_NEEDED = ("apscheduler.executors.asyncio", "pydantic.v1", "typer._adapters", "uvicorn.protocols.http.h11_impl")
 
 
 @dataclass(frozen=True)
@@ -153,8 +155,9 @@ def close_nursery() -> None:
 
 
 def main() -> None:
-    for module in pkgutil.walk_packages(headwater.__path__, "headwater."):
-        importlib.import_module(module.name)
+    ours = (module.name for module in pkgutil.walk_packages(headwater.__path__, "headwater."))
+    for name in (*ours, *WHEN_NEEDED):
+        importlib.import_module(name)
     gc.freeze()  # keeps the pages shared with the programs
     born = _bear(socket.socket(fileno=int(sys.argv[1])))
     if born:
@@ -210,6 +213,8 @@ def _become(order: Order, streams: Sequence[int]) -> None:
     os.chdir(order.folder)
     os.environ.clear()
     os.environ.update(order.environment)
+    further = order.environment.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[1:1] = [place for place in further if place and place not in sys.path]
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ def _can_be_forked(surroundings: Mapping[str, str]) -> bool:
     """Tell whether a program that is forked, and so has been started already, finds these surroundings."""
     read_at_start = ("PYTHON", "LC_", "LANG", "LD_")
     given, known = ({*words.items()} for words in (surroundings, ENVIRONMENT))
-    return not any(name.startswith(read_at_start) for name, _ in given ^ known)
+    return not any(name.startswith(read_at_start) and name != "PYTHONPATH" for name, _ in given ^ known)
 
 
 def path_without(*programs: str, folder: Path) -> str:

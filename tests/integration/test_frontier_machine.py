@@ -390,7 +390,7 @@ def test_the_frontier_does_what_a_plain_model_does(
             run_state_machine_as_test(
                 lambda: FrontierMachine(runner.get_loop(), *parts),
                 settings=settings(
-                    max_examples=SEARCHED or 120,
+                    max_examples=SEARCHED or 80,
                     stateful_step_count=60,
                     deadline=None,
                     derandomize=not SEARCHED,
