@@ -131,7 +131,10 @@ class Page:
         below = [
             block
             for above, block in pairwise(self._blocks)
-            if above.links * 2 > above.size and is_paragraph(block) and not self._is_beside_heading(block.element)
+            if block.is_prose
+            and above.links * 2 > above.size
+            and is_paragraph(block)
+            and not self._is_beside_heading(block.element)
         ]
         alike = Counter(block.likeness for block in below)
         return {id(block) for block in below if alike[block.likeness] >= _FEWEST_CARDS}
@@ -189,7 +192,10 @@ class Page:
     @cached_property
     def report(self) -> Block | None:
         """The paragraph right below the first heading, if it speaks to nobody: so do articles begin."""
-        for above, block in pairwise(self._blocks[self._first : self._first + 3]):
+        beginning = self._blocks[self._first : self._first + 3]
+        if not beginning or beginning[0].element.tag != "h1":
+            return None
+        for above, block in pairwise(beginning):
             if is_paragraph(block):
                 speaks_to_nobody = block.size >= SENTENCE and not VOICE.search(self.folded(block))
                 return block if speaks_to_nobody and above.links * 2 <= above.size else None

@@ -33,6 +33,7 @@ from headwater.normalize.wall_words import (
     CHALLENGE_WORDS,
     CONSENT_SAYS,
     CONSENT_SURE,
+    CONSENT_WEB,
     CONSENT_WORDS,
     LOGIN_BEGINS,
     LOGIN_FOR_OTHER,
@@ -60,9 +61,11 @@ _MOST_OF_OTHERS = 600
 _PARAGRAPH = 200
 _LONGEST_BUTTON = 40
 _LONGEST_OFFER = 250
-_LONGEST_ORDER = 45
+_SHORT_ORDER = 45
+_LONGEST_ORDER = 90
 _MOST_BUTTONS = 400
 _MOST_OF_A_BUTTON = 12
+_ASKING_FOR_CONSENT = (CONSENT_SURE, CONSENT_WEB, CONSENT_SAYS)
 _BUTTONS = "button, a, input[type=submit], input[type=button], [role=button]"
 
 _MISSING_MARKS = (
@@ -101,6 +104,8 @@ def _is_challenge(page: Page) -> bool:
     if page.is_longer(_MOST_OF_A_CHALLENGE) or (page.is_stated and page.size):
         return False
     if page.is_named(CHALLENGE_NAMES.fullmatch):
+        if _begins_as_article(page, _is_own_of_challenge):
+            return False
         if page.is_marked(_CHALLENGE_MARKS, *_CHALLENGE_SCRIPTS) or page.says(_names_maker_of_challenge):
             return True
         least = SENTENCE if page.says(_asks_to_pass, except_headlines=True) else 0
@@ -137,7 +142,7 @@ def _is_consent(page: Page) -> bool:
     about = [(text, block) for text, block in said if CONSENT_WORDS.search(text)]
     if 2 * sum(block.size for _, block in about) <= sum(block.size for _, block in said):
         return False
-    if not any(CONSENT_SURE.search(text) and CONSENT_SAYS.search(text) for text, _ in about):
+    if not any(all(pattern.search(text) for pattern in _ASKING_FOR_CONSENT) for text, _ in about):
         return False
     voiced = sum(block.size for text, block in about if VOICE.search(text))
     voiceless = sum(block.size for text, block in about if is_paragraph(block) and not VOICE.search(text))
@@ -198,7 +203,11 @@ def _names_maker_of_challenge(line: str) -> bool:
 
 
 def _is_own_of_missing(text: str) -> bool:
-    return is_mostly_of_missing(text) or _says_missing(text)
+    return (is_mostly_of_missing(text) or _says_missing(text)) and _is_mostly(text, _is_sentence_of_missing)
+
+
+def _is_sentence_of_missing(sentence: str) -> bool:
+    return is_mostly_of_missing(sentence) or _says_missing(sentence) or VOICE.search(sentence) is not None
 
 
 def _says_missing(text: str) -> bool:
@@ -236,7 +245,7 @@ def _hints_at_login(text: str) -> bool:
 def _is_order(orders: re.Pattern[str], sentence: str) -> bool:
     """Tell whether a sentence begins so, or says little else."""
     said = orders.search(sentence)
-    return said is not None and (said.start() == 0 or len(sentence) <= _LONGEST_ORDER)
+    return said is not None and len(sentence) <= (_SHORT_ORDER if said.start() else _LONGEST_ORDER)
 
 
 def _is_mostly(text: str, is_own: Callable[[str], bool]) -> bool:
@@ -255,9 +264,13 @@ def _has_paragraphs(prose: Sequence[Block]) -> bool:
     )
 
 
+def _begins_as_article(page: Page, is_own: Callable[[str], object]) -> bool:
+    return page.report is not None and not is_own(page.folded(page.report))
+
+
 def _is_article(page: Page) -> bool:
     """Tell whether paragraphs follow each other in one place; those of a list of articles stand below a link each."""
-    if page.report and not _is_own_of_missing(page.folded(page.report)):
+    if _begins_as_article(page, _is_own_of_missing):
         return True
     below_links = {id(block) for (_, above), (_, block) in pairwise(page.kept) if above.links * 2 > above.size}
     places: dict[int, list[Block]] = {}
