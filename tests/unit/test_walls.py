@@ -1,5 +1,6 @@
 """Issue 8, spec 5.3: pages that stand in the way are told from documents."""
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -10,8 +11,10 @@ from headwater.errors import Unreadable
 from headwater.model.reasons import Reason
 from headwater.normalize import normalize
 from headwater.normalize.html_v1 import extract_html
+from tests.brief_articles import brief_articles
 from tests.short_articles import articles
-from tests.wall_pages import LOOKS, walls
+from tests.wall_pages import LOOKS, bare, walls
+from tests.walls_in_sites import walls_in_sites
 
 URL = "https://example.org/a"
 WORDS_OF_WALLS = (
@@ -88,7 +91,7 @@ def test_a_page_that_stands_in_the_way_ends_with_its_reason(body: bytes, reason:
     assert str(caught.value) == reason.sentence
 
 
-@pytest.mark.parametrize(("name", "reason", "body"), list(walls()), ids=lambda value: str(value)[:50])
+@pytest.mark.parametrize(("name", "reason", "body"), [*walls(), *walls_in_sites()], ids=lambda value: str(value)[:50])
 def test_walls_of_all_sorts_in_many_looks_and_languages_are_no_documents(name: str, reason: Reason, body: str) -> None:
     with pytest.raises(Unreadable) as caught:
         normalize(body.encode(), URL, "text/html; charset=utf-8")
@@ -99,6 +102,35 @@ def test_walls_of_all_sorts_in_many_looks_and_languages_are_no_documents(name: s
 def test_short_articles_that_speak_of_walls_stay_documents(name: str, body: str) -> None:
     text = normalize(body.encode(), URL, "text/html; charset=utf-8").article.text
     assert len(text.encode()) > 150, name
+
+
+@pytest.mark.parametrize(("name", "body"), list(brief_articles()), ids=lambda value: str(value)[:50])
+def test_news_notices_and_help_of_a_few_sentences_stay_documents(name: str, body: str) -> None:
+    assert normalize(body.encode(), URL, "text/html; charset=utf-8").article.text, name
+
+
+STATEMENTS = (
+    '<meta property="og:type" content="article">',
+    '<meta property="article:published_time" content="2024-03-05T09:00:00Z">',
+    '<script type="application/ld+json">{"@type": "NewsArticle", "author": {"name": "Ann Lee"}}</script>',
+)
+
+
+@pytest.mark.parametrize("stated", STATEMENTS)
+@pytest.mark.parametrize("headline", ["Page not found", "Access denied", "We value your privacy"])
+def test_what_is_stated_to_be_an_article_is_one(stated: str, headline: str) -> None:
+    said = "We and our partners use cookies with your consent, the baker told us, and you can accept that or leave it."
+    body = bare(headline, f"<article><h1>{headline}</h1><p>{said}</p><button>Accept</button></article>", stated)
+    assert said in extract_html(body, url=URL).text
+
+
+def test_nested_buttons_are_read_in_little_time() -> None:
+    """Spec 5.2: read one within the other, these would take minutes."""
+    nested = "<div role=button>" * 1_000 + "<script>" + "word " * 200_000 + "</script>"
+    body = page("We value your privacy", f"<p>We and our partners use cookies with your consent.</p>{nested}")
+    began = time.process_time()
+    assert "partners" in extract_html(body, url=URL).text
+    assert time.process_time() - began < 2
 
 
 @given(st.lists(st.sampled_from(WORDS_OF_WALLS), min_size=1, max_size=8).map(" ".join), st.sampled_from(LOOKS[:3]))

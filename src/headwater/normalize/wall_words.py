@@ -13,7 +13,7 @@ from typing import Any
 
 _LONGEST_SENTENCE = 200
 # What is written without spaces, or in signs that Python takes for no part of a word, is taken out as it stands.
-_UNSPACED = re.compile("[\u0900-\u097f\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_UNSPACED = re.compile("[\u0900-\u09ff\u0b80-\u0bff\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 # Of Latin, Greek and Cyrillic, Hebrew, Arabic, Devanagari, Thai and Japanese.
 _ACCENTS = re.compile(
     "[\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u093c\u094d\u0e38-\u0e3a\u0e48-\u0e4b\u3099\u309a]+"
@@ -56,16 +56,24 @@ _PHRASES = _pattern(
 )
 
 VOICE = _pattern(_TABLE["voice"])
+THIS = _pattern(_TABLE["this"])
 CHALLENGE_NAMES = _pattern(_TABLE["challenge"]["names"])
 CHALLENGE_SAYS = _pattern(_TABLE["challenge"]["says"])
+CHALLENGE_VOICE = _pattern(_TABLE["challenge"]["voice"])
+CHALLENGE_MAKERS = _pattern(_TABLE["challenge"]["makers"])
 CHALLENGE_WORDS = _pattern(_TABLE["challenge"]["words"])
 LOGIN_BEGINS = _pattern(_TABLE["login"]["begins"])
 LOGIN_SAYS = _pattern(_TABLE["login"]["says"])
 LOGIN_HINTS = _pattern(_TABLE["login"]["hints"])
+LOGIN_HELPS = _pattern(_TABLE["login"]["helps"])
 LOGIN_FOR_OTHER = _pattern(_TABLE["login"]["other"])
 LOGIN_WORDS = _pattern(_TABLE["login"]["words"])
 PRICES = _pattern(_TABLE["login"]["prices"])
 CONSENT_WORDS = _pattern(_TABLE["consent"]["words"])
+CONSENT_SURE = _pattern(_TABLE["consent"]["sure"])
+CONSENT_WEB = _pattern(_TABLE["consent"]["web"])
+CONSENT_SAYS = _pattern(_TABLE["consent"]["says"])
+POLICIES = _pattern(_TABLE["consent"]["policies"])
 AGREE = _pattern(_TABLE["consent"]["agree"])
 
 
