@@ -59,8 +59,9 @@ _ASIDE = frozenset(
     {"footer", "bottom", "copyright", "legal", "imprint", "nav", "menu", "navigation", "sidebar", "banner"}
 )
 _ITEMS = frozenset({"li", "td", "th", "dd", "dt", "figcaption"})
-_SEPARATOR = re.compile(r"\s+[-\u2013\u2014\u00b7\u2022\u00bb\u203a:/~]+\s+|\s*[|_]\s*|\s[\u00ab\u2039]\s")
-_SENTENCE_END = re.compile("[.!?\u2026\u3002\uff01\uff1f\u061f\u0964|:,\uff0c\u060c]+(?=\\s|$)|[\u3002\uff01\uff1f]")
+_SEPARATOR = re.compile(r" [-\u2013\u2014\u00b7\u2022\u00bb\u203a:/~]+ | ?[|_] ?| [\u00ab\u2039] ")
+_STOPS = r"[.!?\u2026\u3002\uff01\uff1f\u061f\u0964|:,\uff0c\u060c]"
+_SENTENCE_END = re.compile(rf"(?<!{_STOPS}){_STOPS}++(?=\s|$)|[\u3002\uff01\uff1f]")
 _SIGNS = re.compile(
     r"[!\"$%(-,./:-@\[-`{-~\u00a1\u00ab\u00bb\u00bf\u060c\u061f\u2010-\u2026\u3001-\u3003\uff01-\uff1f]+"
 )
