@@ -107,7 +107,8 @@ def _serve(descriptor: int, memory_bytes: int, preload: Sequence[str]) -> NoRetu
             os.dup2(nothing, stream)
         os.close(nothing)
         os.environ.clear()
-        # The program has more in its memory than a fork server would have imported.
+        # It begins with more than a fork server that was started: all that the program has mapped. So much is added to
+        # the limit; what a child may take beyond that is the same, but for pages that it shares and never uses.
         serve(3, memory_bytes + _size(), preload)
     finally:
         os._exit(0)

@@ -22,6 +22,7 @@ from headwater.policy.budget import LARGEST_LIMIT, child_name
 
 PREFIX = "HEADWATER_"
 FILE_VARIABLE = "HEADWATER_CONFIG"
+SETTINGS_FILE = "headwater.toml"
 # Read by tests and benches, not by the program.
 OTHER_VARIABLES = frozenset(
     {
@@ -309,7 +310,7 @@ def _entry(name: str, raw: str) -> tuple[str, object]:
 
 def _read_file(environment: Mapping[str, str], folder: Path) -> tuple[Path, dict[str, Any]]:
     named = environment.get(FILE_VARIABLE)
-    path = Path(named) if named else folder / "headwater.toml"
+    path = Path(named) if named else folder / SETTINGS_FILE
     try:
         return path, tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

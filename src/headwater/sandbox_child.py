@@ -27,7 +27,8 @@ READY = b"!"
 _ALARM_GRACE_SECONDS = 2.0  # a child nobody is left to kill ends itself this long after its time
 _MESSAGE_CHARACTERS = 500
 _OPEN_FILES = 32
-# How C code ends that is given no more memory: pdfium aborts, the C library exits.
+# How C code ends that is given no more memory: pdfium aborts, the C library exits. Nothing tells this from an abort
+# for another cause, such as a failed assertion; of those that parsers of hostile files meet, it is the usual one.
 _STARVED = frozenset({-signal.SIGABRT, 127})
 
 Children = dict[int, tuple[int, int]]  # by number: the process, and a copy of the socket that it answers on
@@ -102,7 +103,12 @@ def _reap(children: Children) -> None:
             del children[number]
             with socket.socket(fileno=link) as answering, suppress(OSError):
                 if os.waitstatus_to_exitcode(status) in _STARVED:
-                    answering.send(_message(FAILURE, _out_of_memory()), socket.MSG_DONTWAIT)
+                    answering.send(_message(FAILURE, _aborted()), socket.MSG_DONTWAIT)
+
+
+def _aborted() -> Failure:
+    message = "the child process aborted, as for want of memory"
+    return Failure(message, SandboxFailed.__name__, Reason.SANDBOX_MEMORY)
 
 
 def _out_of_memory() -> Failure:

@@ -5,16 +5,19 @@ import contextlib
 import os
 import signal
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 import structlog
+from fastapi import FastAPI
 
 from headwater.api import make_app
 from headwater.config import Settings
 from headwater.model.reasons import Reason
+from headwater.service.desk import Desk
 from headwater.service.running import RoleName, serve
 from tests.faults.database import own_server
 from tests.house import open_house
@@ -61,10 +64,10 @@ async def api(filled: Settings) -> AsyncIterator[Api]:
 
 
 @contextlib.asynccontextmanager
-async def open_api(settings: Settings) -> AsyncIterator[Api]:
+async def open_api(settings: Settings, make: Callable[[Desk], FastAPI] = make_app) -> AsyncIterator[Api]:
     """The API of a running program."""
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    serving = asyncio.create_task(serve(settings, [RoleName.API], make_app, on_ready=address.set_result))
+    serving = asyncio.create_task(serve(settings, [RoleName.API], make, on_ready=address.set_result))
     async with aiohttp.ClientSession() as session:
         yield Api(session, await address)
     os.kill(os.getpid(), signal.SIGTERM)
@@ -129,6 +132,37 @@ async def test_a_document_is_shown_as_markdown_for_as_long_as_its_raw_file_is_th
     assert (status, answer["error"]["reason"]) == (500, Reason.STORAGE)
     status, answer = await api.get("/documents/999999/markdown")
     assert (status, answer["error"]["reason"]) == (404, Reason.UNKNOWN_DOCUMENT)
+
+
+async def test_markdown_is_made_once_at_a_time_and_who_waits_too_long_is_told_when_to_ask_again(
+    filled: Settings,
+) -> None:
+    """Spec 4.3, 8.1: whoever reads must not take the sandbox from the crawl."""
+    desks: list[Desk] = []
+
+    def make(desk: Desk) -> FastAPI:
+        desks.append(desk)
+        return make_app(desk)
+
+    async with open_api(filled, make) as api:
+        _, listed = await api.get("/documents?limit=1")
+        path = f"/documents/{listed['documents'][0]['id']}/markdown"
+        (desk,) = desks
+        desk.deriving.patience_seconds = 0.01
+        async with desk.deriving.turn, api.session.get(api.base + path) as response:
+            assert (response.status, response.headers["Retry-After"]) == (503, "5")
+            assert (await response.json())["error"]["reason"] == Reason.BUSY
+        desk.deriving.patience_seconds = 60
+        async with api.session.get(api.base + path) as one, api.session.get(api.base + path) as other:
+            assert (one.status, other.status) == (200, 200)
+
+
+async def test_markdown_that_cannot_be_made_in_time_is_no_fault_of_the_request(filled: Settings) -> None:
+    """Spec 8.1."""
+    async with open_api(replace(filled, sandbox_seconds=0.000001)) as api:
+        _, listed = await api.get("/documents?limit=1")
+        status, answer = await api.get(f"/documents/{listed['documents'][0]['id']}/markdown")
+    assert (status, answer["error"]["reason"]) == (500, Reason.SANDBOX_TIMEOUT)
 
 
 async def test_search_finds_and_the_day_lists(api: Api) -> None:

@@ -1,6 +1,7 @@
 """`headwater demo` as people and scripts run it (spec 8.2, 9.2)."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -220,6 +221,23 @@ async def test_a_machine_without_a_place_for_passing_folders_says_what_to_do(mon
     with pytest.raises(OperatorError, match="No such file or directory. Name one with --data, or set TMPDIR."):
         async with open_demo(None):
             pass
+
+
+async def test_only_a_demo_that_stays_writes_settings(tmp_path: Path) -> None:
+    """Issue 3: another one on the same folder must not turn its commands to a web that is gone."""
+    async with open_demo(tmp_path, stays=True) as first:
+        written = (tmp_path / "headwater.toml").read_text()
+        assert str(first.web.port) in written
+        async with open_demo(tmp_path):
+            assert (tmp_path / "headwater.toml").read_text() == written
+
+
+def test_a_folder_whose_name_is_not_utf_8_is_refused_where_it_would_be_written_down(tmp_path: Path) -> None:
+    folder = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
+    done = headwater("demo", "--serve", "--data", folder, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "its name is not UTF-8, as a settings file must be. Name another with --data." in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 async def test_a_url_that_waits_says_why_and_until_when(site: Site, make_settings: Callable[..., Settings]) -> None:

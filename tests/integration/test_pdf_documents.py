@@ -148,8 +148,17 @@ def test_normalize_prints_the_markdown_of_a_page_and_nothing_else(tmp_path: Path
     assert done.stdout.startswith("# a matter\n\nThe report on a matter")
     assert done.stdout.endswith("## What is next\n\n- A hearing in the old hall.\n")
     assert "## What is next" in json.loads(headwater("normalize", "page", "--json", cwd=tmp_path).stdout)["markdown"]
-    file.write_bytes(b"nothing")
-    assert headwater("normalize", "page", "--markdown", cwd=tmp_path).returncode == 1
+
+
+@pytest.mark.parametrize(("body", "status", "code"), [(scan(), "scanned_no_text", 0), (b"nothing", "bad_html", 1)])
+def test_normalize_prints_no_markdown_where_there_is_none_and_says_why_elsewhere(
+    body: bytes, status: str, code: int, tmp_path: Path
+) -> None:
+    """Spec 8.2: what a script puts into a file is Markdown or nothing."""
+    (tmp_path / "page").write_bytes(body)
+    done = headwater("normalize", "page", "--markdown", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert f"status   {status}" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -207,3 +207,22 @@ def test_a_share_is_drawn_on_by_those_who_have_no_other() -> None:
     assert split.drawn_by("reserve", sources) == ["reserve", "rulings"]
     assert split.drawn_by("regulations_gov", sources) == ["regulations-gov", "regulations.gov"]
     assert split.drawn_by("hearings", sources) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "refused"),
+    [
+        (403, b'{"error": {"code": "API_KEY_INVALID", "message": "An invalid api_key was supplied."}}', True),
+        (401, b'{"error": {"code": "API_KEY_DISABLED"}}', True),
+        (200, b'{"error": {"code": "API_KEY_INVALID"}}', False),
+        (403, b'{"error": {"code": "FORBIDDEN", "message": "API_KEY_INVALID is no matter here."}}', False),
+        (403, b"<p>API_KEY_INVALID</p>", False),
+        (403, b'{"error": "API_KEY_INVALID"}', False),
+        (403, b'["API_KEY_INVALID"]', False),
+        (403, b'{"error": {"code": 7}}', False),
+        (403, b"[" * 4000, False),
+        (403, b"\xff", False),
+    ],
+)
+def test_only_an_api_that_names_the_key_refuses_it(status: int, body: bytes, refused: bool) -> None:
+    assert budget.refuses_key(status, body) is refused

@@ -1,7 +1,7 @@
 """Text that stays text in Markdown (spec 1.6): what a PDF or a page says is no markup, and prose stays readable."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -14,8 +14,8 @@ TEXTS = st.text(SIGNS, min_size=1).map(lambda text: " ".join(text.split())).filt
 
 
 def shown(token: Token) -> str:
-    assert {child.type for child in token.children or ()} <= {"text", "text_special"}
-    return "".join(child.content for child in token.children or ())
+    assert {child.type for child in token.children or ()} <= {"text", "text_special", "softbreak"}
+    return "".join("\n" if child.type == "softbreak" else child.content for child in token.children or ())
 
 
 @given(TEXTS)
@@ -26,6 +26,16 @@ def test_a_paragraph_says_what_the_text_says(text: str) -> None:
 
 def test_every_line_of_a_paragraph_begins_nothing() -> None:
     assert paragraph("above\n---\n2. and\n# so on") == "above\n\\---\n2\\. and\n\\# so on"
+
+
+@given(st.lists(TEXTS, min_size=2, max_size=3).map("\n".join))
+@example("a|b\n-|-")
+@example("a\n--")
+@example("[x\ny]: http://a.test/")
+@example("[a]: b\n[x\ny]: http://a.test/")
+def test_a_paragraph_of_several_lines_says_what_they_say(text: str) -> None:
+    opened, inline, closed = READER.parse(paragraph(text))
+    assert (opened.type, shown(inline), closed.type) == ("paragraph_open", text, "paragraph_close")
 
 
 @given(TEXTS)

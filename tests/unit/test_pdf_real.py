@@ -1,12 +1,13 @@
 """PDFs as people publish them (spec 1.6), read where their folder is present."""
 
+import functools
 import os
 from pathlib import Path
 
 import pytest
 from bench.pdf_words import broken_joints, missing_words
 
-from headwater import BodyStatus, extract_pdf
+from headwater import BodyStatus, PdfDocument, extract_pdf
 
 CORPORA = Path(os.environ.get("HEADWATER_CORPORA", Path(__file__).parents[3] / "shared" / "corpora"))
 PDFS = Path(os.environ.get("HEADWATER_PDFS", CORPORA.parent / "pdfs"))
@@ -27,19 +28,23 @@ ADVERSARIAL = {
 }
 
 
+@functools.cache
+def read_once(file: Path) -> PdfDocument:
+    return extract_pdf(file.read_bytes())
+
+
 @needs_pdfs
 @pytest.mark.parametrize("file", REAL, ids=lambda file: file.stem)
 def test_a_real_file_keeps_its_words(file: Path) -> None:
     """Spec 1.6: 98 of 100 words that pdfium sees are there, but for removed heads, feet and numbers of lines."""
-    body = file.read_bytes()
-    read = extract_pdf(body)
+    read = read_once(file)
     if file.parent.name == "scanned":
         assert (read.status, read.markdown) == ("scanned_no_text", "")
     if file.parent.name == "adversarial":
         assert [read.status] == [status for name, status in ADVERSARIAL.items() if file.name.startswith(name)]
     if read.status is not BodyStatus.OK:
         return
-    missing, wanted = missing_words(body, read.markdown)
+    missing, wanted = missing_words(file.read_bytes(), read.markdown)
     assert missing.total() <= (1 - ENOUGH) * wanted, missing.most_common(9)
 
 
@@ -50,8 +55,7 @@ COLUMNS = [file for file in REAL if file.parent.name == "multi-column"]
 @pytest.mark.parametrize("file", COLUMNS, ids=lambda file: file.stem)
 def test_columns_of_a_real_file_are_not_interleaved(file: Path) -> None:
     """Spec 1.6: what follows in a column follows in the text, but where notes or a figure stand between."""
-    body = file.read_bytes()
-    broken, joints = broken_joints(body, extract_pdf(body).markdown)
+    broken, joints = broken_joints(file.read_bytes(), read_once(file).markdown)
     assert joints > 100
     assert len(broken) <= 0.04 * joints, broken[:9]
 
@@ -77,7 +81,7 @@ def test_columns_of_a_real_file_are_not_interleaved(file: Path) -> None:
 def test_rows_of_real_tables_are_rows(name: str, row: str) -> None:
     """Spec 1.6: tables as GFM pipe tables."""
     (file,) = (file for file in REAL if file.stem == name)
-    assert row in extract_pdf(file.read_bytes()).markdown
+    assert row in read_once(file).markdown
 
 
 @needs_pdfs
@@ -93,4 +97,4 @@ def test_rows_of_real_tables_are_rows(name: str, row: str) -> None:
 )
 def test_real_titles_are_found(name: str, title: str) -> None:
     (file,) = (file for file in REAL if file.stem == name)
-    assert extract_pdf(file.read_bytes()).title == title
+    assert read_once(file).title == title

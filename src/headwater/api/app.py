@@ -23,7 +23,7 @@ from headwater.api.handoffs import add_handoffs
 from headwater.api.sources import add_sources
 from headwater.api.why import add_why
 from headwater.errors import HeadwaterError, RunUnderWay
-from headwater.model.reasons import Reason
+from headwater.model.reasons import BODY_REASONS, Reason
 from headwater.service.desk import DATABASE_AWAY, Desk
 from headwater.service.token import write_token
 
@@ -33,6 +33,7 @@ LARGEST_BODY = 8 * 1024 * 1024  # room for the largest batch of URLs
 LARGEST_ID = 2**63 - 1  # that the database can hold
 
 _RUNNING_IT = "running it"
+_BUSY_SECONDS = "5"
 _STATUS = {
     Reason.TOKEN_REQUIRED: 401,
     Reason.UNKNOWN_DOCUMENT: 404,
@@ -57,6 +58,8 @@ _STATUS = {
     Reason.DATABASE_UNREACHABLE: 503,
     Reason.SHUTDOWN: 503,
     Reason.STORAGE: 500,
+    Reason.BUSY: 503,
+    **dict.fromkeys(BODY_REASONS, 500),  # of a kept file, which is no fault of whoever asks
 }
 
 
@@ -119,7 +122,10 @@ def _answer_errors(app: FastAPI) -> None:
     @app.exception_handler(HeadwaterError)
     async def refused(_: Request, error: HeadwaterError) -> JSONResponse:
         more = {"run_id": error.run_id} if isinstance(error, RunUnderWay) else {}
-        return _error(_STATUS.get(error.reason, 422), error.reason, str(error), **more)
+        answer = _error(_STATUS.get(error.reason, 422), error.reason, str(error), **more)
+        if error.reason is Reason.BUSY:
+            answer.headers["Retry-After"] = _BUSY_SECONDS
+        return answer
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
@@ -190,7 +196,7 @@ def _add_reading(app: FastAPI, desk: Desk) -> None:
 
     @app.get("/documents/{document_id}/markdown", tags=["reading"], response_class=Response)
     async def markdown(document_id: int) -> Response:
-        """Return a document as Markdown, made from its raw file."""
+        """Return a document as Markdown, made from its raw file; one at a time, and 503 for who waits too long."""
         return Response(await desk.markdown(document_id), media_type="text/markdown; charset=utf-8")
 
     @app.get("/documents/{document_id}/diff", tags=["reading"])

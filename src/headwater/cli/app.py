@@ -109,7 +109,7 @@ def demo(
 async def _demo(data: Path | None, *, as_json: bool, stay: bool) -> bool:
     from headwater.demo.run import open_demo
 
-    async with open_demo(data) as opened:
+    async with open_demo(data, stays=stay) as opened:
         with show.demo_progress(quiet=as_json) as progress:
             outcome = await opened.run(progress)
         told = outcome.as_json() if as_json else None

@@ -19,7 +19,7 @@ def normalize(
     ],
     url: Annotated[str | None, typer.Option(help="Where it came from: its links are told from there.")] = None,
     as_markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print its Markdown and nothing else: headings, lists, tables.")
+        bool, typer.Option("--markdown", help="Print its Markdown and nothing else; why there is none, to stderr.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -31,14 +31,19 @@ def normalize(
     found = run(read_file(settings, file, body, url))
     if as_json:
         print_json(found.as_json())
-    elif as_markdown and found.markdown:
+    elif not as_markdown:
+        _show_facts(found)
+        if found.article.text:
+            typer.echo("")
+            _print_lines(found.article.text)
+    elif found.markdown:
         _print_lines(found.markdown)
     else:
-        _show(found)
+        _show_facts(found, err=True)
     raise typer.Exit(0 if found.is_as_expected else 1)
 
 
-def _show(found: "ReadFile") -> None:
+def _show_facts(found: "ReadFile", *, err: bool = False) -> None:
     reading, article = found.reading, found.article
     facts = {
         "file": found.file,
@@ -50,10 +55,7 @@ def _show(found: "ReadFile") -> None:
     }
     for name, value in facts.items():
         if value:
-            typer.echo(f"{name:<8} {show.visible(value)}")
-    if article.text:
-        typer.echo("")
-        _print_lines(article.text)
+            typer.echo(f"{name:<8} {show.visible(value)}", err=err)
 
 
 def _print_lines(text: str) -> None:

@@ -24,7 +24,7 @@ from rich.progress import Progress as Bars
 from rich.table import Table
 from rich.text import Text
 
-from headwater.config import FILE_VARIABLE
+from headwater.config import FILE_VARIABLE, SETTINGS_FILE
 
 if TYPE_CHECKING:
     from headwater.demo.outcome import DemoOutcome, Fate
@@ -238,7 +238,7 @@ def demo_serves(api: str, web: str, hosts: Sequence[str], data: Path) -> None:
     console.print("Ctrl-C stops both. Look around, for example with:")
     console.print(f"  curl -s '{api}/search?q=flood'")
     console.print(f"  curl -s -H 'Host: gazette.demo.test' {web}/feed.xml")
-    console.print(f"  export {FILE_VARIABLE}={plain(shlex.quote(str(data / 'headwater.toml')))}")
+    console.print(f"  export {FILE_VARIABLE}={plain(shlex.quote(str(data / SETTINGS_FILE)))}")
     for words in ("today", "source budgets"):
         console.print(f"  {plain(_this_program())} {words}")
     console.print("The backfill of bills is put aside; `source enable bills` takes it up again.")

@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from headwater.config import Settings
+from headwater.config import SETTINGS_FILE, Settings
 from headwater.demo.expected import Expected, expected_outcomes
 from headwater.demo.federal_run import has_federal, read_federal
 from headwater.demo.federal_sites import BILLS_AN_HOUR, KEY
@@ -42,7 +42,6 @@ LEASE_SECONDS = 8.0
 LONG_WAIT = timedelta(minutes=1)
 PATIENCE_SECONDS = 90.0
 DAY_FILE = "demo-day"
-SETTINGS_FILE = "headwater.toml"
 CATEGORY = "demo"
 
 
@@ -78,12 +77,13 @@ class Demo:
 
 
 @contextlib.asynccontextmanager
-async def open_demo(data: Path | None) -> AsyncIterator[Demo]:
-    """Open the demo in a folder that is kept, or in one that is thrown away."""
+async def open_demo(data: Path | None, *, stays: bool = False) -> AsyncIterator[Demo]:
+    """Open the demo in a folder that is kept, or in one that is thrown away; `stays` is one to look around in."""
     with contextlib.nullcontext(data) if data else _passing_folder() as folder:
         async with DemoWeb(today=_day(folder)) as web:
             chosen = _chosen(folder, web)
-            _write_settings(folder, chosen)
+            if stays:  # and not else: it may be another's, that serves from this folder
+                _write_settings(folder, chosen)
             yield Demo(web, Settings(**chosen))
 
 
@@ -126,8 +126,10 @@ def _write_settings(data: Path, chosen: Mapping[str, Any]) -> None:
     path = data / SETTINGS_FILE
     draft = path.with_suffix(".new")
     try:
-        draft.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        draft.write_bytes(("\n".join(lines) + "\n").encode())
         draft.replace(path)
+    except UnicodeEncodeError:
+        raise _unusable(data, "its name is not UTF-8, as a settings file must be") from None
     except OSError as error:
         raise _unusable(data, error.strerror or str(error)) from None
 

@@ -216,6 +216,7 @@ class Reason(StrEnum):
     OFFLINE = "offline", ReasonClass.OURS, "Our own network is down: nobody can be reached, so nobody is charged."
     WORKER_LOST = "worker_lost", ReasonClass.OURS, "The process that held it died or lost its lease."
     SHUTDOWN = "shutdown", ReasonClass.OURS, "The program was stopped and gave it back."
+    BUSY = "busy", ReasonClass.OURS, "Another answer of this sort is being made; ask again in a moment."
     SANDBOX_TIMEOUT = "sandbox_timeout", ReasonClass.OURS, "Reading the body took too long and was stopped."
     SANDBOX_MEMORY = (
         "sandbox_memory",

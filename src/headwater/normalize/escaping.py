@@ -3,7 +3,7 @@
 import re
 
 _MEANT = re.compile(
-    r"\\(?=[!-/:-@\[-`{-~])"  # a backslash that would hide itself
+    r"\\(?=[!-/:-@\[-`{-~]|\s*\n)"  # a backslash that would hide itself
     r"|\](?=\()"  # a link
     r"|<(?=[a-zA-Z/!?]|[^\s<>]*@)"  # a tag, an address
     r"|&(?=#?\w{1,32};)"  # a reference to a character
@@ -13,12 +13,13 @@ _PAIRS = {
     "`": (re.compile(r"`+"), re.compile(r"`")),
     "*": (re.compile(r"\*(?=[^\s*])"), re.compile(r"(?<=[^\s*])\*")),
     "~": (re.compile(r"~(?=[^\s~])"), re.compile(r"(?<=[^\s~])~")),
-    "_": (re.compile(r"(?<![^\W_])_+(?=[^\s_])"), re.compile(r"(?<=[^\s_])_+(?![^\W_])")),
+    "_": (re.compile(r"(?<!\w)_+(?=[^\s_])"), re.compile(r"(?<=[^\s_])_+(?![^\W_])")),
 }
 _BEGINS = re.compile(
     r"[-+*](?=\s|$)|#{1,6}(?=\s|$)|>|`{3}|~{3}|=+\s*$|([-*_])(?:\s*\1){2,}\s*$|\[(?=[^\]]*\]:)"
     r"|(?P<number>\d{1,9})(?=[.)](?:\s|$))"
 )
+_RULES = re.compile(r"[|:-][-|:\s]*$")  # what makes a table, or a heading, of the line before
 _ENDS_HEADING = re.compile(r"(?:^|(?<=\s))(?=#+$)")
 
 
@@ -38,7 +39,14 @@ def escaped(text: str) -> str:
 def paragraph(text: str) -> str:
     """Return lines that begin nothing: no heading, list, quotation or block of code."""
     text = escaped(text)
-    return "\n".join(map(_line, text.split("\n"))) if "\n" in text else _line(text)
+    if "\n" not in text:
+        return _line(text)
+    lines = [line.strip() for line in text.split("\n")]
+    names = max((number for number, line in enumerate(lines) if "]:" in line), default=-1)
+    return "\n".join(
+        "\\" + line if (number and _RULES.match(line)) or (line.startswith("[") and number <= names) else _line(line)
+        for number, line in enumerate(lines)
+    )
 
 
 def _line(text: str) -> str:

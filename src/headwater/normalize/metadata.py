@@ -79,7 +79,7 @@ _BY = re.compile(
 )
 # What often follows a name in the same element: a date, a place in a paper, a link.
 _AFTER_NAME = re.compile(
-    r"\s*(?:[|\u2022\u00b7\n]|\s[-\u2013]\s|,?\s*\b(?:\d{1,2}[./:]|\d{4}\b|am \d|on \w+ \d|\d{1,2}\.? \w+ \d{4}"
+    r" ?(?:[|\u2022\u00b7]| [-\u2013] |,? ?\b(?:\d{1,2}[./:]|\d{4}\b|am \d|on \w+ \d|\d{1,2}\.? \w+ \d{4}"
     r"|(?:updated|published|posted|aktualisiert|follow|view all|more by)\b))",
     re.IGNORECASE,
 )

@@ -12,7 +12,7 @@ from headwater.normalize.pdf_look import Word
 from headwater.normalize.pdf_tables import Table, cell_text
 
 _FIGURE = re.compile(
-    r"[($\u2212\u2013\u2014+*-]*[$\u20ac\u00a3]?[\d.,]*\d[\d.,:/\u2013-]*[%)*a-z\u2020\u2021]{0,3}"
+    r"[($\u2212\u2013\u2014+*-]*[$\u20ac\u00a3]?[.,]*\d[\d.,:/\u2013-]*[%)*a-z\u2020\u2021]{0,3}"
     r"|[-\u2013\u2014\u2212*]+|\(?(?:NA|N/A|n\.a\.|X|Z|D|S|B)\)?|\$"
 )
 _YEAR = re.compile(r"(?:19|20)\d\d(?:[-\u2013/]\d\d(?:\d\d)?)?")

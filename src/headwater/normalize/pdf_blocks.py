@@ -21,14 +21,14 @@ _LINES_TO_BELIEVE = 8
 _HEAD = 3  # lines that a head in two corners has at most
 _CORNERS = 3.0  # times the size of letters: the gap between what stands in two corners
 _SHORT = 0.2  # of the width: what the last line of a paragraph leaves empty
-_LED = re.compile(r"(?:\.\s?){4,}\S{1,7}$")  # dots and a number, as lines of contents end
+_LED = re.compile(r"(?:\.\s?){4}\S{1,7}$")  # dots and a number, as lines of contents end
 _LINE = 60  # characters: what is shorter may be complete
 _INDENT = 0.7  # of a line's height
 _ITEM = re.compile(
     r"(?:[\u2022\u25cf\u25aa\u25a0\u25e6\u2023\u00b7\uf0b7\u2013\u2014*-]|\(?[0-9]{1,3}[.)]|\([a-zA-Z]{1,4}\)|[QA][.:])(?:\s|$)"
 )
 _ENDS = re.compile(r"[.!?:;\u201d\"')\]]$")
-_LEADERS = re.compile(r"(?:\s*\.){4,}")
+_LEADERS = re.compile(r"(?<!\s)(?:\s*\.){4,}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ _EVENLY = 1.3  # times the distance of rows
 _LARGER = 1.5  # than most letters
 _A_NUMBER = "#"
 _PAGES_TO_BELIEVE = 3
+_LONGEST_PAGE_NUMBER = 40  # characters: to match what is longer takes long, and it is none
 _NUMBER = re.compile(r"\d+")
 _PAGE_NUMBER = re.compile(r"\W*(?:page\W*)?(?:[A-Z]{1,2}[-\u2013])?(?:#|[ivxlc]{1,7})(?:\W*of\W*#)?\W*", re.IGNORECASE)
 
@@ -94,7 +95,7 @@ def _gap(one: Line, other: Line) -> float:
 def _signature(text: str) -> str:
     """Return what is the same on every page; nothing for rows of numbers, which tables have too."""
     signature = _NUMBER.sub("#", text).strip()
-    if _PAGE_NUMBER.fullmatch(signature):
+    if len(signature) <= _LONGEST_PAGE_NUMBER and _PAGE_NUMBER.fullmatch(signature):
         return _A_NUMBER
     letters = sum(map(str.isalpha, signature))
     return signature if letters >= 2 and signature.count("#") <= letters else ""

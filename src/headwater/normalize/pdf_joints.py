@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from headwater.normalize.pdf_look import SOFT_HYPHEN
 
 _HYPHENS = ("-", SOFT_HYPHEN)
+_LONGEST_ADDRESS = 300
 _SCHEME = re.compile(r"https?://$")
 _ADDRESS = re.compile(r"(?:https?://|www\.)\S*$")
 _ANOTHER = re.compile(r"\W*(?:https?://|www\.)")
@@ -13,24 +14,32 @@ _ANOTHER = re.compile(r"\W*(?:https?://|www\.)")
 _AFTER_A_SLASH = re.compile(r"\S*(?:[/_=?&%#\d]|\.\w)")
 _AFTER_A_DOT = re.compile(r"[\w-]+[./]\w")
 _FILE = r"\.(?:pdf|html?|aspx?|php|xml|json)"
-_AFTER_A_LETTER = re.compile(rf"\S*[_=?&%#]|\S*{_FILE}\b|\S*\d\S*/|\S*/\S*\d")
+_AFTER_A_LETTER = re.compile(rf"[^\s_=?&%#]*[_=?&%#]|\S*{_FILE}\b|[^\s\d]*\d[^\s/]*/|[^\s/]*/[^\s\d]*\d")
 _WHOLE = re.compile(rf"[,;:)>\]]$|{_FILE}$")
 
 
 def joined(lines: Iterable[str]) -> str:
     """Join the lines of a paragraph."""
-    text = ""
+    pieces: list[str] = []
+    end = ""  # of the text so far: to look at all of it for each line takes long
     for line in lines:
-        if _is_broken_address(text, line):
-            text = text.removesuffix(SOFT_HYPHEN) + ("-" if text.endswith(SOFT_HYPHEN) else "") + line
-        elif text.endswith(SOFT_HYPHEN):
-            is_one = line[:1].islower() or (text[-3:-1].isupper() and line[:2].isalpha() and line[:2].isupper())
-            text = text[:-1] + ("" if is_one else "-") + line
-        elif is_broken_word(text, line):
-            text += line
-        else:
-            text += " " + line if text else line
-    return text
+        drops_hyphen, between = _joint(end, line)
+        if drops_hyphen:
+            pieces[-1], end = pieces[-1][:-1], end[:-1]
+        pieces.append(between + line)
+        end = (end + pieces[-1])[-_LONGEST_ADDRESS:]
+    return "".join(pieces)
+
+
+def _joint(text: str, line: str) -> tuple[bool, str]:
+    """Tell whether a text loses the hyphen at its end before a line, and what comes between them."""
+    drops_hyphen = text.endswith(SOFT_HYPHEN)
+    if _is_broken_address(text, line):
+        return drops_hyphen, "-" if drops_hyphen else ""
+    if drops_hyphen:
+        is_one = line[:1].islower() or (text[-3:-1].isupper() and line[:2].isalpha() and line[:2].isupper())
+        return True, "" if is_one else "-"
+    return False, " " if text and not is_broken_word(text, line) else ""
 
 
 def is_broken_word(text: str, line: str) -> bool:

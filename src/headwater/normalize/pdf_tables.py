@@ -21,7 +21,7 @@ _NEAR = 3.0  # points within which lines meet
 _LONGEST_FIGURE = 14  # characters
 _MOST_HEAD_ROWS = 4
 _BELOW = 48.0  # points under a head, where its first row is
-_LEADERS = re.compile(r"(?:\s*[.\u2026]){3,}\s*$")
+_LEADERS = re.compile(r"(?<![\s.\u2026])(?:\s*[.\u2026]){3,}\s*$")
 
 Cells = tuple[tuple[str | None, ...], ...]
 Box = tuple[float, float, float, float]

@@ -28,8 +28,9 @@ _CONTENTS = re.compile(r"(?i)(?:table of )?contents")
 
 def title_of(named: str, pages: Sequence[Sequence[Block]], usual: float) -> str | None:
     """Return the title; `pages` are the first ones, `usual` is the size of most letters."""
+    named = named[:LONGEST_HEADING]
     if not _NO_TITLE.fullmatch(named):
-        return named[:LONGEST_HEADING]
+        return named
     shown = [list(filter(_may_be_title, page)) for page in pages]
     large = [_in_large_letters(page, usual) for page in shown]
     found = next((title for page in large for title in page if " " in title), None)
@@ -72,4 +73,5 @@ def _in_usual_letters(page: Sequence[Block], usual: float) -> str | None:
 
 def _begins_well(text: str) -> bool:
     """Tell whether a line is no figure, and no part of a sentence."""
-    return any(map(str.isalpha, text)) and not text[0].islower() and not _NO_TITLE.fullmatch(text)
+    is_title = len(text) > LONGEST_HEADING or not _NO_TITLE.fullmatch(text)  # to match what is long takes long
+    return is_title and any(map(str.isalpha, text)) and not text[0].islower()

@@ -3,9 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
-_SEPARATOR = re.compile(
-    r"\s+[-|\u2013\u2014\u00b7\u2022\u00bb\u203a:/~]+\s+|\s*[|_]\s*|\s[\u00ab\u2039]\s|-(?=[^-\sa-z0-9]+$)"
-)
+_SEPARATOR = re.compile(r" [-|\u2013\u2014\u00b7\u2022\u00bb\u203a:/~]+ | ?[|_] ?| [\u00ab\u2039] |-(?=[^- a-z0-9]+$)")
 _SHORTEST = 3
 _LONGEST = (
     1000  # characters; no title is meant to be longer, and to look for a site in one takes the square of its length

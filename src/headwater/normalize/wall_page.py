@@ -30,8 +30,9 @@ _LAST_LINES = 6
 _OWNER = re.compile(r"\u00a9|\(c\) |copyright\b|all rights reserved", re.IGNORECASE)
 _PLACES_OF_ARTICLES = frozenset({"body", "main", "article"})
 _ITEMS = frozenset({"li", "td", "th", "dd", "dt", "figcaption"})
-_SEPARATOR = re.compile(r"\s+[-\u2013\u2014\u00b7\u2022\u00bb\u203a:/~]+\s+|\s*[|_]\s*|\s[\u00ab\u2039]\s")
-_SENTENCE_END = re.compile("[.!?\u2026\u3002\uff01\uff1f\u061f\u0964|:,\uff0c\u060c]+(?=\\s|$)|[\u3002\uff01\uff1f]")
+_SEPARATOR = re.compile(r" [-\u2013\u2014\u00b7\u2022\u00bb\u203a:/~]+ | ?[|_] ?| [\u00ab\u2039] ")
+_STOPS = r"[.!?\u2026\u3002\uff01\uff1f\u061f\u0964|:,\uff0c\u060c]"
+_SENTENCE_END = re.compile(rf"(?<!{_STOPS}){_STOPS}++(?=\s|$)|[\u3002\uff01\uff1f]")
 _FULL_STOP = re.compile('[.!?\u2026\u061f\u0964]+(?=[\\s)\u201d"]|$)|[\u3002\uff01\uff1f]')
 # What somebody else has said.
 _QUOTED = re.compile(

@@ -7,6 +7,7 @@ as every other.
 """
 
 import hashlib
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,14 +31,20 @@ DEFAULT_SPLIT: Mapping[str, int] = {
 }
 
 _KEY_REFUSED = (401, 403)
-_KEY_CODE = b"API_KEY_"  # that api.data.gov begins its codes with: API_KEY_INVALID, API_KEY_DISABLED and others
-_SNIFFED = 4096
+_KEY_CODE = "API_KEY_"  # that api.data.gov begins its codes with: API_KEY_INVALID, API_KEY_DISABLED and others
+_LARGEST_REFUSAL = 4096  # bytes
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 def refuses_key(status: int, body: bytes) -> bool:
     """Tell whether an answer says that the key is none that the API takes, and not that this one thing is forbidden."""
-    return status in _KEY_REFUSED and _KEY_CODE in body[:_SNIFFED]
+    if status not in _KEY_REFUSED or len(body) > _LARGEST_REFUSAL:
+        return False
+    try:
+        code = json.loads(body)["error"]["code"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return False
+    return isinstance(code, str) and code.startswith(_KEY_CODE)
 
 
 class Spent(NamedTuple):

@@ -15,22 +15,41 @@ from headwater.store.verify import StoredDocument, documents_to_verify
 _LARGEST_ID = 2**63 - 1
 
 
-async def markdown_of(records: Records, lent: AbstractAsyncContextManager[Sandbox], document_id: int) -> str:
-    """Return a document as Markdown, in the sandbox and by the normalizer that read it first."""
-    document = await _stored(records, document_id)
-    body = await asyncio.to_thread(_raw, records, document)
-    async with lent as sandbox:
-        page = await sandbox.run(
-            normalize_as,
-            document.normalizer,
-            body,
-            document.fetched_url or document.url,
-            document.content_type,
-            document.selectors,
-            returns=NormalizedPage,
-            seconds=records.settings.sandbox_seconds,
-        )
-    return page.article.markdown or page.article.text
+class Deriving:
+    """Makes Markdown of documents, one at a time: whoever asks often must not take the sandbox from the crawl."""
+
+    def __init__(self, records: Records, *, patience_seconds: float = 5.0) -> None:
+        self._records = records
+        self.patience_seconds = patience_seconds  # that one waits for another
+        self.turn = asyncio.Lock()
+
+    async def markdown(self, lent: AbstractAsyncContextManager[Sandbox], document_id: int) -> str:
+        """Return a document as Markdown, in the sandbox and by the normalizer that read it first."""
+        document = await _stored(self._records, document_id)
+        try:
+            async with asyncio.timeout(self.patience_seconds):
+                await self.turn.acquire()
+        except TimeoutError:
+            raise HeadwaterError(Reason.BUSY.sentence, reason=Reason.BUSY) from None
+        try:
+            return await self._derived(lent, document)
+        finally:
+            self.turn.release()
+
+    async def _derived(self, lent: AbstractAsyncContextManager[Sandbox], document: StoredDocument) -> str:
+        body = await asyncio.to_thread(_raw, self._records, document)
+        async with lent as sandbox:
+            page = await sandbox.run(
+                normalize_as,
+                document.normalizer,
+                body,
+                document.fetched_url or document.url,
+                document.content_type,
+                document.selectors,
+                returns=NormalizedPage,
+                seconds=self._records.settings.sandbox_seconds,
+            )
+        return page.article.markdown or page.article.text
 
 
 async def _stored(records: Records, document_id: int) -> StoredDocument:

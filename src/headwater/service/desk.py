@@ -12,7 +12,7 @@ from headwater.policy.budget import Split, fingerprint
 from headwater.sandbox import Sandbox
 from headwater.service.change_desk import ChangeDesk
 from headwater.service.day_desk import DayDesk
-from headwater.service.deriving import markdown_of
+from headwater.service.deriving import Deriving
 from headwater.service.diff_desk import DiffDesk
 from headwater.service.frontier_desk import FrontierDesk
 from headwater.service.handoff_desk import HandoffDesk
@@ -42,6 +42,7 @@ class Reader:
         self.days = DayDesk(records)
         self.runs: RunDesk = RunDesk(records)
         self.diffs = DiffDesk(records)
+        self.deriving = Deriving(records)
         self.handoffs = HandoffDesk(records)
         self.changes = ChangeDesk(records)
         self.webhooks: WebhookDesk = WebhookDesk(records)
@@ -69,7 +70,7 @@ class Reader:
 
     async def markdown(self, document_id: int) -> str:
         """Return a document as Markdown."""
-        return await markdown_of(self._records, self._sandbox(), document_id)
+        return await self.deriving.markdown(self._sandbox(), document_id)
 
     async def raw_matches(self, document: Mapping[str, Any]) -> bool:
         """Tell whether a document's raw file is the one its row was made from."""
