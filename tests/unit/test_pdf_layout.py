@@ -259,3 +259,30 @@ def test_words_that_run_to_the_left_are_read_from_the_right() -> None:
     encoding = b"<< /Type /Encoding /BaseEncoding /WinAnsiEncoding /Differences [97 /uni05D0 /uni05D1 /uni05D2] >>"
     read = extract_pdf(pdf([page]).replace(b"/WinAnsiEncoding", encoding))
     assert read.markdown == f"{2 * GIMEL} {2 * BET} New York {2 * ALEF}"
+
+
+@pytest.mark.parametrize("lines", [2, 3, 4])
+def test_a_large_letter_beside_several_lines_begins_the_first(lines: int) -> None:
+    """Spec 1.6: reading order; an initial belongs to its word."""
+    page = Page()
+    size = 12 * lines + 2
+    page.text(72, 80 + 12 * (lines - 1), REVIEW[0], size)
+    beside = wrap(REVIEW[1:], 60)
+    page.lines(72 + size, 80, beside[:lines])
+    page.lines(72, 80 + 12 * lines, wrap(" ".join([*beside[lines:], FOUND, ADVICE]), 68))
+    assert extract_pdf(pdf([page])).markdown == f"{REVIEW} {FOUND} {ADVICE}"
+
+
+def test_lines_of_chinese_are_joined_without_a_space() -> None:
+    page = Page()
+    page.lines(72, 80, ["aaaa", "aaaa"])
+    encoding = b"<< /Type /Encoding /BaseEncoding /WinAnsiEncoding /Differences [97 /uni6C34] >>"
+    assert extract_pdf(pdf([page]).replace(b"/WinAnsiEncoding", encoding)).markdown == "\u6c34" * 8
+
+
+def test_a_hyphen_that_only_breaks_words_goes() -> None:
+    page = Page()
+    page.lines(72, 80, ["The depth of the har\u00ad", "bor."])
+    encoding = b"<< /Type /Encoding /BaseEncoding /WinAnsiEncoding /Differences [173 /uni2010] >>"
+    body = pdf([page]).replace(b"/WinAnsiEncoding", encoding)
+    assert extract_pdf(body).markdown == "The depth of the harbor."

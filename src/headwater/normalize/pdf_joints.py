@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from headwater.normalize.pdf_look import SOFT_HYPHEN
 
 _HYPHENS = ("-", SOFT_HYPHEN)
+_CHINESE_OR_JAPANESE = re.compile("[\u3001-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff01-\uff9f]")
 _SCHEME = re.compile(r"https?://$")
 _ADDRESS = re.compile(r"(?:https?://|www\.)\S*$")
 _ANOTHER = re.compile(r"\W*(?:https?://|www\.)")
@@ -29,8 +30,13 @@ def joined(lines: Iterable[str]) -> str:
         elif is_broken_word(text, line):
             text += line
         else:
-            text += " " + line if text else line
+            text += line if not text or _is_without_spaces(text[-1], line[:1]) else " " + line
     return text
+
+
+def _is_without_spaces(before: str, after: str) -> bool:
+    """Tell whether Chinese or Japanese goes on, which has no spaces; Korean has."""
+    return not before.isascii() and not after.isascii() and all(map(_CHINESE_OR_JAPANESE.match, (before, after)))
 
 
 def is_broken_word(text: str, line: str) -> bool:

@@ -121,6 +121,8 @@ def _text(text: str) -> str:
     """Leave out what only says where a word may be broken; where it was, the hyphen stays."""
     if "\xad" in text:
         text = text[:-1].replace("\xad", "") + (SOFT_HYPHEN if text.endswith("\xad") else text[-1])
+    elif text.endswith("\u2010") and len(text) > 1:  # which programs that break words draw, and nobody types
+        text = text[:-1] + SOFT_HYPHEN
     return sys.intern(text)
 
 
