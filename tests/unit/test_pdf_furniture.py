@@ -44,7 +44,16 @@ def test_larger_lines_that_count_are_headings(size: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "foot", ["Harbors | {0}", "Harbors - Page {0} of 9", "{0} | Harbors", "Harbors, March 3, 2026", "{0}", "Page {0}"]
+    "foot",
+    [
+        "Harbors | {0}",
+        "Harbors - Page {0} of 9",
+        "{0} | Harbors",
+        "Office of Harbors {0}",
+        "Harbors, March 3, 2026",
+        "{0}",
+        "Page {0}",
+    ],
 )
 def test_lines_that_number_the_pages_go(foot: str) -> None:
     read = pages_with(lambda page, number: page.text(72, 740, foot.format(number + 4)))

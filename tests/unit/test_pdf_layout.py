@@ -266,11 +266,19 @@ def test_a_large_letter_beside_several_lines_begins_the_first(lines: int) -> Non
     """Spec 1.6: reading order; an initial belongs to its word."""
     page = Page()
     size = 12 * lines + 2
-    page.text(72, 80 + 12 * (lines - 1), REVIEW[0], size)
-    beside = wrap(REVIEW[1:], 60)
+    text = f"{REVIEW} {FOUND} {ADVICE}"
+    page.text(72, 80 + 12 * (lines - 1), text[0], size)
+    beside = wrap(text[1:], 60)
     page.lines(72 + size, 80, beside[:lines])
-    page.lines(72, 80 + 12 * lines, wrap(" ".join([*beside[lines:], FOUND, ADVICE]), 68))
-    assert extract_pdf(pdf([page])).markdown == f"{REVIEW} {FOUND} {ADVICE}"
+    page.lines(72, 80 + 12 * lines, wrap(" ".join(beside[lines:]), 68))
+    assert extract_pdf(pdf([page])).markdown == text
+
+
+def test_a_large_letter_on_the_line_of_its_word_begins_it() -> None:
+    page = Page()
+    page.text(72, 80, REVIEW[0], 24)
+    page.lines(72 + 23, 80, [REVIEW[1:60]])
+    assert extract_pdf(pdf([page])).markdown == REVIEW[:60].strip()
 
 
 def test_lines_of_chinese_are_joined_without_a_space() -> None:

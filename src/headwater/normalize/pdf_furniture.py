@@ -16,6 +16,7 @@ _SAME_PLACE = 8.0  # points
 _APART = 0.7  # of the size of the letters: the gap between furniture and text
 _EVENLY = 1.3  # times the distance of rows
 _LARGER, _SMALLER = 1.15, 0.9  # than most letters
+_WORDS_OF_A_FOOT = 3
 _HUGE = 3.0  # times most letters
 _A_NUMBER = "#"
 _LONGEST_COUNT = 9  # figures
@@ -96,7 +97,7 @@ class _Running:
     same: _Places
     believed: int  # pages
 
-    def has(self, line: Line, usual: float) -> bool:
+    def has(self, line: Line, usual: float, is_foot: bool) -> bool:
         """Tell whether a line is repeated; `usual` is the size of the letters of its page."""
         signature = _signature(line.text)
         if signature == _A_NUMBER:
@@ -107,7 +108,9 @@ class _Running:
             return True
         places = [place for place in _near(self.alike, signature, line) if place.counting()]
         counting = set[int]().union(*(place.counting() for place in places))
-        return self._on_several(places) and line.size <= _LARGER * usual and _count_pages(line, counting, usual)
+        if not self._on_several(places) or line.size > _LARGER * usual:
+            return False
+        return _count_pages(line, counting, usual) or (is_foot and _ends_in_page(line, counting))
 
     def differs_below(self, line: Line) -> bool:
         """Tell whether the pages with a line are not all alike from top to bottom."""
@@ -121,6 +124,12 @@ class _Running:
 def _near(places: _Places, text: str, line: Line) -> list[_Place]:
     level = round(line.top / _SAME_PLACE)
     return [places[text, level + near] for near in (-1, 0, 1) if (text, level + near) in places]
+
+
+def _ends_in_page(line: Line, counting: set[int]) -> bool:
+    """Tell whether several words end in the number that counts, as the foot of a page does."""
+    *words, last = (word.text for word in line.words)
+    return len(words) >= _WORDS_OF_A_FOOT and all(map(str.isalpha, words)) and last.isdigit() and 0 in counting
 
 
 def _count_pages(line: Line, counting: set[int], usual: float) -> bool:
@@ -145,9 +154,11 @@ def _without_page_numbers(words: Sequence[Word]) -> list[Word]:
 def _outside(edge: Sequence[Line], running: _Running, usual: float) -> Sequence[Line]:
     """Return the lines of an edge, from the outermost, that are repeated and stand apart from the text."""
     count = 0
+    is_foot = len(edge) > 1 and edge[1].top < edge[0].top
     for number, line in enumerate(edge[:_EDGE_LINES]):
         is_number = _signature(line.text) == _A_NUMBER
-        if not running.has(line, usual) or (number and count == number and not is_number) or _is_head(edge[number:]):
+        is_inner = number > 0 and count == number and not is_number
+        if is_inner or not running.has(line, usual, is_foot) or _is_head(edge[number:]):
             break
         if len(edge) <= _EDGE_LINES and not is_number and not running.differs_below(line):
             break  # there is hardly more on these pages: they are certificates

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
 
-from headwater.normalize.pdf_look import Word
+from headwater.normalize.pdf_look import INITIAL, Word
 
-_LARGER = 1.6  # than most letters
-_BESIDE = 2.0  # of the size of most letters: how far from an initial its text begins at most
+_BESIDE, _TOUCHING = 2.0, 0.35  # of the size of most letters: how far from an initial its text begins at most
 
 
 def with_initials(words: list[Word]) -> list[Word]:
@@ -17,7 +16,7 @@ def with_initials(words: list[Word]) -> list[Word]:
     usual = median(word.size for word in words)
     whole: dict[int, Word | None] = {}
     for initial in words:
-        if initial.size > _LARGER * usual and len(initial.text) == 1 and initial.text.isalpha():
+        if len(initial.text) == 1 and initial.size > INITIAL * usual and initial.text.isalpha():
             rest = _rest(initial, words, usual)
             if rest:
                 whole[id(initial)] = None
@@ -26,15 +25,16 @@ def with_initials(words: list[Word]) -> list[Word]:
 
 
 def _rest(initial: Word, words: Sequence[Word], usual: float) -> Word | None:
-    """Return the word that an initial begins; None where it has not two lines of smaller letters beside it."""
+    """Return the word that an initial begins; None where neither several lines nor a word touching it are beside it."""
     beside = [
         word
         for word in words
         if -0.5 * usual <= word.x0 - initial.x1 <= _BESIDE * usual
-        and word.size * _LARGER < initial.size
+        and word.size * INITIAL < initial.size
         and initial.top - usual <= word.middle <= initial.bottom
     ]
     first = min(beside, key=lambda word: (word.middle, word.x0), default=None)
-    if first is None or not first.text[0].isalpha() or all(word.middle - first.middle < usual / 2 for word in beside):
+    if first is None or not first.text[0].isalpha():
         return None
-    return first
+    has_lines = any(word.middle - first.middle > usual / 2 for word in beside)
+    return first if has_lines or first.x0 - initial.x1 <= _TOUCHING * usual else None
