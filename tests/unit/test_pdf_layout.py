@@ -74,6 +74,22 @@ def test_two_columns_of_a_few_lines_are_not_interleaved(lines: int, alone: bool)
     assert [text in read for text in texts] == [True, True]
 
 
+def test_spaces_that_happen_to_stand_above_each_other_are_no_gutter() -> None:
+    """Spec 1.6: a typewriter's lines, far apart, are read from side to side."""
+    page = Page()
+    lines = (
+        "estimates regional many states lack spending of money",
+        "infrastructure and the funding regional loans apply",
+    )
+    lines += (
+        "increase issued infrastructure rural small considered",
+        "that the agency and after that would consider them",
+    )
+    page.lines(72, 80, lines, leading=26)
+    typed = pdf([page]).replace(b"/BaseFont /Helvetica ", b"/BaseFont /Courier ")
+    assert extract_pdf(typed).markdown == " ".join(lines)
+
+
 def test_three_rows_of_two_cells_are_read_row_by_row() -> None:
     page = Page()
     rows = [("Depth of the channel", "Surveyed in the spring"), ("Ships that passed it", "Counted by the pilots")]

@@ -4,7 +4,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import attrgetter, itemgetter
 from statistics import median
 from unicodedata import bidirectional
@@ -22,6 +22,7 @@ _IN_LINE = 0.35  # the share of lines that stand level with those of another col
 _BREAK = 2.5  # times the size of the letters: a gap that ends columns
 _SAME_GUTTER = 2  # points
 _GUTTER = 0.5  # of the size of the letters: the least breadth
+_WIDER = 1.3  # than between words
 _LINES_OF_A_GUTTER, _LINES_OF_A_KNOWN_GUTTER = 5.0, 1.5
 _LINES_OF_A_SHORT_GUTTER = 2.5  # where sentences run on from line to line on both sides
 _DEEPEST = 12  # columns within columns
@@ -259,6 +260,8 @@ def _parts_columns(words: list[Word], strip: _Strip) -> bool:
     if min(len(left), len(right)) < 2 or not (_has_letters(left) or _has_letters(right)):
         return False
     beside = lines_of(left), lines_of(right)
+    if _is_river(lines_of([*left, *right]), strip):
+        return False
     prose = [_is_prose(lines) for lines in beside]
     if all(prose) or not any(prose):
         return all(prose) and not _leads_on(beside[0])
@@ -268,6 +271,13 @@ def _parts_columns(words: list[Word], strip: _Strip) -> bool:
     places = sorted(line.middle for line in text)
     in_line = sum(_is_near(line.middle, places, line.size / 4) for line in other)
     return in_line <= _IN_LINE * len(other)
+
+
+def _is_river(lines: Sequence[Line], strip: _Strip) -> bool:
+    """Tell whether a strip is, on most lines, no wider than the spaces between words: those stand so by chance."""
+    pairs = [pair for line in lines for pair in pairwise(line.words)]
+    across = [after.x0 - before.x1 for before, after in pairs if before.x0 < strip.x1 - 0.2 <= after.x0]
+    return bool(across) and median(across) < _WIDER * median(after.x0 - before.x1 for before, after in pairs)
 
 
 def _run_on(words: list[Word], strip: _Strip) -> bool:
