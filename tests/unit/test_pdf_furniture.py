@@ -88,3 +88,8 @@ def test_a_watermark_is_said_once_and_is_no_heading() -> None:
     read = pages_with(mark)
     assert [read.count("DRAFT"), read.count("#")] == [1, 0]
     assert [text in read for text in TEXTS] == [True] * 5
+
+
+def test_a_page_number_close_above_the_first_line_goes() -> None:
+    read = pages_with(lambda page, number: page.text(520, 104.5, str(number + 1)))
+    assert read == "\n\n".join(TEXTS)

@@ -74,6 +74,16 @@ def test_two_columns_of_a_few_lines_are_not_interleaved(lines: int, alone: bool)
     assert [text in read for text in texts] == [True, True]
 
 
+def test_a_table_right_under_two_columns_follows_both() -> None:
+    """Spec 1.6: what stands under columns is read after them."""
+    page = Page()
+    for x, text in ((72, f"{REVIEW} {FOUND}"), (320, f"{ADVICE} {METHOD}")):
+        page.lines(x, 80, wrap(text, 40)[:8])
+    page.grid((72, 120, 170, 220), (188, 204, 220), (("State", "2025", "2026"), ("Ohio", "1", "2")))
+    read = extract_pdf(pdf([page])).markdown
+    assert read.index(" ".join(wrap(f"{ADVICE} {METHOD}", 40)[7].split()[:3])) < read.index("| State")
+
+
 def test_spaces_that_happen_to_stand_above_each_other_are_no_gutter() -> None:
     """Spec 1.6: a typewriter's lines, far apart, are read from side to side."""
     page = Page()

@@ -13,7 +13,7 @@ from headwater.normalize.pdf_look import Look, Word
 
 _EDGE_LINES = 3  # how many lines from the top and from the bottom may be furniture
 _SAME_PLACE = 8.0  # points
-_APART = 0.7  # of the size of the letters: the gap between furniture and text
+_APART, _NUMBER_APART = 0.7, 0.5  # of the size of the letters: the gap between furniture and text
 _EVENLY = 1.3  # times the distance of rows
 _LARGER, _SMALLER = 1.15, 0.9  # than most letters
 _WORDS_OF_A_FOOT = 3
@@ -162,7 +162,10 @@ def _outside(edge: Sequence[Line], running: _Running, usual: float) -> Sequence[
             break
         if len(edge) <= _EDGE_LINES and not is_number and not running.differs_below(line):
             break  # there is hardly more on these pages: they are certificates
-        if number + 1 == len(edge) or _gap(line, edge[number + 1]) >= _APART * line.size:
+        if (
+            number + 1 == len(edge)
+            or _gap(line, edge[number + 1]) >= (_NUMBER_APART if is_number else _APART) * line.size
+        ):
             count = number + 1
         elif not running.differs_below(line):
             break  # it is of a paragraph, on copies of one page

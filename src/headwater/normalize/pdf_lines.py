@@ -19,7 +19,8 @@ _COMMON_STARTS = 12  # places where many words begin, and so a column may
 _STRIPS_TO_TRY, _GAPS_TO_TRY = 8, 4
 _FEWEST_WORDS = 6
 _IN_LINE = 0.35  # the share of lines that stand level with those of another column by chance
-_BREAK = 2.5  # times the size of the letters: a gap that ends columns
+_BREAK, _LEVEL_BREAK = 2.5, 1.3  # times the size of the letters: a gap that ends columns, and where both end there
+_SAME_END = 0.5
 _SAME_GUTTER = 2  # points
 _GUTTER = 0.5  # of the size of the letters: the least breadth
 _WIDER = 1.3  # than between words
@@ -231,9 +232,10 @@ def _without_what_follows(words: list[Word], strip: _Strip, size: float) -> _Str
     """End a strip where one column has ended and the other goes on only after a gap: that is under both of them."""
     _, left, right, _ = _parts(words, strip)
     sides = sorted((left, right), key=lambda side: max(word.bottom for word in side))
-    reached = max(word.bottom for word in sides[0])
+    ended = reached = max(word.bottom for word in sides[0])
     for word in sides[1]:
-        if word.top > reached + _BREAK * size:
+        are_level = reached - ended <= _SAME_END * size
+        if word.top > reached + (_LEVEL_BREAK if are_level else _BREAK) * size:
             return _Strip(strip.x0, strip.x1, strip.top, (reached + word.top) / 2)
         reached = max(reached, word.bottom)
     return strip

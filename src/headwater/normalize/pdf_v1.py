@@ -27,7 +27,8 @@ from headwater.normalize.pdf_titles import title_of
 from headwater.policy.text import one_line
 
 HEADER = b"%PDF-"
-HEADER_WITHIN = 1024  # bytes; what stands before it is passed over
+HEADER_WITHIN = 1024  # bytes, after blanks; what stands before it is passed over
+_BLANK = b"\0\t\n\f\r "
 MAX_PAGES = 1500
 MAX_CHARACTERS = 8_000_000
 _STAMP = 300  # characters; a picture of a page with no more text than this is a scan with a stamp
@@ -62,6 +63,7 @@ def extract_pdf(body: bytes | bytearray | memoryview) -> PdfDocument:
 
 
 def _extract(body: bytes) -> PdfDocument:
+    body = body.lstrip(_BLANK)
     if HEADER not in body[: HEADER_WITHIN + len(HEADER)]:
         return PdfDocument("", BodyStatus.NOT_A_PDF)
     try:
