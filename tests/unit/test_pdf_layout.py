@@ -84,6 +84,40 @@ def test_a_table_right_under_two_columns_follows_both() -> None:
     assert read.index(" ".join(wrap(f"{ADVICE} {METHOD}", 40)[7].split()[:3])) < read.index("| State")
 
 
+def test_what_stands_above_and_to_the_right_is_read_first() -> None:
+    """Spec 1.6: a letterhead goes before the address."""
+    page = Page()
+    page.text(244, 40, "Office of Harbors and Ports", 14, bold=True)
+    page.text(254, 56, "Washington, DC 20510", 9)
+    page.text(460, 86, "March 3, 2026")
+    page.lines(72, 112, ("The Honorable Jane Doe", "Administrator of Harbors", "Washington, DC 20460"), leading=14)
+    page.text(72, 182, "Dear Administrator Doe:")
+    page.prose(72, 210, f"{REVIEW} {FOUND}", 90)
+    read = extract_pdf(pdf([page])).markdown
+    assert (
+        read.index("Ports") < read.index("20510") < read.index("March") < read.index("Honorable") < read.index("Dear")
+    )
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("TO: Members of the Committee", "FROM: Committee Staff", "DATE: March 3, 2026", "RE: Pipes and pumps"),
+        ("1 Several offices were closed.", "2 Utilities took up loans.", "3 Laws were passed in May."),
+        (
+            "Ms. ALVAREZ. I would be happy to yield to my friend.",
+            "Mr. SMITH. How many of them have had an engineer?",
+            "The CHAIRMAN. The time has expired, and we go on.",
+        ),
+    ],
+)
+def test_each_line_that_begins_anew_is_a_paragraph(lines: tuple[str, ...]) -> None:
+    """Spec 1.6: heads of memoranda, lists and speakers."""
+    page = Page()
+    page.lines(72, 80, lines)
+    assert extract_pdf(pdf([page])).markdown.split("\n\n") == list(lines)
+
+
 def test_spaces_that_happen_to_stand_above_each_other_are_no_gutter() -> None:
     """Spec 1.6: a typewriter's lines, far apart, are read from side to side."""
     page = Page()

@@ -261,6 +261,8 @@ def _parts_columns(words: list[Word], strip: _Strip) -> bool:
     _, left, right, _ = _parts(words, strip)
     if min(len(left), len(right)) < 2 or not (_has_letters(left) or _has_letters(right)):
         return False
+    if min(left[-1].bottom, right[-1].bottom) <= max(left[0].top, right[0].top):
+        return False  # one stands under the other
     beside = lines_of(left), lines_of(right)
     if _is_river(lines_of([*left, *right]), strip):
         return False

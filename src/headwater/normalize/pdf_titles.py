@@ -4,7 +4,7 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 
-from headwater.normalize.pdf_blocks import LONGEST_HEADING, Block, is_heading
+from headwater.normalize.pdf_blocks import LONGEST_HEADING, SPEAKER, Block, is_heading
 from headwater.normalize.pdf_joints import joined
 
 _LONGEST_FIRST_LINE = 120
@@ -71,5 +71,7 @@ def _in_usual_letters(page: Sequence[Block], usual: float) -> str | None:
 
 
 def _begins_well(text: str) -> bool:
-    """Tell whether a line is no figure, and no part of a sentence."""
-    return any(map(str.isalpha, text)) and not text[0].islower() and not _NO_TITLE.fullmatch(text)
+    """Tell whether a line is no figure, no part of a sentence, and nobody's words."""
+    if text[0].islower() or SPEAKER.match(text):
+        return False
+    return any(map(str.isalpha, text)) and not _NO_TITLE.fullmatch(text)
