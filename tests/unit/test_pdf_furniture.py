@@ -93,3 +93,15 @@ def test_a_watermark_is_said_once_and_is_no_heading() -> None:
 def test_a_page_number_close_above_the_first_line_goes() -> None:
     read = pages_with(lambda page, number: page.text(520, 104.5, str(number + 1)))
     assert read == "\n\n".join(TEXTS)
+
+
+@pytest.mark.parametrize(
+    "head", ["Register of Harbors, Vol. 85 of 2020 {0}", "{0} Register of Harbors, Vol. 85 of 2020"]
+)
+def test_a_head_of_many_words_that_ends_in_the_number_of_the_page_goes(head: str) -> None:
+    assert pages_with(lambda page, number: page.text(72, 60, head.format(number + 47))) == "\n\n".join(TEXTS)
+
+
+def test_a_head_that_names_the_section_of_a_law_goes() -> None:
+    read = pages_with(lambda page, number: page.text(72, 60, f"Office of Harbors \u00a7 1308.{11 + number // 2}"))
+    assert read == "\n\n".join(TEXTS)

@@ -4,7 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise
 from statistics import median
 
 from headwater.normalize.pdf_line_numbers import remove_line_numbers
@@ -16,12 +16,13 @@ _SAME_PLACE = 8.0  # points
 _APART, _NUMBER_APART = 0.7, 0.5  # of the size of the letters: the gap between furniture and text
 _EVENLY = 1.3  # times the distance of rows
 _LARGER, _SMALLER = 1.15, 0.9  # than most letters
-_WORDS_OF_A_FOOT = 3
+_WORDS_OF_A_FOOT, _WORDS_OF_A_HEAD = 3, 5  # at least, besides a number
 _HUGE = 3.0  # times most letters
 _A_NUMBER = "#"
 _LONGEST_COUNT = 9  # figures
 _PAGES_TO_BELIEVE = 3
 _NUMBER = re.compile(r"\d+")
+_SECTION = re.compile(r"\u00a7\s?\d[\d.]*")  # with which a page of law begins or ends
 _AFTER_A_SIGN = re.compile(
     r"(?:[|\u2022\u00b7\u2013\u2014-]|\bpage) ?#(?: of #)?$|^# ?[|\u2022\u00b7\u2013\u2014-]", re.IGNORECASE
 )
@@ -44,18 +45,6 @@ class _Place:
     numbers: list[tuple[int, ...]] = field(default_factory=list)  # of the line on each of those pages
     kinds: set[int] = field(default_factory=set)  # of pages: those that are alike from top to bottom are one
 
-    def counting(self) -> set[int]:
-        """Return which numbers in the line go up by one from page to page, as that of a page does."""
-        steps = [
-            (after - before, one, other)
-            for (before, after), (one, other) in zip(pairwise(self.pages), pairwise(self.numbers), strict=True)
-        ]
-        return {
-            which
-            for which in range(min(map(len, self.numbers)))
-            if sum(other[which] - one[which] == step for step, one, other in steps) * 2 > len(steps)
-        }
-
 
 _Places = dict[tuple[str, int], _Place]
 
@@ -76,7 +65,7 @@ def _remove_running_lines(pages: Sequence[Look]) -> None:
         outer = {id(line): line for edge in edges[-1] for line in edge[:_EDGE_LINES]}
         for line in outer.values():
             figures = tuple(int(found[-_LONGEST_COUNT:]) for found in _NUMBER.findall(line.text))
-            for places, text in ((alike, _signature(line.text)), (same, line.text)):
+            for places, text in ((alike, _signature(line.text)), (same, _SECTION.sub("\u00a7", line.text))):
                 place = places[text, round(line.top / _SAME_PLACE)]
                 place.pages.append(number)
                 place.numbers.append(figures)
@@ -104,13 +93,13 @@ class _Running:
             return len({page for place in _near(self.alike, signature, line) for page in place.pages}) >= 2
         if not signature:
             return False
-        if self._on_several(_near(self.same, line.text, line)):
+        if self._on_several(_near(self.same, _SECTION.sub("\u00a7", line.text), line)):
             return True
-        places = [place for place in _near(self.alike, signature, line) if place.counting()]
-        counting = set[int]().union(*(place.counting() for place in places))
-        if not self._on_several(places) or line.size > _LARGER * usual:
+        places = _near(self.alike, signature, line)
+        counting = _counting(places)
+        if not counting or not self._on_several(places) or line.size > _LARGER * usual:
             return False
-        return _count_pages(line, counting, usual) or (is_foot and _ends_in_page(line, counting))
+        return _count_pages(line, counting, usual) or _has_page_at_end(line, counting, is_foot)
 
     def differs_below(self, line: Line) -> bool:
         """Tell whether the pages with a line are not all alike from top to bottom."""
@@ -121,15 +110,28 @@ class _Running:
         return len({page for place in places for page in place.pages}) >= self.believed
 
 
+def _counting(places: Sequence[_Place]) -> set[int]:
+    """Return which numbers in a line go up by one from page to page, as that of a page does."""
+    found = sorted(chain(*(zip(place.pages, place.numbers, strict=True) for place in places)))
+    steps = [(after - before, one, other) for (before, one), (after, other) in pairwise(found)]
+    return {
+        which
+        for which in range(len(found[0][1]))
+        if sum(other[which] - one[which] == step for step, one, other in steps) * 2 > len(steps)
+    }
+
+
 def _near(places: _Places, text: str, line: Line) -> list[_Place]:
     level = round(line.top / _SAME_PLACE)
     return [places[text, level + near] for near in (-1, 0, 1) if (text, level + near) in places]
 
 
-def _ends_in_page(line: Line, counting: set[int]) -> bool:
-    """Tell whether several words end in the number that counts, as the foot of a page does."""
-    *words, last = (word.text for word in line.words)
-    return len(words) >= _WORDS_OF_A_FOOT and all(map(str.isalpha, words)) and last.isdigit() and 0 in counting
+def _has_page_at_end(line: Line, counting: set[int], is_foot: bool) -> bool:
+    """Tell whether several words begin or end with the number that counts, as the head or foot of a page does."""
+    first, last = line.words[0].text, line.words[-1].text
+    final = len(_NUMBER.findall(line.text)) - 1
+    is_there = (first.isdigit() and 0 in counting) or (last.isdigit() and final in counting)
+    return is_there and len(line.words) > (_WORDS_OF_A_FOOT if is_foot else _WORDS_OF_A_HEAD)
 
 
 def _count_pages(line: Line, counting: set[int], usual: float) -> bool:
