@@ -71,8 +71,8 @@ def _remove_running_lines(pages: Sequence[Look]) -> None:
                 place.numbers.append(figures)
                 place.kinds.add(kind)
     running = _Running(alike, same, min(_PAGES_TO_BELIEVE, max(2, len(pages))))
+    usual = median([word.size for page in pages for word in page.words] or [0.0])
     for page, sides in zip(pages, edges, strict=True):
-        usual = median(word.size for word in page.words) if page.words else 0.0
         doomed = {id(word) for edge in sides for line in _outside(edge, running, usual) for word in line.words}
         # Where nothing else stands on a page, that is its text: certificates, slides and exhibits are alike.
         page.words = [word for word in page.words if id(word) not in doomed] or _without_page_numbers(page.words)
@@ -87,7 +87,7 @@ class _Running:
     believed: int  # pages
 
     def has(self, line: Line, usual: float, is_foot: bool) -> bool:
-        """Tell whether a line is repeated; `usual` is the size of the letters of its page."""
+        """Tell whether a line is repeated; `usual` is the size of most letters."""
         signature = _signature(line.text)
         if signature == _A_NUMBER:
             return len({page for place in _near(self.alike, signature, line) for page in place.pages}) >= 2
