@@ -74,6 +74,66 @@ def test_two_columns_of_a_few_lines_are_not_interleaved(lines: int, alone: bool)
     assert [text in read for text in texts] == [True, True]
 
 
+def test_a_table_right_under_two_columns_follows_both() -> None:
+    """Spec 1.6: what stands under columns is read after them."""
+    page = Page()
+    for x, text in ((72, f"{REVIEW} {FOUND}"), (320, f"{ADVICE} {METHOD}")):
+        page.lines(x, 80, wrap(text, 40)[:8])
+    page.grid((72, 120, 170, 220), (188, 204, 220), (("State", "2025", "2026"), ("Ohio", "1", "2")))
+    read = extract_pdf(pdf([page])).markdown
+    assert read.index(" ".join(wrap(f"{ADVICE} {METHOD}", 40)[7].split()[:3])) < read.index("| State")
+
+
+def test_what_stands_above_and_to_the_right_is_read_first() -> None:
+    """Spec 1.6: a letterhead goes before the address."""
+    page = Page()
+    page.text(244, 40, "Office of Harbors and Ports", 14, bold=True)
+    page.text(254, 56, "Washington, DC 20510", 9)
+    page.text(460, 86, "March 3, 2026")
+    page.lines(72, 112, ("The Honorable Jane Doe", "Administrator of Harbors", "Washington, DC 20460"), leading=14)
+    page.text(72, 182, "Dear Administrator Doe:")
+    page.prose(72, 210, f"{REVIEW} {FOUND}", 90)
+    read = extract_pdf(pdf([page])).markdown
+    assert (
+        read.index("Ports") < read.index("20510") < read.index("March") < read.index("Honorable") < read.index("Dear")
+    )
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("TO: Members of the Committee", "FROM: Committee Staff", "DATE: March 3, 2026", "RE: Pipes and pumps"),
+        ("1 Several offices were closed.", "2 Utilities took up loans.", "3 Laws were passed in May."),
+        (
+            "Ms. ALVAREZ. I would be happy to yield to my friend.",
+            "Mr. SMITH. How many of them have had an engineer?",
+            "The CHAIRMAN. The time has expired, and we go on.",
+        ),
+    ],
+)
+def test_each_line_that_begins_anew_is_a_paragraph(lines: tuple[str, ...]) -> None:
+    """Spec 1.6: heads of memoranda, lists and speakers."""
+    page = Page()
+    page.lines(72, 80, lines)
+    assert extract_pdf(pdf([page])).markdown.split("\n\n") == list(lines)
+
+
+def test_spaces_that_happen_to_stand_above_each_other_are_no_gutter() -> None:
+    """Spec 1.6: a typewriter's lines, far apart, are read from side to side."""
+    page = Page()
+    lines = (
+        "estimates regional many states lack spending of money",
+        "infrastructure and the funding regional loans apply",
+    )
+    lines += (
+        "increase issued infrastructure rural small considered",
+        "that the agency and after that would consider them",
+    )
+    page.lines(72, 80, lines, leading=26)
+    typed = pdf([page]).replace(b"/BaseFont /Helvetica ", b"/BaseFont /Courier ")
+    assert extract_pdf(typed).markdown == " ".join(lines)
+
+
 def test_three_rows_of_two_cells_are_read_row_by_row() -> None:
     page = Page()
     rows = [("Depth of the channel", "Surveyed in the spring"), ("Ships that passed it", "Counted by the pilots")]
@@ -259,3 +319,38 @@ def test_words_that_run_to_the_left_are_read_from_the_right() -> None:
     encoding = b"<< /Type /Encoding /BaseEncoding /WinAnsiEncoding /Differences [97 /uni05D0 /uni05D1 /uni05D2] >>"
     read = extract_pdf(pdf([page]).replace(b"/WinAnsiEncoding", encoding))
     assert read.markdown == f"{2 * GIMEL} {2 * BET} New York {2 * ALEF}"
+
+
+@pytest.mark.parametrize("lines", [2, 3, 4])
+def test_a_large_letter_beside_several_lines_begins_the_first(lines: int) -> None:
+    """Spec 1.6: reading order; an initial belongs to its word."""
+    page = Page()
+    size = 12 * lines + 2
+    text = f"{REVIEW} {FOUND} {ADVICE}"
+    page.text(72, 80 + 12 * (lines - 1), text[0], size)
+    beside = wrap(text[1:], 60)
+    page.lines(72 + size, 80, beside[:lines])
+    page.lines(72, 80 + 12 * lines, wrap(" ".join(beside[lines:]), 68))
+    assert extract_pdf(pdf([page])).markdown == text
+
+
+def test_a_large_letter_on_the_line_of_its_word_begins_it() -> None:
+    page = Page()
+    page.text(72, 80, REVIEW[0], 24)
+    page.lines(72 + 23, 80, [REVIEW[1:60]])
+    assert extract_pdf(pdf([page])).markdown == REVIEW[:60].strip()
+
+
+def test_lines_of_chinese_are_joined_without_a_space() -> None:
+    page = Page()
+    page.lines(72, 80, ["aaaa", "aaaa"])
+    encoding = b"<< /Type /Encoding /BaseEncoding /WinAnsiEncoding /Differences [97 /uni6C34] >>"
+    assert extract_pdf(pdf([page]).replace(b"/WinAnsiEncoding", encoding)).markdown == "\u6c34" * 8
+
+
+def test_a_hyphen_that_only_breaks_words_goes() -> None:
+    page = Page()
+    page.lines(72, 80, ["The depth of the har\u00ad", "bor."])
+    encoding = b"<< /Type /Encoding /BaseEncoding /WinAnsiEncoding /Differences [173 /uni2010] >>"
+    body = pdf([page]).replace(b"/WinAnsiEncoding", encoding)
+    assert extract_pdf(body).markdown == "The depth of the harbor."

@@ -143,6 +143,7 @@ def test_what_cannot_be_read_has_a_status_of_its_own(body: bytes, status: str) -
         (b"%PDF-1.7\n" + b"junk " * 500, Reason.BROKEN),
         (pdf([Page()]), Reason.EMPTY_TEXT),
         (b"", Reason.NOT_A_PDF),
+        (b"x" * 1100 + WHOLE + b"<p>" * 100, Reason.NOT_A_PDF),
         (gzip.compress(b"<html>" * 100, mtime=0), Reason.NOT_A_PDF),
     ],
 )
@@ -156,7 +157,7 @@ def test_a_fetched_one_that_cannot_be_read_ends_with_a_reason_of_its_own(body: b
 
 def test_a_pdf_is_chosen_by_its_bytes() -> None:
     """Spec 4.3: not by its name."""
-    for body in (WHOLE, b"\r\n\r\n" + WHOLE, b"\xef\xbb\xbf" + WHOLE):
+    for body in (WHOLE, b"\r\n\r\n" + WHOLE, b"\xef\xbb\xbf" + WHOLE, b" " * 1100 + WHOLE):
         page = normalize(body, "http://a.test/page.html", "text/html")
         assert page.normalizer == "pdf_v1"
         assert "nine regional offices" in page.article.text

@@ -27,6 +27,7 @@ _TITLE = 0.5  # of the table's width, for a piece that is no cell of its head
 _TOO_WIDE = 0.6  # of all lines, for a piece of a row
 _LONGEST_CELL = 45
 _LONGEST_HEAD = 12  # lines
+_MOST_COLUMNS = 100  # that anybody would read
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,8 @@ def _columns(lines: Sequence[Line]) -> list[Column]:
                 columns[-1] = Column(columns[-1].x0, x)
             elif x > begun:
                 columns.append(Column(begun, x))
+    if len(columns) > _MOST_COLUMNS:
+        return []
     return [part for column in columns for part in _narrower(column, rows)]
 
 

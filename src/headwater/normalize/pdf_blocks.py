@@ -27,6 +27,11 @@ _INDENT = 0.7  # of a line's height
 _ITEM = re.compile(
     r"(?:[\u2022\u25cf\u25aa\u25a0\u25e6\u2023\u00b7\uf0b7\u2013\u2014*-]|\(?[0-9]{1,3}[.)]|\([a-zA-Z]{1,4}\)|[QA][.:])(?:\s|$)"
 )
+_COUNT = re.compile(r"[0-9]{1,3}")
+_LABEL = re.compile(r"[A-Z]{2,12}: ")  # as memoranda have: TO, FROM, DATE
+SPEAKER = re.compile(
+    r"(?:(?:Mr|Ms|Mrs|Dr|Senator|Representative)\.? |The )[A-Z]{2}[A-Z'\u2019-]*(?: [A-Z]{2,}){0,3}[.:] "
+)
 _ENDS = re.compile(r"[.!?:;\u201d\"')\]]$")
 _LEADERS = re.compile(r"(?<!\s)(?:\s*\.){4,}")
 
@@ -89,12 +94,20 @@ def _begins(before: Line, line: Line, spacing: float, left: float, right: float)
         return True
     if line.top - before.top > (spacing + _WIDE_GAP) * size or _LED.search(before.text):
         return True
-    if _ITEM.match(line.text):
+    if _ITEM.match(line.text) or _LABEL.match(line.text) or _counts_on(before, line):
         return True
     is_short = right - before.x1 > max(_word_width(line), 2 * size, _SHORT * (right - left))
     is_over = bool(_ENDS.search(before.text))
+    if is_over and SPEAKER.match(line.text):
+        return True
     indented = line.x0 - before.x0 > _INDENT * size and line.x0 - left > _INDENT * size
     return (is_short and is_over) or (indented and (is_short or is_over) and not _ITEM.match(before.text))
+
+
+def _counts_on(before: Line, line: Line) -> bool:
+    """Tell whether two lines begin with numbers of which one follows the other, as those of a list do."""
+    one, other = before.words[0].text, line.words[0].text
+    return bool(_COUNT.fullmatch(one) and _COUNT.fullmatch(other)) and int(other) == int(one) + 1
 
 
 def _word_width(line: Line) -> float:

@@ -7,6 +7,7 @@ from headwater.normalize.pdf_look import SOFT_HYPHEN
 
 _HYPHENS = ("-", SOFT_HYPHEN)
 _LONGEST_ADDRESS = 300
+_CHINESE_OR_JAPANESE = re.compile("[\u3001-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff01-\uff9f]")
 _SCHEME = re.compile(r"https?://$")
 _ADDRESS = re.compile(r"(?:https?://|www\.)\S*$")
 _ANOTHER = re.compile(r"\W*(?:https?://|www\.)")
@@ -39,7 +40,14 @@ def _joint(text: str, line: str) -> tuple[bool, str]:
     if drops_hyphen:
         is_one = line[:1].islower() or (text[-3:-1].isupper() and line[:2].isalpha() and line[:2].isupper())
         return True, "" if is_one else "-"
-    return False, " " if text and not is_broken_word(text, line) else ""
+    if not text or is_broken_word(text, line) or _is_without_spaces(text[-1], line[:1]):
+        return False, ""
+    return False, " "
+
+
+def _is_without_spaces(before: str, after: str) -> bool:
+    """Tell whether Chinese or Japanese goes on, which has no spaces; Korean has."""
+    return not before.isascii() and not after.isascii() and all(map(_CHINESE_OR_JAPANESE.match, (before, after)))
 
 
 def is_broken_word(text: str, line: str) -> bool:

@@ -4,7 +4,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import attrgetter, itemgetter
 from statistics import median
 from unicodedata import bidirectional
@@ -19,9 +19,11 @@ _COMMON_STARTS = 12  # places where many words begin, and so a column may
 _STRIPS_TO_TRY, _GAPS_TO_TRY = 8, 4
 _FEWEST_WORDS = 6
 _IN_LINE = 0.35  # the share of lines that stand level with those of another column by chance
-_BREAK = 2.5  # times the size of the letters: a gap that ends columns
+_BREAK, _LEVEL_BREAK = 2.5, 1.3  # times the size of the letters: a gap that ends columns, and where both end there
+_SAME_END = 0.5
 _SAME_GUTTER = 2  # points
 _GUTTER = 0.5  # of the size of the letters: the least breadth
+_WIDER = 1.3  # than between words
 _LINES_OF_A_GUTTER, _LINES_OF_A_KNOWN_GUTTER = 5.0, 1.5
 _LINES_OF_A_SHORT_GUTTER = 2.5  # where sentences run on from line to line on both sides
 _DEEPEST = 12  # columns within columns
@@ -230,9 +232,10 @@ def _without_what_follows(words: list[Word], strip: _Strip, size: float) -> _Str
     """End a strip where one column has ended and the other goes on only after a gap: that is under both of them."""
     _, left, right, _ = _parts(words, strip)
     sides = sorted((left, right), key=lambda side: max(word.bottom for word in side))
-    reached = max(word.bottom for word in sides[0])
+    ended = reached = max(word.bottom for word in sides[0])
     for word in sides[1]:
-        if word.top > reached + _BREAK * size:
+        are_level = reached - ended <= _SAME_END * size
+        if word.top > reached + (_LEVEL_BREAK if are_level else _BREAK) * size:
             return _Strip(strip.x0, strip.x1, strip.top, (reached + word.top) / 2)
         reached = max(reached, word.bottom)
     return strip
@@ -258,7 +261,11 @@ def _parts_columns(words: list[Word], strip: _Strip) -> bool:
     _, left, right, _ = _parts(words, strip)
     if min(len(left), len(right)) < 2 or not (_has_letters(left) or _has_letters(right)):
         return False
+    if min(left[-1].bottom, right[-1].bottom) <= max(left[0].top, right[0].top):
+        return False  # one stands under the other
     beside = lines_of(left), lines_of(right)
+    if _is_river(lines_of([*left, *right]), strip):
+        return False
     prose = [_is_prose(lines) for lines in beside]
     if all(prose) or not any(prose):
         return all(prose) and not _leads_on(beside[0])
@@ -268,6 +275,13 @@ def _parts_columns(words: list[Word], strip: _Strip) -> bool:
     places = sorted(line.middle for line in text)
     in_line = sum(_is_near(line.middle, places, line.size / 4) for line in other)
     return in_line <= _IN_LINE * len(other)
+
+
+def _is_river(lines: Sequence[Line], strip: _Strip) -> bool:
+    """Tell whether a strip is, on most lines, no wider than the spaces between words: those stand so by chance."""
+    pairs = [pair for line in lines for pair in pairwise(line.words)]
+    across = [after.x0 - before.x1 for before, after in pairs if before.x0 < strip.x1 - 0.2 <= after.x0]
+    return bool(across) and median(across) < _WIDER * median(after.x0 - before.x1 for before, after in pairs)
 
 
 def _run_on(words: list[Word], strip: _Strip) -> bool:

@@ -16,6 +16,7 @@ import pypdfium2.raw as pdfium
 from headwater.normalize.pdf_drawings import Place, Rule, Turn, drawings
 
 SOFT_HYPHEN = "\ufffe"  # what pdfium makes of a hyphen that only breaks a word at the end of a line
+INITIAL = 1.6  # times as large as the letters that follow
 _MAX_CHARACTERS = 200_000  # of one page
 _BELOW = 0.22  # of the size of letters: what is under the line that they stand on
 _SMALLEST, _LARGEST = 1.0, 400.0  # letters, in points
@@ -121,6 +122,8 @@ def _text(text: str) -> str:
     """Leave out what only says where a word may be broken; where it was, the hyphen stays."""
     if "\xad" in text:
         text = text[:-1].replace("\xad", "") + (SOFT_HYPHEN if text.endswith("\xad") else text[-1])
+    elif text.endswith("\u2010") and len(text) > 1:  # which programs that break words draw, and nobody types
+        text = text[:-1] + SOFT_HYPHEN
     return sys.intern(text)
 
 
@@ -159,7 +162,12 @@ def _is_one_piece(ends: Sequence[Place], style: _Style, letters: int) -> bool:
     if len(ends) < 2 or style.quarters or not style.size:
         return False
     (left, bottom, _, top), (_, other_bottom, right, other_top) = ends
-    return 0 <= right - left <= _USUAL_WIDTH * style.size * letters and bottom < other_top and other_bottom < top
+    is_level = bottom < other_top and other_bottom < top and not _is_initial(ends[0], ends[1])
+    return is_level and 0 <= right - left <= _USUAL_WIDTH * style.size * letters
+
+
+def _is_initial(letter: Place, other: Place) -> bool:
+    return letter[3] - letter[1] > INITIAL * (other[3] - other[1]) > 0
 
 
 def _pieces(text: Any, word: str, start: int, styles: _Styles) -> Iterator[_Run]:
@@ -173,6 +181,8 @@ def _pieces(text: Any, word: str, start: int, styles: _Styles) -> Iterator[_Run]
     part, places, first, style = "", list[Place](), start, _Style(0, 0.0, False, False)
     for number, character, place in letters:
         is_apart = not is_spaced and bool(part) and _stands_apart(places[-1], place, style.quarters)
+        if len(part) == 1 and part.isalpha() and style.quarters == 0 and _is_initial(places[0], place):
+            is_apart = True
         if part and (part.endswith(SOFT_HYPHEN) or is_apart):
             yield _run(text, part, _around(places), first, style)
             part, places = "", []

@@ -1,8 +1,10 @@
 """Tables as GFM, and those that GFM cannot show as artifacts."""
 
 import re
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 from pdfplumber.table import cells_to_tables, edges_to_intersections, intersections_to_cells, merge_edges
@@ -22,6 +24,7 @@ _LONGEST_FIGURE = 14  # characters
 _MOST_HEAD_ROWS = 4
 _BELOW = 48.0  # points under a head, where its first row is
 _LEADERS = re.compile(r"(?<![\s.\u2026])(?:\s*[.\u2026]){3,}\s*$")
+_middle = attrgetter("middle")
 
 Cells = tuple[tuple[str | None, ...], ...]
 Box = tuple[float, float, float, float]
@@ -112,12 +115,12 @@ def _ruled_table(cells: Sequence[Box], words: Sequence[Word]) -> Table | None:
     box = (across[0], down[0], across[-1], down[-1])
     inside = [word for word in words if _is_in(word, box)]
     grid: list[list[str | None]] = [[None] * (len(across) - 1) for _ in range(len(down) - 1)]
-    filled: set[int] = set()
-    for cell in cells:
-        held = [word for word in inside if _is_in(word, cell)]
-        filled.update(map(id, held))
-        grid[down.index(cell[1])][across.index(cell[0])] = cell_text(held)
-    if len(filled) < len(inside) or not _is_table(grid) or _rows_are_not_ruled(cells, inside):
+    held = _held(cells, inside)
+    filled = {id(word) for words in held.values() for word in words}
+    row_of, column_of = ({place: number for number, place in enumerate(places)} for places in (down, across))
+    for cell, its_words in held.items():
+        grid[row_of[cell[1]]][column_of[cell[0]]] = cell_text(its_words)
+    if len(filled) < len(inside) or not _is_table(grid) or _rows_are_not_ruled(held):
         return None
     if _is_only_a_head(len(grid), box, words):
         return None
@@ -125,6 +128,16 @@ def _ruled_table(cells: Sequence[Box], words: Sequence[Word]) -> Table | None:
     if len(rows) < 2 or len(rows[0]) < 2:
         return None
     return Table(rows, frozenset(filled), box, tuple(line.text for line in lines_of(inside)))
+
+
+def _held(cells: Sequence[Box], words: Sequence[Word]) -> dict[Box, list[Word]]:
+    """Return the words of each cell."""
+    by_height = sorted(words, key=_middle)
+    held = {}
+    for cell in cells:
+        start, end = bisect_left(by_height, cell[1], key=_middle), bisect_right(by_height, cell[3], key=_middle)
+        held[cell] = [word for word in by_height[start:end] if _is_in(word, cell)]
+    return held
 
 
 def _is_in(word: Word, box: Box) -> bool:
@@ -137,11 +150,11 @@ def _is_table(grid: Sequence[Sequence[str | None]]) -> bool:
     return columns >= 2 and sum(any(row) for row in grid) >= 2
 
 
-def _rows_are_not_ruled(cells: Sequence[Box], words: Sequence[Word]) -> bool:
+def _rows_are_not_ruled(held: Mapping[Box, Sequence[Word]]) -> bool:
     """Tell whether several rows stand in one row of cells: every cell has lines, and some of them one figure each."""
     rows: dict[float, list[list[Line]]] = {}
-    for cell in cells:
-        if lines := lines_of(word for word in words if _is_in(word, cell)):
+    for cell, words in held.items():
+        if lines := lines_of(words):
             rows.setdefault(cell[1], []).append(lines)
     return any(
         len(row) >= 2 and all(len(lines) >= 2 for lines in row) and any(map(_are_figures, row[1:]))

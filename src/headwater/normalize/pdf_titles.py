@@ -4,7 +4,7 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 
-from headwater.normalize.pdf_blocks import LONGEST_HEADING, Block, is_heading
+from headwater.normalize.pdf_blocks import LONGEST_HEADING, SPEAKER, Block, is_heading
 from headwater.normalize.pdf_joints import joined
 
 _LONGEST_FIRST_LINE = 120
@@ -72,6 +72,8 @@ def _in_usual_letters(page: Sequence[Block], usual: float) -> str | None:
 
 
 def _begins_well(text: str) -> bool:
-    """Tell whether a line is no figure, and no part of a sentence."""
+    """Tell whether a line is no figure, no part of a sentence, and nobody's words."""
+    if text[0].islower() or SPEAKER.match(text):
+        return False
     is_title = len(text) > LONGEST_HEADING or not _NO_TITLE.fullmatch(text)  # to match what is long takes long
-    return is_title and any(map(str.isalpha, text)) and not text[0].islower()
+    return is_title and any(map(str.isalpha, text))

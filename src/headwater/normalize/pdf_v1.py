@@ -19,6 +19,7 @@ from headwater.normalize.pdf_aligned import aligned_tables
 from headwater.normalize.pdf_blocks import Block, body_size, continued, in_markdown, line_spacing, paragraphs
 from headwater.normalize.pdf_drawings import Rule
 from headwater.normalize.pdf_furniture import remove_furniture
+from headwater.normalize.pdf_initials import with_initials
 from headwater.normalize.pdf_lines import MARK, Line, in_reading_order, known_gutters, lines_of
 from headwater.normalize.pdf_look import Look, TooMuchText, Word, look
 from headwater.normalize.pdf_tables import Table, as_written, joined_rules, ruled_tables
@@ -26,7 +27,8 @@ from headwater.normalize.pdf_titles import title_of
 from headwater.policy.text import one_line
 
 HEADER = b"%PDF-"
-HEADER_WITHIN = 1024  # bytes; what stands before it is passed over
+HEADER_WITHIN = 1024  # bytes, after blanks; what stands before it is passed over
+_BLANK = b"\0\t\n\f\r "
 MAX_PAGES = 1500
 MAX_CHARACTERS = 8_000_000
 _STAMP = 300  # characters; a picture of a page with no more text than this is a scan with a stamp
@@ -61,6 +63,7 @@ def extract_pdf(body: bytes | bytearray | memoryview) -> PdfDocument:
 
 
 def _extract(body: bytes) -> PdfDocument:
+    body = body.lstrip(_BLANK)
     if HEADER not in body[: HEADER_WITHIN + len(HEADER)]:
         return PdfDocument("", BodyStatus.NOT_A_PDF)
     try:
@@ -173,6 +176,8 @@ def _has_two_colours(page: pypdfium2.PdfPage) -> bool:
 
 def _write(pages: Sequence[Look]) -> tuple[list[list[Block]], tuple[Artifact, ...]]:
     """Return the blocks of each page, and the tables that Markdown cannot show."""
+    for page in pages:
+        page.words = with_initials(page.words)
     remove_furniture(pages)
     measured = pages[:: len(pages) // _PAGES_TO_MEASURE + 1]
     known = known_gutters(page.words for page in measured)

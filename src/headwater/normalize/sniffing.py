@@ -9,7 +9,7 @@ from headwater.policy.charset import decode_html
 _SHORTEST = 200
 _SNIFFED_BYTES = 64 * 1024
 _LOOKED_THROUGH = 8 * 1024  # characters, for those that no text has
-_PDF_HEADER = re.compile(rb"[^<]{0,1019}?%PDF-")  # what stands before it is passed over, unless it is markup
+_PDF_HEADER = re.compile(rb"[^<]*?%PDF-")  # what stands before it is no markup; pdf_v1 tells whether it is too far in
 # Files that say what they are in their first bytes.
 _SIGNATURES = {
     b"\x89PNG": "a PNG image",
