@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 import unicodedata
+from collections.abc import Callable
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -636,3 +637,56 @@ def test_a_date_keeps_the_day_of_its_publisher_however_it_is_written(stated: str
     article = extract_html(page(f"<meta name=date content='{stated}'>"), url=URL)
     assert article.published_at is not None
     assert article.published_at.day == day
+
+
+SHORT_MENU = "".join(f"<li><a href=/{name}>{name}</a></li>" for name in ("News", "Sport", "Weather", "Newsletters"))
+ABOUT = (
+    "The Fenland Courier has been reporting from the towns and villages of the fens since 1887. We are owned by our "
+    "readers; if you have a complaint about something we published, please write to the editor at any time."
+)
+TEASERS = "".join(
+    f"<div class=crd><a href=/c><div>{title}</div></a><div>{title}. It was the talk of the town.</div></div>"
+    for title in ("Council agrees a budget", "Bus drivers vote on an offer", "Bakery turns one hundred")
+)
+
+
+def marked_page(inner: str) -> str:
+    return (
+        "<!doctype html><html lang=en><head><title>Pump prices</title></head><body>"
+        f"<header><a href=/>The Fenland Courier</a></header><nav><ul>{SHORT_MENU}</ul></nav>"
+        f"<main><article>{inner}</article></main><aside><h2>Recent</h2>{TEASERS}</aside>"
+        f"<footer><p>{ABOUT}</p><ul>{SHORT_MENU}</ul></footer></body></html>"
+    )
+
+
+def unmarked_page(inner: str) -> str:
+    return (
+        "<!doctype html><html lang=en><head><title>Pump prices</title></head><body>"
+        f"<div id=root><div class=css-1>{SHORT_MENU}</div><div class=css-9><div class=css-22>{inner}</div></div>"
+        f"<div class=css-77>{TEASERS}</div><div class=css-5><div>{ABOUT}</div></div></div></body></html>"
+    )
+
+
+@pytest.mark.parametrize("around", [marked_page, unmarked_page])
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["Diesel fell by two pence a litre in Wisbech this week."],
+        ["£9.50", "Holds 350 ml. Made in Poland. Not for the microwave."],
+        ["因管道维修\uff0c明天上午八点至下午四点东城区停水\uff0c请市民提前储水。"],
+        ["Fog at first, then sun. High 9, low 2.", "Wind light, from the east."],
+    ],
+)
+def test_a_short_article_comes_without_the_menu(around: Callable[[str], str], lines: list[str]) -> None:
+    """Issue 8, spec 5.2."""
+    text = "".join(f"<div>{line}</div>" for line in lines)
+    article = extract_html(around(f"<h1>Pump prices</h1>{text}<div><a href=/>More of this</a></div>"), url=URL)
+    assert article.text.split("\n\n") == lines
+    assert (article.provenance["text"], article.confidence["text"]) == ("dom", 0.5)
+
+
+def test_what_stands_elsewhere_than_the_heading_is_not_the_end_of_an_article() -> None:
+    """Issue 8, spec 5.2."""
+    text = "".join(f"<p>{paragraph}</p>" for paragraph in PARAGRAPHS)
+    article = extract_html(unmarked_page(f"<h1>Pump prices</h1>{text}").replace(" the talk of the town.", ""), url=URL)
+    assert article.text.split("\n\n") == PARAGRAPHS
