@@ -690,3 +690,14 @@ def test_what_stands_elsewhere_than_the_heading_is_not_the_end_of_an_article() -
     text = "".join(f"<p>{paragraph}</p>" for paragraph in PARAGRAPHS)
     article = extract_html(unmarked_page(f"<h1>Pump prices</h1>{text}").replace(" the talk of the town.", ""), url=URL)
     assert article.text.split("\n\n") == PARAGRAPHS
+
+
+def test_preformatted_text_keeps_its_lines_and_is_fenced_in_markdown() -> None:
+    """Issue 8, spec 5.2."""
+    code = 'def lift(gate):\n    if gate.stuck:\n\n\traise Stuck("*x* `y`")'
+    markup = f"<pre><code>{code}</code></pre><pre>````\n  nested<br>line\n```\n</pre>"
+    markup += "<blockquote><pre>a\n b</pre></blockquote>"
+    article = extract_html(page(after=f"{markup}<p>{PARAGRAPHS[0]}</p>"), url=URL)
+    assert f"\n\n{code}\n\n````\n  nested\nline\n```\n\na\n b\n\n" in article.text
+    assert f"\n\n```\n{code}\n```\n\n" in article.markdown
+    assert "\n\n`````\n````\n  nested\nline\n```\n`````\n\n> ```\n> a\n>  b\n> ```\n\n" in article.markdown

@@ -1,5 +1,6 @@
-"""Blocks as Markdown: headings, lists, quotations and tables are kept, what is within a paragraph is not."""
+"""Blocks as Markdown: headings, lists, quotations, tables and code are kept, what is within a paragraph is not."""
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
@@ -7,6 +8,7 @@ from headwater.normalize import escaping
 from headwater.normalize.blocks import HEADINGS, Block, Element
 
 _CELLS = frozenset({"td", "th"})
+_BACKTICKS = re.compile(r"`{3,}")
 
 
 def to_markdown(blocks: Sequence[Block]) -> str:
@@ -54,6 +56,11 @@ def _paragraph(block: Block) -> str:
     tag = block.element.tag
     if tag in HEADINGS:
         return escaping.heading(block.text, int(tag[1]))
-    text = escaping.paragraph(block.text)
+    text = _fenced(block.text) if tag == "pre" else escaping.paragraph(block.text)
     quoted = any(element.tag == "blockquote" for element in block.element.ancestors())
-    return f"> {text}" if quoted else text
+    return "> " + text.replace("\n", "\n> ") if quoted else text
+
+
+def _fenced(code: str) -> str:
+    fence = max(["```", *(f"{marks}`" for marks in _BACKTICKS.findall(code))], key=len)
+    return f"{fence}\n{code}\n{fence}"
