@@ -701,3 +701,12 @@ def test_preformatted_text_keeps_its_lines_and_is_fenced_in_markdown() -> None:
     assert f"\n\n{code}\n\n````\n  nested\nline\n```\n\na\n b\n\n" in article.text
     assert f"\n\n```\n{code}\n```\n\n" in article.markdown
     assert "\n\n`````\n````\n  nested\nline\n```\n`````\n\n> ```\n> a\n>  b\n> ```\n\n" in article.markdown
+
+
+def test_lists_within_lists_are_indented_and_numbers_go_on_in_markdown() -> None:
+    """Issue 8, spec 5.2."""
+    items = "<li>Raise the gate.<ul><li>Both motors.</li><li>Slowly.<ol><li>Wait.</li></ol></li></ul></li>"
+    steps = f"<p>{PARAGRAPHS[0]}</p><ol>{items}<li>Lower the gate.</li></ol><ul><li>Ropes.</li></ul>"
+    markdown = extract_html(page(after=f"{steps}<p>{PARAGRAPHS[1].replace('&', 'and')}</p>"), url=URL).markdown
+    nested = "1. Raise the gate.\n    - Both motors.\n    - Slowly.\n      1. Wait.\n2. Lower the gate.\n\n- Ropes.\n\n"
+    assert nested in markdown
