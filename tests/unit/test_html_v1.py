@@ -88,6 +88,8 @@ def test_a_date_keeps_the_day_that_it_was_where_the_page_comes_from() -> None:
         ("5 de marzo de 2024", 5),
         ("March 7th, 2024", 7),
         ("2024\u5e743\u67089\u65e5", 9),
+        ("2024年3月9日 10時30分", 9),
+        ("١٦ مارس ٢٠٢٤", 16),
         ("10.03.2024", 10),
         ("03/31/2024", 31),
     ],
@@ -608,7 +610,13 @@ def test_a_callers_mistake_is_not_blamed_on_the_page(arguments: dict[str, object
     [
         ("Ferries at last", "Ferries at last", True),
         ("Ferries at last", "Ferries at last - The Paper", True),
+        ("Ferries at last", "The Paper | Ferries at last", True),
+        ("Ferries at last", "The Paper: Ferries at last", True),
+        ("Ferries at last", "Ferries at last: The Paper", True),
+        ("柿の木、伐採へ", "柿の木、伐採へ\uff5c東海新報", True),
+        ("柿の木、伐採へ", "東海新報\uff1a柿の木、伐採へ", True),
         ("Ferries at last", "All about ships", False),
+        ("at last", "Ferries at last", False),
         ("Example", "Example", False),
     ],
 )
