@@ -46,6 +46,48 @@ def test_the_charset_is_found(body: bytes, content_type: str | None, text: str) 
     assert decode_html(body, content_type).endswith(text)
 
 
+SENTENCES = {
+    "ru": "Разводной мост впервые за одиннадцать лет подняли во вторник, и полдеревни пришло посмотреть.",
+    "el": "Η γέφυρα σηκώθηκε την Τρίτη για πρώτη φορά μετά από έντεκα χρόνια, και ήρθε το μισό χωριό.",  # noqa: RUF001
+    "he": "הגשר הורם ביום שלישי לראשונה מזה אחת עשרה שנים, וחצי הכפר בא לראות את זה.",
+    "ar": "أعلنت بلدية المدينة القديمة يوم الاثنين إغلاق الجسر الحجري أمام السيارات حتى نهاية الشهر المقبل.",
+    "th": "สะพานถูกยกขึ้นเป็นครั้งแรกในรอบสิบเอ็ดปีเมื่อวันอังคาร และชาวบ้านครึ่งหมู่บ้านมาดู",
+    "ja": "市は十六日、駅前広場にある柿の木を来月伐採すると発表した。樹齢は百年を超えるとみられる。",
+    "ko": "시는 역 앞 광장에 있는 감나무를 다음 달에 베기로 했다고 밝혔다. 나무는 백 년이 넘은 것으로 보인다.",
+    "zh": "市政府周一表示,车站前广场的老树将在下个月被砍掉。这棵树已经有一百多年的历史,很多人说他们会想念它。",
+    "zh-Hant": "市政府週一表示,車站前廣場的老樹將在下個月被砍掉。這棵樹已經有一百多年的歷史,很多人說他們會想念它。",
+}
+CODECS = [
+    *[("ru", "cp1251"), ("ru", "koi8-r"), ("ru", "iso8859-5"), ("ru", "cp866"), ("el", "cp1253"), ("he", "cp1255")],
+    *[("ar", "cp1256"), ("th", "cp874"), ("ja", "cp932"), ("ja", "euc-jp"), ("ko", "cp949"), ("zh", "gb18030")],
+    ("zh-Hant", "big5hkscs"),
+]
+
+
+@pytest.mark.parametrize("content_type", [None, "text/html; charset=utf-8", "text/html; charset=ISO-8859-1"])
+@pytest.mark.parametrize(("language", "codec"), CODECS)
+def test_a_script_is_told_by_its_look_where_its_charset_is_not_said_or_not_true(
+    language: str, codec: str, content_type: str | None
+) -> None:
+    page = f"<html><head><title>{SENTENCES[language]}</title></head><body><p>{SENTENCES[language]}</p></body></html>"
+    assert decode_html(page.encode(codec), content_type) == page
+    feed = f"<rss><channel><title>{SENTENCES[language]}</title></channel></rss>"
+    assert decode_xml(feed.encode(codec), content_type) == feed
+
+
+def test_western_letters_are_no_other_script() -> None:
+    page = "<p>ÄÖÜÉ « Über Öl » „Größe“ ¡Ünïcödé!</p>"
+    assert decode_html(page.encode("cp1252"), "text/html; charset=windows-1252") == page
+    assert decode_html(page.encode("cp1252"), None) == page
+
+
+@pytest.mark.parametrize(("language", "codec"), CODECS)
+def test_a_broken_byte_does_not_make_a_declaration_untrue(language: str, codec: str) -> None:
+    label = {"cp949": "euc-kr", "cp932": "shift_jis", "big5hkscs": "big5", "cp874": "tis-620"}.get(codec, codec)
+    body = f"<p>{SENTENCES[language]}</p>".encode(codec) + b"\xff\x00"
+    assert SENTENCES[language] in decode_html(body, f"text/html; charset={label}")
+
+
 @given(body=st.binary(), label=st.text())
 def test_decoding_never_fails(body: bytes, label: str) -> None:
     for content_type in (None, f"text/html; charset={label}"):

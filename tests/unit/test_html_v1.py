@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 import unicodedata
+from collections.abc import Callable
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -87,6 +88,8 @@ def test_a_date_keeps_the_day_that_it_was_where_the_page_comes_from() -> None:
         ("5 de marzo de 2024", 5),
         ("March 7th, 2024", 7),
         ("2024\u5e743\u67089\u65e5", 9),
+        ("2024年3月9日 10時30分", 9),
+        ("١٦ مارس ٢٠٢٤", 16),
         ("10.03.2024", 10),
         ("03/31/2024", 31),
     ],
@@ -614,7 +617,13 @@ def test_a_callers_mistake_is_not_blamed_on_the_page(arguments: dict[str, object
     [
         ("Ferries at last", "Ferries at last", True),
         ("Ferries at last", "Ferries at last - The Paper", True),
+        ("Ferries at last", "The Paper | Ferries at last", True),
+        ("Ferries at last", "The Paper: Ferries at last", True),
+        ("Ferries at last", "Ferries at last: The Paper", True),
+        ("柿の木、伐採へ", "柿の木、伐採へ\uff5c東海新報", True),
+        ("柿の木、伐採へ", "東海新報\uff1a柿の木、伐採へ", True),
         ("Ferries at last", "All about ships", False),
+        ("at last", "Ferries at last", False),
         ("Example", "Example", False),
     ],
 )
@@ -643,3 +652,76 @@ def test_a_date_keeps_the_day_of_its_publisher_however_it_is_written(stated: str
     article = extract_html(page(f"<meta name=date content='{stated}'>"), url=URL)
     assert article.published_at is not None
     assert article.published_at.day == day
+
+
+SHORT_MENU = "".join(f"<li><a href=/{name}>{name}</a></li>" for name in ("News", "Sport", "Weather", "Newsletters"))
+ABOUT = (
+    "The Fenland Courier has been reporting from the towns and villages of the fens since 1887. We are owned by our "
+    "readers; if you have a complaint about something we published, please write to the editor at any time."
+)
+TEASERS = "".join(
+    f"<div class=crd><a href=/c><div>{title}</div></a><div>{title}. It was the talk of the town.</div></div>"
+    for title in ("Council agrees a budget", "Bus drivers vote on an offer", "Bakery turns one hundred")
+)
+
+
+def marked_page(inner: str) -> str:
+    return (
+        "<!doctype html><html lang=en><head><title>Pump prices</title></head><body>"
+        f"<header><a href=/>The Fenland Courier</a></header><nav><ul>{SHORT_MENU}</ul></nav>"
+        f"<main><article>{inner}</article></main><aside><h2>Recent</h2>{TEASERS}</aside>"
+        f"<footer><p>{ABOUT}</p><ul>{SHORT_MENU}</ul></footer></body></html>"
+    )
+
+
+def unmarked_page(inner: str) -> str:
+    return (
+        "<!doctype html><html lang=en><head><title>Pump prices</title></head><body>"
+        f"<div id=root><div class=css-1>{SHORT_MENU}</div><div class=css-9><div class=css-22>{inner}</div></div>"
+        f"<div class=css-77>{TEASERS}</div><div class=css-5><div>{ABOUT}</div></div></div></body></html>"
+    )
+
+
+@pytest.mark.parametrize("around", [marked_page, unmarked_page])
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["Diesel fell by two pence a litre in Wisbech this week."],
+        ["£9.50", "Holds 350 ml. Made in Poland. Not for the microwave."],
+        ["因管道维修\uff0c明天上午八点至下午四点东城区停水\uff0c请市民提前储水。"],
+        ["Fog at first, then sun. High 9, low 2.", "Wind light, from the east."],
+    ],
+)
+def test_a_short_article_comes_without_the_menu(around: Callable[[str], str], lines: list[str]) -> None:
+    """Issue 8, spec 5.2."""
+    text = "".join(f"<div>{line}</div>" for line in lines)
+    article = extract_html(around(f"<h1>Pump prices</h1>{text}<div><a href=/>More of this</a></div>"), url=URL)
+    assert article.text.split("\n\n") == lines
+    assert (article.provenance["text"], article.confidence["text"]) == ("dom", 0.5)
+
+
+def test_what_stands_elsewhere_than_the_heading_is_not_the_end_of_an_article() -> None:
+    """Issue 8, spec 5.2."""
+    text = "".join(f"<p>{paragraph}</p>" for paragraph in PARAGRAPHS)
+    article = extract_html(unmarked_page(f"<h1>Pump prices</h1>{text}").replace(" the talk of the town.", ""), url=URL)
+    assert article.text.split("\n\n") == PARAGRAPHS
+
+
+def test_preformatted_text_keeps_its_lines_and_is_fenced_in_markdown() -> None:
+    """Issue 8, spec 5.2."""
+    code = 'def lift(gate):\n    if gate.stuck:\n\n\traise Stuck("*x* `y`")'
+    markup = f"<pre><code>{code}</code></pre><pre>````\n  nested<br>line\n```\n</pre>"
+    markup += "<blockquote><pre>a\n b</pre></blockquote>"
+    article = extract_html(page(after=f"{markup}<p>{PARAGRAPHS[0]}</p>"), url=URL)
+    assert f"\n\n{code}\n\n````\n  nested\nline\n```\n\na\n b\n\n" in article.text
+    assert f"\n\n```\n{code}\n```\n\n" in article.markdown
+    assert "\n\n`````\n````\n  nested\nline\n```\n`````\n\n> ```\n> a\n>  b\n> ```\n\n" in article.markdown
+
+
+def test_lists_within_lists_are_indented_and_numbers_go_on_in_markdown() -> None:
+    """Issue 8, spec 5.2."""
+    items = "<li>Raise the gate.<ul><li>Both motors.</li><li>Slowly.<ol><li>Wait.</li></ol></li></ul></li>"
+    steps = f"<p>{PARAGRAPHS[0]}</p><ol>{items}<li>Lower the gate.</li></ol><ul><li>Ropes.</li></ul>"
+    markdown = extract_html(page(after=f"{steps}<p>{PARAGRAPHS[1].replace('&', 'and')}</p>"), url=URL).markdown
+    nested = "1. Raise the gate.\n    - Both motors.\n    - Slowly.\n      1. Wait.\n2. Lower the gate.\n\n- Ropes.\n\n"
+    assert nested in markdown

@@ -97,6 +97,9 @@ def read_blocks(body: LexborNode) -> tuple[list[Block], list[Element]]:
     def flush() -> None:
         nonlocal links
         joined = "".join(parts)
+        if element.tag == "pre":
+            blocks.extend(_preformatted(element, joined, links))
+            joined = ""
         paragraphs = _EMPTY_LINE.split(joined) if _LINE in joined else (joined,)
         texts = [squeezed(paragraph) for paragraph in paragraphs]
         blocks.extend([Block(element, text, links) for text in texts if text])
@@ -149,6 +152,15 @@ def read_blocks(body: LexborNode) -> tuple[list[Block], list[Element]]:
     flush()
     _sum_up(blocks, elements)
     return blocks, elements
+
+
+def _preformatted(element: Element, text: str, links: int) -> Iterator[Block]:
+    """Yield the block of a text whose lines mean something; it is judged by its words like any other."""
+    if words := squeezed(text):
+        block = Block(element, words, links)
+        lines = [line.rstrip() for line in text.replace(_LINE, "\n").split("\n")]
+        block.text = "\n".join(lines).strip("\n")
+        yield block
 
 
 def _sum_up(blocks: list[Block], elements: list[Element]) -> None:

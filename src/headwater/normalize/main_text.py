@@ -1,7 +1,8 @@
 """The main text of a page, without what stands around it.
 
-Every block of the page is judged by learned weights. Where the verdicts leave too much open, trafilatura is asked for a
-second opinion: it is an order of magnitude slower, and independent.
+Every block of the page is judged by learned weights. Where the verdicts leave something open, the heading tells in
+which part of the page the text is. Where they leave too much open, trafilatura is asked for a second opinion: it is an
+order of magnitude slower, and independent.
 """
 
 import logging
@@ -15,6 +16,7 @@ from lxml import etree, html
 from headwater.normalize.blocks import Block, Element
 from headwater.normalize.judge import judge
 from headwater.normalize.markdown import to_markdown
+from headwater.normalize.sections import AROUND_THE_TEXT, ARTICLES, blocks_in, headed_section, text_of
 from headwater.policy.text import join_blocks
 
 # trafilatura says on the log what it returns anyway; without a handler Python would print it.
@@ -22,10 +24,14 @@ logging.getLogger("trafilatura").addHandler(logging.NullHandler())
 
 # The share of the text that is expected to be wrong, above which a second opinion is worth its time.
 DOUBTFUL = 0.9
+# ... above which what stands elsewhere than the heading is not believed.
+_UNSURE = 0.2
+_BY_ITS_PLACE = 0.5  # the doubt about what is too short to be judged, but stands below the heading
 _LITTLE_TEXT = 200
+_LITTLE_ELSEWHERE = 600  # what a site says of itself
+_SHORT = 1000  # of longer texts there would have been more to keep
 _LONGEST_FOR_A_SECOND = 500_000  # it takes seconds for the longest pages
 _NO_LETTERS = re.compile(r"[\W_]+")
-_AROUND_THE_TEXT = frozenset({"nav", "header", "footer", "aside", "form", "dialog", "menu", "noscript"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,15 @@ def decide(page: str, blocks: Sequence[Block], verdicts: Sequence[float]) -> Mai
     """Keep what the verdicts are for, unless they leave too much open."""
     kept = [block for block, verdict in zip(blocks, verdicts, strict=True) if verdict > 0]
     doubt = _doubt(blocks, verdicts)
+    in_question = doubt > _UNSURE or _size(kept) < _LITTLE_ELSEWHERE
+    section = headed_section(blocks) if in_question else None
+    if section and (doubt > _UNSURE or section.tag in ARTICLES):
+        inside = list(blocks_in(section, kept))
+        if _is_little(inside, kept) and section.size - section.links < _SHORT:
+            short = text_of(section, blocks)
+            return MainText(short, _text(short), "dom", _BY_ITS_PLACE)
+        if _size(inside) * 2 >= _size(kept):
+            kept = inside
     if doubt <= DOUBTFUL:
         return MainText(kept, _text(kept), "dom", doubt)
     second = _by_trafilatura(page) if len(page) <= _LONGEST_FOR_A_SECOND else ""
@@ -63,6 +78,14 @@ def decide(page: str, blocks: Sequence[Block], verdicts: Sequence[float]) -> Mai
     # too small, or too odd, to tell what in it is the article
     kept = kept or [block for block in blocks if not _stands_around(block)]
     return MainText(kept, _text(kept), "dom", 1.0)
+
+
+def _is_little(inside: Sequence[Block], kept: Sequence[Block]) -> bool:
+    return _size(inside) < _LITTLE_TEXT and _size(kept) < _LITTLE_ELSEWHERE
+
+
+def _size(blocks: Sequence[Block]) -> int:
+    return sum(block.size for block in blocks)
 
 
 def _doubt(blocks: Sequence[Block], verdicts: Sequence[float]) -> float:
@@ -89,7 +112,7 @@ def _text(blocks: Sequence[Block]) -> str:
 
 
 def _stands_around(block: Block) -> bool:
-    return any(element.tag in _AROUND_THE_TEXT for element in block.element.ancestors())
+    return any(element.tag in AROUND_THE_TEXT for element in block.element.ancestors())
 
 
 def _by_trafilatura(page: str) -> str:

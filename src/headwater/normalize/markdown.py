@@ -1,12 +1,16 @@
-"""Blocks as Markdown: headings, lists, quotations and tables are kept, what is within a paragraph is not."""
+"""Blocks as Markdown: headings, lists, quotations, tables and code are kept, what is within a paragraph is not."""
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from headwater.normalize import escaping
 from headwater.normalize.blocks import HEADINGS, Block, Element
 
 _CELLS = frozenset({"td", "th"})
+_INDENTS = {"ul": 2, "ol": 4}  # of what stands within an item; numbers may have two digits
+_WIDEST_INDENT = 40
+_BACKTICKS = re.compile(r"`{3,}")
 
 
 def to_markdown(blocks: Sequence[Block]) -> str:
@@ -16,20 +20,24 @@ def to_markdown(blocks: Sequence[Block]) -> str:
         if kind == "table":
             parts.append("\n".join(_table(list(group))))
         elif kind == "list":
-            parts.append("\n".join(map(_item, group)))
+            parts.append("\n".join(_items(group)))
         else:
             parts += map(_paragraph, group)
     return "\n\n".join(parts)
 
 
 def _group(block: Block) -> tuple[str, int]:
-    """Return what a block is written together with: the cells of a table, the items of a list."""
-    for element in block.element.ancestors():
-        if element.tag == "table" and block.element.tag in _CELLS:
-            return "table", element.order
-        if element.tag in ("ul", "ol") and block.element.tag == "li":
-            return "list", element.order
-    return "", 0
+    """Return what a block is written together with: the cells of a table, the items of a list and of those within."""
+    tag = block.element.tag
+    if tag in _CELLS:
+        table = next((element for element in block.element.ancestors() if element.tag == "table"), None)
+        return ("table", table.order) if table else ("", 0)
+    lists = list(_lists_around(block.element)) if tag == "li" else []
+    return ("list", lists[-1].order) if lists else ("", 0)
+
+
+def _lists_around(element: Element) -> Iterator[Element]:
+    return (above for above in element.ancestors() if above.tag in _INDENTS)
 
 
 def _table(cells: list[Block]) -> Iterator[str]:
@@ -44,16 +52,25 @@ def _row(element: Element) -> Element:
     return element.parent or element
 
 
-def _item(block: Block) -> str:
-    parent = block.element.parent
-    mark = "1." if parent is not None and parent.tag == "ol" else "-"
-    return f"{mark} {escaping.paragraph(block.text)}"
+def _items(blocks: Iterable[Block]) -> Iterator[str]:
+    numbers: dict[Element, int] = {}
+    for block in blocks:
+        within, *above = _lists_around(block.element)
+        numbers[within] = number = numbers.get(within, 0) + 1
+        mark = f"{number}." if within.tag == "ol" else "-"
+        indent = " " * min(sum(_INDENTS[element.tag] for element in above), _WIDEST_INDENT)
+        yield f"{indent}{mark} {escaping.paragraph(block.text)}"
 
 
 def _paragraph(block: Block) -> str:
     tag = block.element.tag
     if tag in HEADINGS:
         return escaping.heading(block.text, int(tag[1]))
-    text = escaping.paragraph(block.text)
+    text = _fenced(block.text) if tag == "pre" else escaping.paragraph(block.text)
     quoted = any(element.tag == "blockquote" for element in block.element.ancestors())
-    return f"> {text}" if quoted else text
+    return "> " + text.replace("\n", "\n> ") if quoted else text
+
+
+def _fenced(code: str) -> str:
+    fence = max(["```", *(f"{marks}`" for marks in _BACKTICKS.findall(code))], key=len)
+    return f"{fence}\n{code}\n{fence}"

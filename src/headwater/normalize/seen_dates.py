@@ -1,4 +1,4 @@
-"""Dates as people write them on pages, in the languages that have many."""
+"""Days as people write them on pages, in the languages that have many; an hour without its zone says nothing."""
 
 import re
 from collections.abc import Iterable
@@ -8,18 +8,18 @@ from headwater.policy.dates import MAX_YEAR, MIN_YEAR
 
 # How the names of months begin, in about twenty languages.
 _MONTHS = [
-    "jan jän ene gen янв січ sty oca ιαν led",  # noqa: RUF001
-    "feb fév fev фев лют lut şub φεβ úno",
-    "mar mär mrt мар бер maa μαρ bře",  # noqa: RUF001
-    "apr avr abr апр кві kwi nis απρ dub",
-    "may mai maj mag mei май мая тра máj μαι kvě",
-    "jun juin giu июн чер cze haz ιουν červn",  # noqa: RUF001
-    "jul juil lug июл лип lip tem ιουλ červe",
-    "aug aou aoû ago авг сер sie ağu αυγ srp",  # noqa: RUF001
-    "sep set сен вер wrz eyl σεπ zář",
-    "oct okt out ott окт жов paź eki οκτ říj",
-    "nov ноя лис kas νοε lis",
-    "dec dez déc dic дек гру gru ara δεκ pro",  # noqa: RUF001
+    "jan jän ene gen янв січ sty oca ιαν led ينا",  # noqa: RUF001
+    "feb fév fev фев лют lut şub φεβ úno فبر",
+    "mar mär mrt мар бер maa μαρ bře مار",  # noqa: RUF001
+    "apr avr abr апр кві kwi nis απρ dub أبر ابر",
+    "may mai maj mag mei май мая тра máj μαι kvě ماي",
+    "jun juin giu июн чер cze haz ιουν červn يون",  # noqa: RUF001
+    "jul juil lug июл лип lip tem ιουλ červe يول",
+    "aug aou aoû ago авг сер sie ağu αυγ srp أغس اغس",  # noqa: RUF001
+    "sep set сен вер wrz eyl σεπ zář سبت",
+    "oct okt out ott окт жов paź eki οκτ říj أكت اكت",
+    "nov ноя лис kas νοε lis نوف",
+    "dec dez déc dic дек гру gru ara δεκ pro ديس",  # noqa: RUF001
 ]
 _MONTH_OF = {start: number for number, starts in reversed(list(enumerate(_MONTHS, 1))) for start in starts.split()}
 _YEAR = r"(?P<year>(?:19|20)\d\d)"
@@ -36,6 +36,8 @@ _PATTERNS = [
 ]
 _IN_ADDRESS = re.compile(r"/((?:19|20)\d\d)[/-]?([01]\d)[/-]?([0-3]\d)(?!\d)")
 _MAY_HOLD_ONE = re.compile(r"\d\d")
+# Arabic and Persian ones.
+_DIGITS = {first + digit: str(digit) for first in (0x660, 0x6F0) for digit in range(10)}
 
 
 def date_in_address(url: str) -> str | None:
@@ -53,6 +55,7 @@ def first_date(texts: Iterable[str]) -> datetime | None:
 
 
 def _read(text: str) -> datetime | None:
+    text = text if text.isascii() else text.translate(_DIGITS)
     found = [match for pattern in _PATTERNS for match in pattern.finditer(text)]
     days = (_day(match) for match in sorted(found, key=lambda match: match.start()))
     return next(filter(None, days), None)

@@ -3,7 +3,11 @@
 import re
 from collections.abc import Iterator, Sequence
 
-_SEPARATOR = re.compile(r" [-|\u2013\u2014\u00b7\u2022\u00bb\u203a:/~]+ | ?[|_] ?| [\u00ab\u2039] |-(?=[^- a-z0-9]+$)")
+_SEPARATOR = re.compile(
+    r" [-|\u2013\u2014\u00b7\u2022\u00bb\u203a:/~]+ | ?[|_\uff5c] ?| [\u00ab\u2039] |-(?=[^- a-z0-9]+$)"
+)
+# What sets a site's name apart too, but a headline's own parts as well.
+_COLON = re.compile(r" ?\uff1a ?|: ")
 _SHORTEST = 3
 _LONGEST = (
     1000  # characters; no title is meant to be longer, and to look for a site in one takes the square of its length
@@ -43,7 +47,7 @@ def best_title(
 
 def is_agreed(title: str, headings: Sequence[str], page_title: str, sites: Sequence[str]) -> bool:
     """Tell whether a heading and the page's title both say this, which is not the name of the site."""
-    return title in _possible(headings) and _begins(page_title, title) and not _is_site(title, _names(sites))
+    return title in _possible(headings) and _is_set_apart(title, page_title) and not _is_site(title, _names(sites))
 
 
 def _possible(titles: Sequence[str]) -> list[str]:
@@ -64,6 +68,16 @@ def _begins(title: str, heading: str) -> bool:
     if len(heading) < _SHORTEST or not title.startswith(heading):
         return False
     return len(title) == len(heading) or _SEPARATOR.match(title, len(heading)) is not None
+
+
+def _is_set_apart(heading: str, title: str) -> bool:
+    """Tell whether a title is the heading, with or without something set apart before or behind it."""
+    if _begins(title, heading):
+        return True
+    if len(title) > _LONGEST or len(heading) < _SHORTEST:
+        return False
+    marks = [mark for pattern in (_SEPARATOR, _COLON) for mark in pattern.finditer(title)]
+    return any(heading in (title[: mark.start()], title[mark.end() :]) for mark in marks)
 
 
 def _without_site(title: str, sites: set[str]) -> str:

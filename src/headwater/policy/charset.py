@@ -1,10 +1,13 @@
 """Bytes to text, for pages and feeds alike: byte order mark, then what HTTP says, then what the document says.
 
-Labels mean what the WHATWG encoding standard says they mean ("latin1" is windows-1252). Decoding never fails.
+Labels mean what the WHATWG encoding standard says they mean ("latin1" is windows-1252). What was declared is
+believed where it can be; else, and where nothing was, the text is looked at. Decoding never fails.
 """
 
 import codecs
 import re
+
+from headwater.policy.charset_guess import codec_by_look
 
 # The codec of Python's for each encoding of the standard, with the encoding's labels.
 _LABELS_BY_CODEC = {
@@ -130,18 +133,22 @@ def _decode(body: bytes, declared: list[str | None]) -> str:
         candidates.insert(0, "utf-8")
     for codec in candidates:
         try:
-            return body.decode(codec)
+            text = body.decode(codec)
         except UnicodeDecodeError:
             continue
-    # What was declared UTF-8 and mostly is not has a wrong label.
-    return body.decode(_guess(body) if best == "utf-8" else best, "replace")
+        # As which anything can be read, and which servers say of everything.
+        other = codec_by_look(body) if codec == "cp1252" else None
+        return body.decode(other, "replace") if other else text
+    return body.decode(_guess(body, best), "replace")
 
 
-def _guess(body: bytes) -> str:
-    """Tell UTF-8 with a few broken bytes from an encoding of one byte a character, where next to every one breaks."""
-    text = body.decode("utf-8", "replace")
+def _guess(body: bytes, declared: str = "utf-8") -> str:
+    """Return the codec of what is not quite what it was declared as: a few broken bytes, or a wrong label."""
+    text = body.decode(declared, "replace")
     outside_ascii = len(text) - len(text.encode("ascii", "ignore"))
-    return "utf-8" if text.count("\ufffd") * 2 <= outside_ascii else "cp1252"
+    if text.count("\ufffd") * 2 <= outside_ascii and declared != "cp1252":
+        return declared
+    return codec_by_look(body) or ("cp1252" if declared == "utf-8" else declared)
 
 
 def _from_header(content_type: str | None) -> str | None:
