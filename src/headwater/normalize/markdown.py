@@ -24,7 +24,7 @@ def to_markdown(blocks: Sequence[Block]) -> str:
 
 def _group(block: Block) -> tuple[str, int]:
     """Return what a block is written together with: the cells of a table, the items of a list."""
-    for element in block.element.ancestors():
+    for element in block.element.near():
         if element.tag == "table" and block.element.tag in _CELLS:
             return "table", element.order
         if element.tag in ("ul", "ol") and block.element.tag == "li":
@@ -55,5 +55,5 @@ def _paragraph(block: Block) -> str:
     if tag in HEADINGS:
         return escaping.heading(block.text, int(tag[1]))
     text = escaping.paragraph(block.text)
-    quoted = any(element.tag == "blockquote" for element in block.element.ancestors())
+    quoted = any(element.tag == "blockquote" for element in block.element.near())
     return f"> {text}" if quoted else text
