@@ -207,6 +207,8 @@ def _add_reading(app: FastAPI, desk: Desk) -> None:
             before=found.before,
             after=found.after,
             last=found.last,
+            before_came_at=found.before_came_at,
+            after_came_at=found.after_came_at,
             before_fetched_at=found.before_fetched_at,
             after_fetched_at=found.after_fetched_at,
             title_before=found.diff.title_before,

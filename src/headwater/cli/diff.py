@@ -54,8 +54,8 @@ def _show(found: "Revisions") -> None:
         return
     console.print(f"[bold]{plain(found.url)}[/]")
     console.print(
-        f"[dim]document {found.document_id}, from revision {found.before} ({found.before_fetched_at:%Y-%m-%d %H:%M}) "
-        f"to {found.after} ({found.after_fetched_at:%Y-%m-%d %H:%M}) of {found.last}[/]"
+        f"[dim]document {found.document_id}, from revision {found.before} ({found.before_came_at:%Y-%m-%d %H:%M}) "
+        f"to {found.after} ({found.after_came_at:%Y-%m-%d %H:%M}) of {found.last}[/]"
     )
     for sentence in found.diff.sentences():
         console.print(plain(sentence))
