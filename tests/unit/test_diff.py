@@ -149,6 +149,14 @@ def test_a_number_a_date_or_a_time_is_one_word(before: str, after: str) -> None:
     assert told(diff) == [("changed", 1, f"s:The hall is worth it, €|r:{before}|a:{after}|s:.")]
 
 
+def test_a_number_that_changed_in_a_table_is_told_with_its_row() -> None:
+    before, after = "Fares\n\nAdults\n\n2.40\n\n£1.20\n\nDogs", "Fares\n\nAdults\n\n2.40\n\n£1.25\n\nDogs"
+    (change,) = diff_texts(before, after).changes
+    assert (change.kind, change.paragraph, change.behind) == ("changed", 4, "Adults")
+    (change,) = diff_texts("Adults\n\nThey pay 2", "Adults\n\nThey pay 3").changes
+    assert change.behind == ""
+
+
 def test_paragraphs_that_came_and_went_are_told_whole() -> None:
     before = "First of all.\n\nThis one is taken out again.\n\nLast of all."
     after = "First of all.\n\nLast of all.\n\nA note from the editors follows.\n\nAnd another."

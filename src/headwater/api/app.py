@@ -223,6 +223,7 @@ def _add_reading(app: FastAPI, desk: Desk) -> None:
                     kind=change.kind,
                     paragraph=change.paragraph,
                     pieces=[shapes.Piece(kind=piece.kind, text=piece.text) for piece in change.pieces],
+                    behind=change.behind,
                 )
                 for change in found.diff.changes
             ],

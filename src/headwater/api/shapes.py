@@ -96,6 +96,7 @@ class Change(BaseModel):
         description="Its place in the text that it is in, from 1; of a changed one in the later text."
     )
     pieces: list[Piece]
+    behind: str = Field(description="The words before a number that changed, as in the row of a table; else empty.")
 
 
 class Diff(BaseModel):

@@ -61,6 +61,8 @@ def _show(found: "Revisions") -> None:
         console.print(plain(sentence))
     for change in found.diff.changes:
         line = Text(f"\n{_SIGNS[change.kind]} ")
+        if change.behind:
+            line.append(f"{visible(change.behind)} … ", "dim")
         for previous, (kind, text) in zip((None, *change.pieces), change.pieces, strict=False):
             # Colours alone would be lost in a file, or to who cannot see them.
             first, last = _MARKS[kind] if change.kind == "changed" else ("", "")

@@ -4,7 +4,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import Literal, NamedTuple
 
@@ -15,6 +15,11 @@ _REPEATED = 30  # how often what is compared may be there on average: where all 
 _LIKENED = 5_000_000  # words of paragraphs that are held against others, in all: those of half a second
 _LIKENING = 30  # words, whose time it takes to hold a paragraph of none against another
 _LONGEST_LIKENED = 2_000_000  # characters: to take more apart takes too long
+_WIDEST_ROW = 20  # cells
+_LONGEST_BEHIND = 100
+_LONGEST_NUMBER = 30
+_DIGIT = re.compile(r"\d")
+_LETTER = re.compile(r"[^\W\d_]")
 _ALIKE = 0.5  # share of words that two paragraphs must have in common to be one that has changed
 
 # Scripts that put no space between words are compared by the character.
@@ -35,11 +40,15 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A paragraph that came, went, or says something else now. `paragraph` counts in the text that it is in, from 1."""
+    """A paragraph that came, went, or says something else now. `paragraph` counts in the text that it is in, from 1.
+
+    A changed one that is a bare number, as in a table, has in `behind` the words that stand before it.
+    """
 
     kind: Literal["added", "removed", "changed"]
     paragraph: int
     pieces: tuple[Piece, ...]
+    behind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +98,7 @@ def diff_texts(before: str, after: str, title_before: str = "", title_after: str
     for change in _changes(old, new):
         counts[change.kind] += 1
         if len(told) < MOST_CHANGES:
-            told.append(change if change.kind != "changed" else _by_words(change, budget))
+            told.append(change if change.kind != "changed" else _by_words(change, _behind(new, change), budget))
     changed = counts["changed"]
     return TextDiff(
         title_before,
@@ -213,7 +222,12 @@ def _whole(kind: Literal["added", "removed"], place: int, paragraph: str) -> Cha
 
 
 def _words_of(paragraph: str) -> frozenset[str]:
-    """Return its words, the second of the same as another one; signs count only where there is nothing else."""
+    """Return its words, the second of the same as another one; signs count only where there is nothing else.
+
+    Every bare number is just so much like every other that one in its place has changed.
+    """
+    if len(paragraph) <= _LONGEST_NUMBER and not _LETTER.search(paragraph) and _DIGIT.search(paragraph):
+        return frozenset({"a number", paragraph})
     tokens = [token.strip() for token in _WORD.findall(paragraph)]
     seen: Counter[str] = Counter()
     words = set()
@@ -229,18 +243,27 @@ def _likeness(one: frozenset[str], other: frozenset[str]) -> float:
     return 2 * len(one & other) / both if 2 * min(len(one), len(other)) >= _ALIKE * both else 0.0
 
 
-def _by_words(change: Change, budget: list[int]) -> Change:
+def _behind(new: Sequence[str], change: Change) -> str:
+    """Return the last words before a number that changed: the row of a table begins with them."""
+    place = change.paragraph - 1
+    if _LETTER.search(new[place]):
+        return ""
+    before = reversed(new[max(0, place - _WIDEST_ROW) : place])
+    return next((paragraph[:_LONGEST_BEHIND] for paragraph in before if _LETTER.search(paragraph)), "")
+
+
+def _by_words(change: Change, behind: str, budget: list[int]) -> Change:
     """Mark the words of a changed paragraph, as long as there is something left of the budget for it."""
     old, new = (_WORD.findall(piece.text) for piece in change.pieces)
     cost = _equal_pairs(old, new)
     if cost is None or cost > budget[0]:
-        return change
+        return replace(change, behind=behind)
     budget[0] -= cost
     spans = [
         ("".join(old[old_from:old_to]), "".join(new[new_from:new_to]))
         for _, old_from, old_to, new_from, new_to in SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
     ]
-    return Change("changed", change.paragraph, tuple(_pieces(_readable(spans))))
+    return Change("changed", change.paragraph, tuple(_pieces(_readable(spans))), behind)
 
 
 def _readable(spans: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
