@@ -47,6 +47,13 @@ async def add_feed(house: House, category: str = "jobs_report") -> None:
     await house.desk.sources.add(FEED, "news", {"category": category})
 
 
+async def test_a_run_that_can_never_have_the_lease_says_so_and_ends(house: House) -> None:
+    """Spec 5.5: bad state, as of a table that was emptied by hand."""
+    await house.rows("DELETE FROM canonical_state")
+    with pytest.raises(OperatorError, match="canonical_state has lost its row"):
+        await canonical_run(house)
+
+
 async def test_what_a_category_links_is_fetched_once_and_a_second_run_asks_nobody(site: Site, house: House) -> None:
     """Spec 5.5: nothing new, no request."""
     pages(site, "a", "b")

@@ -57,6 +57,8 @@ async def test_the_api_tells_what_changed(api: Api) -> None:
         {"kind": "removed", "text": " 3"},
         {"kind": "added", "text": " three"},
     ]
+    _, first = await api.get(f"/documents/{number}/diff?from=1&to=2")
+    assert first["before_came_at"] == first["before_fetched_at"] < first["after_came_at"] == last["before_came_at"]
     _, whole = await api.get(f"/documents/{number}/diff?from=1&to=3")
     assert (whole["added"], whole["changed"]) == (1, 1)
     assert any("Correction" in piece["text"] for change in whole["changes"] for piece in change["pieces"])
@@ -64,6 +66,20 @@ async def test_the_api_tells_what_changed(api: Api) -> None:
     assert (back["removed"], back["changed"]) == (1, 1)
     _, same = await api.get(f"/documents/{number}/diff?from=2&to=2")
     assert same["summary"] == ["Nothing has changed."]
+
+
+async def test_a_revision_came_when_its_text_did_however_often_it_was_fetched_since(
+    site: Site, make_settings: Callable[..., Settings]
+) -> None:
+    bodies = [page("flood defences"), *[page("flood defences", extra=NOTE)] * 2]
+    site.answers[URL] = [Answer(body, headers=HTML) for body in bodies]
+    async with open_house(make_settings(connect_to=site.connect_to)) as house:
+        await house.fetch(URL)
+        for _ in bodies[1:]:
+            await house.desk.frontier.retry([URL])
+            await house.work()
+        found = await house.desk.diffs.diff(await house.desk.diffs.find(URL))
+    assert found.before_came_at < found.after_came_at < found.after_fetched_at
 
 
 @pytest.mark.parametrize(
@@ -111,6 +127,7 @@ async def test_the_command_tells_what_changed(updated: Settings, tmp_path: Path)
         (("9" * 5000,), "no document with a number of 5,000 digits."),
         (("http://news.test/none",), "no document of http://news.test/none."),
         (("nonsense",), "no scheme"),
+        (("1.5",), "1.5 is no number of a document"),
     ):
         code, said = await loop.run_in_executor(None, run, *wrong)
         assert code == 2, said

@@ -17,6 +17,7 @@ from lxml import etree
 
 from headwater.errors import HeadwaterError, Unreadable
 from headwater.formats.feed_lift import Lifted, unescape_xml
+from headwater.formats.feed_names import RSS_ITEM, Layouts
 from headwater.formats.feed_parts import beginning, summary_text
 from headwater.formats.feeds import parse_feed
 from headwater.model.feed import Feed, FeedEntry
@@ -650,3 +651,16 @@ def test_a_document_full_of_exclamation_marks_is_looked_through_as_quickly_as_an
     began = time.process_time()
     assert Lifted(document).document == document
     assert time.process_time() - began < 0.5
+
+
+def test_what_is_remembered_of_feeds_is_short_however_long_their_names_are() -> None:
+    """Issue 8: a feed chooses its names, and the process that reads it goes on to read others."""
+    layouts = Layouts(RSS_ITEM)
+    for number in range(2_000):
+        layouts.laid_out(etree.fromstring(f"<item><a{number}/><title/></item>"))
+    long = etree.fromstring("<item><title/>" + "".join(f"<{'n' * 1000}{number}/>" for number in range(20)) + "</item>")
+    assert layouts.laid_out(long)[1].title == [0]
+    held = sum(len(str(tag)) for tags in layouts for tag in tags)
+    assert 0 < held < 20_000
+    layouts.laid_out(etree.fromstring("<item><title/><link/></item>"))
+    assert ("title", "link") in layouts

@@ -213,6 +213,8 @@ def _add_reading(app: FastAPI, desk: Desk) -> None:
             before=found.before,
             after=found.after,
             last=found.last,
+            before_came_at=found.before_came_at,
+            after_came_at=found.after_came_at,
             before_fetched_at=found.before_fetched_at,
             after_fetched_at=found.after_fetched_at,
             title_before=found.diff.title_before,
@@ -227,6 +229,7 @@ def _add_reading(app: FastAPI, desk: Desk) -> None:
                     kind=change.kind,
                     paragraph=change.paragraph,
                     pieces=[shapes.Piece(kind=piece.kind, text=piece.text) for piece in change.pieces],
+                    behind=change.behind,
                 )
                 for change in found.diff.changes
             ],

@@ -96,6 +96,7 @@ class Change(BaseModel):
         description="Its place in the text that it is in, from 1; of a changed one in the later text."
     )
     pieces: list[Piece]
+    behind: str = Field(description="The words before a number that changed, as in the row of a table; else empty.")
 
 
 class Diff(BaseModel):
@@ -106,7 +107,9 @@ class Diff(BaseModel):
     before: int = Field(description="The earlier revision.")
     after: int = Field(description="The later revision.")
     last: int = Field(description="The document's last revision.")
-    before_fetched_at: datetime
+    before_came_at: datetime = Field(description="When the page first said what it says there.")
+    after_came_at: datetime
+    before_fetched_at: datetime = Field(description="When the page said that for the last time.")
     after_fetched_at: datetime
     title_before: str
     title_after: str

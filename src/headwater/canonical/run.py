@@ -40,6 +40,7 @@ _BASE_PRIORITY = 5
 # What is not tried again within this time is put off; a host's ordinary pause is waited for.
 _PATIENCE = timedelta(seconds=15)
 _SHORT, _LONG = 0.05, 1.0  # between two looks
+_TRIES = 100  # to get hold of the lease, which others may have ended since it was seen taken
 _DEFERRED_TOLD = 20
 # A run looks after its lease at least every few seconds, so that of a killed one need not keep others waiting for long.
 _LONGEST_LEASE = timedelta(seconds=30)
@@ -73,10 +74,17 @@ class CanonicalRunner:
         now = self._clock.now()
         lease = Lease(self._holder, uuid4(), now + self._lease, 1)
         async with self._database.connection() as connection:
-            while not await canonical.take_lease(connection, lease, now):
+            for _ in range(_TRIES):
+                if await canonical.take_lease(connection, lease, now):
+                    break
                 if other := await canonical.current_lease(connection):
                     log.info("canonical.under_way", holder=other.holder, until=f"{other.until:%Y-%m-%d %H:%M:%S} UTC")
                     return other
+            else:
+                raise OperatorError(
+                    "The table canonical_state has lost its row: INSERT INTO canonical_state DEFAULT VALUES.",
+                    reason=Reason.SCHEMA_MISMATCH,
+                )
         try:
             until = now + longest if longest else None
             await _Run(self._database, self._clock, self._projection, self._key_of, lease, totals).carry_out(

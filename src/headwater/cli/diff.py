@@ -54,13 +54,15 @@ def _show(found: "Revisions") -> None:
         return
     console.print(f"[bold]{plain(found.url)}[/]")
     console.print(
-        f"[dim]document {found.document_id}, from revision {found.before} ({found.before_fetched_at:%Y-%m-%d %H:%M}) "
-        f"to {found.after} ({found.after_fetched_at:%Y-%m-%d %H:%M}) of {found.last}[/]"
+        f"[dim]document {found.document_id}, from revision {found.before} ({found.before_came_at:%Y-%m-%d %H:%M}) "
+        f"to {found.after} ({found.after_came_at:%Y-%m-%d %H:%M}) of {found.last}[/]"
     )
     for sentence in found.diff.sentences():
         console.print(plain(sentence))
     for change in found.diff.changes:
         line = Text(f"\n{_SIGNS[change.kind]} ")
+        if change.behind:
+            line.append(f"{visible(change.behind)} … ", "dim")
         for previous, (kind, text) in zip((None, *change.pieces), change.pieces, strict=False):
             # Colours alone would be lost in a file, or to who cannot see them.
             first, last = _MARKS[kind] if change.kind == "changed" else ("", "")

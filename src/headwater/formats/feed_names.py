@@ -29,8 +29,10 @@ _PREFIXES = {
     "http://search.yahoo.com/mrss": "media:",
     "http://www.itunes.com/dtds/podcast-1.0.dtd": "itunes:",
 }
-_MOST_LAYOUTS = 1000
-_LONGEST_KEPT = 100
+_MOST_LAYOUTS = 500
+_LONGEST_NAME = 200  # that is remembered
+_MOST_TAGS = 100  # of one that is kept
+_LONGEST_TAGS = 4000  # characters of those, together: the feed chooses them
 
 Names = dict[str, tuple[str, ...]]
 # For each field the names that it is looked for under, in this order.
@@ -112,7 +114,9 @@ class Layouts(dict[tuple[object, ...], Layout]):
 
     def __missing__(self, tags: tuple[object, ...]) -> Layout:
         layout = _layout(self._names, tags)
-        if len(self) < _MOST_LAYOUTS and len(tags) < _LONGEST_KEPT:
+        if len(tags) <= _MOST_TAGS and sum(len(tag) for tag in tags if isinstance(tag, str)) <= _LONGEST_TAGS:
+            if len(self) >= _MOST_LAYOUTS:
+                self.clear()
             self[tags] = layout
         return layout
 
@@ -133,9 +137,17 @@ def _layout(names: Names, tags: Iterable[object]) -> Layout:
     return Layout(**fields)
 
 
-@lru_cache(maxsize=1024)
 def plain_name(tag: object) -> str:
     """Return a name without regard to case, with the prefix that we use for its vocabulary."""
+    return _known_name(tag) if not isinstance(tag, str) or len(tag) <= _LONGEST_NAME else _name_of(tag)
+
+
+@lru_cache(maxsize=1024)
+def _known_name(tag: object) -> str:
+    return _name_of(tag)
+
+
+def _name_of(tag: object) -> str:
     if not isinstance(tag, str):  # a reference to an entity, which is never resolved
         return ""
     namespace, _, local = tag.lower().rpartition("}")

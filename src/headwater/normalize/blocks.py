@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import islice
 
 from selectolax.lexbor import LexborNode
 
@@ -25,6 +26,7 @@ BLOCK_TAGS = frozenset(
 _LONGEST_NAMES = 200
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]{2,}(?![a-z])")
 _LOWER_WORD = re.compile(r"[a-z]{2,}")
+_FURTHEST = 100
 _HIDDEN = re.compile(r"display:\s*none|visibility:\s*hidden")
 _LINE = "\r"  # a <br>; the parser leaves none of these in texts
 _EMPTY_LINE = re.compile(r"\r\s*\r")
@@ -60,6 +62,10 @@ class Element:
         while element is not None:
             yield element
             element = element.parent
+
+    def near(self) -> Iterator["Element"]:
+        """Yield the same, no further than any page that was not made to be deep goes: blocks are many as well."""
+        return islice(self.ancestors(), _FURTHEST)
 
 
 class Block:

@@ -17,7 +17,7 @@ from headwater.normalize.blocks import Block, Element
 from headwater.normalize.judge import judge
 from headwater.normalize.markdown import to_markdown
 from headwater.normalize.sections import AROUND_THE_TEXT, ARTICLES, blocks_in, headed_section, text_of
-from headwater.policy.text import join_blocks
+from headwater.policy.text import has_sky_high_marks, join_blocks
 
 # trafilatura says on the log what it returns anyway; without a handler Python would print it.
 logging.getLogger("trafilatura").addHandler(logging.NullHandler())
@@ -31,6 +31,7 @@ _LITTLE_TEXT = 200
 _LITTLE_ELSEWHERE = 600  # what a site says of itself
 _SHORT = 1000  # of longer texts there would have been more to keep
 _LONGEST_FOR_A_SECOND = 500_000  # it takes seconds for the longest pages
+_MOST_LINKS = 300_000  # each as often as there are elements around it
 _NO_LETTERS = re.compile(r"[\W_]+")
 
 
@@ -112,7 +113,17 @@ def _text(blocks: Sequence[Block]) -> str:
 
 
 def _stands_around(block: Block) -> bool:
-    return any(element.tag in AROUND_THE_TEXT for element in block.element.ancestors())
+    return any(element.tag in AROUND_THE_TEXT for element in block.element.near())
+
+
+def _is_made_to_last(tree: html.HtmlElement) -> bool:
+    """Tell whether it would take minutes: it looks at all links below each element, and it sorts marks."""
+    depth = links = 0
+    for event, element in etree.iterwalk(tree, events=("start", "end")):
+        depth += 1 if event == "start" else -1
+        if event == "start" and element.tag == "a":
+            links += depth
+    return links > _MOST_LINKS or has_sky_high_marks("".join(map(str, tree.itertext())))
 
 
 def _by_trafilatura(page: str) -> str:
@@ -123,6 +134,8 @@ def _by_trafilatura(page: str) -> str:
     try:
         tree = html.document_fromstring(page.encode(errors="replace"), parser=parser)
     except etree.ParserError:
+        return ""
+    if _is_made_to_last(tree):
         return ""
     extracted = extract(tree, fast=True, include_comments=False, include_tables=True)
     return join_blocks(extracted.split("\n")) if extracted else ""

@@ -30,14 +30,14 @@ def _group(block: Block) -> tuple[str, int]:
     """Return what a block is written together with: the cells of a table, the items of a list and of those within."""
     tag = block.element.tag
     if tag in _CELLS:
-        table = next((element for element in block.element.ancestors() if element.tag == "table"), None)
+        table = next((element for element in block.element.near() if element.tag == "table"), None)
         return ("table", table.order) if table else ("", 0)
     lists = list(_lists_around(block.element)) if tag == "li" else []
     return ("list", lists[-1].order) if lists else ("", 0)
 
 
 def _lists_around(element: Element) -> Iterator[Element]:
-    return (above for above in element.ancestors() if above.tag in _INDENTS)
+    return (above for above in element.near() if above.tag in _INDENTS)
 
 
 def _table(cells: list[Block]) -> Iterator[str]:
@@ -67,7 +67,7 @@ def _paragraph(block: Block) -> str:
     if tag in HEADINGS:
         return escaping.heading(block.text, int(tag[1]))
     text = _fenced(block.text) if tag == "pre" else escaping.paragraph(block.text)
-    quoted = any(element.tag == "blockquote" for element in block.element.ancestors())
+    quoted = any(element.tag == "blockquote" for element in block.element.near())
     return "> " + text.replace("\n", "\n> ") if quoted else text
 
 

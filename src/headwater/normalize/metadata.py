@@ -6,6 +6,7 @@ selector that the source gives goes before all of them.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -14,6 +15,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from headwater.model.article import Article
 from headwater.normalize import json_ld
+from headwater.normalize.blocks import UNSEEN
 from headwater.normalize.seen_dates import date_in_address, first_date
 from headwater.normalize.titles import best_title, is_agreed
 from headwater.policy.dates import parse_local_date
@@ -94,6 +96,8 @@ _LONGEST_LANGUAGE = 35
 _LONGEST_VALUE = 5000  # of what an element or an attribute says; what goes on for longer is no field of an article
 _MOST_PICTURES = 100
 _MOST_SEEN = 200  # elements that one selector finds
+_MOST_READ = 3_000_000  # characters of markup for all fields, of which those that stand in each other share most
+_MOST_WALKED = 500  # elements and texts at the beginning of one, where that is used up
 
 
 def read_metadata(tree: LexborHTMLParser, url: str, selectors: Mapping[str, str], lines: Sequence[str] = ()) -> Article:
@@ -131,6 +135,7 @@ class _Page:
     """The candidates for each field, the best first."""
 
     def __init__(self, tree: LexborHTMLParser, url: str, selectors: Mapping[str, str], lines: Sequence[str]) -> None:
+        self._words = _Words()
         self._lines = lines
         self._tree = tree
         self._url = url
@@ -161,7 +166,7 @@ class _Page:
         linked = ", ".join(dict.fromkeys(filter(None, names)))
         stated = [(linked, "json-ld"), *((name, "meta") for name in self._named(*_AUTHOR_META))]
         yield from stated
-        yield from ((_names(node), "dom") for selector in _AUTHOR_DOM for node in self._found(selector))
+        yield from ((self._words.names(node), "dom") for selector in _AUTHOR_DOM for node in self._found(selector))
 
     def dates(self) -> Iterator[Found]:
         yield from self._selected("published", "datetime", "content")
@@ -180,7 +185,7 @@ class _Page:
     def _dated_texts(self) -> Iterator[str]:
         for node in self._found(", ".join(_DATE_SHOWN)):
             if "comment" not in _attribute(node, "class").lower():
-                yield _text(node)
+                yield self._words.of(node)
 
     def updates(self) -> Iterator[Found]:
         yield from self._linked_data("dateModified")
@@ -247,13 +252,53 @@ class _Page:
 
     def _selected(self, name: str, *attributes: str) -> Iterator[Found]:
         selector = self._selectors.get(name)
-        return ((_said(node, attributes), "selector") for node in (self._found(selector) if selector else ()))
+        return ((self._said(node, attributes), "selector") for node in (self._found(selector) if selector else ()))
 
     def _seen(self, *selectors: str, attributes: Iterable[str] = ()) -> Iterator[Found]:
-        return ((_said(node, attributes), "dom") for selector in selectors for node in self._found(selector))
+        return ((self._said(node, attributes), "dom") for selector in selectors for node in self._found(selector))
 
     def _found(self, selector: str) -> list[LexborNode]:
         return self._tree.css(selector)[:_MOST_SEEN]
+
+    def _said(self, node: LexborNode, attributes: Iterable[str]) -> str:
+        """Return what an element says in one of these attributes, else in its text."""
+        for attribute in attributes:
+            if value := _attribute(node, attribute):
+                return value
+        return self._words.of(node)
+
+
+class _Words:
+    """What the elements of a page say. Elements may stand in each other, and all of the page in each of them."""
+
+    def __init__(self) -> None:
+        self._left = _MOST_READ
+
+    def of(self, node: LexborNode) -> str:
+        """Return what an element says, as one line."""
+        child = node.first_child
+        if child is None or (child.is_text_node and child.next is None):
+            return one_line(node.text()[:_LONGEST_VALUE])
+        if self._left <= 0:
+            return one_line(" ".join(_first_texts(node))[:_LONGEST_VALUE])
+        markup = node.html or ""
+        self._left -= len(markup)
+        return strip_markup(markup)[:_LONGEST_VALUE]
+
+    def names(self, node: LexborNode) -> str:
+        """Return the names in a byline, of which each may be a link."""
+        links = node.css("a")[:_MOST_SEEN] if self._left > 0 else ()
+        if len(links) < 2:
+            return self.of(node)
+        self._left -= _LONGEST_VALUE
+        return ", ".join(dict.fromkeys(filter(None, (self.of(link) for link in links))))
+
+
+def _first_texts(node: LexborNode) -> Iterator[str]:
+    """Yield the texts at the beginning of an element."""
+    for part in islice(node.traverse(include_text=True), _MOST_WALKED):
+        if part.is_text_node and part.parent is not None and part.parent.tag not in UNSEEN:
+            yield (part.text_content or "")[:_LONGEST_VALUE]
 
 
 def _meta(tree: LexborHTMLParser) -> dict[str, str]:
@@ -266,22 +311,6 @@ def _meta(tree: LexborHTMLParser) -> dict[str, str]:
             if content and (name := attributes.get(naming)):
                 meta.setdefault(name.strip().lower(), content[:_LONGEST_VALUE])
     return meta
-
-
-def _said(node: LexborNode, attributes: Iterable[str]) -> str:
-    """Return what an element says in one of these attributes, else in its text."""
-    for attribute in attributes:
-        if value := _attribute(node, attribute):
-            return value
-    return _text(node)
-
-
-def _text(node: LexborNode) -> str:
-    """Return what an element says, as one line."""
-    child = node.first_child
-    if child is None or (child.is_text_node and child.next is None):
-        return one_line(node.text()[:_LONGEST_VALUE])
-    return strip_markup(node.html or "")[:_LONGEST_VALUE]
 
 
 def _image_address(node: LexborNode) -> str:
@@ -317,12 +346,6 @@ def is_picture(address: str) -> bool:
         and len(address) <= LONGEST_ADDRESS
         and not _PLACEHOLDER.search(address)
     )
-
-
-def _names(node: LexborNode) -> str:
-    """Return the names in a byline, of which each may be a link."""
-    links = [_text(link) for link in node.css("a")]
-    return ", ".join(dict.fromkeys(filter(None, links))) if len(links) > 1 else _text(node)
 
 
 def _language(text: str) -> str | None:

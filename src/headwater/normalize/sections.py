@@ -25,14 +25,14 @@ def headed_section(blocks: Sequence[Block]) -> Element | None:
 
 
 def _only_article(blocks: Sequence[Block]) -> Element | None:
-    articles = {element for block in blocks for element in block.element.ancestors() if element.tag == "article"}
+    articles = {element for block in blocks for element in block.element.near() if element.tag == "article"}
     only = articles.pop() if len(articles) == 1 else None
     return only if only and only.size - only.links >= _SENTENCE else None
 
 
 def blocks_in(section: Element, blocks: Sequence[Block]) -> Iterator[Block]:
     """Yield the blocks that stand in a section."""
-    return (block for block in blocks if section in block.element.ancestors())
+    return (block for block in blocks if section in block.element.near())
 
 
 def text_of(section: Element, blocks: Sequence[Block]) -> list[Block]:
@@ -44,7 +44,7 @@ def text_of(section: Element, blocks: Sequence[Block]) -> list[Block]:
 
 
 def _is_set_apart(block: Block, section: Element) -> bool:
-    for element in block.element.ancestors():
+    for element in block.element.near():
         if element is section:
             return False
         if element.tag in AROUND_THE_TEXT:

@@ -122,7 +122,7 @@ class Page:
             or id(block) in self._last_lines
             or any(
                 not _ASIDE.isdisjoint(element.names) and element.prose <= _LONGEST_ASIDE and element not in self._places
-                for element in block.element.ancestors()
+                for element in block.element.near()
             )
         )
 
@@ -141,7 +141,7 @@ class Page:
         return {id(block) for block in below if alike[block.likeness] >= _FEWEST_CARDS}
 
     def _is_beside_heading(self, element: Element) -> bool:
-        place, wider = islice((*element.ancestors(), None, None), 1, 3)
+        place, wider = islice((*element.near(), None, None), 1, 3)
         if place is None or place in self._places or place.tag in _PLACES_OF_ARTICLES:
             return True
         return wider is not None and wider.tag != "body" and wider in self._places
@@ -163,7 +163,7 @@ class Page:
     def _places(self) -> set[Element]:
         """Where the first heading stands: whatever that is called, it is not aside."""
         heading = next((block for block in self._blocks if block.element.tag in ("h1", "h2")), None)
-        return set(heading.element.ancestors()) if heading else set()
+        return set(heading.element.near()) if heading else set()
 
     @cached_property
     def lines(self) -> list[tuple[str, bool]]:

@@ -4,22 +4,31 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import Literal, NamedTuple
 
 MOST_CHANGES = 500  # that are told one by one
 _MOST_COMPARED = 3000  # paragraphs on either side, once equal beginnings and ends are off
-_WORDS_COMPARED = 2_000_000  # pairs of equal words, in all
+_WORDS_COMPARED = 150_000  # pairs of equal words, in all: those of a second at worst
 _REPEATED = 30  # how often what is compared may be there on average: where all is the same, it takes for ever
-_LIKENED = 60_000_000  # characters of paragraphs that are held against others, in all
-_LOOK_AROUND = 10  # paragraphs, where those are too many to hold each against each
+_LIKENED = 5_000_000  # words of paragraphs that are held against others, in all: those of half a second
+_LIKENING = 30  # words, whose time it takes to hold a paragraph of none against another
+_LONGEST_LIKENED = 2_000_000  # characters: to take more apart takes too long
+_WIDEST_ROW = 20  # cells
+_LONGEST_BEHIND = 100
+_LONGEST_NUMBER = 30
+_DIGIT = re.compile(r"\d")
+_LETTER = re.compile(r"[^\W\d_]")
 _ALIKE = 0.5  # share of words that two paragraphs must have in common to be one that has changed
 
 # Scripts that put no space between words are compared by the character.
 _UNSPACED = "\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
 # A word has the space before it: what follows one is more often another sign than what precedes it.
-_WORD = re.compile(rf"\s*(?:[{_UNSPACED}]|[^\W{_UNSPACED}]+|.)", re.DOTALL)
+# A number is one, and so is a date or a time: who changed a part of it has changed it.
+_WORD = re.compile(
+    rf"\s*(?:[{_UNSPACED}]|[^\W{_UNSPACED}]+(?:(?<=\d)[.,:/\u2013-](?=\d)[^\W{_UNSPACED}]+)*|.)", re.DOTALL
+)
 
 
 class Piece(NamedTuple):
@@ -31,11 +40,15 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A paragraph that came, went, or says something else now. `paragraph` counts in the text that it is in, from 1."""
+    """A paragraph that came, went, or says something else now. `paragraph` counts in the text that it is in, from 1.
+
+    A changed one that is a bare number, as in a table, has in `behind` the words that stand before it.
+    """
 
     kind: Literal["added", "removed", "changed"]
     paragraph: int
     pieces: tuple[Piece, ...]
+    behind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +98,7 @@ def diff_texts(before: str, after: str, title_before: str = "", title_after: str
     for change in _changes(old, new):
         counts[change.kind] += 1
         if len(told) < MOST_CHANGES:
-            told.append(change if change.kind != "changed" else _by_words(change, budget))
+            told.append(change if change.kind != "changed" else _by_words(change, _behind(new, change), budget))
     changed = counts["changed"]
     return TextDiff(
         title_before,
@@ -106,15 +119,20 @@ def _changes(old: Sequence[str], new: Sequence[str]) -> Iterator[Change]:
     """Yield the changes in the order of the new text."""
     start, end = _common(old, new)
     middle_old, middle_new = old[start : len(old) - end], new[start : len(new) - end]
-    if max(len(middle_old), len(middle_new)) > _MOST_COMPARED or _equal_pairs(middle_old, middle_new) is None:
+    if (
+        max(len(middle_old), len(middle_new)) > _MOST_COMPARED
+        or sum(map(len, middle_old)) + sum(map(len, middle_new)) > _LONGEST_LIKENED
+        or _equal_pairs(middle_old, middle_new) is None
+    ):
         yield from _by_presence(middle_old, middle_new, start)
         return
-    around = max(_LOOK_AROUND, _LIKENED // (1 + sum(len(paragraph) + 100 for paragraph in middle_old)))
     matcher = SequenceMatcher(None, middle_old, middle_new, autojunk=False)
     for kind, old_from, old_to, new_from, new_to in matcher.get_opcodes():
         if kind != "equal":
             went, came = middle_old[old_from:old_to], middle_new[new_from:new_to]
-            yield from _block(went, came, start + old_from, start + new_from, around)
+            yield from _block(
+                went, came, start + old_from, start + new_from, _LIKENED * len(went) // (len(middle_old) or 1)
+            )
 
 
 def _common(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
@@ -138,10 +156,10 @@ def _by_presence(old: Sequence[str], new: Sequence[str], start: int) -> Iterator
                 yield _whole("added", start + place, paragraph)
 
 
-def _block(old: Sequence[str], new: Sequence[str], old_start: int, new_start: int, around: int) -> Iterator[Change]:
+def _block(old: Sequence[str], new: Sequence[str], old_start: int, new_start: int, budget: int) -> Iterator[Change]:
     """Tell which paragraphs have changed, and which others went or came."""
     next_old = next_new = 0
-    for place, twin in [*_pairs(old, new, around), (len(old), len(new))]:
+    for place, twin in [*_pairs(old, new, budget), (len(old), len(new))]:
         for went in range(next_old, place):
             yield _whole("removed", old_start + went, old[went])
         for came in range(next_new, twin):
@@ -151,12 +169,13 @@ def _block(old: Sequence[str], new: Sequence[str], old_start: int, new_start: in
         next_old, next_new = place + 1, twin + 1
 
 
-def _pairs(old: Sequence[str], new: Sequence[str], around: int) -> list[tuple[int, int]]:
+def _pairs(old: Sequence[str], new: Sequence[str], budget: int) -> list[tuple[int, int]]:
     """Pair the paragraphs that say much the same: in order, and so that the pairs have most in common altogether."""
-    words = [_words_of(paragraph) for paragraph in new]
+    words_before, words = [[_words_of(paragraph) for paragraph in side] for side in (old, new)]
+    around = max(1, budget // (1 + 2 * sum(len(own) + _LIKENING for own in words_before)))
     chains: list[_Chain] = []  # the best that ends at each place or before it: places and scores rise
-    for place, paragraph in enumerate(old):
-        own, middle = _words_of(paragraph), place * len(new) // len(old)
+    for place, own in enumerate(words_before):
+        middle = place * len(new) // len(old)
         longer = []
         for twin in range(max(0, middle - around), min(len(new), middle + around + 1)):
             likeness = _likeness(own, words[twin])
@@ -203,13 +222,18 @@ def _whole(kind: Literal["added", "removed"], place: int, paragraph: str) -> Cha
 
 
 def _words_of(paragraph: str) -> frozenset[str]:
-    """Return its words, the second of the same as another one; signs count only where there is nothing else."""
+    """Return its words, the second of the same as another one; signs count only where there is nothing else.
+
+    Every bare number is just so much like every other that one in its place has changed.
+    """
+    if len(paragraph) <= _LONGEST_NUMBER and not _LETTER.search(paragraph) and _DIGIT.search(paragraph):
+        return frozenset({"a number", paragraph})
     tokens = [token.strip() for token in _WORD.findall(paragraph)]
     seen: Counter[str] = Counter()
     words = set()
     for word in [token for token in tokens if token[-1:].isalnum()] or tokens:
         seen[word] += 1
-        words.add(f"{word} {seen[word]}")
+        words.add(word if seen[word] == 1 else f"{word} {seen[word]}")
     return frozenset(words)
 
 
@@ -219,18 +243,27 @@ def _likeness(one: frozenset[str], other: frozenset[str]) -> float:
     return 2 * len(one & other) / both if 2 * min(len(one), len(other)) >= _ALIKE * both else 0.0
 
 
-def _by_words(change: Change, budget: list[int]) -> Change:
+def _behind(new: Sequence[str], change: Change) -> str:
+    """Return the last words before a number that changed: the row of a table begins with them."""
+    place = change.paragraph - 1
+    if _LETTER.search(new[place]):
+        return ""
+    before = reversed(new[max(0, place - _WIDEST_ROW) : place])
+    return next((paragraph[:_LONGEST_BEHIND] for paragraph in before if _LETTER.search(paragraph)), "")
+
+
+def _by_words(change: Change, behind: str, budget: list[int]) -> Change:
     """Mark the words of a changed paragraph, as long as there is something left of the budget for it."""
     old, new = (_WORD.findall(piece.text) for piece in change.pieces)
     cost = _equal_pairs(old, new)
     if cost is None or cost > budget[0]:
-        return change
+        return replace(change, behind=behind)
     budget[0] -= cost
     spans = [
         ("".join(old[old_from:old_to]), "".join(new[new_from:new_to]))
         for _, old_from, old_to, new_from, new_to in SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
     ]
-    return Change("changed", change.paragraph, tuple(_pieces(_readable(spans))))
+    return Change("changed", change.paragraph, tuple(_pieces(_readable(spans))), behind)
 
 
 def _readable(spans: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:

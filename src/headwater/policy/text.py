@@ -28,6 +28,7 @@ _BLANKS = [mark for mark in map(chr, range(0x3001)) if mark.isspace() and mark !
 _LONG = 100_000  # characters: of shorter texts anything takes no time
 _MANY_MARKS = 500
 _MOST_MARKS = 30  # on one letter, as Unicode's stream-safe format has it: to sort them takes the square of their number
+_SKY_HIGH = 300
 _ENDLESS_REFERENCE = re.compile(r"&#(?:[0-9]{8,}|[xX][0-9a-fA-F]{8,});?")
 _UNSEEN = ["script", "style", "noscript", "template", "iframe", "object", "svg", "math", "head", "select", "textarea"]
 
@@ -98,8 +99,24 @@ def _composed(text: str) -> str:
 
 @lru_cache(maxsize=1)
 def _heaps_of_marks() -> re.Pattern[str]:
-    marks = "".join(mark for mark in map(chr, range(0x300, 0x20000)) if unicodedata.combining(mark))
-    return re.compile(f"[{marks}]{{{_MOST_MARKS},}}")
+    return re.compile(f"[{_marks()}]{{{_MOST_MARKS},}}")
+
+
+@lru_cache(maxsize=1)
+def _sky_high() -> re.Pattern[str]:
+    return re.compile(f"[{_marks()}]{{{_SKY_HIGH}}}")
+
+
+@lru_cache(maxsize=1)
+def _marks() -> str:
+    """Return all marks; by what they are taken apart into, as some are none themselves."""
+    signs = map(chr, range(0x300, 0x20000))
+    return "".join(sign for sign in signs if unicodedata.combining(unicodedata.normalize("NFD", sign)[0]))
+
+
+def has_sky_high_marks(text: str) -> bool:
+    """Tell whether so many marks stand on one letter, blanks or not between them, that others take for ever to sort."""
+    return not text.isascii() and _sky_high().search("".join(text.split())) is not None
 
 
 def plain_text(text: str) -> str:

@@ -22,13 +22,15 @@ _LARGEST_REVISION = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Revisions:
-    """Two revisions of a document, when each was fetched, and what changed from one to the other."""
+    """Two revisions of a document, when each came and was last fetched, and what changed from one to the other."""
 
     document_id: int
     url: str
     before: int
     after: int
     last: int
+    before_came_at: datetime
+    after_came_at: datetime
     before_fetched_at: datetime
     after_fetched_at: datetime
     diff: TextDiff
@@ -48,6 +50,9 @@ class DiffDesk:
                 told = f"There is no document with a number of {len(number):,} digits."
                 raise HeadwaterError(told, reason=Reason.UNKNOWN_DOCUMENT)
             return int(number)
+        if "/" not in given and "." in given and given.replace(".", "").strip("+-").isdigit():
+            told = f"{presentable(given)} is no number of a document: those are whole, and from 1 on."
+            raise HeadwaterError(told, reason=Reason.UNKNOWN_DOCUMENT)
         async with self._records.database.connection() as connection:
             known = await find(connection, storable(given))
             document_id = await documents.document_of_url(connection, known.id) if known else None
@@ -75,6 +80,8 @@ class DiffDesk:
             old["revision"],
             new["revision"],
             new["last_revision"],
+            old["came_at"],
+            new["came_at"],
             old["fetched_at"],
             new["fetched_at"],
             await asyncio.to_thread(diff_texts, *texts),

@@ -1,7 +1,9 @@
 -- A page whose text is as before may have another title, byline, date, language, picture or abstract: that is told too.
+-- What is there already is none, so it is not looked through while the table is locked.
 ALTER TABLE changes ADD COLUMN is_correction boolean NOT NULL DEFAULT false,
-    ADD CONSTRAINT a_correction_is_of_a_document CHECK (NOT is_correction OR revision IS NOT NULL);
+    ADD CONSTRAINT a_correction_is_of_a_document CHECK (NOT is_correction OR revision IS NOT NULL) NOT VALID;
 
+-- The query `save_document` compares the same columns.
 CREATE OR REPLACE FUNCTION note_changed_documents() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO changes (url_id, revision, changed_at, is_correction)

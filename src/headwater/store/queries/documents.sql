@@ -13,7 +13,8 @@ RETURNING content_hash
 -- A tsvector holds at most 1 MB, so the text to search in is cut by the caller. A text that has changed stays as a revision.
 -- Answers whether it was there and says something else now: what migration 025_corrections has told to others.
 WITH was AS (
-    SELECT * FROM documents WHERE url_id = $1
+    SELECT id, revision, content_hash, title, byline, published_at, language, image, abstract, raw_hash, fetched_at
+    FROM documents WHERE url_id = $1
 ), replaced AS (
     INSERT INTO document_revisions (document_id, revision, content_hash, title, raw_hash, fetched_at, replaced_at)
     SELECT id, revision, content_hash, title, raw_hash, fetched_at, $16 FROM was WHERE content_hash <> $3
@@ -90,7 +91,10 @@ SELECT (SELECT count(*) FROM documents) AS documents, (SELECT count(*) FROM text
 
 -- name: revision_text
 -- A document as it was at a revision, or is. $1 document id, $2 revision or NULL for what it is
-SELECT d.id, u.url, d.revision AS last_revision, r.revision, r.title, r.fetched_at, t.body AS text
+-- It came when the one before was replaced; the first came with its text, unless another page had that before.
+SELECT d.id, u.url, d.revision AS last_revision, r.revision, r.title, r.fetched_at, t.body AS text,
+       coalesce((SELECT o.replaced_at FROM document_revisions o WHERE o.document_id = d.id AND o.revision = r.revision - 1),
+                t.first_seen_at) AS came_at
 FROM documents d
 JOIN url_frontier u ON u.id = d.url_id
 CROSS JOIN LATERAL (
