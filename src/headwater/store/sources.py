@@ -45,6 +45,7 @@ class PollEnding:
     item_count: int | None
     memory: Mapping[str, Any]
     brought_new: bool = False
+    is_unfinished: bool = False  # a backfill goes on with the next
 
 
 def source_of(row: Mapping[str, Any]) -> Source:
@@ -281,6 +282,11 @@ async def hold_feed(connection: Connection, claim: FeedClaim) -> bool:
     return bool(await connection.fetchval(query("hold_feed"), claim.source.id, claim.lease.token))
 
 
+async def keep_memory(connection: Connection, claim: FeedClaim, memory: Mapping[str, Any]) -> None:
+    """Keep what a poll has learned so far."""
+    await connection.execute(query("keep_memory"), claim.source.id, claim.lease.token, memory)
+
+
 async def settle_feeds(
     connection: Connection, endings: Sequence[tuple[FeedClaim, PollEnding]], now: datetime, *, unhurried: bool = False
 ) -> list[bool]:
@@ -304,6 +310,7 @@ async def settle_feeds(
         [ending.brought_new for _, ending in endings],
         now,
         unhurried,
+        [ending.is_unfinished for _, ending in endings],
     )
     settled = {row["token"] for row in rows}
     return [claim.lease.token in settled for claim, _ in endings]
