@@ -194,7 +194,7 @@ async def end_removed_urls(connection: Connection, source_id: int, after: int, l
 
 
 async def ask_backfill(connection: Connection, source_id: int, since: datetime, now: datetime) -> bool:
-    """Let the next reading of a source's sitemaps go back to a time; False where it has none."""
+    """Let the next reading of a source's sitemaps go back to a time; False where it has none, or is being read."""
     return bool(await connection.fetchval(query("ask_backfill"), source_id, since, now))
 
 

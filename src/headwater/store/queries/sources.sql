@@ -100,13 +100,12 @@ UPDATE url_frontier u SET status = 'dead', reason = 'source_removed' FROM chosen
 RETURNING u.id
 
 -- name: ask_backfill
--- Let the next reading of the sitemaps go back to a time; whoever reads them just now has lost its lease. $1 source,
--- $2 since, $3 now
+-- Let the next reading of the sitemaps go back to a time; answers nothing where there are none, or somebody reads them.
+-- $1 source, $2 since, $3 now
 UPDATE feed_state
 SET backfill_since = least(backfill_since, $2), next_poll_at = least(next_poll_at, $3),
-    next_poll_why = 'A backfill was asked for.',
-    lease_holder = NULL, lease_token = NULL, lease_until = NULL, attempts = 0
-WHERE source_id = $1 AND pass = 'sitemap'
+    next_poll_why = 'A backfill was asked for.', attempts = 0
+WHERE source_id = $1 AND pass = 'sitemap' AND lease_token IS NULL
 RETURNING true
 
 -- name: remove_source
