@@ -154,10 +154,13 @@ class _Reading:
         for bill in bills:
             if self._memory.knows(bill):
                 self._found += 1
-                yield Lead(bill.url, bill.changed_at)
-            elif self._is_spent() or (record := await self._look_up(bill)) is None:
+                if self._kind.fetch_items:
+                    yield Lead(bill.url, bill.changed_at)
+            elif self._is_spent():
                 is_whole = False
                 self._left += 1
+            elif (record := await self._look_up(bill)) is None:
+                is_whole = False
             else:
                 self._found += 1
                 yield self._kind.item(bill, record)

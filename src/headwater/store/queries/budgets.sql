@@ -38,4 +38,6 @@ SELECT host, hourly_limit, limit_seen_at, empty_until FROM budgets WHERE key_fin
 
 -- name: sources_that_pay
 -- The sources whose requests to a host are taken from a budget, as far as they have been polled. $1 host
-SELECT name FROM sources WHERE asking ->> 'budget' IS NOT NULL AND asking -> 'api_hosts' ? $1
+SELECT name FROM sources
+WHERE asking ->> 'budget' IS NOT NULL AND EXISTS (
+    SELECT 1 FROM jsonb_array_elements_text(asking -> 'api_hosts') AS part (declared) WHERE split_part(declared, '/', 1) = $1)
