@@ -133,8 +133,8 @@ def test_what_it_shows_reads_well_and_with_serve_it_stays_until_it_is_told_to_st
                 "http://vault.demo.test/",
                 "browser in, once there is one (2 pages wait)",
             ),
-            "bills backfill, daily federal_register: one key, none starves (bills 20",
-            "the limit of that key is kept, and every share of it (24 of 32 ",
+            "bills backfill, daily federal_register: one key, none starves (bills 24",
+            "the limit of that key is kept, and every share of it (28 of 32 ",
             *("The host's robots.txt cannot be read", "http://clinic.demo.test/", "politeness is kept", "Time  start "),
         ):
             assert said in report
@@ -157,7 +157,7 @@ def test_what_it_shows_reads_well_and_with_serve_it_stays_until_it_is_told_to_st
         beside = headwater("source", "budgets", cwd=tmp_path, config=tmp_path / "data/headwater.toml")
         for said in (
             "api.demo.test  32 requests",
-            "bills             20     20     0",
+            "bills             24     24     0",
         ):
             assert said in beside.stdout
         asked = urllib.request.Request(f"{web}/feed.xml", headers={"Host": "gazette.demo.test"})

@@ -21,7 +21,7 @@ KEY = "demo" * 10
 # With the key, at the host that bills and federal_register share. Most of it is for bills, though fewer than a backfill
 # needs; what is left to the others is enough for demos that are killed and begin again.
 HOURLY_LIMIT = 32
-SHARES: Mapping[str, int] = {"bills": 20, "federal_register": 8}
+SHARES: Mapping[str, int] = {"bills": 24, "federal_register": 8}
 BILLS_AN_HOUR = SHARES["bills"]
 BACKFILL_SINCE = date(2023, 6, 1)
 CONGRESS, EARLIER = 119, 118
