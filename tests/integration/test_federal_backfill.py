@@ -37,6 +37,9 @@ async def test_a_backfill_that_is_killed_while_it_waits_has_lost_no_look_up(
                 async with asyncio.timeout(60):
                     while len(await items(house)) < 10:  # its share; then it waits
                         await asyncio.sleep(0.02)
+                async with asyncio.timeout(10):
+                    while "It waits for its budget; the next" not in str(await house.desk.sources.show("bills")):
+                        await asyncio.sleep(0.02)
                 with pytest.raises(RunUnderWay, match="a poll or a backfill, which is no run, is reading it just now"):
                     await house.desk.sources.backfill("bills", date(2023, 6, 1))
             finally:

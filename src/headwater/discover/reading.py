@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, datetime
 from functools import partial
 from itertools import chain, islice
 from typing import Any, NamedTuple
@@ -110,7 +110,7 @@ class Readers:
         source = claim.source
         pace = Pace(self._database, self._clock, source.id, kind.gap, claim.first_request_at)
         deadline = Deadline(kind.deadline)
-        while_waiting = partial(self._waits, claim.lease.token, deadline, save_part)
+        while_waiting = partial(self._waits, claim, deadline, save_part)
         http = Http(self._gate, self._sandbox, kind, pace, kind.asker(source.name), while_waiting=while_waiting)
         run = Run(
             http,
@@ -142,9 +142,15 @@ class Readers:
             raise HeadwaterError(f"{type(error).__name__}: {error}", reason=Reason.INTERNAL) from error
 
     @contextlib.asynccontextmanager
-    async def _waits(self, token: UUID, deadline: Deadline, save_part: SavePart) -> AsyncIterator[None]:
+    async def _waits(
+        self, claim: FeedClaim, deadline: Deadline, save_part: SavePart, until: datetime
+    ) -> AsyncIterator[None]:
         """Let no time pass for a reading while a request of it waits for its budget; what it has by then is saved."""
         await save_part()
+        why = f"It waits for its budget; the next request may go at {until:%H:%M:%S} UTC."
+        async with self._database.connection() as connection:
+            await sources.note_wait(connection, claim, why)
+        token = claim.lease.token
         self.waiting.add(token)
         try:
             with deadline.paused():

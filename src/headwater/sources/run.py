@@ -116,7 +116,7 @@ class Http:
         pace: Pace,
         asker: Asker,
         *,
-        while_waiting: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
+        while_waiting: Callable[[datetime], AbstractAsyncContextManager[object]] = nullcontext,
     ) -> None:
         self._gate = gate
         self._sandbox = sandbox
@@ -199,7 +199,7 @@ class Http:
                     raise
                 until = error.until
             log.info("budget.spent", source=self._asker.source, host=host_of(url), until=until.isoformat())
-            async with self._while_waiting():
+            async with self._while_waiting(until):
                 await self._gate.budgets.wait(until)
 
     async def _wait_for_turn(self) -> None:

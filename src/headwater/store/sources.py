@@ -287,6 +287,11 @@ async def keep_memory(connection: Connection, claim: FeedClaim, memory: Mapping[
     await connection.execute(query("keep_memory"), claim.source.id, claim.lease.token, memory)
 
 
+async def note_wait(connection: Connection, claim: FeedClaim, why: str) -> None:
+    """Say for those who look on what a poll waits for."""
+    await connection.execute(query("note_wait"), claim.source.id, claim.lease.token, why)
+
+
 async def settle_feeds(
     connection: Connection, endings: Sequence[tuple[FeedClaim, PollEnding]], now: datetime, *, unhurried: bool = False
 ) -> list[bool]:

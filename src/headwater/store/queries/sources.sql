@@ -198,6 +198,10 @@ SELECT true FROM feed_state WHERE source_id = $1 AND lease_token = $2 FOR UPDATE
 -- What a poll that goes on has learned. $1 source, $2 token, $3 memory
 UPDATE feed_state SET memory = $3 WHERE source_id = $1 AND lease_token = $2
 
+-- name: note_wait
+-- A poll says what it waits for. $1 source, $2 token, $3 why
+UPDATE feed_state SET next_poll_why = $3 WHERE source_id = $1 AND lease_token = $2
+
 -- name: settle_feeds
 -- End polls, each fenced by its token; answers the tokens that were still in force. Arrays: $1 sources, $2 tokens, $3 next
 -- polls, $4 why then, $5 rhythms, $6 reasons, $7 errors or NULL, $8 errors in a row, $9 items or NULL, $10 memories,
