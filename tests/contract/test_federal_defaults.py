@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headwater.config import Settings
-from headwater.demo.federal_api import CongressStandIn, RegisterApi
+from headwater.demo.federal_api import ApiHost, CongressStandIn, RegisterApi
 from headwater.demo.federal_run import read_federal, shares
 from headwater.demo.federal_sites import (
     API,
@@ -20,8 +20,7 @@ from headwater.demo.federal_sites import (
     GOVINFO,
     KEY,
     READERS,
-    REGISTER,
-    REGISTER_HOST,
+    SHARES,
     register_document,
 )
 from headwater.demo.plan import Site
@@ -42,7 +41,7 @@ async def federal(make_settings: Callable[..., Settings], *sites: Site) -> Async
             connect_to=(f"*.demo.test={web.ip}:{web.port}",),
             host_delay_ms=1,
             api_data_gov_key=KEY,
-            rate_limits={"bills": BILLS_AN_HOUR},
+            rate_limits=dict(SHARES),
         )
         async with open_house(settings) as opened:
             yield opened
@@ -51,7 +50,7 @@ async def federal(make_settings: Callable[..., Settings], *sites: Site) -> Async
 BILL_RECORDS = [
     {"congress": congress, "number": str(number), "type": "HR", "title": f"Act {number}"}
     for congress in (118, 119)
-    for number in range(1, 17)
+    for number in range(1, 25)
 ]
 DOCUMENTS = [register_document(f"2026-{number:05}", f"Notice {number}", TODAY) for number in range(1, 4)]
 
@@ -94,7 +93,7 @@ async def test_the_raw_bytes_of_federal_sources_are_partitioned_by_their_natural
         await opened.work()
         corpus = opened.parts.records.settings.data_dir / "corpus"
         found = sorted(str(path.relative_to(corpus)) for path in corpus.glob("*/**/*") if path.is_file())
-        days = await opened.rows("SELECT url, published_at FROM items WHERE url LIKE '%register%' ORDER BY url")
+        days = await opened.rows("SELECT url, published_at FROM items WHERE url LIKE '%/documents/%' ORDER BY url")
         register = [f"{day_of(day, HOME):%Y/%m}/{url.rpartition('/')[2]}" for url, day in days]
         assert found == sorted(
             [
@@ -113,7 +112,12 @@ async def test_a_backfill_of_bills_starves_no_other_source_of_the_key(make_setti
     async with federal(make_settings) as opened:
         assert await read_federal(opened.desk, told)
         spent = {child["source"]: child["spent"] for child in await shares(opened.desk) if child["spent"]}
-        assert spent == {"bills": BILLS_AN_HOUR, "public_laws": 1, "reserve": 1}  # the last is crs
+        assert spent == {
+            "bills": BILLS_AN_HOUR,
+            "federal_register": 2,
+            "public_laws": 1,
+            "reserve": 1,
+        }  # the last is crs
         listed = {source["name"]: source["last_success_at"] for source in await opened.desk.sources.listed()}
         assert None not in listed.values()
         assert len(listed) == 5
@@ -122,31 +126,39 @@ async def test_a_backfill_of_bills_starves_no_other_source_of_the_key(make_setti
 async def test_a_bills_backfill_and_a_daily_federal_register_run_share_one_key_and_starve_neither(
     make_settings: Callable[..., Settings],
 ) -> None:
-    """Spec 1.4, issue 10: the run ends while the backfill waits with all of its share, and no limit is passed."""
+    """Spec 1.4, issue 10: one key at one host, all of whose limit is used up by the two; the daily run ends while the
+    backfill waits, the backfill goes on when the hour is over, and nobody was refused.
+    """
     congress, register = CongressStandIn(bills=BILL_RECORDS), RegisterApi(DOCUMENTS)
-    sites = (
-        replace(API, api=lambda _today, _seed: congress),
-        replace(REGISTER, api=lambda _today, _seed: register),
-        GOVINFO,
-    )
-    async with federal(make_settings, *sites) as opened:
+    of_register = 2  # that its run needs: what is found, and how much that is
+    host = ApiHost({"/api/v1/": register, "/api/v3/": congress}, limit=BILLS_AN_HOUR + of_register)
+    async with federal(make_settings, replace(API, api=lambda _today, _seed: host), GOVINFO) as opened:
         desk = opened.desk
         for name in ("bills", "federal_register"):
-            await desk.sources.create(name, READERS[name].kind, dict(READERS[name].settings))
+            settings = {**READERS[name].settings, "fetch_items": False}
+            await desk.sources.create(name, READERS[name].kind, settings)
         backfill = asyncio.create_task(desk.sources.backfill("bills", BACKFILL_SINCE))
         try:
-            await _until(lambda: len(congress.keys) == BILLS_AN_HOUR)
+            await _until(lambda: len(congress.requests) == BILLS_AN_HOUR)
             daily = await desk.sources.sync("federal_register")
             assert (daily.error, daily.items, backfill.done()) == (None, len(DOCUMENTS), False)
         finally:
             backfill.cancel()
             await asyncio.gather(backfill, return_exceptions=True)
-        assert congress.keys == [KEY] * BILLS_AN_HOUR  # all that it may have, and not one more
-        at_congress = {child["source"]: child for child in await shares(desk)}
-        assert (at_congress["bills"]["spent"], at_congress["bills"]["left"]) == (BILLS_AN_HOUR, 0)
-        at_register = {child["source"]: child["spent"] for child in await shares(desk, REGISTER_HOST)}
-        assert at_register["reserve"] == len(register.requests) > 0
-        assert at_register["bills"] == 0
+        assert host.keys == [KEY] * host.limit  # all that there is, and not one more
+        (budget,) = await desk.budgets() or []
+        spent = {child["source"]: child["spent"] for child in budget["sources"] if child["spent"]}
+        assert spent == {"bills": BILLS_AN_HOUR, "federal_register": of_register}
+        assert budget["hourly_limit"] == host.limit
+        drawn = {child["source"]: child["drawn_by"] for child in budget["sources"] if child["spent"]}
+        assert drawn == {"bills": ["bills"], "federal_register": ["federal_register"]}
+        await opened.rows("UPDATE budget_spending SET bucket = bucket - interval '61 minutes'")  # as if that had passed
+        host.keys.clear()
+        goes_on = await desk.sources.backfill("bills", BACKFILL_SINCE)
+        assert (goes_on.error, goes_on.left) == (None, 0)
+        assert (await desk.sources.sync("federal_register")).error is None
+        assert len(congress.requests) == 27  # each bill was looked up once
+        assert len(host.keys) <= host.limit
 
 
 async def _until(condition: Callable[[], bool]) -> None:

@@ -68,7 +68,7 @@ RESTORE_POINTS = {
 # The same for a sync, from its reading to the end of its hand-offs.
 SYNC_POINTS = {
     "a run is begun": "headwater.discover.runs:Runner.begin",
-    "hand-offs are queued": "headwater.discover.poll:queue_handoffs",
+    "hand-offs are queued": "headwater.discover.keeping:queue_handoffs",
     "a run is read and saved": "headwater.discover.poll:Poller.poll",
     "hand-offs are taken up": "headwater.store.handoffs:claim_handoffs",
     "pages are locked": "headwater.store.jobs:lock_pages",

@@ -134,8 +134,8 @@ def test_what_it_shows_reads_well_and_with_serve_it_stays_until_it_is_told_to_st
                 "http://vault.demo.test/",
                 "browser in, once there is one (2 pages wait)",
             ),
-            "bills backfill, daily federal_register: one key, none starves (bills 12",
-            "the limit of that key is kept, and every share of it (14 of 1,0",
+            "bills backfill, daily federal_register: one key, none starves (bills 24",
+            "the limit of that key is kept, and every share of it (28 of 32 ",
             *("The host's robots.txt cannot be read", "http://clinic.demo.test/", "politeness is kept", "Time  start "),
         ):
             assert said in report
@@ -157,9 +157,8 @@ def test_what_it_shows_reads_well_and_with_serve_it_stays_until_it_is_told_to_st
             assert json.load(answer)["hits"]
         beside = headwater("source", "budgets", cwd=tmp_path, config=tmp_path / "data/headwater.toml")
         for said in (
-            "api.demo.test  1,000 requests",
-            "register.demo.test  1,000 requests",
-            "bills            12     12     0",
+            "api.demo.test  32 requests",
+            "bills             24     24     0",
         ):
             assert said in beside.stdout
         asked = urllib.request.Request(f"{web}/feed.xml", headers={"Host": "gazette.demo.test"})

@@ -43,6 +43,7 @@ NAMES = [
     "hand-offs",
     "index",
     "webhooks",
+    "api key",
     "time zone",
     "dns",
     "api address",
@@ -136,7 +137,7 @@ def test_a_healthy_house_is_found_healthy_and_left_as_it_was(data: Path, tmp_pat
     found = doctor.finds(exit_code=0)
     del found["dns"]  # there may be none where tests run
     not_ok = {name for name, check in found.items() if check["state"] != "ok"}
-    assert not_ok <= {"write token", "chromium", "redis", "webhooks"}
+    assert not_ok <= {"write token", "chromium", "redis", "webhooks", "api key"}
     assert "PostgreSQL 18." in found["database"]["found"]
     assert "embedded" in found["database"]["found"]
     assert not list(data.glob("postgres/**/postmaster.pid"))
@@ -630,6 +631,23 @@ async def test_hand_offs_that_wait_for_longer_than_a_lease_are_told(current_url:
     found = doctor.finds(exit_code=0, database_url=current_url)["hand-offs"]
     assert found["state"] == "warning"
     assert found["found"].startswith("1 wait to be handed off, the oldest since")
+
+
+async def test_sources_that_need_a_key_where_there_is_none_are_named(current_url: str, doctor: Doctor) -> None:
+    """Spec 1.4; bills that are not looked up, and sources that are not read, need none."""
+    assert doctor.finds(exit_code=0, database_url=current_url)["api key"]["state"] == "not configured"
+    await tell(
+        current_url,
+        "INSERT INTO sources (name, kind, settings, created_at, asking, enabled) VALUES "
+        """('bills', 'bills', '{"lookups_per_run": 0}', now(), '{"budget": "api.data.gov"}', true), """
+        """('crs', 'crs_reports', '{}', now(), '{"budget": "api.data.gov"}', true), """
+        """('gao', 'gao_reports', '{}', now(), '{}', true), """
+        """('off', 'public_laws', '{}', now(), '{"budget": "api.data.gov"}', false)""",
+    )
+    found = doctor.finds(exit_code=0, database_url=current_url)["api key"]
+    assert (found["state"], found["lines"]) == ("warning", ["crs"])
+    assert "HEADWATER_API_DATA_GOV_KEY" in found["mend"]
+    assert doctor.finds(exit_code=0, database_url=current_url, api_data_gov_key="k" * 40)["api key"]["state"] == "ok"
 
 
 async def test_all_else_is_checked_where_hand_offs_are_taken_back(current_url: str, doctor: Doctor) -> None:

@@ -296,12 +296,12 @@ async def test_a_source_of_bills_can_be_tried_before_anything_is_saved(bills: Ho
 
 
 async def test_a_backfill_goes_on_where_the_run_before_it_ended(bills: House) -> None:
-    """Nineteen bills at seven look-ups a run: each is looked up once, and none is left out."""
-    await add(bills, "bills", lookups_per_run=7, fetch_items=False)
+    """Twenty-seven bills at ten look-ups a run: each is looked up once, and none is left out."""
+    await add(bills, "bills", lookups_per_run=10, fetch_items=False)
     counts = [(await bills.desk.sources.backfill("bills", date(2023, 6, 1))).items]
     counts += [(await bills.desk.sources.sync("bills")).items for _ in range(3)]
-    assert counts == [7, 7, 5, 0]
-    assert len(await items(bills)) == 19
+    assert counts == [10, 10, 7, 0]
+    assert len(await items(bills)) == 27
 
 
 async def test_bills_without_look_ups_need_no_key(make_settings: MakeSettings) -> None:

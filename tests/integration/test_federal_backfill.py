@@ -6,12 +6,13 @@ import re
 import signal
 import subprocess
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from headwater.config import Settings
+from headwater.demo.answers import Answer, Body, whole
 from headwater.demo.federal_sites import API, GOVINFO, KEY, REGISTER
 from headwater.demo.web import DemoWeb
 from headwater.errors import OperatorError, RunUnderWay
@@ -21,36 +22,79 @@ from tests.integration.test_federal import TODAY, MakeSettings, add, items, open
 from tests.program import start
 
 
-async def test_a_backfill_that_is_killed_goes_on_where_it_was(make_settings: MakeSettings, tmp_path: Path) -> None:
-    """Spec 9.3: what earlier runs have saved is not looked up again, what it had not saved is, and none is left out."""
+async def test_a_backfill_that_is_killed_while_it_waits_has_lost_no_look_up(
+    make_settings: MakeSettings, tmp_path: Path
+) -> None:
+    """Spec 1.4, 9.3: what was looked up is saved before the wait, is not looked up again, and none is left out."""
     api = API.api(TODAY, 0)
     settings = make_settings(api_data_gov_key=KEY, host_delay_ms=1, lease_seconds=5.0, page_seconds=1.0)
     async with DemoWeb(today=TODAY, sites=(GOVINFO, serving(API, api))) as web:
         reached = replace(settings, connect_to=(f"*.demo.test={web.ip}:{web.port}",))
         async with open_house(reached) as house:
-            await add(house, "bills", lookups_per_run=7, fetch_items=False)
-            assert (await house.desk.sources.backfill("bills", date(2023, 6, 1))).items == 7
-            saved = {request.path for request in api.requests}
+            await add(house, "bills", fetch_items=False)
             program = _started_backfill(reached, tmp_path, rate_limit_bills_per_hour=10)
             try:
                 async with asyncio.timeout(60):
-                    while len(api.requests) < 10:  # the three that are left of its share; then it waits
+                    while len(await items(house)) < 10:  # its share; then it waits
                         await asyncio.sleep(0.02)
+                async with asyncio.timeout(10):
+                    while "It waits for its budget; the next" not in str(await house.desk.sources.show("bills")):
+                        await asyncio.sleep(0.02)
+                with pytest.raises(RunUnderWay, match="a poll or a backfill, which is no run, is reading it just now"):
+                    await house.desk.sources.backfill("bills", date(2023, 6, 1))
             finally:
                 program.kill()
                 said = await asyncio.to_thread(program.communicate)
             assert program.returncode == -signal.SIGKILL, said
-            assert len(await items(house)) == 7
-            api.requests.clear()
             counts = []
-            while len(await items(house)) < 19:
-                with contextlib.suppress(RunUnderWay):  # until the lease of the one that was killed has ended
-                    counts.append((await house.desk.sources.sync("bills")).items)
-                await asyncio.sleep(0.02)
-            assert counts == [7, 5]
+            async with asyncio.timeout(60):
+                while len(await items(house)) < 27:
+                    with contextlib.suppress(RunUnderWay):  # until the lease of the one that was killed has ended
+                        counts.append((await house.desk.sources.backfill("bills", date(2023, 6, 1))).items)
+                    await asyncio.sleep(0.02)
+            assert counts == [17]
             asked = [request.path for request in api.requests]
-            assert len(asked) == len(set(asked)) == 12
-            assert not saved & set(asked)
+            assert len(asked) == len(set(asked)) == 27
+            assert [path.split("/")[4] for path in asked[:4]] == ["119", "119", "119", "118"]  # the one that sits first
+
+
+async def test_a_backfill_is_done_when_nothing_is_left_and_says_how_much_until_then(
+    make_settings: MakeSettings,
+) -> None:
+    """Spec 3.3: what a reading does not come to is taken up by the next, which follows at once."""
+    async with open_federal(make_settings(api_data_gov_key=KEY, host_delay_ms=1), GOVINFO, API) as house:
+        await add(house, "bills", lookups_per_run=10, fetch_items=False)
+        first = await house.desk.sources.backfill("bills", date(2023, 6, 1))
+        assert (first.error, first.items, first.left) == (None, 10, 17)
+        (waiting,) = (await house.desk.sources.show("bills"))["passes"]
+        assert waiting["backfill_since"] is not None
+        assert waiting["next_poll_why"] == "17 are left for the next reading."
+        assert waiting["next_poll_at"] <= datetime.now(UTC) + timedelta(minutes=1)
+        assert [(await house.desk.sources.sync("bills")).left for _ in range(2)] == [7, 0]
+        (done,) = (await house.desk.sources.show("bills"))["passes"]
+        assert done["backfill_since"] is None
+        assert done["next_poll_at"] > datetime.now(UTC) + timedelta(hours=3)
+
+
+async def test_a_key_that_is_refused_half_way_keeps_what_came_before_and_fails_at_once(
+    make_settings: MakeSettings,
+) -> None:
+    """Spec 1.4: one look-up is spent on it, and the run says what is to be mended, though others went well."""
+    api = API.api(TODAY, 0)
+    api.faults.plan(_refuse_key, when=lambda asked: asked.path.endswith("/2"), times=None)
+    async with open_federal(make_settings(api_data_gov_key=KEY, host_delay_ms=1), GOVINFO, serving(API, api)) as house:
+        await add(house, "bills", fetch_items=False)
+        refused = await house.desk.sources.sync("bills")
+        assert (refused.reason, refused.items, len(api.keys)) == ("bad_setting", 1, 2)
+        assert "BILLSTATUS" not in str(refused.error)
+        assert (await house.desk.sources.show("bills"))["last_reason"] == "bad_setting"
+        api.faults.clear()
+        assert (await house.desk.sources.sync("bills")).items == 2
+
+
+def _refuse_key(body: Body) -> Answer:
+    refusal = replace(body, content=b'{"error": {"code": "API_KEY_INVALID"}}')
+    return whole(refusal, status=403)
 
 
 def _started_backfill(settings: Settings, folder: Path, **more: object) -> "subprocess.Popen[str]":

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from headwater.demo.federal_api import CongressStandIn, RegisterApi
-from headwater.demo.federal_sites import API, KEY, REGISTER, register_document
+from headwater.demo.federal_sites import API, KEY, register_document
 from headwater.demo.plan import Site
 from headwater.demo.web import DemoWeb
 from tests.visitor import TODAY, get, visitor
@@ -23,7 +23,9 @@ async def client() -> AsyncIterator[aiohttp.ClientSession]:
     bills = [{"congress": 119, "type": "HR", "number": "1", "title": "One"}]
     laws = [{"congress": 119, "number": str(number)} for number in range(300)]
     sites: tuple[Site, ...] = (
-        Site(host=REGISTER.host, title="", pieces=(), api=lambda _today, _seed: RegisterApi(documents, cap_at=50)),
+        Site(
+            host="register.demo.test", title="", pieces=(), api=lambda _today, _seed: RegisterApi(documents, cap_at=50)
+        ),
         Site(
             host=API.host,
             title="",

@@ -153,6 +153,7 @@ def test_a_bill_of_the_new_schema_reads_alike() -> None:
         (("<bill>", "<bill><version>1.0.0</version>"), "version 3.0.0 and 1.0.0"),
         (("<version>3.0.0", f"<version>{'9' * 5000}"), "version 9999"),
         (("<bill>", "<measure>"), "without a bill"),
+        (("</bill>", "</bill><bill><number>8</number></bill>"), "with 2 bills"),
         (("<number>7</number>", ""), "without the bill's number"),
         (("<congress>117</congress>", ""), "without the bill's number"),
     ],
@@ -291,7 +292,8 @@ def test_a_document_without_a_word_is_told() -> None:
 
 
 def test_other_xml_is_no_document() -> None:
-    for document in (f'<?xml version="1.0"?><FEDREG>{PADDING}</FEDREG>', f"<urlset>{PADDING}</urlset>"):
+    issue = f"<FEDREG><RULE><P>{PADDING}</P></RULE></FEDREG>"
+    for document in (f'<?xml version="1.0"?>{issue}', issue, f"<urlset>{PADDING}</urlset>"):
         with pytest.raises(Unreadable) as told:
             choose(document.encode(), None)
         assert told.value.reason is Reason.UNSUPPORTED_TYPE

@@ -115,6 +115,7 @@ class SyncedSource(BaseModel):
     new_items: int
     leads: int = Field(description="Pages that sitemaps or other pages have named.")
     new_urls: int
+    left: int = Field(description="What is left for a reading that follows at once.")
     refused: dict[str, str] = Field(description="Addresses that cannot be used, each with why.")
 
 
@@ -128,6 +129,7 @@ def told(polled: Polled) -> dict[str, Any]:
         "new_items": polled.new_items,
         "leads": polled.leads,
         "new_urls": polled.new_urls,
+        "left": polled.left,
         "refused": polled.refused,
     }
 

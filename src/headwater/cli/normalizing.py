@@ -23,7 +23,10 @@ def normalize(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show what a file would be stored as. Nothing is stored. Exits 1 if it cannot be read."""
+    """Show what a file would be stored as. Nothing is stored. Exits 1 if it cannot be read.
+
+    A FIFO is waited for until somebody writes to it and closes it.
+    """
     from headwater.service.normalizing import read_body, read_file
 
     settings = settings_with_logs("error")

@@ -63,6 +63,10 @@ def added(polled: Polled, others: Sequence[FeedLink]) -> None:
 def polled(done: Polled) -> None:
     """Show what a reading brought."""
     console.print(f"Read [bold]{plain(done.source.name)}[/]: {_brought(done, tells_new=True)}")
+    if done.left:
+        console.print(
+            f"{done.left:,} are left. `headwater up` goes on with them within a minute; without it, run this again."
+        )
     _refused(done)
 
 

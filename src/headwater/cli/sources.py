@@ -238,6 +238,7 @@ def _polled(polled: Polled) -> dict[str, Any]:
         "new_items": polled.new_items,
         "leads": polled.leads,
         "new_urls": polled.new_urls,
+        "left": polled.left,
         "refused": polled.refused,
     }
 

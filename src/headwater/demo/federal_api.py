@@ -141,6 +141,35 @@ class CongressStandIn(_Api):
         return {name: records[offset : offset + size], "pagination": {"count": len(records)}}
 
 
+class ApiHost:
+    """Several APIs at one host, which counts what was asked with the key for all of them together."""
+
+    def __init__(self, apis: Mapping[str, _Api], *, limit: int) -> None:
+        self.apis = dict(apis)  # by what their paths begin with
+        self.limit = limit
+        self.keys: list[str] = []  # that came, one for each request
+
+    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request."""
+        key = request.headers.get("X-Api-Key")
+        if key is not None:
+            self.keys.append(key)
+        response = await self._answer(request, key)
+        left = max(0, self.limit - len(self.keys))
+        response.headers.update({"X-RateLimit-Limit": str(self.limit), "X-RateLimit-Remaining": str(left)})
+        return response
+
+    async def _answer(self, request: web.BaseRequest, key: str | None) -> web.StreamResponse:
+        if key is None:
+            return web.json_response(_error("API_KEY_MISSING", "No api_key was supplied."), status=403)
+        if len(self.keys) > self.limit:
+            return web.json_response(_error("OVER_RATE_LIMIT", "You have exceeded your rate limit."), status=429)
+        for beginning, api in self.apis.items():
+            if request.raw_path.startswith(beginning):
+                return await api(request)
+        return web.json_response({"error": "Unknown resource"}, status=404)
+
+
 def altered(alter: Callable[[dict[str, Any]], dict[str, Any]]) -> Maker:
     """Make a fault of what it does to the JSON of the right answer."""
 

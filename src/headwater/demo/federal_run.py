@@ -44,6 +44,8 @@ async def read_federal(desk: Desk, progress: Progress) -> bool:
     if BILLS not in sources or sources[BILLS]["enabled"]:
         # The backfill would be taken up again, and wait for an hour.
         await desk.sources.switch(BILLS, enabled=False)
+        if "fetch_items" in (await desk.sources.show(BILLS))["settings"]:
+            await desk.sources.edit(BILLS, {}, ["fetch_items"])
     return True
 
 
@@ -58,7 +60,11 @@ async def _read(desk: Desk, name: str) -> bool:
 
 @contextlib.asynccontextmanager
 async def _backfilling(desk: Desk) -> AsyncIterator[None]:
-    """Keep a backfill of bills going that has used up its share, and waits."""
+    """Keep a backfill of bills going that has used up its share, and waits.
+
+    How far it comes depends on whether earlier demos were killed, so its pages are not fetched.
+    """
+    await desk.sources.edit(BILLS, {"fetch_items": False})
     backfill = asyncio.create_task(desk.sources.backfill(BILLS, BACKFILL_SINCE))
     try:
         give_up = time.monotonic() + _PATIENCE_SECONDS
@@ -74,6 +80,6 @@ async def _bills_wait(desk: Desk) -> bool:
     return any(child["source"] == BILLS and not child["left"] for child in await shares(desk))
 
 
-async def shares(desk: Desk, host: str = API_HOST) -> list[dict[str, Any]]:
-    """Return what each source has of the key at a host."""
-    return [child for known in await desk.budgets() or () if known["host"] == host for child in known["sources"]]
+async def shares(desk: Desk) -> list[dict[str, Any]]:
+    """Return what each source has of the key."""
+    return [child for known in await desk.budgets() or () if known["host"] == API_HOST for child in known["sources"]]

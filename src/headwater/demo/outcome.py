@@ -9,8 +9,9 @@ from typing import Any
 from headwater.demo.endings import NO_BROWSER
 from headwater.demo.expected import Expected
 from headwater.demo.federal_run import BILLS, has_federal, shares
-from headwater.demo.federal_sites import API_HOST, BILLS_AN_HOUR, READERS, REGISTER_HOST
+from headwater.demo.federal_sites import API_HOST, READERS, SHARES
 from headwater.demo.progress import counted
+from headwater.demo.visits import DemoRequest
 from headwater.demo.web import DemoWeb
 from headwater.model.canonical import CanonicalTotals
 from headwater.model.day import DayFilter
@@ -203,14 +204,19 @@ async def _check_shared_key(desk: Desk, web: DemoWeb, sources: list[dict[str, An
         return Check(name, "no such sources")
     read = {source["name"] for source in sources if source["last_success_at"]}
     wrong = [f"{source}: not read" for source in READERS if source not in read]
-    if not any(request.host == API_HOST for request in web.requests):
+    if not any(map(_is_counted, web.requests)):
         return Check(name, "from an earlier run", tuple(wrong))
     spent = {child["source"]: child["spent"] for child in await shares(desk)}
-    if spent.get(BILLS) != BILLS_AN_HOUR:
-        wrong.append(f"{BILLS}: {spent.get(BILLS)} requests with the key, and not all of its share of {BILLS_AN_HOUR}")
+    if spent.get(BILLS) != SHARES[BILLS]:
+        wrong.append(f"{BILLS}: {spent.get(BILLS)} requests with the key, and not all of its share of {SHARES[BILLS]}")
+    if not spent.get("federal_register"):
+        wrong.append(f"federal_register: nothing was asked with the key at {API_HOST}, which bills ask too")
     found = [f"{source} {count}" for source, count in spent.items() if count]
-    found += [f"federal_register {child['spent']}" for child in await shares(desk, REGISTER_HOST) if child["spent"]]
     return Check(name, ", ".join(found), tuple(wrong))
+
+
+def _is_counted(request: DemoRequest) -> bool:
+    return request.host == API_HOST and request.path.startswith("/api/")
 
 
 async def _check_limit_of_key(desk: Desk, web: DemoWeb) -> Check:
@@ -222,10 +228,14 @@ async def _check_limit_of_key(desk: Desk, web: DemoWeb) -> Check:
         for part in budget["sources"]
         if part["spent"] > part["share"]
     ]
-    asked = sum(request.host == API_HOST for request in web.requests)
+    asked = sum(map(_is_counted, web.requests))
     paid = sum(child["spent"] for child in await shares(desk))
     if asked > paid:
         wrong.append(f"{API_HOST}: {asked} requests, of which only {paid} were counted")
+    if any(paid > budget["hourly_limit"] for budget in budgets if budget["host"] == API_HOST):
+        wrong.append(f"{API_HOST}: {paid} requests are more than its limit")
+    if refused := sum(request.status == 429 for request in web.requests if _is_counted(request)):
+        wrong.append(f"{API_HOST}: it refused {refused} as too many")
     found = f"{paid} of {max((budget['hourly_limit'] for budget in budgets), default=0):,} in this hour"
     return Check("the limit of that key is kept, and every share of it", found, tuple(wrong))
 

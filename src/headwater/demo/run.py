@@ -14,7 +14,7 @@ from typing import Any
 from headwater.config import SETTINGS_FILE, Settings
 from headwater.demo.expected import Expected, expected_outcomes
 from headwater.demo.federal_run import has_federal, read_federal
-from headwater.demo.federal_sites import BILLS_AN_HOUR, KEY
+from headwater.demo.federal_sites import KEY, SHARES
 from headwater.demo.govuk_site import GOVUK
 from headwater.demo.outcome import DATED_SOURCE, DemoOutcome, look, unfinished_handoffs
 from headwater.demo.progress import Progress, counted, hosts_waited_for, told_again
@@ -113,7 +113,7 @@ def _chosen(data: Path, web: DemoWeb) -> dict[str, Any]:
         "retry_base_seconds": 0.02,
         "poll_look_seconds": 0.5,
         "api_data_gov_key": KEY,
-        "rate_limits": {"bills": BILLS_AN_HOUR},
+        "rate_limits": dict(SHARES),
     }
 
 

@@ -6,19 +6,19 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 import structlog
 
-from headwater.discover.reading import Kept, OnLeads, Readers, Reading
+from headwater.discover.keeping import Keeper, words_of
+from headwater.discover.reading import Kept, OnLeads, Part, Readers, Reading
 from headwater.discover.renewing import renewing
-from headwater.discover.saving import category_of, rebuild_days, rebuild_read_day, save_items, save_links
+from headwater.discover.saving import category_of
 from headwater.errors import ExchangeFailed, HeadwaterError, LeaseLost, NotNow, OperatorError
-from headwater.frontier.submit import Submitted
 from headwater.gate.gate import Gate
 from headwater.gate.together import Together
-from headwater.handoff.queue import queue_handoffs
 from headwater.model.clock import Clock
 from headwater.model.poll import Polled
 from headwater.model.reasons import BODY_REASONS, Reason, ReasonClass
@@ -31,9 +31,7 @@ from headwater.policy.text import clean
 from headwater.sandbox import Sandbox
 from headwater.sources.kind import Kind
 from headwater.sources.registry import configure, kind_of
-from headwater.sources.yielded import refuse_shared_places
 from headwater.store import daily, runs, sources
-from headwater.store.items import SavedItem
 from headwater.store.pool import Connection, Database, is_down
 from headwater.store.runs import RunClaim, RunEnding
 from headwater.store.sources import FeedClaim, PollEnding
@@ -41,6 +39,7 @@ from headwater.store.sources import FeedClaim, PollEnding
 log = structlog.get_logger()
 _SITEMAP_REST = timedelta(hours=1)  # a feed may be too short at every poll
 _LONGEST_ERROR = 2000
+_SOON = timedelta(minutes=1)  # after a reading that has left something
 # A pass that was asked for and failed is tried again after this; what runs by itself has its own interval.
 _UNTIL_ASKED_AGAIN = timedelta(hours=1)
 
@@ -64,11 +63,11 @@ class Poller:
     ) -> None:
         self._database = database
         self._clock = clock
-        self._timezone = timezone
         self._default_interval = timedelta(minutes=interval_minutes)
         self._key_of = key_of
         self._show_links = show_links
         self.news = asyncio.Event()  # a poll has brought something new
+        self._keeper = Keeper(database, clock, timezone, key_of)
         self._readers = Readers(database=database, gate=gate, sandbox=sandbox, clock=clock, key_of=key_of)
         self._settling = Together(self._settle)
 
@@ -98,10 +97,13 @@ class Poller:
             kind = kind_of(claim.source)
             self._mind_the_agent(claim.source, kind)
             async with renewing(self._database, self._clock, claim, run):
-                await self._readers.read(claim, kind, reading)
+                await self._readers.read(
+                    claim, kind, reading, partial(self._keeper.save_part, claim, kind, reading, run)
+                )
         except LeaseLost:
             raise
         except NotNow as error:
+            await self._keeper.keep_rest(claim, kind, reading, run)
             # What runs at a schedule keeps its slot; all else comes back when it may.
             waits = claim.which is not Pass.MAIN or (kind is not None and self._interval(kind, claim))
             until = error.until if waits else None
@@ -112,7 +114,8 @@ class Poller:
         except asyncio.CancelledError:
             await asyncio.shield(self._stopped(claim, kind, reading, run))
             raise
-        if not (run or reading.found or reading.learned) and claim.asking == _asking(claim.source, kind):
+        is_all_saved = not (run or reading.found or reading.learned or reading.saved.items)
+        if is_all_saved and claim.asking == _asking(claim.source, kind):
             return await self._nothing_more(claim, kind, reading)
         try:
             polled = await self._database.transact(lambda connection: self._save(connection, claim, kind, reading, run))
@@ -124,7 +127,7 @@ class Poller:
             if is_down(error):
                 raise
             log.exception("save.failed", source=claim.source.name)
-            told = HeadwaterError(f"What was read cannot be saved: {_words(error)}", reason=Reason.INTERNAL)
+            told = HeadwaterError(f"What was read cannot be saved: {words_of(error)}", reason=Reason.INTERNAL)
             return await self._failed(claim, kind, told, reading, run)
         if polled.new_items or polled.new_urls:
             self.news.set()
@@ -134,9 +137,11 @@ class Poller:
 
     async def _nothing_more(self, claim: FeedClaim, kind: Kind, reading: Reading) -> Polled:
         """End a poll after which there is nothing to save: most are so, and several end in one statement."""
-        coming = self._plan(claim, kind, Read(), reading.asked)
+        coming = self._plan(claim, kind, Read(), reading.asked, left=reading.left)
         brought_new = bool(reading.new_urls)
-        ending = PollEnding(coming, Reason.POLLED, None, 0, None, reading.memory, brought_new=brought_new)
+        ending = PollEnding(
+            coming, Reason.POLLED, None, 0, None, reading.memory, brought_new, is_unfinished=bool(reading.left)
+        )
         if not await self._settling.do((claim, ending)):
             raise LeaseLost(f"The poll of {claim.source.name} took longer than its lease.")
         if brought_new:
@@ -169,9 +174,11 @@ class Poller:
 
     async def _stopped(self, claim: FeedClaim, kind: Kind | None, reading: Reading, run: RunClaim | None) -> None:
         """Give a claim back in the middle of its reading; a run that had begun has failed, and its slot is free."""
+        await self._keeper.keep_rest(claim, kind, reading, run)
 
         async def work(connection: Connection) -> None:
-            kept, _ = await self._keep_part(connection, claim, kind, reading, run) if run and run.day else Kept()
+            kept, _ = await self._keeper.keep_day(connection, claim, kind, reading, run) if run and run.day else Kept()
+            kept += reading.saved.items
             await sources.release_feed(connection, claim, None, None)
             if run:
                 await runs.end_run(
@@ -188,13 +195,15 @@ class Poller:
     async def _failed(
         self, claim: FeedClaim, kind: Kind | None, error: HeadwaterError, reading: Reading, run: RunClaim | None
     ) -> Polled:
+        await self._keeper.keep_rest(claim, kind, reading, run)
         ours = error.reason.kind is ReasonClass.OURS and error.reason not in BODY_REASONS
         wait = error.retry_after if isinstance(error, ExchangeFailed) else None
         asked = Asked(wait, "Retry-After") if wait else None
         coming = self._plan(claim, kind, Failed(ours), asked, is_hopeless=not error.retryable)
         errors = self._errors(claim, coming, ours=ours)
-        ending = PollEnding(coming, error.reason, _told(error), errors, None, claim.memory)
-        kept, handoff_ids = Kept()
+        memory = claim.memory if reading.saved_memory is None else reading.saved_memory
+        ending = PollEnding(coming, error.reason, _told(error), errors, None, memory)
+        kept, handoff_ids = reading.saved.items, reading.saved.handoff_ids
         if run:
             kept, handoff_ids = await self._database.transact(
                 lambda connection: self._fail_run(connection, claim, kind, ending, reading, run)
@@ -214,32 +223,12 @@ class Poller:
         run: RunClaim,
     ) -> Kept:
         """End a run that failed; what was read of a day is kept, and its index stays as it was."""
-        kept = await self._keep_part(connection, claim, kind, reading, run) if run.day else Kept()
+        saved = Kept(reading.saved.items, reading.saved.handoff_ids)
+        kept = await self._keeper.keep_day(connection, claim, kind, reading, run) if run.day else saved
         await sources.settle_feeds(connection, [(claim, ending)], self._clock.now())
         ended = RunEnding(ending.reason, ending.error, reading.tally, kept.items)
         await runs.end_run(connection, run, ended, self._clock.now())
         return kept
-
-    async def _keep_part(
-        self, connection: Connection, claim: FeedClaim, kind: Kind | None, reading: Reading, run: RunClaim
-    ) -> Kept:
-        """Save the items that were found before a reading broke off, if they can be saved."""
-        if kind is None or not await sources.hold_feed(connection, claim):
-            return Kept()
-        try:
-            refuse_shared_places(claim.source.name, reading.found)
-            async with connection.transaction():
-                origin = kind.origin_of(claim.which)
-                saved = await save_items(
-                    connection, claim.source, kind, origin, reading.found, self._clock.now(), self._key_of
-                )
-                handoff_ids = await queue_handoffs(connection, claim.source.id, run.id, saved.touched)
-        except Exception as error:
-            if is_down(error):
-                raise
-            log.warning("part.not_kept", source=claim.source.name, items=len(reading.found), error=_words(error))
-            return Kept()
-        return Kept(len(saved.items), handoff_ids)
 
     def _errors(self, claim: FeedClaim, coming: Next | None, *, ours: bool) -> int:
         """Count the errors in a row. A pass that was only tried, since a feed was too short, has failed nobody."""
@@ -255,6 +244,7 @@ class Poller:
         asked: Asked | None,
         *,
         is_hopeless: bool = False,
+        left: int = 0,
     ) -> Next | None:
         """Say when the source is read next; None where it is not by itself, or no longer."""
         interval = self._interval(kind, claim) if kind else self._default_interval
@@ -262,6 +252,9 @@ class Poller:
             interval = _UNTIL_ASKED_AGAIN
         if interval is None:
             return None
+        if left:
+            why = f"{left:,} are left for the next reading."
+            return Next(self._clock.now() + min(interval, _SOON), why, 0, Rhythm.of(claim.rhythm))
         return plan_next(
             self._clock.now(),
             base=interval,
@@ -281,51 +274,40 @@ class Poller:
     ) -> Polled:
         now = self._clock.now()
         source = claim.source
-        if not await sources.hold_feed(connection, claim):
-            raise LeaseLost(f"The poll of {source.name} took longer than its lease.")
+        total = reading.saved + await self._keeper.save(connection, claim, kind, reading, run)
         if (asking := _asking(source, kind)) != claim.asking:
             await sources.keep_asking(connection, source.id, asking)
-        saved, urls, touched = await save_items(
-            connection, source, kind, kind.origin_of(claim.which), reading.found, now, self._key_of
-        )
-        handoff_ids = await queue_handoffs(connection, source.id, run.id, touched) if run else None
-        if category := category_of(source, kind):
-            await save_links(connection, category, reading.found, urls, now)
-        timezone = kind.timezone or self._timezone
-        if run and run.day:
-            await rebuild_read_day(connection, source, timezone, run.day, run.started_at)
-        else:
-            await rebuild_days(connection, source, timezone, saved)
         await self._learn(connection, source, reading.learned)
-        new_items = sum(item.is_new for item in saved)
-        coming = self._plan(claim, kind, Read(len(saved), new_items), reading.asked)
+        read = Read(total.items, total.new_items)
+        coming = self._plan(claim, kind, read, reading.asked, left=reading.left)
         ending = PollEnding(
             coming,
             Reason.POLLED,
             None,
             0,
-            len(saved) if reading.found else None,
+            total.items if reading.found or total.items else None,
             reading.memory,
-            brought_new=bool(new_items or urls.new or reading.new_urls),
+            brought_new=bool(total.new_items or total.new_urls or reading.new_urls),
+            is_unfinished=bool(reading.left),
         )
         await sources.settle_feeds(connection, [(claim, ending)], now)
-        new, latest = await self._end_run(connection, source, run, reading, saved, urls) if run else (None, None)
+        new, latest = await self._end_run(connection, source, run, reading, total) if run else (None, None)
         overflowed = claim.which is Pass.MAIN and is_overflow(
-            seen=len(saved), new=new_items, known_before=claim.rhythm is not None
+            seen=total.items, new=total.new_items, known_before=claim.rhythm is not None
         )
         if overflowed:
             why = "The feed was all new: what came and went between two polls is looked for."
             await sources.ask_for_pass(connection, source.id, Pass.SITEMAP, now=now, rest=_SITEMAP_REST, why=why)
         return replace(
             _polled(claim, reading),
-            items=len(saved),
-            new_items=new_items,
+            items=total.items,
+            new_items=total.new_items,
             new=new,
             latest=latest,
             overflowed=overflowed,
-            new_urls=urls.new + reading.new_urls,
-            refused={**reading.refused, **urls.refused},
-            handoff_ids=handoff_ids,
+            new_urls=total.new_urls + reading.new_urls,
+            refused={**reading.refused, **total.refused},
+            handoff_ids=total.handoff_ids,
         )
 
     async def _end_run(
@@ -334,12 +316,11 @@ class Poller:
         source: Source,
         run: RunClaim,
         reading: Reading,
-        saved: list[SavedItem],
-        urls: Submitted,
+        total: Part,
     ) -> tuple[int, int] | tuple[None, None]:
         """End a run that went well; return how many are NEW and LATEST in the day it has read."""
         counts = await daily.count_day(connection, source.id, run.day) if run.day else (None, None)
-        ending = RunEnding(Reason.POLLED, _left_out(urls.refused), reading.tally, len(saved), *counts)
+        ending = RunEnding(Reason.POLLED, _left_out(total.refused), reading.tally, total.items, *counts)
         if not await runs.end_run(connection, run, ending, self._clock.now()):
             raise LeaseLost(f"The run of {source.name} took longer than its lease.")
         return counts
@@ -367,10 +348,6 @@ def _told(error: Exception) -> str:
     return clean(str(error))[:_LONGEST_ERROR]
 
 
-def _words(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
-
-
 def _left_out(refused: Mapping[str, str]) -> str | None:
     """Say what could not be kept, though all else was: nobody can be told that a day is complete without it."""
     if not refused:
@@ -391,6 +368,7 @@ def _polled(claim: FeedClaim, reading: Reading) -> Polled:
         which=claim.which,
         title=str(reading.memory.get("title") or ""),
         leads=reading.leads,
+        left=reading.left,
         new_urls=reading.new_urls,
         refused=reading.refused,
     )

@@ -1,11 +1,11 @@
 """One reading of a source: its kind does its work within the deadline, and what it yields is gathered."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, datetime
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -33,13 +33,39 @@ from headwater.store.pool import Connection, Database, is_down
 from headwater.store.sources import FeedClaim
 
 log = structlog.get_logger()
+SavePart = Callable[[], Awaitable[None]]
 OnLeads = Callable[[int], None]  # told how many leads have been submitted so far
+_PART = 100  # items of a kind that is saved in parts
 _SLICE = 2000  # leads submitted at once: a sitemap may list any number
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What was saved of a reading."""
+
+    items: int = 0
+    new_items: int = 0
+    new_urls: int = 0
+    refused: dict[str, str] = field(default_factory=dict)
+    handoff_ids: tuple[int, ...] | None = None  # None: nothing is handed off
+
+    def __add__(self, other: "Part") -> "Part":
+        ids = (self.handoff_ids, other.handoff_ids)
+        return Part(
+            self.items + other.items,
+            self.new_items + other.new_items,
+            self.new_urls + other.new_urls,
+            {**self.refused, **other.refused},
+            tuple(chain.from_iterable(filter(None, ids))) if ids != (None, None) else None,
+        )
 
 
 @dataclass(slots=True)
 class Reading:
-    """What a kind yields: its items are saved together at the end, its leads a slice at a time meanwhile."""
+    """What a kind yields: its items are saved together at the end, its leads a slice at a time meanwhile.
+
+    Of a kind that is saved in parts, `found` is what was not saved yet, and `saved` what was saved before.
+    """
 
     memory: dict[str, Any]
     day: date | None = None  # the one that is read, of a source of dated days
@@ -53,6 +79,9 @@ class Reading:
     refused: dict[str, str] = field(default_factory=dict)
     learned: dict[str, Any] = field(default_factory=dict)
     asked: Asked | None = None
+    left: int = 0
+    saved: Part = field(default_factory=Part)
+    saved_memory: dict[str, Any] | None = None  # what goes with the parts; None: nothing was saved
 
 
 class Kept(NamedTuple):
@@ -73,7 +102,7 @@ class Readers:
         self._key_of = key_of
         self.waiting: set[UUID] = set()  # the readings that wait for their budgets, by the tokens of their leases
 
-    async def read(self, claim: FeedClaim, kind: Kind, reading: Reading) -> None:
+    async def read(self, claim: FeedClaim, kind: Kind, reading: Reading, save_part: SavePart) -> None:
         """Let the kind do its work, within its deadline; a fault in it is told like any other.
 
         What it had found before is in the reading, whatever happens.
@@ -81,7 +110,7 @@ class Readers:
         source = claim.source
         pace = Pace(self._database, self._clock, source.id, kind.gap, claim.first_request_at)
         deadline = Deadline(kind.deadline)
-        while_waiting = partial(self._waits, claim.lease.token, deadline)
+        while_waiting = partial(self._waits, claim, deadline, save_part)
         http = Http(self._gate, self._sandbox, kind, pace, kind.asker(source.name), while_waiting=while_waiting)
         run = Run(
             http,
@@ -96,8 +125,8 @@ class Readers:
         )
         try:
             async with deadline:
-                await self._gather(claim, kind, run, reading)
-            reading.asked = run.asked
+                await self._gather(claim, kind, run, reading, save_part)
+            reading.asked, reading.left = run.asked, run.left
             if reading.memory != claim.memory:
                 check_state(source.name, reading.memory)
             refuse_shared_places(source.name, reading.found)
@@ -112,9 +141,16 @@ class Readers:
             log.exception("discover.failed", source=source.name)
             raise HeadwaterError(f"{type(error).__name__}: {error}", reason=Reason.INTERNAL) from error
 
-    @contextlib.contextmanager
-    def _waits(self, token: UUID, deadline: Deadline) -> Iterator[None]:
-        """Let no time pass for a reading while a request of it waits for its budget."""
+    @contextlib.asynccontextmanager
+    async def _waits(
+        self, claim: FeedClaim, deadline: Deadline, save_part: SavePart, until: datetime
+    ) -> AsyncIterator[None]:
+        """Let no time pass for a reading while a request of it waits for its budget; what it has by then is saved."""
+        await save_part()
+        why = f"It waits for its budget; the next request may go at {until:%H:%M:%S} UTC."
+        async with self._database.connection() as connection:
+            await sources.note_wait(connection, claim, why)
+        token = claim.lease.token
         self.waiting.add(token)
         try:
             with deadline.paused():
@@ -123,8 +159,10 @@ class Readers:
             if not deadline.is_paused:  # no other request of it waits
                 self.waiting.discard(token)
 
-    async def _gather(self, claim: FeedClaim, kind: Kind, run: Run, reading: Reading) -> None:
+    async def _gather(self, claim: FeedClaim, kind: Kind, run: Run, reading: Reading, save_part: SavePart) -> None:
         async for found in kind.discover(run):
+            if len(reading.found) >= _PART:  # before the next is taken up, which the memory does not know yet
+                await save_part()
             if isinstance(found, Lead):
                 reading.pending.append(found)
             else:

@@ -24,6 +24,7 @@ class Polled:
     new: int | None = None  # of a day that was read: how many are NEW in it now
     latest: int | None = None  # and how many LATEST
     leads: int = 0
+    left: int = 0  # is still to be read, by a reading that follows at once
     new_urls: int = 0
     refused: dict[str, str] = field(default_factory=dict)
     run_id: int | None = None  # None: nobody answers for it, it was due

@@ -34,7 +34,7 @@ REGISTER_ROOTS = frozenset(
     | {"EXECORD", "PROCLA", "DETERM", "PRMEMO", "PRNOTICE", "PRORDER"}
 )
 _DOCUMENT_ROOTS = REGISTER_ROOTS | {"billStatus", "pLaw", "bill", "resolution"}  # ... and bills and laws.
-_XML_ROOTS = frozenset({"rss", "feed", "rdf", "urlset", "sitemapindex", "opml", "svg"})
+_XML_ROOTS = frozenset({"rss", "feed", "rdf", "urlset", "sitemapindex", "opml", "svg", "fedreg"})
 _HTML_TAG = re.compile(
     r"<(?i:!doctype\s+html|html|head|body|title|meta|link|script|style|article|main|section|header|nav|div|p|span|table"
     r"|h[1-6]|ul|ol|a|br|form|frameset|center|font)\b"

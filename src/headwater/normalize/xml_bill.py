@@ -34,10 +34,13 @@ def read_bill_status(root: etree._Element, url: str) -> Article:
 
     Raises Unreadable with the reason UNKNOWN_SCHEMA for what follows neither schema.
     """
-    bill = next(find_all(root, "bill"), None)
+    bills = list(find_all(root, "bill"))
+    bill = bills[0] if bills else None
     version = _version(root)
     if bill is None or version not in _KNOWN_VERSIONS:
         raise _unknown(f"version {version}, without a bill" if bill is None else f"version {version}", url)
+    if len(bills) > 1:
+        raise _unknown(f"version {version}, with {len(bills)} bills", url)
     name = _name(bill)
     if name is None:
         raise _unknown(f"version {version}, without the bill's number", url)

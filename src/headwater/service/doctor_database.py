@@ -1,4 +1,4 @@
-"""The checks of the database, on one visit: reachable, schema, clock, leases, hosts, hand-offs, index, webhooks."""
+"""The checks of the database, on one visit: reachable, schema, clock, leases, hosts, and what hangs on its rows."""
 
 import asyncio
 import contextlib
@@ -25,13 +25,13 @@ from headwater.service.doctor_finding import (
     warning,
 )
 from headwater.service.handoff_desk import COUNTED
-from headwater.store import documents, handoffs, hosts, leases, migrate, sources, webhooks
+from headwater.store import budgets, documents, handoffs, hosts, leases, migrate, sources, webhooks
 from headwater.store.clock import Reading, read_server_time
 from headwater.store.embedded import open_server
 from headwater.store.embedded_cluster import has_cluster, last_words
 from headwater.store.pool import Connection, open_connection, shown
 
-NAMES = ("database", "schema", "clock", "leases", "hosts", "hand-offs", "index", "webhooks")
+NAMES = ("database", "schema", "clock", "leases", "hosts", "hand-offs", "index", "webhooks", "api key")
 _OF_ROWS = NAMES[3:]
 
 _START_SECONDS = 4.0  # for the embedded server: long for a start, short for a recovery
@@ -105,6 +105,7 @@ class Visit:
             self._note("hand-offs", await isolated(_handoffs(connection, reading, self._settings), _STEP_SECONDS))
             self._note("index", await isolated(_index(connection), _STEP_SECONDS))
             self._note("webhooks", await isolated(_webhooks(connection), _STEP_SECONDS))
+            self._note("api key", await isolated(_key(connection, self._settings), _STEP_SECONDS))
         for name in _OF_ROWS:
             empty = state is State.NOT_CONFIGURED
             self._note(name, not_configured("none yet", _MAKE_IT) if empty else not_checked("see schema", "the schema"))
@@ -254,3 +255,14 @@ async def _webhooks(connection: Connection) -> Finding:
         return ok(f"{len(found)}, and all take what they are told")
     mend = "`headwater webhook deliveries NAME` tells of every attempt; nothing is lost meanwhile."
     return Finding(State.WARNING, f"{len(troubles)} of {len(found)} do not take all", mend, tuple(troubles))
+
+
+async def _key(connection: Connection, settings: Settings) -> Finding:
+    """Look whether there is a key for the sources that ask with one."""
+    needing = await budgets.sources_that_need_key(connection)
+    if settings.api_data_gov_key:
+        return ok(f"of api.data.gov, for {len(needing)} sources")
+    signup = "https://api.data.gov/signup/ gives one; set HEADWATER_API_DATA_GOV_KEY to it."
+    if not needing:
+        return not_configured("none, and no source needs one", signup)
+    return Finding(State.WARNING, f"none, and {len(needing)} sources cannot be read without", signup, tuple(needing))

@@ -27,7 +27,7 @@ async def in_the_way(records: Records, source: Source) -> RunUnderWay:
     """Tell what keeps a run of a source from being begun: another, or a poll."""
     async with records.database.connection() as connection:
         other = await runs.run_under_way(connection, source.id)
-    told = "a poll, which is no run, is reading it just now; try again in a moment"
+    told = "a poll or a backfill, which is no run, is reading it just now; try again when that is over"
     if other:
         run_id, until = other
         told = f"run {run_id} of it is under way (if that has died, it is over at {until:%H:%M:%S} UTC)"

@@ -205,9 +205,13 @@ class LiveSourceDesk(SourceDesk):
             source = await self._get(connection, name)
             moment = self._beginning(source, since)
             if not await sources.ask_backfill(connection, source.id, moment, self._records.clock.now()):
+                passes = await sources.list_passes(connection, source.id)
+                if any(one["pass"] == Pass.SITEMAP for one in passes):
+                    raise await in_the_way(self._records, source)
                 raise OperatorError(_why_no_backfill(source, since), reason=Reason.BAD_REQUEST)
             return (await self._claim(connection, source.name, Pass.SITEMAP))[0] if claims else None
 
+        await rescue_expired(self._records)  # there may be nobody else who does
         return await self._records.database.transact(work)
 
     def _beginning(self, source: Source, day: date) -> datetime:

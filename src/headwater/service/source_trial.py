@@ -4,7 +4,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import NoReturn
 
 from headwater.errors import HeadwaterError, NotNow, Unreadable
@@ -101,9 +101,9 @@ class Trial:
         """Return a way to ask that tells of a budget which is used up, where a run would wait for an hour."""
         return Http(self._parts.gate, self._parts.sandbox, kind, pace, asker, while_waiting=self._refuse_to_wait)
 
-    def _refuse_to_wait(self) -> NoReturn:
+    def _refuse_to_wait(self, until: datetime) -> NoReturn:
         words = f"{Reason.BUDGET_SPENT.sentence} `headwater source budgets` tells when that is."
-        raise NotNow(words, until=self._parts.records.clock.now(), reason=Reason.BUDGET_SPENT)
+        raise NotNow(words, until=until, reason=Reason.BUDGET_SPENT)
 
     @contextlib.contextmanager
     def _stage(self, name: str) -> Iterator[Stage]:

@@ -41,6 +41,9 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     origin: ClassVar[Origin] = Origin.FEED
     # Each run reads one day, `run.day`: the one before that of its slot. Days that were missed are caught up with.
     dated: ClassVar[bool] = False
+    # What it has yielded may be saved before it comes to its end: `run.state` is true whenever it asks, and whenever it
+    # yields it holds all that was yielded before.
+    in_parts: ClassVar[bool] = False
     first_day: ClassVar[date] = date(1970, 1, 1)  # that can be read, for a kind that is dated
 
     schedule: str | None = None  # a cron string in the source's time zone; None: polled by interval

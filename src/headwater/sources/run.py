@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from typing import Any
@@ -116,7 +116,7 @@ class Http:
         pace: Pace,
         asker: Asker,
         *,
-        while_waiting: Callable[[], AbstractContextManager[None]] = nullcontext,
+        while_waiting: Callable[[datetime], AbstractAsyncContextManager[object]] = nullcontext,
     ) -> None:
         self._gate = gate
         self._sandbox = sandbox
@@ -199,7 +199,7 @@ class Http:
                     raise
                 until = error.until
             log.info("budget.spent", source=self._asker.source, host=host_of(url), until=until.isoformat())
-            with self._while_waiting():
+            async with self._while_waiting(until):
                 await self._gate.budgets.wait(until)
 
     async def _wait_for_turn(self) -> None:
@@ -265,6 +265,7 @@ class Run:
     asked: Asked | None = None
     day: date | None = None  # the one to read, where the kind is one of dated days
     tally: Tally = field(default_factory=Tally)  # what the kind counts, for those who watch
+    left: int = 0  # what there is still to do, for which the next reading comes soon
     whole: bool = False  # somebody asked for all that is listed, also where that has not changed
 
 

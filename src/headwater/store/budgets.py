@@ -46,6 +46,11 @@ async def list_budgets(connection: Connection, fingerprint: str, split: Split, n
     return [dict(row) | {"sources": await _list_sources(connection, fingerprint, row, split, now)} for row in rows]
 
 
+async def sources_that_need_key(connection: Connection) -> list[str]:
+    """Name the sources that cannot be read without the key."""
+    return [row["name"] for row in await connection.fetch(query("sources_that_need_key"))]
+
+
 async def _list_sources(
     connection: Connection, fingerprint: str, row: Mapping[str, Any], split: Split, now: datetime
 ) -> list[dict[str, Any]]:

@@ -45,6 +45,7 @@ class PollEnding:
     item_count: int | None
     memory: Mapping[str, Any]
     brought_new: bool = False
+    is_unfinished: bool = False  # a backfill goes on with the next
 
 
 def source_of(row: Mapping[str, Any]) -> Source:
@@ -193,7 +194,7 @@ async def end_removed_urls(connection: Connection, source_id: int, after: int, l
 
 
 async def ask_backfill(connection: Connection, source_id: int, since: datetime, now: datetime) -> bool:
-    """Let the next reading of a source's sitemaps go back to a time; False where it has none."""
+    """Let the next reading of a source's sitemaps go back to a time; False where it has none, or is being read."""
     return bool(await connection.fetchval(query("ask_backfill"), source_id, since, now))
 
 
@@ -286,6 +287,16 @@ async def hold_feed(connection: Connection, claim: FeedClaim) -> bool:
     return bool(await connection.fetchval(query("hold_feed"), claim.source.id, claim.lease.token))
 
 
+async def keep_memory(connection: Connection, claim: FeedClaim, memory: Mapping[str, Any]) -> None:
+    """Keep what a poll has learned so far."""
+    await connection.execute(query("keep_memory"), claim.source.id, claim.lease.token, memory)
+
+
+async def note_wait(connection: Connection, claim: FeedClaim, why: str) -> None:
+    """Say for those who look on what a poll waits for."""
+    await connection.execute(query("note_wait"), claim.source.id, claim.lease.token, why)
+
+
 async def settle_feeds(
     connection: Connection, endings: Sequence[tuple[FeedClaim, PollEnding]], now: datetime, *, unhurried: bool = False
 ) -> list[bool]:
@@ -309,6 +320,7 @@ async def settle_feeds(
         [ending.brought_new for _, ending in endings],
         now,
         unhurried,
+        [ending.is_unfinished for _, ending in endings],
     )
     settled = {row["token"] for row in rows}
     return [claim.lease.token in settled for claim, _ in endings]

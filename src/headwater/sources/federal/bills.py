@@ -8,9 +8,9 @@ that was ever wanted).
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
-from headwater.errors import HeadwaterError, NotNow, Unreadable
+from headwater.errors import HeadwaterError, NotNow, OperatorError, Unreadable
 from headwater.formats.sitemap_reading import SitemapReading
 from headwater.model.reasons import Reason
 from headwater.model.sitemap import SitemapRef
@@ -29,6 +29,7 @@ _MINUTES = 240  # govinfo makes the files of the Congress that sits anew every f
 _BILL = re.compile(r"/BILLSTATUS-(\d{1,3})([a-z]{1,8})(\d{1,5})\.xml$")
 _SERIES = re.compile(r"/(\d{1,3})[a-z]{1,8}/sitemap[^/]*\.xml$")
 _FAILURES_THAT_END_LOOKUPS = 5  # in a row
+_NO_CONGRESS_YET = 1000
 _ALWAYS = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -46,15 +47,18 @@ class BillsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Bills and resolutions of the Congress that sits now, and of those before it that are asked for.
 
     Sitemaps and files are open to all. What a bill is called and when it was introduced is looked up once, with the
-    key; what a run does not come to is left for the next.
+    key; what a run does not come to is left for the next, which follows at once.
     """
+
+    in_parts: ClassVar[bool] = True
 
     timezone: str | None = HOME
     budget: Literal["api.data.gov"] | None = "api.data.gov"
     sitemap_url: str = "https://www.govinfo.gov/sitemap/bulkdata/BILLSTATUS/sitemapindex.xml"
     api_url: str = API_URL
     congresses: tuple[int, ...] = ()
-    lookups_per_run: int = 300  # 0: nothing is looked up, and no key is needed
+    # So that a run takes no longer than new files do. 0: nothing is looked up, and no key is needed.
+    lookups_per_run: int = 1000
 
     @property
     def api_hosts(self) -> frozenset[str]:
@@ -128,20 +132,21 @@ class _Reading:
         self._memory = _Memory(run.state)
         self._api = CongressApi(run, kind.api_url)
         self._problems = Problems()
-        self._looked_up = self._found = self._failed_in_a_row = 0
+        self._looked_up = self._found = self._left = self._failed_in_a_row = 0
 
     async def sitemaps(self) -> list[SitemapRef]:
-        """Return the sitemaps that may have changed and may list bills that are wanted."""
+        """Return the sitemaps that may have changed and may list bills that are wanted, the newest Congress first."""
         index = (await self._sitemap(self._kind.sitemap_url)).sitemaps
         if not index:
             message = "The index of BILLSTATUS names no sitemaps."
             raise Unreadable(message, reason=Reason.INCOMPLETE, url=self._kind.sitemap_url)
-        return [one for one in index if _may_hold(one, self._wanted) and not self._memory.has_read(one)]
+        unread = [one for one in index if _may_hold(one, self._wanted) and not self._memory.has_read(one)]
+        return sorted(unread, key=_congress_of, reverse=True)
 
     async def bills(self, sitemap: SitemapRef) -> AsyncIterator[Item | Lead]:
         """Yield the bills of a sitemap; one that cannot be read does not keep the others."""
         try:
-            bills = list(_bills(await self._sitemap(sitemap.url), self._wanted))
+            bills = sorted(_bills(await self._sitemap(sitemap.url), self._wanted), key=_newest_congress_first)
         except HeadwaterError as error:
             self._problems.add(sitemap.url, error)
             return
@@ -149,8 +154,12 @@ class _Reading:
         for bill in bills:
             if self._memory.knows(bill):
                 self._found += 1
-                yield Lead(bill.url, bill.changed_at)
-            elif self._is_spent() or (record := await self._look_up(bill)) is None:
+                if self._kind.fetch_items:
+                    yield Lead(bill.url, bill.changed_at)
+            elif self._is_spent():
+                is_whole = False
+                self._left += 1
+            elif (record := await self._look_up(bill)) is None:
                 is_whole = False
             else:
                 self._found += 1
@@ -164,6 +173,8 @@ class _Reading:
         if self._problems.first and not self._found:
             raise self._problems.first
         self._problems.save(self._run.state)
+        if self._failed_in_a_row < _FAILURES_THAT_END_LOOKUPS:  # else nothing is gained by coming sooner
+            self._run.left = self._left
 
     def _is_spent(self) -> bool:
         """Tell whether the rest is left for the next run: so many were looked up, or it seems that none can be."""
@@ -176,7 +187,7 @@ class _Reading:
         self._looked_up += 1
         try:
             record = await self._api.record(f"bill/{bill.congress}/{bill.type}/{bill.number}", "bill") or {}
-        except NotNow:
+        except (NotNow, OperatorError):  # which no other bill would fare better with
             raise
         except HeadwaterError as error:
             self._problems.add(bill.url, error)
@@ -190,10 +201,20 @@ class _Reading:
         return await page.sitemap(_ALWAYS, [host_of(self._kind.sitemap_url)], "/")
 
 
+def _congress_of(sitemap: SitemapRef) -> int:
+    """Return the Congress whose bills a sitemap lists; one that does not say may list those of the newest."""
+    series = _SERIES.search(sitemap.url)
+    return int(series[1]) if series else _NO_CONGRESS_YET
+
+
+def _newest_congress_first(bill: Bill) -> int:
+    return -bill.congress
+
+
 def _may_hold(sitemap: SitemapRef, wanted: set[int]) -> bool:
     """Tell whether bills that are wanted may be in a sitemap, by its name where that says so."""
-    series = _SERIES.search(sitemap.url)
-    return series is None or int(series[1]) in wanted
+    congress = _congress_of(sitemap)
+    return congress == _NO_CONGRESS_YET or congress in wanted
 
 
 def _bills(reading: SitemapReading, wanted: set[int]) -> Iterator[Bill]:

@@ -36,6 +36,15 @@ ON CONFLICT (key_fingerprint, host) DO UPDATE SET empty_until = greatest(b.empty
 -- The hosts that a key has been used at. $1 key fingerprint
 SELECT host, hourly_limit, limit_seen_at, empty_until FROM budgets WHERE key_fingerprint = $1 ORDER BY host
 
+-- name: sources_that_need_key
+-- Those that are read, and ask with the key: all with a budget, but for bills that are not looked up.
+SELECT name FROM sources
+WHERE asking ->> 'budget' IS NOT NULL AND enabled AND removed_at IS NULL
+  AND settings ->> 'lookups_per_run' IS DISTINCT FROM '0'
+ORDER BY name
+
 -- name: sources_that_pay
 -- The sources whose requests to a host are taken from a budget, as far as they have been polled. $1 host
-SELECT name FROM sources WHERE asking ->> 'budget' IS NOT NULL AND asking -> 'api_hosts' ? $1
+SELECT name FROM sources
+WHERE asking ->> 'budget' IS NOT NULL AND EXISTS (
+    SELECT 1 FROM jsonb_array_elements_text(asking -> 'api_hosts') AS part (declared) WHERE split_part(declared, '/', 1) = $1)

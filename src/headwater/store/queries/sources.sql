@@ -100,13 +100,12 @@ UPDATE url_frontier u SET status = 'dead', reason = 'source_removed' FROM chosen
 RETURNING u.id
 
 -- name: ask_backfill
--- Let the next reading of the sitemaps go back to a time; whoever reads them just now has lost its lease. $1 source,
--- $2 since, $3 now
+-- Let the next reading of the sitemaps go back to a time; answers nothing where there are none, or somebody reads them.
+-- $1 source, $2 since, $3 now
 UPDATE feed_state
 SET backfill_since = least(backfill_since, $2), next_poll_at = least(next_poll_at, $3),
-    next_poll_why = 'A backfill was asked for.',
-    lease_holder = NULL, lease_token = NULL, lease_until = NULL, attempts = 0
-WHERE source_id = $1 AND pass = 'sitemap'
+    next_poll_why = 'A backfill was asked for.', attempts = 0
+WHERE source_id = $1 AND pass = 'sitemap' AND lease_token IS NULL
 RETURNING true
 
 -- name: remove_source
@@ -198,10 +197,18 @@ RETURNING s.id, s.name, s.kind, s.settings, s.enabled, s.created_at, s.asking, p
 -- The fence of a poll. $1 source, $2 token
 SELECT true FROM feed_state WHERE source_id = $1 AND lease_token = $2 FOR UPDATE
 
+-- name: keep_memory
+-- What a poll that goes on has learned. $1 source, $2 token, $3 memory
+UPDATE feed_state SET memory = $3 WHERE source_id = $1 AND lease_token = $2
+
+-- name: note_wait
+-- A poll says what it waits for. $1 source, $2 token, $3 why
+UPDATE feed_state SET next_poll_why = $3 WHERE source_id = $1 AND lease_token = $2
+
 -- name: settle_feeds
 -- End polls, each fenced by its token; answers the tokens that were still in force. Arrays: $1 sources, $2 tokens, $3 next
 -- polls, $4 why then, $5 rhythms, $6 reasons, $7 errors or NULL, $8 errors in a row, $9 items or NULL, $10 memories,
--- $11 whether something new came; $12 now, $13 whether this need not wait for the disk: should the server die before it is
+-- $11 whether something new came, $14 whether a backfill goes on with the next; $12 now, $13 whether this need not wait for the disk: should the server die before it is
 -- there, the polls come back when their leases end, as if their holder had died
 UPDATE feed_state f
 SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, attempts = 0,
@@ -211,10 +218,10 @@ SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, attempts = 0,
     last_item_count = coalesce(g.items, f.last_item_count), memory = g.memory,
     last_new_at = CASE WHEN g.is_new THEN $12 ELSE f.last_new_at END,
     -- What was asked for is done, or is not tried again.
-    backfill_since = CASE WHEN g.error IS NULL OR g.next_poll_at IS NULL THEN NULL ELSE f.backfill_since END
+    backfill_since = CASE WHEN g.error IS NULL AND NOT g.is_unfinished OR g.next_poll_at IS NULL THEN NULL ELSE f.backfill_since END
 FROM unnest($1::int[], $2::uuid[], $3::timestamptz[], $4::text[], $5::jsonb[], $6::text[], $7::text[], $8::int[],
-            $9::int[], $10::jsonb[], $11::boolean[])
-    AS g (source_id, token, next_poll_at, why, rhythm, reason, error, errors, items, memory, is_new),
+            $9::int[], $10::jsonb[], $11::boolean[], $14::boolean[])
+    AS g (source_id, token, next_poll_at, why, rhythm, reason, error, errors, items, memory, is_new, is_unfinished),
     set_config('synchronous_commit', CASE WHEN $13 THEN 'off' ELSE current_setting('synchronous_commit') END, true) AS durability
 WHERE f.source_id = ANY ($1) AND f.source_id = g.source_id AND f.lease_token = g.token
 RETURNING g.token
