@@ -180,7 +180,7 @@ async def test_a_request_that_the_page_calls_off_does_not_keep_its_host_from_the
 
 
 async def test_a_page_that_floods_the_browser_with_requests_is_given_up(browsing: Browsing) -> None:
-    flood = "for (let n = 0; n < 300; n++) fetch('/' + n, {method: 'POST', body: 'x'.repeat(20000)}).catch(() => 0)"
+    flood = "for (let n = 0; n < 300; n++) fetch('/' + n, {method: 'POST', body: 'x'.repeat(200)}).catch(() => 0)"
     browsing.site.answers[PAGE] = page(f"setInterval(() => {{ {flood} }}, 0)")
     browsing.site.answers["http://a.test/next"] = page("document.title = 'next'")
     with pytest.raises(ExchangeFailed) as caught:

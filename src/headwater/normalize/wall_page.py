@@ -33,7 +33,8 @@ _ITEMS = frozenset({"li", "td", "th", "dd", "dt", "figcaption"})
 _SEPARATOR = re.compile(r" [-\u2013\u2014\u00b7\u2022\u00bb\u203a:/~]+ | ?[|_] ?| [\u00ab\u2039] ")
 _STOPS = r"[.!?\u2026\u3002\uff01\uff1f\u061f\u0964|:,\uff0c\u060c]"
 _SENTENCE_END = re.compile(rf"(?<!{_STOPS}){_STOPS}++(?=\s|$)|[\u3002\uff01\uff1f]")
-_FULL_STOP = re.compile('[.!?\u2026\u061f\u0964]+(?=[\\s)\u201d"]|$)|[\u3002\uff01\uff1f]')
+_ENDS = r"[.!?\u2026\u061f\u0964]"
+_FULL_STOP = re.compile(rf'(?<!{_ENDS}){_ENDS}++(?=[\s)\u201d"]|$)|[\u3002\uff01\uff1f]')
 # What somebody else has said.
 _QUOTED = re.compile(
     '[\u201c\u201e\u00ab\u300c][^\u201c\u201d\u00bb\u300d]{1,200}[\u201c\u201d\u00bb\u300d]|"[^"]{1,200}"'

@@ -63,6 +63,7 @@ _CODES = {
         Reason.INVALID_URL,
         Reason.OFFLINE,
         Reason.SHUTDOWN,
+        Reason.BUSY,
         Reason.DATABASE_LOST,
         Reason.REDIS_LOST,
         Reason.STORAGE,
