@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from asyncio.base_subprocess import BaseSubprocessTransport
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,7 @@ async def test_a_driver_that_hangs_is_ended_with_the_browser_and_all_it_has_writ
         assert not any(b"not to be told" in process.environment for process in started)
         os.kill(drivers(folder)[0].pid, signal.SIGSTOP)
         monkeypatch.setattr("headwater.net.driver._CLOSE_SECONDS", 0.3)
+    assert [one for one in gc.get_objects() if isinstance(one, BaseSubprocessTransport) and not one._closed] == []
     await until(lambda: not any(map(is_alive, started)))
     assert os.listdir(folder) == []
 

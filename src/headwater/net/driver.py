@@ -50,9 +50,11 @@ async def start_driver(folder: Path) -> "Playwright":
 
 
 async def stop_driver(driver: "Playwright", folder: Path) -> None:
-    """Stop a driver; one that hangs is ended."""
-    if not await closed(driver.stop()):
+    """Stop a driver; one that hangs is ended, and its end waited for."""
+    stopping = asyncio.ensure_future(driver.stop())
+    if not await closed(asyncio.shield(stopping)):
         await asyncio.to_thread(_end, folder)
+        await closed(stopping)
 
 
 async def closed(closing: Awaitable[Any]) -> bool:
