@@ -178,6 +178,16 @@ class Harness:
         while len(await self.rows(taken, times)) < times:
             await self._look_again()
 
+    async def until_handed_off(self, seconds: float = 60) -> None:
+        """Wait until no hand-off waits for its job, and no job for its page."""
+        left = (
+            "SELECT FROM ingestion_handoffs WHERE status IN ('queued', 'running') "
+            "UNION ALL SELECT FROM ingestion_jobs WHERE status = 'queued'"
+        )
+        async with asyncio.timeout(seconds):
+            while await self.rows(left):
+                await self._look_again()
+
     async def _look_again(self, seconds: float = 0.02) -> None:
         for program, words in self.programs.items():
             assert program.returncode is None, f"{' '.join(words)} ended by itself ({program.returncode})"

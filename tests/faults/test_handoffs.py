@@ -37,14 +37,7 @@ async def sync_well(harness: Harness, source: str) -> None:
 async def finish_and_check(harness: Harness) -> None:
     """Wait until every page, hand-off and job has ended, and look whether all is well."""
     await harness.until_done(90)
-    left = (
-        "SELECT FROM ingestion_handoffs WHERE status IN ('queued', 'running') "
-        "UNION ALL SELECT FROM ingestion_jobs WHERE status = 'queued'"
-    )
-    give_up = time.monotonic() + 60
-    while await harness.rows(left):
-        assert time.monotonic() < give_up, "a hand-off or a job is stuck"
-        await asyncio.sleep(0.1)
+    await harness.until_handed_off()
     await harness.stop()
     assert await violations(harness) == {}
     ((items, jobs),) = await harness.rows(

@@ -1,4 +1,4 @@
-"""The Markdown of a document, which is not kept: it is made from the raw file whenever it is wanted."""
+"""What a document's raw file says when it is read again; its Markdown, which is not kept, whenever it is wanted."""
 
 import asyncio
 import hashlib
@@ -39,17 +39,22 @@ class Deriving:
     async def _derived(self, lent: AbstractAsyncContextManager[Sandbox], document: StoredDocument) -> str:
         body = await asyncio.to_thread(_raw, self._records, document)
         async with lent as sandbox:
-            page = await sandbox.run(
-                normalize_as,
-                document.normalizer,
-                body,
-                document.fetched_url or document.url,
-                document.content_type,
-                document.selectors,
-                returns=NormalizedPage,
-                seconds=self._records.settings.sandbox_seconds,
-            )
+            page = await derive(sandbox, document, body, self._records.settings.sandbox_seconds)
         return page.article.markdown or page.article.text
+
+
+async def derive(sandbox: Sandbox, document: StoredDocument, body: bytes, seconds: float) -> NormalizedPage:
+    """Read the raw file of a document as it was read when it was stored."""
+    return await sandbox.run(
+        normalize_as,
+        document.normalizer,
+        body,
+        document.fetched_url or document.url,
+        document.content_type,
+        document.selectors,
+        returns=NormalizedPage,
+        seconds=seconds,
+    )
 
 
 async def _stored(records: Records, document_id: int) -> StoredDocument:

@@ -15,8 +15,9 @@ from enum import StrEnum
 
 from headwater.corpus import Corpus
 from headwater.errors import SandboxFailed, Unreadable
-from headwater.normalize.registry import NORMALIZERS, NormalizedPage, normalize_as
+from headwater.normalize.registry import NORMALIZERS
 from headwater.sandbox import Sandbox
+from headwater.service.deriving import derive
 from headwater.store.pool import Database
 from headwater.store.verify import StoredDocument, documents_to_verify
 
@@ -147,16 +148,7 @@ class Verifier:
         if document.normalizer not in NORMALIZERS:
             return Fault.NO_NORMALIZER, document.normalizer
         try:
-            page = await self._sandbox.run(
-                normalize_as,
-                document.normalizer,
-                body,
-                document.fetched_url or document.url,
-                document.content_type,
-                document.selectors,
-                returns=NormalizedPage,
-                seconds=self._sandbox_seconds,
-            )
+            page = await derive(self._sandbox, document, body, self._sandbox_seconds)
         except Unreadable as error:
             return Fault.TEXT_DIFFERS, str(error)
         except SandboxFailed as error:
