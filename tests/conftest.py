@@ -29,7 +29,6 @@ from tests.server import Site
 
 Server = EmbeddedServer | Postgres15
 
-HAVE_THE_SCHEMA = {"database", "house"}  # fixtures
 _modelled: list[Server] = []  # where there is a database to copy from
 
 # How long an example takes says more of what else the machine does than of the rule it is an example of.
@@ -102,11 +101,12 @@ def server(request: pytest.FixtureRequest) -> Server:
 
 @pytest.fixture
 async def database_url(server: Server, request: pytest.FixtureRequest) -> AsyncIterator[str]:
-    """A database that is dropped afterwards: empty, unless the test asks for something that has the schema in place."""
+    """A database with the schema in place, or an empty one where a test is marked so; it is dropped afterwards."""
     name = f"test_{secrets.token_hex(6)}"
     admin = await asyncpg.connect(server.dsn)
     try:
-        model = await _model(admin, server) if HAVE_THE_SCHEMA & {*request.fixturenames} else "template1"
+        empty = request.node.get_closest_marker("empty_database")
+        model = "template1" if empty else await _model(admin, server)
         await admin.execute(f"CREATE DATABASE {name} TEMPLATE {model} STRATEGY file_copy")
         yield _database(server, name)
         await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
@@ -115,7 +115,7 @@ async def database_url(server: Server, request: pytest.FixtureRequest) -> AsyncI
 
 
 async def _model(admin: "asyncpg.Connection[Any]", server: Server) -> str:
-    """Name the database that those with the schema in place are copied from; the first who asks has it made."""
+    """Name the database that others are copied from: the schema takes long to make. The first who asks has it made."""
     name = "with_schema"
     if server not in _modelled:
         await admin.execute(f"CREATE DATABASE {name} STRATEGY file_copy")

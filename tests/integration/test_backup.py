@@ -406,6 +406,7 @@ async def test_who_restores_over_a_house_that_may_live_is_told_to_move_it_and_ne
     assert "HEADWATER_DATABASE_URL" in over_rows
 
 
+@pytest.mark.empty_database
 async def test_a_backup_of_an_older_schema_is_brought_up_to_date(
     make_settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

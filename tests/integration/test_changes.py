@@ -19,7 +19,7 @@ from headwater.model.reasons import Reason
 from headwater.publish.changes import ChangeFeed
 from headwater.service.backup import back_up
 from headwater.service.restore import restore
-from headwater.store import migrate
+from headwater.store import changes, migrate
 from headwater.store.pool import Database, open_database
 from tests.house import House
 from tests.integration.test_api import TOKEN, Api, open_api
@@ -43,8 +43,8 @@ async def other(database_url: str, database: Database) -> AsyncIterator["asyncpg
     await connection.close()
 
 
-def told(changes: list[Change]) -> list[tuple[str, str]]:
-    return [(change.what, change.url.removeprefix(f"{HOST}/")) for change in changes]
+def told(found: list[Change]) -> list[tuple[str, str]]:
+    return [(change.what, change.url.removeprefix(f"{HOST}/")) for change in found]
 
 
 async def read_all(feed: ChangeFeed, position: int = 0, page: int = 7) -> list[Change]:
@@ -122,6 +122,22 @@ async def test_what_commits_late_is_told_of_after_what_was_read_before(
     await late.commit()
     await write_all(database, "later")
     assert told(await read_all(feed, first[-1].position)) == [("new", "late"), ("new", "later")]
+
+
+async def test_what_another_lets_in_meanwhile_is_told_of_at_once(
+    database: Database, feed: ChangeFeed, other: "asyncpg.Connection[Any]"
+) -> None:
+    """Spec 8.5: a reader who finds nothing left to let in may have been overtaken by who let it in."""
+    await write_all(database, "a")
+    numbering = other.transaction()
+    await numbering.start()
+    assert await changes.number_changes(other) == 1
+    reading = asyncio.create_task(feed.after(0, 5))
+    async with database.connection() as connection, asyncio.timeout(30):
+        while not await connection.fetch("SELECT FROM pg_locks WHERE NOT granted"):
+            await asyncio.sleep(0.01)
+    await numbering.commit()
+    assert told(await reading) == [("new", "a")]
 
 
 async def test_what_is_rolled_back_is_not_told_of(

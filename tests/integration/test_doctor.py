@@ -221,6 +221,7 @@ async def test_a_newer_schema_is_failed_and_left_alone(current_url: str, doctor:
 
 
 @pytest.mark.both_servers
+@pytest.mark.empty_database
 async def test_a_role_that_may_not_make_tables_is_named(database_url: str, doctor: Doctor) -> None:
     """The usual stumbling block of PostgreSQL 15: the role does not own its database."""
     async with guest(database_url) as url:

@@ -35,6 +35,7 @@ async def schema(database: Database) -> list[tuple[str, str, str]]:
         return [tuple(row) for row in await connection.fetch(SCHEMA)]
 
 
+@pytest.mark.empty_database
 async def test_up_down_up_ends_in_the_same_schema(make_settings: Callable[..., Settings]) -> None:
     """Issue 2, store/."""
     async with open_database(make_settings()) as database:
@@ -48,6 +49,7 @@ async def test_up_down_up_ends_in_the_same_schema(make_settings: Callable[..., S
         assert await schema(database) == first
 
 
+@pytest.mark.empty_database
 async def test_each_step_can_be_taken_back_alone(make_settings: Callable[..., Settings]) -> None:
     async with open_database(make_settings()) as database:
         await migrate.up(database)

@@ -23,7 +23,8 @@ class ChangeFeed:
     async def after(self, position: int, limit: int) -> list[Change]:
         """List the changes after a position, at most `limit` (up to `changes.BATCH`); fewer are all that there are."""
         found = await self._numbered(position, limit)
-        if len(found) < limit and await self.number() > 0:
+        if len(found) < limit:
+            await self.number()  # finds none where somebody else has just let them in
             found = await self._numbered(position, limit)
         return found
 
