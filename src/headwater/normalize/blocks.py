@@ -196,10 +196,11 @@ def _sum_up(blocks: list[Block], elements: list[Element]) -> None:
         if block.is_prose:
             element.prose += block.size
     for element in reversed(elements):  # children stand after their parents
-        if element.parent is not None:
-            element.parent.size += element.size
-            element.parent.links += element.links
-            element.parent.prose += element.prose
+        parent = element.parent
+        if parent is not None:
+            parent.size += element.size
+            parent.links += element.links
+            parent.prose += element.prose
 
 
 def _names_of(node: LexborNode, tag: str) -> frozenset[str]:
