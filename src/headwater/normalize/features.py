@@ -6,7 +6,6 @@ the sizes below.
 
 from bisect import bisect_right
 from collections.abc import Mapping
-from functools import lru_cache
 
 from headwater.normalize.blocks import HEADINGS, SENTENCE_ENDS, Block, Element
 
@@ -197,15 +196,8 @@ def _prose(element: Element) -> int:
     return element.prose
 
 
-@lru_cache(maxsize=10_000)
-def _is_named_article(names: frozenset[str]) -> bool:
-    return any(wanted <= names for wanted in _ARTICLE_NAMES)
-
-
 def _is_article(element: Element) -> bool:
-    if element.tag in ("article", "main"):
-        return True
-    return _is_named_article(element.names)
+    return element.tag in ("article", "main") or any(wanted <= element.names for wanted in _ARTICLE_NAMES)
 
 
 def _extent(blocks: list[Block], places: list[Place]) -> tuple[int, int]:
