@@ -24,7 +24,9 @@ _MOST_ATTRIBUTES = 400_000  # those of a hundred megabytes
 
 def is_too_deep(text: str, tags: int | None = None) -> bool:
     """Tell whether so many elements of a page (of so many tags) are open at once that parsing it could take minutes."""
-    if (text.count("<") if tags is None else tags) <= _MAX_DEPTH:
+    if tags is None:
+        tags = text.count("<")
+    if tags <= _MAX_DEPTH or tags - text.count("</") <= _MAX_DEPTH:
         return False
     depth = 0
     for tag in _NESTING_TAG.finditer(text):

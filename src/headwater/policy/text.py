@@ -54,8 +54,8 @@ def _resolve(reference: str) -> str:
 
 def clean(text: str) -> str:
     """Return the text in NFC, without control characters other than tab and newline, and without lone surrogates."""
-    if text.isascii() and text.isprintable():
-        return text
+    if text.replace("\n", "").isprintable():  # as no control character and no surrogate is
+        return text if text.isascii() else _composed(text)
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     text = _CONTROLS.sub("", text)
