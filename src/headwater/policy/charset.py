@@ -135,9 +135,9 @@ def _decode(body: bytes, declared: list[str | None]) -> tuple[str, bool]:
         if body.startswith(mark):
             return body[len(mark) :].decode(codec, "replace"), False
     candidates = [codec for codec in declared if codec and (codec not in _WIDE or b"\x00" in body[:_PRESCAN_BYTES])]
-    best = candidates[0] if candidates else _guess(body)
+    best = candidates[0] if candidates else None
     # Text outside ASCII that happens to be valid UTF-8 is UTF-8, whatever a server's default or an old template says.
-    if best not in _WIDE and not body.isascii():
+    if best is None or (best not in _WIDE and not body.isascii()):
         candidates.insert(0, "utf-8")
     for codec in candidates:
         try:
@@ -147,7 +147,7 @@ def _decode(body: bytes, declared: list[str | None]) -> tuple[str, bool]:
         # As which anything can be read, and which servers say of everything.
         other = codec_by_look(body) if codec == "cp1252" else None
         return (body.decode(other, "replace"), False) if other else (text, codec == "utf-8")
-    return body.decode(_guess(body, best), "replace"), False
+    return body.decode(_guess(body, best or _guess(body)), "replace"), False
 
 
 def _guess(body: bytes, declared: str = "utf-8") -> str:
