@@ -76,11 +76,11 @@ def read_lesson(page: Page) -> Lesson:
 def _features(blocks: list[Block], elements: list[Element]) -> list[list[str]]:
     page = PageFeatures(blocks, elements, {})
     features = []
-    for number in range(len(blocks)):
-        place = page.place(number)
+    for number, place in enumerate(page.places):
         words = (f"words:{word}" for word in place.words)
         says = (f"says:{word}" for word in page.said(number))
-        features.append([*words, *says, *page.of_place(place), *features_of(page.look(number))])
+        looks = (feature for look in page.looks(number) for feature in features_of(look))
+        features.append([*words, *says, *page.of_place(place), *looks])
     return features
 
 

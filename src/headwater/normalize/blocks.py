@@ -2,10 +2,9 @@
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from itertools import islice
 
-from selectolax.lexbor import LexborNode
+from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from headwater.policy.text import squeezed
 
@@ -40,6 +39,19 @@ _RARELY_NAMED = frozenset(["td", "th", "tr", "tbody", "thead", "tfoot", "dd", "d
 # An element is named by its tag as well.
 TAG_NAMES = {tag: frozenset({f"<{tag}>"}) for tag in BLOCK_TAGS}
 _HIDDEN_NAME = frozenset({"(hidden)"})
+
+
+def _known_tags() -> dict[int, str]:
+    """Return the names of tags that are told apart, by the parser's numbers: those are quicker to ask for."""
+    parser = LexborHTMLParser("<body><!-- -->text")
+    assert parser.body
+    tags = {node.tag_id: node.tag for node in parser.body.iter(include_text=True) if node.tag}
+    for tag in {*BLOCK_TAGS, *UNSEEN, "a", "br"}.difference(tags.values()):
+        tags[parser.create_node(tag).tag_id] = tag
+    return tags
+
+
+_TAGS = _known_tags()
 
 
 class Element:
@@ -90,9 +102,11 @@ def size_of(text: str) -> int:
 
 
 def read_blocks(body: LexborNode) -> tuple[list[Block], list[Element]]:
-    """Return the blocks of a page and the elements they stand in, both in the order of the page."""
-    element = Element("body", None, _names_of(body, "body"), 0)
+    """Return the blocks of a page and the elements that hold any, both in the order of the page."""
+    known = _Names()
+    element = Element("body", None, known.of(body, "body"), 0)
     elements = [element]
+    opened: list[tuple[str, LexborNode]] = []  # within `element`: they become one when they are seen to hold something
     blocks: list[Block] = []
     parts: list[str] = []
     links = within_links = 0
@@ -101,14 +115,21 @@ def read_blocks(body: LexborNode) -> tuple[list[Block], list[Element]]:
     node = body.first_child
 
     def flush() -> None:
-        nonlocal links
+        nonlocal element, links
         joined = "".join(parts)
-        if element.tag == "pre":
-            blocks.extend(_preformatted(element, joined, links))
-            joined = ""
-        paragraphs = _EMPTY_LINE.split(joined) if _LINE in joined else (joined,)
-        texts = [squeezed(paragraph) for paragraph in paragraphs]
-        blocks.extend([Block(element, text, links) for text in texts if text])
+        is_preformatted = (opened[-1][0] if opened else element.tag) == "pre"
+        paragraphs = _EMPTY_LINE.split(joined) if _LINE in joined and not is_preformatted else (joined,)
+        for paragraph in paragraphs:
+            if text := squeezed(paragraph):
+                for tag, opening in opened:
+                    names = TAG_NAMES[tag] if tag in _RARELY_NAMED else known.of(opening, tag)
+                    element = Element(tag, element, names, len(elements))
+                    elements.append(element)
+                opened.clear()
+                block = Block(element, text, links)
+                if is_preformatted:  # it is judged by its words like any other
+                    block.text = _with_lines(joined)
+                blocks.append(block)
         parts.clear()
         links = 0
 
@@ -120,12 +141,15 @@ def read_blocks(body: LexborNode) -> tuple[list[Block], list[Element]]:
             if ending == "element":
                 if parts:
                     flush()
-                assert element.parent
-                element = element.parent
+                if opened:
+                    opened.pop()
+                else:
+                    assert element.parent
+                    element = element.parent
             elif ending == "link":
                 within_links -= 1
             continue
-        tag = node.tag
+        tag = _TAGS.get(node.tag_id, "")
         following = node.next
         if tag == "-text":
             text = node.text_content or ""
@@ -138,9 +162,7 @@ def read_blocks(body: LexborNode) -> tuple[list[Block], list[Element]]:
                 flush()
             child = node.first_child
             if child is not None:
-                names = TAG_NAMES[tag] if tag in _RARELY_NAMED else _names_of(node, tag)
-                element = Element(tag, element, names, len(elements))
-                elements.append(element)
+                opened.append((tag, node))
                 waiting.append((following, "element"))
                 node = child
                 continue
@@ -160,13 +182,10 @@ def read_blocks(body: LexborNode) -> tuple[list[Block], list[Element]]:
     return blocks, elements
 
 
-def _preformatted(element: Element, text: str, links: int) -> Iterator[Block]:
-    """Yield the block of a text whose lines mean something; it is judged by its words like any other."""
-    if words := squeezed(text):
-        block = Block(element, words, links)
-        lines = [line.rstrip() for line in text.replace(_LINE, "\n").split("\n")]
-        block.text = "\n".join(lines).strip("\n")
-        yield block
+def _with_lines(text: str) -> str:
+    """Return a text whose lines mean something."""
+    lines = [line.rstrip() for line in text.replace(_LINE, "\n").split("\n")]
+    return "\n".join(lines).strip("\n")
 
 
 def _sum_up(blocks: list[Block], elements: list[Element]) -> None:
@@ -177,33 +196,38 @@ def _sum_up(blocks: list[Block], elements: list[Element]) -> None:
         if block.is_prose:
             element.prose += block.size
     for element in reversed(elements):  # children stand after their parents
-        if element.parent is not None:
-            element.parent.size += element.size
-            element.parent.links += element.links
-            element.parent.prose += element.prose
+        parent = element.parent
+        if parent is not None:
+            parent.size += element.size
+            parent.links += element.links
+            parent.prose += element.prose
 
 
-def _names_of(node: LexborNode, tag: str) -> frozenset[str]:
-    attributes = node.attributes
-    if not attributes:
-        return TAG_NAMES[tag]
-    said = attributes.get("class") or ""
-    if said and len(attributes) == 1:
-        return _words(tag, said[:_LONGEST_NAMES])
-    for naming in ("id", "itemprop", "role"):
-        if name := attributes.get(naming):
-            said = f"{said} {name}"
-    names = _words(tag, said[:_LONGEST_NAMES])
-    hidden = "hidden" in attributes or attributes.get("aria-hidden") == "true"
-    return names | _HIDDEN_NAME if hidden or _is_undisplayed(attributes.get("style")) else names
+class _Names(dict[tuple[str, str], frozenset[str]]):
+    """The words that the names of a tag are made of, which many elements of a page share."""
+
+    def of(self, node: LexborNode, tag: str) -> frozenset[str]:
+        """Return the words that an element is named with."""
+        attributes = node.attributes
+        if not attributes:
+            return TAG_NAMES[tag]
+        said = attributes.get("class") or ""
+        if said and len(attributes) == 1:
+            return self[tag, said[:_LONGEST_NAMES]]
+        for naming in ("id", "itemprop", "role"):
+            if name := attributes.get(naming):
+                said = f"{said} {name}"
+        names = self[tag, said[:_LONGEST_NAMES]]
+        hidden = "hidden" in attributes or attributes.get("aria-hidden") == "true"
+        return names | _HIDDEN_NAME if hidden or _is_undisplayed(attributes.get("style")) else names
+
+    def __missing__(self, key: tuple[str, str]) -> frozenset[str]:
+        """Take names apart: articleBody, article-body and article_body have the same words."""
+        tag, names = key
+        words = _LOWER_WORD.findall(names) if names.islower() else [word.lower() for word in _WORD.findall(names)]
+        self[key] = found = TAG_NAMES[tag].union(words)
+        return found
 
 
 def _is_undisplayed(style: str | None) -> bool:
     return bool(style and _HIDDEN.search(style))
-
-
-@lru_cache(maxsize=10_000)
-def _words(tag: str, names: str) -> frozenset[str]:
-    """Return the words that names are made of: articleBody, article-body and article_body have the same."""
-    words = _LOWER_WORD.findall(names) if names.islower() else [word.lower() for word in _WORD.findall(names)]
-    return TAG_NAMES[tag].union(words)

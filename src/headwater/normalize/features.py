@@ -6,7 +6,6 @@ the sizes below.
 
 from bisect import bisect_right
 from collections.abc import Mapping
-from functools import lru_cache
 
 from headwater.normalize.blocks import HEADINGS, SENTENCE_ENDS, Block, Element
 
@@ -24,9 +23,12 @@ _NO_WORDS: frozenset[str] = frozenset()
 _PUNCTUATION = ".,:;!?()"
 
 
-# Of a block: steps of its size, how it ends, its tag, steps of its links; where it stands in the prose, and whether in
-# the container; what kind is before it, it is, is after it; of its group, steps of prose and of links, few of prose.
-Look = tuple[int, str, str, int, str, str, str, str, str, int, int, int]
+# A part of how a block looks; the last is whether it stands in the container. Of these there are few, of all together
+# many.
+# "own": steps of its size, how it ends, its tag, steps of its links.
+# "near": where it stands in the prose; what kind is before it, it is, is after it.
+# "group": what kind it is; of its group, steps of prose and of links, few of prose.
+Look = tuple[str, int | str, int | str, int | str, int | str, str]
 
 
 class PageFeatures:
@@ -39,34 +41,28 @@ class PageFeatures:
     def __init__(self, blocks: list[Block], elements: list[Element], words: Mapping[str, int]) -> None:
         container = _container(elements)
         self._blocks = blocks
-        self._places = _Places(elements, container, words)
+        self._places = places = _Places(elements, container, words)
+        self.places = [places[block.element] for block in blocks]  # of each block
         self._groups = _Groups(blocks, container.prose or 1)
         self._kinds = ["edge", *map(_kind, blocks), "edge"]
-        self._first, self._last = _extent(blocks, self._places)
-
-    def place(self, number: int) -> "Place":
-        """Return the place of the block with that number."""
-        return self._places[self._blocks[number].element]
+        self._first, self._last = _extent(blocks, self.places)
 
     def of_place(self, place: "Place") -> list[str]:
         """Return the features of a place."""
         return self._places.features(place)
 
-    def look(self, number: int) -> "Look":
-        """Return how the block with that number looks; many blocks of many pages look the same."""
+    def looks(self, number: int) -> tuple[Look, Look, Look]:
+        """Return how the block with that number looks; many blocks of many pages look the same in one of the ways."""
         block = self._blocks[number]
         before, kind, after = self._kinds[number : number + 3]
+        where = "before" if number < self._first else "after" if number > self._last else "amid"
+        inside, tag = self.places[number].inside, block.element.tag
+        prose, links, few = self._groups[block.likeness]
+        size_step, link_step = bisect_right(_SIZES, block.size), bisect_right(_SHARES, block.links / block.size)
         return (
-            bisect_right(_SIZES, block.size),
-            _end(block.text),
-            block.element.tag,
-            bisect_right(_SHARES, block.links / block.size),
-            "before" if number < self._first else "after" if number > self._last else "amid",
-            self._places[block.element].inside,
-            before,
-            kind,
-            after,
-            *self._groups[block.likeness],
+            ("own", size_step, _end(block.text), tag, link_step, inside),
+            ("near", where, before, kind, after, inside),
+            ("group", kind, prose, links, few, inside),
         )
 
     def said(self, number: int) -> set[str]:
@@ -100,29 +96,26 @@ class _Places:
         self._held = container.prose or 1
         self._total = elements[0].prose or 1
         self._weights = weights
+        self._of_branches: dict[Element, list[str]] = {}
         around = set(container.ancestors())
-        places: list[Place | None] = []
+        self._places: list[Place] = []
         alike: dict[tuple[Place, frozenset[str], int], Place] = {}
         for element in elements:  # parents stand before their children
-            place = None
-            if element.size:
-                share = bisect_right(_SHARES, element.prose / self._held)
-                above = places[element.parent.order] if element.parent else None
-                if above is None or element in around:
-                    # what names the container and all around it does not tell its blocks apart
-                    place = Place(_NO_WORDS, None, "in" if element is container else "out", share, 0)
-                elif above.branch is None:
-                    place = self._below(above, element, element, share)
-                elif (place := alike.get((above, element.names, share))) is None:
-                    place = self._below(above, element, above.branch, share)
-                    alike[above, element.names, share] = place
-            places.append(place)
-        self._places = places
+            share = bisect_right(_SHARES, element.prose / self._held) if element.prose else 0
+            above = self[element.parent] if element.parent else None
+            if above is None or element in around:
+                # what names the container and all around it does not tell its blocks apart
+                place = Place(_NO_WORDS, None, "in" if element is container else "out", share, 0)
+            elif above.branch is None:
+                place = self._below(above, element, element, share)
+            elif (known := alike.get((above, element.names, share))) is not None:
+                place = known
+            else:
+                alike[above, element.names, share] = place = self._below(above, element, above.branch, share)
+            self._places.append(place)
 
     def __getitem__(self, element: Element) -> Place:
-        place = self._places[element.order]
-        assert place
-        return place
+        return self._places[element.order]
 
     def _below(self, above: Place, element: Element, branch: Element, share: int) -> Place:
         words, judged, names = above.words, above.words_judged, element.names
@@ -133,15 +126,18 @@ class _Places:
         return Place(words, branch, above.inside, share, judged)
 
     def features(self, place: Place) -> list[str]:
-        inside, branch = place.inside, place.branch
-        features = [f"own:{place.share}:{inside}"]
-        if branch is not None:
-            whole = self._held if inside == "in" else self._total
-            features += (
-                f"branch:share{bisect_right(_SHARES, branch.prose / whole)}:{inside}",
-                f"branch:links{bisect_right(_SHARES, branch.links / (branch.size or 1))}:{inside}",
-                f"branch:{branch.tag}:{inside}",
-            )
+        features = [f"own:{place.share}:{place.inside}"]
+        if place.branch is not None:
+            features += self._of_branches.get(place.branch) or self._of_branch(place.branch, place.inside)
+        return features
+
+    def _of_branch(self, branch: Element, inside: str) -> list[str]:
+        whole = self._held if inside == "in" else self._total
+        self._of_branches[branch] = features = [
+            f"branch:share{bisect_right(_SHARES, branch.prose / whole)}:{inside}",
+            f"branch:links{bisect_right(_SHARES, branch.links / branch.size)}:{inside}",
+            f"branch:{branch.tag}:{inside}",
+        ]
         return features
 
 
@@ -152,7 +148,9 @@ class _Groups:
         self._held = held
         self._sums: dict[object, list[int]] = {}
         for block in blocks:
-            sums = self._sums.setdefault(block.likeness, [0, 0, 0])
+            sums = self._sums.get(block.likeness)
+            if sums is None:
+                self._sums[block.likeness] = sums = [0, 0, 0]
             sums[0] += block.size
             sums[1] += block.links
             if block.is_prose:
@@ -165,21 +163,16 @@ class _Groups:
 
 
 def features_of(look: Look) -> list[str]:
-    """Return the features of all blocks that look so."""
-    size, end, tag, links, where, inside, before, kind, after, group_prose, group_links, group_few = look
-    return [
-        f"size:{size}:{end}",
-        f"size:{size}:{inside}",
-        f"links:{links}:{inside}",
-        f"tag:{tag}:{end}",
-        f"tag:{tag}:{inside}",
-        f"kind:{kind}:{where}:{inside}",
-        f"near:{before}:{kind}:{inside}",
-        f"near:{kind}:{after}:{inside}",
-        f"group:prose{group_prose}:{inside}",
-        f"group:links{group_links}:{inside}",
-        f"group:{kind}:{group_few}",
-    ]
+    """Return the features of all blocks that look so in one of the ways."""
+    if look[0] == "own":
+        _, size, end, tag, links, inside = look
+        steps = [f"size:{size}:{end}", f"size:{size}:{inside}", f"links:{links}:{inside}"]
+        return [*steps, f"tag:{tag}:{end}", f"tag:{tag}:{inside}"]
+    if look[0] == "near":
+        _, where, before, kind, after, inside = look
+        return [f"kind:{kind}:{where}:{inside}", f"near:{before}:{kind}:{inside}", f"near:{kind}:{after}:{inside}"]
+    _, kind, prose, links, few, inside = look
+    return [f"group:prose{prose}:{inside}", f"group:links{links}:{inside}", f"group:{kind}:{few}"]
 
 
 def _container(elements: list[Element]) -> Element:
@@ -203,20 +196,13 @@ def _prose(element: Element) -> int:
     return element.prose
 
 
-@lru_cache(maxsize=10_000)
-def _is_named_article(names: frozenset[str]) -> bool:
-    return any(wanted <= names for wanted in _ARTICLE_NAMES)
-
-
 def _is_article(element: Element) -> bool:
-    if element.tag in ("article", "main"):
-        return True
-    return _is_named_article(element.names)
+    return element.tag in ("article", "main") or any(wanted <= element.names for wanted in _ARTICLE_NAMES)
 
 
-def _extent(blocks: list[Block], places: _Places) -> tuple[int, int]:
+def _extent(blocks: list[Block], places: list[Place]) -> tuple[int, int]:
     """Return the numbers of the first and of the last block of prose in the container."""
-    prose = [number for number, block in enumerate(blocks) if block.is_prose and places[block.element].inside == "in"]
+    prose = [number for number, block in enumerate(blocks) if block.is_prose and places[number].inside == "in"]
     return (prose[0], prose[-1]) if prose else (0, len(blocks))
 
 

@@ -15,7 +15,7 @@ from headwater.normalize.main_text import find_main_text
 from headwater.normalize.metadata import TRUST, read_metadata
 from headwater.normalize.selectors import SELECTOR_KEYS, check_selector
 from headwater.normalize.sniffing import check_page
-from headwater.policy.charset import decode_html
+from headwater.policy.charset import read_html
 from headwater.policy.nesting import has_too_many_attributes, has_too_many_options, is_too_deep
 from headwater.policy.text import blocks_of_markup, clean
 
@@ -36,15 +36,15 @@ def extract_html(body: bytes | str, *, url: str, selectors: Mapping[str, str] | 
     cannot be used, and TypeError for an argument of another type.
     """
     _check_types(body, url, selectors)
-    if isinstance(body, bytes):
-        check_page(body)
-        body = _decoded(body, None)
-    return _read(body, url, selectors or {})
+    if isinstance(body, str):
+        return _read(body, body, url, selectors or {})
+    check_page(body)
+    return _read(*_decoded(body, None), url, selectors or {})
 
 
 def normalize_html(body: bytes, url: str, content_type: str | None, selectors: Mapping[str, str] | None) -> Article:
     """Do the same with what HTTP says about the charset, for bytes that are known to be a page."""
-    return _read(_decoded(body, content_type), url, selectors or {})
+    return _read(*_decoded(body, content_type), url, selectors or {})
 
 
 def _check_types(body: object, url: object, selectors: object) -> None:
@@ -62,12 +62,12 @@ def _check_types(body: object, url: object, selectors: object) -> None:
             raise TypeError(f"selectors[{key!r}] must be a str, not {type(selector).__name__}")
 
 
-def _read(text: str, url: str, selectors: Mapping[str, str]) -> Article:
+def _read(text: str, markup: str | bytes, url: str, selectors: Mapping[str, str]) -> Article:
     try:
         if len(text) > _LONGEST_PAGE:
             raise _too_long()
         with _no_collections():
-            return _article(text, url, selectors)
+            return _article(text, markup, url, selectors)
     except (HeadwaterError, MemoryError):
         raise
     except Exception as error:
@@ -75,10 +75,10 @@ def _read(text: str, url: str, selectors: Mapping[str, str]) -> Article:
         raise Unreadable(f"The page could not be read ({type(error).__name__}).", url=url) from error
 
 
-def _decoded(body: bytes, content_type: str | None) -> str:
+def _decoded(body: bytes, content_type: str | None) -> tuple[str, str | bytes]:
     if len(body) > _LONGEST_PAGE * 4:  # which is as many bytes as a character can have
         raise _too_long()
-    return decode_html(body, content_type)
+    return read_html(body, content_type)
 
 
 def _too_long() -> Unreadable:
@@ -97,10 +97,10 @@ def _no_collections() -> Iterator[None]:
             gc.enable()
 
 
-def _article(text: str, url: str, selectors: Mapping[str, str]) -> Article:
+def _article(text: str, markup: str | bytes, url: str, selectors: Mapping[str, str]) -> Article:
     _check_sizes(text, url)
     _check_selectors(selectors)
-    tree = LexborHTMLParser(text)
+    tree = LexborHTMLParser(markup)
     blocks, elements = read_blocks(tree.body) if tree.body is not None else ([], [])
     lines = [block.text for block in blocks]
     article = read_metadata(tree, url, selectors, lines)

@@ -20,14 +20,13 @@ def judge(blocks: list[Block], elements: list[Element]) -> list[float]:
     steps, says = weights["steps"].get, weights["says"].get
     features = PageFeatures(blocks, elements, weights["words"])
     verdicts = []
-    for number in range(len(blocks)):
-        place = features.place(number)
+    for number, place in enumerate(features.places):
         verdict = place.judged
         if verdict is None:
             verdict = place.words_judged + sum([steps(feature, 0) for feature in features.of_place(place)])
             place.judged = verdict
         if verdict > _HOPELESS:
-            verdict += _weigh(features.look(number))
+            verdict += sum(map(_weigh, features.looks(number)))
             verdict += sum([says(word, 0) for word in features.said(number)])
         verdicts.append(verdict / 100)
     return verdicts

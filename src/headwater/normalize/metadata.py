@@ -29,6 +29,8 @@ Found = tuple[str, str]
 TRUST = {"selector": 1.0, "json-ld": 0.9, "opengraph": 0.9, "meta": 0.8, "url": 0.8, "dom": 0.7}
 _TRUST_IN_AGREEMENT = 0.9  # of the heading that is seen and the title of the window
 
+# Found in one walk through the tree, since each page is asked for all of them.
+_STATED = 'meta[content], script[type*="ld+json"], h1, title, base[href]'
 _AUTHOR_META = (
     "author",
     "article:author",
@@ -140,17 +142,21 @@ class _Page:
         self._tree = tree
         self._url = url
         self._selectors = selectors
-        self._meta = _meta(tree)
-        self._article = json_ld.find_article(script.text() for script in tree.css('script[type*="ld+json"]'))
-        self._headings = [text for text, _ in self._seen("h1")]
-        self._window_title = next((text for text, _ in self._seen("title")), "")
-        self._base = _join(url, _attribute(tree.css_first("base[href]"), "href")[:LONGEST_ADDRESS]) or url
+        stated: dict[str | None, list[LexborNode]] = {tag: [] for tag in ("meta", "script", "h1", "title", "base")}
+        for node in tree.css(_STATED):
+            stated[node.tag].append(node)
+        self._meta = _meta(stated["meta"])
+        self._article = json_ld.find_article(script.text() for script in stated["script"])
+        self._headings = [self._words.of(node) for node in stated["h1"][:_MOST_SEEN]]
+        self._window_title = self._words.of(stated["title"][0]) if stated["title"] else ""
+        base = _attribute(stated["base"][0], "href") if stated["base"] else ""
+        self._base = _join(url, base[:LONGEST_ADDRESS]) or url
 
     def titles(self) -> Iterator[Found]:
         yield from self._selected("title")
         yield from best_title(
             [text for text, _ in self._linked_data("headline")],
-            next(self._named("og:title")),
+            next(self._named("og:title"), ""),
             self._headings,
             self._window_title,
             self._site_names(),
@@ -245,7 +251,7 @@ class _Page:
         return _join(self._base, address.strip()) if 0 < len(address.strip()) <= LONGEST_ADDRESS else None
 
     def _named(self, *names: str) -> Iterator[str]:
-        return (plain_text(self._meta.get(name, "")) for name in names)
+        return (plain_text(self._meta[name]) for name in names if name in self._meta)
 
     def _linked_data(self, name: str) -> Iterator[Found]:
         return ((plain_text(text), "json-ld") for text in json_ld.texts(self._article.get(name)))
@@ -301,10 +307,10 @@ def _first_texts(node: LexborNode) -> Iterator[str]:
             yield (part.text_content or "")[:_LONGEST_VALUE]
 
 
-def _meta(tree: LexborHTMLParser) -> dict[str, str]:
+def _meta(nodes: Iterable[LexborNode]) -> dict[str, str]:
     """Return the first content of each name, whichever attribute gives the name."""
     meta: dict[str, str] = {}
-    for node in tree.css("meta[content]"):
+    for node in nodes:
         attributes = node.attributes
         content = attributes.get("content")
         for naming in ("property", "name", "itemprop", "http-equiv"):

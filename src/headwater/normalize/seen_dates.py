@@ -35,8 +35,10 @@ _PATTERNS = [
     )
 ]
 _IN_ADDRESS = re.compile(r"/((?:19|20)\d\d)[/-]?([01]\d)[/-]?([0-3]\d)(?!\d)")
-_MAY_HOLD_ONE = re.compile(r"\d\d")
+# What all of these need; to look for it is quicker than for any of them.
+_MAY_HOLD_ONE = re.compile(r"(?:19|20)\d\d|\d\d\.\d\d\.")
 # Arabic and Persian ones.
+_OTHER_DIGITS = re.compile("[\u0660-\u0669\u06f0-\u06f9]")
 _DIGITS = {first + digit: str(digit) for first in (0x660, 0x6F0) for digit in range(10)}
 
 
@@ -49,13 +51,14 @@ def date_in_address(url: str) -> str | None:
 def first_date(texts: Iterable[str]) -> datetime | None:
     """Return the first day that one of the texts names."""
     for text in texts:
-        if _MAY_HOLD_ONE.search(text) and (day := _read(text)):
+        if day := _read(text.translate(_DIGITS) if _OTHER_DIGITS.search(text) else text):
             return day
     return None
 
 
 def _read(text: str) -> datetime | None:
-    text = text if text.isascii() else text.translate(_DIGITS)
+    if not _MAY_HOLD_ONE.search(text):
+        return None
     found = [match for pattern in _PATTERNS for match in pattern.finditer(text)]
     days = (_day(match) for match in sorted(found, key=lambda match: match.start()))
     return next(filter(None, days), None)

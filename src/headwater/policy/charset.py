@@ -85,8 +85,15 @@ _PRESCAN_BYTES = 8192
 
 def decode_html(body: bytes, content_type: str | None) -> str:
     """Return the text of a page; an XHTML prolog counts where no `<meta>` names a charset."""
+    return read_html(body, content_type)[0]
+
+
+def read_html(body: bytes, content_type: str | None) -> tuple[str, str | bytes]:
+    """Return the text of a page, and the same for a parser: its bytes where they are UTF-8, which saves encoding it."""
     head = body[:_PRESCAN_BYTES]
-    return _decode(body, [_from_header(content_type), _found(_META_CHARSET, head), _found(_PROLOG_ENCODING, head)])
+    declared = [_from_header(content_type), _found(_META_CHARSET, head), _found(_PROLOG_ENCODING, head)]
+    text, is_utf8 = _decode(body, declared)
+    return text, body if is_utf8 else text
 
 
 def decode_xml(body: bytes, content_type: str | None) -> str:
@@ -95,7 +102,7 @@ def decode_xml(body: bytes, content_type: str | None) -> str:
     for start, codec in _UNMARKED:
         if head.startswith(start):
             return body.decode(codec, "replace")
-    return _decode(body, [_from_header(content_type), _found(_PROLOG_ENCODING, head)])
+    return _decode(body, [_from_header(content_type), _found(_PROLOG_ENCODING, head)])[0]
 
 
 def is_utf8_xml(body: bytes, content_type: str | None) -> bool:
@@ -122,14 +129,15 @@ def _begins_utf8(head: bytes) -> bool:
     return True
 
 
-def _decode(body: bytes, declared: list[str | None]) -> str:
+def _decode(body: bytes, declared: list[str | None]) -> tuple[str, bool]:
+    """Return the text, and whether the whole body is that text in UTF-8."""
     for mark, codec in _BYTE_ORDER_MARKS:
         if body.startswith(mark):
-            return body[len(mark) :].decode(codec, "replace")
+            return body[len(mark) :].decode(codec, "replace"), False
     candidates = [codec for codec in declared if codec and (codec not in _WIDE or b"\x00" in body[:_PRESCAN_BYTES])]
-    best = candidates[0] if candidates else _guess(body)
+    best = candidates[0] if candidates else None
     # Text outside ASCII that happens to be valid UTF-8 is UTF-8, whatever a server's default or an old template says.
-    if best not in _WIDE and not body.isascii():
+    if best is None or (best not in _WIDE and not body.isascii()):
         candidates.insert(0, "utf-8")
     for codec in candidates:
         try:
@@ -138,8 +146,8 @@ def _decode(body: bytes, declared: list[str | None]) -> str:
             continue
         # As which anything can be read, and which servers say of everything.
         other = codec_by_look(body) if codec == "cp1252" else None
-        return body.decode(other, "replace") if other else text
-    return body.decode(_guess(body, best), "replace")
+        return (body.decode(other, "replace"), False) if other else (text, codec == "utf-8")
+    return body.decode(_guess(body, best or _guess(body)), "replace"), False
 
 
 def _guess(body: bytes, declared: str = "utf-8") -> str:

@@ -16,6 +16,7 @@ _OPTION = re.compile(r"<(?i:option)\b")
 _TAG = re.compile(r"<[a-zA-Z](?:[^>\"']++|\"[^\"]*+\"|'[^']*+')*+")
 _STRIDE = 2500  # the attributes of tags that are shorter than two of these take no time
 _BETWEEN_NAMES = " \t\n\r\f/\"'"
+_RAW = ("<script", "<style")
 _VALUE = re.compile(r"=\s*(?:\"[^\"]*\"|'[^']*')")
 _MOST_COMPARISONS = 20_000**2  # of names of attributes: those of a second
 _MOST_ATTRIBUTES = 400_000  # those of a hundred megabytes
@@ -23,7 +24,9 @@ _MOST_ATTRIBUTES = 400_000  # those of a hundred megabytes
 
 def is_too_deep(text: str, tags: int | None = None) -> bool:
     """Tell whether so many elements of a page (of so many tags) are open at once that parsing it could take minutes."""
-    if (text.count("<") if tags is None else tags) <= _MAX_DEPTH:
+    if tags is None:
+        tags = text.count("<")
+    if tags <= _MAX_DEPTH or tags - text.count("</") <= _MAX_DEPTH:
         return False
     depth = 0
     for tag in _NESTING_TAG.finditer(text):
@@ -80,7 +83,11 @@ def _stretches(text: str) -> Iterator[tuple[int, int]]:
         if end - place < _STRIDE:
             place += _STRIDE
             continue
-        yield text.rfind(">", 0, place) + 1, end
+        start = text.rfind(">", 0, place) + 1
+        if text.startswith(_RAW, text.rfind("<", 0, start)):
+            start = text.find("<", start, end)  # up to which it is no markup
+        if start >= 0:
+            yield start, end
         place = end + 1
 
 

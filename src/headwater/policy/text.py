@@ -54,8 +54,8 @@ def _resolve(reference: str) -> str:
 
 def clean(text: str) -> str:
     """Return the text in NFC, without control characters other than tab and newline, and without lone surrogates."""
-    if text.isascii() and text.isprintable():
-        return text
+    if text.replace("\n", "").isprintable():  # as no control character and no surrogate is
+        return text if text.isascii() else _composed(text)
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     text = _CONTROLS.sub("", text)
@@ -108,6 +108,11 @@ def _sky_high() -> re.Pattern[str]:
 
 
 @lru_cache(maxsize=1)
+def _any_mark() -> re.Pattern[str]:
+    return re.compile(f"[{_marks()}]")
+
+
+@lru_cache(maxsize=1)
 def _marks() -> str:
     """Return all marks; by what they are taken apart into, as some are none themselves."""
     signs = map(chr, range(0x300, 0x20000))
@@ -116,7 +121,11 @@ def _marks() -> str:
 
 def has_sky_high_marks(text: str) -> bool:
     """Tell whether so many marks stand on one letter, blanks or not between them, that others take for ever to sort."""
-    return not text.isascii() and _sky_high().search("".join(text.split())) is not None
+    if text.isascii():
+        return False
+    text = "".join(text.split())
+    # of so many in a row one is found among every so many characters, of which there are far fewer to look at
+    return _any_mark().search(text[_SKY_HIGH - 1 :: _SKY_HIGH]) is not None and _sky_high().search(text) is not None
 
 
 def plain_text(text: str) -> str:
