@@ -77,7 +77,8 @@ class Program:
 
     def wait_here(self, seconds: float) -> int | None:
         """Wait for its end and let nothing else happen meanwhile; None when it still runs after so long."""
-        select.select([self._line], [], [], seconds)
+        if self._returncode is None:
+            select.select([self._line], [], [], seconds)
         return self.returncode
 
 
