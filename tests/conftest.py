@@ -70,7 +70,7 @@ def _one_nursery() -> Iterator[None]:
 def _one_fork_server() -> Iterator[None]:
     """Let the sandboxes of all houses share a fork server."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "make_sandbox", sandboxes.make_sandbox)
+        patch.setattr(parts, "Sandbox", sandboxes.LodgingSandbox)
         yield
     sandboxes.end_servers()
 

@@ -17,6 +17,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -25,6 +26,7 @@ from typing import Self
 
 import headwater
 from headwater import sandbox
+from headwater.service import parts
 from tests.faults import victim
 from tests.faults.network import enter
 from tests.sandboxes import ForkedServer
@@ -75,7 +77,8 @@ class Program:
 
     def wait_here(self, seconds: float) -> int | None:
         """Wait for its end and let nothing else happen meanwhile; None when it still runs after so long."""
-        select.select([self._line], [], [], seconds)
+        if self._returncode is None:
+            select.select([self._line], [], [], seconds)
         return self.returncode
 
 
@@ -156,7 +159,7 @@ def close_nursery() -> None:
 
 def main() -> None:
     ours = (module.name for module in pkgutil.walk_packages(headwater.__path__, "headwater."))
-    for name in (*ours, *WHEN_NEEDED):
+    for name in (*ours, *WHEN_NEEDED, *parts._PRELOAD):
         importlib.import_module(name)
     gc.freeze()  # keeps the pages shared with the programs
     born = _bear(socket.socket(fileno=int(sys.argv[1])))
@@ -164,7 +167,11 @@ def main() -> None:
         order, streams = born
         _become(order, streams)
         sandbox._ForkServer = ForkedServer  # type: ignore[misc]
-        victim.main(order.words)
+        try:
+            victim.main(order.words)
+        except SystemExit as ending:
+            _leave(ending.code)
+            raise
 
 
 def _bear(control: socket.socket) -> tuple[Order, list[int]] | None:
@@ -215,6 +222,15 @@ def _become(order: Order, streams: Sequence[int]) -> None:
     os.environ.update(order.environment)
     further = order.environment.get("PYTHONPATH", "").split(os.pathsep)
     sys.path[1:1] = [place for place in further if place and place not in sys.path]
+
+
+def _leave(code: object) -> None:
+    """Go at once, if all is said: who takes apart first what it has imported must first have a copy of it all."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if isinstance(code, int):
+        os._exit(code)
 
 
 if __name__ == "__main__":

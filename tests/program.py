@@ -3,16 +3,18 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.nursery import ENVIRONMENT, Order, nursery
+from tests.nursery import ENVIRONMENT, Order, Program, nursery
 
 PROGRAM = [str(Path(sys.executable).parent / "headwater")]
 
@@ -89,6 +91,48 @@ def start(*words: str, cwd: Path, **settings: object) -> "subprocess.Popen[str]"
     )
 
 
+class Forked:
+    """A command that stays, forked as `headwater` does it: as much of a Popen as tests need."""
+
+    def __init__(self, *words: str, cwd: Path, env: Mapping[str, str]) -> None:
+        (stdin, to_stdin), (from_stdout, stdout), (from_stderr, stderr) = (os.pipe() for _ in range(3))
+        self._program = fork(*words, cwd=cwd, env=env, streams=(stdin, stdout, stderr))
+        for stream in (stdin, stdout, stderr):
+            os.close(stream)
+        self.pid = self._program.pid
+        self.stdin, self.stdout, self.stderr = os.fdopen(to_stdin, "w"), os.fdopen(from_stdout), os.fdopen(from_stderr)
+
+    @property
+    def returncode(self) -> int | None:
+        """How it ended."""
+        return self._program.returncode
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Signal it, if it still runs."""
+        self._program.send_signal(number)
+
+    def wait(self, timeout: float = 20) -> int:
+        """Wait for its end."""
+        code = self._program.wait_here(timeout)
+        assert code is not None, f"it did not end in {timeout} s"
+        return code
+
+    def communicate(self) -> tuple[str, str]:
+        """Close its standard input, read what else it says, and wait for its end."""
+        self.stdin.close()
+        with ThreadPoolExecutor(1) as aside, self.stdout, self.stderr:
+            errors = aside.submit(self.stderr.read)
+            said = self.stdout.read(), errors.result()
+        self.wait()
+        return said
+
+
+def fork(*words: str, cwd: Path, env: Mapping[str, str], streams: tuple[int, int, int]) -> Program:
+    """Fork a command with these as its standard streams."""
+    assert _can_be_forked(env)
+    return nursery().start(Order(("-", "-", *words), str(cwd), env), streams)
+
+
 def wait_until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
     """Look until something holds, and return it."""
     give_up = time.monotonic() + seconds
@@ -99,7 +143,7 @@ def wait_until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
     raise AssertionError(f"it did not come true in {seconds} s")
 
 
-def address_of(process: "subprocess.Popen[str]") -> str:
+def address_of(process: "subprocess.Popen[str] | Forked") -> str:
     """Read from its first line where a started program listens."""
     assert process.stdout
     line = process.stdout.readline()

@@ -12,12 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from headwater.config import Settings
 from headwater.sandbox import Sandbox, _ForkServer
 from headwater.sandbox_child import serve
-from headwater.service import parts
 
-_make_own = parts.make_sandbox
 _servers: dict[int, _ForkServer] = {}  # by how much memory a child may have
 _numbers = itertools.count(1)
 
@@ -59,11 +56,6 @@ class LodgingSandbox(Sandbox):
                 common = _servers[self._memory_bytes] = _ForkServer(self._memory_bytes, self._preload)
             self._server = LentServer(common)
         return self._server
-
-
-def make_sandbox(settings: Settings) -> Sandbox:
-    own = _make_own(settings)
-    return LodgingSandbox(workers=own._workers, memory_mb=settings.sandbox_memory_mb, preload=own._preload)
 
 
 def end_servers() -> None:

@@ -78,7 +78,7 @@ def _feeds(sites: list[Site], feeds: int) -> Iterator[Site]:
 
 def _short(sheet: Sheet) -> bytes:
     """A page that is quickly made and quickly read."""
-    headline, *paragraphs = map(escape, (sheet.story.headline, *sheet.story.paragraphs[:2]))
+    headline, *paragraphs = map(escape, (sheet.story.headline, *sheet.story.paragraphs[:3]))
     article = "".join(f"<p>{paragraph}</p>" for paragraph in paragraphs)
     return f"<html><head><title>{headline}</title></head><body><article>{article}</article></body></html>".encode()
 

@@ -33,7 +33,7 @@ from headwater.store.pool import open_database
 from tests.house import House, open_house
 from tests.integration.test_verify import in_terminal
 from tests.postgres15 import Postgres15
-from tests.program import PROGRAM, environment, headwater, with_a_mount
+from tests.program import environment, headwater, with_a_mount
 from tests.server import Answer, Site, page
 
 HTML = {"Content-Type": "text/html; charset=utf-8"}
@@ -229,7 +229,7 @@ async def test_a_terminal_shows_a_bar_for_each_step(
     """Spec 8.2."""
     settings = make_settings()
     where = environment(data_dir=settings.data_dir, database_url=settings.database_url) | {"TERM": "xterm"}
-    shown = await asyncio.to_thread(in_terminal, [*PROGRAM, "backup", "backup"], where, tmp_path)
+    shown = await asyncio.to_thread(in_terminal, "backup", "backup", env=where, cwd=tmp_path)
     for part in ("raw files", "4/4", "tables", f"{len(TABLES)}/{len(TABLES)}", "backup has 4 documents"):
         assert part in shown
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater.store.embedded import EmbeddedServer
-from tests.program import address_of, headwater, start, wait_until
+from headwater.store.embedded import EmbeddedServer, open_server
+from tests.program import Forked, address_of, environment, headwater, start, wait_until
 
 
 @pytest.fixture
@@ -21,25 +21,19 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def running(process: "subprocess.Popen[str]") -> bool:
-    return process.poll() is None
-
-
 @pytest.fixture
-def started(tmp_path: Path) -> Iterator[Callable[..., "subprocess.Popen[str]"]]:
-    """Starts programs that are ended with the test."""
+def forked(tmp_path: Path) -> Iterator[Callable[..., Forked]]:
+    """Forks programs that are ended with the test."""
     processes = []
 
-    def run(*words: str, **settings: object) -> "subprocess.Popen[str]":
-        process = start(*words, cwd=tmp_path, **settings)
-        processes.append(process)
-        return process
+    def run(*words: str, **settings: object) -> Forked:
+        processes.append(Forked(*words, cwd=tmp_path, env=environment(**settings)))
+        return processes[-1]
 
     yield run
     for process in processes:
-        if process.poll() is None:
-            process.terminate()
-        process.communicate(timeout=20)
+        process.send_signal(signal.SIGTERM)
+        process.communicate()
 
 
 def memory_mb(pid: int) -> float:
@@ -55,36 +49,34 @@ def get(url: str) -> dict[str, object]:
         return answer
 
 
-def test_up_is_ready_within_three_seconds_on_existing_data_and_stays_small(
-    data: Path, tmp_path: Path, started: Callable[..., "subprocess.Popen[str]"]
-) -> None:
+def test_up_is_ready_within_three_seconds_on_existing_data_and_stays_small(data: Path, tmp_path: Path) -> None:
     """Issue 2: /ready within 3 s, under 200 MB at rest, SIGTERM ends it within 10 s and leaves no server."""
     assert headwater("migrate", "up", cwd=tmp_path, data_dir=data).returncode == 0
     begun = time.monotonic()
-    process = started("up", data_dir=data, listen_port=0)
-    address = address_of(process)
-    assert wait_until(lambda: get(address + "/ready"))["status"] == "ready"
-    assert time.monotonic() - begun < 3
-    assert memory_mb(process.pid) < 200
-    begun = time.monotonic()
-    process.terminate()
-    assert process.wait(timeout=15) == 0
-    assert time.monotonic() - begun < 10
+    with start("up", cwd=tmp_path, data_dir=data, listen_port=0) as process:
+        try:
+            address = address_of(process)
+            assert wait_until(lambda: get(address + "/ready"))["status"] == "ready"
+            assert time.monotonic() - begun < 3
+            assert memory_mb(process.pid) < 200
+        finally:
+            begun = time.monotonic()
+            process.terminate()
+        assert process.wait(timeout=15) == 0
+        assert time.monotonic() - begun < 10
     assert not list(data.glob("postgres/**/postmaster.pid"))
 
 
-def test_up_brings_its_own_database_back_when_it_has_died(
-    data: Path, started: Callable[..., "subprocess.Popen[str]"]
-) -> None:
+def test_up_brings_its_own_database_back_when_it_has_died(data: Path, forked: Callable[..., Forked]) -> None:
     """Spec 9.1: the embedded server is ours to look after."""
-    process = started("up", data_dir=data, listen_port=0, log_level="error")
+    process = forked("up", data_dir=data, listen_port=0, log_level="error")
     address = address_of(process)
     wait_until(lambda: is_ready(address))
     (pid_file,) = data.glob("postgres/*/cluster/postmaster.pid")
     os.kill(int(pid_file.read_text().split()[0]), signal.SIGKILL)
     wait_until(lambda: not is_ready(address))
     wait_until(lambda: is_ready(address), seconds=30)
-    process.terminate()
+    process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=15) == 0
     assert not list(data.glob("postgres/**/postmaster.pid"))
 
@@ -97,14 +89,13 @@ def is_ready(address: str) -> bool:
 
 
 def test_a_worker_runs_beside_up_and_refuses_an_old_schema(
-    data: Path, tmp_path: Path, started: Callable[..., "subprocess.Popen[str]"]
+    data: Path, tmp_path: Path, forked: Callable[..., Forked]
 ) -> None:
     refused = headwater("worker", cwd=tmp_path, data_dir=data)
     assert refused.returncode == 2
     assert "migrate up" in refused.stderr
     headwater("migrate", "up", cwd=tmp_path, data_dir=data)
-    process = started("worker", data_dir=data, log_format="json")
-    assert process.stderr
+    process = forked("worker", data_dir=data, log_format="json")
     assert json.loads(process.stderr.readline())["roles"] == ["fetcher"]
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=15) == 0
@@ -123,15 +114,16 @@ def test_an_empty_house_answers_every_question(data: Path, tmp_path: Path) -> No
         answered = headwater(*words, cwd=tmp_path, data_dir=data)
         assert (answered.returncode, answered.stderr) == (0, "")
         assert said in answered.stdout
-    for words in (
-        ("today",),
-        ("search", "x"),
-        ("source", "list"),
-        ("source", "budgets"),
-        ("config",),
-        ("migrate", "status"),
-    ):
-        json.loads(headwater(*words, "--json", cwd=tmp_path, data_dir=data).stdout)
+    with open_server(data):  # which each would start and stop
+        for words in (
+            ("today",),
+            ("search", "x"),
+            ("source", "list"),
+            ("source", "budgets"),
+            ("config",),
+            ("migrate", "status"),
+        ):
+            json.loads(headwater(*words, "--json", cwd=tmp_path, data_dir=data).stdout)
 
 
 def test_config_masks_secrets(data: Path, tmp_path: Path) -> None:
@@ -219,8 +211,6 @@ def test_a_taken_port_is_said_before_anything_starts(tmp_path: Path) -> None:
 
 def test_a_newer_schema_is_said_and_left_alone(data: Path, tmp_path: Path) -> None:
     headwater("migrate", "up", cwd=tmp_path, data_dir=data)
-    from headwater.store.embedded import open_server
-
     with open_server(data) as server:
         import asyncio
 

@@ -22,7 +22,7 @@ from headwater.service.verify_journal import Journal
 from headwater.service.verifying import Verifier
 from headwater.store.verify import documents_to_verify
 from tests.house import House, open_house
-from tests.program import PROGRAM, environment, headwater, start, wait_until
+from tests.program import Forked, environment, fork, headwater, wait_until
 from tests.server import Answer, Site, page, rss
 
 HTML = {"Content-Type": "text/html; charset=utf-8"}
@@ -359,19 +359,19 @@ async def test_a_program_that_was_stopped_and_then_killed_goes_on_where_it_was(
     (first,) = await house.rows("SELECT id, raw_path FROM documents ORDER BY id LIMIT 1")
     (tmp_path / "data/corpus" / str(first[1])).unlink()
     settings = make_settings()
-    where = {"cwd": tmp_path, "data_dir": settings.data_dir, "database_url": settings.database_url}
+    place = {"data_dir": settings.data_dir, "database_url": settings.database_url}
     journal = tmp_path / "data/verify/_all.0.jsonl"
 
     def end_after(pages: int, how: signal.Signals) -> "tuple[int, str]":
-        process = start("verify", **where)  # type: ignore[arg-type]
+        process = Forked("verify", cwd=tmp_path, env=environment(**place))
         wait_until(lambda: journal.exists() and journal.read_bytes().count(b"\n") > pages)
-        os.kill(process.pid, how)
+        process.send_signal(how)
         _, said = process.communicate()
-        return process.returncode, said
+        return process.wait(), said
 
     assert end_after(1, signal.SIGTERM) == (143, "headwater: stopped. Verify again, it goes on from here.\n")
     assert end_after(2, signal.SIGKILL)[0] == -signal.SIGKILL
-    told = json.loads(headwater("verify", "--json", **where).stdout)  # type: ignore[arg-type]
+    told = json.loads(headwater("verify", "--json", cwd=tmp_path, **place).stdout)
     assert told["resumed_after"] is not None
     assert (told["checked"], told["wrong"]) == (160, 1)
     assert [finding["document_id"] for finding in told["findings"]] == [first[0]]
@@ -428,21 +428,21 @@ async def test_a_terminal_shows_a_bar(stocked: House, make_settings: Callable[..
     """Spec 8.2."""
     settings = make_settings()
     where = environment(data_dir=settings.data_dir, database_url=settings.database_url) | {"TERM": "xterm"}
-    shown = await asyncio.to_thread(in_terminal, [*PROGRAM, "verify"], where, tmp_path)
+    shown = await asyncio.to_thread(in_terminal, "verify", env=where, cwd=tmp_path)
     assert "━" in shown
     assert "8/8" in shown
     assert "All 8 documents are right." in shown
 
 
-def in_terminal(words: list[str], env: dict[str, str], cwd: Path) -> str:
+def in_terminal(*words: str, env: dict[str, str], cwd: Path) -> str:
     """Run a command where it believes to be looked at, and return what is seen."""
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(words, stdout=theirs, stderr=theirs, stdin=theirs, env=env, cwd=cwd)
+    process = fork(*words, env=env, cwd=cwd, streams=(theirs, theirs, theirs))
     os.close(theirs)
     shown = b""
     with contextlib.suppress(OSError):  # when the other end is closed
         while part := os.read(ours, 65536):
             shown += part
     os.close(ours)
-    assert process.wait() == 0
+    assert process.wait_here(20) == 0
     return shown.decode()

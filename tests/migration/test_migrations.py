@@ -137,6 +137,16 @@ async def test_every_query_is_understood_by_the_oldest_server_that_will_do(datab
                 raise AssertionError(f"{name}: {error}") from None
 
 
+async def test_no_query_makes_a_connection_ask_what_its_types_are(database: Database) -> None:
+    """It would ask once for each, with a query that takes longer than most of ours."""
+    asked = []
+    async with database.connection() as connection:
+        connection.add_query_logger(lambda record: asked.append(record.query))
+        for name in sql.names():
+            await connection.prepare(sql.query(name))
+    assert asked == []
+
+
 OBJECTS = """
 SELECT 'relation ' || relname FROM pg_class WHERE relnamespace = 'public'::regnamespace
 UNION ALL SELECT 'function ' || proname FROM pg_proc WHERE pronamespace = 'public'::regnamespace

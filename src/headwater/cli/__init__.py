@@ -4,7 +4,7 @@ import signal
 import sys
 
 from headwater.cli import show
-from headwater.cli.app import app
+from headwater.cli.app import command
 from headwater.cli.common import STOP_SIGNALS
 from headwater.cli.output import OutputLost, find_lost_output, set_up_output
 from headwater.errors import HeadwaterError
@@ -18,7 +18,7 @@ def main() -> None:
     """Run the command line; README.md tells what its exit codes mean."""
     set_up_output()
     try:
-        app()
+        command()
     except HeadwaterError as error:
         _say(str(error))
         sys.exit(2)

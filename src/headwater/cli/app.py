@@ -249,3 +249,6 @@ def migrate_status(as_json: Json = False) -> None:
         print_json(rows)
     else:
         show.schema(rows)
+
+
+command = typer.main.get_command(app)

@@ -1,5 +1,6 @@
 """Numbered migrations, each with its way back, run one at a time under an advisory lock."""
 
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ class Migration:
     down: str
 
 
+@functools.cache
 def known() -> tuple[Migration, ...]:
     """Return the migrations this program ships, in order."""
     texts: dict[tuple[int, str], dict[str, str]] = {}

@@ -172,12 +172,33 @@ _SESSION = {
 }
 
 
+# Arrays by their numbers and those of their elements, which are the same on every server. What asyncpg is not told it
+# asks each connection for, with a query that takes longer than most of ours.
+_ARRAYS = {
+    "bool": (1000, 16),
+    "bytea": (1001, 17),
+    "int2": (1005, 21),
+    "int4": (1007, 23),
+    "int8": (1016, 20),
+    "date": (1182, 1082),
+    "timestamptz": (1185, 1184),
+    "interval": (1187, 1186),
+    "uuid": (2951, 2950),
+    "jsonb": (3807, 3802),
+}
+_NOT_OF_ARRAYS = dict.fromkeys(("basetype", "range_subtype", "attrtypoids"))
+
+
 async def _prepare(connection: "asyncpg.Connection[Any]") -> None:
     await connection.set_type_codec(
         "jsonb",
         schema="pg_catalog",
         encoder=lambda value: msgspec.json.encode(value).decode(),
         decoder=lambda text: msgspec.json.decode(text),
+    )
+    connection.get_settings().register_data_types(
+        {"oid": oid, "ns": "pg_catalog", "name": f"_{name}", "elemtype": element, "elemdelim": ",", **_NOT_OF_ARRAYS}
+        for name, (oid, element) in _ARRAYS.items()
     )
 
 
