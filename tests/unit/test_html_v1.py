@@ -443,10 +443,17 @@ def test_pages_of_a_million_tags_are_refused_at_once(piece: str) -> None:
         "<div " + " ".join(f"a{number}" for number in range(100_000)) + ">",
         "<div " + " ".join(f"a{number}='<'" for number in range(100_000)) + ">",
         ("<div " + "/".join(f"a{number}" for number in range(190)) + "></div>") * 9000,
-        "<div a='>' " + " ".join(f"a{number}" for number in range(100_000)) + ">",
+        *(
+            f"<{tag} " + " ".join(f"a{number}" for number in range(100_000)) + ">"
+            for tag in ("div a='>'", "script", "script a='>'", "style", "style a='>'", "stylish a='>'")
+        ),
         "<select>" + "<Option>x" * 100_000,
     ],
-    ids=["of one tag", "with brackets", "of many tags", "behind a value", "options"],
+    ids=[
+        *("of one tag", "with brackets", "of many tags", "behind a value"),
+        *("of a script", "of a script, behind a value", "of a style", "of a style, behind a value", "of what is none"),
+        "options",
+    ],
 )
 def test_pages_with_attributes_or_options_without_end_are_refused_at_once(body: str) -> None:
     """Spec 4.3, issue 8: to parse them takes the square of their number, or half a gigabyte."""

@@ -13,10 +13,13 @@ _NESTING_TAG = re.compile(
     r"|tr|track|wbr)\b)[a-zA-Z]"
 )
 _OPTION = re.compile(r"<(?i:option)\b")
-_TAG = re.compile(r"<[a-zA-Z](?:[^>\"']++|\"[^\"]*+\"|'[^']*+')*+")
+_TO_ITS_END = r"(?:[^>\"']++|\"[^\"]*+\"|'[^']*+')*+"
+_TAG = re.compile(r"<[a-zA-Z]" + _TO_ITS_END)
+_SCRIPT = re.compile(r"<script(?=[\s/>])" + _TO_ITS_END)
+_RAW = re.compile(r"<(?:script|style)(?=[\s/>])" + _TO_ITS_END)  # after which there is no markup for long
 _STRIDE = 2500  # the attributes of tags that are shorter than two of these take no time
+_SHORT_TAG = 300
 _BETWEEN_NAMES = " \t\n\r\f/\"'"
-_RAW = ("<script", "<style")
 _VALUE = re.compile(r"=\s*(?:\"[^\"]*\"|'[^']*')")
 _MOST_COMPARISONS = 20_000**2  # of names of attributes: those of a second
 _MOST_ATTRIBUTES = 400_000  # those of a hundred megabytes
@@ -39,8 +42,8 @@ def is_too_deep(text: str, tags: int | None = None) -> bool:
 def has_too_many_attributes(text: str) -> bool:
     """Tell whether tags of a page have so many attributes that parsing it could take minutes, or half a gigabyte.
 
-    Attributes that are hidden from a quick look, behind a quoted `>` in every few of them, are left to the sandbox's
-    limit: to see those would take every page ten times as long.
+    Attributes that are hidden from a quick look, behind a quoted `>` in every few of them or a script that is in a
+    comment, are left to the sandbox's limit: to see those would take every page ten times as long.
     """
     shortest = 0
     if len(text) <= 3 * _MOST_ATTRIBUTES:
@@ -84,7 +87,8 @@ def _stretches(text: str) -> Iterator[tuple[int, int]]:
             place += _STRIDE
             continue
         start = text.rfind(">", 0, place) + 1
-        if text.startswith(_RAW, text.rfind("<", 0, start)):
+        raw = _RAW.match(text, max(text.rfind("<", max(start - _SHORT_TAG, 0), start), 0), start)
+        if raw and raw.end() == start - 1:
             start = text.find("<", start, end)  # up to which it is no markup
         if start >= 0:
             yield start, end
@@ -94,9 +98,9 @@ def _stretches(text: str) -> Iterator[tuple[int, int]]:
 def _without_scripts(text: str) -> str:
     """Return the text without what is in scripts, where `i<n` is no tag."""
     parts, place = [], 0
-    while (start := text.find("<script", place)) >= 0:
-        parts.append(text[place:start])
-        place = text.find("</script", start)
+    while tag := _SCRIPT.search(text, place):
+        parts.append(text[place : tag.end()])
+        place = text.find("</script", tag.end())
         if place < 0:
             return "".join(parts)
     return "".join([*parts, text[place:]])
