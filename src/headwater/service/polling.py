@@ -24,7 +24,7 @@ QUICK_PASSES = (Pass.MAIN,)
 LONG_PASSES = (Pass.SITEMAP, Pass.SPIDER)
 LONG_AT_ONCE = 4
 MANY_ERRORS = 10  # in a row: somebody should look
-_ASIDE_FOR_A_PLACE = 50  # as many polls wait for their hosts at most, for each that is at work
+_ASIDE_FOR_A_PLACE = 100  # as many polls wait for their hosts at most, for each that is at work
 
 
 class PollerRole:

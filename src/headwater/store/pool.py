@@ -169,6 +169,8 @@ _SESSION = {
     # A claim would be planned each time, for as long as it takes to carry it out. Lists with filters ask for a plan of
     # their own (`plan_anew`).
     "plan_cache_mode": "force_generic_plan",
+    # A plan made while a table is small is kept as it grows: rows are looked up by key from the first on.
+    "random_page_cost": "1.1",
 }
 
 
@@ -193,8 +195,10 @@ async def _prepare(connection: "asyncpg.Connection[Any]") -> None:
     await connection.set_type_codec(
         "jsonb",
         schema="pg_catalog",
-        encoder=lambda value: msgspec.json.encode(value).decode(),
-        decoder=lambda text: msgspec.json.decode(text),
+        # As PostgreSQL sends and takes it, after a byte for the version: as text it would be decoded and encoded anew.
+        encoder=lambda value: b"\x01" + msgspec.json.encode(value),
+        decoder=lambda sent: msgspec.json.decode(memoryview(sent)[1:]),
+        format="binary",
     )
     connection.get_settings().register_data_types(
         {"oid": oid, "ns": "pg_catalog", "name": f"_{name}", "elemtype": element, "elemdelim": ",", **_NOT_OF_ARRAYS}
