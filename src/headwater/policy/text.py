@@ -68,16 +68,17 @@ def clean(text: str) -> str:
 
 def one_line(text: str) -> str:
     """Return the cleaned text with every run of whitespace as one space."""
-    line = text.replace("\n", " ").strip()
-    if "  " in line or not line.isprintable():
-        line = squeezed(line)
-        if not line.isprintable():  # as no control character and no surrogate is
-            return squeezed(clean(line))
+    line = squeezed(text)
+    if not line.isprintable():  # as no control character and no surrogate is
+        return squeezed(clean(line))
     return line if line.isascii() else _composed(line)
 
 
 def squeezed(text: str) -> str:
     """Return the text with every run of whitespace as one space, and none around it."""
+    line = text.replace("\n", " ").strip()
+    if "  " not in line and line.isprintable():  # as no other blank is
+        return line
     if len(text) < _LONG:
         return " ".join(text.split())
     # that makes a string of every word: sixty megabytes of a million
