@@ -30,7 +30,7 @@ _MANY_MARKS = 500
 _MOST_MARKS = 30  # on one letter, as Unicode's stream-safe format has it: to sort them takes the square of their number
 _SKY_HIGH = 300
 _ENDLESS_REFERENCE = re.compile(r"&#(?:[0-9]{8,}|[xX][0-9a-fA-F]{8,});?")
-_UNSEEN = ["script", "style", "noscript", "template", "iframe", "object", "svg", "math", "head", "select", "textarea"]
+_UNSEEN = "script, style, noscript, template, iframe, object, svg, math, head, select, textarea"
 
 
 def unescape_html(text: str) -> str:
@@ -93,7 +93,7 @@ def _composed(text: str) -> str:
     """Return the text in NFC; of marks that are put on one letter, no more than anybody can see."""
     if unicodedata.is_normalized("NFC", text):
         return text
-    if len(text) > _MANY_MARKS:
+    if len(text) > _MANY_MARKS and _may_hold_marks(text, _MOST_MARKS):
         text = _heaps_of_marks().sub(lambda heap: heap[0][:_MOST_MARKS], text)
     return unicodedata.normalize("NFC", text)
 
@@ -125,8 +125,12 @@ def has_sky_high_marks(text: str) -> bool:
     if text.isascii():
         return False
     text = "".join(text.split())
-    # of so many in a row one is found among every so many characters, of which there are far fewer to look at
-    return _any_mark().search(text[_SKY_HIGH - 1 :: _SKY_HIGH]) is not None and _sky_high().search(text) is not None
+    return _may_hold_marks(text, _SKY_HIGH) and _sky_high().search(text) is not None
+
+
+def _may_hold_marks(text: str, number: int) -> bool:
+    """Tell whether so many can be in a row: one of them is every so manieth character, and those are few to look at."""
+    return _any_mark().search(text[number - 1 :: number]) is not None
 
 
 def plain_text(text: str) -> str:
@@ -157,6 +161,6 @@ def join_blocks(lines: list[str]) -> str:
 
 def _visible_text(markup: str) -> str:
     tree = LexborHTMLParser(markup)
-    tree.strip_tags(_UNSEEN)
+    tree.strip_tags([_UNSEEN])  # in one walk
     body = tree.body
     return body.text() if body is not None else ""
