@@ -68,6 +68,12 @@ class Element:
         self.links = 0  # of those, within links
         self.prose = 0  # of those, in blocks that read like sentences
 
+    def add(self, size: int, links: int, prose: int) -> None:
+        """Count what a block in the element, or all that an element in it, holds."""
+        self.size += size
+        self.links += links
+        self.prose += prose
+
     def ancestors(self) -> Iterator["Element"]:
         """Yield the element, its parent, and so on up to the body."""
         element: Element | None = self
@@ -130,6 +136,7 @@ def read_blocks(body: LexborNode) -> tuple[list[Block], list[Element]]:
                 if is_preformatted:  # it is judged by its words like any other
                     block.text = _with_lines(joined)
                 blocks.append(block)
+                element.add(block.size, block.links, block.size if block.is_prose else 0)
         parts.clear()
         links = 0
 
@@ -145,6 +152,7 @@ def read_blocks(body: LexborNode) -> tuple[list[Block], list[Element]]:
                     opened.pop()
                 else:
                     assert element.parent
+                    element.parent.add(element.size, element.links, element.prose)
                     element = element.parent
             elif ending == "link":
                 within_links -= 1
@@ -178,7 +186,6 @@ def read_blocks(body: LexborNode) -> tuple[list[Block], list[Element]]:
                 continue
         node = following
     flush()
-    _sum_up(blocks, elements)
     return blocks, elements
 
 
@@ -186,21 +193,6 @@ def _with_lines(text: str) -> str:
     """Return a text whose lines mean something."""
     lines = [line.rstrip() for line in text.replace(_LINE, "\n").split("\n")]
     return "\n".join(lines).strip("\n")
-
-
-def _sum_up(blocks: list[Block], elements: list[Element]) -> None:
-    for block in blocks:
-        element = block.element
-        element.size += block.size
-        element.links += block.links
-        if block.is_prose:
-            element.prose += block.size
-    for element in reversed(elements):  # children stand after their parents
-        parent = element.parent
-        if parent is not None:
-            parent.size += element.size
-            parent.links += element.links
-            parent.prose += element.prose
 
 
 class _Names(dict[tuple[str, str], frozenset[str]]):

@@ -97,22 +97,23 @@ class _Places:
         self._total = elements[0].prose or 1
         self._weights = weights
         self._of_branches: dict[Element, list[str]] = {}
+        self._places = places = list[Place]()
         around = set(container.ancestors())
-        self._places: list[Place] = []
-        alike: dict[tuple[Place, frozenset[str], int], Place] = {}
+        alike: dict[tuple[Place | None, frozenset[str], int], Place] = {}
         for element in elements:  # parents stand before their children
             share = bisect_right(_SHARES, element.prose / self._held) if element.prose else 0
-            above = self[element.parent] if element.parent else None
-            if above is None or element in around:
+            above = places[element.parent.order] if element.parent else None
+            alike_by = above, element.names, share
+            if alike_by in alike:
+                place = alike[alike_by]
+            elif above is None or element in around:
                 # what names the container and all around it does not tell its blocks apart
                 place = Place(_NO_WORDS, None, "in" if element is container else "out", share, 0)
             elif above.branch is None:
                 place = self._below(above, element, element, share)
-            elif (known := alike.get((above, element.names, share))) is not None:
-                place = known
             else:
-                alike[above, element.names, share] = place = self._below(above, element, above.branch, share)
-            self._places.append(place)
+                alike[alike_by] = place = self._below(above, element, above.branch, share)
+            places.append(place)
 
     def __getitem__(self, element: Element) -> Place:
         return self._places[element.order]

@@ -115,7 +115,10 @@ def _article(text: str, markup: str | bytes, url: str, selectors: Mapping[str, s
             raise Unreadable(wall.sentence, reason=wall, url=url)
     if not found.text:
         raise Unreadable("The page holds no text to keep.", reason=Reason.EMPTY_TEXT, url=url)
-    return _completed(article, clean(found.text), clean(found.markdown), found.origin, 1 - min(found.doubt, 1.0))
+    text, markdown = clean(found.text), found.markdown
+    if text != found.text:  # else there is nothing to clean in the same words either
+        markdown = clean(markdown)
+    return _completed(article, text, markdown, found.origin, 1 - min(found.doubt, 1.0))
 
 
 def _check_sizes(text: str, url: str) -> None:

@@ -6,6 +6,7 @@ selector that the source gives goes before all of them.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import islice
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -159,12 +160,12 @@ class _Page:
             next(self._named("og:title"), ""),
             self._headings,
             self._window_title,
-            self._site_names(),
+            self._site_names,
         )
 
     def agrees_on(self, title: str) -> bool:
         """Tell whether a heading and the title of the window say this."""
-        return is_agreed(title, self._headings, self._window_title, self._site_names())
+        return is_agreed(title, self._headings, self._window_title, self._site_names)
 
     def bylines(self) -> Iterator[Found]:
         yield from self._selected("byline")
@@ -231,6 +232,7 @@ class _Page:
                 if address and not _PLACEHOLDER.search(address):
                     yield address, "dom"
 
+    @cached_property
     def _site_names(self) -> list[str]:
         publisher = next(json_ld.texts(self._article.get("publisher")), "")
         stated = [*self._named("og:site_name", "application-name", "apple-mobile-web-app-title"), publisher]

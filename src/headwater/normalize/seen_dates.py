@@ -36,7 +36,7 @@ _PATTERNS = [
 ]
 _IN_ADDRESS = re.compile(r"/((?:19|20)\d\d)[/-]?([01]\d)[/-]?([0-3]\d)(?!\d)")
 # What all of these need; to look for it is quicker than for any of them.
-_MAY_HOLD_ONE = re.compile(r"(?:19|20)\d\d|\d\d\.\d\d\.")
+_MAY_HOLD_ONE = re.compile(r"\d\d(?:\d\d|\.\d\d\.)")
 # Arabic and Persian ones.
 _OTHER_DIGITS = re.compile("[\u0660-\u0669\u06f0-\u06f9]")
 _DIGITS = {first + digit: str(digit) for first in (0x660, 0x6F0) for digit in range(10)}
@@ -51,7 +51,8 @@ def date_in_address(url: str) -> str | None:
 def first_date(texts: Iterable[str]) -> datetime | None:
     """Return the first day that one of the texts names."""
     for text in texts:
-        if day := _read(text.translate(_DIGITS) if _OTHER_DIGITS.search(text) else text):
+        is_plain = text.isascii() or not _OTHER_DIGITS.search(text)
+        if day := _read(text if is_plain else text.translate(_DIGITS)):
             return day
     return None
 

@@ -68,16 +68,17 @@ def clean(text: str) -> str:
 
 def one_line(text: str) -> str:
     """Return the cleaned text with every run of whitespace as one space."""
-    line = text.replace("\n", " ").strip()
-    if "  " in line or not line.isprintable():
-        line = squeezed(line)
-        if not line.isprintable():  # as no control character and no surrogate is
-            return squeezed(clean(line))
+    line = squeezed(text)
+    if not line.isprintable():  # as no control character and no surrogate is
+        return squeezed(clean(line))
     return line if line.isascii() else _composed(line)
 
 
 def squeezed(text: str) -> str:
     """Return the text with every run of whitespace as one space, and none around it."""
+    line = text.replace("\n", " ").strip()
+    if "  " not in line and line.isprintable():  # as no other blank is
+        return line
     if len(text) < _LONG:
         return " ".join(text.split())
     # that makes a string of every word: sixty megabytes of a million
@@ -92,7 +93,7 @@ def _composed(text: str) -> str:
     """Return the text in NFC; of marks that are put on one letter, no more than anybody can see."""
     if unicodedata.is_normalized("NFC", text):
         return text
-    if len(text) > _MANY_MARKS:
+    if len(text) > _MANY_MARKS and _may_hold_marks(text, _MOST_MARKS):
         text = _heaps_of_marks().sub(lambda heap: heap[0][:_MOST_MARKS], text)
     return unicodedata.normalize("NFC", text)
 
@@ -124,8 +125,12 @@ def has_sky_high_marks(text: str) -> bool:
     if text.isascii():
         return False
     text = "".join(text.split())
-    # of so many in a row one is found among every so many characters, of which there are far fewer to look at
-    return _any_mark().search(text[_SKY_HIGH - 1 :: _SKY_HIGH]) is not None and _sky_high().search(text) is not None
+    return _may_hold_marks(text, _SKY_HIGH) and _sky_high().search(text) is not None
+
+
+def _may_hold_marks(text: str, number: int) -> bool:
+    """Tell whether so many can be in a row: one of them is every so manieth character, and those are few to look at."""
+    return _any_mark().search(text[number - 1 :: number]) is not None
 
 
 def plain_text(text: str) -> str:
