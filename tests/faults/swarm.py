@@ -12,6 +12,7 @@ from itertools import cycle, islice
 from typing import Any
 
 from headwater.demo.answers import always, busy, gzipped, heals, mislabelled, redirect, reset, status, truncated, whole
+from headwater.demo.content import Part, Story
 from headwater.demo.endings import GONE, NOT_FOUND, REDIRECTED, REFUSED, ROBOTS_BLOCKED, SAME_PAGE
 from headwater.demo.expected import expected_outcomes
 from headwater.demo.feeds import rss
@@ -27,6 +28,22 @@ ROBOTS = "User-agent: *\nDisallow: /private/\nCrawl-delay: 0.2\n"
 EVERY, FIRST = 8, 3  # of the pages of a host with a trouble: which have it
 
 Trouble = Callable[[Piece], list[Piece]]  # what stands in place of a page
+
+
+class Notice(Piece):
+    """A piece whose story is short, and another one with every seed."""
+
+    __slots__ = ()
+
+    def story(self, seed: int) -> Story:
+        paragraphs = (
+            f"{self.headline}: so much was settled at meeting {seed} of the quarter, after an hour and a half.",
+            "Those who live nearby had asked for it since the spring, and brought a list with the names of two hundred "
+            "neighbours, a map of the lanes that flood, and a thermos of coffee for whoever was to read all of that.",
+            "The café's own people say that they will try it until the year ends. What it costs is known by then, "
+            "and whether the river, which has come up to the second step three times, lets them keep the cellar.",
+        )
+        return Story(self.headline, self.topic, self.language, "Ruth Adeyemi", (Part(None, paragraphs),))
 
 
 class Swarm(DemoWeb):
@@ -55,7 +72,7 @@ def _site(host: int, pages: int, trouble: Trouble) -> Site:
     pieces: list[Piece] = []
     for page in range(pages):
         headline = f"Café number {host} keeps its door open, notice {page}"
-        piece = Piece(headline, "rivers", page % 28, path=f"/{host}-{page}", form=_short)
+        piece = Notice(headline, "rivers", page % 28, path=f"/{host}-{page}", form=_short)
         pieces += trouble(piece) if page % EVERY == FIRST else [piece]
     robots = ROBOTS if trouble is hidden else None
     return Site(host=f"h{host}.test", title=f"Host {host}", pieces=tuple(pieces), robots=robots)
@@ -63,7 +80,7 @@ def _site(host: int, pages: int, trouble: Trouble) -> Site:
 
 def _away(sites: list[Site]) -> Site:
     """The host that pages have moved to; it has one that is listed, so that it is known as soon as the others."""
-    own = Piece("Café on the other side opens for the season", "rivers", 0, path="/own", form=_short)
+    own = Notice("Café on the other side opens for the season", "rivers", 0, path="/own", form=_short)
     moved = [piece for site in sites for piece in site.pieces if piece.ends is REDIRECTED]
     pieces = (replace(piece, answer=whole, listed=False, ends=STORED) for piece in moved)
     return Site(host="away.test", title="Away", pieces=(own, *pieces))
@@ -77,8 +94,8 @@ def _feeds(sites: list[Site], feeds: int) -> Iterator[Site]:
 
 
 def _short(sheet: Sheet) -> bytes:
-    """A page that is quickly made and quickly read."""
-    headline, *paragraphs = map(escape, (sheet.story.headline, *sheet.story.paragraphs[:3]))
+    """A page that is quickly made and quickly read; it would take longer if it had to be told from a wall."""
+    headline, *paragraphs = map(escape, (sheet.story.headline, *sheet.story.paragraphs))
     article = "".join(f"<p>{paragraph}</p>" for paragraph in paragraphs)
     return f"<html><head><title>{headline}</title></head><body><article>{article}</article></body></html>".encode()
 

@@ -25,7 +25,7 @@ async def finish_and_check(harness: Harness) -> None:
 
 async def test_a_database_that_dies_and_comes_back_costs_nothing(tmp_path: Path, crawl: Crawl) -> None:
     with own_server(tmp_path / "database") as server:
-        async with crawl(database_url=server.url, hosts=40, pages=10, feeds=4, programs=["up", "worker"]) as harness:
+        async with crawl(database_url=server.url, hosts=30, pages=8, feeds=4, programs=["up", "worker"]) as harness:
             for part, how in ((0.1, signal.SIGKILL), (0.4, signal.SIGINT), (0.7, signal.SIGKILL)):
                 await harness.until_under_way(part)
                 await server.restart(how)

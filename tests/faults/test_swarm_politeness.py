@@ -9,7 +9,7 @@ from tests.faults.conftest import Crawl
 from tests.faults.harness import Harness
 from tests.faults.invariants import violations
 
-HOSTS, PAGES, DELAY_MS = 50, 40, 200
+HOSTS, PAGES, DELAY_MS = 50, 24, 200
 POSSIBLE = HOSTS * 1000 / DELAY_MS
 # How much of the possible rate must be reached: 0.9 where nothing else runs; a suite on all cores is in its own way.
 RATE = float(os.environ.get("HEADWATER_TEST_RATE", "0.5"))

@@ -113,6 +113,13 @@ async def new_database(dsn: str) -> AsyncIterator[str]:
         await admin.close()
 
 
+@pytest.fixture
+async def elsewhere_url(server: EmbeddedServer) -> AsyncIterator[str]:
+    """An empty database, where it does not matter that a machine may have no server yet."""
+    async with new_database(server.dsn) as url:
+        yield url
+
+
 LAST = "SELECT last_value FROM pg_sequences WHERE sequencename = 'documents_id_seq'"
 SCHEMA = """
 SELECT indexdef FROM pg_indexes WHERE schemaname = 'public'
@@ -145,7 +152,7 @@ async def test_a_newer_server_s_backup_goes_into_an_older_server_and_work_goes_o
 
 
 async def test_leases_in_a_backup_are_given_back_by_the_rescuer(
-    stocked: House, site: Site, make_settings: Callable[..., Settings], tmp_path: Path
+    stocked: House, site: Site, make_settings: Callable[..., Settings], elsewhere_url: str, tmp_path: Path
 ) -> None:
     """Spec 2.4: their holders are far away."""
     site.answers["http://f.test/page"] = Answer(page("was under way"), headers=HTML)
@@ -156,7 +163,7 @@ async def test_leases_in_a_backup_are_given_back_by_the_rescuer(
             f"lease_until = clock_timestamp() + interval '1 s' WHERE {where}"
         )
     await back_up(make_settings(), tmp_path / "backup")
-    settings = make_settings(data_dir=tmp_path / "elsewhere", database_url="", connect_to=site.connect_to)
+    settings = make_settings(data_dir=tmp_path / "elsewhere", database_url=elsewhere_url, connect_to=site.connect_to)
     await restore(settings, tmp_path / "backup")
     async with open_house(settings) as moved:
         await moved.work()
@@ -321,13 +328,13 @@ async def test_a_damaged_backup_is_refused_before_anything_is_touched(
 
 
 async def test_a_backup_that_was_made_without_a_raw_file_is_restored_and_that_is_told(
-    stocked: House, command: Command, tmp_path: Path
+    stocked: House, command: Command, elsewhere_url: str, tmp_path: Path
 ) -> None:
     """All the rest would be lost otherwise."""
     (raw,) = (path for path in (tmp_path / "data/corpus").rglob("raw/a.test/**/*") if path.is_file())
     raw.unlink()
     assert command("backup", "backup").returncode == 1
-    answer = command("restore", "backup", **elsewhere(tmp_path))
+    answer = command("restore", "backup", data_dir=tmp_path / "elsewhere", database_url=elsewhere_url)
     assert (answer.returncode, answer.stderr) == (1, "")
     assert "1 of 4 documents have no raw file in the backup: they had none when it was made." in answer.stdout
     (another,) = (path for path in (tmp_path / "backup/corpus").rglob("raw/b.test/**/*") if path.is_file())
@@ -340,7 +347,7 @@ async def test_a_backup_that_was_made_without_a_raw_file_is_restored_and_that_is
 
 
 async def test_damage_of_a_raw_file_that_keeps_its_size_is_told(
-    stocked: House, command: Command, tmp_path: Path
+    stocked: House, command: Command, elsewhere_url: str, server: EmbeddedServer, tmp_path: Path
 ) -> None:
     """Rows and all other files are right, and are there."""
     assert command("backup", "backup").returncode == 0
@@ -348,14 +355,16 @@ async def test_damage_of_a_raw_file_that_keeps_its_size_is_told(
     body = raw.read_bytes()
     raw.unlink()  # it may be a link to the corpus' own
     raw.write_bytes(body.replace(b"matter", b"mutter", 1))
-    answer = command("restore", "backup", **elsewhere(tmp_path))
+    there: dict[str, object] = {"data_dir": tmp_path / "elsewhere", "database_url": elsewhere_url}
+    answer = command("restore", "backup", **there)
     assert (answer.returncode, answer.stderr) == (1, "")
     told = " ".join(answer.stdout.split())
     assert "1 of 4 documents have another raw file in the backup than their row tells of:" in told
     assert "/raw/a.test/" in told
-    answer = command("restore", "backup", "--json", data_dir=tmp_path / "third", database_url="")
+    async with new_database(server.dsn) as third_url:
+        answer = command("restore", "backup", "--json", data_dir=tmp_path / "third", database_url=third_url)
     assert (answer.returncode, json.loads(answer.stdout)["unlike"]) == (1, 1)
-    verified = json.loads(command("verify", "--json", **elsewhere(tmp_path)).stdout)
+    verified = json.loads(command("verify", "--json", **there).stdout)
     assert (verified["checked"], verified["faults"]) == (4, {"raw_differs": 1})
 
 
@@ -408,7 +417,7 @@ async def test_who_restores_over_a_house_that_may_live_is_told_to_move_it_and_ne
 
 @pytest.mark.empty_database
 async def test_a_backup_of_an_older_schema_is_brought_up_to_date(
-    make_settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    make_settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch, elsewhere_url: str, tmp_path: Path
 ) -> None:
     known = migrate.known()
     monkeypatch.setattr(migrate, "known", lambda: known[:-1])
@@ -420,7 +429,7 @@ async def test_a_backup_of_an_older_schema_is_brought_up_to_date(
     monkeypatch.setattr(dump, "TABLES", [table for table in TABLES if table in there])
     await back_up(make_settings(), tmp_path / "backup")
     monkeypatch.undo()
-    settings = make_settings(data_dir=tmp_path / "elsewhere", database_url="")
+    settings = make_settings(data_dir=tmp_path / "elsewhere", database_url=elsewhere_url)
     restored = await restore(settings, tmp_path / "backup")
     assert (restored.manifest.schema, restored.schema) == (known[-2].number, known[-1].number)
     async with open_database(settings) as database:
@@ -459,7 +468,11 @@ async def test_bringing_a_large_old_backup_up_to_date_may_take_long(
 
 
 async def test_whatever_walks_through_folders_leaves_the_event_loop_free(
-    stocked: House, make_settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    stocked: House,
+    make_settings: Callable[..., Settings],
+    monkeypatch: pytest.MonkeyPatch,
+    elsewhere_url: str,
+    tmp_path: Path,
 ) -> None:
     """A folder of a million files on a slow disk takes minutes: progress, signals and connections must not wait."""
     walks: list[tuple[str, bool]] = []
@@ -481,7 +494,7 @@ async def test_whatever_walks_through_folders_leaves_the_event_loop_free(
         note("scan")
         return scan(*words)
 
-    folder, settings = tmp_path / "backup", make_settings(data_dir=tmp_path / "elsewhere", database_url="")
+    folder, settings = tmp_path / "backup", make_settings(data_dir=tmp_path / "elsewhere", database_url=elsewhere_url)
     (folder / "corpus").mkdir(parents=True)
     (folder / "UNFINISHED").touch()
     (tmp_path / "elsewhere/corpus/.restoring").mkdir(parents=True)

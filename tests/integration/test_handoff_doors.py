@@ -101,55 +101,51 @@ async def test_hand_offs_are_listed_by_pages_that_add_up(api: Api) -> None:
     assert (await api.get(f"/handoffs/{ids[0]}"))[1] == pages[0]["handoffs"][0]
 
 
-@pytest.mark.parametrize(
-    ("path", "status", "reason", "named"),
-    [
-        ("/scraping/nobody/handoffs", 404, Reason.UNKNOWN_SOURCE, "nobody"),
-        ("/scraping/news/handoffs?status=skipped", 422, Reason.BAD_REQUEST, "status: "),
-        ("/scraping/news/handoffs?scrape_run_id=x", 422, Reason.BAD_REQUEST, "scrape_run_id: "),
-        ("/scraping/news/handoffs?scrape_run_id=0", 422, Reason.BAD_REQUEST, "scrape_run_id: "),
-        ("/scraping/news/handoffs?limit=0", 422, Reason.BAD_REQUEST, "limit: "),
-        ("/scraping/news/handoffs?limit=100000", 422, Reason.BAD_REQUEST, "limit: "),
-        ("/scraping/news/handoffs?offset=-1", 422, Reason.BAD_REQUEST, "offset: "),
-        ("/scraping/news/handoffs?state=failed", 422, Reason.BAD_REQUEST, "state: "),
-        ("/handoffs/9", 404, Reason.UNKNOWN_HANDOFF, "9"),
-        ("/handoffs/0", 422, Reason.BAD_REQUEST, "handoff_id: "),
-        ("/jobs/9", 404, Reason.UNKNOWN_JOB, "9"),
-        ("/jobs?source=nobody", 404, Reason.UNKNOWN_SOURCE, "nobody"),
-        ("/jobs?status=done", 422, Reason.BAD_REQUEST, "status: "),
-        ("/jobs?reason=nonsense", 422, Reason.BAD_REQUEST, "reason: "),
-        ("/jobs?limit=1001", 422, Reason.BAD_REQUEST, "limit: "),
-    ],
+BAD_QUESTIONS = (
+    ("/scraping/nobody/handoffs", 404, Reason.UNKNOWN_SOURCE, "nobody"),
+    ("/scraping/news/handoffs?status=skipped", 422, Reason.BAD_REQUEST, "status: "),
+    ("/scraping/news/handoffs?scrape_run_id=x", 422, Reason.BAD_REQUEST, "scrape_run_id: "),
+    ("/scraping/news/handoffs?scrape_run_id=0", 422, Reason.BAD_REQUEST, "scrape_run_id: "),
+    ("/scraping/news/handoffs?limit=0", 422, Reason.BAD_REQUEST, "limit: "),
+    ("/scraping/news/handoffs?limit=100000", 422, Reason.BAD_REQUEST, "limit: "),
+    ("/scraping/news/handoffs?offset=-1", 422, Reason.BAD_REQUEST, "offset: "),
+    ("/scraping/news/handoffs?state=failed", 422, Reason.BAD_REQUEST, "state: "),
+    ("/handoffs/9", 404, Reason.UNKNOWN_HANDOFF, "9"),
+    ("/handoffs/0", 422, Reason.BAD_REQUEST, "handoff_id: "),
+    ("/jobs/9", 404, Reason.UNKNOWN_JOB, "9"),
+    ("/jobs?source=nobody", 404, Reason.UNKNOWN_SOURCE, "nobody"),
+    ("/jobs?status=done", 422, Reason.BAD_REQUEST, "status: "),
+    ("/jobs?reason=nonsense", 422, Reason.BAD_REQUEST, "reason: "),
+    ("/jobs?limit=1001", 422, Reason.BAD_REQUEST, "limit: "),
 )
-async def test_what_cannot_be_asked_is_refused_by_name(
-    api: Api, path: str, status: int, reason: Reason, named: str
-) -> None:
+
+
+async def test_what_cannot_be_asked_is_refused_by_name(api: Api) -> None:
     """Issue 9, bad input."""
-    found, answer = await api.get(path)
-    assert (found, answer["error"]["reason"]) == (status, reason)
-    assert named in answer["error"]["message"]
+    for path, status, reason, named in BAD_QUESTIONS:
+        found, answer = await api.get(path)
+        assert (path, found, answer["error"]["reason"]) == (path, status, reason)
+        assert named in answer["error"]["message"]
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "status", "reason"),
-    [
-        ("/scraping/nobody/sync", {}, 404, Reason.UNKNOWN_SOURCE),
-        ("/scraping/by-hand/sync", {}, 422, Reason.BAD_REQUEST),
-        ("/jobs/9/retry", {}, 404, Reason.UNKNOWN_JOB),
-        ("/jobs/retry", {}, 422, Reason.BAD_REQUEST),
-        ("/jobs/retry", {"source": "nobody"}, 404, Reason.UNKNOWN_SOURCE),
-        ("/jobs/retry", {"reason": "nonsense"}, 422, Reason.BAD_REQUEST),
-        ("/jobs/retry", {"colour": "red"}, 422, Reason.BAD_REQUEST),
-        ("/handoffs/9/retry", {}, 404, Reason.UNKNOWN_HANDOFF),
-    ],
+BAD_DEEDS: tuple[tuple[str, dict[str, str], int, Reason], ...] = (
+    ("/scraping/nobody/sync", {}, 404, Reason.UNKNOWN_SOURCE),
+    ("/scraping/by-hand/sync", {}, 422, Reason.BAD_REQUEST),
+    ("/jobs/9/retry", {}, 404, Reason.UNKNOWN_JOB),
+    ("/jobs/retry", {}, 422, Reason.BAD_REQUEST),
+    ("/jobs/retry", {"source": "nobody"}, 404, Reason.UNKNOWN_SOURCE),
+    ("/jobs/retry", {"reason": "nonsense"}, 422, Reason.BAD_REQUEST),
+    ("/jobs/retry", {"colour": "red"}, 422, Reason.BAD_REQUEST),
+    ("/handoffs/9/retry", {}, 404, Reason.UNKNOWN_HANDOFF),
 )
-async def test_what_cannot_be_done_is_refused_and_needs_the_token_too(
-    api: Api, path: str, body: dict[str, Any], status: int, reason: Reason
-) -> None:
+
+
+async def test_what_cannot_be_done_is_refused_and_needs_the_token_too(api: Api) -> None:
     """Issue 9, bad input; spec 8.1."""
-    found, answer = await api.post(path, body)
-    assert (found, answer["error"]["reason"]) == (status, reason)
-    assert (await api.post(path, body, token=None))[0] == 401
+    for path, body, status, reason in BAD_DEEDS:
+        found, answer = await api.post(path, body)
+        assert (path, found, answer["error"]["reason"]) == (path, status, reason)
+        assert (await api.post(path, body, token=None))[0] == 401
 
 
 async def test_a_second_sync_is_told_which_run_is_under_way(site: Site, api: Api, program: Program) -> None:
@@ -181,23 +177,23 @@ async def test_a_sync_that_meets_a_poll_is_told_so(api: Api, settings: Settings)
     assert "a poll" in answer["error"]["message"]
 
 
-@pytest.mark.parametrize(
-    ("body", "named"),
-    [
-        (b'{"pass": "bogus"}', "pass: "),
-        (b'{"pass": "spider"}', "pass: "),
-        (b'{"colour": "red"}', "colour: "),
-        (b"[1]", "body: "),
-        (b"junk", "body: "),
-    ],
+BAD_BODIES = (
+    (b'{"pass": "bogus"}', "pass: "),
+    (b'{"pass": "spider"}', "pass: "),
+    (b'{"colour": "red"}', "colour: "),
+    (b"[1]", "body: "),
+    (b"junk", "body: "),
 )
-async def test_a_sync_reads_its_body_or_refuses_it_by_name(api: Api, body: bytes, named: str) -> None:
+
+
+async def test_a_sync_reads_its_body_or_refuses_it_by_name(api: Api) -> None:
     """Issue 9, bad input: nothing is read then."""
     headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
-    async with api.session.post(api.base + "/scraping/news/sync", data=body, headers=headers) as response:
-        status, answer = response.status, await response.json()
-    assert (status, answer["error"]["reason"]) == (422, Reason.BAD_REQUEST)
-    assert named in answer["error"]["message"]
+    for body, named in BAD_BODIES:
+        async with api.session.post(api.base + "/scraping/news/sync", data=body, headers=headers) as response:
+            status, answer = response.status, await response.json()
+        assert (body, status, answer["error"]["reason"]) == (body, 422, Reason.BAD_REQUEST)
+        assert named in answer["error"]["message"]
     assert (await api.get("/ops/runs"))[1]["runs"] == []
 
 

@@ -34,10 +34,12 @@ SELECT saved.*, observed.item_id IS NOT NULL AS dates_are_new FROM saved LEFT JO
 
 -- name: entries_of_urls
 -- What was listed of pages: of several items of a page, the one of its own source, then the first; dates only where they
--- were told. Arrays: $1 url ids, $2 sources
+-- were told. That is looked up for each item: an EXISTS was answered, on a young table, from a hash of all observations.
+-- Arrays: $1 url ids, $2 sources
 SELECT DISTINCT ON (i.url_id) i.url_id, i.url, i.title, i.updated_at,
-       CASE WHEN NOT i.published_is_sighting AND EXISTS (
-            SELECT FROM item_observations o WHERE o.item_id = i.id AND o.published_at = i.published_at AND o.is_certain)
+       CASE WHEN NOT i.published_is_sighting AND (
+            SELECT true FROM item_observations o
+            WHERE o.item_id = i.id AND o.published_at = i.published_at AND o.is_certain LIMIT 1)
        THEN i.published_at END AS published_at,
        CASE jsonb_typeof(i.raw -> 'summary') WHEN 'string' THEN i.raw ->> 'summary' END AS summary,
        CASE jsonb_typeof(i.raw -> 'author') WHEN 'string' THEN i.raw ->> 'author' END AS author,
