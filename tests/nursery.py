@@ -6,6 +6,7 @@ and dies no less.
 """
 
 import asyncio
+import atexit
 import contextlib
 import gc
 import importlib
@@ -17,6 +18,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -32,7 +34,13 @@ from tests.sandboxes import ForkedServer
 ROOT = Path(__file__).parents[1]
 ENVIRONMENT = dict(os.environ)  # before any test has changed something
 # Of others, what programs import only once they need it.
-WHEN_NEEDED = ("apscheduler.executors.asyncio", "pydantic.v1", "typer._adapters", "uvicorn.protocols.http.h11_impl")
+WHEN_NEEDED = (
+    "apscheduler.executors.asyncio",
+    "playwright.async_api",
+    "pydantic.v1",
+    "typer._adapters",
+    "uvicorn.protocols.http.h11_impl",
+)
 
 
 @dataclass(frozen=True)
@@ -164,7 +172,25 @@ def main() -> None:
         order, streams = born
         _become(order, streams)
         sandbox._ForkServer = ForkedServer  # type: ignore[misc]
-        victim.main(order.words)
+        _run(order.words)
+
+
+def _run(words: Sequence[str]) -> None:
+    """Run a program, and end it as Python does, but for taking all modules apart: those are shared with the nursery.
+
+    To copy their pages in order to free them would take longer than most programs do.
+    """
+    try:
+        victim.main(words)
+    except SystemExit as ending:
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        with contextlib.suppress(OSError):  # what cannot be written is Python's to tell
+            for stream in (sys.stdout, sys.stderr):
+                stream.flush()
+            if isinstance(ending.code, int):
+                os._exit(ending.code)
+        raise
 
 
 def _bear(control: socket.socket) -> tuple[Order, list[int]] | None:
