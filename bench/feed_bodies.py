@@ -16,7 +16,7 @@ TOPICS = ("rivers", "councils", "budgets", "libraries", "weather", "transport")
 # As many entries as real feeds have: the 10th, 25th, 50th, 75th and 90th of a hundred in real-feeds-kagi. With their
 # whole texts they come to 110 kB on average.
 ENTRIES = (6, 10, 12, 25, 56)
-SITEMAP_HOST, SITEMAP_ADDRESSES = "maps.demo.test", 50_000
+SITEMAP_HOST = "maps.demo.test"
 ROBOTS = "User-agent: *\nDisallow: /private/\n"
 
 
@@ -47,18 +47,18 @@ def feed_sites(count: int) -> list[Site]:
     return [_site(number) for number in range(count)]
 
 
-def sitemap_site() -> Site:
-    """Return a host with nothing but a sitemap of many addresses, as large as those of real papers."""
-    plan = FeedPlan("/sitemap.xml", _sitemap, "application/xml")
+def sitemap_site(addresses: int) -> Site:
+    """Return a host with nothing but a sitemap of so many addresses."""
+    plan = FeedPlan("/sitemap.xml", lambda **_: _sitemap(addresses), "application/xml")
     return Site(host=SITEMAP_HOST, title="A paper with a past", pieces=(), feed=plan, robots=ROBOTS)
 
 
-def _sitemap(**_: object) -> str:
+def _sitemap(addresses: int) -> str:
     begun = datetime(2026, 1, 1, tzinfo=UTC)
     entries = (
         f"<url><loc>http://{SITEMAP_HOST}/news/2025/some-section/article-{number:06}-about-things</loc>"
         f"<lastmod>{(begun - timedelta(hours=number)).isoformat()}</lastmod></url>\n"
-        for number in range(SITEMAP_ADDRESSES)
+        for number in range(addresses)
     )
     return f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n{"".join(entries)}</urlset>\n'
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench.feed_bodies import SITEMAP_ADDRESSES, SITEMAP_HOST, entries_of
+from bench.feed_bodies import SITEMAP_HOST, entries_of
 from bench.feed_web import FeedWeb
 from bench.peers import BENCH, make_environment, run
 from bench.server import connect, new_database, settle
@@ -133,15 +133,15 @@ async def measure_sitemap(server: str, folder: Path, web: FeedWeb, steps: Steps)
         # What is only needed once, such as the children that read, is there then.
         await desk.sources.sync("maps", Pass.SITEMAP)
         gc.collect()
-        with steps.step("ours: a sitemap and its past", SITEMAP_ADDRESSES) as advance:
+        with steps.step("ours: a sitemap and its past", web.addresses) as advance:
             watching = asyncio.create_task(_watch())
             before = _resident_mb()
             past = date(2000, 1, 1)
             polled = await desk.sources.backfill("maps", past, lambda leads: advance(leads))
             watching.cancel()
             most, stall = await watching
-    if polled.leads != SITEMAP_ADDRESSES:
-        raise Incomplete(f"the sitemap brought {polled.leads} of {SITEMAP_ADDRESSES} addresses: {polled.error}")
+    if polled.leads != web.addresses:
+        raise Incomplete(f"the sitemap brought {polled.leads} of {web.addresses} addresses: {polled.error}")
     return most - before, stall
 
 

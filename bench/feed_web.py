@@ -1,4 +1,4 @@
-"""Serves many feeds on loopback, in a process of its own: python -m bench.feed_web COUNT.
+"""Serves many feeds on loopback, in a process of its own: python -m bench.feed_web FEEDS ADDRESSES.
 
 Says on which port; then, for each line it is told, what was asked of it since the last one. Ends with its input.
 """
@@ -31,21 +31,22 @@ class Asked(msgspec.Struct, frozen=True):
 class FeedWeb:
     """The web's process, from outside."""
 
-    def __init__(self, process: asyncio.subprocess.Process, port: int, feeds: int) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, port: int, feeds: int, addresses: int) -> None:
         self._process = process
         self.port = port
+        self.addresses = addresses  # in its one sitemap
         self.urls = [site.feed_url or "" for site in feed_sites(feeds)]
 
     @classmethod
     @contextlib.asynccontextmanager
-    async def open(cls, feeds: int) -> AsyncIterator[Self]:
+    async def open(cls, feeds: int, addresses: int) -> AsyncIterator[Self]:
         """Start it; it ends with the block."""
         pipe = asyncio.subprocess.PIPE
-        command = (sys.executable, "-m", "bench.feed_web", str(feeds))
+        command = (sys.executable, "-m", "bench.feed_web", str(feeds), str(addresses))
         process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, limit=2**24)
         assert process.stdout
         try:
-            yield cls(process, int(await process.stdout.readline()), feeds)
+            yield cls(process, int(await process.stdout.readline()), feeds, addresses)
         finally:
             process.kill()
             await process.wait()
@@ -58,9 +59,10 @@ class FeedWeb:
         return msgspec.json.decode(await self._process.stdout.readline(), type=Asked)
 
 
-async def serve(count: int) -> None:
+async def serve(feeds: int, addresses: int) -> None:
     """Serve until standard input ends."""
-    async with DemoWeb(today=datetime.now(UTC).date(), sites=[*feed_sites(count), sitemap_site()]) as web:
+    sites = [*feed_sites(feeds), sitemap_site(addresses)]
+    async with DemoWeb(today=datetime.now(UTC).date(), sites=sites) as web:
         print(web.port, flush=True)
         while line := await asyncio.to_thread(sys.stdin.readline):
             statuses = Counter(str(request.status) for request in web.requests)
@@ -70,4 +72,4 @@ async def serve(count: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(int(sys.argv[1])))
+    asyncio.run(serve(*map(int, sys.argv[1:])))

@@ -3,7 +3,6 @@
 import argparse
 from pathlib import Path
 
-from bench.feed_bodies import SITEMAP_ADDRESSES
 from bench.feed_cycle import READER_WORKERS, Cycles, measure_ours, measure_reader, measure_sitemap
 from bench.feed_parsing import Parsing, measure_parsing
 from bench.feed_web import FeedWeb
@@ -19,6 +18,7 @@ def parse_options() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--feeds", type=int, help="feeds polled in a cycle: 1000")
+    parser.add_argument("--addresses", type=int, default=50_000, help="in the sitemap, as in those of papers: 50000")
     parser.add_argument("--rounds", type=int, help="how often each is measured, by turns: 3")
     parser.add_argument("--no-peers", dest="peers", action="store_false", help="leave all but ours out")
     parser.add_argument("--quick", action="store_true", help="smaller, in less than a minute")
@@ -32,11 +32,11 @@ def parse_options() -> argparse.Namespace:
 async def measure(server: str, folder: Path, steps: Steps, options: argparse.Namespace) -> list[Figure]:
     """Measure everything, one thing after the other."""
     parsing = await measure_parsing(folder, steps, options.rounds, peers=options.peers)
-    async with FeedWeb.open(options.feeds) as web:
+    async with FeedWeb.open(options.feeds, options.addresses) as web:
         ours, reader = await _measure_rounds(server, folder, web, steps, options)
         grown, stall = await measure_sitemap(server, folder, web, steps)
     cycles = _cycle_figures(ours, reader, options.feeds)
-    return [*_parsing_figures(parsing), *cycles, *_sitemap_figures(grown, stall)]
+    return [*_parsing_figures(parsing), *cycles, *_sitemap_figures(options.addresses, grown, stall)]
 
 
 async def _measure_rounds(
@@ -96,8 +96,8 @@ def _cycle_figures(ours: Cycles, reader: Cycles | str, feeds: int) -> list[Figur
     ]
 
 
-def _sitemap_figures(grown: float, stall: float) -> list[Figure]:
-    what = f"memory for a sitemap of {SITEMAP_ADDRESSES:,} URLs"
+def _sitemap_figures(addresses: int, grown: float, stall: float) -> list[Figure]:
+    what = f"memory for a sitemap of {addresses:,} URLs"
     return [
         Figure("sitemap_memory", what, grown, "MB", Target("<=", 30), "all of them taken"),
         Figure("sitemap_stall", "longest stall of the loop meanwhile", stall, "ms", Target("<=", 100)),

@@ -6,6 +6,7 @@ and dies no less.
 """
 
 import asyncio
+import atexit
 import contextlib
 import gc
 import importlib
@@ -34,7 +35,13 @@ from tests.sandboxes import ForkedServer
 ROOT = Path(__file__).parents[1]
 ENVIRONMENT = dict(os.environ)  # before any test has changed something
 # Of others, what programs import only once they need it.
-WHEN_NEEDED = ("apscheduler.executors.asyncio", "pydantic.v1", "typer._adapters", "uvicorn.protocols.http.h11_impl")
+WHEN_NEEDED = (
+    "apscheduler.executors.asyncio",
+    "playwright.async_api",
+    "pydantic.v1",
+    "typer._adapters",
+    "uvicorn.protocols.http.h11_impl",
+)
 
 
 @dataclass(frozen=True)
@@ -167,11 +174,25 @@ def main() -> None:
         order, streams = born
         _become(order, streams)
         sandbox._ForkServer = ForkedServer  # type: ignore[misc]
-        try:
-            victim.main(order.words)
-        except SystemExit as ending:
-            _leave(ending.code)
-            raise
+        _run(order.words)
+
+
+def _run(words: Sequence[str]) -> None:
+    """Run a program, and end it as Python does, but for taking all modules apart: those are shared with the nursery.
+
+    To copy their pages in order to free them would take longer than most programs do.
+    """
+    try:
+        victim.main(words)
+    except SystemExit as ending:
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        with contextlib.suppress(OSError):  # what cannot be written is Python's to tell
+            for stream in (sys.stdout, sys.stderr):
+                stream.flush()
+            if isinstance(ending.code, int):
+                os._exit(ending.code)
+        raise
 
 
 def _bear(control: socket.socket) -> tuple[Order, list[int]] | None:
@@ -222,15 +243,6 @@ def _become(order: Order, streams: Sequence[int]) -> None:
     os.environ.update(order.environment)
     further = order.environment.get("PYTHONPATH", "").split(os.pathsep)
     sys.path[1:1] = [place for place in further if place and place not in sys.path]
-
-
-def _leave(code: object) -> None:
-    """Go at once, if all is said: who takes apart first what it has imported must first have a copy of it all."""
-    threading._shutdown()  # type: ignore[attr-defined]
-    sys.stdout.flush()
-    sys.stderr.flush()
-    if isinstance(code, int):
-        os._exit(code)
 
 
 if __name__ == "__main__":

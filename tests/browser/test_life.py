@@ -55,8 +55,16 @@ async def test_it_starts_with_the_first_page_once_for_all_and_is_gone_at_the_end
         await browsing.get(PAGE)
         assert main_process(folder) == first
         started = browsers(folder)
+        assert_nothing_is_on_that_playwright_turns_off(next(one.words for one in started if one.pid == first))
     await until(lambda: not any(map(is_alive, started)))
     assert os.listdir(folder) == []
+
+
+def assert_nothing_is_on_that_playwright_turns_off(words: bytes) -> None:
+    """Of two lists Chromium heeds the last, which is ours."""
+    flag = b"--disable-features="
+    theirs, ours = ({*word.removeprefix(flag).split(b",")} for word in words.split(b"\0") if word.startswith(flag))
+    assert theirs < ours
 
 
 @pytest.mark.parametrize("victim", ["chromium", "driver", "network"])

@@ -181,7 +181,7 @@ async def test_a_request_that_the_page_calls_off_does_not_keep_its_host_from_the
 
 async def test_a_page_that_floods_the_browser_with_requests_is_given_up(browsing: Browsing) -> None:
     flood = "for (let n = 0; n < 300; n++) fetch('/' + n, {method: 'POST', body: 'x'.repeat(200)}).catch(() => 0)"
-    browsing.site.answers[PAGE] = page(f"setInterval(() => {{ {flood} }}, 0)")
+    browsing.site.answers[PAGE] = page(f"setInterval(() => {{ {flood} }}, 100)")
     browsing.site.answers["http://a.test/next"] = page("document.title = 'next'")
     with pytest.raises(ExchangeFailed) as caught:
         await browsing.get(PAGE)
@@ -261,12 +261,12 @@ async def test_an_answer_that_breaks_off_is_no_page(headers: str, body: bytes, b
 
 
 async def test_a_large_page_whose_first_script_waits_for_its_turn_comes_whole(browsing: Browsing) -> None:
-    filler = "".join(f"<p>Paragraph {number} of very many.</p>" for number in range(40_000))
+    filler = "".join(f"<p>Paragraph {number} of very many.</p>" for number in range(10_000))
     browsing.site.answers[PAGE] = Answer(f"<script src=/first.js></script><body>{filler}</body>", headers=HTML)
     browsing.site.answers["http://a.test/first.js"] = Answer("document.title = 'ready'")
     body = (await browsing.get(PAGE)).body
     assert b"<title>ready</title>" in body
-    assert b"<p>Paragraph 39999 of very many.</p>" in body
+    assert b"<p>Paragraph 9999 of very many.</p>" in body
 
 
 async def test_cookies_stay_with_their_source(browsing: Browsing) -> None:

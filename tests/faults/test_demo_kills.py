@@ -13,7 +13,7 @@ import pytest
 from tests.nursery import Order, Program, nursery
 from tests.program import environment, headwater, wait_until
 
-KILLS = 4  # of each of two
+KILLS = 3  # of each of two
 FILES = 75  # raw ones that a demo has nearly at its end
 
 

@@ -55,9 +55,17 @@ def font_bomb() -> bytes:
         b"<< /Type /Font /Subtype /TrueType /BaseFont /X /FirstChar 32 /LastChar 126 "
         b"/FontDescriptor << /Type /FontDescriptor /FontName /X /Flags 32 /FontFile2 6 0 R >> >>"
     )
-    packed = zlib.compress(bytes(700 * 1_000_000), 9)
+    packed = packed_zeros(700)
     words = b"BT /F1 9 Tf 72 700 Td (words) Tj ET"
     return one_page(words, b"/Font << /F1 5 0 R >>", b"", font, stream(packed, b"/Filter /FlateDecode"))
+
+
+def packed_zeros(megabytes: int) -> bytes:
+    """Zeros, compressed: only the first two megabytes are worked for, as all others come out like the second."""
+    packer = zlib.compressobj(9)
+    first, next_one = (packer.compress(bytes(1_000_000)) + packer.flush(zlib.Z_FULL_FLUSH) for _ in range(2))
+    checksum = (megabytes * 1_000_000 % 65521 << 16) + 1
+    return first + next_one * (megabytes - 1) + packer.flush()[:-4] + checksum.to_bytes(4, "big")
 
 
 def forms(depth: int) -> bytes:

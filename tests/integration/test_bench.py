@@ -32,7 +32,8 @@ def test_the_frontier_bench_prints_each_figure_beside_its_target() -> None:
 
 
 def test_the_feeds_bench_prints_each_figure_beside_its_target() -> None:
-    command = [sys.executable, "-m", "bench.feeds", "--json", "--feeds", "12", "--rounds", "1", "--no-peers"]
+    small = ("--feeds", "12", "--addresses", "2000", "--rounds", "1", "--no-peers")
+    command = [sys.executable, "-m", "bench.feeds", "--json", *small]
     nowhere = {**os.environ, "HEADWATER_CORPORA": "/nowhere"}
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=100, env=nowhere)
     assert done.returncode == 0, done.stderr

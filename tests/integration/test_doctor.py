@@ -189,6 +189,7 @@ def test_on_an_empty_machine_nothing_is_wrong_and_nothing_is_made(data: Path, do
     assert not data.exists()
 
 
+@pytest.mark.usefixtures("doctor")
 def test_it_reads_well_in_eighty_columns(data: Path, tmp_path: Path) -> None:
     for settings in ({}, {"database_url": "postgresql://127.0.0.1:1/x", "fetch_workers": "many"}):
         answer = headwater("doctor", cwd=tmp_path, data_dir=data / ("long" * 30), listen_port=0, **settings)

@@ -227,11 +227,11 @@ def test_the_first_start_makes_a_utf8_database_with_checksums_that_listens_on_no
         assert {name: ask(server.dsn, f"SHOW {name}") for name in wanted} == wanted
 
 
-def test_what_is_stored_is_there_after_a_stop_and_a_start(folder: Path) -> None:
-    with open_server(folder) as server:
+def test_what_is_stored_is_there_after_a_stop_and_a_start(made: Path) -> None:
+    with open_server(made) as server:
         ask(server.dsn, "CREATE TABLE kept AS SELECT 42 AS answer")
-    assert not processes(folder)
-    with open_server(folder) as server:
+    assert not processes(made)
+    with open_server(made) as server:
         assert ask(server.dsn, "SELECT answer FROM kept") == 42
 
 
@@ -242,20 +242,20 @@ def test_a_long_path_with_spaces_quotes_and_other_scripts_is_as_good_as_any(fold
     assert not processes(odd)
 
 
-def test_the_password_and_the_socket_are_private_and_the_socket_folder_goes_with_the_server(folder: Path) -> None:
-    with open_server(folder) as server:
-        password = home(folder) / "password"
+def test_the_password_and_the_socket_are_private_and_the_socket_folder_goes_with_the_server(made: Path) -> None:
+    with open_server(made) as server:
+        password = home(made) / "password"
         sockets = socket_folder(server.dsn)
         assert stat.S_IMODE(password.stat().st_mode) == 0o600
         assert stat.S_IMODE(sockets.stat().st_mode) == 0o700
-        assert stat.S_IMODE(home(folder).stat().st_mode) == 0o700
+        assert stat.S_IMODE(home(made).stat().st_mode) == 0o700
         assert password.read_text() not in repr(server)
     assert not sockets.parent.exists()
 
 
-def test_a_wrong_password_is_refused(folder: Path) -> None:
-    with open_server(folder) as server:
-        wrong = server.dsn.replace((home(folder) / "password").read_text(), "guess")
+def test_a_wrong_password_is_refused(made: Path) -> None:
+    with open_server(made) as server:
+        wrong = server.dsn.replace((home(made) / "password").read_text(), "guess")
         with pytest.raises(asyncpg.InvalidPasswordError):
             ask(wrong, "SELECT 1")
 
@@ -267,22 +267,22 @@ def test_the_environment_of_the_caller_changes_nothing(folder: Path, monkeypatch
         assert ask(server.dsn, "SELECT 1") == 1
 
 
-def test_an_unusable_folder_for_temporary_files_is_passed_over(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    far = folder / ("far" * 40)
+def test_an_unusable_folder_for_temporary_files_is_passed_over(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    far = made / ("far" * 40)
     far.mkdir(parents=True)
     monkeypatch.setattr("tempfile.tempdir", str(far))
-    with open_server(folder) as server:
+    with open_server(made) as server:
         assert ask(server.dsn, "SELECT 1") == 1
 
 
-def test_handles_in_one_process_count_one_by_one_and_closing_twice_is_harmless(folder: Path) -> None:
-    first, second = open_server(folder), open_server(folder)
+def test_handles_in_one_process_count_one_by_one_and_closing_twice_is_harmless(made: Path) -> None:
+    first, second = open_server(made), open_server(made)
     assert first.dsn == second.dsn
     first.close()
     first.close()
     assert ask(second.dsn, "SELECT 1") == 1
     second.close()
-    assert not processes(folder)
+    assert not processes(made)
 
 
 def test_three_commands_at_once_share_one_server_which_ends_with_the_last(folder: Path) -> None:
@@ -324,15 +324,15 @@ def test_an_interrupt_from_the_terminal_ends_the_command_and_not_the_server_of_o
     assert not processes(made)
 
 
-def test_a_server_whose_owner_was_killed_is_adopted_and_then_stopped(folder: Path) -> None:
-    with Command(folder) as owner:
+def test_a_server_whose_owner_was_killed_is_adopted_and_then_stopped(made: Path) -> None:
+    with Command(made) as owner:
         owner.dsn()
-        running = postmaster(folder)
+        running = postmaster(made)
         owner.kill()
-        with open_server(folder) as server:
-            assert postmaster(folder) == running
+        with open_server(made) as server:
+            assert postmaster(made) == running
             assert ask(server.dsn, "SELECT 1") == 1
-    assert not processes(folder)
+    assert not processes(made)
 
 
 @pytest.mark.parametrize("killed", ["the command", "the command and initdb"])
@@ -372,44 +372,44 @@ def test_killed_again_and_again_at_any_instant_it_starts_again_with_nothing_lost
         assert ask(server.dsn, "SELECT count(*) FROM kept") == 6
 
 
-def test_a_killed_server_is_noticed_and_recovered_and_its_other_users_find_it_again(folder: Path) -> None:
-    with Command(folder) as other:
+def test_a_killed_server_is_noticed_and_recovered_and_its_other_users_find_it_again(made: Path) -> None:
+    with Command(made) as other:
         dsn = other.dsn()
         ask(dsn, "CREATE TABLE kept AS SELECT 42 AS answer")
-        os.kill(postmaster(folder), signal.SIGKILL)
-        with open_server(folder) as server:
+        os.kill(postmaster(made), signal.SIGKILL)
+        with open_server(made) as server:
             assert ask(server.dsn, "SELECT answer FROM kept") == 42
             assert ask(dsn, "SELECT answer FROM kept") == 42
         other.leave()
-    assert not processes(folder)
+    assert not processes(made)
 
 
-def test_a_server_killed_in_the_process_that_started_it_is_recovered_there(folder: Path) -> None:
-    with open_server(folder) as server:
+def test_a_server_killed_in_the_process_that_started_it_is_recovered_there(made: Path) -> None:
+    with open_server(made) as server:
         ask(server.dsn, "CREATE TABLE kept AS SELECT 42 AS answer")
-        os.kill(postmaster(folder), signal.SIGKILL)
-        with open_server(folder) as again:
+        os.kill(postmaster(made), signal.SIGKILL)
+        with open_server(made) as again:
             assert ask(again.dsn, "SELECT answer FROM kept") == 42
-    assert not processes(folder)
+    assert not processes(made)
 
 
 def test_a_start_waits_for_what_a_killed_server_left_behind_but_not_for_ever(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    made: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def hold_a_connection(dsn: str) -> tuple[asyncpg.Connection, int]:
         connection = await asyncpg.connect(dsn)
         return connection, await connection.fetchval("SELECT pg_backend_pid()")
 
-    with open_server(folder) as server, asyncio.Runner() as runner:
+    with open_server(made) as server, asyncio.Runner() as runner:
         connection, backend = runner.run(hold_a_connection(server.dsn))
         os.kill(backend, signal.SIGSTOP)
-        os.kill(postmaster(folder), signal.SIGKILL)
-        wait_until(lambda: processes(folder) == [backend])
+        os.kill(postmaster(made), signal.SIGKILL)
+        wait_until(lambda: processes(made) == [backend])
         with monkeypatch.context() as impatient:
             impatient.setattr(embedded, "ORPHAN_SECONDS", 0.2)
-            assert refusal(folder).reason is Reason.DATABASE_UNREACHABLE
-        with Command(folder) as waiting:
-            wait_until(lambda: is_locked(home(folder) / "start.lock"))
+            assert refusal(made).reason is Reason.DATABASE_UNREACHABLE
+        with Command(made) as waiting:
+            wait_until(lambda: is_locked(home(made) / "start.lock"))
             os.kill(backend, signal.SIGCONT)
             assert ask(waiting.dsn(), "SELECT 1") == 1
             waiting.leave()
@@ -477,11 +477,11 @@ def test_a_server_started_by_hand_is_neither_used_nor_stopped(made: Path) -> Non
         by_hand.wait(timeout=30)
 
 
-def test_a_copied_data_folder_has_a_server_of_its_own(folder: Path, tmp_path: Path) -> None:
+def test_a_copied_data_folder_has_a_server_of_its_own(made: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
-    with open_server(folder) as server:
+    with open_server(made) as server:
         ask(server.dsn, "CREATE TABLE kept AS SELECT 42 AS answer", "CHECKPOINT")
-        subprocess.run(["cp", "-a", folder, copy], check=True)
+        subprocess.run(["cp", "-a", made, copy], check=True)
         with open_server(copy) as other:
             assert other.dsn != server.dsn
             assert ask(other.dsn, "UPDATE kept SET answer = 43 RETURNING answer") == 43
@@ -554,7 +554,7 @@ def test_a_socket_folder_that_another_user_put_in_place_is_not_used(made: Path) 
 
 
 @only_root
-def test_other_users_reach_neither_the_socket_nor_the_password(folder: Path) -> None:
+def test_other_users_reach_neither_the_socket_nor_the_password(made: Path) -> None:
     attempt = """
 import os, socket, sys
 os.setgroups([]); os.setgid(12345); os.setuid(12345)
@@ -566,11 +566,11 @@ except PermissionError:
     except PermissionError:
         print("kept out")
 """
-    os.chmod(folder.parent, 0o755)
-    with open_server(folder) as server:
+    os.chmod(made.parent, 0o755)
+    with open_server(made) as server:
         socket = socket_folder(server.dsn) / ".s.PGSQL.5432"
         assert socket.is_socket()
-        command = [sys.executable, "-W", "ignore", "-c", attempt, str(socket), str(home(folder) / "password")]
+        command = [sys.executable, "-W", "ignore", "-c", attempt, str(socket), str(home(made) / "password")]
         assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "kept out\n"
 
 
@@ -606,12 +606,12 @@ def test_as_root_a_cluster_that_belongs_to_root_is_refused(made: Path) -> None:
 
 
 @only_root
-def test_another_users_cluster_is_refused_and_its_owner_named() -> None:
+def test_another_users_cluster_is_refused_and_its_owner_named(template: Path) -> None:
     as_another = "import os, headwater.store.embedded\nos.setgroups([]); os.setgid(12345); os.setuid(12345)\n"
     with tempfile.TemporaryDirectory() as place:
         os.chmod(place, 0o755)
         folder = Path(place) / "data"
-        open_server(folder).close()
+        subprocess.run(["cp", "-a", template, folder], check=True)
         for path in (folder / "postgres", home(folder), *home(folder).iterdir()):
             if path != cluster(folder):
                 os.chown(path, 12345, 12345)
@@ -645,20 +645,20 @@ def test_as_root_programs_below_a_closed_folder_are_copied_for_the_time_the_serv
 
 
 @only_root
-def test_root_without_the_right_to_look_into_other_processes_adopts_and_stops_too(folder: Path) -> None:
+def test_root_without_the_right_to_look_into_other_processes_adopts_and_stops_too(made: Path) -> None:
     without = ("setpriv", "--bounding-set", "-sys_ptrace")
     if shutil.which("setpriv") is None:
         pytest.skip("needs setpriv")
-    with Command(folder, *without) as first, Command(folder, *without) as second:
+    with Command(made, *without) as first, Command(made, *without) as second:
         assert ask(first.dsn(), "SELECT 1") == 1
         assert ask(second.dsn(), "SELECT 1") == 1
-        assert len(servers(folder)) == 1
+        assert len(servers(made)) == 1
         first.leave()
         second.leave()
-    assert not processes(folder)
-    with stranger(folder) as pid:
-        write_pid_file(folder, f"{pid}\n")
-        with Command(folder, *without) as third:
+    assert not processes(made)
+    with stranger(made) as pid:
+        write_pid_file(made, f"{pid}\n")
+        with Command(made, *without) as third:
             assert ask(third.dsn(), "SELECT 1") == 1
             third.leave()
 

@@ -4,15 +4,24 @@ import json
 import os
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
 import pytest
 
 from tests.program import PROGRAM, environment, headwater, start
+from tests.scratch import scratch_folder
 
 CLOSED = 128 + signal.SIGPIPE
 COMMANDS = [("--help",), ("--version",), ("config",), ("config", "--json"), ("config", "--markdown"), ("today",)]
+
+
+@pytest.fixture(scope="module")
+def cwd() -> Iterator[Path]:
+    """A folder in which all commands are run: only the first of them makes a database there."""
+    with scratch_folder() as folder:
+        yield folder
 
 
 def run(*words: str, cwd: Path, stdout: "int | IO[str]", stderr: "int | IO[str]" = subprocess.PIPE) -> tuple[int, str]:
@@ -23,27 +32,27 @@ def run(*words: str, cwd: Path, stdout: "int | IO[str]", stderr: "int | IO[str]"
 
 
 @pytest.mark.parametrize("words", COMMANDS)
-def test_a_reader_who_has_gone_ends_a_command_without_a_word(words: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_reader_who_has_gone_ends_a_command_without_a_word(words: tuple[str, ...], cwd: Path) -> None:
     read_end, write_end = os.pipe()
     os.close(read_end)
     try:
-        assert run(*words, cwd=tmp_path, stdout=write_end) == (CLOSED, "")
+        assert run(*words, cwd=cwd, stdout=write_end) == (CLOSED, "")
     finally:
         os.close(write_end)
 
 
 @pytest.mark.parametrize("words", COMMANDS)
-def test_a_full_disk_is_said_in_one_line(words: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_full_disk_is_said_in_one_line(words: tuple[str, ...], cwd: Path) -> None:
     with open("/dev/full", "w") as full:
         said = "headwater: the output could not be written: No space left on device.\n"
-        assert run(*words, cwd=tmp_path, stdout=full) == (2, said)
-        assert run(*words, cwd=tmp_path, stdout=full, stderr=full)[0] == 2
+        assert run(*words, cwd=cwd, stdout=full) == (2, said)
+        assert run(*words, cwd=cwd, stdout=full, stderr=full)[0] == 2
 
 
-def test_a_log_that_cannot_be_written_changes_nothing(tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_written_changes_nothing(cwd: Path) -> None:
     with open("/dev/full", "w") as full:
-        assert run("today", cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=full)[0] == 0
-        assert run("today", "yesterday", cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=full)[0] == 2
+        assert run("today", cwd=cwd, stdout=subprocess.DEVNULL, stderr=full)[0] == 0
+        assert run("today", "yesterday", cwd=cwd, stdout=subprocess.DEVNULL, stderr=full)[0] == 2
 
 
 def test_a_demo_whose_reader_leaves_in_the_middle_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from headwater.normalize.pdf_look import SOFT_HYPHEN
 from tests.unit.pdf_writer import page_of, pdf
 
 ROOMS = ("normalize", "formats", "policy", "sources", "net")
-SHORT, LONGER = 600, (2000, 5000, 20_000)  # characters
+SHORT, LONGER = 600, (2000, 5000, 10_000, 20_000)  # characters
 SUSPECT, TOO_LONG = 0.0004, 0.5  # seconds of this thread, which others on the machine do not lengthen
 LONG_FOR_A_PDF = 1.5
 OPERATIONS = ("search", "match", "fullmatch", "sub", "finditer", "findall", "split")

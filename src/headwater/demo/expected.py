@@ -65,7 +65,7 @@ def expected_outcomes(web: DemoWeb, *, has_browser: bool = True) -> Expected:
             for piece in site.pieces
             if piece.canonical
         },
-        feeds={site.host: feed for site in web.sites if (feed := _feed(site)) is not None},
+        feeds=expected_feeds(web),
         sites={site.host: site.settings for site in web.sites if site.settings is not None},
         walled={site.host: tuple(map(site.url, site.pieces)) for site in web.sites if site.walled},
         day=yesterday,
@@ -73,6 +73,11 @@ def expected_outcomes(web: DemoWeb, *, has_browser: bool = True) -> Expected:
         documents=len(told),
         texts=len({(piece.headline, piece.topic, piece.language) for piece in told}),
     )
+
+
+def expected_feeds(web: DemoWeb) -> dict[str, ExpectedFeed]:
+    """Tell what each host's feed must give."""
+    return {site.host: feed for site in web.sites if (feed := _feed(site)) is not None}
 
 
 def _govuk_day(web: DemoWeb, day: date) -> dict[str, str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from headwater.config import SETTINGS_FILE, Settings
-from headwater.demo.expected import Expected, expected_outcomes
+from headwater.demo.expected import Expected, ExpectedFeed, expected_feeds, expected_outcomes
 from headwater.demo.federal_run import has_federal, read_federal
 from headwater.demo.federal_sites import KEY, SHARES
 from headwater.demo.govuk_site import GOVUK
@@ -20,11 +20,11 @@ from headwater.demo.outcome import DATED_SOURCE, DemoOutcome, look, unfinished_h
 from headwater.demo.progress import Progress, counted, hosts_waited_for, told_again
 from headwater.demo.web import DemoWeb
 from headwater.errors import OperatorError, RunUnderWay
+from headwater.gate.gate import Gate
 from headwater.model.canonical import CanonicalTotals
 from headwater.model.day import DayFilter
 from headwater.model.frontier import UrlStatus
 from headwater.model.reasons import Reason
-from headwater.net.chromium import start_chromium
 from headwater.policy.days import day_of
 from headwater.policy.urls import host_of
 from headwater.service.day_desk import DayState
@@ -41,6 +41,7 @@ LEASE_SECONDS = 8.0
 # What waits longer than this is shown as waiting.
 LONG_WAIT = timedelta(minutes=1)
 PATIENCE_SECONDS = 90.0
+_LOOK_SECONDS = 0.1  # between two looks at how far it is
 DAY_FILE = "demo-day"
 CATEGORY = "demo"
 
@@ -55,14 +56,18 @@ class Demo:
     async def run(self, progress: Progress) -> DemoOutcome:
         """Run one whole cycle and look at what it brought."""
         clock = _Stopwatch()
-        async with told_again(progress) as tell, _look_for_browser(self.settings) as has_browser:
+        async with told_again(progress) as tell:
             tell("start", 0, 1, "the database")
-            async with open_records(self.settings) as records, open_parts(records) as parts:
-                expected = expected_outcomes(self.web, has_browser=await has_browser)
+            async with (
+                open_records(self.settings) as records,
+                open_parts(records) as parts,
+                _starting_browser(parts.gate) as has_browser,
+            ):
                 tell("start", 1, 1, "")
                 desk = Desk(parts, Metrics())
                 clock.lap("start")
-                await _read_feeds(desk, expected, tell)
+                await _read_feeds(desk, expected_feeds(self.web), tell)
+                expected = expected_outcomes(self.web, has_browser=await has_browser)
                 await _add_sites(desk, expected)
                 clock.lap("feeds")
                 day_is_read = await _read_day(desk, expected, tell)
@@ -168,13 +173,13 @@ def _unusable(data: Path, why: str) -> OperatorError:
     return OperatorError(what, reason=Reason.FOLDER_UNUSABLE)
 
 
-async def _read_feeds(desk: Desk, expected: Expected, progress: Progress) -> None:
+async def _read_feeds(desk: Desk, feeds: Mapping[str, ExpectedFeed], progress: Progress) -> None:
     known = {source["settings"].get("feed_url") for source in await desk.sources.listed()}
-    for done, (host, feed) in enumerate(expected.feeds.items()):
-        progress("feeds", done, len(expected.feeds), host)
+    for done, (host, feed) in enumerate(feeds.items()):
+        progress("feeds", done, len(feeds), host)
         if feed.url not in known:
             await _add(desk, feed.url)
-    progress("feeds", len(expected.feeds), len(expected.feeds), "")
+    progress("feeds", len(feeds), len(feeds), "")
 
 
 async def _add(desk: Desk, url: str) -> None:
@@ -201,20 +206,20 @@ async def _add_sites(desk: Desk, expected: Expected) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _look_for_browser(settings: Settings) -> AsyncIterator["asyncio.Task[bool]"]:
-    """Find out, while other things are started, whether there is a browser."""
-    looking = asyncio.create_task(_has_browser(settings))
+async def _starting_browser(gate: Gate) -> AsyncIterator["asyncio.Task[bool]"]:
+    """Start the browser while other things are done, and find out whether there is one."""
+    starting = asyncio.create_task(_has_browser(gate))
     try:
-        yield looking
+        yield starting
     finally:
-        looking.cancel()
-        await asyncio.wait([looking])
+        starting.cancel()
+        await asyncio.wait([starting])
 
 
-async def _has_browser(settings: Settings) -> bool:
+async def _has_browser(gate: Gate) -> bool:
     """Tell whether there is a browser that starts: what is behind a wall waits, where there is none."""
     try:
-        await (await start_chromium(settings.chromium_path)).end()
+        await gate.start_browser()
     except OperatorError:
         return False
     return True
@@ -243,11 +248,14 @@ async def _fetch_pages(
 
     async def watch() -> None:
         nonlocal day_is_read, federal_is_read
+        feeds_are_read = False
         give_up = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < give_up:
             day_is_read = day_is_read or await _read_day(desk, expected, progress)
             federal_is_read = federal_is_read or await read_federal(desk, progress)
-            unread = [source for source in await desk.sources.listed() if _is_unread_feed(source)]
+            listed = [] if feeds_are_read else await desk.sources.listed()
+            unread = [source for source in listed if _is_unread_feed(source)]
+            feeds_are_read = not unread
             for source in unread:
                 if not source["polling"]:
                     with contextlib.suppress(RunUnderWay):  # of a program that died: it ends with its lease
@@ -261,7 +269,7 @@ async def _fetch_pages(
             is_read = day_is_read and federal_is_read
             if is_read and not (unsettled or unread or unfound or await unfinished_handoffs(desk)):
                 break
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(_LOOK_SECONDS)
         stop.set()
 
     roles: list[Role] = [

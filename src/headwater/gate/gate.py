@@ -145,6 +145,10 @@ class Gate:
             return await self._browse(hold, url, limits or self.limits, asker)
         return await self._exchange(hold, url, headers or {}, limits or self.limits, asker)
 
+    async def start_browser(self) -> None:
+        """Start the browser ahead of its first page. Raises OperatorError where there is none that starts."""
+        await self._browser.start()
+
     async def _browse(self, hold: Hold, url: str, limits: Limits, asker: Asker) -> Response:
         """Let the browser ask; whatever its page wants besides is let out likewise, each in its host's turn."""
         from headwater.net.rooms import Look  # most processes never need it

@@ -101,6 +101,10 @@ class BrowserClient:
         if self._ward:
             await self._ward.__aexit__()
 
+    async def start(self) -> None:
+        """Start it ahead of the first page. Raises OperatorError where there is none, or where it does not start."""
+        await asyncio.shield(self._started())
+
     async def get(self, url: str, *, look: Look, limits: Limits, lead: Lead) -> Response:
         """Open a page, let its scripts run, and return what has become of it; redirects are not followed.
 

@@ -26,7 +26,30 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
+_FEATURES_OFF = (
+    # The suggestions of the address bar: pages of Chromium's own in each window, which take longer than most pages.
+    "WebUIOmniboxPopup",
+    "WebUIOmniboxAimPopup",
+    # What Playwright turns off, for ours replaces its list.
+    "AimEnabled",
+    "AvoidCorsURLLoaderRestartOnRedirect",
+    "AvoidUnnecessaryBeforeUnloadCheckSync",
+    "DestroyProfileOnBrowserClose",
+    "HttpsFirstBalancedModeAutoEnable",
+    "HttpsUpgrades",
+    "LensOverlay",
+    "MediaRouter",
+    "NetworkTimeServiceQuerying",
+    "OptimizationHints",
+    "PaintHolding",
+    "PreconnectToSearch",
+    "TcpPortRandomizationWin",
+    "ThirdPartyStoragePartitioning",
+    "msEdgeUpdateLaunchServicesPreferredVersion",
+    "msForceBrowserSignIn",
+)
 _FLAGS = (
+    "--disable-features=" + ",".join(_FEATURES_OFF),
     "--disable-quic",
     "--no-first-run",
     "--disable-background-networking",
@@ -35,7 +58,7 @@ _FLAGS = (
     # No way round the proxy: no name is looked up here, and no packet leaves by itself.
     "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
     "--webrtc-ip-handling-policy=disable_non_proxied_udp",
-    # It asks by itself, past whoever looks at a page's requests. (`--disable-features` would replace Playwright's own.)
+    # It asks by itself, past whoever looks at a page's requests.
     "--disable-blink-features=FedCm",
     "--js-flags=--max-old-space-size=512",
 )
