@@ -114,7 +114,7 @@ async def run_roles(roles: Collection[Role], stop: asyncio.Event) -> None:
 
 @contextlib.contextmanager
 def _little_collecting() -> Iterator[None]:
-    """Let nobody look for garbage in what is there by now, nor after every few objects: that took a tenth of a poll."""
+    """Let nobody look for garbage in what is there by now, nor after every few objects: polls took a tenth longer."""
     thresholds = gc.get_threshold()
     gc.freeze()
     gc.set_threshold(_COLLECTED_AFTER, *thresholds[1:])
