@@ -6,6 +6,7 @@ and dies no less.
 """
 
 import asyncio
+import atexit
 import contextlib
 import gc
 import importlib
@@ -22,29 +23,35 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Self
+from typing import NoReturn, Self
 
 import headwater
 from headwater import sandbox
 from headwater.service import parts
-from tests.faults import victim
 from tests.faults.network import enter
 from tests.sandboxes import ForkedServer
 
 ROOT = Path(__file__).parents[1]
 ENVIRONMENT = dict(os.environ)  # before any test has changed something
 # Of others, what programs import only once they need it.
-WHEN_NEEDED = ("apscheduler.executors.asyncio", "pydantic.v1", "typer._adapters", "uvicorn.protocols.http.h11_impl")
+WHEN_NEEDED = (
+    "apscheduler.executors.asyncio",
+    "pydantic.v1",
+    "tests.faults.victim",
+    "typer._adapters",
+    "uvicorn.protocols.http.h11_impl",
+)
 
 
 @dataclass(frozen=True)
 class Order:
     """What a program is to be."""
 
-    words: tuple[str, ...]  # of victim.py: a point, a plant, and then the program's own
+    words: tuple[str, ...]  # for victim.py: a point, a plant, and then the program's own
     folder: str
     environment: Mapping[str, str]
     namespace: str | None = None  # the network to be in, if not the common one
+    module: str = "tests.faults.victim"  # whose `main` is given the words
 
 
 class Program:
@@ -168,9 +175,10 @@ def main() -> None:
         _become(order, streams)
         sandbox._ForkServer = ForkedServer  # type: ignore[misc]
         try:
-            victim.main(order.words)
+            importlib.import_module(order.module).main(order.words)
         except SystemExit as ending:
-            _leave(ending.code)
+            if isinstance(ending.code, int):
+                _leave(ending.code)
             raise
 
 
@@ -224,13 +232,13 @@ def _become(order: Order, streams: Sequence[int]) -> None:
     sys.path[1:1] = [place for place in further if place and place not in sys.path]
 
 
-def _leave(code: object) -> None:
-    """Go at once, if all is said: who takes apart first what it has imported must first have a copy of it all."""
+def _leave(code: int) -> NoReturn:
+    """End as Python does, but for one thing: to take apart what was imported it would have to be copied first."""
     threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
-    if isinstance(code, int):
-        os._exit(code)
+    os._exit(code)
 
 
 if __name__ == "__main__":
