@@ -28,7 +28,6 @@ from typing import Self
 import headwater
 from headwater import sandbox
 from headwater.service import parts
-from tests.faults import victim
 from tests.faults.network import enter
 from tests.sandboxes import ForkedServer
 
@@ -39,6 +38,7 @@ WHEN_NEEDED = (
     "apscheduler.executors.asyncio",
     "playwright.async_api",
     "pydantic.v1",
+    "tests.faults.victim",
     "typer._adapters",
     "uvicorn.protocols.http.h11_impl",
 )
@@ -48,10 +48,11 @@ WHEN_NEEDED = (
 class Order:
     """What a program is to be."""
 
-    words: tuple[str, ...]  # of victim.py: a point, a plant, and then the program's own
+    words: tuple[str, ...]  # for victim.py: a point, a plant, and then the program's own
     folder: str
     environment: Mapping[str, str]
     namespace: str | None = None  # the network to be in, if not the common one
+    module: str = "tests.faults.victim"  # whose `main` is given the words
 
 
 class Program:
@@ -174,16 +175,16 @@ def main() -> None:
         order, streams = born
         _become(order, streams)
         sandbox._ForkServer = ForkedServer  # type: ignore[misc]
-        _run(order.words)
+        _run(order)
 
 
-def _run(words: Sequence[str]) -> None:
+def _run(order: Order) -> None:
     """Run a program, and end it as Python does, but for taking all modules apart: those are shared with the nursery.
 
     To copy their pages in order to free them would take longer than most programs do.
     """
     try:
-        victim.main(words)
+        importlib.import_module(order.module).main(order.words)
     except SystemExit as ending:
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()

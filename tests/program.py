@@ -94,18 +94,14 @@ def start(*words: str, cwd: Path, **settings: object) -> "subprocess.Popen[str]"
 class Forked:
     """A command that stays, forked as `headwater` does it: as much of a Popen as tests need."""
 
-    def __init__(self, *words: str, cwd: Path, env: Mapping[str, str]) -> None:
+    def __init__(self, *words: str, cwd: Path, env: Mapping[str, str], module: str | None = None) -> None:
+        """Start it, or the `main` of another module than the program's."""
         (stdin, to_stdin), (from_stdout, stdout), (from_stderr, stderr) = (os.pipe() for _ in range(3))
-        self._program = fork(*words, cwd=cwd, env=env, streams=(stdin, stdout, stderr))
+        self._program = fork(*words, cwd=cwd, env=env, streams=(stdin, stdout, stderr), module=module)
         for stream in (stdin, stdout, stderr):
             os.close(stream)
         self.pid = self._program.pid
         self.stdin, self.stdout, self.stderr = os.fdopen(to_stdin, "w"), os.fdopen(from_stdout), os.fdopen(from_stderr)
-
-    @property
-    def returncode(self) -> int | None:
-        """How it ended."""
-        return self._program.returncode
 
     def send_signal(self, number: signal.Signals) -> None:
         """Signal it, if it still runs."""
@@ -127,10 +123,13 @@ class Forked:
         return said
 
 
-def fork(*words: str, cwd: Path, env: Mapping[str, str], streams: tuple[int, int, int]) -> Program:
-    """Fork a command with these as its standard streams."""
+def fork(
+    *words: str, cwd: Path, env: Mapping[str, str], streams: tuple[int, int, int], module: str | None = None
+) -> Program:
+    """Fork a command, or the `main` of a module, with these as its standard streams."""
     assert _can_be_forked(env)
-    return nursery().start(Order(("-", "-", *words), str(cwd), env), streams)
+    order = Order(words, str(cwd), env, module=module) if module else Order(("-", "-", *words), str(cwd), env)
+    return nursery().start(order, streams)
 
 
 def wait_until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:

@@ -1,4 +1,4 @@
-"""A process that spends from a shared key when it is told to: `python -m tests.integration.spender DATABASE_URL`.
+"""A process that spends from a shared key when it is told to. Its words are a database's URL and the limits, in JSON.
 
 Each line that it reads is a step: the time, and how often each source wants to ask. It answers how often each could;
 one that was told when to come back does not ask before.
@@ -7,6 +7,7 @@ one that was told when to come back does not ask before.
 import asyncio
 import json
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -56,5 +57,6 @@ def say(what: object) -> None:
     sys.stdout.flush()
 
 
-if __name__ == "__main__":
-    asyncio.run(spend(sys.argv[1], json.loads(sys.argv[2])))
+def main(words: Sequence[str]) -> None:
+    database_url, rate_limits = words
+    asyncio.run(spend(database_url, json.loads(rate_limits)))

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import random
-import sys
+import signal
 from bisect import bisect_left
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -19,9 +19,10 @@ from headwater.gate.budget import Budgets
 from headwater.policy.budget import DEFAULT_SPLIT, HOUR, Split, fingerprint
 from headwater.store import budgets as books
 from headwater.store.pool import Database, open_database
+from tests.integration import spender
 from tests.integration.keyring import NOW, Keyring
 from tests.integration.spender import HOST, KEY, SetClock
-from tests.program import headwater
+from tests.program import Forked, environment, headwater
 
 pytestmark = pytest.mark.both_servers
 
@@ -32,20 +33,24 @@ OTHER_HOST = "other.test"
 class Spender:
     """Another process with the same key."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: Forked) -> None:
         self._process = process
 
     async def step(self, now: datetime, asks: dict[str, int]) -> dict[str, int]:
-        assert self._process.stdin
-        assert self._process.stdout
-        self._process.stdin.write(json.dumps({"now": now.isoformat(), "asks": asks}).encode() + b"\n")
-        granted: dict[str, int] = json.loads(await self._process.stdout.readline())
+        if not asks:
+            return {}  # as it would answer
+        self._process.stdin.write(json.dumps({"now": now.isoformat(), "asks": asks}) + "\n")
+        self._process.stdin.flush()
+        granted: dict[str, int] = json.loads(await asyncio.to_thread(self._process.stdout.readline))
         return granted
 
-    async def kill(self) -> None:
-        if self._process.returncode is None:
-            self._process.kill()
-        await self._process.communicate()
+    def kill(self) -> None:
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+
+    def close(self) -> None:
+        self.kill()
+        self._process.communicate()
 
 
 @asynccontextmanager
@@ -54,21 +59,17 @@ async def spenders(database_url: str, **rate_limits: int) -> AsyncIterator[Calla
     started: list[Spender] = []
 
     async def start() -> Spender:
-        words = ("-m", "tests.integration.spender", database_url, json.dumps(rate_limits))
-        pipe = asyncio.subprocess.PIPE
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, *words, stdin=pipe, stdout=pipe, cwd=Path(__file__).parents[2]
-        )
+        words = (database_url, json.dumps(rate_limits))
+        process = Forked(*words, cwd=Path.cwd(), env=environment(), module=spender.__name__)
         started.append(Spender(process))
-        assert process.stdout
-        await process.stdout.readline()
+        await asyncio.to_thread(process.stdout.readline)
         return started[-1]
 
     try:
         yield start
     finally:
-        for spender in started:
-            await spender.kill()
+        for one in started:
+            one.close()
 
 
 def most_in_an_hour(times: list[datetime]) -> int:
@@ -97,7 +98,7 @@ async def test_two_processes_never_pass_the_limit_in_any_rolling_hour_of_a_day(
         pair = [await start(), await start()]
         for minute in range(24 * 60):
             if minute == 12 * 60:
-                await pair[0].kill()
+                pair[0].kill()
                 pair[0] = await start()
             # Their clocks do not quite agree.
             nows = [NOW + minute * MINUTE + timedelta(seconds=chance.uniform(0, 40)) for _ in pair]
