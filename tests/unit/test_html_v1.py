@@ -444,9 +444,15 @@ def test_pages_of_a_million_tags_are_refused_at_once(piece: str) -> None:
         "<div " + " ".join(f"a{number}='<'" for number in range(100_000)) + ">",
         ("<div " + "/".join(f"a{number}" for number in range(190)) + "></div>") * 9000,
         "<div a='>' " + " ".join(f"a{number}" for number in range(100_000)) + ">",
+        "<div a='<style>' " + " ".join(f"a{number}" for number in range(100_000)) + ">",
+        "<script>x</script><div " + " ".join(f"a{number}" for number in range(100_000)) + ">",
+        "<script>x</script <b " + " ".join(f"a{number}" for number in range(100_000)) + ">",
         "<select>" + "<Option>x" * 100_000,
     ],
-    ids=["of one tag", "with brackets", "of many tags", "behind a value", "options"],
+    ids=[
+        *("of one tag", "with brackets", "of many tags", "behind a value", "behind a style that is none"),
+        *("behind a script", "at the end of a script", "options"),
+    ],
 )
 def test_pages_with_attributes_or_options_without_end_are_refused_at_once(body: str) -> None:
     """Spec 4.3, issue 8: to parse them takes the square of their number, or half a gigabyte."""

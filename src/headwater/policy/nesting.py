@@ -16,7 +16,6 @@ _OPTION = re.compile(r"<(?i:option)\b")
 _TAG = re.compile(r"<[a-zA-Z](?:[^>\"']++|\"[^\"]*+\"|'[^']*+')*+")
 _STRIDE = 2500  # the attributes of tags that are shorter than two of these take no time
 _BETWEEN_NAMES = " \t\n\r\f/\"'"
-_RAW = ("<script", "<style")
 _VALUE = re.compile(r"=\s*(?:\"[^\"]*\"|'[^']*')")
 _MOST_COMPARISONS = 20_000**2  # of names of attributes: those of a second
 _MOST_ATTRIBUTES = 400_000  # those of a hundred megabytes
@@ -83,11 +82,7 @@ def _stretches(text: str) -> Iterator[tuple[int, int]]:
         if end - place < _STRIDE:
             place += _STRIDE
             continue
-        start = text.rfind(">", 0, place) + 1
-        if text.startswith(_RAW, text.rfind("<", 0, start)):
-            start = text.find("<", start, end)  # up to which it is no markup
-        if start >= 0:
-            yield start, end
+        yield text.rfind(">", 0, place) + 1, end
         place = end + 1
 
 
