@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.policy.charset import decode_html, decode_xml
+from headwater.policy.charset import decode_html, decode_xml, read_html
 
 WORD = "Größe"
 CYRILLIC = "Размер"
@@ -91,5 +91,7 @@ def test_a_broken_byte_does_not_make_a_declaration_untrue(language: str, codec: 
 @given(body=st.binary(), label=st.text())
 def test_decoding_never_fails(body: bytes, label: str) -> None:
     for content_type in (None, f"text/html; charset={label}"):
-        assert isinstance(decode_html(body, content_type), str)
+        text, markup = read_html(body, content_type)
+        assert markup is None or markup == text.encode()
+        assert text == decode_html(body, content_type)
         assert isinstance(decode_xml(body, content_type), str)

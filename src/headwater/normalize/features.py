@@ -97,12 +97,12 @@ class _Places:
         self._total = elements[0].prose or 1
         self._weights = weights
         self._of_branches: dict[Element, list[str]] = {}
-        self._places = places = list[Place]()
+        self._places: list[Place] = []
         around = set(container.ancestors())
         alike: dict[tuple[Place | None, frozenset[str], int], Place] = {}
         for element in elements:  # parents stand before their children
             share = bisect_right(_SHARES, element.prose / self._held) if element.prose else 0
-            above = places[element.parent.order] if element.parent else None
+            above = self._places[element.parent.order] if element.parent else None
             alike_by = above, element.names, share
             if alike_by in alike:
                 place = alike[alike_by]
@@ -113,7 +113,7 @@ class _Places:
                 place = self._below(above, element, element, share)
             else:
                 alike[alike_by] = place = self._below(above, element, above.branch, share)
-            places.append(place)
+            self._places.append(place)
 
     def __getitem__(self, element: Element) -> Place:
         return self._places[element.order]

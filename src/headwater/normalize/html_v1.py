@@ -37,7 +37,7 @@ def extract_html(body: bytes | str, *, url: str, selectors: Mapping[str, str] | 
     """
     _check_types(body, url, selectors)
     if isinstance(body, str):
-        return _read(body, body, url, selectors or {})
+        return _read(body, None, url, selectors or {})
     check_page(body)
     return _read(*_decoded(body, None), url, selectors or {})
 
@@ -62,12 +62,12 @@ def _check_types(body: object, url: object, selectors: object) -> None:
             raise TypeError(f"selectors[{key!r}] must be a str, not {type(selector).__name__}")
 
 
-def _read(text: str, markup: str | bytes, url: str, selectors: Mapping[str, str]) -> Article:
+def _read(text: str, markup: bytes | None, url: str, selectors: Mapping[str, str]) -> Article:
     try:
         if len(text) > _LONGEST_PAGE:
             raise _too_long()
         with _no_collections():
-            return _article(text, markup, url, selectors)
+            return _article(text, markup or text.encode(errors="ignore"), url, selectors)
     except (HeadwaterError, MemoryError):
         raise
     except Exception as error:
@@ -75,7 +75,7 @@ def _read(text: str, markup: str | bytes, url: str, selectors: Mapping[str, str]
         raise Unreadable(f"The page could not be read ({type(error).__name__}).", url=url) from error
 
 
-def _decoded(body: bytes, content_type: str | None) -> tuple[str, str | bytes]:
+def _decoded(body: bytes, content_type: str | None) -> tuple[str, bytes | None]:
     if len(body) > _LONGEST_PAGE * 4:  # which is as many bytes as a character can have
         raise _too_long()
     return read_html(body, content_type)
@@ -97,8 +97,8 @@ def _no_collections() -> Iterator[None]:
             gc.enable()
 
 
-def _article(text: str, markup: str | bytes, url: str, selectors: Mapping[str, str]) -> Article:
-    _check_sizes(text, url)
+def _article(text: str, markup: bytes, url: str, selectors: Mapping[str, str]) -> Article:
+    _check_sizes(text, markup, url)
     _check_selectors(selectors)
     tree = LexborHTMLParser(markup)
     blocks, elements = read_blocks(tree.body) if tree.body is not None else ([], [])
@@ -121,7 +121,7 @@ def _article(text: str, markup: str | bytes, url: str, selectors: Mapping[str, s
     return _completed(article, text, markdown, found.origin, 1 - min(found.doubt, 1.0))
 
 
-def _check_sizes(text: str, url: str) -> None:
+def _check_sizes(text: str, markup: bytes, url: str) -> None:
     """Refuse what nobody is meant to read, and what would take minutes or a gigabyte to parse."""
     tags = text.count("<")
     has_too_many_tags = tags > _MOST_TAGS
@@ -130,7 +130,7 @@ def _check_sizes(text: str, url: str) -> None:
     too_much = None
     if has_too_many_tags:
         too_much = f"over {_MOST_TAGS:,} tags"
-    elif has_too_many_attributes(text):
+    elif has_too_many_attributes(markup):
         too_much = "too many attributes"
     elif has_too_many_options(text, tags):
         too_much = "too many options to choose from"

@@ -88,12 +88,12 @@ def decode_html(body: bytes, content_type: str | None) -> str:
     return read_html(body, content_type)[0]
 
 
-def read_html(body: bytes, content_type: str | None) -> tuple[str, str | bytes]:
-    """Return the text of a page, and the same for a parser: its bytes where they are UTF-8, which saves encoding it."""
+def read_html(body: bytes, content_type: str | None) -> tuple[str, bytes | None]:
+    """Return the text of a page, and its bytes where they are that text in UTF-8: then it need not be encoded."""
     head = body[:_PRESCAN_BYTES]
     declared = [_from_header(content_type), _found(_META_CHARSET, head), _found(_PROLOG_ENCODING, head)]
     text, is_utf8 = _decode(body, declared)
-    return text, body if is_utf8 else text
+    return text, body if is_utf8 else None
 
 
 def decode_xml(body: bytes, content_type: str | None) -> str:

@@ -13,14 +13,12 @@ _NESTING_TAG = re.compile(
     r"|tr|track|wbr)\b)[a-zA-Z]"
 )
 _OPTION = re.compile(r"<(?i:option)\b")
-_TO_ITS_END = r"(?:[^>\"']++|\"[^\"]*+\"|'[^']*+')*+"
-_TAG = re.compile(r"<[a-zA-Z]" + _TO_ITS_END)
-_SCRIPT = re.compile(r"<script(?=[\s/>])" + _TO_ITS_END)
-_RAW = re.compile(r"<(?:script|style)(?=[\s/>])" + _TO_ITS_END)  # after which there is no markup for long
+_TO_ITS_END = rb"(?:[^>\"']++|\"[^\"]*+\"|'[^']*+')*+"
+_TAG = re.compile(rb"<[a-zA-Z]" + _TO_ITS_END)
+_SCRIPT = re.compile(rb"<script(?=[\s/>])" + _TO_ITS_END)
 _STRIDE = 2500  # the attributes of tags that are shorter than two of these take no time
-_SHORT_TAG = 300
-_BETWEEN_NAMES = " \t\n\r\f/\"'"
-_VALUE = re.compile(r"=\s*(?:\"[^\"]*\"|'[^']*')")
+_BETWEEN_NAMES = b" \t\n\r\f/\"'"
+_VALUE = re.compile(rb"=\s*(?:\"[^\"]*\"|'[^']*')")
 _MOST_COMPARISONS = 20_000**2  # of names of attributes: those of a second
 _MOST_ATTRIBUTES = 400_000  # those of a hundred megabytes
 
@@ -39,25 +37,25 @@ def is_too_deep(text: str, tags: int | None = None) -> bool:
     return False
 
 
-def has_too_many_attributes(text: str) -> bool:
+def has_too_many_attributes(markup: bytes) -> bool:
     """Tell whether tags of a page have so many attributes that parsing it could take minutes, or half a gigabyte.
 
     Attributes that are hidden from a quick look, behind a quoted `>` in every few of them or a script that is in a
     comment, are left to the sandbox's limit: to see those would take every page ten times as long.
     """
     shortest = 0
-    if len(text) <= 3 * _MOST_ATTRIBUTES:
+    if len(markup) <= 3 * _MOST_ATTRIBUTES:
         shortest = _STRIDE
-        if not _has_room(text):
+        if not _has_room(markup):
             return False
-        text = _without_scripts(text)
-        if not (_has_room(text) and _has_gaps(text)):
+        markup = _without_scripts(markup)
+        if not (_has_room(markup) and _has_gaps(markup)):
             return False
     count = compared = 0
-    for tag in _TAG.finditer(text):
+    for tag in _TAG.finditer(markup):
         if tag.end() - tag.start() < shortest:
             continue
-        names = _VALUE.sub(" ", tag[0]).replace("/", " ").split()
+        names = _VALUE.sub(b" ", tag[0]).replace(b"/", b" ").split()
         count += len(names)
         compared += len(set(names)) ** 2
         if count > _MOST_ATTRIBUTES or compared > _MOST_COMPARISONS:
@@ -65,45 +63,41 @@ def has_too_many_attributes(text: str) -> bool:
     return False
 
 
-def _has_room(text: str) -> bool:
+def _has_room(markup: bytes) -> bool:
     """Tell whether too many names, of two characters each with what stands between, could be without a `>`."""
-    return sum((end - start) ** 2 for start, end in _stretches(text)) > 4 * _MOST_COMPARISONS
+    return sum((end - start) ** 2 for start, end in _stretches(markup)) > 4 * _MOST_COMPARISONS
 
 
-def _has_gaps(text: str) -> bool:
+def _has_gaps(markup: bytes) -> bool:
     """Tell whether there are as many places there at which a name could end."""
-    gaps = (sum(text.count(sign, start, end) for sign in _BETWEEN_NAMES) for start, end in _stretches(text))
+    stretches = (markup[start:end] for start, end in _stretches(markup))
+    gaps = (len(stretch) - len(stretch.translate(None, _BETWEEN_NAMES)) for stretch in stretches)
     return sum(number**2 for number in gaps) > _MOST_COMPARISONS
 
 
-def _stretches(text: str) -> Iterator[tuple[int, int]]:
+def _stretches(markup: bytes) -> Iterator[tuple[int, int]]:
     """Tell from where to where there is no `>`, of those that are seen in strides."""
     place = 0
-    while place < len(text):
-        end = text.find(">", place)
+    while place < len(markup):
+        end = markup.find(b">", place)
         if end < 0:
-            end = len(text)
+            end = len(markup)
         if end - place < _STRIDE:
             place += _STRIDE
             continue
-        start = text.rfind(">", 0, place) + 1
-        raw = _RAW.match(text, max(text.rfind("<", max(start - _SHORT_TAG, 0), start), 0), start)
-        if raw and raw.end() == start - 1:
-            start = text.find("<", start, end)  # up to which it is no markup
-        if start >= 0:
-            yield start, end
+        yield markup.rfind(b">", 0, place) + 1, end
         place = end + 1
 
 
-def _without_scripts(text: str) -> str:
-    """Return the text without what is in scripts, where `i<n` is no tag."""
+def _without_scripts(markup: bytes) -> bytes:
+    """Return the markup without what is in scripts, where `i<n` is no tag."""
     parts, place = [], 0
-    while tag := _SCRIPT.search(text, place):
-        parts.append(text[place : tag.end()])
-        place = text.find("</script", tag.end())
+    while tag := _SCRIPT.search(markup, place):
+        parts.append(markup[place : tag.end()])
+        place = markup.find(b"</script", tag.end())
         if place < 0:
-            return "".join(parts)
-    return "".join([*parts, text[place:]])
+            return b"".join(parts)
+    return b"".join([*parts, markup[place:]])
 
 
 def has_too_many_options(text: str, tags: int) -> bool:
