@@ -169,8 +169,6 @@ _SESSION = {
     # A claim would be planned each time, for as long as it takes to carry it out. Lists with filters ask for a plan of
     # their own (`plan_anew`).
     "plan_cache_mode": "force_generic_plan",
-    # A plan made while a table is small is kept as it grows: rows are looked up by key from the first on.
-    "random_page_cost": "1.1",
 }
 
 

@@ -213,7 +213,7 @@ UPDATE host_state SET keeps_slash = $2 WHERE host = $1
 
 -- name: slash_hosts
 -- Hosts whose trailing slashes are kept.
-SELECT host FROM host_state WHERE keeps_slash ORDER BY host
+SELECT host FROM host_state WHERE keeps_slash
 
 -- name: join_hosts
 -- Hosts wait for the turn of a key from now on, which has their pauses (see adopt_pauses). One is left out while it, the
