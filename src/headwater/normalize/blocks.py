@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import islice
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -109,8 +110,7 @@ def size_of(text: str) -> int:
 
 def read_blocks(body: LexborNode) -> tuple[list[Block], list[Element]]:
     """Return the blocks of a page and the elements that hold any, both in the order of the page."""
-    known = _Names()
-    element = Element("body", None, known.of(body, "body"), 0)
+    element = Element("body", None, _names_of(body, "body"), 0)
     elements = [element]
     opened: list[tuple[str, LexborNode]] = []  # within `element`: they become one when they are seen to hold something
     blocks: list[Block] = []
@@ -128,7 +128,7 @@ def read_blocks(body: LexborNode) -> tuple[list[Block], list[Element]]:
         for paragraph in paragraphs:
             if text := squeezed(paragraph):
                 for tag, opening in opened:
-                    names = TAG_NAMES[tag] if tag in _RARELY_NAMED else known.of(opening, tag)
+                    names = TAG_NAMES[tag] if tag in _RARELY_NAMED else _names_of(opening, tag)
                     element = Element(tag, element, names, len(elements))
                     elements.append(element)
                 opened.clear()
@@ -195,30 +195,26 @@ def _with_lines(text: str) -> str:
     return "\n".join(lines).strip("\n")
 
 
-class _Names(dict[tuple[str, str], frozenset[str]]):
-    """The words that the names of a tag are made of, which many elements of a page share."""
+def _names_of(node: LexborNode, tag: str) -> frozenset[str]:
+    attributes = node.attributes
+    if not attributes:
+        return TAG_NAMES[tag]
+    said = attributes.get("class") or ""
+    if said and len(attributes) == 1:
+        return _words(tag, said[:_LONGEST_NAMES])
+    for naming in ("id", "itemprop", "role"):
+        if name := attributes.get(naming):
+            said = f"{said} {name}"
+    names = _words(tag, said[:_LONGEST_NAMES])
+    hidden = "hidden" in attributes or attributes.get("aria-hidden") == "true"
+    return names | _HIDDEN_NAME if hidden or _is_undisplayed(attributes.get("style")) else names
 
-    def of(self, node: LexborNode, tag: str) -> frozenset[str]:
-        """Return the words that an element is named with."""
-        attributes = node.attributes
-        if not attributes:
-            return TAG_NAMES[tag]
-        said = attributes.get("class") or ""
-        if said and len(attributes) == 1:
-            return self[tag, said[:_LONGEST_NAMES]]
-        for naming in ("id", "itemprop", "role"):
-            if name := attributes.get(naming):
-                said = f"{said} {name}"
-        names = self[tag, said[:_LONGEST_NAMES]]
-        hidden = "hidden" in attributes or attributes.get("aria-hidden") == "true"
-        return names | _HIDDEN_NAME if hidden or _is_undisplayed(attributes.get("style")) else names
 
-    def __missing__(self, key: tuple[str, str]) -> frozenset[str]:
-        """Take names apart: articleBody, article-body and article_body have the same words."""
-        tag, names = key
-        words = _LOWER_WORD.findall(names) if names.islower() else [word.lower() for word in _WORD.findall(names)]
-        self[key] = found = TAG_NAMES[tag].union(words)
-        return found
+@lru_cache(maxsize=10_000)
+def _words(tag: str, names: str) -> frozenset[str]:
+    """Return the words that names are made of: articleBody, article-body and article_body have the same."""
+    words = _LOWER_WORD.findall(names) if names.islower() else [word.lower() for word in _WORD.findall(names)]
+    return TAG_NAMES[tag].union(words)
 
 
 def _is_undisplayed(style: str | None) -> bool:
