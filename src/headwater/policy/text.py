@@ -109,15 +109,13 @@ def _sky_high() -> re.Pattern[str]:
 
 
 @lru_cache(maxsize=1)
-def _any_mark() -> re.Pattern[str]:
-    return re.compile(f"[{_marks()}]")
-
-
-@lru_cache(maxsize=1)
 def _marks() -> str:
     """Return all marks; by what they are taken apart into, as some are none themselves."""
-    signs = map(chr, range(0x300, 0x20000))
-    return "".join(sign for sign in signs if unicodedata.combining(unicodedata.normalize("NFD", sign)[0]))
+    return "".join(filter(_is_mark, map(chr, range(0x300, 0x20000))))
+
+
+def _is_mark(sign: str) -> bool:
+    return unicodedata.combining(unicodedata.normalize("NFD", sign)[0]) > 0
 
 
 def has_sky_high_marks(text: str) -> bool:
@@ -130,7 +128,7 @@ def has_sky_high_marks(text: str) -> bool:
 
 def _may_hold_marks(text: str, number: int) -> bool:
     """Tell whether so many can be in a row: one of them is every so manieth character, and those are few to look at."""
-    return _any_mark().search(text[number - 1 :: number]) is not None
+    return any(map(_is_mark, text[number - 1 :: number]))
 
 
 def plain_text(text: str) -> str:
