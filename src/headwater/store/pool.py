@@ -176,8 +176,10 @@ async def _prepare(connection: "asyncpg.Connection[Any]") -> None:
     await connection.set_type_codec(
         "jsonb",
         schema="pg_catalog",
-        encoder=lambda value: msgspec.json.encode(value).decode(),
-        decoder=lambda text: msgspec.json.decode(text),
+        # As PostgreSQL sends and takes it, after a byte for the version: as text it would be decoded and encoded anew.
+        encoder=lambda value: b"\x01" + msgspec.json.encode(value),
+        decoder=lambda sent: msgspec.json.decode(memoryview(sent)[1:]),
+        format="binary",
     )
 
 

@@ -177,7 +177,7 @@ WITH due AS MATERIALIZED (
     FOR UPDATE OF f SKIP LOCKED
 ), named AS MATERIALIZED (
     SELECT f.source_id, f.pass FROM feed_state f JOIN sources s ON s.id = f.source_id
-    WHERE s.name = $5 AND s.removed_at IS NULL AND f.lease_token IS NULL AND f.pass = ANY ($6::text[])
+    WHERE $5 IS NOT NULL AND s.name = $5 AND s.removed_at IS NULL AND f.lease_token IS NULL AND f.pass = ANY ($6::text[])
     FOR UPDATE OF f SKIP LOCKED
 ), taken AS MATERIALIZED (
     SELECT * FROM due UNION ALL SELECT * FROM named
