@@ -39,6 +39,7 @@ _START_SECONDS = 60.0  # importing the parsers on a busy machine
 _STOP_SECONDS = 2.0
 _CALLS_PER_CHILD = 1000  # parsers leak; a fresh child costs milliseconds
 _MIB = 1024 * 1024
+_ENCODER = msgspec.msgpack.Encoder()
 
 _BOOT = (
     "import json, sys; descriptor, memory, preload, sys.path[:] = json.loads(sys.argv[1]); "
@@ -84,6 +85,11 @@ class Sandbox:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
+    def start(self) -> None:
+        """Let the parsers be imported ahead of the first call, which would else wait for that."""
+        with suppress(OSError):  # told by the call that needs it
+            self._running_server()
+
     async def run(
         self,
         function: Callable[..., T],
@@ -98,7 +104,9 @@ class Sandbox:
         enums and all else that msgspec can decode by type. An error of ours raised there is raised here; any other
         end but a result is SandboxFailed, and that child is killed. Cancelling kills it too.
         """
-        request = msgspec.msgpack.encode((self._name(function), args, seconds))
+        request = bytearray(LENGTH.size)
+        _ENCODER.encode_into((self._name(function), args, seconds), request, LENGTH.size)
+        LENGTH.pack_into(request, 0, len(request) - LENGTH.size)
         async with self._places:
             child = await self._take()
             reusable = False
@@ -169,7 +177,7 @@ class Sandbox:
             self._server = _ForkServer(self._memory_bytes, self._preload)
         return self._server
 
-    async def _ask(self, child: "_Child", request: bytes, seconds: float, output_bytes: int) -> bytes:
+    async def _ask(self, child: "_Child", request: bytearray, seconds: float, output_bytes: int) -> bytes:
         try:
             async with asyncio.timeout(seconds):
                 return await child.ask(request, output_bytes)
@@ -203,10 +211,9 @@ class _Child:
         look.register(self.writer.get_extra_info("socket"), select.POLLIN)
         return bool(look.poll(0))
 
-    async def ask(self, request: bytes, output_bytes: int) -> bytes:
+    async def ask(self, request: bytearray, output_bytes: int) -> bytes:
         self.calls += 1
-        self.writer.write(LENGTH.pack(len(request)))
-        # Alone and as a view: a body of many megabytes is not to be copied more often than it must be.
+        # As a view: a body of many megabytes is not to be copied more often than it must be.
         self.writer.write(memoryview(request))
         await self.writer.drain()
         (size,) = LENGTH.unpack(await self.reader.readexactly(LENGTH.size))

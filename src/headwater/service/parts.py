@@ -174,6 +174,7 @@ async def open_parts(records: Records) -> AsyncIterator[Parts]:
         browser,
         _open_projection(records) as projection,
     ):
+        sandbox.start()
         gate = Gate(
             database=records.database,
             client=client,
