@@ -26,6 +26,7 @@ from headwater.service.desk import Desk
 from headwater.service.metrics import Metrics
 from headwater.service.parts import Parts, open_parts, open_records
 from headwater.service.polling import PollerRole
+from headwater.service.running import run_roles
 
 READER_WORKERS = 10
 PATIENCE_SECONDS = 300.0
@@ -107,7 +108,7 @@ async def poll_all(parts: Parts, feeds: int, advance: Callable[[int], None]) -> 
 
     started = time.perf_counter()
     async with asyncio.timeout(PATIENCE_SECONDS):
-        await PollerRole(parts, note).run(stop, grace_seconds=10)
+        await run_roles([PollerRole(parts, note)], stop)
     if failed:
         raise Incomplete(f"{failed[0].source.name}: {failed[0].error}")
     return time.perf_counter() - started
