@@ -267,3 +267,23 @@ async def test_an_undated_entry_is_new_on_the_day_it_was_first_seen(site: Site, 
     assert first[0][1] is True
     items = (await house.desk.days.today()).items
     assert [item["bucket"] for item in items] == ["NEW"]
+
+
+async def test_a_day_that_is_built_anew_is_what_was_observed_and_only_that_is_written_which_differs(
+    site: Site, house: House
+) -> None:
+    """Spec 6.4."""
+    listing(site, "/right", "/wrong", "/unseen")
+    await house.desk.sources.add(FEED)
+    day = "SELECT i.url, x.bucket, x.xmin::text FROM daily_index x JOIN items i ON i.id = x.item_id ORDER BY 1"
+    (right, *_) = await house.rows(day)
+    of = "item_id = (SELECT id FROM items WHERE url = $1)"
+    await house.rows(f"UPDATE daily_index SET bucket = 'LATEST' WHERE {of}", "http://news.test/wrong")
+    await house.rows(f"DELETE FROM item_observations WHERE {of}", "http://news.test/unseen")
+    listing(site, "/right", "/wrong", "/late")
+    assert (await poll(house, "news.test")).new_items == 1
+    rebuilt = await house.rows(day)
+    assert [(url, bucket) for url, bucket, _ in rebuilt] == [
+        (f"http://news.test/{name}", "NEW") for name in ("late", "right", "wrong")
+    ]
+    assert right in rebuilt

@@ -18,5 +18,5 @@ def touched_days(items: Collection[SavedItem], timezone: str) -> set[date]:
 
 
 async def rebuild(connection: Connection, source_id: int, days: Collection[date], timezone: str) -> None:
-    """Build days of a source anew. Must run inside a transaction."""
+    """Build days of a source anew."""
     await daily.rebuild_days(connection, source_id, {day: bounds(day, timezone) for day in sorted(days)})

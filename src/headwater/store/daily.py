@@ -10,8 +10,7 @@ from headwater.store.sql import query
 
 
 async def rebuild_days(connection: Connection, source_id: int, days: Mapping[date, tuple[datetime, datetime]]) -> None:
-    """Build days of a source anew, given with their first moments and their ends. Must run inside a transaction."""
-    await connection.execute(query("clear_days"), source_id, list(days))
+    """Build days of a source anew, given with their first moments and their ends."""
     await connection.execute(
         query("build_days"),
         source_id,

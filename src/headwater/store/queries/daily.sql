@@ -1,22 +1,28 @@
--- name: clear_days
--- $1 source, $2 days
-DELETE FROM daily_index WHERE source_id = $1 AND day = ANY ($2::date[])
-
 -- name: build_days
 -- NEW: published in the day. LATEST: updated in the day, published before it. Observations decide, not the item as it is
 -- now; of several that put an item into the day, one of the day's own before one that was made later, and one that was told
--- before one that was inferred. $1 source; arrays: $2 days, $3 their starts,
+-- before one that was inferred. Only what is another than it was is written. $1 source; arrays: $2 days, $3 their starts,
 -- $4 their ends
-INSERT INTO daily_index (source_id, day, item_id, bucket, published_at, updated_at, rule)
-SELECT DISTINCT ON (d.day, o.item_id) $1, d.day, o.item_id,
-       CASE WHEN o.published_at >= d.start_at THEN 'NEW' ELSE 'LATEST' END, o.published_at, o.updated_at, o.rule
-FROM unnest($2::date[], $3::timestamptz[], $4::timestamptz[]) AS d (day, start_at, end_at)
-JOIN item_observations o ON o.source_id = $1
-    AND ((o.published_at >= d.start_at AND o.published_at < d.end_at)
-         OR (o.updated_at >= d.start_at AND o.updated_at < d.end_at
-             AND (o.published_at < d.start_at OR o.published_at IS NULL)))
-ORDER BY d.day, o.item_id, coalesce(o.updated_at < d.end_at, true) DESC, o.is_certain DESC,
-         (o.published_at >= d.start_at) IS TRUE DESC, o.updated_at DESC NULLS LAST, o.published_at DESC NULLS LAST
+WITH built AS MATERIALIZED (
+    SELECT DISTINCT ON (d.day, o.item_id) d.day, o.item_id,
+           CASE WHEN o.published_at >= d.start_at THEN 'NEW' ELSE 'LATEST' END AS bucket, o.published_at, o.updated_at, o.rule
+    FROM unnest($2::date[], $3::timestamptz[], $4::timestamptz[]) AS d (day, start_at, end_at)
+    JOIN item_observations o ON o.source_id = $1
+        AND ((o.published_at >= d.start_at AND o.published_at < d.end_at)
+             OR (o.updated_at >= d.start_at AND o.updated_at < d.end_at
+                 AND (o.published_at < d.start_at OR o.published_at IS NULL)))
+    ORDER BY d.day, o.item_id, coalesce(o.updated_at < d.end_at, true) DESC, o.is_certain DESC,
+             (o.published_at >= d.start_at) IS TRUE DESC, o.updated_at DESC NULLS LAST, o.published_at DESC NULLS LAST
+), gone AS (
+    DELETE FROM daily_index
+    WHERE source_id = $1 AND day = ANY ($2) AND (day, item_id) NOT IN (SELECT day, item_id FROM built)
+)
+INSERT INTO daily_index AS x (source_id, day, item_id, bucket, published_at, updated_at, rule)
+SELECT $1, day, item_id, bucket, published_at, updated_at, rule FROM built
+ON CONFLICT (source_id, day, item_id) DO UPDATE
+    SET bucket = excluded.bucket, published_at = excluded.published_at, updated_at = excluded.updated_at, rule = excluded.rule
+    WHERE (x.bucket, x.published_at, x.updated_at, x.rule)
+          IS DISTINCT FROM (excluded.bucket, excluded.published_at, excluded.updated_at, excluded.rule)
 
 -- name: count_day
 -- $1 source, $2 day
