@@ -32,6 +32,8 @@ class Places:
         self._most_aside = most_aside
         self._count_idle = count_idle
         self._on_free = on_free
+        self._context = copy_context()  # not that of whoever makes room for the next
+        self._context.run(_places.set, self)
         self._at_work: set[Worker] = set()
         self._aside: dict[Worker, bool] = {}  # and whether only briefly
         self._returning: dict[Worker, asyncio.Future[None]] = {}  # in the order in which their waits ended
@@ -47,9 +49,7 @@ class Places:
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Let a task begin; it has a place until it ends."""
-        context = copy_context()
-        context.run(_places.set, self)
-        worker = asyncio.create_task(work, context=context)
+        worker = asyncio.create_task(work, context=self._context.copy())
         self._at_work.add(worker)
         worker.add_done_callback(self._leave)
         return worker

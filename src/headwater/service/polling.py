@@ -24,7 +24,7 @@ QUICK_PASSES = (Pass.MAIN,)
 LONG_PASSES = (Pass.SITEMAP, Pass.SPIDER)
 LONG_AT_ONCE = 4
 MANY_ERRORS = 10  # in a row: somebody should look
-_ASIDE_FOR_A_PLACE = 50  # as many polls wait for their hosts at most, for each that is at work
+_ASIDE_FOR_A_PLACE = 100  # as many polls wait for their hosts at most, for each that is at work
 
 
 class PollerRole:
@@ -46,21 +46,21 @@ class PollerRole:
         self._on_poll = on_poll
         self._polls: dict[asyncio.Task[None], UUID] = {}  # and the token of each
         self._ready: deque[FeedClaim] = deque()  # claimed, not begun
-        self._room = asyncio.Event()  # another poll may begin
+        self._few = asyncio.Event()  # more should be claimed
         self._passes = passes
         self._at_once = at_once or parts.records.settings.poll_concurrency
         self._places = Places(
             self._at_once,
             most_aside=_ASIDE_FOR_A_PLACE * self._at_once,
             count_idle=self._count_those_who_wait_for_a_budget,
-            on_free=self._room.set,
+            on_free=self._fill_places,
         )
 
     async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
         """Poll until `stop`; then let polls under way end within the grace and give the rest back."""
         settings = self._records.settings
         while not stop.is_set():
-            self._room.clear()
+            self._few.clear()
             try:
                 more = await self._start_due()
             except Exception as error:
@@ -68,7 +68,7 @@ class PollerRole:
                     raise
                 log.warning("poll.claim_failed", error=str(error))
                 more = False
-            await wait_for_any((stop, self._room) if more else (stop,), settings.poll_look_seconds)
+            await wait_for_any((stop, self._few) if more else (stop,), settings.poll_look_seconds)
         await self._give_back(len(self._ready))
         if self._polls:
             await asyncio.wait(self._polls, timeout=grace_seconds)
@@ -105,6 +105,11 @@ class PollerRole:
         self._ready.extend(claims)
         self._start_ready()
         return bool(self._ready) or len(claims) == wanted
+
+    def _fill_places(self) -> None:
+        self._start_ready()
+        if len(self._ready) <= self._at_once // 4:
+            self._few.set()
 
     def _start_ready(self) -> None:
         for _ in range(min(self._places.free, len(self._ready))):
