@@ -3,7 +3,6 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -30,7 +29,8 @@ from headwater.policy.polling import Asked, Failed, Next, Read, Rhythm, is_overf
 from headwater.policy.text import clean
 from headwater.sandbox import Sandbox
 from headwater.sources.kind import Kind
-from headwater.sources.registry import configure, kind_of
+from headwater.sources.memory import copy_state
+from headwater.sources.registry import kind_of
 from headwater.store import daily, runs, sources
 from headwater.store.pool import Connection, Database, is_down
 from headwater.store.runs import RunClaim, RunEnding
@@ -90,7 +90,7 @@ class Poller:
         and ended together with it; one that is given back undone never was.
         """
         by_hand = run is not None and run.slot is None
-        memory = deepcopy(dict(claim.memory))
+        memory = copy_state(claim.memory)
         reading = Reading(memory, run.day if run else None, by_hand, tally or Tally(), on_leads)
         kind = None
         try:
@@ -335,7 +335,7 @@ class Poller:
                 log.warning("learn.taken", source=source.name, feed_url=learned["feed_url"], read_by=reader)
                 return
         try:
-            configure(source.name, source.kind, {**source.settings, **learned})
+            kind_of(replace(source, settings={**source.settings, **learned}))
         except OperatorError as error:
             log.warning("learn.unusable", source=source.name, error=str(error))
             return

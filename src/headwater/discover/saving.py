@@ -70,13 +70,14 @@ async def _rows(
     for item, _ in found:
         if known := urls.known.get(item.url):
             pages[item_id := _item_id(source, known.url)] = known
-            sightings.setdefault(item_id, []).append(replace(item, url=known.url))
+            sightings.setdefault(item_id, []).append(item)
     tags = await items.lock_tags(connection, pages) if pages else {}
     rows: dict[str, tuple[Item, int | None]] = {}
     for item_id, seen in sightings.items():
-        item = merge_items(seen)
-        page_id = pages[item_id].id if kind.fetch_items else None
-        rows[item_id] = (replace(item, tags=unite_tags(tags.get(item_id, {}), item.tags)), page_id)
+        item, page, old_tags = merge_items(seen), pages[item_id], tags.get(item_id)
+        if old_tags or item.url != page.url:  # most are new, and spelled as they should be
+            item = replace(item, url=page.url, tags=unite_tags(old_tags or {}, item.tags))
+        rows[item_id] = (item, page.id if kind.fetch_items else None)
     return rows
 
 

@@ -46,7 +46,7 @@ _LOOK_SECONDS = 0.05
 _RESERVATION = timedelta(seconds=2)
 _VERDICTS = 20_000  # remembered, the oldest forgotten first
 _NOBODY = Asker()
-host_of = lru_cache(maxsize=1024)(read_host)  # a request asks for it at every step
+host_of = lru_cache(maxsize=4096)(read_host)  # a request asks for it at every step
 
 
 class Gate:

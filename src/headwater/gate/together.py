@@ -21,7 +21,7 @@ class Together(Generic[T, R]):
 
     async def do(self, part: T) -> R:
         """Do a part of the next batch; it is done even if the one who asked is cancelled meanwhile."""
-        return await asyncio.shield(self.begin(part))
+        return await self.begin(part)
 
     def begin(self, part: T) -> asyncio.Future[R]:
         """Put a part into the next batch; return what will have its result."""

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Self
 from urllib.parse import urlsplit
@@ -152,7 +152,7 @@ class HttpClient:
             headers={"Accept-Encoding": ACCEPT_ENCODING, **request.headers},
             data=request.body,
             allow_redirects=False,
-            timeout=aiohttp.ClientTimeout(connect=limits.connect_seconds, sock_read=limits.read_seconds),
+            timeout=_timeout(limits.connect_seconds, limits.read_seconds),
         ) as answer:
             # Leaving with part of the body unread closes the connection.
             body = await _read_body(answer, url, limits)
@@ -326,6 +326,11 @@ def _text(raw: bytes) -> str:
     except UnicodeDecodeError:
         text = raw.decode("latin-1")
     return _CONTROL_CHARACTERS.sub("", text)
+
+
+@lru_cache(maxsize=64)
+def _timeout(connect: float, read: float) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(connect=connect, sock_read=read)
 
 
 def _now() -> float:

@@ -13,6 +13,8 @@ class Kept:
     @classmethod
     def of(cls, stored: object) -> Self | None:
         """Read one from JSON; None where it is not one."""
+        if stored is None:  # as it is of most, and an error takes long to word
+            return None
         try:
             return msgspec.convert(stored, cls)
         except msgspec.ValidationError:

@@ -1,6 +1,6 @@
 """How several sightings of one item become one (spec 6.4)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import reduce
@@ -14,14 +14,18 @@ _canonical = msgspec.json.Encoder(order="sorted").encode
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
-def merge_items(items: Iterable[Item]) -> Item:
+def merge_items(items: Sequence[Item]) -> Item:
     """Return what the sightings of one item in one run make, in whatever order they came.
 
     It is the one updated last, and of several of that time the one with the greatest raw record, with the tags of all.
     """
-    by_age = sorted(items, key=lambda item: (item.updated_at or _NEVER, _canonical(item.raw)))
+    by_age = items if len(items) == 1 else sorted(items, key=_age)
     tags: Mapping[str, Any] = reduce(unite_tags, (item.tags for item in by_age), {})
-    return replace(by_age[-1], tags=tags)
+    return by_age[-1] if tags == by_age[-1].tags else replace(by_age[-1], tags=tags)
+
+
+def _age(item: Item) -> tuple[datetime, bytes]:
+    return item.updated_at or _NEVER, _canonical(item.raw)
 
 
 def unite_tags(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from operator import itemgetter
 from typing import Annotated
 
 import msgspec
@@ -129,13 +130,13 @@ def asked_wait(headers: Mapping[str, str], ttl_seconds: int | None, now: datetim
     when there will be something new, so `no-cache` and `no-store` ask for nothing.
     """
     ttl = timedelta(seconds=min(max(ttl_seconds or 0, 0), LONGEST_WAIT.total_seconds()))
-    asked = [
-        Asked(ttl, "ttl"),
-        Asked(_fresh_for(headers), "max-age"),
-        Asked(retry_after(headers.get("retry-after"), now) or timedelta(0), "Retry-After"),
-    ]
-    longest = max(asked, key=lambda one: one.wait)
-    return longest if longest.wait > timedelta(0) else None
+    waits = {
+        "ttl": ttl,
+        "max-age": _fresh_for(headers),
+        "Retry-After": retry_after(headers.get("retry-after"), now) or timedelta(0),
+    }
+    by, longest = max(waits.items(), key=itemgetter(1))
+    return Asked(longest, by) if longest > timedelta(0) else None
 
 
 def spoken(length: timedelta) -> str:

@@ -1,7 +1,7 @@
 """What a kind may keep in `run.state`: JSON values, which come back from the database as they were."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -33,6 +33,12 @@ def check_state(source: str, state: dict[str, Any]) -> None:
             f"A source remembers {_LARGEST:,} bytes at most. Nothing was saved.",
             reason=Reason.BAD_SOURCE,
         )
+
+
+def copy_state(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy, all the way down, of a memory as it came from the database."""
+    copied: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(state))
+    return copied
 
 
 def is_storable(text: str) -> bool:

@@ -71,7 +71,8 @@ def configure(name: str, kind: str, settings: Any) -> Kind:
 
 def kind_of(source: Source) -> Kind:
     """Return a source's kind, configured."""
-    return _kind_of(source.name, source.kind, kinds().get(source.kind), msgspec.json.encode(source.settings))
+    settings = msgspec.json.encode(source.settings, order="sorted")
+    return _kind_of(source.name, source.kind, kinds().get(source.kind), settings)
 
 
 @lru_cache(maxsize=4096)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
+from functools import lru_cache, partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -39,6 +40,7 @@ log = structlog.get_logger()
 _LINKS_SECONDS = 5.0
 _LONGEST_SHOWN = 160  # of an address in a message
 _SITEMAP_SECONDS = 60.0  # the largest that is read takes a fifth of that on an idle machine
+_as_asked = lru_cache(maxsize=4096)(partial(normalize_url, keep_trailing_slash=True))  # polls ask for the same again
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,7 @@ class Http:
 
     async def get(self, url: str, *, headers: Mapping[str, str] | None = None) -> Page:
         """Ask for a URL; an answer of 400 or above is an error, once it is clear that it stays."""
-        target = normalize_url(url, keep_trailing_slash=True)
+        target = _as_asked(url)
         try:
             return await self._get_once(target, headers)
         except ExchangeFailed as error:
@@ -188,7 +190,8 @@ class Http:
 
     async def _ask(self, url: str, headers: Mapping[str, str] | None) -> Response:
         """Ask at the source's pace; where its budget is used up, wait for that while holding nothing at all."""
-        self._refuse_undeclared_port(host_of(url), url)
+        if self._asker.budget is not None:
+            self._refuse_undeclared_port(host_of(url))
         while True:
             try:
                 async with self._in_flight:
@@ -208,10 +211,10 @@ class Http:
             await asyncio.sleep(quiet)
             await self._pace.wait()
 
-    def _refuse_undeclared_port(self, host: str, url: str) -> None:
+    def _refuse_undeclared_port(self, host: str) -> None:
         """Refuse to ask an API that is to be paid for where it would not be: at a port that its kind does not name."""
         declared = self._asker.api_hosts
-        if self._asker.budget is None or host in (name.partition("/")[0] for name in declared):
+        if host in (name.partition("/")[0] for name in declared):
             return
         if _name_of(host) in map(_name_of, declared):
             raise HeadwaterError(

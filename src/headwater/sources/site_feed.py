@@ -24,7 +24,8 @@ async def read_feed(run: Run, feed_url: str | None, site_url: str | None) -> Asy
     url = feed_url or await _find(run, site_url or "")
     page = await run.http.get(url, headers={} if run.whole else validators(run.state))
     if not page.not_modified:
-        if run.whole or body_hash(page.response) != run.state.get("body_hash"):
+        digest = body_hash(page.response)
+        if run.whole or digest != run.state.get("body_hash"):
             feed = await page.feed()
             _note_feed(run.state, feed)
             if site_url is None and feed.link:
@@ -33,7 +34,7 @@ async def read_feed(run: Run, feed_url: str | None, site_url: str | None) -> Asy
             for entry in feed.entries:
                 if entry.url:
                     yield _item(entry, entry.url)
-        remember_answer(run.state, page.response)
+        remember_answer(run.state, page.response, digest)
     run.asked = asked_wait(page.response.headers, run.state.get("ttl"), run.now)
     _note_move(run, url, page)
 

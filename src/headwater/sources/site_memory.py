@@ -20,12 +20,12 @@ def validators(memory: Mapping[str, Any]) -> dict[str, str]:
     return {header: memory[name] for name, header in names.items() if memory.get(name)}
 
 
-def remember_answer(memory: dict[str, Any], response: Response) -> None:
-    """Keep what tells an answer from the next one."""
+def remember_answer(memory: dict[str, Any], response: Response, digest: str | None = None) -> None:
+    """Keep what tells an answer from the next one; `digest` is what its body is known by, if that was looked at."""
     for name, header in (("etag", "etag"), ("last_modified", "last-modified")):
         value = response.headers.get(header, "")
         note(memory, name, value if len(value) <= _LONGEST_VALIDATOR else None)
-    memory["body_hash"] = body_hash(response)
+    memory["body_hash"] = digest or body_hash(response)
 
 
 def body_hash(response: Response) -> str:
