@@ -37,7 +37,7 @@ run: setup
 
 # Hundreds of programs are started: none is to compile the sources anew, whatever the environment says.
 test: setup
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 check: setup
 	$(BIN)/ruff check .

@@ -37,7 +37,7 @@ async def test_a_hundred_random_kills_over_a_crawl_lose_nothing(crawl: Crawl) ->
 @pytest.mark.timeout(180)
 async def test_a_kill_at_every_named_point_loses_nothing(crawl: Crawl) -> None:
     """Spec 9.3: one crawl, killed once at each point of victim.py in turn."""
-    async with crawl(hosts=50, pages=6, feeds=40, poll_concurrency=4) as harness:
+    async with crawl(hosts=50, pages=6, feeds=100, poll_concurrency=4) as harness:
         for point in POINTS:
             victim = await harness.start("up", point=point, plant="brisk rescuer")
             try:
