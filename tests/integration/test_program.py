@@ -1,7 +1,9 @@
 """The real program, run as users run it: commands, bad input, start and stop (issue 2, spec 8.1, 8.2, 9.3)."""
 
+import contextlib
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -36,6 +38,20 @@ def forked(tmp_path: Path) -> Iterator[Callable[..., Forked]]:
         process.communicate()
 
 
+FEW_FILES = 256
+
+
+@contextlib.contextmanager
+def few_open_files() -> Iterator[None]:
+    """Let programs be started as by a shell that allows them few open files, unless they ask for more."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (FEW_FILES, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
 def memory_mb(pid: int) -> float:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
@@ -53,12 +69,15 @@ def test_up_is_ready_within_three_seconds_on_existing_data_and_stays_small(data:
     """Issue 2: /ready within 3 s, under 200 MB at rest, SIGTERM ends it within 10 s and leaves no server."""
     assert headwater("migrate", "up", cwd=tmp_path, data_dir=data).returncode == 0
     begun = time.monotonic()
-    with start("up", cwd=tmp_path, data_dir=data, listen_port=0) as process:
+    with few_open_files():
+        process = start("up", cwd=tmp_path, data_dir=data, listen_port=0)
+    with process:
         try:
             address = address_of(process)
             assert wait_until(lambda: get(address + "/ready"))["status"] == "ready"
             assert time.monotonic() - begun < 3
             assert memory_mb(process.pid) < 200
+            assert resource.prlimit(process.pid, resource.RLIMIT_NOFILE)[0] > FEW_FILES
         finally:
             begun = time.monotonic()
             process.terminate()

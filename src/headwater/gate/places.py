@@ -35,7 +35,8 @@ class Places:
         self._context = copy_context()  # not that of whoever makes room for the next
         self._context.run(_places.set, self)
         self._at_work: set[Worker] = set()
-        self._aside: dict[Worker, bool] = {}  # and whether only briefly
+        self._aside: set[Worker] = set()
+        self._briefly: set[Worker] = set()  # of those
         self._returning: dict[Worker, asyncio.Future[None]] = {}  # in the order in which their waits ended
 
     @property
@@ -44,7 +45,7 @@ class Places:
         if len(self._aside) >= self._most_aside:
             return 0
         unused, returning = self._unused(), len(self._returning)
-        on_the_way = sum(self._aside.values()) + returning
+        on_the_way = len(self._briefly) + returning
         return max(0, min(unused - returning, unused + _ON_THE_WAY * self._most - on_the_way))
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -76,19 +77,22 @@ class Places:
         if worker is None or worker not in self._at_work:
             yield
             return
-        self._aside[worker] = briefly
+        self._aside.add(worker)
+        if briefly:
+            self._briefly.add(worker)
         self._leave(worker)
         try:
             yield
             await self._return(worker)
         finally:  # one whose wait failed has only to clean up
-            del self._aside[worker]
+            self._aside.discard(worker)
+            self._briefly.discard(worker)
             self._at_work.add(worker)
 
     async def _return(self, worker: Worker) -> None:
         if self._unused() > len(self._returning):
             return
-        self._aside[worker] = False  # counted among those who come back
+        self._briefly.discard(worker)  # counted among those who come back
         self._returning[worker] = asyncio.get_running_loop().create_future()
         try:
             await self._returning[worker]

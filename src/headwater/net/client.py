@@ -32,7 +32,7 @@ Permit = Callable[[], Awaitable[None]]
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _FIXED_NOWHERE: ConnectTo = MappingProxyType({})
-_KEEP_ALIVE_SECONDS = 5.0  # long enough for the next polite request, short enough not to hoard sockets
+_KEEP_ALIVE_SECONDS = 15.0  # longer than the pause that most who want one ask for, which is ten seconds
 _HEADER_LINE_BYTES = 64 * 1024  # some sites send policies far over the usual 8 KiB
 _BODILESS = {204, 304}
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
