@@ -90,6 +90,7 @@ async def open_poller(dsn: str, folder: Path, web: FeedWeb) -> AsyncIterator[Par
             await desk.sources.create(f"paper-{number}", "site", {"feed_url": url})
         async with connect(dsn) as connection:
             await connection.execute(_QUERIES["all_due"])
+        parts.sandbox.start()
         yield parts
 
 

@@ -12,7 +12,7 @@ from headwater.errors import OperatorError
 from headwater.model.reasons import Reason
 from headwater.net.browser_folder import make_folder
 from headwater.net.chromium import start_chromium
-from tests.program import environment
+from tests.program import environment, wait_until
 
 OWNER = "from headwater.net.browser_folder import make_folder; print(make_folder().path, flush=True); input()"
 
@@ -32,6 +32,7 @@ def test_a_folder_is_left_alone_while_its_owner_lives_and_removed_with_what_runs
         theirs = owner.stdout.readline().strip()
         left = subprocess.Popen(["sleep", "600"], env={**os.environ, "TMPDIR": theirs})
         try:
+            wait_until(lambda: theirs in Path(f"/proc/{left.pid}/environ").read_text())  # it has begun to run
             make_folder().remove()
             assert os.listdir(tmp_path) == [Path(theirs).name]
             assert left.poll() is None

@@ -108,6 +108,12 @@ def page(body: bytes, *fields: str, status: str = "200 OK") -> bytes:
     return "\r\n".join(lines).encode() + body
 
 
+async def reset(writer: asyncio.StreamWriter) -> None:
+    linger_not = struct.pack("ii", 1, 0)
+    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger_not)
+    writer.transport.abort()
+
+
 async def hang(_writer: asyncio.StreamWriter) -> None:
     await asyncio.Event().wait()
 
@@ -300,6 +306,40 @@ async def test_a_broken_visit_is_not_repeated_by_itself(answer: bytes) -> None:
     assert len(site.requests) == site.connections == 1
 
 
+def answers_then(ending: Script) -> Script:
+    """Answer the first request of two, and let the second, which comes on the same connection, end so."""
+    turns = iter((says(page(b"first")), ending))
+    later = says(page(b"second"))
+    return lambda writer: next(turns, later)(writer)
+
+
+async def test_a_request_that_meets_the_end_of_a_kept_connection_is_sent_on_another() -> None:
+    """Spec 4.2: its server has waited long enough for the next one, and nobody is to blame."""
+    async with web(answers_then(says(b"", close=True))) as site, a_client() as client:
+        for body in (b"first", b"second"):
+            assert (await client.get(site.root + "/", user_agent="x", limits=SMALL)).body == body
+    assert site.connections == 2
+
+
+async def test_a_visit_that_is_broken_off_on_a_kept_connection_is_not_repeated() -> None:
+    """Spec 2.3."""
+    async with web(answers_then(reset)) as site, a_client() as client:
+        await client.get(site.root + "/", user_agent="x", limits=SMALL)
+        with pytest.raises(ExchangeFailed):
+            await client.get(site.root + "/", user_agent="x", limits=SMALL)
+    assert len(site.requests) == 2
+    assert site.connections == 1
+
+
+async def test_what_is_sent_to_be_kept_is_sent_once() -> None:
+    """Spec 4.4: a receiver may have taken it."""
+    async with web(answers_then(says(b"", close=True))) as site, a_client() as client:
+        await client.get(site.root + "/", user_agent="x", limits=SMALL)
+        with pytest.raises(ExchangeFailed):
+            await client.post(site.root + "/", b"", user_agent="x", headers={}, limits=SMALL)
+    assert site.connections == 1
+
+
 async def test_a_connection_is_used_again_unless_its_answer_broke_off() -> None:
     async with web(says(page(b"x" * 8_000_000))) as site, a_client() as client:
         await client.get(site.root + "/", user_agent="x")
@@ -427,11 +467,6 @@ async def test_nobody_listening_is_a_network_failure() -> None:
 
 
 async def test_a_reset_is_a_network_failure() -> None:
-    async def reset(writer: asyncio.StreamWriter) -> None:
-        linger_not = struct.pack("ii", 1, 0)
-        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger_not)
-        writer.transport.abort()
-
     async with web(reset) as site:
         assert (await refusal(site.root + "/")).reason is Reason.NETWORK
 

@@ -14,6 +14,7 @@ import pytest
 
 from headwater.policy.urls import url_hash
 from headwater.store import sources
+from headwater.store.daily import rebuild_days
 from headwater.store.pool import Connection, Database
 from headwater.store.sql import query
 
@@ -24,6 +25,7 @@ SOON = NOW + timedelta(hours=1)
 GROWING = ("frontier_queue", "url_frontier", "host_state", "fetch_log")
 MODES = ("force_custom_plan", "force_generic_plan")
 TAKEN = 20
+A_DAY = 3000
 
 
 class Explained:
@@ -53,6 +55,15 @@ class Explained:
         )
 
     @property
+    def rows_handled(self) -> float:
+        """How many rows its steps gave on or held against others."""
+        passed_over = ("Rows Removed by Filter", "Rows Removed by Join Filter")
+        return sum(
+            node["Actual Loops"] * (node["Actual Rows"] + sum(node.get(why, 0) for why in passed_over))
+            for node in _nodes(self.plan)
+        )
+
+    @property
     def pages_read(self) -> int:
         """How many pages of tables and indexes."""
         return int(self.plan["Shared Hit Blocks"] + self.plan["Shared Read Blocks"])
@@ -70,13 +81,15 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from _nodes(child)
 
 
-async def explain(database: Database, name: str, *arguments: object, mode: str = MODES[0]) -> Explained:
+async def explain(
+    database: Database, name: str, *arguments: object, mode: str = MODES[0], work_mem: str = "4MB"
+) -> Explained:
     """Carry a named query out and undo it; tell how it was done."""
     async with database.connection() as connection:
         undone = connection.transaction()
         await undone.start()
         try:
-            await connection.execute(f"SET LOCAL plan_cache_mode = {mode}")
+            await connection.execute(f"SET LOCAL plan_cache_mode = {mode}; SET LOCAL work_mem = '{work_mem}'")
             await connection.execute(f"PREPARE explained AS {query(name)}")
             given = f"({', '.join(map(literal, arguments))})"
             told = await connection.fetchval(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE explained{given}")
@@ -219,6 +232,28 @@ async def test_whether_a_feed_is_read_already_is_asked_of_its_index(database: Da
     for mode in MODES:
         explained = await explain(database, "source_of_feed", "http://h77.test/feed", mode=mode)
         assert [node.get("Index Name") for node in _nodes(explained.plan) if "Index Name" in node] == ["sources_feed"]
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+async def test_a_day_is_built_again_in_a_time_that_grows_with_it_and_not_with_its_square(
+    analyzed: bool, database: Database, connection: Connection
+) -> None:
+    """Spec 6.4: of a source that has been read for long, and of a young one that nothing is known of."""
+    await connection.execute("SET session_replication_role = replica")  # the items themselves are not needed
+    await connection.execute(
+        "INSERT INTO item_observations (item_id, source_id, published_at, observed_at) "
+        "SELECT 'i' || n, 1, $1::timestamptz - n % $2::int * interval '1 day', $1 FROM generate_series(1, $3) AS n",
+        NOW,
+        days := 30 if analyzed else 1,
+        A_DAY * days,
+    )
+    await rebuild_days(connection, 1, {NOW.date(): (NOW, NOW + timedelta(days=1))})
+    if analyzed:
+        await connection.execute("ANALYZE item_observations, daily_index")
+    for mode in MODES:
+        built = (1, [NOW.date()], [NOW], [NOW + timedelta(days=1)])
+        explained = await explain(database, "build_days", *built, mode=mode, work_mem="64kB")  # as if it were larger
+        assert A_DAY < explained.rows_handled < 40 * A_DAY
 
 
 # Which of the URLs of the host that holds most are due, and what priority they have.

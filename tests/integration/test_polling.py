@@ -4,12 +4,15 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
 
 import pytest
 
 from headwater.config import Settings
+from headwater.model.poll import Polled
 from headwater.service.polling import PollerRole
 from headwater.service.running import run_roles
+from headwater.store.sources import FeedClaim
 from tests.house import House, open_house
 from tests.server import Site, rss
 
@@ -117,6 +120,46 @@ async def test_what_was_claimed_and_not_begun_is_given_back_at_a_stop(
         assert hosts <= 6, "hosts are not kept from others for long"
         assert await held(house) == []
         assert await house.rows("SELECT DISTINCT attempts, consecutive_errors FROM feed_state") == [(0, 0)]
+
+
+async def test_what_has_waited_for_half_its_lease_is_given_back_and_not_begun(
+    site: Site, make_settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spec 2.4: a lease is long enough for what it is for, however long a place was wanting."""
+    settings = make_settings(
+        connect_to=site.connect_to, poll_concurrency=2, lease_seconds=120, poll_look_seconds=3600, host_delay_ms=0
+    )
+    async with open_house(settings) as house:
+        site.hanging.update(await add_feeds(house, site, 20))
+        now, late = house.parts.records.clock.now, timedelta()
+        monkeypatch.setattr(house.parts.records.clock, "now", lambda: now() + late)
+        left: list[float] = []
+        poll = house.parts.poller.poll
+
+        async def noted(claim: FeedClaim) -> Polled:
+            left.append((claim.lease.until - house.parts.records.clock.now()).total_seconds())
+            return await poll(claim)
+
+        monkeypatch.setattr(house.parts.poller, "poll", noted)
+
+        async def both_hang() -> bool:
+            return len(site.waiting) == 2
+
+        stop = asyncio.Event()
+        role = PollerRole(house.parts)
+        working = asyncio.create_task(role.run(stop, grace_seconds=0.1))
+        await eventually(both_hang)
+        late, begun = timedelta(seconds=90), len(left)
+        for under_way in role._polls:
+            under_way.cancel()
+
+        async def the_next_is_begun() -> bool:
+            return len(left) > begun
+
+        await eventually(the_next_is_begun)
+        stop.set()
+        await working
+        assert min(left) > 60
 
 
 @pytest.mark.parametrize("loop_turns", [0, 1, 2, 3, 5, 8, 13, 40])

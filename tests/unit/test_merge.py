@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,6 +55,12 @@ def test_the_one_updated_last_is_kept_with_its_raw_and_the_tags_of_all(items: li
     for name in ("topic", "organisations"):
         told = [set(item.tags[name]) for item in items if item.tags.get(name) is not None]
         assert (merged.tags.get(name) or []) == sorted(set().union(*told))
+
+
+def test_tags_may_be_any_mapping() -> None:
+    """Spec 6.1: what a source gives can be kept."""
+    merged = merge_items([Item(url="http://a.test/", title="", tags=MappingProxyType({"topic": ["a"]}))])
+    assert msgspec.json.encode(merged.tags) == b'{"topic":["a"]}'
 
 
 @given(sightings())

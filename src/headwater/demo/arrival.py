@@ -1,4 +1,4 @@
-"""When a request really came in, on a machine that is too busy to notice at once."""
+"""When a request really came in and its answer went out, on a machine that is too busy to notice at once."""
 
 import socket
 import struct
@@ -6,23 +6,32 @@ import time
 
 from aiohttp import web
 
-_LAST_DATA_RECEIVED = 52  # where struct tcp_info keeps it, in milliseconds
+_LAST_SENT, _LAST_RECEIVED = 44, 52  # where struct tcp_info keeps how long ago that was, in milliseconds
 _GRAIN = 0.005  # the kernel counts in ticks; only what is certain is taken off
 _AT_ONCE = 0.001
 
 
 def arrival(request: web.BaseRequest) -> float:
     """Return when the request came in, on the monotonic clock; where the kernel cannot tell, that is now."""
+    return _moment(request, _LAST_RECEIVED)
+
+
+def departure(request: web.BaseRequest) -> float:
+    """Return when the last of its answer went out, in the same way."""
+    return _moment(request, _LAST_SENT)
+
+
+def _moment(request: web.BaseRequest, field: int) -> float:
     while True:
         now = time.monotonic()
-        wait = _kernel_wait(request)
+        ago = _kernel_time(request, field)
         if time.monotonic() - now < _AT_ONCE:  # else this process was held up in between, and the two do not fit
-            return now - wait
+            return now - ago
 
 
-def _kernel_wait(request: web.BaseRequest) -> float:
+def _kernel_time(request: web.BaseRequest, field: int) -> float:
     if request.transport is None or not hasattr(socket, "TCP_INFO"):
         return 0.0
     told: bytes = request.transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
-    (milliseconds,) = struct.unpack_from("I", told, _LAST_DATA_RECEIVED)
+    (milliseconds,) = struct.unpack_from("I", told, field)
     return max(0.0, float(milliseconds) / 1000 - _GRAIN)

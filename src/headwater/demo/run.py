@@ -64,6 +64,7 @@ class Demo:
                 _starting_browser(parts.gate) as has_browser,
             ):
                 tell("start", 1, 1, "")
+                parts.sandbox.start()
                 desk = Desk(parts, Metrics())
                 clock.lap("start")
                 await _read_feeds(desk, expected_feeds(self.web), tell)
@@ -115,6 +116,7 @@ def _chosen(data: Path, web: DemoWeb) -> dict[str, Any]:
         "host_delay_ms": DELAY_MS,
         "lease_seconds": LEASE_SECONDS,
         "page_seconds": 0.75,
+        "max_body_mb": 4,
         "retry_base_seconds": 0.02,
         "poll_look_seconds": 0.5,
         "api_data_gov_key": KEY,

@@ -19,7 +19,7 @@ from typing import Self
 from aiohttp import web
 
 from headwater.demo.answers import Answer
-from headwater.demo.arrival import arrival
+from headwater.demo.arrival import arrival, departure
 from headwater.demo.build import build_host
 from headwater.demo.plan import Site
 from headwater.demo.sites import SITES
@@ -139,15 +139,16 @@ class DemoWeb:
         arrived = arrival(request)
         host = request.host.partition(":")[0].lower()
         response: web.StreamResponse = web.Response()
-        status, pause = 0, 0.0
+        status, pause, ended = 0, 0.0, None
         try:
             with suppress(ConnectionError):  # one of the two left; aiohttp closes the connection
                 response = await self._answer(host, request)
                 await response.prepare(request)
                 await response.write_eof()
+                ended = departure(request)
                 status, pause = response.status, _pause(response)
         finally:
-            self.requests.append(DemoRequest(host, request.raw_path, arrived, time.monotonic(), status, pause))
+            self.requests.append(DemoRequest(host, request.raw_path, arrived, ended or time.monotonic(), status, pause))
         return response
 
     async def _answer(self, name: str, request: web.BaseRequest) -> web.StreamResponse:

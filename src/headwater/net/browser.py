@@ -51,7 +51,7 @@ class _Running:
 
 
 class BrowserClient:
-    """An async context manager; nothing is started before the first page is asked for."""
+    """An async context manager; the browser is started with the first page that is asked for, or when it is told to."""
 
     def __init__(
         self,

@@ -13,9 +13,11 @@ from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Self
 from urllib.parse import urlsplit
+from weakref import WeakSet
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
 from yarl import URL
 
@@ -60,6 +62,7 @@ class HttpClient:
         # Not the connector's own limit: waiting for a place must not eat up the time the host has to answer.
         self._places = asyncio.Semaphore(max_connections)
         self._witnesses = Witnesses()
+        self._kept: WeakSet[ResponseHandler] = WeakSet()
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
@@ -144,7 +147,7 @@ class HttpClient:
     async def _exchange(self, request: "_Request", limits: Limits, deadline: float) -> Response:
         assert self._session is not None, "HttpClient is used inside `async with`"
         url = request.url
-        sending = _Sending(self._clock, partial(self._witnesses.add, _host(url)), deadline)
+        sending = _Sending(self._clock, partial(self._witnesses.add, _host(url)), deadline, self._kept)
         _sending.set(sending)
         async with self._session.request(
             request.method,
@@ -198,11 +201,16 @@ class _Sending:
     clock: Callable[[], datetime]
     on_connected: Callable[[tuple[str, int]], None]
     deadline: float
+    kept: WeakSet[ResponseHandler]  # connections that something was sent on
+    on_kept: bool = False
     at: datetime | None = None
     tick: float = 0.0
 
     def note(self, connection: Connection) -> None:
         self.at, self.tick = self.clock(), _now()
+        if connection.protocol is not None:
+            self.on_kept = connection.protocol in self.kept
+            self.kept.add(connection.protocol)
         if connection.transport and (peer := connection.transport.get_extra_info("peername")):
             self.on_connected(peer[:2])
 
@@ -270,11 +278,18 @@ def _resolved(host: str, address: str, port: int) -> ResolveResult:
 
 
 async def _send_once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """Keep aiohttp from sending a GET again by itself when the connection breaks: a visit is one request."""
-    try:
-        return await handler(request)
-    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-        raise failure(error, str(request.url)) from error
+    """Keep aiohttp from sending a GET again by itself when the connection breaks: a visit is one request.
+
+    A kept connection is closed in good order by a server that has waited long enough. Nobody hears a request that
+    crosses this, so it is sent anew; on a connection that was made for it, the same is a failure.
+    """
+    while True:
+        try:
+            return await handler(request)
+        except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+            is_closed = isinstance(error, aiohttp.ServerDisconnectedError) and _sending.get().on_kept
+            if not (is_closed and request.method == "GET"):
+                raise failure(error, str(request.url)) from error
 
 
 def _as_given(url: str) -> URL:

@@ -11,7 +11,7 @@ _MOST = 4
 _SECONDS = 1.0
 _VERDICT_SECONDS = 5.0  # a look serves everybody who asks within this time
 _AFTERMATH_SECONDS = 30.0  # what was under way while nobody was reached fails for some time after that
-_NO_WAY_OUT = frozenset({errno.ENETUNREACH, errno.ENETDOWN})
+_NO_WAY_OUT = frozenset({errno.ENETUNREACH, errno.ENETDOWN, errno.EMFILE, errno.ENFILE})
 _NOBODY_THERE = frozenset({errno.EHOSTUNREACH, errno.ETIMEDOUT})
 
 Address = tuple[str, int]
@@ -23,7 +23,7 @@ def is_doubtful(error: Exception) -> bool:
 
 
 def is_probably_ours(error: Exception) -> bool:
-    """Tell whether a failure speaks of our own network: it has no way out, or no name server answers."""
+    """Tell whether a failure speaks of our own network: no way out, no name server, no file left to open."""
     if isinstance(error, socket.gaierror):
         return error.errno == socket.EAI_AGAIN
     return isinstance(error, OSError) and error.errno in _NO_WAY_OUT

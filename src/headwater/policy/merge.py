@@ -21,7 +21,7 @@ def merge_items(items: Sequence[Item]) -> Item:
     """
     by_age = items if len(items) == 1 else sorted(items, key=_age)
     tags: Mapping[str, Any] = reduce(unite_tags, (item.tags for item in by_age), {})
-    return by_age[-1] if tags == by_age[-1].tags else replace(by_age[-1], tags=tags)
+    return replace(by_age[-1], tags=tags)
 
 
 def _age(item: Item) -> tuple[datetime, bytes]:

@@ -3,6 +3,7 @@
 import contextlib
 import ipaddress
 import os
+import resource
 import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from headwater.net.client import HttpClient
 
 DELIVERIES_AT_ONCE = 64
+_OPEN_FILES = 65_536  # connections that are kept for the next request among them
 
 # Imported once in the fork server, so that a new child starts with them in place.
 _PRELOAD = (
@@ -153,6 +155,7 @@ async def open_parts(records: Records) -> AsyncIterator[Parts]:
     """Open what reaches out and what reads."""
     from headwater.net.browser import BrowserClient  # as with the client
 
+    _allow_open_files()
     settings = records.settings
     key_of = politeness.KEYS[settings.politeness_by]
     client = _make_client(records, settings.fetch_workers + settings.poll_concurrency)
@@ -174,7 +177,6 @@ async def open_parts(records: Records) -> AsyncIterator[Parts]:
         browser,
         _open_projection(records) as projection,
     ):
-        sandbox.start()
         gate = Gate(
             database=records.database,
             client=client,
@@ -223,6 +225,15 @@ async def open_parts(records: Records) -> AsyncIterator[Parts]:
             lease_seconds=settings.lease_seconds,
         )
         yield Parts(records, gate, sandbox, poller, visitor, courier, projection)
+
+
+def _allow_open_files() -> None:
+    """Take as many open files as we may have: by default there are too few for connections to a thousand hosts."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
+    if soft < wanted:
+        with contextlib.suppress(ValueError, OSError):  # some systems allow less than they say
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _make_client(records: Records, max_connections: int) -> "HttpClient":

@@ -48,6 +48,7 @@ class PollerRole:
         self._ready: deque[FeedClaim] = deque()  # claimed, not begun
         self._few = asyncio.Event()  # more should be claimed
         self._passes = passes
+        self._lease = timedelta(seconds=parts.records.settings.lease_seconds)
         self._at_once = at_once or parts.records.settings.poll_concurrency
         self._places = Places(
             self._at_once,
@@ -58,7 +59,18 @@ class PollerRole:
 
     async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
         """Poll until `stop`; then let polls under way end within the grace and give the rest back."""
-        settings = self._records.settings
+        try:
+            await self._start_until(stop)
+            await self._give_back(len(self._ready))
+        finally:
+            self._ready.clear()  # none of them is begun when another has ended
+        if self._polls:
+            await asyncio.wait(self._polls, timeout=grace_seconds)
+        for poll in self._polls:
+            poll.cancel()
+        await asyncio.gather(*self._polls, return_exceptions=True)
+
+    async def _start_until(self, stop: asyncio.Event) -> None:
         while not stop.is_set():
             self._few.clear()
             try:
@@ -68,13 +80,7 @@ class PollerRole:
                     raise
                 log.warning("poll.claim_failed", error=str(error))
                 more = False
-            await wait_for_any((stop, self._few) if more else (stop,), settings.poll_look_seconds)
-        await self._give_back(len(self._ready))
-        if self._polls:
-            await asyncio.wait(self._polls, timeout=grace_seconds)
-        for poll in self._polls:
-            poll.cancel()
-        await asyncio.gather(*self._polls, return_exceptions=True)
+            await wait_for_any((stop, self._few) if more else (stop,), self._records.settings.poll_look_seconds)
 
     @property
     def under_way(self) -> int:
@@ -86,18 +92,18 @@ class PollerRole:
 
         A few more are claimed than there are places for, so that no place waits for the next claim.
         """
-        now, lease = self._records.clock.now(), timedelta(seconds=self._records.settings.lease_seconds)
-        await self._give_back(sum(claim.lease.until - now < lease / 2 for claim in self._ready))
+        await self._give_back(sum(map(self._is_old, self._ready)))
         self._places.let_return()
         self._start_ready()
         wanted = self._places.free + self._at_once - len(self._ready)
         if wanted <= self._at_once // 2:
             return True
+        now = self._records.clock.now()
         async with self._records.database.connection() as connection:
             claims = await sources.claim_feeds(
                 connection,
                 now=now,
-                until=now + lease,
+                until=now + self._lease,
                 holder=self._records.holder,
                 limit=wanted,
                 passes=self._passes,
@@ -113,10 +119,17 @@ class PollerRole:
 
     def _start_ready(self) -> None:
         for _ in range(min(self._places.free, len(self._ready))):
+            if self._is_old(self._ready[0]):
+                self._few.set()  # it is given back then
+                return
             claim = self._ready.popleft()
             task = self._places.start(self._poll(claim))
             self._polls[task] = claim.lease.token
             task.add_done_callback(self._polls.pop)
+
+    def _is_old(self, claim: FeedClaim) -> bool:
+        """Tell whether a claim has waited for too long to be begun with."""
+        return claim.lease.until - self._records.clock.now() < self._lease / 2
 
     async def _give_back(self, count: int) -> None:
         """Give the oldest claims back that have not been begun with; else their leases run out."""

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import gc
-import resource
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Collection, Iterator
@@ -32,7 +31,6 @@ log = structlog.get_logger()
 # First what is under way may end, then what is left is given back: together well under ten seconds.
 GRACE_SECONDS = 3.0
 STOP_SECONDS = 7.5
-_OPEN_FILES = 65_536  # connections that are kept for the next request among them
 _COLLECTED_AFTER = 5000  # new objects: those of some polls, a few megabytes
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -48,6 +46,9 @@ class RoleName(StrEnum):
     FETCHER = "fetcher"
     DELIVERER = "deliverer"
     MAINTENANCE = "maintenance"
+
+
+_READING = {RoleName.POLLER, RoleName.FETCHER}
 
 
 class Role(Protocol):
@@ -67,7 +68,6 @@ async def serve(
 ) -> None:
     """Run roles until a signal ends them."""
     stop = asyncio.Event()
-    _allow_open_files()
     # Name look-ups and disk writes wait in threads; slow ones must not keep the others waiting.
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(settings.fetch_workers + 16))
     listener = listen(settings) if RoleName.API in roles else None
@@ -81,6 +81,8 @@ async def serve(
                     desk = Desk(parts, metrics, ready=lambda: not stop.is_set())
                     running += [_Web(make_app(desk), listener), desk.runs]
                     on_ready(_address(listener))
+                if _READING & set(roles):
+                    parts.sandbox.start()
                 await run_roles(running, stop)
     finally:
         if listener:
@@ -113,14 +115,6 @@ async def run_roles(roles: Collection[Role], stop: asyncio.Event) -> None:
         await asyncio.wait(late, timeout=1)
     if failures:
         raise failures[0]
-
-
-def _allow_open_files() -> None:
-    """Take as many open files as we may have: by default there are too few for connections to a thousand hosts."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
-    if soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 @contextlib.contextmanager

@@ -13,9 +13,12 @@ WITH built AS MATERIALIZED (
                  AND (o.published_at < d.start_at OR o.published_at IS NULL)))
     ORDER BY d.day, o.item_id, coalesce(o.updated_at < d.end_at, true) DESC, o.is_certain DESC,
              (o.published_at >= d.start_at) IS TRUE DESC, o.updated_at DESC NULLS LAST, o.published_at DESC NULLS LAST
-), gone AS (
-    DELETE FROM daily_index
-    WHERE source_id = $1 AND day = ANY ($2) AND (day, item_id) NOT IN (SELECT day, item_id FROM built)
+), gone AS MATERIALIZED (
+    SELECT day, item_id FROM daily_index WHERE source_id = $1 AND day = ANY ($2)
+    EXCEPT SELECT day, item_id FROM built
+), deleted AS (
+    DELETE FROM daily_index x USING gone
+    WHERE x.source_id = $1 AND x.day = ANY ($2) AND x.day = gone.day AND x.item_id = gone.item_id
 )
 INSERT INTO daily_index AS x (source_id, day, item_id, bucket, published_at, updated_at, rule)
 SELECT $1, day, item_id, bucket, published_at, updated_at, rule FROM built
