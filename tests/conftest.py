@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import asyncpg
 import hypothesis
 import pytest
+import structlog
 
 from headwater.config import Settings
 from headwater.service import parts
@@ -39,8 +40,13 @@ hypothesis.settings.load_profile("headwater")
 
 
 def pytest_configure() -> None:
-    """Let programs heed SIGINT even where the tests run in the background, which is told to ignore it."""
+    """Let programs heed SIGINT even where the tests run in the background, which is told to ignore it.
+
+    Faults that are provoked are logged in plain words: to paint them took as long as to provoke them.
+    """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    structlog.configure(processors=[structlog.processors.add_log_level, plain])
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
