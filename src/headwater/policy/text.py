@@ -68,9 +68,11 @@ def clean(text: str) -> str:
 
 def one_line(text: str) -> str:
     """Return the cleaned text with every run of whitespace as one space."""
-    line = squeezed(text)
-    if not line.isprintable():  # as no control character and no surrogate is
-        return squeezed(clean(line))
+    line = text.replace("\n", " ").strip()
+    if "  " in line or not line.isprintable():  # as no other blank, no control character and no surrogate is
+        line = squeezed(text)
+        if not line.isprintable():
+            return squeezed(clean(line))
     return line if line.isascii() else _composed(line)
 
 
