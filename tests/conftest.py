@@ -7,10 +7,7 @@ import secrets
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
 
-import asyncpg
 import hypothesis
 import pytest
 import structlog
@@ -21,6 +18,7 @@ from headwater.store import migrate
 from headwater.store.embedded import EmbeddedServer, open_server
 from headwater.store.pool import Database, open_database
 from tests import sandboxes
+from tests.admin import Admin
 from tests.house import House, open_house
 from tests.nursery import close_nursery
 from tests.postgres15 import Postgres15, find_programs, run_postgres15
@@ -30,7 +28,7 @@ from tests.server import Site
 
 Server = EmbeddedServer | Postgres15
 
-_modelled: list[Server] = []  # where there is a database to copy from
+_admins: dict[str, Admin] = {}  # by server
 
 # How long an example takes says more of what else the machine does than of the rule it is an example of.
 hypothesis.settings.register_profile(
@@ -81,6 +79,14 @@ def _one_fork_server() -> Iterator[None]:
     sandboxes.end_servers()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _one_admin_of_a_server() -> Iterator[None]:
+    """Let go of the servers when they are gone."""
+    yield
+    for admin in _admins.values():
+        admin.close()
+
+
 @pytest.fixture(scope="session")
 def embedded_server() -> Iterator[EmbeddedServer]:
     """The session's embedded server."""
@@ -106,33 +112,13 @@ def server(request: pytest.FixtureRequest) -> Server:
 
 
 @pytest.fixture
-async def database_url(server: Server, request: pytest.FixtureRequest) -> AsyncIterator[str]:
+def database_url(server: Server, request: pytest.FixtureRequest) -> Iterator[str]:
     """A database with the schema in place, or an empty one where a test is marked so; it is dropped afterwards."""
     name = f"test_{secrets.token_hex(6)}"
-    admin = await asyncpg.connect(server.dsn)
-    try:
-        empty = request.node.get_closest_marker("empty_database")
-        model = "template1" if empty else await _model(admin, server)
-        await admin.execute(f"CREATE DATABASE {name} TEMPLATE {model} STRATEGY file_copy")
-        yield _database(server, name)
-        await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
-    finally:
-        await admin.close()
-
-
-async def _model(admin: "asyncpg.Connection[Any]", server: Server) -> str:
-    """Name the database that others are copied from: the schema takes long to make. The first who asks has it made."""
-    name = "with_schema"
-    if server not in _modelled:
-        await admin.execute(f"CREATE DATABASE {name} STRATEGY file_copy")
-        async with open_database(Settings(database_url=_database(server, name))) as opened:
-            await migrate.up(opened)
-        _modelled.append(server)
-    return name
-
-
-def _database(server: Server, name: str) -> str:
-    return urlsplit(server.dsn)._replace(path=f"/{name}").geturl()
+    admin = _admins.setdefault(server.dsn, Admin(server.dsn))
+    admin.create(name, with_schema=not request.node.get_closest_marker("empty_database"))
+    yield admin.address(name)
+    admin.drop(name)
 
 
 @pytest.fixture
