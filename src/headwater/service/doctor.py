@@ -11,7 +11,7 @@ from headwater.service.doctor_finding import Finding, LooseThreads, State, faile
 __all__ = ["Finding", "State", "examine"]
 
 _LOOK_SECONDS = 6.0
-_HOST_SECONDS = 4.0  # for the database to name a host, before another one is looked up
+_HOST_SECONDS = 3.0  # for the database to name a host, before another one is looked up
 _ANY_HOST = "example.org"
 _DOUBTFUL = not_checked("a setting that it needs cannot be used", "the settings")
 _FOLDER_FIRST = not_checked("the data folder cannot be used", "the data folder")
