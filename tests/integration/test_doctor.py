@@ -54,6 +54,7 @@ NAMES = [
     "redis",
 ]
 CHROMIUM = find_program() or ""
+OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
 only_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 
@@ -85,6 +86,12 @@ class Doctor:
             assert "\n" not in check["found"] + (check["mend"] or "")
             assert bool(check["mend"]) is (check["state"] != "ok"), check
         return found
+
+
+def test_every_check_is_explained() -> None:
+    """Spec 8.2: where an operator would look it up."""
+    explained = re.findall(r"^\| ([a-z -]+) \| ", OPERATIONS.read_text(), re.MULTILINE)
+    assert [name for name in NAMES if name not in explained] == []
 
 
 @pytest.fixture(scope="session")

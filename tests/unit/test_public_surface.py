@@ -15,7 +15,7 @@ def test_the_public_surface_is_what_is_listed() -> None:
     late = {"Kind", "Robots", "Run", "extract_html", "extract_pdf", "parse_feed", "parse_sitemap"}
     assert present - modules - helpers | late == set(headwater.__all__) - {"__version__"}
     assert all(getattr(headwater, name) is not None for name in headwater.__all__)
-    assert headwater.__all__ == sorted(headwater.__all__)
+    assert headwater.__all__ == sorted(headwater.__all__) == dir(headwater)
 
 
 def test_it_works_without_configuration() -> None:
