@@ -167,6 +167,60 @@ async def test_sets_that_another_program_wrote_are_worked_from(
     assert redis_server.members("rss:canonical_attempted") == {uid_of(A), uid_of(B)}
 
 
+async def test_an_article_enters_the_index_of_a_category_that_lists_it_later(
+    site: Site, house: House, redis_server: RedisServer
+) -> None:
+    """Spec 5.4, 5.5: nobody is asked, its first category stays its own, and its day is that of its attempt."""
+    pages(site, "a")
+    redis = redis_server.client
+    redis.sadd("rss:category_links:first", A)
+    await canonical_run(house)
+    await house.rows("UPDATE canonical_attempts SET attempted_at = attempted_at - interval '3 days'")
+    ((attempted_at,),) = await house.rows("SELECT attempted_at FROM canonical_attempts")
+    seen = len(site.seen)
+    redis.sadd("rss:category_links:another", A)
+    assert (await canonical_run(house)).new == 0
+    assert len(site.seen) == seen
+    for category in ("first", "another"):
+        index = f"rss:articles_by_category:{category}"
+        assert redis_server.members(index) == {uid_of(A)}
+        assert redis.zscore(f"{TIMES}{index}", uid_of(A)) == pytest.approx(attempted_at.timestamp())
+    assert redis_server.article(uid_of(A))["category"] == "first"
+    assert lasts(redis_server, f"rss:article_canonical:{uid_of(A)}", 4 * DAY)
+
+
+async def test_articles_enter_the_index_of_a_second_source_and_are_there_after_a_loss(
+    site: Site, house: House, redis_server: RedisServer
+) -> None:
+    """Spec 5.4: PostgreSQL has the categories, Redis is written from it."""
+    pages(site, "a", "b")
+    site.answers[B] = Answer(status=410)
+    await add_feed(house)
+    await canonical_run(house)
+    site.answers["http://second.test/feed"] = rss(A, B)
+    await house.desk.sources.add("http://second.test/feed", "again", {"category": "second"})
+    seen = len(site.seen)
+    for _ in range(2):
+        assert (await canonical_run(house)).new == 0
+        assert redis_server.members("rss:articles_by_category:second") == {uid_of(A)}
+        assert redis_server.members("rss:articles_by_category:jobs_report") == {uid_of(A)}
+        redis_server.client.flushall()
+    assert len(site.seen) == seen
+
+
+async def test_an_article_that_is_over_enters_no_index(site: Site, house: House, redis_server: RedisServer) -> None:
+    """Spec 5.4: 7 days after its attempt, however long that counts."""
+    pages(site, "a")
+    await add_feed(house)
+    await canonical_run(house)
+    redis_server.client.flushall()
+    await house.rows("UPDATE canonical_attempts SET attempted_at = attempted_at - interval '8 days'")
+    redis_server.client.sadd("rss:category_links:late", A)
+    assert (await canonical_run(house)).new == 0
+    assert redis_server.members("rss:canonical_attempted") == {uid_of(A)}
+    assert not redis_server.client.keys("rss:articles_by_category:*")
+
+
 async def test_what_another_program_attempted_since_is_left_to_it(
     site: Site, house: House, redis_server: RedisServer
 ) -> None:

@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
+from functools import partial
 from uuid import uuid4
 
 import structlog
@@ -131,6 +132,8 @@ class _Run:
             self._totals.redis = "up to date"
         await self._with_redis(lambda redis: redis.bring_up_to_date(self._beat))
         self._totals.new = await self._database.transact(self._ask)
+        if await self._list_in_more_categories():
+            await self._with_redis(lambda redis: redis.project(self._beat))
         if self._totals.new:
             await self._submit_all()
             await self._wait(crew, until)
@@ -184,6 +187,17 @@ class _Run:
         now = self._clock.now()
         await canonical.drop_links(connection, now)
         return await canonical.ask_new_links(connection, now)
+
+    async def _list_in_more_categories(self) -> int:
+        """List what is known already in the categories that link it since; return how many that were."""
+        after: tuple[str, str] | None = ("", "")
+        total = 0
+        while after:
+            await self._beat()
+            work = partial(canonical.list_in_more_categories, after=after, now=self._clock.now())
+            after, listed = await self._database.run(work)
+            total += listed
+        return total
 
     async def _submit_all(self) -> None:
         """Hand what is asked for to the frontier, and end what has ended there already."""
