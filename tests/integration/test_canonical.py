@@ -127,6 +127,7 @@ async def test_each_failure_has_its_code_and_is_not_tried_again(site: Site, hous
         ("http://news.test/missing", "FAIL_HTTP", "not_found"),
         ("http://news.test/short", "FAIL_BAD_HTML", "bad_html"),
     ]
+    assert sorted((one.url, one.code, one.reason) for one in totals.failed_urls) == rows
     seen = len(site.seen)
     assert (await canonical_run(house)).new == 0
     assert len(site.seen) == seen
@@ -275,7 +276,9 @@ async def test_many_links_go_by_batches(site: Site, house: House) -> None:
     async with house.parts.records.database.connection() as connection:
         now = house.parts.records.clock.now()
         await canonical.note_links(connection, "many", {uid_of(url): url for url in urls}, now)
-    assert told(await canonical_run(house)) == (1200, 0, 0, {"FAIL_HTTP": 1200}, 0)
+    totals = await canonical_run(house)
+    assert told(totals) == (1200, 0, 0, {"FAIL_HTTP": 1200}, 0)
+    assert len(totals.failed_urls) == 20
     reasons = await house.rows("SELECT reason, count(*) FROM canonical_attempts GROUP BY 1 ORDER BY 1")
     assert reasons == [("invalid_url", 12), ("robots_blocked", 1188)]
     assert len(site.seen) == 24

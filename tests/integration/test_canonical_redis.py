@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headwater.config import Settings
-from headwater.model.canonical import CanonicalTotals, FailureCode
+from headwater.model.canonical import CanonicalTotals, Failed
 from headwater.policy.canonical import uid_of
 from headwater.service.canonical import CanonicalRole
 from headwater.service.maintenance import MaintenanceRole
@@ -472,7 +472,7 @@ async def test_the_service_runs_once_after_polls_brought_something(
 
 
 def test_the_command_runs_once_and_tells_in_json(redis_server: RedisServer, tmp_path: Path, database_url: str) -> None:
-    """Spec 5.5, 8.2: nothing new, nothing said, exit code 0; a refusal is told."""
+    """Spec 5.5, 8.2: nothing new, nothing said, exit code 0; which URLs failed is told, the first of them."""
     words = {"database_url": database_url, "data_dir": tmp_path / "data", "redis_url": redis_server.url}
     quiet = headwater("canonical", "run", cwd=tmp_path, **words)
     assert (quiet.returncode, quiet.stdout) == (0, ""), quiet.stderr
@@ -481,8 +481,15 @@ def test_the_command_runs_once_and_tells_in_json(redis_server: RedisServer, tmp_
     assert ended.returncode == 0, ended.stderr
     answer = json.loads(ended.stdout)
     assert (answer["new"], answer["failed"], answer["redis"]) == (1, {"FAIL_HTTP": 1}, "up to date")
+    url = "ftp://news.test/"
+    assert answer["failed_urls"] == [{"uid": uid_of(url), "url": url, "code": "FAIL_HTTP", "reason": "invalid_url"}]
     assert "canonical.refused" in ended.stderr
     assert "canonical.done" in ended.stderr
+    redis_server.client.sadd("rss:category_links:bad", *(f"ftp://news.test/{number}" for number in range(22)))
+    many = headwater("canonical", "run", cwd=tmp_path, **words).stdout
+    assert many.count("  failed: ftp://news.test/") == 20
+    assert " FAIL_HTTP The address cannot be used." in " ".join(many.split())
+    assert "  and 2 more failed\n" in many
     down = headwater("canonical", "run", cwd=tmp_path, **(words | {"redis_url": "redis://:secret@127.0.0.1:1/0"}))
     assert (down.returncode, "Redis cannot be used" in down.stdout) == (0, True)
     assert "secret" not in down.stdout + down.stderr
@@ -490,5 +497,5 @@ def test_the_command_runs_once_and_tells_in_json(redis_server: RedisServer, tmp_
 
 async def test_a_totals_object_counts_what_is_done() -> None:
     totals = CanonicalTotals(new=4, stored=1, skipped=1, deferred=1)
-    totals.fail(FailureCode.HTTP)
+    totals.fail(Failed(uid_of(A), A, "FAIL_HTTP", "not_found"))
     assert totals.done == 4
