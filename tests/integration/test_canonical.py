@@ -127,6 +127,7 @@ async def test_each_failure_has_its_code_and_is_not_tried_again(site: Site, hous
         ("http://news.test/missing", "FAIL_HTTP", "not_found"),
         ("http://news.test/short", "FAIL_BAD_HTML", "bad_html"),
     ]
+    assert sorted((one.url, one.code, one.reason) for one in totals.failed_urls) == rows
     seen = len(site.seen)
     assert (await canonical_run(house)).new == 0
     assert len(site.seen) == seen
@@ -275,7 +276,48 @@ async def test_many_links_go_by_batches(site: Site, house: House) -> None:
     async with house.parts.records.database.connection() as connection:
         now = house.parts.records.clock.now()
         await canonical.note_links(connection, "many", {uid_of(url): url for url in urls}, now)
-    assert told(await canonical_run(house)) == (1200, 0, 0, {"FAIL_HTTP": 1200}, 0)
+    totals = await canonical_run(house)
+    assert told(totals) == (1200, 0, 0, {"FAIL_HTTP": 1200}, 0)
+    assert len(totals.failed_urls) == 20
     reasons = await house.rows("SELECT reason, count(*) FROM canonical_attempts GROUP BY 1 ORDER BY 1")
     assert reasons == [("invalid_url", 12), ("robots_blocked", 1188)]
     assert len(site.seen) == 24
+
+
+async def test_many_articles_are_listed_in_another_category_by_batches(site: Site, house: House) -> None:
+    """Spec 5.4, 5.5: without Redis too; what another program attempted, and what failed, is left as it is."""
+    pages(site, "a")
+    await add_feed(house)
+    await canonical_run(house)
+    seen = len(site.seen)
+    urls = {uid_of(url): url for url in (f"http://news.test/{number}" for number in range(1200))}
+    foreign, failed, *articles = urls
+    await house.rows(
+        "INSERT INTO canonical_attempts (uid, categories, url_id, attempted_at) SELECT g.uid, categories, url_id, "
+        "attempted_at FROM canonical_attempts, unnest($1::text[]) AS g (uid)",
+        list(urls),
+    )
+    await house.rows("UPDATE canonical_attempts SET categories = '{}', url_id = NULL WHERE uid = $1", foreign)
+    await house.rows("UPDATE canonical_attempts SET code = 'FAIL_HTTP' WHERE uid = $1", failed)
+    async with house.parts.records.database.connection() as connection:
+        for category in ("another", "one more"):
+            await canonical.note_links(connection, category, urls, house.parts.records.clock.now())
+    for _ in range(2):
+        assert (await canonical_run(house)).new == 0
+    assert len(site.seen) == seen
+    rows = await house.rows("SELECT uid, categories FROM canonical_attempts WHERE uid = ANY ($1::text[])", list(urls))
+    everywhere = ["jobs_report", "another", "one more"]
+    assert dict(rows) == dict.fromkeys(articles, everywhere) | {foreign: [], failed: ["jobs_report"]}
+
+
+async def test_what_a_killed_run_asked_for_is_listed_in_what_links_it_since(site: Site, house: House) -> None:
+    """Spec 5.4, 9.3."""
+    pages(site, "a")
+    await add_feed(house)
+    await canonical_run(house)
+    await house.rows("UPDATE canonical_attempts SET asked_at = attempted_at, attempted_at = NULL")
+    url = "http://news.test/a"
+    async with house.parts.records.database.connection() as connection:
+        await canonical.note_links(connection, "another", {uid_of(url): url}, house.parts.records.clock.now())
+    await canonical_run(house)
+    assert await house.rows("SELECT categories FROM canonical_attempts") == [(["jobs_report", "another"],)]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headwater.config import Settings
-from headwater.model.canonical import CanonicalTotals, FailureCode
+from headwater.model.canonical import CanonicalTotals, Failed
 from headwater.policy.canonical import uid_of
 from headwater.service.canonical import CanonicalRole
 from headwater.service.maintenance import MaintenanceRole
@@ -165,6 +165,60 @@ async def test_sets_that_another_program_wrote_are_worked_from(
     assert told(await canonical_run(house)) == (2, 2, 0, {}, 0), "A is tried again, B for the first time here"
     assert not redis.exists("rss:category_links:foreign news")
     assert redis_server.members("rss:canonical_attempted") == {uid_of(A), uid_of(B)}
+
+
+async def test_an_article_enters_the_index_of_a_category_that_lists_it_later(
+    site: Site, house: House, redis_server: RedisServer
+) -> None:
+    """Spec 5.4, 5.5: nobody is asked, its first category stays its own, and its day is that of its attempt."""
+    pages(site, "a")
+    redis = redis_server.client
+    redis.sadd("rss:category_links:first", A)
+    await canonical_run(house)
+    await house.rows("UPDATE canonical_attempts SET attempted_at = attempted_at - interval '3 days'")
+    ((attempted_at,),) = await house.rows("SELECT attempted_at FROM canonical_attempts")
+    seen = len(site.seen)
+    redis.sadd("rss:category_links:another", A)
+    assert (await canonical_run(house)).new == 0
+    assert len(site.seen) == seen
+    for category in ("first", "another"):
+        index = f"rss:articles_by_category:{category}"
+        assert redis_server.members(index) == {uid_of(A)}
+        assert redis.zscore(f"{TIMES}{index}", uid_of(A)) == pytest.approx(attempted_at.timestamp())
+    assert redis_server.article(uid_of(A))["category"] == "first"
+    assert lasts(redis_server, f"rss:article_canonical:{uid_of(A)}", 4 * DAY)
+
+
+async def test_articles_enter_the_index_of_a_second_source_and_are_there_after_a_loss(
+    site: Site, house: House, redis_server: RedisServer
+) -> None:
+    """Spec 5.4: PostgreSQL has the categories, Redis is written from it."""
+    pages(site, "a", "b")
+    site.answers[B] = Answer(status=410)
+    await add_feed(house)
+    await canonical_run(house)
+    site.answers["http://second.test/feed"] = rss(A, B)
+    await house.desk.sources.add("http://second.test/feed", "again", {"category": "second"})
+    seen = len(site.seen)
+    for _ in range(2):
+        assert (await canonical_run(house)).new == 0
+        assert redis_server.members("rss:articles_by_category:second") == {uid_of(A)}
+        assert redis_server.members("rss:articles_by_category:jobs_report") == {uid_of(A)}
+        redis_server.client.flushall()
+    assert len(site.seen) == seen
+
+
+async def test_an_article_that_is_over_enters_no_index(site: Site, house: House, redis_server: RedisServer) -> None:
+    """Spec 5.4: 7 days after its attempt, however long that counts."""
+    pages(site, "a")
+    await add_feed(house)
+    await canonical_run(house)
+    redis_server.client.flushall()
+    await house.rows("UPDATE canonical_attempts SET attempted_at = attempted_at - interval '8 days'")
+    redis_server.client.sadd("rss:category_links:late", A)
+    assert (await canonical_run(house)).new == 0
+    assert redis_server.members("rss:canonical_attempted") == {uid_of(A)}
+    assert not redis_server.client.keys("rss:articles_by_category:*")
 
 
 async def test_what_another_program_attempted_since_is_left_to_it(
@@ -418,7 +472,7 @@ async def test_the_service_runs_once_after_polls_brought_something(
 
 
 def test_the_command_runs_once_and_tells_in_json(redis_server: RedisServer, tmp_path: Path, database_url: str) -> None:
-    """Spec 5.5, 8.2: nothing new, nothing said, exit code 0; a refusal is told."""
+    """Spec 5.5, 8.2: nothing new, nothing said, exit code 0; which URLs failed is told, the first of them."""
     words = {"database_url": database_url, "data_dir": tmp_path / "data", "redis_url": redis_server.url}
     quiet = headwater("canonical", "run", cwd=tmp_path, **words)
     assert (quiet.returncode, quiet.stdout) == (0, ""), quiet.stderr
@@ -427,8 +481,15 @@ def test_the_command_runs_once_and_tells_in_json(redis_server: RedisServer, tmp_
     assert ended.returncode == 0, ended.stderr
     answer = json.loads(ended.stdout)
     assert (answer["new"], answer["failed"], answer["redis"]) == (1, {"FAIL_HTTP": 1}, "up to date")
+    url = "ftp://news.test/"
+    assert answer["failed_urls"] == [{"uid": uid_of(url), "url": url, "code": "FAIL_HTTP", "reason": "invalid_url"}]
     assert "canonical.refused" in ended.stderr
     assert "canonical.done" in ended.stderr
+    redis_server.client.sadd("rss:category_links:bad", *(f"ftp://news.test/{number}" for number in range(22)))
+    many = headwater("canonical", "run", cwd=tmp_path, **words).stdout
+    assert many.count("  failed: ftp://news.test/") == 20
+    assert " FAIL_HTTP The address cannot be used." in " ".join(many.split())
+    assert "  and 2 more failed\n" in many
     down = headwater("canonical", "run", cwd=tmp_path, **(words | {"redis_url": "redis://:secret@127.0.0.1:1/0"}))
     assert (down.returncode, "Redis cannot be used" in down.stdout) == (0, True)
     assert "secret" not in down.stdout + down.stderr
@@ -436,5 +497,5 @@ def test_the_command_runs_once_and_tells_in_json(redis_server: RedisServer, tmp_
 
 async def test_a_totals_object_counts_what_is_done() -> None:
     totals = CanonicalTotals(new=4, stored=1, skipped=1, deferred=1)
-    totals.fail(FailureCode.HTTP)
+    totals.fail(Failed(uid_of(A), A, "FAIL_HTTP", "not_found"))
     assert totals.done == 4

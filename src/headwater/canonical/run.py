@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
+from functools import partial
 from uuid import uuid4
 
 import structlog
@@ -16,7 +17,7 @@ import structlog
 from headwater.errors import HeadwaterError, InvalidURL, LeaseLost, OperatorError
 from headwater.frontier.given import presentable
 from headwater.frontier.submit import Candidate, submit
-from headwater.model.canonical import CanonicalTotals, Deferred, FailureCode
+from headwater.model.canonical import TOLD, CanonicalTotals, Deferred, Failed, FailureCode
 from headwater.model.clock import Clock
 from headwater.model.frontier import Origin, UrlStatus
 from headwater.model.lease import Lease
@@ -41,7 +42,6 @@ _BASE_PRIORITY = 5
 _PATIENCE = timedelta(seconds=15)
 _SHORT, _LONG = 0.05, 1.0  # between two looks
 _TRIES = 100  # to get hold of the lease, which others may have ended since it was seen taken
-_DEFERRED_TOLD = 20
 # A run looks after its lease at least every few seconds, so that of a killed one need not keep others waiting for long.
 _LONGEST_LEASE = timedelta(seconds=30)
 
@@ -131,6 +131,8 @@ class _Run:
             self._totals.redis = "up to date"
         await self._with_redis(lambda redis: redis.bring_up_to_date(self._beat))
         self._totals.new = await self._database.transact(self._ask)
+        if await self._list_in_more_categories():
+            await self._with_redis(lambda redis: redis.project(self._beat))
         if self._totals.new:
             await self._submit_all()
             await self._wait(crew, until)
@@ -185,6 +187,17 @@ class _Run:
         await canonical.drop_links(connection, now)
         return await canonical.ask_new_links(connection, now)
 
+    async def _list_in_more_categories(self) -> int:
+        """List what is known already in the categories that link it since; return how many that were."""
+        after: tuple[str, str] | None = ("", "")
+        total = 0
+        while after:
+            await self._beat()
+            work = partial(canonical.list_in_more_categories, after=after, now=self._clock.now())
+            after, listed = await self._database.run(work)
+            total += listed
+        return total
+
     async def _submit_all(self) -> None:
         """Hand what is asked for to the frontier, and end what has ended there already."""
         after = ""
@@ -216,7 +229,7 @@ class _Run:
 
     async def _submit(self, after: str) -> set[str]:
         """Submit a batch; return the uids of those that nobody had seen before."""
-        refused: dict[str, str] = {}
+        refused: dict[str, tuple[str, str]] = {}  # how each may be shown, and why
 
         async def work(connection: Connection) -> tuple[list[Mark], set[str]]:
             refused.clear()
@@ -234,9 +247,7 @@ class _Run:
                 await frontier.adopt_urls(connection, list(ids.values()), source_id, Origin.CATEGORY, weight, now)
             again = [ids[uid] for uid, _, is_expired in rows if is_expired and uid in ids]
             await frontier.retry_urls(connection, again, weight, now)
-            refused.update(
-                {given[url]: f"{one_line(presentable(url))}: {why}" for url, why in submitted.refused.items()}
-            )
+            refused.update({given[url]: (one_line(presentable(url)), why) for url, why in submitted.refused.items()})
             code = code_of(Reason.INVALID_URL)
             marks = [Mark(uid, None, code, Reason.INVALID_URL) for uid in refused]
             await canonical.mark_attempts(connection, marks, now)
@@ -244,8 +255,9 @@ class _Run:
 
         marks, fresh = await self._database.transact(work)
         for mark in marks:
-            self._totals.fail(code_of(mark.reason))
-            log.warning("canonical.refused", uid=mark.uid, why=refused[mark.uid])
+            url, why = refused[mark.uid]
+            self._totals.fail(Failed(mark.uid, url, str(code_of(mark.reason)), str(mark.reason)))
+            log.warning("canonical.refused", uid=mark.uid, why=f"{url}: {why}")
         return fresh
 
     async def _source(self, connection: Connection, urls: list[str], now: datetime) -> int | None:
@@ -319,10 +331,9 @@ class _Run:
 
     def _count(self, one: Standing, mark: Mark, *, skipped: bool) -> None:
         if mark.code:
-            self._totals.fail(mark.code)
-            log.warning(
-                "canonical.failed", uid=one.uid, url=one_line(one.url), code=str(mark.code), reason=str(mark.reason)
-            )
+            code, reason = str(mark.code), str(mark.reason)
+            self._totals.fail(Failed(one.uid, one.url, code, reason))
+            log.warning("canonical.failed", uid=one.uid, url=one_line(one.url), code=code, reason=reason)
         elif skipped:
             self._totals.skipped += 1
             _say("canonical.skipped", one)
@@ -343,7 +354,7 @@ class _Run:
             await self._database.transact(work)
             for one in waiting:
                 self._totals.deferred += 1
-                if len(self._totals.deferred_urls) < _DEFERRED_TOLD:
+                if len(self._totals.deferred_urls) < TOLD:
                     self._totals.deferred_urls.append(Deferred(one.uid, one.url, one.waiting_reason, one.due_at))
                 log.info(
                     "canonical.deferred",

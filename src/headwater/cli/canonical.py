@@ -43,11 +43,20 @@ def _show(totals: CanonicalTotals) -> None:
             f"{totals.new:,} new: {totals.stored:,} stored, {totals.skipped:,} skipped, "
             f"{sum(totals.failed.values()):,} failed{f' ({failed})' if failed else ''}, {totals.deferred:,} deferred."
         )
+    for one in totals.failed_urls:
+        console.print(f"  failed: {plain(one.url)} {one.code}[dim] {Reason.of(one.reason).sentence}[/]")
+    _say_more(sum(totals.failed.values()) - len(totals.failed_urls), "failed")
     for late in totals.deferred_urls:
         why = f" {Reason.of(late.reason).sentence}" if late.reason else ""
         until = f" Tried again from {late.until:%Y-%m-%d %H:%M} UTC on." if late.until else ""
         console.print(f"  deferred: {plain(late.url)}[dim]{why}{until}[/]")
+    _say_more(totals.deferred - len(totals.deferred_urls), "deferred")
     if totals.redis not in ("up to date", "not configured"):
         console.print(f"[yellow]{plain(totals.redis)}[/] PostgreSQL has it all; the next run writes it there.")
     for trouble in totals.troubles:
         console.print(f"  [yellow]{plain(trouble)}[/]")
+
+
+def _say_more(untold: int, what: str) -> None:
+    if untold:
+        console.print(f"  and {untold:,} more {what}")

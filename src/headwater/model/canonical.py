@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+TOLD = 20  # of the URLs that failed, and of those that are deferred
+
 
 class FailureCode(StrEnum):
     """Why there is no article, in the five words that other programs on the same Redis know."""
@@ -25,6 +27,16 @@ class Deferred:
     until: datetime | None
 
 
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A URL that brought no article and is not tried again for 30 days."""
+
+    uid: str
+    url: str
+    code: str
+    reason: str  # the same in our own words
+
+
 @dataclass(slots=True)
 class CanonicalTotals:
     """What a run counts while it works."""
@@ -33,6 +45,7 @@ class CanonicalTotals:
     stored: int = 0  # fetched, and their articles kept
     skipped: int = 0  # their articles were there already
     failed: dict[str, int] = field(default_factory=dict)  # by code
+    failed_urls: list[Failed] = field(default_factory=list)  # the first of them
     deferred: int = 0
     deferred_urls: list[Deferred] = field(default_factory=list)  # the first of them
     troubles: list[str] = field(default_factory=list)  # what was wrong with Redis, the first of it
@@ -43,6 +56,8 @@ class CanonicalTotals:
         """How many have their end."""
         return self.stored + self.skipped + sum(self.failed.values()) + self.deferred
 
-    def fail(self, code: FailureCode) -> None:
+    def fail(self, one: Failed) -> None:
         """Count a failure."""
-        self.failed[str(code)] = self.failed.get(code, 0) + 1
+        self.failed[one.code] = self.failed.get(one.code, 0) + 1
+        if len(self.failed_urls) < TOLD:
+            self.failed_urls.append(one)

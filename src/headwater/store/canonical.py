@@ -95,6 +95,17 @@ async def ask_new_links(connection: Connection, now: datetime) -> int:
     return asked
 
 
+async def list_in_more_categories(
+    connection: Connection, after: tuple[str, str], now: datetime
+) -> tuple[tuple[str, str] | None, int]:
+    """List articles in the categories that link them since, by pages of links.
+
+    Return the category and uid that the page ends with, None after the last page, and how many articles were listed.
+    """
+    row = await connection.fetchrow(query("list_in_more_categories"), *after, now - ARTICLE_LIFE)
+    return ((row["category"], row["uid"]), row["listed"]) if row else (None, 0)
+
+
 async def unsubmitted(connection: Connection, after: str, limit: int) -> list[tuple[str, str, bool]]:
     """List what is asked for and not in the frontier yet, by pages: uid, URL, and whether it was attempted long ago."""
     return [tuple(row) for row in await connection.fetch(query("unsubmitted"), after, limit)]

@@ -43,6 +43,26 @@ GROUP BY uid ORDER BY uid
 ON CONFLICT (uid) DO UPDATE
     SET url = excluded.url, categories = excluded.categories, asked_at = excluded.asked_at, url_id = NULL
 
+-- name: list_in_more_categories
+-- A link that came to a category after its article was made or asked for puts it into that category too, as long as it
+-- lasts; by pages of links, whose length must be known for the plan not to read all attempts for each.
+-- $1 and $2 after this category and uid, $3 articles since. Answers where the page ends, and how many articles are in more
+-- categories now.
+WITH page AS MATERIALIZED (
+    SELECT category, uid FROM category_links WHERE (category, uid) > ($1::text, $2::text) ORDER BY category, uid LIMIT 500
+), lacking AS (
+    SELECT uid, array_agg(category ORDER BY category) AS categories
+    FROM page JOIN canonical_attempts a USING (uid)
+    WHERE category <> ALL (a.categories)
+      AND (a.asked_at IS NOT NULL OR (a.url_id IS NOT NULL AND a.code IS NULL AND a.attempted_at > $3))
+    GROUP BY uid
+), listed AS (
+    UPDATE canonical_attempts a SET categories = a.categories || lacking.categories, is_projected = false
+    FROM lacking WHERE a.uid = lacking.uid
+    RETURNING a.uid
+)
+SELECT category, uid, (SELECT count(*) FROM listed) AS listed FROM page ORDER BY category DESC, uid DESC LIMIT 1
+
 -- name: count_asked
 SELECT count(*) FROM canonical_attempts WHERE asked_at IS NOT NULL
 
