@@ -313,6 +313,19 @@ def test_linked_data_that_is_wrapped_or_broken_by_new_lines_is_read(before: str,
     assert extract_html(page(script), url=URL).title == "Two lines; and ]]> more"
 
 
+@pytest.mark.parametrize(
+    "linked",
+    [
+        '{"@type": "Article", "headline": "Ferries, ] and more", "author": {"name": "Ann Lee",},}',
+        '{"@type": "Article", "headline": "Ferries, ] and more", "author": [{"name": "Ann Lee"}, ]\n,\n}',
+    ],
+)
+def test_linked_data_with_commas_too_many_is_read(linked: str) -> None:
+    """Issue 8, spec 5.2."""
+    article = extract_html(page(json_ld(linked)), url=URL)
+    assert (article.byline, article.provenance["byline"]) == ("Ann Lee", "json-ld")
+
+
 def test_selectors_of_the_source_win() -> None:
     extra = (
         "<div class=own><h4>Own title</h4><span class=who>By Own Author</span><span class=when>9 March 2024</span>"

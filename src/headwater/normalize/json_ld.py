@@ -10,6 +10,7 @@ from typing import Any
 _WRAPPING = re.compile(
     r"^(?:<!--|(?://|/\*)?\s{0,9}<!\[CDATA\[(?:\s{0,9}\*/)?)|(?:-->|(?://|/\*)?\s{0,9}\]\]>(?:\s{0,9}\*/)?|;)$"
 )
+_TRAILING_COMMA = re.compile(r",(?=\s*[}\]])")
 _ARTICLE = re.compile(r"(?:Article|Posting|Report|Review)$")
 # Linked data can be as large as the page it describes; the article stands near its beginning.
 _MAX_OBJECTS = 2000
@@ -53,6 +54,10 @@ def _load(script: str) -> object:
     script = script.strip()
     if not script.startswith(("{", "[")) or not script.endswith(("}", "]")):
         script = _WRAPPING.sub("", script)
+    return _parsed(script) or _parsed(_TRAILING_COMMA.sub("", script))
+
+
+def _parsed(script: str) -> object:
     try:
         # not strict: line breaks inside texts are a common slip
         return json.loads(script, strict=False)
