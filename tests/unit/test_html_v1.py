@@ -326,6 +326,23 @@ def test_linked_data_with_commas_too_many_is_read(linked: str) -> None:
     assert (article.byline, article.provenance["byline"]) == ("Ann Lee", "json-ld")
 
 
+@pytest.mark.parametrize(
+    ("author", "byline"),
+    [
+        ('{"@id": "#ann"}', "Ann Lee"),
+        ('[{"@type": "Person", "@id": "#ann"}, "Ben Rower", {"@id": "#nobody"}]', "Ann Lee, Ben Rower"),
+        ('{"@id": "#ann", "name": "A. Lee"}', "A. Lee"),
+        ('{"@id": ["#ann"]}', None),
+        ("{}", None),
+    ],
+)
+def test_an_author_that_linked_data_only_refers_to_is_named(author: str, byline: str | None) -> None:
+    """Issue 8, spec 5.2."""
+    people = '{"@type": "Person", "@id": "#ann", "name": "Ann Lee"}, {"@type": "Person", "name": "Cy Stern"}'
+    graph = f'{{"@graph": [{{"@type": "NewsArticle", "headline": "Ferries", "author": {author}}}, {people}]}}'
+    assert extract_html(page(json_ld(graph)), url=URL).byline == byline
+
+
 def test_selectors_of_the_source_win() -> None:
     extra = (
         "<div class=own><h4>Own title</h4><span class=who>By Own Author</span><span class=when>9 March 2024</span>"
