@@ -46,6 +46,19 @@ def test_the_charset_is_found(body: bytes, content_type: str | None, text: str) 
     assert decode_html(body, content_type).endswith(text)
 
 
+@pytest.mark.parametrize("lone", [b"\xed\xa0\x80", b"\xed\xbf\xbf", b"\xed\xa0\xbd\xed\xb8\x80"])
+@pytest.mark.parametrize(
+    ("head", "content_type"), [(b"<meta charset=utf-8>", None), (b"", "text/html; charset=utf-8"), (b"", None)]
+)
+def test_halves_of_pairs_do_not_make_a_page_another_charset(lone: bytes, head: bytes, content_type: str | None) -> None:
+    """Spec 4.3: programs that encode UTF-16 a half at a time leave them in UTF-8."""
+    body = head + b"Foot" + lone + b"bridge " * 20 + lone + "\u201cWe would\u201d ".encode() + lone * 5
+    text = decode_html(body, content_type)
+    assert "\u201cWe would\u201d " in text
+    assert "bridge \ufffd" in text
+    assert decode_html(head + lone + b" bridge", "text/html; charset=utf-8").endswith("\ufffd bridge")
+
+
 SENTENCES = {
     "ru": "Разводной мост впервые за одиннадцать лет подняли во вторник, и полдеревни пришло посмотреть.",
     "el": "Η γέφυρα σηκώθηκε την Τρίτη για πρώτη φορά μετά από έντεκα χρόνια, και ήρθε το μισό χωριό.",  # noqa: RUF001

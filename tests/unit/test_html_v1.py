@@ -99,6 +99,55 @@ def test_a_date_that_is_only_shown_is_read(shown: str, day: int) -> None:
     assert article.published_at == datetime(2024, 3, day, tzinfo=UTC)
 
 
+GRAPH_OF_THE_STATES = "<meta property='og:locale' content='en_US'>"
+META_OF_THE_STATES = "<meta http-equiv=content-language content=en-US>"
+
+
+@pytest.mark.parametrize(
+    ("html", "head", "url", "month"),
+    [
+        ("lang=en-US", "", "https://example.org/ships", 11),
+        ("lang=en", GRAPH_OF_THE_STATES, "https://example.org/ships", 11),
+        ("", META_OF_THE_STATES, "https://example.org/ships", 11),
+        ("lang=en", "", "https://www.example.gov/ships", 11),
+        ("lang=en", "", "https://example.mil/ships", 11),
+        ("lang=en", "", "https://example.gov.uk/ships", 2),
+        ("lang=en-GB", GRAPH_OF_THE_STATES, "https://example.org/ships", 2),
+        ("lang=de", GRAPH_OF_THE_STATES, "https://example.org/ships", 2),
+        ("", "", "https://example.org/ships", 2),
+    ],
+)
+def test_the_month_goes_first_where_the_page_is_of_the_united_states(
+    html: str, head: str, url: str, month: int
+) -> None:
+    """Issue 8, spec 5.2."""
+    for shown in ("<span class=date>11/02/2026</span>", "<p>Posted 11-02-2026</p>"):
+        article = extract_html(page(head, before=shown, html=html), url=url)
+        assert article.published_at == datetime(2026, month, 13 - month, tzinfo=UTC)
+        assert article.provenance["published_at"] == "dom"
+
+
+@pytest.mark.parametrize(
+    ("shown", "day"),
+    [("31/03/2024", 31), ("March 7th, 2024", 7), ("2024-03-09", 9), ("10.03.2024", 10), ("3/7/2024", 7)],
+)
+def test_other_days_are_read_in_the_united_states_as_elsewhere(shown: str, day: int) -> None:
+    """Issue 8, spec 5.2."""
+    body = page(before=f"<div class=post-date>{shown}</div>", html="lang=en-US")
+    article = extract_html(body, url="https://example.org/ships")
+    assert article.published_at == datetime(2024, 3, day, tzinfo=UTC)
+
+
+def test_a_stated_day_is_read_by_the_same_custom() -> None:
+    """Issue 8, spec 5.2: without a country it could be either, and is not taken."""
+    head = "<meta name=date content='11/02/2026'><meta name=revised content='12/11/2026 9:00 AM'>"
+    article = extract_html(page(head, html="lang=en-US"), url="https://example.org/ships")
+    assert article.published_at == datetime(2026, 11, 2, tzinfo=UTC)
+    assert article.updated_at == datetime(2026, 12, 11, tzinfo=UTC)
+    assert article.provenance["published_at"] == "meta"
+    assert extract_html(page(head), url="https://example.org/ships").published_at is None
+
+
 @pytest.mark.parametrize(
     ("sentence", "home", "advertisement"),
     [
@@ -262,6 +311,36 @@ def test_linked_data_that_is_wrapped_or_broken_by_new_lines_is_read(before: str,
     linked = '{"@type": "BlogPosting", "headline": "Two\nlines; and ]]> more"}'
     script = json_ld(f"{before}{linked}{behind}")
     assert extract_html(page(script), url=URL).title == "Two lines; and ]]> more"
+
+
+@pytest.mark.parametrize(
+    "linked",
+    [
+        '{"@type": "Article", "headline": "Ferries, ] and more", "author": {"name": "Ann Lee",},}',
+        '{"@type": "Article", "headline": "Ferries, ] and more", "author": [{"name": "Ann Lee"}, ]\n,\n}',
+    ],
+)
+def test_linked_data_with_commas_too_many_is_read(linked: str) -> None:
+    """Issue 8, spec 5.2."""
+    article = extract_html(page(json_ld(linked)), url=URL)
+    assert (article.byline, article.provenance["byline"]) == ("Ann Lee", "json-ld")
+
+
+@pytest.mark.parametrize(
+    ("author", "byline"),
+    [
+        ('{"@id": "#ann"}', "Ann Lee"),
+        ('[{"@type": "Person", "@id": "#ann"}, "Ben Rower", {"@id": "#nobody"}]', "Ann Lee, Ben Rower"),
+        ('{"@id": "#ann", "name": "A. Lee"}', "A. Lee"),
+        ('{"@id": ["#ann"]}', None),
+        ("{}", None),
+    ],
+)
+def test_an_author_that_linked_data_only_refers_to_is_named(author: str, byline: str | None) -> None:
+    """Issue 8, spec 5.2."""
+    people = '{"@type": "Person", "@id": "#ann", "name": "Ann Lee"}, {"@type": "Person", "name": "Cy Stern"}'
+    graph = f'{{"@graph": [{{"@type": "NewsArticle", "headline": "Ferries", "author": {author}}}, {people}]}}'
+    assert extract_html(page(json_ld(graph)), url=URL).byline == byline
 
 
 def test_selectors_of_the_source_win() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 _WRAPPING = re.compile(
     r"^(?:<!--|(?://|/\*)?\s{0,9}<!\[CDATA\[(?:\s{0,9}\*/)?)|(?:-->|(?://|/\*)?\s{0,9}\]\]>(?:\s{0,9}\*/)?|;)$"
 )
+_TRAILING_COMMA = re.compile(r",(?=\s*[}\]])")
 _ARTICLE = re.compile(r"(?:Article|Posting|Report|Review)$")
 # Linked data can be as large as the page it describes; the article stands near its beginning.
 _MAX_OBJECTS = 2000
@@ -23,9 +24,10 @@ def find_article(scripts: Iterable[str]) -> dict[str, Any]:
     for script in scripts:
         if len(script) > _LONGEST:
             continue
-        for thing in _objects(_load(script)):
+        document = _load(script)
+        for thing in _objects(document):
             if any(_ARTICLE.search(kind) for kind in _types(thing)):
-                return thing
+                return _with_authors(thing, document)
             if not dated and "datePublished" in thing:
                 dated = thing
     return dated
@@ -53,11 +55,30 @@ def _load(script: str) -> object:
     script = script.strip()
     if not script.startswith(("{", "[")) or not script.endswith(("}", "]")):
         script = _WRAPPING.sub("", script)
+    return _parsed(script) or _parsed(_TRAILING_COMMA.sub("", script))
+
+
+def _parsed(script: str) -> object:
     try:
         # not strict: line breaks inside texts are a common slip
         return json.loads(script, strict=False)
     except (ValueError, RecursionError):
         return None
+
+
+def _with_authors(article: dict[str, Any], document: object) -> dict[str, Any]:
+    """Return an article with its authors as the document describes them elsewhere, where it only refers to them."""
+    stated = article.get("author")
+    authors = stated[:_MOST_VALUES] if isinstance(stated, list) else [stated]
+    if all("name" in author for author in authors if isinstance(author, dict)):
+        return article
+    described = {_id(thing): thing for thing in _objects(document) if _id(thing) and "name" in thing}
+    return {**article, "author": [described.get(_id(author), author) for author in authors]}
+
+
+def _id(value: object) -> str:
+    name = value.get("@id") if isinstance(value, dict) else None
+    return name if isinstance(name, str) else ""
 
 
 def _objects(document: object) -> Iterator[dict[str, Any]]:

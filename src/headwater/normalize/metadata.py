@@ -6,6 +6,7 @@ selector that the source gives goes before all of them.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import cached_property
 from itertools import islice
 from typing import TypeVar
@@ -123,8 +124,8 @@ def read_metadata(tree: LexborHTMLParser, url: str, selectors: Mapping[str, str]
         text="",
         title=title,
         byline=first("byline", page.bylines(), person),
-        published_at=first("published_at", page.dates(), parse_local_date),
-        updated_at=first("updated_at", page.updates(), parse_local_date),
+        published_at=first("published_at", page.dates(), page.moment),
+        updated_at=first("updated_at", page.updates(), page.moment),
         language=first("language", page.languages(), _language),
         image=first("image", page.images(), page.absolute),
         abstract=first("abstract", page.descriptions(), one_line),
@@ -182,11 +183,11 @@ class _Page:
         yield from ((date, "meta") for date in self._named(*_DATE_META))
         yield from self._seen(*_DATE_DOM, attributes=("datetime", "content"))
         yield date_in_address(self._url) or "", "url"
-        shown = first_date(text for text in self._dated_texts() if len(text) <= _LONGEST_BYLINE)
+        shown = self._first_date(text for text in self._dated_texts() if len(text) <= _LONGEST_BYLINE)
         yield shown.isoformat() if shown else "", "dom"
         yield from self.updates()
         # a page without any other date often has it in one of its lines
-        shown = first_date(self._lines) or first_date(text for text, _ in self._seen("footer"))
+        shown = self._first_date(self._lines) or self._first_date(text for text, _ in self._seen("footer"))
         yield shown.isoformat() if shown else "", "dom"
 
     def _dated_texts(self) -> Iterator[str]:
@@ -199,6 +200,24 @@ class _Page:
         yield from ((date, "opengraph") for date in self._named("article:modified_time", "og:updated_time"))
         yield from ((date, "meta") for date in self._named(*_UPDATE_META))
         yield from self._seen('[itemprop~="dateModified"]', attributes=("datetime", "content"))
+
+    def moment(self, text: str) -> datetime | None:
+        """Return the moment that a text names; 11/02/2026 is a day only where it is known which number is the month."""
+        moment = parse_local_date(text)
+        if moment is None and self._is_american and len(text) <= _LONGEST_BYLINE:
+            return self._first_date([text])
+        return moment
+
+    def _first_date(self, texts: Iterable[str]) -> datetime | None:
+        return first_date(texts, month_first=self._is_american)
+
+    @cached_property
+    def _is_american(self) -> bool:
+        """Whether the page is of the United States, by its host or by the first language it states with a country."""
+        if (urlsplit(self._url).hostname or "").endswith((".gov", ".mil")):
+            return True
+        stated = (language.strip().replace("_", "-").lower() for language, _ in self.languages())
+        return next((language for language in stated if language not in ("", "en")), "") == "en-us"
 
     def languages(self) -> Iterator[Found]:
         yield _attribute(self._tree.css_first("html[lang]"), "lang"), "dom"

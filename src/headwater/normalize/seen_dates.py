@@ -1,7 +1,7 @@
 """Days as people write them on pages, in the languages that have many; an hour without its zone says nothing."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from headwater.policy.dates import MAX_YEAR, MIN_YEAR
@@ -34,6 +34,8 @@ _PATTERNS = [
         r"(?<!\d)(?P<day>\d\d)\.(?P<month>\d\d)\.(?P<short>[012]\d)(?!\d)",
     )
 ]
+# In the United States; it goes before what else reads the same characters.
+_MONTH_FIRST = re.compile(rf"(?<!\d)(?P<month>\d\d?)\s?[/-]\s?(?P<day>\d\d?)\s?[/-]\s?{_YEAR}(?!\d)")
 _IN_ADDRESS = re.compile(r"/((?:19|20)\d\d)[/-]?([01]\d)[/-]?([0-3]\d)(?!\d)")
 # What all of these need; to look for it is quicker than for any of them.
 _MAY_HOLD_ONE = re.compile(r"\d\d(?:\d\d|\.\d\d\.)")
@@ -48,19 +50,20 @@ def date_in_address(url: str) -> str | None:
     return "-".join(found.groups()) if found else None
 
 
-def first_date(texts: Iterable[str]) -> datetime | None:
-    """Return the first day that one of the texts names."""
+def first_date(texts: Iterable[str], *, month_first: bool = False) -> datetime | None:
+    """Return the first day that one of the texts names; `month_first` reads 11/02/2026 as the second of November."""
+    patterns = [_MONTH_FIRST, *_PATTERNS] if month_first else _PATTERNS
     for text in texts:
         is_plain = text.isascii() or not _OTHER_DIGITS.search(text)
-        if day := _read(text if is_plain else text.translate(_DIGITS)):
+        if day := _read(text if is_plain else text.translate(_DIGITS), patterns):
             return day
     return None
 
 
-def _read(text: str) -> datetime | None:
+def _read(text: str, patterns: Sequence[re.Pattern[str]]) -> datetime | None:
     if not _MAY_HOLD_ONE.search(text):
         return None
-    found = [match for pattern in _PATTERNS for match in pattern.finditer(text)]
+    found = [match for pattern in patterns for match in pattern.finditer(text)]
     days = (_day(match) for match in sorted(found, key=lambda match: match.start()))
     return next(filter(None, days), None)
 
@@ -70,7 +73,7 @@ def _day(match: re.Match[str]) -> datetime | None:
     year = int(parts["year"]) if parts.get("year") else 2000 + int(parts["short"])
     month = _month(parts["name"]) if parts.get("name") else int(parts["month"])
     day = int(parts["day"])
-    if month and month > 12 >= day:  # 10/31/2020
+    if month and month > 12 >= day:  # 10/31/2020, or 31/10/2020 where the month goes first
         month, day = day, month
     if not month or not MIN_YEAR <= year <= MAX_YEAR:
         return None

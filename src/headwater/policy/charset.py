@@ -79,6 +79,8 @@ _UNMARKED = (
 _HEADER_CHARSET = re.compile(r"charset\s*=\s*[\"']?\s*([^\s\"';,]+)", re.IGNORECASE)
 _META_CHARSET = re.compile(rb"<meta\b[^>]{0,500}?\bcharset\s*=\s*[\"']?\s*([^\s\"'/>;]+)", re.IGNORECASE)
 _PROLOG_ENCODING = re.compile(rb"^\s*<\?xml\b[^>]{0,200}?\bencoding\s*=\s*[\"']([^\"']+)[\"']", re.IGNORECASE)
+# A half of a UTF-16 pair, as what programs that encode each half leave in UTF-8; no other encoding has many of them.
+_LONE_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 # The standard looks at 1,024 bytes; pages with long comments before their <meta> are real, though.
 _PRESCAN_BYTES = 8192
 
@@ -152,7 +154,7 @@ def _decode(body: bytes, declared: list[str | None]) -> tuple[str, bool]:
 
 def _guess(body: bytes, declared: str = "utf-8") -> str:
     """Return the codec of what is not quite what it was declared as: a few broken bytes, or a wrong label."""
-    text = body.decode(declared, "replace")
+    text = (_LONE_SURROGATE.sub(b"", body) if declared == "utf-8" else body).decode(declared, "replace")
     outside_ascii = len(text) - len(text.encode("ascii", "ignore"))
     if text.count("\ufffd") * 2 <= outside_ascii and declared != "cp1252":
         return declared
