@@ -1,6 +1,7 @@
 """Sources as an operator has them: found, changed, switched, removed, added again (spec 3.1, 3.3; issue 6)."""
 
 import asyncio
+import gzip
 import random
 import re
 from collections.abc import Awaitable, Callable
@@ -23,6 +24,9 @@ HOME = "http://news.test/"
 SITEMAP = "http://news.test/sitemap.xml"
 HTML = {"Content-Type": "text/html"}
 XML = {"Content-Type": "application/xml"}
+JSON = {"Content-Type": "application/json"}
+GZIP = {"Content-Type": "application/gzip"}
+BOMB = "<!DOCTYPE rss [<!ENTITY a 'ha'><!ENTITY b '&a;&a;'>]><rss><channel><title>&b;</title></channel></rss>"
 
 
 def home(*feeds: str) -> Answer:
@@ -465,6 +469,11 @@ async def test_looking_around_and_trying_save_nothing(site: Site, house: House) 
         ({"http://news.test/robots.txt": Answer("User-agent: *\nDisallow: /")}, "robots.txt", "forbids"),
         ({}, "address", "404"),
         ({HOME: home()}, "feeds", "no feed; .*--mode spider"),
+        ({HOME: Answer(BOMB, headers=XML)}, "address", "declares entities made of entities"),
+        ({HOME: Answer("", headers=HTML)}, "address", "the answer is empty"),
+        ({HOME: Answer('{"news": []}', headers=JSON)}, "address", "it is JSON, but no JSON Feed"),
+        ({HOME: Answer(gzip.compress(b"news"), headers=GZIP)}, "address", "it is compressed data"),
+        ({HOME: sitemap("http://news.test/a")}, "address", "a sitemap, not a feed; `headwater add` reads it"),
         ({HOME: home("/feed"), FEED: rss("http://news.test/a")}, "newest page", "404"),
         (
             {HOME: home("/feed"), FEED: rss("http://news.test/a"), "http://news.test/a": Answer("x" * 300)},
@@ -476,6 +485,7 @@ async def test_looking_around_and_trying_save_nothing(site: Site, house: House) 
 async def test_a_stage_that_fails_says_why_and_is_the_last(
     answers: dict[str, Answer], last: str, why: str, site: Site, house: House
 ) -> None:
+    """Issue 6: only a page is said to lead to feeds; of anything else the reader's own reason is told."""
     site.answers.update(answers)
     stages: list[Any] = []
     assert not await house.desk.sources.test(HOME, stages.append)
