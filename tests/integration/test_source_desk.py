@@ -241,11 +241,29 @@ async def test_sources_are_listed_the_worst_first_with_why(site: Site, house: Ho
     assert "priority" in broken["why"]
 
 
+async def test_a_pass_that_is_read_before_the_one_that_is_told_of_is_named(site: Site, house: House) -> None:
+    """Spec 3.2: the next time and the sentence beside it say the same."""
+    site.answers[HOME] = home("/feed")
+    site.answers[FEED] = rss("http://news.test/a")
+    await house.desk.sources.add(HOME)
+    (listed,) = await house.desk.sources.listed()
+    assert listed["next_poll_at"] == (await passes(house))["sitemap"]["next_poll_at"]
+    assert re.fullmatch(r"Polled .* ago\. Next in 1\d.* minutes\. Its sitemaps are due now\.", listed["why"])
+    await house.rows("UPDATE feed_state SET next_poll_at = now() + '5 minutes' WHERE pass = 'sitemap'")
+    (listed,) = await house.desk.sources.listed()
+    assert re.search(r"Its sitemaps are read first, in (5|4\.9) minutes\.$", listed["why"])
+    await house.rows("UPDATE feed_state SET next_poll_at = now() + '1 day' WHERE pass = 'sitemap'")
+    (listed,) = await house.desk.sources.listed()
+    assert "sitemaps" not in listed["why"]
+    assert listed["next_poll_at"] == (await passes(house))["main"]["next_poll_at"]
+
+
 async def test_a_disabled_source_is_not_due_and_an_enabled_one_is(site: Site, house: House) -> None:
     site.answers[FEED] = rss("http://news.test/a")
     await house.desk.sources.add(FEED)
     shown = await house.desk.sources.switch("news.test", enabled=False)
     assert (shown["health"], shown["enabled"]) == ("disabled", False)
+    assert {shown["next_poll_at"], *(one["next_poll_at"] for one in shown["passes"])} == {None}
     assert (await house.desk.sources.switch("news.test", enabled=True))["health"] == "on_time"
     with pytest.raises(OperatorError, match="no source named nobody"):
         await house.desk.sources.switch("nobody", enabled=False)
