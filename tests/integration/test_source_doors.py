@@ -110,6 +110,8 @@ async def test_a_source_from_add_to_remove(program: Program) -> None:
     assert "on time" in (await program("source", "enable", "n")).stdout
     unasked = await program("source", "remove", "n")
     assert (unasked.returncode, "add --yes" in unasked.stderr) == (2, True)
+    unknown = await program("source", "remove", "nobody")
+    assert (unknown.returncode, "no source named nobody" in unknown.stderr) == (2, True)
     removed = await program("source", "remove", "n", "--yes")
     assert removed.stdout == (
         "Removed source n: what it has brought is kept; 1 pages that were still to be fetched are not.\n"
