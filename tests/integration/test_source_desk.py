@@ -108,6 +108,7 @@ async def test_what_has_neither_is_refused_with_what_was_tried_and_not_saved(sit
     with pytest.raises(OperatorError, match=r"/feed, .*robots.txt.*/sitemap.xml.*--mode spider") as refused:
         await house.desk.sources.add(HOME)
     assert refused.value.reason is Reason.NOT_A_FEED
+    assert "it is an HTML page, titled" in str(refused.value)
     assert await house.rows("SELECT count(*) FROM sources") == [(0,)]
     await house.desk.sources.add(HOME, mode="spider")
     assert list(await passes(house)) == ["spider"]
