@@ -588,8 +588,10 @@ async def test_an_announced_body_over_the_cap_is_not_read() -> None:
         await writer.drain()
 
     async with web(script) as site:
-        assert (await refusal(site.root + "/")).reason is Reason.BODY_TOO_LARGE
+        error = await refusal(site.root + "/")
         await asyncio.wait_for(site.hung_up.wait(), 5)
+    assert error.reason is Reason.BODY_TOO_LARGE
+    assert str(error).endswith(": the body is over 1 MB; the setting max_body_mb allows no more.")
 
 
 @pytest.mark.parametrize("framing", [b"\r\n", b"Transfer-Encoding: chunked\r\n\r\n"], ids=["until close", "chunked"])

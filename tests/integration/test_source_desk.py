@@ -1,6 +1,7 @@
 """Sources as an operator has them: found, changed, switched, removed, added again (spec 3.1, 3.3; issue 6)."""
 
 import asyncio
+import gzip
 import random
 import re
 from collections.abc import Awaitable, Callable
@@ -23,6 +24,9 @@ HOME = "http://news.test/"
 SITEMAP = "http://news.test/sitemap.xml"
 HTML = {"Content-Type": "text/html"}
 XML = {"Content-Type": "application/xml"}
+JSON = {"Content-Type": "application/json"}
+GZIP = {"Content-Type": "application/gzip"}
+BOMB = "<!DOCTYPE rss [<!ENTITY a 'ha'><!ENTITY b '&a;&a;'>]><rss><channel><title>&b;</title></channel></rss>"
 
 
 def home(*feeds: str) -> Answer:
@@ -104,6 +108,7 @@ async def test_what_has_neither_is_refused_with_what_was_tried_and_not_saved(sit
     with pytest.raises(OperatorError, match=r"/feed, .*robots.txt.*/sitemap.xml.*--mode spider") as refused:
         await house.desk.sources.add(HOME)
     assert refused.value.reason is Reason.NOT_A_FEED
+    assert "it is an HTML page, titled" in str(refused.value)
     assert await house.rows("SELECT count(*) FROM sources") == [(0,)]
     await house.desk.sources.add(HOME, mode="spider")
     assert list(await passes(house)) == ["spider"]
@@ -237,11 +242,29 @@ async def test_sources_are_listed_the_worst_first_with_why(site: Site, house: Ho
     assert "priority" in broken["why"]
 
 
+async def test_a_pass_that_is_read_before_the_one_that_is_told_of_is_named(site: Site, house: House) -> None:
+    """Spec 3.2: the next time and the sentence beside it say the same."""
+    site.answers[HOME] = home("/feed")
+    site.answers[FEED] = rss("http://news.test/a")
+    await house.desk.sources.add(HOME)
+    (listed,) = await house.desk.sources.listed()
+    assert listed["next_poll_at"] == (await passes(house))["sitemap"]["next_poll_at"]
+    assert re.fullmatch(r"Polled .* ago\. Next in 1\d.* minutes\. Its sitemaps are due now\.", listed["why"])
+    await house.rows("UPDATE feed_state SET next_poll_at = now() + '5 minutes' WHERE pass = 'sitemap'")
+    (listed,) = await house.desk.sources.listed()
+    assert re.search(r"Its sitemaps are read first, in (5|4\.9) minutes\.$", listed["why"])
+    await house.rows("UPDATE feed_state SET next_poll_at = now() + '1 day' WHERE pass = 'sitemap'")
+    (listed,) = await house.desk.sources.listed()
+    assert "sitemaps" not in listed["why"]
+    assert listed["next_poll_at"] == (await passes(house))["main"]["next_poll_at"]
+
+
 async def test_a_disabled_source_is_not_due_and_an_enabled_one_is(site: Site, house: House) -> None:
     site.answers[FEED] = rss("http://news.test/a")
     await house.desk.sources.add(FEED)
     shown = await house.desk.sources.switch("news.test", enabled=False)
     assert (shown["health"], shown["enabled"]) == ("disabled", False)
+    assert {shown["next_poll_at"], *(one["next_poll_at"] for one in shown["passes"])} == {None}
     assert (await house.desk.sources.switch("news.test", enabled=True))["health"] == "on_time"
     with pytest.raises(OperatorError, match="no source named nobody"):
         await house.desk.sources.switch("nobody", enabled=False)
@@ -465,6 +488,11 @@ async def test_looking_around_and_trying_save_nothing(site: Site, house: House) 
         ({"http://news.test/robots.txt": Answer("User-agent: *\nDisallow: /")}, "robots.txt", "forbids"),
         ({}, "address", "404"),
         ({HOME: home()}, "feeds", "no feed; .*--mode spider"),
+        ({HOME: Answer(BOMB, headers=XML)}, "address", "declares entities made of entities"),
+        ({HOME: Answer("", headers=HTML)}, "address", "the answer is empty"),
+        ({HOME: Answer('{"news": []}', headers=JSON)}, "address", "it is JSON, but no JSON Feed"),
+        ({HOME: Answer(gzip.compress(b"news"), headers=GZIP)}, "address", "it is compressed data"),
+        ({HOME: sitemap("http://news.test/a")}, "address", "a sitemap, not a feed; `headwater add` reads it"),
         ({HOME: home("/feed"), FEED: rss("http://news.test/a")}, "newest page", "404"),
         (
             {HOME: home("/feed"), FEED: rss("http://news.test/a"), "http://news.test/a": Answer("x" * 300)},
@@ -476,6 +504,7 @@ async def test_looking_around_and_trying_save_nothing(site: Site, house: House) 
 async def test_a_stage_that_fails_says_why_and_is_the_last(
     answers: dict[str, Answer], last: str, why: str, site: Site, house: House
 ) -> None:
+    """Issue 6: only a page is said to lead to feeds; of anything else the reader's own reason is told."""
     site.answers.update(answers)
     stages: list[Any] = []
     assert not await house.desk.sources.test(HOME, stages.append)

@@ -110,6 +110,8 @@ async def test_a_source_from_add_to_remove(program: Program) -> None:
     assert "on time" in (await program("source", "enable", "n")).stdout
     unasked = await program("source", "remove", "n")
     assert (unasked.returncode, "add --yes" in unasked.stderr) == (2, True)
+    unknown = await program("source", "remove", "nobody")
+    assert (unknown.returncode, "no source named nobody" in unknown.stderr) == (2, True)
     removed = await program("source", "remove", "n", "--yes")
     assert removed.stdout == (
         "Removed source n: what it has brought is kept; 1 pages that were still to be fetched are not.\n"
@@ -192,4 +194,9 @@ async def test_sources_go_out_and_in_by_files(program: Program, tmp_path: Path) 
         refused = await program("source", *words)
         assert (refused.returncode, why in refused.stderr) == (2, True)
     (tmp_path / "bad.yaml").write_text("- priority: 3\n")
-    assert (await program("source", "import", "bad.yaml")).returncode == 1
+    bad = await program("source", "import", "bad.yaml")
+    assert (bad.returncode, bad.stderr.startswith("refused line 1: Source source: ")) == (1, True), bad.stderr
+    (tmp_path / "cut.opml").write_text("<opml><body><outline")
+    none = await program("source", "import", "cut.opml")
+    assert (none.returncode, none.stdout) == (2, "")
+    assert "There is no source in it" in none.stderr

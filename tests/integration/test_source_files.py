@@ -122,6 +122,14 @@ async def test_a_source_that_was_removed_comes_back_by_a_file(house: House) -> N
     assert await house.fates() == {"http://by.test/hand": None}
 
 
+@pytest.mark.parametrize("body", [b"", b"sources:\n", b"<opml><body><outline", b"<opml><body></body></opml>"])
+@pytest.mark.parametrize("dry_run", [False, True])
+async def test_a_file_without_a_source_is_refused(body: bytes, dry_run: bool, house: House) -> None:
+    """Spec 3.1."""
+    with pytest.raises(Unreadable, match="There is no source in it"):
+        await house.desk.sources.import_list(body, dry_run=dry_run)
+
+
 async def test_a_bomb_is_refused(house: House) -> None:
     laughs = "a: &a [lol]\n" + "".join(f"{chr(98 + n)}: &{chr(98 + n)} [{f'*{chr(97 + n)},' * 9}]\n" for n in range(9))
     with pytest.raises(Unreadable, match="anchors and aliases"):

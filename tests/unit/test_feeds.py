@@ -1,5 +1,6 @@
 """Spec 3.2 and 8.6: RSS 0.9x-2.0, RDF, Atom and JSON Feed, however badly written."""
 
+import gzip
 import html
 import json
 import re
@@ -431,6 +432,43 @@ def test_what_is_not_a_feed_is_refused(body: bytes) -> None:
         read(body)
     assert caught.value.reason is Reason.NOT_A_FEED
     assert caught.value.url == URL
+
+
+@pytest.mark.parametrize(
+    ("body", "what"),
+    [
+        (b"", "the answer is empty"),
+        (b" \r\n", "the answer is empty"),
+        (
+            b"<!doctype html><html><head><title lang=en>Sign in &amp;\n wait</title></head><body><form/></body></html>",
+            'it is an HTML page, titled "Sign in & wait"',
+        ),
+        (b"<html><body><h1>Hello</h1></body></html>", "it is an HTML page"),
+        (b"<!-- hi --><div><p>Hello</div>", "it is an HTML page"),
+        (b"Hello <br> you", "it is an HTML page"),
+        (f"<html><title>{'long ' * 100}</title>".encode(), f'it is an HTML page, titled "{"long " * 15}long..."'),
+        (
+            b"<?xml version='1.0'?>\n<Error><Code>AccessDenied</Code></Error>",
+            "it is XML of another sort, its root element is <Error>",
+        ),
+        (b"<s:note>x</s:note>", "it is XML of another sort, its root element is <s:note>"),
+        (b'{"error": "not found", "items": []}', "it is JSON, but no JSON Feed"),
+        (b"[1, 2]\n", "it is JSON, but no JSON Feed"),
+        (b'{"version": "https://jsonfeed.org/version/1", "items": [', "it begins as JSON does, and is broken"),
+        (b'{"a":' * 100_000, "it is JSON, nested too deep"),
+        (b"\xff\xd8\xff\xe0\x00\x10JFIF" + bytes(range(256)), "it is a JPEG image"),
+        (gzip.compress(bytes(100_000)), "it is compressed data (gzip)"),
+        (bytes(100_000), "it is binary data"),
+        (bytes(range(256)) * 20, "it is binary data"),
+        (b"Too many requests, come back later.", "it is text of another sort"),
+    ],
+)
+def test_what_came_in_place_of_a_feed_is_said(body: bytes, what: str) -> None:
+    """Spec 3.2: the reason says what is wrong."""
+    with pytest.raises(Unreadable) as caught:
+        read(body)
+    assert str(caught.value) == f"What came from {URL} is not a feed: {what}."
+    assert caught.value.reason is Reason.NOT_A_FEED
 
 
 def test_an_empty_feed_is_a_feed() -> None:

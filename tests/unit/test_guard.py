@@ -81,8 +81,8 @@ def test_an_address_of_the_open_internet_passes(address: str) -> None:
     AddressGuard().check(address)
 
 
-def test_the_refusal_is_an_os_error_that_names_the_address() -> None:
-    with pytest.raises(OSError, match=r"10\.0\.0\.1 is a private or reserved address"):
+def test_the_refusal_is_an_os_error_that_names_the_address_and_the_setting() -> None:
+    with pytest.raises(OSError, match=r"10\.0\.0\.1 is a private or reserved address; the setting allow_networks"):
         AddressGuard().check("10.0.0.1")
 
 

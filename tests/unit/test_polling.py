@@ -342,6 +342,8 @@ def test_no_header_is_an_error(cache_control: str, age: str, retry_after: str, t
 @pytest.mark.parametrize(
     ("length", "words"),
     [
+        (timedelta(seconds=0.4), "0 seconds"),
+        (timedelta(seconds=1.4), "1 second"),
         (timedelta(seconds=60), "60 seconds"),
         (timedelta(minutes=15), "15 minutes"),
         (timedelta(minutes=90), "90 minutes"),

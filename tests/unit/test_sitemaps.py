@@ -372,6 +372,21 @@ def test_what_is_not_a_sitemap_is_refused(body: bytes) -> None:
     assert reason_for_refusing(body) is Reason.PARSE_FAILED
 
 
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"<!DOCTYPE html><html><body></body></html>", "A page was answered"),
+        (b"<html><head></head></html>", "A page was answered"),
+        (BOMB.encode(), "has a DOCTYPE, as no sitemap has"),
+        (BOMB.encode("utf-16"), "has a DOCTYPE, as no sitemap has"),
+    ],
+)
+def test_a_page_and_a_document_type_are_told_apart(body: bytes, why: str) -> None:
+    """Spec 3.3."""
+    with pytest.raises(Unreadable, match=why):
+        read_urls(body)
+
+
 def test_entities_mean_nothing_even_where_they_get_past_the_prolog() -> None:
     body = urlset('<!DOCTYPE x [<!ENTITY b "boom">]><url><loc>/&b;</loc></url>')
     assert read_urls(body) == ["https://example.org/&b;"]

@@ -50,7 +50,7 @@ class SourceLine(BaseModel):
     created_at: datetime
     health: HealthWord
     why: str = Field(description="Why it is so, for a person.")
-    next_poll_at: datetime | None
+    next_poll_at: datetime | None = Field(description="When the first of its passes is due; none while it is disabled.")
     last_polled_at: datetime | None
     last_success_at: datetime | None
     last_reason: str | None

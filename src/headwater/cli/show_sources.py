@@ -182,7 +182,8 @@ def removed(name: str, *, kept: bool, ended: int) -> None:
 def imported(added: Sequence[str], known: Sequence[str], refused: "Sequence[Refused]", *, dry_run: bool) -> None:
     """Show what became of a file's sources; what was refused goes to standard error."""
     for one in refused[:_REFUSED_SHOWN]:
-        errors.print(f"refused {plain(f'{one.where}: {one.given}: {one.why}')}")
+        told = dict.fromkeys((one.where, one.given, one.why))  # what the file does not name is given as its place
+        errors.print(f"refused {plain(': '.join(told))}")
     if len(refused) > _REFUSED_SHOWN:
         errors.print(f"and {len(refused) - _REFUSED_SHOWN:,} more; --json lists them all")
     would = "would be added" if dry_run else "added"

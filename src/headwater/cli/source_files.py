@@ -19,7 +19,7 @@ def source_import(
 ) -> None:
     """Add the sources that a file lists. What cannot be used is told, and the rest goes in.
 
-    Exits 0 if any was added or known, 1 if all were refused.
+    Exits 0 if any was added or known, 1 if all were refused, 2 if there was none.
     """
     from headwater.service.asking import with_reader
 

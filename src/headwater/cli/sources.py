@@ -124,6 +124,7 @@ def source_remove(
     What is being fetched just then is, and is tried again where that fails; the same command ends that too.
     """
     if not yes:
+        run(_ask(lambda sources: sources.check_name(name)))
         if not sys.stdin.isatty():
             raise OperatorError("Nobody can be asked here: add --yes. Nothing was removed.", reason=Reason.BAD_REQUEST)
         typer.confirm(f"Remove source {show.visible(name)}?", abort=True)

@@ -5,21 +5,22 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from headwater.formats.feed_parts import absolute_link, beginning, plain_tags, summary_text
+from headwater.formats.what_came import not_a_feed
 from headwater.model.feed import Feed, FeedEntry
 from headwater.policy.dates import parse_date
 from headwater.policy.text import one_line, plain_text, strip_markup
 
 
-def read_json_feed(text: str, url: str) -> Feed | None:
-    """Return the feed, or None where the JSON is broken or says something else."""
+def read_json_feed(text: str, url: str) -> Feed:
+    """Return the feed. Raises Unreadable where the JSON is broken, nested too deep, or says something else."""
     try:
         document = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(document, dict) or not isinstance(document.get("items"), list):
-        return None
-    if "jsonfeed.org" not in _string(document, "version"):
-        return None
+    except ValueError:
+        raise not_a_feed(url, "it begins as JSON does, and is broken") from None
+    except RecursionError:
+        raise not_a_feed(url, "it is JSON, nested too deep") from None
+    if "jsonfeed.org" not in _string(document, "version") or not isinstance(document.get("items"), list):
+        raise not_a_feed(url, "it is JSON, but no JSON Feed")
     author = _author(document)
     return Feed(
         title=plain_text(_string(document, "title")),

@@ -9,8 +9,8 @@ from headwater.formats.feed_fallback import read_broken_feed
 from headwater.formats.feed_json import read_json_feed
 from headwater.formats.feed_lift import Lifted
 from headwater.formats.feed_xml import read_xml_feed
+from headwater.formats.what_came import BLANKS, not_a_feed, what_came
 from headwater.model.feed import Feed
-from headwater.model.reasons import Reason
 from headwater.policy.charset import decode_xml, is_utf8_xml
 from headwater.policy.nesting import is_too_deep
 from headwater.policy.text import unescape_html
@@ -32,17 +32,18 @@ _CDATA_OR_AMPERSAND = re.compile(r"<!\[CDATA\[.*?(?:\]\]>|\Z)|&(?:#?\w+;)?", re.
 def parse_feed(body: bytes, *, url: str, content_type: str | None = None) -> Feed:
     """Return the feed in `body`, which came from `url`.
 
-    Raises Unreadable: with the reason NOT_A_FEED where there is none, PARSE_FAILED where it was made to do harm.
+    Raises Unreadable: with the reason NOT_A_FEED where there is none, and what came instead; PARSE_FAILED where it was
+    made to do harm.
     """
     if _has_entities_of_entities(body):
         raise Unreadable(f"What came from {url} declares entities made of entities.", url=url)
     tried = body if is_utf8_xml(body, content_type) else b""
     feed = _read_well_formed(tried, url) if tried else None
     if feed is None:
-        text = decode_xml(body, content_type).lstrip("\ufeff\x00 \t\r\n")
+        text = decode_xml(body, content_type).lstrip(BLANKS)
         feed = read_json_feed(text, url) if text.startswith("{") else _read_broken(text, url, tried)
     if feed is None:
-        raise Unreadable(f"What came from {url} is not a feed.", reason=Reason.NOT_A_FEED, url=url)
+        raise not_a_feed(url, what_came(body, content_type))
     return feed
 
 

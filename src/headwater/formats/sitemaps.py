@@ -23,8 +23,8 @@ _HEAD_BYTES = 64 * 1024  # in which the root element must start
 
 # What may stand where a root element should, and the comments that may hide it.
 _LANDMARK = re.compile(
-    r"<!--.*?(?:-->|\Z)|<(?:!(?P<doctype>(?i:doctype))|(?:[\w.-]+:)?(?i:(?P<sitemap>urlset|sitemapindex)"
-    r"|(?P<feed>rss|rdf|feed)|(?P<page>html|head|body))(?=[\s/>]))",
+    r"<!--.*?(?:-->|\Z)|<(?:(?P<page>(?i:!doctype\s++html\b|(?:[\w.-]+:)?(?:html|head|body)(?=[\s/>])))"
+    r"|!(?P<doctype>(?i:doctype))|(?:[\w.-]+:)?(?i:(?P<sitemap>urlset|sitemapindex)|(?P<feed>rss|rdf|feed))(?=[\s/>]))",
     re.DOTALL,
 )
 _ADDRESS = re.compile(r"https?://\S++", re.IGNORECASE)
@@ -126,8 +126,10 @@ def _read(source: _Source, url: str) -> Iterator[SitemapEntry | SitemapRef | Non
             return scan_sitemap(chain([start[landmark.start() :]], texts), url)
         case "feed":
             return _read_feed(head, source, url)
-        case "doctype" | "page":
-            raise Unreadable("A page was answered, or a document with a DOCTYPE, and not a sitemap.", url=url)
+        case "doctype":
+            raise Unreadable("What was answered has a DOCTYPE, as no sitemap has, and is not read.", url=url)
+        case "page":
+            raise Unreadable("A page was answered, and not a sitemap.", url=url)
     raise Unreadable("What was answered is not a sitemap.", url=url)
 
 

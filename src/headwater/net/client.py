@@ -353,7 +353,8 @@ def _now() -> float:
 
 
 def _too_large(url: str, cap: int) -> ExchangeFailed:
-    return ExchangeFailed(f"{_host(url)}: the body is over {cap} bytes", reason=Reason.BODY_TOO_LARGE, url=url)
+    message = f"{_host(url)}: the body is over {cap / 1024 / 1024:g} MB; the setting max_body_mb allows no more."
+    return ExchangeFailed(message, reason=Reason.BODY_TOO_LARGE, url=url)
 
 
 def failure(error: Exception, url: str) -> HeadwaterError:

@@ -71,7 +71,7 @@ class AddressGuard:
         reached = _reached_ipv4(given) or given
         if self._is_allowed(given) or self._is_allowed(reached) or _is_open(reached):
             return None
-        return f"{address} is a private or reserved address"
+        return f"{address} is a private or reserved address; the setting allow_networks names those that may be visited"
 
     def _is_allowed(self, address: IPv4Address | IPv6Address) -> bool:
         return any(address in network for network in self._allowed)

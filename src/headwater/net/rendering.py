@@ -372,7 +372,8 @@ class Rendering:
         return ExchangeFailed(f"The page {why} when its time was over.", reason=Reason.TIMEOUT, url=self._url)
 
     def _too_large(self) -> ExchangeFailed:
-        return self._too_much(f"and what it loads are over {self._limits.body_bytes} bytes")
+        most = f"{self._limits.body_bytes / 1024 / 1024:g} MB"
+        return self._too_much(f"and what it loads are over {most}; the setting max_body_mb allows no more.")
 
     def _too_much(self, why: str) -> ExchangeFailed:
         return ExchangeFailed(f"{self._url}: the page {why}", reason=Reason.BODY_TOO_LARGE, url=self._url)

@@ -145,7 +145,7 @@ def spoken(length: timedelta) -> str:
     for name, unit in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
         if seconds >= 2 * unit:
             return f"{round(seconds / unit, 1):g} {name}"
-    return f"{seconds:.0f} seconds"
+    return "1 second" if round(seconds) == 1 else f"{seconds:.0f} seconds"
 
 
 def _adapt(base: timedelta, rhythm: Rhythm | None, read: Read) -> Rhythm:

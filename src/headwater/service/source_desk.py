@@ -202,6 +202,11 @@ class SourceDesk:
             raise unknown(name)
         return Removed(name, kept, ended)
 
+    async def check_name(self, name: str) -> None:
+        """Raise what a removal would where no source was ever named so."""
+        if await self._records.database.transact(lambda held: sources.lock_source(held, storable(name))) is None:
+            raise unknown(name)
+
     async def _end_urls(self, source_id: int) -> int:
         """End what a removed source had still to fetch, a slice at a time; return how much that was."""
         after = count = 0

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, Unreadable
 from headwater.formats.opml import write_opml
 from headwater.formats.source_lists import LARGEST, ListedSource, read_source_list, write_yaml
 from headwater.frontier.given import presentable
@@ -62,8 +62,10 @@ class _New:
 async def import_sources(
     records: Records, sandbox: Sandbox, body: bytes, interval: timedelta, *, dry_run: bool
 ) -> Imported:
-    """Add the sources that a file lists; their first polls are spread over an interval."""
+    """Add the sources that a file lists; their first polls are spread over an interval. Unreadable: it lists none."""
     listed = await sandbox.run(read_source_list, body, returns=list[ListedSource], seconds=_READ_SECONDS)
+    if not listed:
+        raise Unreadable("There is no source in it: neither a feed in OPML, nor an entry in YAML under `sources`.")
     async with records.database.connection() as connection:
         there = await sources.all_sources(connection)
     imported, new = _sort_out(listed, there)

@@ -11,12 +11,14 @@ from headwater.model.source import Pass
 from headwater.policy import cron
 from headwater.policy.health import Health, Polls, Verdict, health
 from headwater.policy.moves import Move
+from headwater.policy.polling import spoken
 from headwater.sources.kind import Kind
 from headwater.sources.registry import configure
 
 HEALTHS = tuple(str(word) for word in Health)
 _NOTHING_TO_POLL = Verdict(Health.ON_TIME, "Nothing is polled: its pages are handed in.")
 _SPOKEN = {Pass.MAIN: "", Pass.SITEMAP: "Sitemaps: ", Pass.SPIDER: "Spider: "}
+_SUBJECTS = {Pass.MAIN: "Its list is", Pass.SITEMAP: "Its sitemaps are", Pass.SPIDER: "Its pages are"}
 
 
 class Problem(TypedDict):
@@ -40,6 +42,8 @@ def tell_source(
     kind = kind_or_why(row)
     if isinstance(kind, str):
         verdict = Verdict(Health.FAILING, kind)
+    elif worst:
+        verdict = Verdict(verdict.health, verdict.why + _sooner(told, worst, now))
     gap = row["usual_gap"]
     upcoming = [one["next_poll_at"] for one in told if one["next_poll_at"]]
     return {
@@ -51,6 +55,19 @@ def tell_source(
         "next_poll_at": min(upcoming, default=None),
         "passes": told,
     }
+
+
+def _sooner(passes: list[dict[str, Any]], spoken_of: Mapping[str, Any], now: datetime) -> str:
+    """Say which pass is read before the one that was spoken of, if any is."""
+    due = [one for one in passes if one["next_poll_at"]]
+    first = min(due, key=lambda one: one["next_poll_at"], default=None)
+    if first is None or (spoken_of["next_poll_at"] and spoken_of["next_poll_at"] <= first["next_poll_at"]):
+        return ""
+    if first["polling"]:
+        return f" {_SUBJECTS[first['pass']]} being read just now."
+    if first["next_poll_at"] <= now:
+        return f" {_SUBJECTS[first['pass']]} due now."
+    return f" {_SUBJECTS[first['pass']]} read first, in {spoken(first['next_poll_at'] - now)}."
 
 
 def _speaks(one: Mapping[str, Any]) -> bool:
@@ -78,6 +95,8 @@ def _judged(
             zone = (not isinstance(kind, str) and kind.timezone) or timezone
             one["next_poll_at"] = cron.next_slot(schedule, zone, now)
             one["next_poll_why"] = f"At its schedule, {schedule} ({zone})."
+        if not row["enabled"]:
+            one["next_poll_at"] = one["next_poll_why"] = None
         one["problems"] = _problems(one)
         judged.append((one, health(_polls(row, one, scheduled=schedule is not None), now, look)))
     return judged

@@ -87,10 +87,13 @@ class LiveSourceDesk(SourceDesk):
             return Added(polled, [])
         if polled.reason is not Reason.NOT_A_FEED:
             raise _not_added(address, polled.error, polled.reason)
-        return await self._add_found(address, name, settings)
+        return await self._add_found(address, name, settings, polled.error)
 
-    async def _add_found(self, address: str, name: str | None, settings: dict[str, Any]) -> Added:
-        """Add the sitemap that an address is, or the feed that its page leads to, or else the site's sitemap."""
+    async def _add_found(self, address: str, name: str | None, settings: dict[str, Any], why_not: str) -> Added:
+        """Add the sitemap that an address is, or the feed that its page leads to, or else the site's sitemap.
+
+        `why_not` says why it is no feed itself.
+        """
         try:
             found = await self._look(address)
         except HeadwaterError as error:
@@ -104,7 +107,7 @@ class LiveSourceDesk(SourceDesk):
             polled = await self._try(name, {**settings, "sitemap_url": best.url}, which=Pass.SITEMAP)
         else:
             tried = (
-                f"It is not a feed and names none; none is at {', '.join(FEED_PATHS)}, and there is no sitemap in "
+                f"{why_not} It names none; none is at {', '.join(FEED_PATHS)}, and there is no sitemap in "
                 f"robots.txt or at {', '.join(SITEMAP_PATHS)}. To walk through its pages instead: --mode spider."
             )
             raise _not_added(address, tried, Reason.NOT_A_FEED)

@@ -21,7 +21,7 @@ from headwater.sources.kind import Kind
 from headwater.sources.memory import check_state
 from headwater.sources.registry import kind_of
 from headwater.sources.run import Http, Page, Run
-from headwater.sources.site_finding import find_feeds, find_sitemaps
+from headwater.sources.site_finding import find_feeds, find_sitemaps, is_sitemap
 from headwater.sources.yielded import check_item, refuse_shared_places
 from headwater.store.pool import is_down
 
@@ -121,8 +121,9 @@ class Trial:
         await self._look_at_robots(url)
         with self._stage("address") as stage:
             page = await self._http.get(url)
+            stage.found += _answer_lines(url, page)
             feed = await _feed_or_none(page)
-            stage.found += _answer_lines(url, page, is_feed=feed is not None)
+            stage.found.append("it is a feed" if feed else "it is a page, not a feed")
         if feed is None:
             page = await self._find_feed(url)
             feed = await page.feed()
@@ -214,19 +215,26 @@ class Trial:
 
 
 async def _feed_or_none(page: Page) -> Feed | None:
+    """Return the feed that a page is, None for a page that may lead to one; raises what says why it is neither."""
     try:
         return await page.feed()
-    except Unreadable:
-        return None
+    except Unreadable as error:
+        if error.reason is not Reason.NOT_A_FEED:
+            raise
+        if await page.looks_like_page():
+            return None
+        if await is_sitemap(page):
+            raise Unreadable("It is a sitemap, not a feed; `headwater add` reads it.", url=page.response.url) from error
+        raise
 
 
-def _answer_lines(url: str, page: Page, *, is_feed: bool) -> list[str]:
+def _answer_lines(url: str, page: Page) -> list[str]:
     response = page.response
     kind = response.headers.get("content-type") or "of no stated type"
     lines = [f"answered {response.status}, {len(response.body):,} bytes, {one_line(kind)}"]
     if response.url != url:
         lines.append(f"redirects to {response.url}")
-    return [*lines, "it is a feed" if is_feed else "it is a page, not a feed"]
+    return lines
 
 
 def _feed_lines(feed: Feed) -> list[str]:

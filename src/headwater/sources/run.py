@@ -19,6 +19,7 @@ from headwater.formats.links import find_feed_links
 from headwater.formats.robots import named_sitemaps
 from headwater.formats.site_links import SortedLinks, sort_links
 from headwater.formats.sitemap_reading import SitemapReading, read_sitemap
+from headwater.formats.what_came import looks_like_page
 from headwater.gate.gate import Gate
 from headwater.gate.pace import Pace
 from headwater.model.feed import Feed
@@ -62,6 +63,12 @@ class Page:
         return await self.sandbox.run(
             parse_feed_page, response.body, response.url, response.headers.get("content-type"), returns=Feed
         )
+
+    async def looks_like_page(self) -> bool:
+        """Tell whether the body looks like an HTML page."""
+        response = self.response
+        content_type = response.headers.get("content-type")
+        return await self.sandbox.run(looks_like_page, response.body, content_type, returns=bool)
 
     async def json(self) -> Any:
         """Read the body as JSON."""
