@@ -55,17 +55,6 @@ def test_the_main_text_comes_without_navigation_and_scripts() -> None:
     assert article.provenance["text"] == "dom"
 
 
-@pytest.mark.parametrize("headline", ["Number 1 story", "Number one story", "All of the ferries are late. What now?"])
-def test_a_headline_that_is_the_title_stands_in_no_text(headline: str) -> None:
-    """Issue 8, spec 5.2: else a new headline would be another text, or not, by the words it is made of."""
-    heading = f"<h1>{headline}</h1><h2>What was seen</h2>"
-    article = extract_html(page(f"<title>{headline} - News</title>", before=heading), url=URL)
-    assert article.title == headline
-    assert headline not in article.text
-    assert headline not in article.markdown
-    assert article.text.endswith("\n\n".join(PARAGRAPHS))
-
-
 def test_markdown_keeps_headings_lists_and_tables() -> None:
     """Issue 8."""
     table = "<table><tr><th>Ferry</th><th>Built</th></tr><tr><td>Freya</td><td>2021</td></tr></table>"

@@ -115,7 +115,6 @@ def _article(text: str, markup: bytes, url: str, selectors: Mapping[str, str]) -
             raise Unreadable(wall.sentence, reason=wall, url=url)
     if not found.text:
         raise Unreadable("The page holds no text to keep.", reason=Reason.EMPTY_TEXT, url=url)
-    found = found.without_headline(article.title)
     text, markdown = clean(found.text), found.markdown
     if text != found.text:  # else there is nothing to clean in the same words either
         markdown = clean(markdown)

@@ -9,7 +9,7 @@ import logging
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from lxml import etree, html
 
@@ -17,7 +17,6 @@ from headwater.normalize.blocks import Block, Element
 from headwater.normalize.judge import judge
 from headwater.normalize.markdown import to_markdown
 from headwater.normalize.sections import AROUND_THE_TEXT, ARTICLES, blocks_in, headed_section, text_of
-from headwater.normalize.titles import compact
 from headwater.policy.text import has_sky_high_marks, join_blocks
 
 # trafilatura says on the log what it returns anyway; without a handler Python would print it.
@@ -49,14 +48,6 @@ class MainText:
     def markdown(self) -> str:
         """The same as Markdown."""
         return to_markdown(self.blocks) if self.text == _text(self.blocks) else self.text
-
-    def without_headline(self, title: str | None) -> "MainText":
-        """Return the same without the `<h1>` that says the title, unless there is nothing else."""
-        name = compact(title or "")
-        below = [block for block in self.blocks if block.element.tag != "h1" or compact(block.text) != name]
-        if not below or len(below) == len(self.blocks) or self.text != _text(self.blocks):
-            return self
-        return replace(self, blocks=below, text=_text(below))
 
 
 def find_main_text(page: str, blocks: list[Block], elements: list[Element]) -> MainText:
