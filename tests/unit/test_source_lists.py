@@ -3,7 +3,7 @@
 from contextlib import suppress
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headwater.errors import Unreadable
@@ -103,6 +103,7 @@ def test_an_empty_list_lists_nothing(body: bytes) -> None:
     assert read_source_list(body) == []
 
 
+@example({"name": None, "kind": "other"})  # as a kind may name its settings too
 @given(st.dictionaries(TEXT, VALUES, max_size=4))
 def test_what_is_written_is_read_again(settings: dict[str, object]) -> None:
     body = write_yaml([{"name": "a", "kind": "k", "enabled": False, "settings": settings}])

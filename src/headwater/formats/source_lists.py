@@ -122,7 +122,7 @@ def _why_not(given: dict[str, Any]) -> str | None:
     ):
         if not isinstance(given.get(key, kind()), kind):
             return f"{key}: must be {told}."
-    twice = sorted(given.get("settings", {}).keys() & given.keys())
+    twice = sorted(given.get("settings", {}).keys() & given.keys() - _OWN_KEYS)
     return f"{twice[0]}: is given twice." if twice else None
 
 
