@@ -72,6 +72,20 @@ COOKIE_WALLS = [
         "<p>Mit Cookies weiterlesen: Wir brauchen Ihre Einwilligung. Mehr in der Datenschutzerklärung.</p>"
         "<p>Alle Cookies akzeptieren</p>",
     ),
+    *(
+        page("The Paper", f"<h2>{heading}</h2><p>{said}</p><button>{agree}</button>")
+        for heading, said, agree in (
+            (
+                "Before you go on",
+                "We and our 310 partners store and access information on your device, such as cookies, to show ads.",
+                "Accept all",
+            ),
+            ("Cookies", "We would like to set optional cookies to see how you use this service.", "Accept cookies"),
+            ("Hinweis", "Wir und 90 Partner setzen Cookies ein. Mit einem Klick stimmen Sie dem zu.", "Akzeptieren"),
+            ("Aviso", "Nosotros y 51 socios guardamos cookies y tratamos datos personales.", "Aceptar y continuar"),
+            ("Welkom", "Wij en onze partners gebruiken cookies en verwerken persoonsgegevens.", "Akkoord"),
+        )
+    ),
 ]
 
 
