@@ -29,8 +29,9 @@ from hypothesis import strategies as st
 from headwater.errors import ExchangeFailed, HeadwaterError, InvalidURL
 from headwater.model.http import Limits, Response
 from headwater.model.reasons import Reason
-from headwater.net.client import HttpClient, failure
+from headwater.net.client import HttpClient
 from headwater.net.decode import inflater_for
+from headwater.net.failures import failure
 from headwater.net.guard import AddressGuard, AddressRefused
 from headwater.policy.inflate import BadEncoding, Inflater
 

@@ -1,10 +1,8 @@
 """The one HTTP client: a request with caps on everything, sent once, to an address the guard has seen."""
 
 import asyncio
-import os
 import re
 import socket
-import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -25,9 +23,9 @@ from headwater.errors import ExchangeFailed, HeadwaterError, InvalidURL
 from headwater.model.http import Limits, Response
 from headwater.model.reasons import Reason
 from headwater.net.decode import ACCEPT_ENCODING, inflater_for
+from headwater.net.failures import cause_of, failure, shown_host, too_large
 from headwater.net.guard import AddressGuard, AddressRefused
 from headwater.net.witnesses import Witnesses
-from headwater.policy.inflate import BadEncoding
 
 ConnectTo = Mapping[str, tuple[str, int]]
 Permit = Callable[[], Awaitable[None]]
@@ -140,14 +138,14 @@ class HttpClient:
     async def blame(self, error: Exception, url: str) -> HeadwaterError:
         """Say in our words why there was no answer, and whether that is our own network's fault."""
         told = failure(error, url)
-        if await self._witnesses.is_ours(_cause(error), _host(url)):
+        if await self._witnesses.is_ours(cause_of(error), shown_host(url)):
             return ExchangeFailed(f"{told}, and nobody else can be reached", reason=Reason.OFFLINE, url=url)
         return told
 
     async def _exchange(self, request: "_Request", limits: Limits, deadline: float) -> Response:
         assert self._session is not None, "HttpClient is used inside `async with`"
         url = request.url
-        sending = _Sending(self._clock, partial(self._witnesses.add, _host(url)), deadline, self._kept)
+        sending = _Sending(self._clock, partial(self._witnesses.add, shown_host(url)), deadline, self._kept)
         _sending.set(sending)
         async with self._session.request(
             request.method,
@@ -306,7 +304,7 @@ def _as_given(url: str) -> URL:
 async def _read_body(answer: aiohttp.ClientResponse, url: str, limits: Limits) -> bytes:
     cap = limits.body_bytes
     if not limits.cut and answer.status not in _BODILESS and (answer.content_length or 0) > cap:
-        raise _too_large(url, cap)
+        raise too_large(url, f"{shown_host(url)}: the body is", cap)
     inflater = inflater_for(", ".join(answer.headers.getall("Content-Encoding", ())))
     pieces: list[bytes] = []
     received = inflated = 0
@@ -318,7 +316,7 @@ async def _read_body(answer: aiohttp.ClientResponse, url: str, limits: Limits) -
             if max(received, inflated) > cap:
                 if limits.cut:
                     return b"".join(pieces)[:cap]
-                raise _too_large(url, cap)
+                raise too_large(url, f"{shown_host(url)}: the body is", cap)
             if inflater is not None:
                 await asyncio.sleep(0)  # a step is short, but a chunk may hold thousands
     if inflater is not None and not inflater.complete:
@@ -350,55 +348,3 @@ def _timeout(connect: float, read: float) -> aiohttp.ClientTimeout:
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
-
-
-def _too_large(url: str, cap: int) -> ExchangeFailed:
-    message = f"{_host(url)}: the body is over {cap / 1024 / 1024:g} MB; the setting max_body_mb allows no more."
-    return ExchangeFailed(message, reason=Reason.BODY_TOO_LARGE, url=url)
-
-
-def failure(error: Exception, url: str) -> HeadwaterError:
-    """Say what went wrong in our words: the one place where lower errors are mapped."""
-    cause = _cause(error)
-    if isinstance(error, aiohttp.InvalidURL | aiohttp.NonHttpUrlClientError):
-        return InvalidURL(f"{url} cannot be used: {_detail(error)}", url=url)
-    reason, what = _reading(error, cause)
-    return ExchangeFailed(f"{_host(url)}: {what}", reason=reason, url=url)
-
-
-def _cause(error: Exception) -> Exception:
-    """Return the error of the system that a lower error tells of, if it does."""
-    return getattr(error, "os_error", None) or error
-
-
-def _reading(error: Exception, cause: Exception) -> tuple[Reason, str]:
-    if isinstance(cause, AddressRefused):
-        return Reason.ADDRESS_REFUSED, str(cause)
-    if isinstance(cause, TimeoutError):
-        return Reason.TIMEOUT, "no whole answer in the time allowed"
-    if isinstance(error, aiohttp.ClientConnectorDNSError) or isinstance(cause, socket.gaierror):
-        return Reason.DNS, f"the name could not be resolved ({_detail(cause)})"
-    if isinstance(error, BadEncoding):
-        return Reason.BAD_ENCODING, f"the body could not be decompressed ({_detail(error)})"
-    if isinstance(error, aiohttp.ClientPayloadError):
-        return Reason.NETWORK, "the answer broke off"
-    if isinstance(error, aiohttp.ServerDisconnectedError):
-        return Reason.NETWORK, "the connection was closed before an answer came"
-    if isinstance(error, aiohttp.ClientResponseError):
-        return Reason.NETWORK, "the answer is not proper HTTP"
-    if isinstance(error, aiohttp.ClientError | OSError):
-        return Reason.NETWORK, f"the connection failed ({_detail(cause)})"
-    return Reason.INTERNAL, f"the client failed ({type(error).__name__}: {_detail(error)})"
-
-
-def _detail(error: Exception) -> str:
-    """Return one short line about a lower error, whose own text may be long or missing."""
-    if isinstance(error, OSError) and error.errno and error.errno > 0 and not isinstance(error, ssl.SSLError):
-        return os.strerror(error.errno)
-    text = str(getattr(error, "strerror", None) or error) or type(error).__name__
-    return text.splitlines()[0][:200]
-
-
-def _host(url: str) -> str:
-    authority = re.split(r"[/?#]", url.partition("://")[2], maxsplit=1)[0]
-    return authority.rpartition("@")[2][:253] or url[:253]

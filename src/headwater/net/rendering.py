@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from headwater.errors import ExchangeFailed, HeadwaterError
 from headwater.model.http import Limits, Passage, Response
 from headwater.model.reasons import Reason
+from headwater.net.failures import too_large
 from headwater.net.page_policy import POLICIES
 from headwater.net.page_scripts import come_to_rest, write_out
 from headwater.net.proxy import Proxy, TooMuchCame, first_of
@@ -372,8 +373,7 @@ class Rendering:
         return ExchangeFailed(f"The page {why} when its time was over.", reason=Reason.TIMEOUT, url=self._url)
 
     def _too_large(self) -> ExchangeFailed:
-        most = f"{self._limits.body_bytes / 1024 / 1024:g} MB"
-        return self._too_much(f"and what it loads are over {most}; the setting max_body_mb allows no more.")
+        return too_large(self._url, f"{self._url}: the page and what it loads are", self._limits.body_bytes)
 
     def _too_much(self, why: str) -> ExchangeFailed:
         return ExchangeFailed(f"{self._url}: the page {why}", reason=Reason.BODY_TOO_LARGE, url=self._url)
