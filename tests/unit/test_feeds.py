@@ -457,7 +457,7 @@ def test_what_is_not_a_feed_is_refused(body: bytes) -> None:
         (b'{"version": "https://jsonfeed.org/version/1", "items": [', "it begins as JSON does, and is broken"),
         (b'{"a":' * 100_000, "it is JSON, nested too deep"),
         (b"\xff\xd8\xff\xe0\x00\x10JFIF" + bytes(range(256)), "it is a JPEG image"),
-        (gzip.compress(bytes(100_000)), "it is compressed data (gzip)"),
+        (gzip.compress(bytes(100_000)), "it is compressed (gzip)"),
         (bytes(100_000), "it is binary data"),
         (bytes(range(256)) * 20, "it is binary data"),
         (b"Too many requests, come back later.", "it is text of another sort"),

@@ -5,21 +5,13 @@ import re
 from headwater.errors import Unreadable
 from headwater.model.reasons import Reason
 from headwater.policy.charset import decode_xml
+from headwater.policy.signatures import is_binary, kind_of_file
 from headwater.policy.text import one_line, unescape_html
 
 BLANKS = "\ufeff\x00 \t\r\n"
 _LOOKED_AT = 64 * 1024  # bytes
-_LOOKED_THROUGH = 8 * 1024  # characters, for those that no text has
+_LOOKED_THROUGH = 8 * 1024  # characters, for a tag
 _LONGEST_TITLE = 80
-_SIGNATURES = {
-    b"\x89PNG": "a PNG image",
-    b"GIF8": "a GIF image",
-    b"\xff\xd8\xff": "a JPEG image",
-    b"%PDF-": "a PDF",
-    b"PK\x03\x04": "a zip archive or an office document",
-    b"\x1f\x8b": "compressed data (gzip)",
-}
-_CONTROLS = re.compile("[\x00-\x08\x0e-\x1f\ufffd]")
 _ROOT = re.compile(
     r"(?:\s++|<\?[^>]*+>|<!--(?:[^-]|-(?!->))*+-->|<!(?i:doctype)[^>\[]*+(?:\[[^\]]*+\][^>]*+)?>)*+"
     r"<([A-Za-z_][\w.:-]{0,79})(?=[\s/>])"
@@ -68,12 +60,9 @@ def _beginning(body: bytes, content_type: str | None) -> str:
 
 def _kind_of_bytes(body: bytes, text: str) -> str | None:
     """Name what is no text at all; None for what may be."""
-    for signature, kind in _SIGNATURES.items():
-        if body.startswith(signature):
-            return kind
-    looked_at = text[:_LOOKED_THROUGH]
-    is_binary = not looked_at or len(_CONTROLS.findall(looked_at)) * 20 > len(looked_at)
-    return "binary data" if is_binary else None
+    if body.startswith(b"%PDF-"):
+        return "a PDF"
+    return kind_of_file(body) or ("binary data" if not text or is_binary(text) else None)
 
 
 def _is_page(text: str, root: re.Match[str] | None) -> bool:

@@ -5,25 +5,11 @@ import re
 from headwater.errors import Unreadable
 from headwater.model.reasons import Reason
 from headwater.policy.charset import decode_html
+from headwater.policy.signatures import is_binary, kind_of_file
 
 _SHORTEST = 200
 _SNIFFED_BYTES = 64 * 1024
-_LOOKED_THROUGH = 8 * 1024  # characters, for those that no text has
 _PDF_HEADER = re.compile(rb"[^<]*?%PDF-")  # what stands before it is no markup; pdf_v1 tells whether it is too far in
-# Files that say what they are in their first bytes.
-_SIGNATURES = {
-    b"\x89PNG": "a PNG image",
-    b"GIF8": "a GIF image",
-    b"\xff\xd8\xff": "a JPEG image",
-    b"RIFF": "an image, sound or video (RIFF)",
-    b"PK\x03\x04": "a zip archive or an office document",
-    b"\x1f\x8b": "compressed (gzip)",
-    b"BZh": "compressed (bzip2)",
-    b"\xfd7zXZ": "compressed (xz)",
-    b"\x28\xb5\x2f\xfd": "compressed (zstd)",
-    b"\xd0\xcf\x11\xe0": "an old office document",
-    b"{\\rtf": "an RTF document",
-}
 _ROOT = re.compile(
     r"(?:\s|<\?[^>]*>|<!--(?:[^-]|-(?!->))*-->|<!(?i:doctype)[^>\[]*(?:\[[^\]]*\][^>]*)?>)*<(?:[\w.-]+:)?([\w.-]+)"
 )
@@ -40,7 +26,6 @@ _HTML_TAG = re.compile(
     r"|h[1-6]|ul|ol|a|br|form|frameset|center|font)\b"
 )
 _PAGE = re.compile(rb"\s*+<(?i:!doctype\s+html|html)[\s>]")
-_CONTROLS = re.compile("[\x01-\x08\x0e-\x1f\ufffd]")
 
 
 def choose(body: bytes, content_type: str | None) -> str:
@@ -69,9 +54,8 @@ def check_page(body: bytes) -> None:
 def _choose(body: bytes, content_type: str | None, shortest: int) -> str:
     if _PDF_HEADER.match(body[:_SNIFFED_BYTES]):
         return "pdf_v1"
-    for signature, kind in _SIGNATURES.items():
-        if body.startswith(signature):
-            raise _unsupported(kind)
+    if kind := kind_of_file(body):
+        raise _unsupported(kind)
     text = decode_html(body[:_SNIFFED_BYTES], content_type).strip("\ufeff\x00 \t\r\n")
     if text.startswith(("{", "[")) and body.rstrip().endswith((b"}", b"]")):
         if _REPORT.search(text):
@@ -84,8 +68,7 @@ def _choose(body: bytes, content_type: str | None, shortest: int) -> str:
         raise Unreadable(f"The body has fewer than {shortest} bytes.", reason=Reason.BAD_HTML)
     if root and _is_other_xml(text, root[1].lower()):
         raise _unsupported("XML, but not a page")
-    beginning = text[:_LOOKED_THROUGH]
-    if len(_CONTROLS.findall(beginning)) * 20 > len(beginning):  # in which anything may look like a tag
+    if is_binary(text):  # in which anything may look like a tag
         raise _unsupported("binary data")
     if _HTML_TAG.search(text):
         return "html_v1"
