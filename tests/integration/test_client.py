@@ -574,7 +574,7 @@ def test_whatever_bytes_come_there_is_an_answer_or_a_failure_of_ours(answer: byt
     async def scenario() -> None:
         async with web(says(answer, close=True)) as site, a_client() as client:
             try:
-                assert isinstance(await client.get(site.root + "/", user_agent="x", limits=HASTY), Response)
+                assert isinstance(await client.get(site.root + "/", user_agent="x", limits=SMALL), Response)
             except ExchangeFailed as error:
                 reasons.append(error.reason)
 

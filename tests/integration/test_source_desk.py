@@ -491,7 +491,7 @@ async def test_looking_around_and_trying_save_nothing(site: Site, house: House) 
         ({HOME: Answer(BOMB, headers=XML)}, "address", "declares entities made of entities"),
         ({HOME: Answer("", headers=HTML)}, "address", "the answer is empty"),
         ({HOME: Answer('{"news": []}', headers=JSON)}, "address", "it is JSON, but no JSON Feed"),
-        ({HOME: Answer(gzip.compress(b"news"), headers=GZIP)}, "address", "it is compressed data"),
+        ({HOME: Answer(gzip.compress(b"news"), headers=GZIP)}, "address", r"it is compressed \(gzip\)"),
         ({HOME: sitemap("http://news.test/a")}, "address", "a sitemap, not a feed; `headwater add` reads it"),
         ({HOME: home("/feed"), FEED: rss("http://news.test/a")}, "newest page", "404"),
         (
