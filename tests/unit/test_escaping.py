@@ -31,6 +31,9 @@ def test_every_line_of_a_paragraph_begins_nothing() -> None:
 @given(st.lists(TEXTS, min_size=2, max_size=3).map("\n".join))
 @example("a|b\n-|-")
 @example("a\n--")
+@example("*1\n***")
+@example("_1\n___")
+@example("~~1\n~~~~~")
 @example("[x\ny]: http://a.test/")
 @example("[a]: b\n[x\ny]: http://a.test/")
 def test_a_paragraph_of_several_lines_says_what_they_say(text: str) -> None:

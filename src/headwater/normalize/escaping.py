@@ -16,7 +16,7 @@ _PAIRS = {
     "_": (re.compile(r"(?<!\w)_+(?=[^\s_])"), re.compile(r"(?<=[^\s_])_+(?![^\W_])")),
 }
 _BEGINS = re.compile(
-    r"[-+*](?=\s|$)|#{1,6}(?=\s|$)|>|`{3}|~{3}|=+\s*$|([-*_])(?:\s*\1){2,}\s*$|\[(?=[^\]]*\]:)"
+    r"[-+*](?=\s|$)|#{1,6}(?=\s|$)|>|`{3}|~{3,}|=+\s*$|([-*_])(?:\s*\1){2,}\s*$|\[(?=[^\]]*\]:)"
     r"|(?P<number>\d{1,9})(?=[.)](?:\s|$))"
 )
 _RULES = re.compile(r"[|:-][-|:\s]*$")  # what makes a table, or a heading, of the line before
@@ -53,8 +53,11 @@ def _line(text: str) -> str:
     begins = None if text[:1].isalpha() else _BEGINS.match(text)
     if not begins:
         return text
-    place = begins.end("number") if begins["number"] else 0
-    return f"{text[:place]}\\{text[place:]}"
+    if begins["number"]:
+        return f"{begins['number']}\\{text[begins.end() :]}"
+    if text[0] in "*_~":  # the rest of them would close what a line before has opened: a backslash is no space
+        return begins[0].replace(text[0], f"\\{text[0]}") + text[begins.end() :]
+    return f"\\{text}"
 
 
 def heading(text: str, level: int) -> str:
