@@ -8,6 +8,7 @@ import secrets
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -18,7 +19,7 @@ from headwater.service import parts
 from headwater.store import migrate
 from headwater.store.embedded import EmbeddedServer, open_server
 from headwater.store.pool import Database, open_database
-from tests import sandboxes
+from tests import clusters, sandboxes
 from tests.admin import Admin
 from tests.house import House, open_house
 from tests.nursery import close_nursery
@@ -92,6 +93,18 @@ def _one_admin_of_a_server() -> Iterator[None]:
     yield
     for admin in _admins.values():
         admin.close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _copied_clusters() -> Iterator[None]:
+    """Let embedded servers begin with a copy of one cluster."""
+
+    def copy(*cluster: Any) -> None:
+        clusters.copying(clusters.model())(*cluster)
+
+    with clusters.use_for_clusters(copy):
+        yield
+    clusters.remove_model()
 
 
 @pytest.fixture(scope="session")

@@ -28,6 +28,7 @@ from typing import Self
 import headwater
 from headwater import sandbox
 from headwater.service import parts
+from tests.clusters import copying, model, use_for_clusters
 from tests.faults.network import enter
 from tests.sandboxes import ForkedServer
 
@@ -97,7 +98,7 @@ class Nursery:
         self._line, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.nursery", str(theirs.fileno())],
+                [sys.executable, "-m", "tests.nursery", str(theirs.fileno()), str(model())],
                 pass_fds=(theirs.fileno(),),
                 cwd=ROOT,
                 env=ENVIRONMENT,
@@ -175,7 +176,8 @@ def main() -> None:
         order, streams = born
         _become(order, streams)
         sandbox._ForkServer = ForkedServer  # type: ignore[misc]
-        _run(order)
+        with use_for_clusters(copying(Path(sys.argv[2]))):
+            _run(order)
 
 
 def _run(order: Order) -> None:

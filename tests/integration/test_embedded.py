@@ -28,8 +28,9 @@ from headwater.errors import OperatorError
 from headwater.model.reasons import Reason
 from headwater.store import embedded
 from headwater.store.embedded import open_server
+from headwater.store.embedded_cluster import create_cluster
+from tests.clusters import model, use_for_clusters
 from tests.program import wait_until, with_a_mount
-from tests.scratch import scratch_folder
 
 ROOT = os.geteuid() == 0
 only_root = pytest.mark.skipif(not ROOT, reason="needs root")
@@ -192,19 +193,16 @@ def folder(tmp_path: Path, used: list[Path]) -> Iterator[Path]:
     used.append(tmp_path)
 
 
-@pytest.fixture(scope="session")
-def template(used: list[Path]) -> Iterator[Path]:
-    with scratch_folder() as place:
-        folder = place / "data"
-        open_server(folder).close()
-        used.append(folder)
-        yield folder
+@pytest.fixture(autouse=True)
+def _made_by_its_own_programs() -> Iterator[None]:
+    with use_for_clusters(create_cluster):
+        yield
 
 
 @pytest.fixture
-def made(folder: Path, template: Path) -> Path:
+def made(folder: Path) -> Path:
     """A data folder with a cluster in it, at rest."""
-    subprocess.run(["cp", "-a", template, folder], check=True)
+    subprocess.run(["cp", "-a", model(), folder], check=True)
     return folder
 
 
@@ -606,12 +604,12 @@ def test_as_root_a_cluster_that_belongs_to_root_is_refused(made: Path) -> None:
 
 
 @only_root
-def test_another_users_cluster_is_refused_and_its_owner_named(template: Path) -> None:
+def test_another_users_cluster_is_refused_and_its_owner_named() -> None:
     as_another = "import os, headwater.store.embedded\nos.setgroups([]); os.setgid(12345); os.setuid(12345)\n"
     with tempfile.TemporaryDirectory() as place:
         os.chmod(place, 0o755)
         folder = Path(place) / "data"
-        subprocess.run(["cp", "-a", template, folder], check=True)
+        subprocess.run(["cp", "-a", model(), folder], check=True)
         for path in (folder / "postgres", home(folder), *home(folder).iterdir()):
             if path != cluster(folder):
                 os.chown(path, 12345, 12345)
