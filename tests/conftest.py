@@ -15,6 +15,7 @@ import pytest
 import structlog
 
 from headwater.config import Settings
+from headwater.net.chromium import PROGRAMS
 from headwater.service import parts
 from headwater.store import migrate
 from headwater.store.embedded import EmbeddedServer, open_server
@@ -24,6 +25,7 @@ from tests.admin import Admin
 from tests.house import House, open_house
 from tests.nursery import close_nursery
 from tests.postgres15 import Postgres15, find_programs, run_postgres15
+from tests.program import path_without
 from tests.redis_server import RedisServer, find_program, run_redis
 from tests.scratch import MEMORY, scratch_folder
 from tests.server import Site
@@ -69,6 +71,13 @@ def tmp_path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         return
     with scratch_folder() as folder:
         yield folder
+
+
+@pytest.fixture(scope="session")
+def without_browser() -> Iterator[str]:
+    """A PATH on which there is no browser."""
+    with scratch_folder() as folder:
+        yield path_without(*PROGRAMS, folder=folder)
 
 
 @pytest.fixture(scope="session", autouse=True)

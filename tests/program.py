@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, TextIO
 
 import pytest
 
@@ -79,7 +79,7 @@ def with_a_mount(script: str) -> tuple[str, ...]:
 
 
 def start(*words: str, cwd: Path, **settings: object) -> "subprocess.Popen[str]":
-    """Start a command that stays."""
+    """Start a command that stays, as users do."""
     return subprocess.Popen(
         [*PROGRAM, *words],
         stdout=subprocess.PIPE,
@@ -92,7 +92,10 @@ def start(*words: str, cwd: Path, **settings: object) -> "subprocess.Popen[str]"
 
 
 class Forked:
-    """A command that stays, forked as `headwater` does it: as much of a Popen as tests need."""
+    """A command that stays, forked as `headwater` does it: as much of a Popen as tests need.
+
+    A context manager that ends it at once, if it still runs.
+    """
 
     def __init__(self, *words: str, cwd: Path, env: Mapping[str, str], module: str | None = None) -> None:
         """Start it, or the `main` of another module than the program's."""
@@ -102,6 +105,18 @@ class Forked:
             os.close(stream)
         self.pid = self._program.pid
         self.stdin, self.stdout, self.stderr = os.fdopen(to_stdin, "w"), os.fdopen(from_stdout), os.fdopen(from_stderr)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.send_signal(signal.SIGKILL)
+        self.communicate()
+
+    @property
+    def returncode(self) -> int | None:
+        """How it ended, negative for a signal; None while it runs."""
+        return self._program.returncode
 
     def send_signal(self, number: signal.Signals) -> None:
         """Signal it, if it still runs."""
@@ -113,14 +128,30 @@ class Forked:
         assert code is not None, f"it did not end in {timeout} s"
         return code
 
-    def communicate(self) -> tuple[str, str]:
+    def communicate(self, timeout: float = 20) -> tuple[str, str]:
         """Close its standard input, read what else it says, and wait for its end."""
         self.stdin.close()
-        with ThreadPoolExecutor(1) as aside, self.stdout, self.stderr:
-            errors = aside.submit(self.stderr.read)
-            said = self.stdout.read(), errors.result()
-        self.wait()
-        return said
+        with ThreadPoolExecutor(2) as aside:
+            said, errors = (aside.submit(_rest, stream) for stream in (self.stdout, self.stderr))
+            try:
+                self.wait(timeout)
+            except AssertionError:
+                self.send_signal(signal.SIGKILL)
+                raise
+            return said.result(), errors.result()
+
+
+def _rest(stream: TextIO) -> str:
+    """What a stream still has to say, which is closed then."""
+    if stream.closed:
+        return ""
+    with stream:
+        return stream.read()
+
+
+def forked(*words: str, cwd: Path, **settings: object) -> Forked:
+    """Fork a command that stays, with these settings."""
+    return Forked(*words, cwd=cwd, env=environment(**settings))
 
 
 def fork(

@@ -1,6 +1,7 @@
 """Pages of sources that need a browser, through frontier, gate and corpus like all others (spec 1.7, 2.3, 4.2)."""
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from itertools import pairwise
@@ -15,7 +16,7 @@ from tests import kinds
 from tests.browser.conftest import HTML, until
 from tests.browser.processes import browsers, drivers, is_alive
 from tests.house import House, open_house
-from tests.program import start
+from tests.program import forked
 from tests.server import Answer, Site, page
 from tests.visitor import TODAY
 
@@ -171,23 +172,19 @@ async def test_a_worker_that_is_told_to_stop_gives_the_page_back_and_leaves_no_b
     await house.desk.sources.create("walled", "manual", {"needs_browser": True})
     await house.desk.frontier.submit([url], "walled")
     settings = house.parts.records.settings
-    worker = start(
+    with forked(
         "worker",
         cwd=tmp_path,
         data_dir=settings.data_dir,
         database_url=settings.database_url,
         connect_to=",".join(settings.connect_to),
         allow_networks=",".join(settings.allow_networks),
-    )
-    try:
-        await until(lambda: url in site.waiting or worker.poll() is not None)
+    ) as worker:
+        await until(lambda: url in site.waiting or worker.returncode is not None)
         started = [*browsers(folder), *drivers(folder)]
-        worker.terminate()
+        worker.send_signal(signal.SIGTERM)
         assert await asyncio.to_thread(worker.wait, 20) == 0
         await until(lambda: not any(map(is_alive, started)))
-    finally:
-        worker.kill()
-        await asyncio.to_thread(worker.communicate)
     assert len(started) > 3
     assert await house.attempts() == [("shutdown", 1, None)]
 

@@ -1,7 +1,6 @@
 """The canonical run-once, by PostgreSQL alone: each link is tried once in 30 days (spec 5.1, 5.3, 5.5)."""
 
 import asyncio
-import os
 import signal
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -20,7 +19,7 @@ from headwater.service.parts import open_parts, open_records
 from headwater.service.running import crew_at_work
 from headwater.store import canonical
 from tests.house import House, open_house
-from tests.program import start
+from tests.program import forked
 from tests.server import Answer, Site, page, rss
 
 FEED = "http://news.test/feed"
@@ -236,7 +235,7 @@ async def test_what_a_killed_program_was_at_is_gone_on_with_when_its_leases_are_
     site.hanging.add("http://news.test/a")
     await add_feed(house)
     settings = house.parts.records.settings
-    program = start(
+    program = forked(
         "canonical",
         "run",
         cwd=tmp_path,
@@ -249,7 +248,7 @@ async def test_what_a_killed_program_was_at_is_gone_on_with_when_its_leases_are_
     async with asyncio.timeout(30):
         while "http://news.test/a" not in site.waiting:
             await asyncio.sleep(0.01)
-    os.killpg(program.pid, signal.SIGKILL)
+    program.send_signal(signal.SIGKILL)
     program.communicate()
     site.hanging.clear()
     now = house.parts.records.clock.now()

@@ -25,7 +25,7 @@ from tests.house import House
 from tests.integration.test_api import TOKEN, Api, open_api
 from tests.integration.test_backup import new_database
 from tests.pen import HOST, NOON, fail_job, write, write_all
-from tests.program import headwater, start
+from tests.program import forked, headwater
 from tests.server import Answer, Site, page
 
 
@@ -398,13 +398,10 @@ def test_the_command_follows_what_comes(database_url: str, tmp_path: Path, datab
     """Spec 8.2."""
     asyncio.run(_fill(database_url))
     place = {"database_url": database_url, "data_dir": tmp_path}
-    with start("new", "--since", "2026-03-01", "--follow", "--json", cwd=tmp_path, **place) as following:
-        assert following.stdout
+    with forked("new", "--since", "2026-03-01", "--follow", "--json", cwd=tmp_path, **place) as following:
         lines = [json.loads(following.stdout.readline()) for _ in range(3)]
         asyncio.run(_fill(database_url, text="second"))
         lines.append(json.loads(following.stdout.readline()))
-        following.terminate()
-        following.communicate()
     titles = [line["document"]["title"] for line in lines]
     assert titles == ["a: first", "b: first", "c: first", "a: second"]
 

@@ -23,9 +23,9 @@ from headwater.demo.sites import GAZETTE, KAWABE, SITES
 from headwater.demo.web import DemoWeb
 from headwater.errors import OperatorError
 from headwater.model.reasons import Reason
-from headwater.net.chromium import PROGRAMS, find_program
+from headwater.net.chromium import find_program
 from tests.house import open_house
-from tests.program import PROGRAM, environment, headwater, path_without, start
+from tests.program import PROGRAM, Forked, environment, forked, headwater, start
 from tests.server import Answer, Site, page, rss
 
 WIDTH = 80
@@ -54,9 +54,9 @@ main()
 
 
 @pytest.fixture
-def no_browser(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def no_browser(without_browser: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let none be found: not every run of the demo need start one."""
-    monkeypatch.setenv("PATH", path_without(*PROGRAMS, folder=tmp_path_factory.mktemp("without")))
+    monkeypatch.setenv("PATH", without_browser)
 
 
 def assert_readable(text: str) -> None:
@@ -69,11 +69,11 @@ def no_server_is_left(folder: Path) -> bool:
     return not list(folder.glob("**/postmaster.pid"))
 
 
-def stopped(process: "subprocess.Popen[str]", by: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
+def stopped(process: "subprocess.Popen[str] | Forked", by: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
     """How a program ends that is told to, and what it says of that."""
     process.send_signal(by)
     _, errors = process.communicate(timeout=15)
-    return process.returncode, errors
+    return process.wait(), errors
 
 
 def test_the_whole_flow_runs_on_the_whole_small_web_and_says_so_in_json(tmp_path: Path) -> None:
@@ -106,18 +106,13 @@ def test_the_whole_flow_runs_on_the_whole_small_web_and_says_so_in_json(tmp_path
 
 
 def assert_a_second_run_asks_nothing_and_tells_where_it_serves(tmp_path: Path) -> None:
-    process = start("demo", "--serve", "--json", "--data", "data", cwd=tmp_path)
-    assert process.stdout
-    try:
+    with forked("demo", "--serve", "--json", "--data", "data", cwd=tmp_path) as process:
         outcome = json.loads("".join(iter(process.stdout.readline, "}\n")) + "}")
         assert outcome["as_expected"]
         assert outcome["checks"][-1]["name"] == "nothing was asked: all of this is from an earlier run"
         assert outcome["data"] == str(tmp_path / "data")
         assert {outcome["api"][:17], outcome["web"][:17]} == {"http://127.0.0.1:"}
         assert stopped(process) == (0, "")
-    finally:
-        process.kill()
-        process.communicate()
 
 
 @pytest.mark.usefixtures("no_browser")
@@ -209,16 +204,11 @@ def test_a_demo_told_to_stop_says_so_and_leaves_nothing_behind(
 ) -> None:
     """Spec 9.3."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    process = start("demo", *words, cwd=tmp_path)
-    assert process.stdout
-    try:
+    with forked("demo", *words, cwd=tmp_path) as process:
         assert process.stdout.readline() == "feeds: 7 of 7\n"
         assert stopped(process, by) == (128 + by, f"headwater: {said}\n")
         assert no_server_is_left(tmp_path)
         assert [path.name for path in tmp_path.iterdir()] == [*words][1:]
-    finally:
-        process.kill()
-        process.communicate()
 
 
 async def test_a_machine_without_a_place_for_passing_folders_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
-from headwater.net.chromium import PROGRAMS, find_program
+from headwater.net.chromium import find_program
 from headwater.service.maintenance import RESCUERS
 from headwater.sources.registry import kinds
 from headwater.store import migrate
@@ -29,7 +29,7 @@ from headwater.store.pool import Database
 from headwater.store.sql import query
 from tests.conftest import Server
 from tests.postgres15 import Postgres15
-from tests.program import address_of, headwater, path_without, start, with_a_mount
+from tests.program import address_of, forked, headwater, with_a_mount
 
 NAMES = [
     "settings",
@@ -92,12 +92,6 @@ def test_every_check_is_explained() -> None:
     """Spec 8.2: where an operator would look it up."""
     explained = re.findall(r"^\| ([a-z -]+) \| ", OPERATIONS.read_text(), re.MULTILINE)
     assert [name for name in NAMES if name not in explained] == []
-
-
-@pytest.fixture(scope="session")
-def without_browser(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A PATH on which there is no browser."""
-    return path_without(*PROGRAMS, folder=tmp_path_factory.mktemp("without"))
 
 
 @pytest.fixture
@@ -378,10 +372,10 @@ def test_a_disk_that_is_nearly_full_is_named(options: str, state: str, data: Pat
 @pytest.fixture
 def up(data: Path, tmp_path: Path) -> Iterator[int]:
     """The port of a running Headwater."""
-    process = start("up", cwd=tmp_path, data_dir=data, listen_port=0)
-    yield int(address_of(process).rpartition(":")[2])
-    process.terminate()
-    process.communicate(timeout=20)
+    with forked("up", cwd=tmp_path, data_dir=data, listen_port=0) as process:
+        yield int(address_of(process).rpartition(":")[2])
+        process.send_signal(signal.SIGTERM)
+        process.wait()
 
 
 def test_an_address_that_a_headwater_holds_is_in_order(up: int, doctor: Doctor) -> None:

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import re
 import signal
-import subprocess
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -19,7 +18,7 @@ from headwater.errors import OperatorError, RunUnderWay
 from headwater.service.source_trial import Stage
 from tests.house import House, open_house
 from tests.integration.test_federal import TODAY, MakeSettings, add, items, open_federal, serving
-from tests.program import start
+from tests.program import Forked, forked
 
 
 async def test_a_backfill_that_is_killed_while_it_waits_has_lost_no_look_up(
@@ -43,7 +42,7 @@ async def test_a_backfill_that_is_killed_while_it_waits_has_lost_no_look_up(
                 with pytest.raises(RunUnderWay, match="a poll or a backfill, which is no run, is reading it just now"):
                     await house.desk.sources.backfill("bills", date(2023, 6, 1))
             finally:
-                program.kill()
+                program.send_signal(signal.SIGKILL)
                 said = await asyncio.to_thread(program.communicate)
             assert program.returncode == -signal.SIGKILL, said
             counts = []
@@ -97,8 +96,8 @@ def _refuse_key(body: Body) -> Answer:
     return whole(refusal, status=403)
 
 
-def _started_backfill(settings: Settings, folder: Path, **more: object) -> "subprocess.Popen[str]":
-    return start(
+def _started_backfill(settings: Settings, folder: Path, **more: object) -> Forked:
+    return forked(
         *("source", "backfill", "bills", "--since", "2023-06-01"),
         cwd=folder,
         data_dir=settings.data_dir,

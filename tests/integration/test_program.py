@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from headwater.store.embedded import EmbeddedServer, open_server
-from tests.program import Forked, address_of, environment, headwater, start, wait_until
+from tests.program import Forked, address_of, forked, headwater, start, wait_until
 
 
 @pytest.fixture
@@ -24,12 +24,12 @@ def data(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def forked(tmp_path: Path) -> Iterator[Callable[..., Forked]]:
+def fork(tmp_path: Path) -> Iterator[Callable[..., Forked]]:
     """Forks programs that are ended with the test."""
     processes = []
 
     def run(*words: str, **settings: object) -> Forked:
-        processes.append(Forked(*words, cwd=tmp_path, env=environment(**settings)))
+        processes.append(forked(*words, cwd=tmp_path, **settings))
         return processes[-1]
 
     yield run
@@ -93,9 +93,9 @@ def seconds_of_a_start(data: Path, cwd: Path) -> float:
     return took
 
 
-def test_up_brings_its_own_database_back_when_it_has_died(data: Path, forked: Callable[..., Forked]) -> None:
+def test_up_brings_its_own_database_back_when_it_has_died(data: Path, fork: Callable[..., Forked]) -> None:
     """Spec 9.1: the embedded server is ours to look after."""
-    process = forked("up", data_dir=data, listen_port=0, log_level="error")
+    process = fork("up", data_dir=data, listen_port=0, log_level="error")
     address = address_of(process)
     wait_until(lambda: is_ready(address))
     (pid_file,) = data.glob("postgres/*/cluster/postmaster.pid")
@@ -115,13 +115,13 @@ def is_ready(address: str) -> bool:
 
 
 def test_a_worker_runs_beside_up_and_refuses_an_old_schema(
-    data: Path, tmp_path: Path, forked: Callable[..., Forked]
+    data: Path, tmp_path: Path, fork: Callable[..., Forked]
 ) -> None:
     refused = headwater("worker", cwd=tmp_path, data_dir=data)
     assert refused.returncode == 2
     assert "migrate up" in refused.stderr
     headwater("migrate", "up", cwd=tmp_path, data_dir=data)
-    process = forked("worker", data_dir=data, log_format="json")
+    process = fork("worker", data_dir=data, log_format="json")
     assert json.loads(process.stderr.readline())["roles"] == ["fetcher"]
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=15) == 0

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import signal
 import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from headwater.store.pool import Database
-from tests.program import headwater, start, wait_until
+from tests.program import forked, headwater, wait_until
 from tests.server import Answer, Site, page, rss
 
 FEED = "http://news.test/feed"
@@ -141,9 +142,9 @@ async def test_a_backfill_that_is_stopped_is_left_for_the_running_program(
     await program("source", "add", "n", "--kind", "site", "--set", f"feed_url={FEED}")
     site.hanging.add(SITEMAP)
     words = ("source", "backfill", "n", "--since", "2024-01-01")
-    with start(*words, cwd=tmp_path, **settings) as backfill:
+    with forked(*words, cwd=tmp_path, **settings) as backfill:
         await asyncio.to_thread(wait_until, lambda: SITEMAP in site.waiting)
-        backfill.terminate()
+        backfill.send_signal(signal.SIGTERM)
         assert await asyncio.to_thread(backfill.wait, 20) == 143
     async with database.connection() as connection:
         left = await connection.fetchrow(

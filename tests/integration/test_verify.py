@@ -22,7 +22,7 @@ from headwater.service.verify_journal import Journal
 from headwater.service.verifying import Verifier
 from headwater.store.verify import documents_to_verify
 from tests.house import House, open_house
-from tests.program import Forked, environment, fork, headwater, wait_until
+from tests.program import environment, fork, forked, headwater, wait_until
 from tests.server import Answer, Site, page, rss
 
 HTML = {"Content-Type": "text/html; charset=utf-8"}
@@ -363,7 +363,7 @@ async def test_a_program_that_was_stopped_and_then_killed_goes_on_where_it_was(
     journal = tmp_path / "data/verify/_all.0.jsonl"
 
     def end_after(pages: int, how: signal.Signals) -> "tuple[int, str]":
-        process = Forked("verify", cwd=tmp_path, env=environment(**place))
+        process = forked("verify", cwd=tmp_path, **place)
         wait_until(lambda: journal.exists() and journal.read_bytes().count(b"\n") > pages)
         process.send_signal(how)
         _, said = process.communicate()
