@@ -42,19 +42,21 @@ hypothesis.settings.load_profile("headwater")
 
 
 def pytest_configure() -> None:
-    """Let programs heed SIGINT even where the tests run in the background, which is told to ignore it.
+    """Let programs heed SIGINT and SIGHUP even where the tests run in the background, which is told to ignore them.
 
     Faults that are provoked are logged in plain words: to paint them took as long as to provoke them.
     """
+    gc.disable()  # until there is something to be let go
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     structlog.configure(processors=[structlog.processors.add_log_level, plain])
 
 
 def pytest_collection_finish() -> None:
     """Let nobody look for garbage among the thousands of tests themselves, which stay: it took a twentieth of all."""
-    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

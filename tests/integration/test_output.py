@@ -10,7 +10,7 @@ from typing import IO
 
 import pytest
 
-from tests.program import PROGRAM, environment, headwater, start
+from tests.program import PROGRAM, environment, forked, headwater
 from tests.scratch import scratch_folder
 
 CLOSED = 128 + signal.SIGPIPE
@@ -57,19 +57,12 @@ def test_a_log_that_cannot_be_written_changes_nothing(cwd: Path) -> None:
 
 def test_a_demo_whose_reader_leaves_in_the_middle_leaves_nothing_behind(tmp_path: Path) -> None:
     """Spec 9.3."""
-    process = start("demo", "--data", str(tmp_path / "data"), cwd=tmp_path)
-    assert process.stdout
-    assert process.stderr
-    try:
+    with forked("demo", "--data", str(tmp_path / "data"), cwd=tmp_path) as process:
         assert process.stdout.readline() == "feeds: 7 of 7\n"
         process.stdout.close()
         assert process.wait(timeout=60) == CLOSED
         assert process.stderr.read() == ""
         assert not list(tmp_path.glob("**/postmaster.pid"))
-    finally:
-        process.kill()
-        process.wait()
-        process.stderr.close()
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
