@@ -11,8 +11,9 @@ from headwater.config import Settings
 from headwater.service.desk import Desk
 from headwater.service.maintenance import MaintenanceRole
 from headwater.service.metrics import Metrics
-from headwater.service.parts import Parts, open_parts, open_records
+from headwater.service.parts import Parts, Records, open_parts, open_records
 from headwater.service.running import Role, make_crew, run_roles
+from headwater.service.waiting import wait_for
 
 
 @dataclass(frozen=True)
@@ -53,13 +54,21 @@ class House:
                 await asyncio.sleep(0.02)
             stop.set()
 
-        crew: list[Role] = [
-            make_crew(self.parts, self.desk.metrics),
-            MaintenanceRole(self.parts.records, look_seconds=0.2),
-        ]
+        crew: list[Role] = [make_crew(self.parts, self.desk.metrics), _LaterMaintenance(self.parts.records)]
         async with asyncio.TaskGroup() as group:
             group.create_task(run_roles(crew, stop))
             group.create_task(watch())
+
+
+class _LaterMaintenance(MaintenanceRole):
+    """Looks after what is left behind, but not before others have had the time to do their work."""
+
+    def __init__(self, records: Records) -> None:
+        super().__init__(records, look_seconds=0.2)
+
+    async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
+        await wait_for(stop, 0.2)
+        await super().run(stop, grace_seconds)
 
 
 @contextlib.asynccontextmanager

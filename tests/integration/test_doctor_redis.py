@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.test_doctor import Doctor, doctor, without_browser
+from tests.integration.test_doctor import Doctor, doctor
 from tests.redis_server import RedisServer, find_program, run_redis
 
-__all__ = ["doctor", "without_browser"]  # the fixtures
+__all__ = ["doctor"]  # the fixture
 
 
 def test_without_redis_it_says_so(doctor: Doctor) -> None:

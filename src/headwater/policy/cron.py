@@ -12,6 +12,7 @@ from cronsim import CronSim, CronSimError
 
 # A schedule that names no moment in this long (30 February) never fires.
 _HORIZON = timedelta(days=366 * 5)
+_AROUND_A_CHANGE = timedelta(hours=3)  # of clocks, which is by an hour or two
 
 
 def check(schedule: str) -> None:
@@ -45,7 +46,7 @@ def _is_readable(schedule: str) -> bool:
 def next_slot(schedule: str, timezone: str, after: datetime) -> datetime:
     """Return the first slot after a moment, in UTC."""
     zone = ZoneInfo(timezone)
-    for slot in _slots(schedule, zone, _local(after, zone) - timedelta(hours=3)):
+    for slot in _slots(schedule, zone, _start(after, zone)):
         if slot > after:
             return slot
     raise AssertionError("check() refuses schedules that never fire")
@@ -55,7 +56,7 @@ def slots_between(schedule: str, timezone: str, after: datetime, until: datetime
     """Yield the slots after a moment, up to and with another."""
     zone = ZoneInfo(timezone)
     last = after
-    for slot in _slots(schedule, zone, _local(after, zone) - timedelta(hours=3)):
+    for slot in _slots(schedule, zone, _start(after, zone)):
         if slot > until:
             return
         if slot > last:
@@ -66,7 +67,7 @@ def slots_between(schedule: str, timezone: str, after: datetime, until: datetime
 def last_slot(schedule: str, timezone: str, until: datetime) -> datetime | None:
     """Return the last slot at or before a moment, in UTC; None where there was none in years."""
     zone = ZoneInfo(timezone)
-    back = timedelta(hours=3)
+    back = _AROUND_A_CHANGE
     while back < _HORIZON:
         found = None
         for slot in _slots(schedule, zone, _local(until, zone) - back):
@@ -99,6 +100,13 @@ def _place(local: datetime, zone: ZoneInfo) -> datetime:
         else:
             after = middle
     return after.replace(microsecond=0)
+
+
+def _start(after: datetime, zone: ZoneInfo) -> datetime:
+    """Return the local time to walk from: an earlier one where clocks were changed shortly before."""
+    earlier = after - _AROUND_A_CHANGE
+    was_changed = earlier.astimezone(zone).utcoffset() != after.astimezone(zone).utcoffset()
+    return _local(earlier if was_changed else after, zone)
 
 
 def _local(moment: datetime, zone: ZoneInfo) -> datetime:
