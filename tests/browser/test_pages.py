@@ -196,6 +196,7 @@ async def test_a_page_that_floods_the_browser_is_ended_and_takes_no_other_with_i
     browsing: Browsing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is not charged either, before it has been open alone: it might have been the other one."""
+    monkeypatch.setattr("headwater.net.watch._WATCH_SECONDS", 0.1)
     monkeypatch.setattr("headwater.net.watch._PULSE_SECONDS", 0.5)
     url = "http://flood.test/page"
     browsing.site.answers[url] = page(f"{FLOOD} setTimeout(flood)")

@@ -4,17 +4,18 @@ import json
 import os
 import signal
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
 import pytest
 
-from tests.program import PROGRAM, environment, forked, headwater
+from tests.program import PROGRAM, environment, fork, forked, headwater
 from tests.scratch import scratch_folder
 
 CLOSED = 128 + signal.SIGPIPE
-COMMANDS = [("--help",), ("--version",), ("config",), ("config", "--json"), ("config", "--markdown"), ("today",)]
+STARTED = ("today",)  # as users do; the others are forked
+COMMANDS = [("--help",), ("--version",), ("config",), ("config", "--json"), ("config", "--markdown"), STARTED]
 
 
 @pytest.fixture(scope="module")
@@ -24,11 +25,19 @@ def cwd() -> Iterator[Path]:
         yield folder
 
 
-def run(*words: str, cwd: Path, stdout: "int | IO[str]", stderr: "int | IO[str]" = subprocess.PIPE) -> tuple[int, str]:
-    """How a command ends, and what it says of that."""
+def run(*words: str, cwd: Path, stdout: int, stderr: int | None = None) -> tuple[int | None, str]:
+    """How a command ends, and what it says of that, unless that goes elsewhere too."""
     env = environment(data_dir=cwd / "data")
-    ended = subprocess.run([*PROGRAM, *words], stdout=stdout, stderr=stderr, text=True, timeout=60, env=env, cwd=cwd)
-    return ended.returncode, ended.stderr
+    if words == STARTED:
+        started = subprocess.run(
+            [*PROGRAM, *words], stdout=stdout, stderr=stderr or subprocess.PIPE, timeout=60, env=env, cwd=cwd
+        )
+        return started.returncode, (started.stderr or b"").decode()
+    with tempfile.TemporaryFile() as said:
+        ended = fork(*words, cwd=cwd, env=env, streams=(stdout, stdout, stderr or said.fileno()))
+        code = ended.wait_here(60)
+        said.seek(0)
+        return code, said.read().decode()
 
 
 @pytest.mark.parametrize("words", COMMANDS)
@@ -45,14 +54,14 @@ def test_a_reader_who_has_gone_ends_a_command_without_a_word(words: tuple[str, .
 def test_a_full_disk_is_said_in_one_line(words: tuple[str, ...], cwd: Path) -> None:
     with open("/dev/full", "w") as full:
         said = "headwater: the output could not be written: No space left on device.\n"
-        assert run(*words, cwd=cwd, stdout=full) == (2, said)
-        assert run(*words, cwd=cwd, stdout=full, stderr=full)[0] == 2
+        assert run(*words, cwd=cwd, stdout=full.fileno()) == (2, said)
+        assert run(*words, cwd=cwd, stdout=full.fileno(), stderr=full.fileno())[0] == 2
 
 
 def test_a_log_that_cannot_be_written_changes_nothing(cwd: Path) -> None:
-    with open("/dev/full", "w") as full:
-        assert run("today", cwd=cwd, stdout=subprocess.DEVNULL, stderr=full)[0] == 0
-        assert run("today", "yesterday", cwd=cwd, stdout=subprocess.DEVNULL, stderr=full)[0] == 2
+    with open("/dev/full", "w") as full, open(os.devnull, "w") as nowhere:
+        assert run("today", cwd=cwd, stdout=nowhere.fileno(), stderr=full.fileno())[0] == 0
+        assert run("today", "yesterday", cwd=cwd, stdout=nowhere.fileno(), stderr=full.fileno())[0] == 2
 
 
 def test_a_demo_whose_reader_leaves_in_the_middle_leaves_nothing_behind(tmp_path: Path) -> None:
