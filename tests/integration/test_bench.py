@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.server import page
 
 ROOT = Path(__file__).parent.parent.parent
-SMALL = ("--rows", "2000,4000", "--urls", "2000", "--hot-rows", "2000", "--claims", "20", "--no-crawlee")
+SMALL = "--rows 2000,4000 --urls 2000 --hot-rows 2000 --claims 20 --rounds 1 --no-crawlee".split()
 
 
 def test_the_frontier_bench_prints_each_figure_beside_its_target() -> None:
