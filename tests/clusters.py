@@ -42,7 +42,8 @@ def copying(folder: Path) -> Maker:
     def copy(cluster: Cluster, programs: Path, start_lock: int) -> None:
         made, new = folder / "postgres" / cluster.home.name, cluster.home / "cluster.new"
         shutil.rmtree(new, ignore_errors=True)
-        if subprocess.run(["cp", "-a", made / "cluster", new], capture_output=True).returncode:
+        command = ["cp", "-aT", made / "cluster", new]
+        if subprocess.run(command, capture_output=True, pass_fds=(start_lock,)).returncode:
             create_cluster(cluster, programs, start_lock)
             return
         write_private(cluster.home / "password", (made / "password").read_text())

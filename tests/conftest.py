@@ -3,6 +3,7 @@
 Tests marked `both_servers` run twice: on the embedded server and on PostgreSQL 15, the oldest that will do.
 """
 
+import contextlib
 import gc
 import secrets
 import signal
@@ -16,7 +17,7 @@ import structlog
 
 from headwater.config import Settings
 from headwater.net.chromium import PROGRAMS
-from headwater.service import parts
+from headwater.service import parts, running
 from headwater.store import migrate
 from headwater.store.embedded import EmbeddedServer, open_server
 from headwater.store.pool import Database, open_database
@@ -48,7 +49,8 @@ def pytest_configure() -> None:
     """
     gc.disable()  # until there is something to be let go
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)  # which is not handed down
     plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     structlog.configure(processors=[structlog.processors.add_log_level, plain])
 
@@ -90,6 +92,14 @@ def _one_nursery() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _frozen_tests() -> Iterator[None]:
+    """Let roles not undo what `pytest_collection_finish` did, as they would at their end."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(running, "_little_collecting", contextlib.nullcontext)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _one_fork_server() -> Iterator[None]:
     """Let the sandboxes of all houses share a fork server."""
     with pytest.MonkeyPatch.context() as patch:
@@ -110,8 +120,8 @@ def _one_admin_of_a_server() -> Iterator[None]:
 def _copied_clusters() -> Iterator[None]:
     """Let embedded servers begin with a copy of one cluster."""
 
-    def copy(*cluster: Any) -> None:
-        clusters.copying(clusters.model())(*cluster)
+    def copy(*arguments: Any) -> None:
+        clusters.copying(clusters.model())(*arguments)
 
     with clusters.use_for_clusters(copy):
         yield

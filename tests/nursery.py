@@ -95,10 +95,11 @@ class Nursery:
     """The process that programs come from; it takes them along when it goes. A context manager."""
 
     def __enter__(self) -> Self:
+        cluster = model()
         self._line, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.nursery", str(theirs.fileno()), str(model())],
+                [sys.executable, "-m", "tests.nursery", str(theirs.fileno()), str(cluster)],
                 pass_fds=(theirs.fileno(),),
                 cwd=ROOT,
                 env=ENVIRONMENT,

@@ -129,7 +129,7 @@ class Forked:
         return code
 
     def communicate(self, timeout: float = 20) -> tuple[str, str]:
-        """Close its standard input, read what else it says, and wait for its end."""
+        """Close its standard input, read what else it and all that it started say, and wait for its end."""
         self.stdin.close()
         with ThreadPoolExecutor(2) as aside:
             said, errors = (aside.submit(_rest, stream) for stream in (self.stdout, self.stderr))
@@ -169,7 +169,8 @@ def wait_until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
     while (now := time.monotonic()) < give_up:
         if found := condition():
             return found
-        time.sleep(max(0.002, 3 * (time.monotonic() - now)))  # what takes long to see is not looked at all the time
+        took = time.monotonic() - now
+        time.sleep(min(max(0.002, 3 * took), 0.1))  # what takes long to see is not looked at all the time
     raise AssertionError(f"it did not come true in {seconds} s")
 
 

@@ -5,6 +5,7 @@ One is killed with its browser, another on a machine that has none.
 
 import json
 import random
+import signal
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -13,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from tests.nursery import nursery
+from headwater.demo.sites import VAULT
+from tests.nursery import Order, Program, nursery
 from tests.program import Forked, environment, wait_until
 
 KILLS = 3  # of each of two
 FILES = 75  # raw ones that a demo has nearly at its end
 DEMO = ("demo", "--json", "--data")
-VAULT = "vault.demo.test"  # lets in nobody but browsers
 
 
 def complete(folder: Path, env: Mapping[str, str]) -> dict[str, Any]:
@@ -42,13 +43,16 @@ def kill_often(folder: Path, env: Mapping[str, str]) -> int:
     kills = 0
     for kill in range(KILLS):
         enough = int(FILES * (kill + chance.random()) / KILLS)
-        with Forked(*DEMO, str(folder), cwd=folder.parent, env=env) as program:
-            wait_until(partial(_has_come_to, program, folder, enough), 60)
-            kills += program.returncode is None
+        program = nursery().start(Order(("-", "-", *DEMO, str(folder)), str(folder.parent), env))
+        wait_until(partial(_has_come_to, program, folder, enough), 60)
+        if program.returncode is None:
+            program.send_signal(signal.SIGKILL)
+            assert program.wait_here(20) is not None
+            kills += 1
     return kills
 
 
-def _has_come_to(program: Forked, folder: Path, enough: int) -> bool:
+def _has_come_to(program: Program, folder: Path, enough: int) -> bool:
     is_begun = (folder / "postgres").exists()
     return (is_begun and raw_files(folder) >= enough) or program.returncode is not None
 
@@ -70,7 +74,7 @@ def test_a_demo_killed_at_many_moments_is_completed_by_the_next_run(tmp_path: Pa
 
 
 def documents_without_browser(outcome: dict[str, Any]) -> dict[str, int]:
-    return {host: count for host, count in outcome["documents"].items() if host != VAULT}
+    return {host: count for host, count in outcome["documents"].items() if host != VAULT.host}
 
 
 def urls(outcome: dict[str, Any]) -> int:

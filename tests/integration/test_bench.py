@@ -10,11 +10,11 @@ from pathlib import Path
 from tests.server import page
 
 ROOT = Path(__file__).parent.parent.parent
-SMALL = "--rows 2000,4000 --urls 2000 --hot-rows 2000 --claims 20 --rounds 1 --no-crawlee".split()
+SMALL = ("--rows", "2000,4000", "--urls", "2000", "--hot-rows", "2000", "--claims", "20", "--rounds", "1")
 
 
 def test_the_frontier_bench_prints_each_figure_beside_its_target() -> None:
-    command = [sys.executable, "-m", "bench.frontier", "--json", *SMALL]
+    command = [sys.executable, "-m", "bench.frontier", "--json", *SMALL, "--no-crawlee"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=100)
     assert done.returncode == 0, done.stderr
     figures = {figure["key"]: figure for figure in json.loads(done.stdout)["figures"]}

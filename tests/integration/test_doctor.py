@@ -375,7 +375,7 @@ def up(data: Path, tmp_path: Path) -> Iterator[int]:
     with forked("up", cwd=tmp_path, data_dir=data, listen_port=0) as process:
         yield int(address_of(process).rpartition(":")[2])
         process.send_signal(signal.SIGTERM)
-        process.wait()
+        process.communicate()
 
 
 def test_an_address_that_a_headwater_holds_is_in_order(up: int, doctor: Doctor) -> None:

@@ -36,6 +36,7 @@ def run(*words: str, cwd: Path, stdout: int, stderr: int | None = None) -> tuple
     with tempfile.TemporaryFile() as said:
         ended = fork(*words, cwd=cwd, env=env, streams=(stdout, stdout, stderr or said.fileno()))
         code = ended.wait_here(60)
+        ended.send_signal(signal.SIGKILL)
         said.seek(0)
         return code, said.read().decode()
 

@@ -33,15 +33,15 @@ def pages() -> list[Page]:
 
 
 @cache
-def outcomes() -> dict[tuple[str, str], Article | HeadwaterError]:
+def outcomes() -> dict[tuple[str, str], Article | Reason]:
     return {(page.corpus, page.name): outcome_of(page) for page in pages()}
 
 
-def outcome_of(page: Page) -> Article | HeadwaterError:
+def outcome_of(page: Page) -> Article | Reason:
     try:
         return extract_html(page.body(), url=page.url)
     except HeadwaterError as error:
-        return error
+        return error.reason
 
 
 @cache
@@ -51,11 +51,11 @@ def digest() -> str:
 
 @cache
 def scores() -> dict[str, dict[str, float]]:
-    return score_corpora(pages()[::EVERY], {page: found_in(outcome) for page, outcome in outcomes().items()})
+    return score_corpora(pages()[::EVERY], {key: found_in(outcome) for key, outcome in outcomes().items()})
 
 
-def found_in(article: Article | HeadwaterError) -> Found:
-    if isinstance(article, HeadwaterError):
+def found_in(article: Article | Reason) -> Found:
+    if isinstance(article, Reason):
         return Found()
     date = article.published_at.date().isoformat() if article.published_at else ""
     return Found(article.text, article.title or "", article.byline or "", date, article.image or "")
@@ -70,5 +70,5 @@ def test_no_score_falls_below_its_floor(corpus: str, field: str) -> None:
 
 def test_no_page_of_the_corpora_is_called_a_wall() -> None:
     """Issue 8: they are articles, whatever banners, log-ins and offers stand around them."""
-    refused = {page: outcome.reason for page, outcome in outcomes().items() if isinstance(outcome, HeadwaterError)}
+    refused = {key: outcome for key, outcome in outcomes().items() if isinstance(outcome, Reason)}
     assert not WALLS.intersection(refused.values()), refused

@@ -12,7 +12,6 @@ from cronsim import CronSim, CronSimError
 
 # A schedule that names no moment in this long (30 February) never fires.
 _HORIZON = timedelta(days=366 * 5)
-_AROUND_A_CHANGE = timedelta(hours=3)  # of clocks, which is by an hour or two
 
 
 def check(schedule: str) -> None:
@@ -46,7 +45,7 @@ def _is_readable(schedule: str) -> bool:
 def next_slot(schedule: str, timezone: str, after: datetime) -> datetime:
     """Return the first slot after a moment, in UTC."""
     zone = ZoneInfo(timezone)
-    for slot in _slots(schedule, zone, _start(after, zone)):
+    for slot in _slots(schedule, zone, _local(after, zone)):
         if slot > after:
             return slot
     raise AssertionError("check() refuses schedules that never fire")
@@ -56,7 +55,7 @@ def slots_between(schedule: str, timezone: str, after: datetime, until: datetime
     """Yield the slots after a moment, up to and with another."""
     zone = ZoneInfo(timezone)
     last = after
-    for slot in _slots(schedule, zone, _start(after, zone)):
+    for slot in _slots(schedule, zone, _local(after, zone)):
         if slot > until:
             return
         if slot > last:
@@ -67,7 +66,7 @@ def slots_between(schedule: str, timezone: str, after: datetime, until: datetime
 def last_slot(schedule: str, timezone: str, until: datetime) -> datetime | None:
     """Return the last slot at or before a moment, in UTC; None where there was none in years."""
     zone = ZoneInfo(timezone)
-    back = _AROUND_A_CHANGE
+    back = timedelta(hours=3)
     while back < _HORIZON:
         found = None
         for slot in _slots(schedule, zone, _local(until, zone) - back):
@@ -81,7 +80,10 @@ def last_slot(schedule: str, timezone: str, until: datetime) -> datetime | None:
 
 
 def _slots(schedule: str, zone: ZoneInfo, local_start: datetime) -> Iterator[datetime]:
-    """Walk the schedule in wall-clock time without a zone, then place each local time in the zone."""
+    """Walk the schedule in wall-clock time without a zone, then place each local time in the zone.
+
+    No local time is placed before an earlier one; one of an hour that comes again is placed where it came first.
+    """
     for local in CronSim(schedule, local_start):
         yield _place(local, zone)
 
@@ -100,13 +102,6 @@ def _place(local: datetime, zone: ZoneInfo) -> datetime:
         else:
             after = middle
     return after.replace(microsecond=0)
-
-
-def _start(after: datetime, zone: ZoneInfo) -> datetime:
-    """Return the local time to walk from: an earlier one where clocks were changed shortly before."""
-    earlier = after - _AROUND_A_CHANGE
-    was_changed = earlier.astimezone(zone).utcoffset() != after.astimezone(zone).utcoffset()
-    return _local(earlier if was_changed else after, zone)
 
 
 def _local(moment: datetime, zone: ZoneInfo) -> datetime:

@@ -121,16 +121,13 @@ async def run_roles(roles: Collection[Role], stop: asyncio.Event) -> None:
 def _little_collecting() -> Iterator[None]:
     """Let nobody look for garbage in what is there by now, nor after every few objects: polls took a tenth longer."""
     thresholds = gc.get_threshold()
-    frozen_by_others = gc.get_freeze_count() > 0  # who froze something wants it to stay so
-    if not frozen_by_others:
-        gc.freeze()
+    gc.freeze()
     gc.set_threshold(_COLLECTED_AFTER, *thresholds[1:])
     try:
         yield
     finally:
         gc.set_threshold(*thresholds)
-        if not frozen_by_others:
-            gc.unfreeze()
+        gc.unfreeze()
 
 
 def listen(settings: Settings) -> socket.socket:
