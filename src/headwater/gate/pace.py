@@ -22,7 +22,7 @@ class Pace:
         self._source_id = source_id
         self._gap = gap
         self._first = first
-        self._late = timedelta(0)  # by how much the first was late: the others follow it by as much
+        self._last: datetime | None = None  # when the latest was let go, or left where that is known
 
     async def wait(self) -> None:
         """Take the next moment, and wait for it while holding nothing."""
@@ -30,10 +30,18 @@ class Pace:
         now = self._clock.now()
         # Another may follow a gap after a moment, so that one that has gone by for some time is of no use.
         if first is not None and now <= first + self._gap / 10:
-            moment, self._late = first, max(now - first, timedelta(0))
+            moment = first
         else:
             async with self._database.connection() as connection:
                 moment = await sources.reserve_request(connection, self._source_id, now, self._gap, first)
-            moment += self._late
-        while (wait := (moment - self._clock.now()).total_seconds()) > 0:
-            await asyncio.sleep(wait)
+        while (wait := self._not_before(moment) - self._clock.now()) > timedelta(0):
+            await asyncio.sleep(wait.total_seconds())
+        self._last = self._clock.now()
+
+    def note_sent(self, at: datetime) -> None:
+        """Note when a request really left: on a busy machine that is some time after its moment."""
+        self._last = max(at, self._last or at)
+
+    def _not_before(self, moment: datetime) -> datetime:
+        """Return when a moment may be used: whoever uses one late keeps the others away."""
+        return max(moment, self._last + self._gap) if self._last else moment

@@ -53,6 +53,9 @@ class NoPace(Pace):
     async def wait(self) -> None:
         """Wait for nothing."""
 
+    def note_sent(self, at: datetime) -> None:
+        """Keep nothing."""
+
 
 def passing_http(parts: Parts) -> Http:
     """Return a way to ask for no source in particular; through the gate, as everything."""
