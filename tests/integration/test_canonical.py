@@ -1,7 +1,6 @@
 """The canonical run-once, by PostgreSQL alone: each link is tried once in 30 days (spec 5.1, 5.3, 5.5)."""
 
 import asyncio
-import signal
 from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import timedelta
@@ -235,7 +234,7 @@ async def test_what_a_killed_program_was_at_is_gone_on_with_when_its_leases_are_
     site.hanging.add("http://news.test/a")
     await add_feed(house)
     settings = house.parts.records.settings
-    program = forked(
+    with forked(
         "canonical",
         "run",
         cwd=tmp_path,
@@ -244,12 +243,10 @@ async def test_what_a_killed_program_was_at_is_gone_on_with_when_its_leases_are_
         connect_to=",".join(settings.connect_to),
         allow_networks=",".join(settings.allow_networks),
         host_delay_ms=0,
-    )
-    async with asyncio.timeout(30):
-        while "http://news.test/a" not in site.waiting:
-            await asyncio.sleep(0.01)
-    program.send_signal(signal.SIGKILL)
-    program.communicate()
+    ) as program:  # which is killed at the end
+        async with asyncio.timeout(30):
+            while "http://news.test/a" not in site.waiting:
+                await asyncio.sleep(0.01)
     site.hanging.clear()
     now = house.parts.records.clock.now()
     ((until,),) = await house.rows("SELECT lease_until FROM canonical_state")

@@ -632,22 +632,23 @@ async def test_a_gigabyte_packed_small_takes_little_memory_and_time_and_leaves_t
     bomb = page(gigabyte_of_zeros(), "Content-Encoding: gzip")
     limits = Limits(body_bytes=20 * 1024 * 1024)
     assert len(bomb) < limits.body_bytes
-    longest_pause = 0.0
+    longest_work = 0.0
 
     async def watch() -> None:
-        nonlocal longest_pause
-        before = time.monotonic()
+        """Note how long this thread worked between two looks; time that others took from it does not count."""
+        nonlocal longest_work
+        before = time.thread_time()
         while True:
             await asyncio.sleep(0)
-            now = time.monotonic()
-            longest_pause, before = max(longest_pause, now - before), now
+            now = time.thread_time()
+            longest_work, before = max(longest_work, now - before), now
 
     async with web(says(bomb)) as site:
         watcher = asyncio.create_task(watch())
         tracemalloc.start()
-        began = time.monotonic()
+        began = time.process_time()
         error = await refusal(site.root + "/", limits)
-        took = time.monotonic() - began
+        took = time.process_time() - began
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         watcher.cancel()
@@ -655,7 +656,7 @@ async def test_a_gigabyte_packed_small_takes_little_memory_and_time_and_leaves_t
     assert error.reason is Reason.BODY_TOO_LARGE
     assert peak < 2 * limits.body_bytes
     assert took < 2
-    assert longest_pause < 0.2
+    assert longest_work < 0.2
 
 
 def deflated(data: bytes, framing: int) -> bytes:

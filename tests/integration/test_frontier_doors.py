@@ -168,13 +168,12 @@ def test_a_pipe_that_nobody_writes_to_does_not_keep_a_stop_waiting(
     settings: dict[str, str], tmp_path: Path, frontier: Program
 ) -> None:
     """Spec 9.3: what came is in."""
-    waiting = Forked("frontier", "submit", env=settings, cwd=tmp_path)
-    waiting.stdin.write("".join(f"http://a.test/{number}\n" for number in range(1000)))
-    waiting.stdin.flush()
-    wait_until(lambda: json.loads(frontier("stats", "--json").stdout)["urls"]["pending"] == 1000)
-    waiting.send_signal(signal.SIGTERM)
-    assert waiting.wait(timeout=10) == 143
-    waiting.communicate()
+    with Forked("frontier", "submit", env=settings, cwd=tmp_path) as waiting:
+        waiting.stdin.write("".join(f"http://a.test/{number}\n" for number in range(1000)))
+        waiting.stdin.flush()
+        wait_until(lambda: json.loads(frontier("stats", "--json").stdout)["urls"]["pending"] == 1000)
+        waiting.send_signal(signal.SIGTERM)
+        assert waiting.wait(timeout=10) == 143
 
 
 async def test_urls_are_listed_by_pages_with_filters(house: House, frontier: Program) -> None:

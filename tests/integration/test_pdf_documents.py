@@ -211,9 +211,9 @@ def test_normalize_reads_standard_input_and_pipes_to_their_end(tmp_path: Path) -
     assert (given.returncode, shown["file"], shown["status"]) == (0, "standard input", "ok")
     fifo = tmp_path / "pipe"
     os.mkfifo(fifo)
-    process = forked("normalize", str(fifo), "--json", cwd=tmp_path)
-    fifo.write_bytes(page("another matter").encode())
-    said, _ = process.communicate(timeout=60)
+    with forked("normalize", str(fifo), "--json", cwd=tmp_path) as process:
+        fifo.write_bytes(page("another matter").encode())
+        said, _ = process.communicate(timeout=60)
     assert "another matter" in json.loads(said)["text"]
 
 
@@ -222,8 +222,7 @@ def test_normalize_of_a_pipe_that_says_nothing_ends_when_it_is_told_to(stop: sig
     """Spec 8.2: at once, and by one signal."""
     fifo = tmp_path / "pipe"
     os.mkfifo(fifo)
-    process = forked("normalize", str(fifo), cwd=tmp_path)
-    with fifo.open("wb"):  # which waits until it is read from
+    with forked("normalize", str(fifo), cwd=tmp_path) as process, fifo.open("wb"):  # which waits until it is read from
         process.send_signal(stop)
         _, said = process.communicate(timeout=60)
     assert (process.returncode, said) == (128 + stop, "headwater: stopped.\n")

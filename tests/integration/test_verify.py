@@ -363,11 +363,11 @@ async def test_a_program_that_was_stopped_and_then_killed_goes_on_where_it_was(
     journal = tmp_path / "data/verify/_all.0.jsonl"
 
     def end_after(pages: int, how: signal.Signals) -> "tuple[int, str]":
-        process = forked("verify", cwd=tmp_path, **place)
-        wait_until(lambda: journal.exists() and journal.read_bytes().count(b"\n") > pages)
-        process.send_signal(how)
-        _, said = process.communicate()
-        return process.wait(), said
+        with forked("verify", cwd=tmp_path, **place) as process:
+            wait_until(lambda: journal.exists() and journal.read_bytes().count(b"\n") > pages)
+            process.send_signal(how)
+            _, said = process.communicate()
+            return process.wait(), said
 
     assert end_after(1, signal.SIGTERM) == (143, "headwater: stopped. Verify again, it goes on from here.\n")
     assert end_after(2, signal.SIGKILL)[0] == -signal.SIGKILL
