@@ -5,8 +5,9 @@ import contextlib
 import ctypes
 import os
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from ipaddress import ip_network
 
 import pytest
@@ -48,9 +49,9 @@ async def host() -> AsyncIterator[Host]:
 
 
 @contextlib.asynccontextmanager
-async def opened(host: Host, caps: ProxyCaps = CAPS) -> AsyncIterator[Proxy]:
+async def opened(host: Host, caps: ProxyCaps = CAPS, clock: Callable[[], datetime] = now) -> AsyncIterator[Proxy]:
     resolver = GuardedResolver(AddressGuard([ip_network(HERE)]), {"a.test": (HERE, host.port)})
-    proxy = Proxy(resolver, now, caps)
+    proxy = Proxy(resolver, clock, caps)
     await proxy.open()
     try:
         yield proxy
@@ -92,6 +93,23 @@ async def test_a_request_that_is_admitted_goes_out_without_what_concerns_the_pro
     assert host.heard == [b"GET /page?q=1 HTTP/1.1\r\nHost: a.test\r\nAccept: */*\r\nConnection: close\r\n\r\n"]
     assert passage.sent_at is not None
     assert passage.received == len(host.says)
+
+
+async def test_a_request_is_sent_when_it_has_left_and_not_when_it_is_about_to() -> None:
+    """Spec 2.3: the pause of its host counts from then, however long a busy machine takes until then."""
+    with socket.create_server((HERE, 0)) as server:
+        came: list[bytes] = []
+
+        def look() -> datetime:
+            visitor, _ = server.accept()
+            with visitor:
+                came.append(visitor.recv(1000, socket.MSG_DONTWAIT))
+            return now()
+
+        async with opened(Host(server.getsockname()[1]), clock=look) as proxy:
+            with proxy.admit("http://a.test/page", Passage()):
+                await said_to(proxy, GET)
+    assert [words.partition(b" HTTP")[0] for words in came] == [b"GET /page?q=1"]
 
 
 async def test_a_connection_is_good_for_one_request(host: Host) -> None:

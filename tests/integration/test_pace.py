@@ -1,12 +1,12 @@
 """The requests of a source are spread out; a moment that goes by unused is not waited for (spec 1.3)."""
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+import time
+from datetime import timedelta
 from itertools import pairwise
 
 from headwater.gate.pace import Pace
 from headwater.store import sources
-from tests.govuk import MovingClock
 from tests.house import House
 
 GAP = timedelta(hours=1)
@@ -41,28 +41,30 @@ async def test_a_poll_that_begins_late_does_not_wait_for_another_moment(house: H
         await Pace(records.database, records.clock, source, GAP, first).wait()
 
 
-async def test_a_request_that_left_late_keeps_the_next_one_away(house: House) -> None:
-    """A source must not see requests too close because one of them took its time to leave."""
-    source, records, gap = await add_source(house), house.parts.records, timedelta(milliseconds=200)
-    pace = Pace(records.database, records.clock, source, gap)
-    await pace.wait()
-    pace.note_sent(left := records.clock.now() + gap / 2)
-    await pace.wait()
-    assert records.clock.now() >= left + gap
+async def test_requests_leave_a_gap_apart_however_late_they_come_to_it(house: House) -> None:
+    """All of them at once, as where a machine was held up until the moments of all had gone by."""
+    source, records = await add_source(house), house.parts.records
+    pace = Pace(records.database, records.clock, source, timedelta(milliseconds=50))
+    left: list[tuple[float, float]] = []
+
+    async def leave() -> None:
+        async with pace.leaving():
+            begun = time.monotonic()
+            await asyncio.sleep(0)
+            left.append((begun, time.monotonic()))
+
+    await asyncio.gather(*(leave() for _ in range(4)))
+    assert all(later[0] - earlier[1] >= 0.05 for earlier, later in pairwise(left))
 
 
-async def test_who_comes_late_to_a_moment_keeps_the_others_away(house: House) -> None:
-    """A busy machine wakes those who wait when it can: not all of them at once then."""
-    source, gap = await add_source(house), timedelta(milliseconds=100)
-    clock = MovingClock(datetime.now(UTC))
-    pace = Pace(house.parts.records.database, clock, source, gap)
-    used: list[datetime] = []
-
-    async def ask() -> None:
-        await pace.wait()
-        used.append(clock.now())
-        if len(used) == 1:
-            clock.set(clock.now() + 10 * gap)  # as if nothing had run for as long
-
-    await asyncio.gather(*(ask() for _ in range(4)))
-    assert all(later - earlier >= gap for earlier, later in pairwise(used))
+async def test_moments_follow_a_reading_that_is_late(house: House) -> None:
+    """Or those of another reading of the source, in whatever process, would be in the midst of its own."""
+    source, records, gap = await add_source(house), house.parts.records, timedelta(milliseconds=100)
+    late, other = (Pace(records.database, records.clock, source, gap) for _ in range(2))
+    await late.wait()
+    for _ in range(3):
+        async with late.leaving():
+            left = records.clock.now()
+    await late.wait()
+    await other.wait()
+    assert records.clock.now() >= left + 1.4 * gap  # with less than half a gap to connect

@@ -1,6 +1,8 @@
 """A source's own pace: its requests are spread out, in whatever process they are made (spec 1.3)."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 
 from headwater.model.clock import Clock
@@ -22,7 +24,8 @@ class Pace:
         self._source_id = source_id
         self._gap = gap
         self._first = first
-        self._last: datetime | None = None  # when the latest was let go, or left where that is known
+        self._leaving = asyncio.Lock()
+        self._next_at = 0.0  # by the loop's time: a gap after the latest has left
 
     async def wait(self) -> None:
         """Take the next moment, and wait for it while holding nothing."""
@@ -32,16 +35,23 @@ class Pace:
         if first is not None and now <= first + self._gap / 10:
             moment = first
         else:
+            # Some time to connect is allowed for; where requests leave later than that, so are the moments.
+            soonest = now + max(timedelta(seconds=self._seconds_left()) - self._gap / 2, timedelta(0))
             async with self._database.connection() as connection:
-                moment = await sources.reserve_request(connection, self._source_id, now, self._gap, first)
-        while (wait := self._not_before(moment) - self._clock.now()) > timedelta(0):
-            await asyncio.sleep(wait.total_seconds())
-        self._last = self._clock.now()
+                moment = await sources.reserve_request(connection, self._source_id, soonest, self._gap, first)
+        while (wait := (moment - self._clock.now()).total_seconds()) > 0:
+            await asyncio.sleep(wait)
 
-    def note_sent(self, at: datetime) -> None:
-        """Note when a request really left: on a busy machine that is some time after its moment."""
-        self._last = max(at, self._last or at)
+    @asynccontextmanager
+    async def leaving(self) -> AsyncIterator[None]:
+        """Let a request leave while this is entered, a gap after the one before: either may be late for its moment."""
+        async with self._leaving:
+            while (wait := self._seconds_left()) > 0:
+                await asyncio.sleep(wait)
+            try:
+                yield
+            finally:
+                self._next_at = asyncio.get_running_loop().time() + self._gap.total_seconds()
 
-    def _not_before(self, moment: datetime) -> datetime:
-        """Return when a moment may be used: whoever uses one late keeps the others away."""
-        return max(moment, self._last + self._gap) if self._last else moment
+    def _seconds_left(self) -> float:
+        return self._next_at - asyncio.get_running_loop().time()

@@ -4,6 +4,7 @@ import asyncio
 import re
 import socket
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
@@ -29,6 +30,7 @@ from headwater.net.witnesses import Witnesses
 
 ConnectTo = Mapping[str, tuple[str, int]]
 Permit = Callable[[], Awaitable[None]]
+Leaving = Callable[[], AbstractAsyncContextManager[None]]
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _FIXED_NOWHERE: ConnectTo = MappingProxyType({})
@@ -99,14 +101,17 @@ class HttpClient:
         headers: Mapping[str, str] = _NOTHING,
         limits: Limits = Limits(),  # noqa: B008 (frozen)
         permit: Permit | None = None,
+        leaving: Leaving = nullcontext,
     ) -> Response:
         """Send one GET and return the answer, whatever its status; redirects are not followed.
 
         `url` is sent as it is: it must be normalized. Raises ExchangeFailed where no whole answer came within the
         limits, InvalidURL where the address cannot be used, and nothing else. `permit` is asked last, when nothing more
-        has to be waited for; what it raises is passed on, and nothing is sent.
+        has to be waited for; what it raises is passed on, and nothing is sent. `leaving` is entered, with a connection
+        at hand, for the moment in which the request leaves; how long that waits counts as time to answer.
         """
-        return await self._send(_Request("GET", url, {"User-Agent": user_agent, **headers}), limits, permit)
+        request = _Request("GET", url, {"User-Agent": user_agent, **headers}, leaving=leaving)
+        return await self._send(request, limits, permit)
 
     async def post(
         self,
@@ -145,7 +150,8 @@ class HttpClient:
     async def _exchange(self, request: "_Request", limits: Limits, deadline: float) -> Response:
         assert self._session is not None, "HttpClient is used inside `async with`"
         url = request.url
-        sending = _Sending(self._clock, partial(self._witnesses.add, shown_host(url)), deadline, self._kept)
+        on_connected = partial(self._witnesses.add, shown_host(url))
+        sending = _Sending(self._clock, on_connected, deadline, request.leaving, self._kept)
         _sending.set(sending)
         async with self._session.request(
             request.method,
@@ -184,12 +190,13 @@ def fixed_address(host: str, connect_to: ConnectTo) -> tuple[str, int] | None:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """What is sent."""
+    """What is sent, and what lets it leave."""
 
     method: str
     url: str
     headers: Mapping[str, str]
     body: bytes | None = None
+    leaving: Leaving = nullcontext
 
 
 @dataclass(slots=True)
@@ -199,6 +206,7 @@ class _Sending:
     clock: Callable[[], datetime]
     on_connected: Callable[[tuple[str, int]], None]
     deadline: float
+    leaving: Leaving
     kept: WeakSet[ResponseHandler]  # connections that something was sent on
     on_kept: bool = False
     at: datetime | None = None
@@ -224,10 +232,11 @@ class _TimedRequest(aiohttp.ClientRequest):
 
     async def send(self, conn: Connection) -> aiohttp.ClientResponse:
         sending = _sending.get()
-        if _now() >= sending.deadline:
-            raise TimeoutError
-        response = await super().send(conn)
-        sending.note(conn)
+        async with sending.leaving():
+            if _now() >= sending.deadline:
+                raise TimeoutError
+            response = await super().send(conn)
+            sending.note(conn)
         return response
 
 

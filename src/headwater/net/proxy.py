@@ -150,7 +150,6 @@ class Proxy:
             passage.error = error
             raise
         async with _closing(upstream_writer):
-            passage.sent_at = self._clock()
             if wanted.opening is None:
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
                 going = self._send(reader, upstream_writer, wanted.endpoint)
@@ -159,6 +158,7 @@ class Proxy:
                 upstream_writer.write(wanted.opening)
                 going = _until_it_speaks(reader)
                 coming = self._receive_plain(upstream_reader, writer, wanted.endpoint, passage)
+            passage.sent_at = self._clock()  # when it has left, not when it is about to
             await first_of(going, coming)
 
     async def _connect(self, endpoint: Endpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -181,8 +181,8 @@ class Proxy:
             if passage.spoken > self._caps.request_words:
                 passage.error = TooMuchAsked("the browser said more than one request takes")
                 raise passage.error
-            passage.sent_at = self._clock()
             writer.write(chunk)
+            passage.sent_at = self._clock()
             await writer.drain()
 
     async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, endpoint: Endpoint) -> None:

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NoReturn
@@ -53,8 +53,10 @@ class NoPace(Pace):
     async def wait(self) -> None:
         """Wait for nothing."""
 
-    def note_sent(self, at: datetime) -> None:
-        """Keep nothing."""
+    @contextlib.asynccontextmanager
+    async def leaving(self) -> AsyncIterator[None]:
+        """Wait for nothing either."""
+        yield
 
 
 def passing_http(parts: Parts) -> Http:

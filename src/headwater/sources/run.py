@@ -203,9 +203,9 @@ class Http:
             try:
                 async with self._in_flight:
                     await self._wait_for_turn()
-                    response = await self._gate.get(url, headers=headers, limits=self._limits, asker=self._asker)
-                    self._pace.note_sent(response.sent_at)
-                    return response
+                    return await self._gate.get(
+                        url, headers=headers, limits=self._limits, asker=self._asker, leaving=self._pace.leaving
+                    )
             except NotNow as error:
                 if error.reason is not Reason.BUDGET_SPENT:
                     raise
