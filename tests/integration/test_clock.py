@@ -42,11 +42,14 @@ class Stepping:
             await self.sync()
 
     async def behind(self) -> timedelta:
-        """How far the server is ahead of our clock."""
+        """How far the server is ahead of our clock, by the quickest of some answers."""
+        answers: list[tuple[timedelta, timedelta]] = []
         async with self.database.connection() as connection:
-            server = await connection.fetchval("SELECT clock_timestamp()")
-        behind: timedelta = server - self.clock.now()
-        return behind
+            for _ in range(5):
+                asked = self.clock.now()
+                server = await connection.fetchval("SELECT clock_timestamp()")
+                answers.append((self.clock.now() - asked, server - asked))
+        return min(answers)[1]
 
 
 @pytest.fixture

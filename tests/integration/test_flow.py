@@ -90,7 +90,7 @@ async def test_a_robots_file_that_cannot_be_read_blocks_the_host_and_kills_nothi
     listing(site, "http://odd.test/a")
     site.answers["http://odd.test/robots.txt"] = robots
     await house.desk.sources.add(FEED)
-    await house.work(until_idle_seconds=0.5)
+    await house.work(until_idle_seconds=1.0)
     assert await house.fates() == {"http://odd.test/a": None}
     assert await house.rows("SELECT blocked_reason FROM host_state WHERE host = 'odd.test'") == [
         ("robots_unreachable",)

@@ -340,7 +340,7 @@ async def test_neither_children_nor_fork_server_outlive_a_killed_program(tmp_pat
 
 
 async def test_a_busy_child_ends_itself_when_nobody_is_left_to_kill_it(sandbox: Sandbox, tmp_path: Path) -> None:
-    call = asyncio.create_task(failure(sandbox, misdeeds.say_and_spin, str(tmp_path / "busy"), seconds=0.2))
+    call = asyncio.create_task(failure(sandbox, misdeeds.say_and_spin, str(tmp_path / "busy"), seconds=0.5))
     await eventually(lambda: told(tmp_path) != [])
     [(child, server)] = told(tmp_path)
     os.kill(server, signal.SIGKILL)
