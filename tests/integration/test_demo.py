@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -141,9 +142,10 @@ def test_what_it_shows_reads_well_and_with_serve_it_stays_until_it_is_told_to_st
         ):
             assert said in report
         assert "FAIL " not in report
-        where = "".join(iter(process.stdout.readline, f"  {PROGRAM[0]} source budgets\n"))
+        program = "headwater" if shutil.which("headwater") == PROGRAM[0] else PROGRAM[0]
+        where = "".join(iter(process.stdout.readline, f"  {program} source budgets\n"))
         assert_readable(where.replace(str(tmp_path), ""))
-        assert f"export HEADWATER_CONFIG={tmp_path}/data/headwater.toml\n  {PROGRAM[0]} today\n" in where
+        assert f"export HEADWATER_CONFIG={tmp_path}/data/headwater.toml\n  {program} today\n" in where
         (api,) = re.findall(r"curl -s '(http://[\d.:]+)/search\?q=flood'\n", where)
         (web,) = re.findall(r"curl -s -H 'Host: gazette.demo.test' (http://[\d.:]+)/feed.xml\n", where)
         assert f"Headwater listens on {api} (OpenAPI at /docs).\n" in where

@@ -530,7 +530,7 @@ async def test_a_delay_and_where_it_comes_from(site: Site, opened: MakeHouse) ->
         )
         assert_says(
             await told(house, "http://none.test/a"),
-            "none.test, 0.2 s between two requests: source news.test sets that (rate_per_second).",
+            "none.test, 0.25 s between two requests: source news.test sets that (rate_per_second).",
         )
         await house.desk.frontier.group_hosts("ministry", ["slow.test", "calm.test"])
         assert_says(

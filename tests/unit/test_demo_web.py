@@ -74,6 +74,15 @@ async def test_another_seed_gives_other_texts_at_the_same_addresses(web: DemoWeb
     assert all(ours[url] != theirs[url] for url in ARTICLES)
 
 
+async def test_only_a_run_that_goes_on_may_find_what_an_earlier_one_lost(web: DemoWeb, expected: Expected) -> None:
+    """Issue 3: of a run that nobody has killed each outcome is the one that is expected."""
+    fresh = expected_outcomes(web, goes_on=False).outcomes
+    given_up = {url for url, reasons in expected.outcomes.items() if Reason.WORKER_LOST in reasons}
+    assert len(given_up) >= 5
+    assert all(fresh[url] == {Reason.MAX_RETRIES} for url in given_up)
+    assert all(fresh[url] == expected.outcomes[url] for url in expected.outcomes.keys() - given_up)
+
+
 async def test_every_article_is_a_page_of_real_size_with_all_an_article_has(client: aiohttp.ClientSession) -> None:
     for url in ARTICLES:
         _, page = await get(client, url)

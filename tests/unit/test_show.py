@@ -121,7 +121,7 @@ def test_the_demo_keeps_to_80_columns_and_names_what_is_wrong(capsys: pytest.Cap
         fates=[
             Fate("stored", 1, waits=False, example="http://board.demo.test/stored"),
             Fate("max_retries", 2, waits=False, example="http://board.demo.test/" + "x" * 200),
-            Fate("robots_unreachable", 3, waits=True, example="http://clinic.demo.test/a"),
+            Fate("robots_unreachable", 3, waits=True, example="http://clinic.demo.test/" + "a" * 56),
             Fate("pending", 1, waits=True, example="http://clinic.demo.test/b"),
         ],
         items=[row(bucket="NEW"), row(bucket="LATEST", title="川" * 100)],
@@ -129,7 +129,10 @@ def test_the_demo_keeps_to_80_columns_and_names_what_is_wrong(capsys: pytest.Cap
             new=7, skipped=3, failed={"FAIL_HTTP": 1, "FAIL_BAD_HTML": 1, "FAIL_TIMEOUT": 1}, deferred=1
         ),
         seconds={"pages": 1.0},
-        checks=[Check("all is well", "yes"), Check("the sky is up", "no", wrong=(HOSTILE_TITLE, "down", *"a" * 9))],
+        checks=[
+            Check("all is well " * 8, "yes, 12,345 times"),
+            Check("the sky is up", "no", wrong=(HOSTILE_TITLE, "down", *"a" * 9)),
+        ],
     )
     show.demo(outcome)
     printed = capsys.readouterr().out
@@ -141,6 +144,8 @@ def test_the_demo_keeps_to_80_columns_and_names_what_is_wrong(capsys: pytest.Cap
     for said in (
         "2  It kept failing",
         "3  The host's robots.txt",
+        "\nhttp://clinic.demo.test/" + "a" * 56 + "\n",
+        "all is well all is well\n       all is well all is well (yes, 12,345 times)\n",
         "It was not its turn",
         "FAIL the sky is up",
         "and 1 more",

@@ -211,11 +211,11 @@ def demo(outcome: "DemoOutcome") -> None:
     console.print("\n[bold]Time[/]  " + ", ".join(f"{stage} {spent:.2f} s" for stage, spent in outcome.seconds.items()))
     console.print("\n[bold]Checks[/]")
     for check in outcome.checks:
-        mark = "[green]ok  [/]" if check.holds else "[red]FAIL[/]"
-        _cut(f"  {mark} {plain(check.name)} ({plain(check.found)})")
+        margin = " " * 7
+        told = _filled(f"{check.name} ({check.found})", margin)
+        console.print(f"  {'[green]ok  [/]' if check.holds else '[red]FAIL[/]'} {told[len(margin) :]}")
         for wrong in check.wrong[:_SHOWN_WRONG]:
-            margin = " " * 7
-            console.print(escape(textwrap.fill(visible(wrong), 80, initial_indent=margin, subsequent_indent=margin)))
+            console.print(_filled(wrong, margin))
         if len(check.wrong) > _SHOWN_WRONG:
             console.print(f"       and {len(check.wrong) - _SHOWN_WRONG} more")
     console.print(f"\n{'Everything' if outcome.as_expected else 'Not everything'} came out as it must.")
@@ -227,14 +227,14 @@ def _articles(totals: "CanonicalTotals") -> None:
         kept = totals.stored + totals.skipped
         told = f"{totals.new} links of feeds: {kept} kept{failed}, {totals.deferred} put off"
         console.print("\n[bold]Canonical articles[/]")
-        console.print(textwrap.fill(told, 80, initial_indent="  ", subsequent_indent="  "))
+        console.print(_filled(told, "  "))
 
 
 def demo_serves(api: str, web: str, hosts: Sequence[str], data: Path) -> None:
     """Say where the demo can be looked at, and how."""
     console.print(f"\nHeadwater listens on {api} (OpenAPI at /docs).")
     console.print(f"The small web listens on {web}, which lists its hosts:")
-    console.print(textwrap.fill(", ".join(hosts), 80, initial_indent="  ", subsequent_indent="  "))
+    console.print(_filled(", ".join(hosts), "  "))
     console.print("Ctrl-C stops both. Look around, for example with:")
     console.print(f"  curl -s '{api}/search?q=flood'")
     console.print(f"  curl -s -H 'Host: gazette.demo.test' {web}/feed.xml")
@@ -257,9 +257,15 @@ def _fates(title: str, fates: "list[Fate]") -> None:
         console.print(f"\n[bold]{title}[/]")
     for fate in fates:
         margin = " " * 8
-        sentence = textwrap.fill(fate.sentence, 80, initial_indent=f"{fate.count:>6}  ", subsequent_indent=margin)
-        console.print(escape(sentence))
-        _cut(f"{margin}[dim]{plain(fate.example)}[/]")
+        console.print(f"{fate.count:>6}  {_filled(fate.sentence, margin)[len(margin) :]}")
+        room = max(console.width - len(fate.example), 0)
+        _cut(f"{margin[:room]}[dim]{plain(fate.example)}[/]")  # a long address is rather whole than in line
+
+
+def _filled(text: str, margin: str) -> str:
+    """Return a text as lines that are not too wide, each after a margin, to stand in markup."""
+    width = min(console.width, 80)
+    return escape(textwrap.fill(visible(text), width, initial_indent=margin, subsequent_indent=margin))
 
 
 def _cut(markup: str) -> None:

@@ -12,6 +12,8 @@ from headwater.demo.plan import Piece, Site
 from headwater.demo.web import DemoWeb
 from headwater.model.reasons import Reason
 
+_LOST = {Reason.WORKER_LOST}
+
 
 @dataclass(frozen=True, slots=True)
 class ExpectedFeed:
@@ -46,8 +48,11 @@ class Expected:
     texts: int
 
 
-def expected_outcomes(web: DemoWeb, *, has_browser: bool = True) -> Expected:
-    """Tell what following all feeds of the web must lead to; without a browser, some pages wait for one."""
+def expected_outcomes(web: DemoWeb, *, has_browser: bool = True, goes_on: bool = True) -> Expected:
+    """Tell what following all feeds of the web must lead to.
+
+    Without a browser, some pages wait for one. A run that goes on where another was may find what that one lost.
+    """
     pieces = {
         site.url(piece): piece if has_browser or not site.walled else replace(piece, ends=NO_BROWSER)
         for site in web.sites
@@ -57,7 +62,7 @@ def expected_outcomes(web: DemoWeb, *, has_browser: bool = True) -> Expected:
     yesterday = web.today - timedelta(days=1)
     told = [piece for piece in pieces.values() if Reason.STORED in piece.ends]
     return Expected(
-        outcomes={url: piece.ends for url, piece in pieces.items()},
+        outcomes={url: piece.ends if goes_on else piece.ends - _LOST for url, piece in pieces.items()},
         titles={url: piece.title or piece.headline for url, piece in pieces.items() if Reason.STORED in piece.ends},
         canonicals={
             site.url(piece): urljoin(site.home, piece.canonical)

@@ -269,9 +269,10 @@ def _check_counts(expected: Expected, documents: int, texts: int) -> Check:
 
 def _check_titles(expected: Expected, documents: list[dict[str, Any]]) -> Check:
     wrong = [
-        f"{document['url']}: {document['title']!r}"
+        f"{document['url']}: {document['title']!r}, expected {expected.titles[document['url']]!r}"
         for document in documents
-        if _words(document["title"]) != _words(expected.titles.get(document["url"], ""))
+        if document["url"] in expected.titles  # what should be no document at all is told of above
+        and _words(document["title"]) != _words(expected.titles[document["url"]])
     ]
     found = counted(len(documents), "title")
     return Check("every title is as it was written, in every charset", found, tuple(wrong))

@@ -52,6 +52,7 @@ class Demo:
 
     web: DemoWeb
     settings: Settings
+    goes_on: bool = True  # an earlier one was here, which may have been killed
 
     async def run(self, progress: Progress) -> DemoOutcome:
         """Run one whole cycle and look at what it brought."""
@@ -68,7 +69,7 @@ class Demo:
                 desk = Desk(parts, Metrics())
                 clock.lap("start")
                 await _read_feeds(desk, expected_feeds(self.web), tell)
-                expected = expected_outcomes(self.web, has_browser=await has_browser)
+                expected = expected_outcomes(self.web, has_browser=await has_browser, goes_on=self.goes_on)
                 await _add_sites(desk, expected)
                 clock.lap("feeds")
                 day_is_read = await _read_day(desk, expected, tell)
@@ -86,11 +87,12 @@ class Demo:
 async def open_demo(data: Path | None, *, stays: bool = False) -> AsyncIterator[Demo]:
     """Open the demo in a folder that is kept, or in one that is thrown away; `stays` is one to look around in."""
     with contextlib.nullcontext(data) if data else _passing_folder() as folder:
+        goes_on = (folder / DAY_FILE).exists()
         async with DemoWeb(today=_day(folder)) as web:
             chosen = _chosen(folder, web)
             if stays:  # and not else: it may be another's, that serves from this folder
                 _write_settings(folder, chosen)
-            yield Demo(web, Settings(**chosen))
+            yield Demo(web, Settings(**chosen), goes_on)
 
 
 @contextlib.contextmanager

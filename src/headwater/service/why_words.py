@@ -372,7 +372,7 @@ def _pause(host: Host) -> str:
 
 
 def _seconds(milliseconds: int) -> str:
-    return f"{round(milliseconds / 1000, 1):g} s"
+    return f"{round(milliseconds / 1000, 3):g} s"
 
 
 def _moment(when: datetime, why: Why) -> str:
