@@ -92,6 +92,8 @@ def test_the_whole_flow_runs_on_the_whole_small_web_and_says_so_in_json(tmp_path
         *("soft_404", "login_wall", "cookie_wall", "unknown_schema"),
         *("max_retries", "robots_blocked", "body_too_large"),
     }
+    assert outcome["kept_failing"].keys() == {"http_5xx", "network", "timeout", "challenge"}
+    assert sum(outcome["kept_failing"].values()) == outcome["fates"]["max_retries"]
     no_browser = {} if HAS_BROWSER else {Reason.NO_BROWSER: 2}
     assert outcome["waiting"] == {Reason.ROBOTS_UNREACHABLE: 5} | no_browser
     counted = sum([*outcome["fates"].values(), *outcome["waiting"].values()])

@@ -130,6 +130,7 @@ async def test_urls_are_listed_by_pages_with_filters(api: Api, house: House, sit
         ("http://closed.test/2", "pending", None),
     }
     assert {row["waiting_reason"] for row in seen} == {None, "host_closed"}
+    assert {row["kept_failing"] for row in seen} == {None}
     _, body = await api.get("/frontier/urls", params={"host": "A.test", "reason": "not_found", "source": "manual"})
     assert [row["url"] for row in body["urls"]] == ["http://a.test/missing"]
     _, stats = await api.get("/frontier/stats")

@@ -176,6 +176,21 @@ def test_a_pipe_that_nobody_writes_to_does_not_keep_a_stop_waiting(
         assert waiting.wait(timeout=10) == 143
 
 
+async def test_what_was_given_up_after_the_last_retry_says_how_it_failed(
+    site: Site, house: House, frontier: Program
+) -> None:
+    """Spec 8.2."""
+    site.answers["http://ill.test/page"] = Answer(status=502)
+    await house.desk.frontier.hand_in(["http://ill.test/page"])
+    await house.work(until_attempts=5 + 6)  # what closed.test has to wait for stays
+    (row,) = json.loads(frontier("list", "--host", "ill.test", "--json").stdout)["urls"]
+    assert (row["status"], row["reason"], row["kept_failing"]) == ("dead", "max_retries", "http_5xx")
+    assert " max_retries:http_5xx " in frontier("list", "--reason", "max_retries").stdout
+    everything = json.loads(frontier("list", "--json").stdout)["urls"]
+    assert {other["kept_failing"] for other in everything if other["id"] != row["id"]} == {None}
+    assert {other["waiting_reason"] for other in everything} == {None, "host_closed"}
+
+
 async def test_urls_are_listed_by_pages_with_filters(house: House, frontier: Program) -> None:
     """Spec 8.2: what is printed as the next page's command is one."""
 

@@ -60,6 +60,7 @@ class UrlLine(BaseModel):
         "its host is released."
     )
     waiting_reason: str | None = Field(description="Why it waits, where it is not only for its turn.")
+    kept_failing: str | None = Field(description="How it failed, where it was given up after the last retry.")
 
 
 class UrlPage(BaseModel):

@@ -47,7 +47,7 @@ def urls(rows: Sequence[Mapping[str, Any]], following: str | None) -> None:
         return
     console.print(f"[bold]{'id':>9}  {'status':<9} {'why':<20} {'when (UTC)':<16} source[/]")
     for row in rows:
-        why = row["reason"] or row["waiting_reason"] or "-"
+        why = ":".join(filter(None, (row["reason"] or row["waiting_reason"] or "-", row["kept_failing"])))
         source = visible(row["source"])
         console.print(f"{row['id']:>9}  {row['status']:<9} {why:<20} {_when(row):<16} {escape(source[:20])}")
         console.print(f"{'':>9}  [dim]{plain(row['url'])}[/]")

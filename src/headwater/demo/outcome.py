@@ -45,12 +45,16 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What became of some URLs: the reason, how many they are, whether they still wait, and one of them."""
+    """What became of some URLs: the reason, how many they are, whether they still wait, and one of them.
+
+    Of those that were given up after the last retry also how they failed.
+    """
 
     reason: str
     count: int
     waits: bool
     example: str
+    kept_failing: str | None = None
 
     @property
     def has_document(self) -> bool:
@@ -60,7 +64,10 @@ class Fate:
     @property
     def sentence(self) -> str:
         """The reason in words."""
-        return "It was not its turn yet." if self.reason == _NEVER_TRIED else Reason.of(self.reason).sentence
+        if self.reason == _NEVER_TRIED:
+            return "It was not its turn yet."
+        reasons = filter(None, (self.reason, self.kept_failing))
+        return " ".join(Reason.of(reason).sentence for reason in reasons)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +89,16 @@ class DemoOutcome:
 
     def as_json(self) -> dict[str, Any]:
         """Return the outcome for a script."""
+        ended: Counter[str] = Counter()
+        for fate in self.fates:
+            ended[fate.reason] += 0 if fate.waits else fate.count
         return {
             "as_expected": self.as_expected,
             "day": self.day,
             "documents": self.documents,
-            "fates": {fate.reason: fate.count for fate in self.fates if not fate.waits},
+            "fates": dict(+ended),
             "waiting": {fate.reason: fate.count for fate in self.fates if fate.waits},
+            "kept_failing": {fate.kept_failing: fate.count for fate in self.fates if fate.kept_failing},
             "examples": {fate.reason: fate.example for fate in self.fates},
             "daily": self.items,
             "articles": {
@@ -131,11 +142,14 @@ async def look(
 
 
 def _fates(outcomes: list[dict[str, Any]]) -> list[Fate]:
-    examples: dict[tuple[bool, str], list[str]] = {}
+    examples: dict[tuple[str, bool, str | None], list[str]] = {}
     for outcome in outcomes:
-        waits = outcome["reason"] is None
-        examples.setdefault((waits, _reason(outcome)), []).append(outcome["url"])
-    fates = [Fate(reason, len(urls), waits, urls[0]) for (waits, reason), urls in examples.items()]
+        fate = _reason(outcome), outcome["reason"] is None, outcome["kept_failing"]
+        examples.setdefault(fate, []).append(outcome["url"])
+    fates = [
+        Fate(reason, len(urls), waits, urls[0], kept_failing)
+        for (reason, waits, kept_failing), urls in examples.items()
+    ]
     return sorted(fates, key=lambda fate: (fate.waits, -fate.count))
 
 

@@ -201,14 +201,17 @@ SET LOCAL plan_cache_mode = force_custom_plan
 
 -- name: list_urls
 -- URLs by pages, oldest first: ended ones with their reason; a pending one with when it may be fetched at the earliest
--- and with what keeps it waiting: why its host is left alone, else how its last attempt ended.
+-- and with what keeps it waiting: why its host is left alone, else how its last attempt ended. Of one that was given up
+-- after the last retry the log has how that failed, before a colon.
 -- Each or NULL for any: $1 status, $2 reason, $3 host, $4 source name; $5 after this id, $6 how many, $7 now
 SELECT u.id, u.url, CASE WHEN q.lease_token IS NULL THEN u.status ELSE 'fetching' END AS status, u.reason, u.host,
        s.name AS source, u.origin, q.priority, u.discovered_at, u.last_fetched_at,
        CASE WHEN q.lease_token IS NULL
             THEN greatest(q.due_at, CASE WHEN k.lease_token IS NULL THEN k.not_before END, k.closed_until) END AS due_at,
        CASE WHEN q.lease_token IS NOT NULL THEN NULL WHEN k.closed_until > $7 THEN 'host_closed'
-            WHEN k.not_before > $7 THEN coalesce(k.blocked_reason, last.reason) ELSE last.reason END AS waiting_reason
+            WHEN k.not_before > $7 THEN coalesce(k.blocked_reason, last.reason) ELSE last.reason END AS waiting_reason,
+       (SELECT split_part(l.detail, ':', 1) FROM fetch_log l
+        WHERE l.url_id = u.id AND u.reason = 'max_retries' ORDER BY l.id DESC LIMIT 1) AS kept_failing
 FROM url_frontier u
 JOIN sources s ON s.id = u.source_id
 LEFT JOIN frontier_queue q ON q.url_id = u.id
@@ -227,7 +230,8 @@ SELECT u.id, u.url, CASE WHEN q.lease_token IS NULL THEN u.status ELSE 'fetching
        CASE WHEN q.lease_token IS NULL
             THEN greatest(q.due_at, CASE WHEN k.lease_token IS NULL THEN k.not_before END, k.closed_until) END AS due_at,
        CASE WHEN q.lease_token IS NOT NULL THEN NULL WHEN k.closed_until > $6 THEN 'host_closed'
-            WHEN k.not_before > $6 THEN coalesce(k.blocked_reason, last.reason) ELSE last.reason END AS waiting_reason
+            WHEN k.not_before > $6 THEN coalesce(k.blocked_reason, last.reason) ELSE last.reason END AS waiting_reason,
+       NULL AS kept_failing
 FROM frontier_queue q
 JOIN url_frontier u ON u.id = q.url_id
 JOIN sources s ON s.id = u.source_id
