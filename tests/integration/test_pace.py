@@ -5,7 +5,11 @@ import time
 from datetime import timedelta
 from itertools import pairwise
 
+import pytest
+
+from headwater.errors import ExchangeFailed
 from headwater.gate.pace import Pace
+from headwater.model.reasons import Reason
 from headwater.store import sources
 from tests.house import House
 
@@ -41,30 +45,49 @@ async def test_a_poll_that_begins_late_does_not_wait_for_another_moment(house: H
         await Pace(records.database, records.clock, source, GAP, first).wait()
 
 
-async def test_requests_leave_a_gap_apart_however_late_they_come_to_it(house: House) -> None:
-    """All of them at once, as where a machine was held up until the moments of all had gone by."""
+async def test_the_next_request_comes_a_gap_after_one_has_left_however_late_that_was(house: House) -> None:
+    """Several want to leave at once, and each takes a while for it, as on a busy machine or a new connection."""
     source, records = await add_source(house), house.parts.records
-    pace = Pace(records.database, records.clock, source, timedelta(milliseconds=50))
-    left: list[tuple[float, float]] = []
+    pace = Pace(records.database, records.clock, source, timedelta(milliseconds=100))
+    turns: list[tuple[float, float]] = []
+    answers = asyncio.Barrier(4)  # which nobody waits for before all have left
 
-    async def leave() -> None:
-        async with pace.leaving():
+    async def ask() -> None:
+        async with pace.turn() as note_sent:
             begun = time.monotonic()
-            await asyncio.sleep(0)
-            left.append((begun, time.monotonic()))
+            await asyncio.sleep(0.03)
+            turns.append((begun, time.monotonic()))
+            note_sent()
+            await answers.wait()
 
-    await asyncio.gather(*(leave() for _ in range(4)))
-    assert all(later[0] - earlier[1] >= 0.05 for earlier, later in pairwise(left))
+    async with asyncio.timeout(10):
+        await asyncio.gather(*(ask() for _ in range(4)))
+    assert all(begun - left > 0.09 for (_, left), (begun, _) in pairwise(turns))
 
 
 async def test_moments_follow_a_reading_that_is_late(house: House) -> None:
     """Or those of another reading of the source, in whatever process, would be in the midst of its own."""
     source, records, gap = await add_source(house), house.parts.records, timedelta(milliseconds=100)
     late, other = (Pace(records.database, records.clock, source, gap) for _ in range(2))
-    await late.wait()
-    for _ in range(3):
-        async with late.leaving():
-            left = records.clock.now()
-    await late.wait()
-    await other.wait()
-    assert records.clock.now() >= left + 1.4 * gap  # with less than half a gap to connect
+    async with late.turn() as note_sent:
+        await asyncio.sleep(1.5 * gap.total_seconds())
+        note_sent()
+    async with late.turn():
+        begun = time.monotonic()
+    async with other.turn():
+        assert time.monotonic() - begun > 0.09
+
+
+async def test_one_that_does_not_leave_keeps_nobody_waiting(house: House) -> None:
+    """It fails before, or whoever wants it goes."""
+    source, records = await add_source(house), house.parts.records
+    pace = Pace(records.database, records.clock, source, timedelta(milliseconds=1))
+    with pytest.raises(ExchangeFailed):
+        async with pace.turn():
+            raise ExchangeFailed("nobody is there", reason=Reason.NETWORK, url="http://api.test/")
+    async with pace.turn():
+        waiting = asyncio.create_task(pace.turn().__aenter__())
+        await asyncio.sleep(0)
+        waiting.cancel()
+    async with asyncio.timeout(10), pace.turn():
+        pass

@@ -35,7 +35,7 @@ from headwater.store.pool import Connection, Database
 
 if TYPE_CHECKING:
     from headwater.net.browser import BrowserClient
-    from headwater.net.client import HttpClient, Leaving
+    from headwater.net.client import HttpClient, OnSent
 
 ROBOTS_AGENT = "headwater"  # whatever user agent is sent, robots.txt is matched as this
 PATIENCE = timedelta(seconds=30)
@@ -108,15 +108,18 @@ class Gate:
         headers: Mapping[str, str] | None = None,
         limits: Limits | None = None,
         asker: Asker = _NOBODY,
-        leaving: "Leaving" = contextlib.nullcontext,
+        on_sent: "OnSent | None" = None,
     ) -> Response:
         """Ask for a URL, holding its host for as long as it is asked; a redirect is returned, not followed.
 
-        The hosts of declared APIs are not held and their robots.txt is not read: `leaving` keeps to the source's rate.
+        The hosts of declared APIs are not held and their robots.txt is not read: the caller keeps to its source's rate,
+        and is told when the request has left. For all others their hosts' turns are kept, and it is told at once.
         """
         host = host_of(url)
         if asker.asks_api(host, url):
-            return await self._get(url, headers or {}, limits or self.limits, asker, leaving)
+            return await self._get(url, headers or {}, limits or self.limits, asker, on_sent)
+        if on_sent:
+            on_sent()
         async with self.hold(host) as hold:
             return await self.send(hold, url, headers=headers, limits=limits, asker=asker)
 
@@ -194,24 +197,19 @@ class Gate:
             hold.answered = True
 
     async def _get(
-        self,
-        url: str,
-        headers: Mapping[str, str],
-        limits: Limits,
-        asker: Asker,
-        leaving: "Leaving" = contextlib.nullcontext,
+        self, url: str, headers: Mapping[str, str], limits: Limits, asker: Asker, on_sent: "OnSent | None" = None
     ) -> Response:
         """Send; where it is to be paid for, with the key and out of the budget."""
         agent, host = self._user_agents[asker.user_agent], host_of(url)
         if not self.is_paid(url, asker):
-            return await self._client.get(url, user_agent=agent, headers=headers, limits=limits, leaving=leaving)
+            return await self._client.get(url, user_agent=agent, headers=headers, limits=limits, on_sent=on_sent)
         response = await self._client.get(
             url,
             user_agent=agent,
             headers={**headers, "X-Api-Key": self.budgets.key},
             limits=limits,
             permit=lambda: self.budgets.spend(asker.source, host),
-            leaving=leaving,
+            on_sent=on_sent,
         )
         await self.budgets.note(host, response)
         return response

@@ -1,7 +1,7 @@
 """A source's own pace: its requests are spread out, in whatever process they are made (spec 1.3)."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 
@@ -24,34 +24,48 @@ class Pace:
         self._source_id = source_id
         self._gap = gap
         self._first = first
-        self._leaving = asyncio.Lock()
-        self._next_at = 0.0  # by the loop's time: a gap after the latest has left
+        self._turnstile = asyncio.Lock()
+        self._free_at = 0.0  # by the loop's time: a gap after the latest has left
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[Callable[[], None]]:
+        """Wait for the next moment; what is yielded is to be called when the request has left, and lets the next come.
+
+        It may leave late for its moment, on a busy machine or a new connection: the next one's is a gap after that.
+        """
+        await self._turnstile.acquire()
+        is_inside = True
+
+        def let_the_next_come() -> None:
+            nonlocal is_inside
+            if is_inside:
+                is_inside = False
+                self._turnstile.release()
+
+        def note_sent() -> None:
+            self._free_at = _now() + self._gap.total_seconds()
+            let_the_next_come()
+
+        try:
+            await self.wait()
+            yield note_sent
+        finally:
+            let_the_next_come()
 
     async def wait(self) -> None:
-        """Take the next moment, and wait for it while holding nothing."""
+        """Take the next moment, and wait for it while holding nothing that others need."""
         first, self._first = self._first, None
         now = self._clock.now()
         # Another may follow a gap after a moment, so that one that has gone by for some time is of no use.
         if first is not None and now <= first + self._gap / 10:
             moment = first
         else:
-            # Some time to connect is allowed for; where requests leave later than that, so are the moments.
-            soonest = now + max(timedelta(seconds=self._seconds_left()) - self._gap / 2, timedelta(0))
+            soonest = now + timedelta(seconds=max(0.0, self._free_at - _now()))
             async with self._database.connection() as connection:
                 moment = await sources.reserve_request(connection, self._source_id, soonest, self._gap, first)
         while (wait := (moment - self._clock.now()).total_seconds()) > 0:
             await asyncio.sleep(wait)
 
-    @asynccontextmanager
-    async def leaving(self) -> AsyncIterator[None]:
-        """Let a request leave while this is entered, a gap after the one before: either may be late for its moment."""
-        async with self._leaving:
-            while (wait := self._seconds_left()) > 0:
-                await asyncio.sleep(wait)
-            try:
-                yield
-            finally:
-                self._next_at = asyncio.get_running_loop().time() + self._gap.total_seconds()
 
-    def _seconds_left(self) -> float:
-        return self._next_at - asyncio.get_running_loop().time()
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -4,7 +4,6 @@ import asyncio
 import re
 import socket
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
@@ -30,7 +29,7 @@ from headwater.net.witnesses import Witnesses
 
 ConnectTo = Mapping[str, tuple[str, int]]
 Permit = Callable[[], Awaitable[None]]
-Leaving = Callable[[], AbstractAsyncContextManager[None]]
+OnSent = Callable[[], None]
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _FIXED_NOWHERE: ConnectTo = MappingProxyType({})
@@ -101,16 +100,15 @@ class HttpClient:
         headers: Mapping[str, str] = _NOTHING,
         limits: Limits = Limits(),  # noqa: B008 (frozen)
         permit: Permit | None = None,
-        leaving: Leaving = nullcontext,
+        on_sent: OnSent | None = None,
     ) -> Response:
         """Send one GET and return the answer, whatever its status; redirects are not followed.
 
         `url` is sent as it is: it must be normalized. Raises ExchangeFailed where no whole answer came within the
         limits, InvalidURL where the address cannot be used, and nothing else. `permit` is asked last, when nothing more
-        has to be waited for; what it raises is passed on, and nothing is sent. `leaving` is entered, with a connection
-        at hand, for the moment in which the request leaves; how long that waits counts as time to answer.
+        has to be waited for; what it raises is passed on, and nothing is sent. `on_sent` is told when it has left.
         """
-        request = _Request("GET", url, {"User-Agent": user_agent, **headers}, leaving=leaving)
+        request = _Request("GET", url, {"User-Agent": user_agent, **headers}, on_sent=on_sent)
         return await self._send(request, limits, permit)
 
     async def post(
@@ -151,7 +149,7 @@ class HttpClient:
         assert self._session is not None, "HttpClient is used inside `async with`"
         url = request.url
         on_connected = partial(self._witnesses.add, shown_host(url))
-        sending = _Sending(self._clock, on_connected, deadline, request.leaving, self._kept)
+        sending = _Sending(self._clock, on_connected, request.on_sent, deadline, self._kept)
         _sending.set(sending)
         async with self._session.request(
             request.method,
@@ -190,13 +188,13 @@ def fixed_address(host: str, connect_to: ConnectTo) -> tuple[str, int] | None:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """What is sent, and what lets it leave."""
+    """What is sent, and who is told when it has left."""
 
     method: str
     url: str
     headers: Mapping[str, str]
     body: bytes | None = None
-    leaving: Leaving = nullcontext
+    on_sent: OnSent | None = None
 
 
 @dataclass(slots=True)
@@ -205,8 +203,8 @@ class _Sending:
 
     clock: Callable[[], datetime]
     on_connected: Callable[[tuple[str, int]], None]
+    on_sent: OnSent | None
     deadline: float
-    leaving: Leaving
     kept: WeakSet[ResponseHandler]  # connections that something was sent on
     on_kept: bool = False
     at: datetime | None = None
@@ -214,6 +212,8 @@ class _Sending:
 
     def note(self, connection: Connection) -> None:
         self.at, self.tick = self.clock(), _now()
+        if self.on_sent:
+            self.on_sent()
         if connection.protocol is not None:
             self.on_kept = connection.protocol in self.kept
             self.kept.add(connection.protocol)
@@ -232,11 +232,10 @@ class _TimedRequest(aiohttp.ClientRequest):
 
     async def send(self, conn: Connection) -> aiohttp.ClientResponse:
         sending = _sending.get()
-        async with sending.leaving():
-            if _now() >= sending.deadline:
-                raise TimeoutError
-            response = await super().send(conn)
-            sending.note(conn)
+        if _now() >= sending.deadline:
+            raise TimeoutError
+        response = await super().send(conn)
+        sending.note(conn)
         return response
 
 

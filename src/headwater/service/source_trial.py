@@ -54,9 +54,9 @@ class NoPace(Pace):
         """Wait for nothing."""
 
     @contextlib.asynccontextmanager
-    async def leaving(self) -> AsyncIterator[None]:
-        """Wait for nothing either."""
-        yield
+    async def turn(self) -> AsyncIterator[Callable[[], None]]:
+        """Let everybody pass."""
+        yield lambda: None
 
 
 def passing_http(parts: Parts) -> Http:

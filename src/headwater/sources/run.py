@@ -201,10 +201,12 @@ class Http:
             self._refuse_undeclared_port(host_of(url))
         while True:
             try:
-                async with self._in_flight:
-                    await self._wait_for_turn()
+                async with self._in_flight, self._pace.turn() as on_sent:
+                    while (quiet := self._quiet_until - asyncio.get_running_loop().time()) > 0:
+                        await asyncio.sleep(quiet)
+                        await self._pace.wait()
                     return await self._gate.get(
-                        url, headers=headers, limits=self._limits, asker=self._asker, leaving=self._pace.leaving
+                        url, headers=headers, limits=self._limits, asker=self._asker, on_sent=on_sent
                     )
             except NotNow as error:
                 if error.reason is not Reason.BUDGET_SPENT:
@@ -213,12 +215,6 @@ class Http:
             log.info("budget.spent", source=self._asker.source, host=host_of(url), until=until.isoformat())
             async with self._while_waiting(until):
                 await self._gate.budgets.wait(until)
-
-    async def _wait_for_turn(self) -> None:
-        await self._pace.wait()
-        while (quiet := self._quiet_until - asyncio.get_running_loop().time()) > 0:
-            await asyncio.sleep(quiet)
-            await self._pace.wait()
 
     def _refuse_undeclared_port(self, host: str) -> None:
         """Refuse to ask an API that is to be paid for where it would not be: at a port that its kind does not name."""
