@@ -19,6 +19,7 @@ from headwater.model.reasons import Reason
 from headwater.net import rooms
 from headwater.net.browser_folder import make_folder
 from headwater.net.chromium import start_chromium
+from headwater.net.driver import start_driver
 from headwater.net.rooms import Look
 from tests.browser.conftest import HTML, LIMITS, Browsing, open_browsing, until
 from tests.browser.processes import browsers, drivers, is_alive, kill_renderers, main_process, process_of
@@ -118,10 +119,15 @@ async def test_a_driver_that_hangs_is_ended_with_the_browser_and_all_it_has_writ
         started = [*browsers(folder), *drivers(folder)]
         assert not any(b"not to be told" in process.environment for process in started)
         os.kill(drivers(folder)[0].pid, signal.SIGSTOP)
-        monkeypatch.setattr("headwater.net.driver._CLOSE_SECONDS", 0.3)
-    assert [one for one in gc.get_objects() if isinstance(one, BaseSubprocessTransport) and not one._closed] == []
+        monkeypatch.setattr("headwater.net.driver._CLOSE_SECONDS", 0.01)
+    assert open_transports() == []
     await until(lambda: not any(map(is_alive, started)))
     assert os.listdir(folder) == []
+
+
+def open_transports() -> list[BaseSubprocessTransport]:
+    """The pipes to processes whose end nobody has seen."""
+    return [one for one in gc.get_objects() if isinstance(one, BaseSubprocessTransport) and not one._closed]
 
 
 async def test_a_browser_that_is_gone_between_two_pages_costs_neither_of_them_anything(folder: Path) -> None:
@@ -250,7 +256,25 @@ async def test_who_leaves_while_it_starts_leaves_nothing_behind(folder: Path) ->
         await until(lambda: drivers(folder) and next(looks) == 5)  # the driver is there, but has not yet answered
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
-    await until(lambda: not drivers(folder))
+    assert (drivers(folder), open_transports()) == ([], [])
+
+
+@pytest.mark.parametrize("does", ["exit 1", "exec >&-; exec sleep 60"])
+async def test_a_driver_that_does_not_start_is_seen_to_its_end(
+    does: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends, or it only falls silent."""
+    driver = tmp_path / "node"
+    driver.write_text(f"#!/bin/sh\n{does}\n")
+    driver.chmod(0o700)
+    monkeypatch.setenv("PLAYWRIGHT_NODEJS_PATH", str(driver))
+    with pytest.raises(Exception, match="Connection closed"):
+        await start_driver(folder)
+    assert open_transports() == []
+    async with open_browsing() as browsing:
+        with pytest.raises(OperatorError, match=r"Playwright's driver does not start \(Connection closed"):
+            await browsing.get(PAGE)
+    assert os.listdir(folder) == ["node"]
 
 
 async def test_a_machine_without_chromium_says_so_and_how_to_get_it() -> None:

@@ -154,11 +154,9 @@ def _nothing_there(named: str) -> str:
 
 
 async def _start_in(folder: BrowserFolder, program: str) -> Chromium:
-    from playwright.async_api import Error
-
     try:
         driver = await start_driver(folder.path)
-    except (OSError, Error) as error:
+    except Exception as error:  # of no kind in particular, where the driver ends at once
         what = f"Playwright's driver does not start ({first_line(error)}). Install the package playwright again."
         raise OperatorError(what, reason=Reason.NO_BROWSER) from error
     try:

@@ -1,7 +1,7 @@
 """Playwright's driver, the process between us and Chromium: what it is told of us, and its end.
 
-Playwright passes all of our environment on to it. The one thing used here that is not public is where it does so: tests
-show that it is found, for the version that is locked.
+Playwright passes all of our environment on to it, and does not wait for the end of one that did not start. What is used
+here to mend that is not public: tests show that it is found, for the version that is locked.
 """
 
 import asyncio
@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 from headwater.net.processes import end_marked
 
 if TYPE_CHECKING:
+    from playwright._impl.out_of_process import PlaywrightClient
     from playwright.async_api import Playwright
 
 # What the driver, Chromium and the script around it need of our environment, which holds keys and passwords besides.
 _NEEDED = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "XDG_RUNTIME_DIR")
 _START_SECONDS, _CLOSE_SECONDS = 30.0, 3.0
+_LOOKS, _LOOK_SECONDS = 30, 1.0
 _environment: ContextVar[dict[str, str]] = ContextVar("_environment")
 
 
@@ -31,21 +33,21 @@ def environment_in(folder: Path) -> dict[str, str]:
 
 async def start_driver(folder: Path) -> "Playwright":
     """Start the driver; one that nobody waits for any more, or that does not answer, is ended."""
-    from playwright._impl import transport
-    from playwright.async_api import async_playwright  # takes long to import, and most processes never need it
+    from playwright._impl import out_of_process, transport
+    from playwright.async_api import Playwright  # takes long to import, and most processes never need it
 
     vars(transport)["get_driver_env"] = _driver_environment
     _environment.set(environment_in(folder))
-    manager = async_playwright()
-    starting = asyncio.create_task(manager.start())
+    client = out_of_process.PlaywrightClient()
     try:
         async with asyncio.timeout(_START_SECONDS):
-            driver = await asyncio.shield(starting)
+            driver = Playwright(await asyncio.shield(client._playwright))
     except BaseException:
-        await asyncio.to_thread(_end, folder)
-        await asyncio.gather(starting, return_exceptions=True)
+        await _end(folder, asyncio.ensure_future(_ended(client)))
         raise
-    _expect_end(manager)
+    # Whoever waits for an answer is told that the driver is gone; it need not be in the log too.
+    client._transport.on_error_future.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+    vars(driver)["stop"] = client.stop
     return driver
 
 
@@ -53,8 +55,7 @@ async def stop_driver(driver: "Playwright", folder: Path) -> None:
     """Stop a driver; one that hangs is ended, and its end waited for."""
     stopping = asyncio.ensure_future(driver.stop())
     if not await closed(asyncio.shield(stopping)):
-        await asyncio.to_thread(_end, folder)
-        await closed(stopping)
+        await _end(folder, stopping)
 
 
 async def closed(closing: Awaitable[Any]) -> bool:
@@ -71,8 +72,19 @@ async def closed(closing: Awaitable[Any]) -> bool:
     return True
 
 
-def _end(folder: Path) -> None:
-    end_marked(f"TMPDIR={folder}")
+async def _end(folder: Path, ended: asyncio.Future[None]) -> None:
+    """End a driver and all that it has started, and wait for that; one that becomes another just then is seen later."""
+    for _ in range(_LOOKS):
+        await asyncio.to_thread(end_marked, f"TMPDIR={folder}")
+        await asyncio.wait([ended], timeout=_LOOK_SECONDS)
+        if ended.done():
+            return
+
+
+async def _ended(client: "PlaywrightClient") -> None:
+    """Wait for the end of a driver, whether it had started or not."""
+    await asyncio.gather(client._playwright, return_exceptions=True)
+    await client.stop()
 
 
 def _driver_environment() -> dict[str, str]:
@@ -80,8 +92,3 @@ def _driver_environment() -> dict[str, str]:
 
     own = {name: value for name, value in get_driver_env().items() if name.startswith("PW_")}
     return own | _environment.get()
-
-
-def _expect_end(manager: Any) -> None:
-    """Let Playwright not report to the log that its driver is gone: whoever waits for an answer is told."""
-    manager._client._transport.on_error_future.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
