@@ -489,7 +489,8 @@ async def test_a_handshake_that_never_ends_is_a_timeout() -> None:
     assert error.reason is Reason.TIMEOUT
 
 
-async def test_a_request_whose_time_is_up_before_it_leaves_is_not_sent() -> None:
+@pytest.mark.parametrize("over", [Limits(total_seconds=0), Limits(ends_at=0)])
+async def test_a_request_whose_time_is_up_before_it_leaves_is_not_sent(over: Limits) -> None:
     """Spec 2.3: a program that was frozen meanwhile may no longer hold the host."""
     async with web(says(page(b"hello"))) as site, a_client() as client:
 
@@ -498,7 +499,7 @@ async def test_a_request_whose_time_is_up_before_it_leaves_is_not_sent() -> None
 
         await ask(SMALL)  # so that there is a connection, and nothing more to wait for
         with pytest.raises(ExchangeFailed) as caught:
-            await ask(Limits(total_seconds=0))
+            await ask(over)
         assert caught.value.reason is Reason.TIMEOUT
         await ask(SMALL)
         assert len(site.requests) == 2

@@ -4,10 +4,17 @@ import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
 from itertools import pairwise
+from typing import Any
+
+import pytest
 
 from headwater.config import Settings
+from headwater.errors import ExchangeFailed
 from headwater.frontier.submit import Candidate, submit
 from headwater.model.frontier import Origin
+from headwater.model.http import Response
+from headwater.model.reasons import Reason
+from headwater.net.client import HttpClient
 from headwater.policy.urls import url_hash
 from headwater.store import frontier, sources
 from headwater.store.pool import Connection, Database
@@ -96,3 +103,24 @@ async def test_a_twin_that_is_queued_at_that_very_moment_leaves_the_queue(databa
 async def _waits(database: Database) -> bool:
     async with database.connection() as connection:
         return bool(await connection.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"))
+
+
+async def test_what_was_held_up_until_its_hold_was_over_is_not_sent(
+    site: Site, make_settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spec 2.3: another may have the host by then; here it is the way to the client that takes so long."""
+    real, lease_seconds = HttpClient.get, 1.5
+    site.answers["http://a.test/page"] = Answer(page("late"), headers=HTML)
+
+    async def held_up(self: HttpClient, url: str, **options: Any) -> Response:
+        if url.endswith("/page"):
+            await asyncio.sleep(lease_seconds)
+        return await real(self, url, **options)
+
+    monkeypatch.setattr(HttpClient, "get", held_up)
+    settings = make_settings(connect_to=site.connect_to, lease_seconds=lease_seconds)
+    async with open_house(settings) as house, house.parts.gate.hold("a.test") as hold:
+        with pytest.raises(ExchangeFailed) as caught:
+            await house.parts.gate.send(hold, "http://a.test/page")
+    assert caught.value.reason is Reason.TIMEOUT
+    assert site.visits("http://a.test/page") == 0

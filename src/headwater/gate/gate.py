@@ -173,7 +173,7 @@ class Gate:
     ) -> Response:
         """Send in the host's turn; the exchange ends with the hold at the latest, so no two ever overlap."""
         room = await self.await_turn(hold)
-        limits = replace(limits, total_seconds=min(limits.total_seconds, room.total_seconds()))
+        limits = replace(limits, ends_at=asyncio.get_running_loop().time() + room.total_seconds())
         try:
             response = await self._get(url, headers, limits, asker)
         except BaseException as error:

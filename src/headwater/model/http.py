@@ -1,5 +1,6 @@
 """What goes out and what comes back."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,6 +13,7 @@ class Limits:
     connect_seconds: float = 10.0
     read_seconds: float = 60.0
     total_seconds: float = 120.0
+    ends_at: float = math.inf  # by the loop's time: from then on nothing leaves, whatever was waited for
     body_bytes: int = 20 * 1024 * 1024  # before and after decompression alike
     cut: bool = False  # whether a longer body is cut there, and not refused
 

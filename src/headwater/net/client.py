@@ -129,7 +129,7 @@ class HttpClient:
         async with self._places:
             if permit:
                 await permit()
-            deadline = _now() + limits.total_seconds
+            deadline = min(_now() + limits.total_seconds, limits.ends_at)
             try:
                 async with asyncio.timeout_at(deadline):
                     return await self._exchange(request, limits, deadline)
