@@ -225,7 +225,10 @@ async def test_a_request_that_leaves_late_keeps_the_next_one_away(
     real = GuardedResolver.resolve
 
     async def slow(self: GuardedResolver, *place: Any, **options: Any) -> list[ResolveResult]:
-        await asyncio.sleep(0.25)
+        """Answer when the next request is nearly due."""
+        due = "SELECT next_request_at < clock_timestamp() + interval '50 ms' FROM sources WHERE name = 'plain'"
+        while await house.rows(due) != [(True,)]:
+            await asyncio.sleep(0.01)
         return await real(self, *place, **options)
 
     monkeypatch.setattr(GuardedResolver, "resolve", slow)

@@ -34,6 +34,7 @@ from headwater.net.decode import inflater_for
 from headwater.net.failures import failure
 from headwater.net.guard import AddressGuard, AddressRefused
 from headwater.policy.inflate import BadEncoding, Inflater
+from tests.loop_work import watched_work
 
 LOOPBACK = AddressGuard([ip_network("127.0.0.0/8"), ip_network("::1/128")])
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -634,31 +635,19 @@ async def test_a_gigabyte_packed_small_takes_little_memory_and_time_and_leaves_t
     bomb = page(gigabyte_of_zeros(), "Content-Encoding: gzip")
     limits = Limits(body_bytes=20 * 1024 * 1024)
     assert len(bomb) < limits.body_bytes
-    longest_work = 0.0
-
-    async def watch() -> None:
-        """Note how long this thread worked between two looks; time that others took from it does not count."""
-        nonlocal longest_work
-        before = time.thread_time()
-        while True:
-            await asyncio.sleep(0)
-            now = time.thread_time()
-            longest_work, before = max(longest_work, now - before), now
-
     async with web(says(bomb)) as site:
-        watcher = asyncio.create_task(watch())
         tracemalloc.start()
         began = time.process_time()
-        error = await refusal(site.root + "/", limits)
+        async with watched_work() as worked:
+            error = await refusal(site.root + "/", limits)
         took = time.process_time() - began
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        watcher.cancel()
         await asyncio.wait_for(site.hung_up.wait(), 5)
     assert error.reason is Reason.BODY_TOO_LARGE
     assert peak < 2 * limits.body_bytes
     assert took < 2
-    assert longest_work < 0.2
+    assert max(worked) < 0.2
 
 
 def deflated(data: bytes, framing: int) -> bytes:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
@@ -12,7 +13,7 @@ from headwater.config import Settings
 from headwater.errors import ExchangeFailed
 from headwater.frontier.submit import Candidate, submit
 from headwater.model.frontier import Origin
-from headwater.model.http import Response
+from headwater.model.http import Limits, Response
 from headwater.model.reasons import Reason
 from headwater.net.client import HttpClient
 from headwater.policy.urls import url_hash
@@ -108,14 +109,14 @@ async def _waits(database: Database) -> bool:
 async def test_what_was_held_up_until_its_hold_was_over_is_not_sent(
     site: Site, make_settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spec 2.3: another may have the host by then; here it is the way to the client that takes so long."""
-    real, lease_seconds = HttpClient.get, 1.5
+    """Spec 2.3: another may have the host by then; here it is as if the way to the client had taken so long."""
+    real, lease_seconds = HttpClient.get, 30.0
     site.answers["http://a.test/page"] = Answer(page("late"), headers=HTML)
 
-    async def held_up(self: HttpClient, url: str, **options: Any) -> Response:
+    async def held_up(self: HttpClient, url: str, *, limits: Limits, **options: Any) -> Response:
         if url.endswith("/page"):
-            await asyncio.sleep(lease_seconds)
-        return await real(self, url, **options)
+            limits = replace(limits, ends_at=limits.ends_at - lease_seconds)
+        return await real(self, url, limits=limits, **options)
 
     monkeypatch.setattr(HttpClient, "get", held_up)
     settings = make_settings(connect_to=site.connect_to, lease_seconds=lease_seconds)

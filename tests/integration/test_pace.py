@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import pytest
@@ -11,6 +11,7 @@ from headwater.errors import ExchangeFailed
 from headwater.gate.pace import Pace
 from headwater.model.reasons import Reason
 from headwater.store import sources
+from tests.govuk import MovingClock
 from tests.house import House
 
 GAP = timedelta(hours=1)
@@ -47,15 +48,15 @@ async def test_a_poll_that_begins_late_does_not_wait_for_another_moment(house: H
 
 async def test_the_next_request_comes_a_gap_after_one_has_left_however_late_that_was(house: House) -> None:
     """Several want to leave at once, and each takes a while for it, as on a busy machine or a new connection."""
-    source, records = await add_source(house), house.parts.records
-    pace = Pace(records.database, records.clock, source, timedelta(milliseconds=100))
+    source, clock = await add_source(house), MovingClock(datetime.now(UTC))
+    pace = Pace(house.parts.records.database, clock, source, timedelta(milliseconds=100))
     turns: list[tuple[float, float]] = []
     answers = asyncio.Barrier(4)  # which nobody waits for before all have left
 
     async def ask() -> None:
         async with pace.turn() as note_sent:
             begun = time.monotonic()
-            await asyncio.sleep(0.03)
+            clock.set(clock.now() + timedelta(milliseconds=50))
             turns.append((begun, time.monotonic()))
             note_sent()
             await answers.wait()
@@ -67,10 +68,10 @@ async def test_the_next_request_comes_a_gap_after_one_has_left_however_late_that
 
 async def test_moments_follow_a_reading_that_is_late(house: House) -> None:
     """Or those of another reading of the source, in whatever process, would be in the midst of its own."""
-    source, records, gap = await add_source(house), house.parts.records, timedelta(milliseconds=100)
-    late, other = (Pace(records.database, records.clock, source, gap) for _ in range(2))
+    source, gap, clock = await add_source(house), timedelta(milliseconds=100), MovingClock(datetime.now(UTC))
+    late, other = (Pace(house.parts.records.database, clock, source, gap) for _ in range(2))
     async with late.turn() as note_sent:
-        await asyncio.sleep(1.5 * gap.total_seconds())
+        clock.set(clock.now() + 1.5 * gap)
         note_sent()
     async with late.turn():
         begun = time.monotonic()

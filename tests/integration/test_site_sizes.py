@@ -1,10 +1,8 @@
 """A sitemap of 50,000 addresses costs our process little memory and never stalls its loop (spec 3.3, issue 6)."""
 
 import asyncio
-import contextlib
 import gc
 import gzip
-import time
 import tracemalloc
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -14,6 +12,7 @@ import pytest
 from headwater.model.http import Response
 from headwater.sandbox import Sandbox
 from headwater.sources.run import Page
+from tests.loop_work import watched_work
 from tests.replaying import urlset
 
 ADDRESSES = 50_000
@@ -77,24 +76,8 @@ async def test_the_loop_goes_on_meanwhile(
     compressed: bool, since: datetime, wanted: int, plain: bytes, sandbox: Sandbox
 ) -> None:
     body = gzip.compress(plain) if compressed else plain
-    worked = [0.0]
-
-    async def watch() -> None:
-        """Note how long this thread worked between two looks; time that others took from it does not count."""
-        last = time.thread_time()
-        while True:
-            await asyncio.sleep(0.001)
-            now = time.thread_time()
-            worked.append(now - last)
-            last = now
-
     gc.collect()
     gc.freeze()  # what the other tests left in this process would be walked through again and again
-    watching = asyncio.create_task(watch())
-    try:
+    async with watched_work() as worked:
         assert await count(body, sandbox, since) == wanted
-    finally:
-        watching.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await watching
     assert max(worked) < 0.1

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from datetime import datetime, timedelta
 
 from headwater.model.clock import Clock
@@ -34,23 +34,15 @@ class Pace:
         It may leave late for its moment, on a busy machine or a new connection: the next one's is a gap after that.
         """
         await self._turnstile.acquire()
-        is_inside = True
+        with ExitStack() as inside:
+            inside.callback(self._turnstile.release)
 
-        def let_the_next_come() -> None:
-            nonlocal is_inside
-            if is_inside:
-                is_inside = False
-                self._turnstile.release()
+            def note_sent() -> None:
+                self._free_at = _now() + self._gap.total_seconds()
+                inside.close()
 
-        def note_sent() -> None:
-            self._free_at = _now() + self._gap.total_seconds()
-            let_the_next_come()
-
-        try:
             await self.wait()
             yield note_sent
-        finally:
-            let_the_next_come()
 
     async def wait(self) -> None:
         """Take the next moment, and wait for it while holding nothing that others need."""
