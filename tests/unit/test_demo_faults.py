@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from headwater.demo import answers
 from headwater.demo.answers import Answer, bomb, busy, drip, oversized, reset, status, truncated
-from headwater.demo.arrival import arrival
+from headwater.demo.arrival import arrival, departure
 from headwater.demo.sites import GAZETTE
 from headwater.demo.visits import DemoRequest, find_violations
 from headwater.demo.web import DemoWeb
@@ -265,6 +265,21 @@ def test_a_request_came_when_it_came_however_long_this_machine_was_held_up_meanw
 
             request: Any = SimpleNamespace(transport=SimpleNamespace(get_extra_info=held_up))
             assert before - 0.01 < arrival(request) < after + 0.05
+
+
+def test_an_answer_was_out_before_its_visitor_had_it_and_a_request_not_in_before_it_was_sent() -> None:
+    """Spec 2.3: who asks again as soon as he has his answer has waited for it, whatever tick the kernel counts in."""
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as visitor:
+        ours, _ = server.accept()
+        with ours:
+            request: Any = SimpleNamespace(transport=SimpleNamespace(get_extra_info=lambda _name: ours))
+            ours.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+            assert visitor.recv(100)
+            asked_again = time.monotonic()
+            visitor.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            assert ours.recv(100)
+            while time.monotonic() < asked_again + 0.03:  # several ticks, and every moment between two of them
+                assert departure(request) <= asked_again <= arrival(request)
 
 
 async def test_the_port_is_known_only_while_the_web_runs() -> None:

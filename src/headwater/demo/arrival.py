@@ -7,26 +7,29 @@ import time
 from aiohttp import web
 
 _LAST_SENT, _LAST_RECEIVED = 44, 52  # where struct tcp_info keeps how long ago that was, in milliseconds
-_GRAIN = 0.005  # the kernel counts in ticks; only what is certain is taken off
+_GRAIN = 0.005  # the kernel counts in ticks
 _AT_ONCE = 0.001
 
 
 def arrival(request: web.BaseRequest) -> float:
-    """Return when the request came in, on the monotonic clock; where the kernel cannot tell, that is now."""
-    return _moment(request, _LAST_RECEIVED)
+    """Return when the request came in, on the monotonic clock, and never sooner: nobody is blamed by a tick.
+
+    Where the kernel cannot tell, that is now.
+    """
+    return _moment(request, _LAST_RECEIVED, grain=-_GRAIN)
 
 
 def departure(request: web.BaseRequest) -> float:
-    """Return when the last of its answer went out, in the same way."""
-    return _moment(request, _LAST_SENT)
+    """Return when the last of its answer went out, in the same way, but never later: the next may come right then."""
+    return _moment(request, _LAST_SENT, grain=_GRAIN)
 
 
-def _moment(request: web.BaseRequest, field: int) -> float:
+def _moment(request: web.BaseRequest, field: int, *, grain: float) -> float:
     while True:
         now = time.monotonic()
         ago = _kernel_time(request, field)
         if time.monotonic() - now < _AT_ONCE:  # else this process was held up in between, and the two do not fit
-            return now - ago
+            return now - max(0.0, ago + grain)
 
 
 def _kernel_time(request: web.BaseRequest, field: int) -> float:
@@ -34,4 +37,4 @@ def _kernel_time(request: web.BaseRequest, field: int) -> float:
         return 0.0
     told: bytes = request.transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
     (milliseconds,) = struct.unpack_from("I", told, field)
-    return max(0.0, float(milliseconds) / 1000 - _GRAIN)
+    return float(milliseconds) / 1000

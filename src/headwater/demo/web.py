@@ -145,7 +145,7 @@ class DemoWeb:
                 response = await self._answer(host, request)
                 await response.prepare(request)
                 await response.write_eof()
-                ended = departure(request)
+                ended = max(arrived, departure(request))
                 status, pause = response.status, _pause(response)
         finally:
             self.requests.append(DemoRequest(host, request.raw_path, arrived, ended or time.monotonic(), status, pause))
