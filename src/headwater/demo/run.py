@@ -52,7 +52,7 @@ class Demo:
 
     web: DemoWeb
     settings: Settings
-    goes_on: bool = True  # an earlier one was here, which may have been killed
+    goes_on: bool  # an earlier one was here, which may have been killed
 
     async def run(self, progress: Progress) -> DemoOutcome:
         """Run one whole cycle and look at what it brought."""
