@@ -136,6 +136,23 @@ async def test_a_tunnel_carries_bytes_only_while_its_host_is_admitted(host: Host
 
 
 @pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("http://a.test/", [GET]),
+        ("https://a.test/", [b"CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\n\r\n", b"one"]),
+    ],
+)
+async def test_nothing_leaves_once_the_hold_is_over(url: str, words: list[bytes], host: Host) -> None:
+    """Spec 2.3: a program that was frozen meanwhile may no longer have the host."""
+    passage = Passage(ends_at=now())
+    async with opened(host) as proxy:
+        with proxy.admit(url, passage):
+            await said_to(proxy, *words)
+    assert host.heard == []
+    assert isinstance(passage.error, TimeoutError)
+
+
+@pytest.mark.parametrize(
     "words",
     [
         GET.replace(b"a.test", b"b.test"),

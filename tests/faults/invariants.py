@@ -5,7 +5,7 @@ import hashlib
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from headwater.demo.outcome import TOLERANCE_SECONDS
+from headwater.demo.arrival import TOLERANCE_SECONDS
 from headwater.model.reasons import Reason, ReasonClass
 from headwater.service.maintenance import RESCUERS
 from headwater.store.sql import query

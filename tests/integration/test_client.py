@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import itertools
 import select
 import shutil
 import socket
@@ -15,7 +16,7 @@ import tracemalloc
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
@@ -490,7 +491,7 @@ async def test_a_handshake_that_never_ends_is_a_timeout() -> None:
     assert error.reason is Reason.TIMEOUT
 
 
-@pytest.mark.parametrize("over", [Limits(total_seconds=0), Limits(ends_at=0)])
+@pytest.mark.parametrize("over", [Limits(total_seconds=0), Limits(ends_at=NOON)])
 async def test_a_request_whose_time_is_up_before_it_leaves_is_not_sent(over: Limits) -> None:
     """Spec 2.3: a program that was frozen meanwhile may no longer hold the host."""
     async with web(says(page(b"hello"))) as site, a_client() as client:
@@ -504,6 +505,17 @@ async def test_a_request_whose_time_is_up_before_it_leaves_is_not_sent(over: Lim
         assert caught.value.reason is Reason.TIMEOUT
         await ask(SMALL)
         assert len(site.requests) == 2
+
+
+async def test_a_request_is_not_sent_when_the_machine_has_slept_past_its_end() -> None:
+    """Spec 2.3: a loop's time stands still meanwhile."""
+    awake = itertools.chain([NOON], itertools.repeat(NOON + timedelta(minutes=1)))
+    async with web(says(page(b"hello"))) as site, a_client(clock=lambda: next(awake)) as client:
+        limits = Limits(ends_at=NOON + timedelta(seconds=30))
+        with pytest.raises(ExchangeFailed) as caught:
+            await client.get(site.root + "/", user_agent="Headwater/test", limits=limits)
+        assert caught.value.reason is Reason.TIMEOUT
+        assert site.requests == []
 
 
 @pytest.mark.parametrize("start", [b"", b"HTTP/1.1 200 OK\r\nX: ", OK + b"Content-Length: 9999999\r\n\r\n"])

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -115,7 +115,8 @@ async def test_what_was_held_up_until_its_hold_was_over_is_not_sent(
 
     async def held_up(self: HttpClient, url: str, *, limits: Limits, **options: Any) -> Response:
         if url.endswith("/page"):
-            limits = replace(limits, ends_at=limits.ends_at - lease_seconds)
+            assert limits.ends_at is not None
+            limits = replace(limits, ends_at=limits.ends_at - timedelta(seconds=lease_seconds))
         return await real(self, url, limits=limits, **options)
 
     monkeypatch.setattr(HttpClient, "get", held_up)

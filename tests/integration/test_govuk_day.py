@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from headwater.config import Settings
+from headwater.demo.arrival import TOLERANCE_SECONDS
 from headwater.demo.govuk import GovukApi
 from headwater.demo.govuk_pages import LONDON, READING, RIVERS, TAXON_NAMES, make_catalogue
 from headwater.demo.govuk_site import GOVUK, expected_day, govuk_api
-from headwater.demo.outcome import TOLERANCE_SECONDS
 from headwater.policy.days import bounds
 from tests.govuk import DAY, HOME, NIGHT, NOON, DayHouse, open_day_house, page
 

@@ -221,6 +221,7 @@ def test_the_demo_says_in_words_why_a_folder_will_not_do(tmp_path: Path) -> None
         ("file/below", "is not a folder"),
         ("/proc/headwater", "/proc/headwater cannot be used for the demo: No such file or directory."),
         ("odd", "demo-day is not a day"),
+        ("x" * 300, "File name too long"),
     ):
         answer = headwater("demo", "--data", folder, cwd=tmp_path)
         assert_refused(answer, said, "--data")

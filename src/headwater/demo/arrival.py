@@ -7,7 +7,10 @@ import time
 from aiohttp import web
 
 _LAST_SENT, _LAST_RECEIVED = 44, 52  # where struct tcp_info keeps how long ago that was, in milliseconds
-_GRAIN = 0.005  # the kernel counts in ticks
+_TICK = time.clock_getres(6)  # CLOCK_MONOTONIC_COARSE, which Python has no name for: the kernel counts in ticks
+_GRAIN = _TICK + 0.001
+# What two readings may be off by together; a real breach is a whole delay off, not a sliver of one.
+TOLERANCE_SECONDS = max(0.01, 2 * _GRAIN)
 _AT_ONCE = 0.001
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
+from headwater.demo.arrival import TOLERANCE_SECONDS
 from headwater.demo.endings import NO_BROWSER
 from headwater.demo.expected import Expected
 from headwater.demo.federal_run import BILLS, has_federal, shares
@@ -20,8 +21,6 @@ from headwater.model.reasons import Reason, ReasonClass
 from headwater.policy.urls import host_of
 from headwater.service.desk import Desk
 
-# Arrival times are read off a busy machine; a real breach is a whole delay off, not a sliver of one.
-TOLERANCE_SECONDS = 0.01
 _WITH_DOCUMENT = (Reason.STORED, Reason.LINKED)
 _NEVER_TRIED = "pending"
 DATED_SOURCE = "govuk"

@@ -87,8 +87,8 @@ class Demo:
 async def open_demo(data: Path | None, *, stays: bool = False) -> AsyncIterator[Demo]:
     """Open the demo in a folder that is kept, or in one that is thrown away; `stays` is one to look around in."""
     with contextlib.nullcontext(data) if data else _passing_folder() as folder:
-        goes_on = (folder / DAY_FILE).exists()
-        async with DemoWeb(today=_day(folder)) as web:
+        day, goes_on = _day(folder)
+        async with DemoWeb(today=day) as web:
             chosen = _chosen(folder, web)
             if stays:  # and not else: it may be another's, that serves from this folder
                 _write_settings(folder, chosen)
@@ -147,13 +147,13 @@ def _toml(value: object) -> str:
     return json.dumps(str(value) if isinstance(value, Path) else value, ensure_ascii=False)
 
 
-def _day(data: Path) -> date:
-    """Return the demo's day: today, or the day the folder was begun, so that it goes on with the same web."""
+def _day(data: Path) -> tuple[date, bool]:
+    """Return the demo's day, and whether it is one that was begun before: then it goes on with the same web."""
     try:
         data.mkdir(parents=True, exist_ok=True)
         path = data / DAY_FILE
         if path.exists():
-            return date.fromisoformat(path.read_text(encoding="ascii"))
+            return date.fromisoformat(path.read_text(encoding="ascii")), True
         draft = path.with_suffix(".new")
         if any(entry != draft for entry in data.iterdir()):
             raise OperatorError(
@@ -169,7 +169,7 @@ def _day(data: Path) -> date:
         raise _unusable(data, error.strerror or str(error)) from None
     except ValueError:
         raise _unusable(data, f"what is in its file {DAY_FILE} is not a day") from None
-    return today
+    return today, False
 
 
 def _unusable(data: Path, why: str) -> OperatorError:

@@ -41,7 +41,7 @@ class Escort:
             if hold.troubled and hold.next_turn:
                 what = f"{hold.host.host} asked for fewer requests."
                 raise NotNow(what, until=hold.next_turn, reason=Reason.RATE_LIMITED)
-            passage = Passage()
+            passage = Passage(ends_at=hold.lease.until)
             try:
                 yield passage
             finally:

@@ -172,8 +172,8 @@ class Gate:
         self, hold: Hold, url: str, headers: Mapping[str, str], limits: Limits, asker: Asker = _NOBODY
     ) -> Response:
         """Send in the host's turn; the exchange ends with the hold at the latest, so no two ever overlap."""
-        room = await self.await_turn(hold)
-        limits = replace(limits, ends_at=asyncio.get_running_loop().time() + room.total_seconds())
+        await self.await_turn(hold)
+        limits = replace(limits, ends_at=hold.lease.until)
         try:
             response = await self._get(url, headers, limits, asker)
         except BaseException as error:
@@ -226,8 +226,8 @@ class Gate:
                 f"it answered {response.status}."
             )
 
-    async def await_turn(self, hold: Hold) -> timedelta:
-        """Wait until the host may be asked again; return how long the hold lasts from then on."""
+    async def await_turn(self, hold: Hold) -> None:
+        """Wait until the host may be asked again; raise NotNow where too little of the hold is left then."""
         if hold.blocked_until and hold.blocked_until > self._clock.now():
             what = f"{hold.host.host} asked to be left alone."
             raise NotNow(what, until=hold.blocked_until, reason=hold.blocked_reason)
@@ -237,7 +237,7 @@ class Gate:
             async with stand_aside():
                 while (wait := turn - self._clock.now()) > timedelta(0):
                     await asyncio.sleep(wait.total_seconds())
-        return _room(hold, self._clock.now())
+        _room(hold, self._clock.now())
 
     async def _wait_for(self, host: str, patience: timedelta) -> Hold:
         give_up = self._clock.now() + patience

@@ -13,6 +13,7 @@ from headwater.store.pool import Database
 class Pace:
     """Gives each request of a source its moment, no two closer than the rate allows.
 
+    Those of one reading are as far apart as they leave, too; another's go by the moments, which a late one has missed.
     `first` is the moment of the first request, where that is reserved already.
     """
 

@@ -1,19 +1,18 @@
 """What goes out and what comes back."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """Caps on one exchange. `total` bounds all of it, redirects aside."""
 
     connect_seconds: float = 10.0
     read_seconds: float = 60.0
     total_seconds: float = 120.0
-    ends_at: float = math.inf  # by the loop's time: from then on nothing leaves, whatever was waited for
+    ends_at: datetime | None = None  # of the hold: from then on nothing leaves, whatever was waited for
     body_bytes: int = 20 * 1024 * 1024  # before and after decompression alike
     cut: bool = False  # whether a longer body is cut there, and not refused
 
@@ -30,10 +29,11 @@ class Response:
     elapsed_seconds: float
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Passage:
-    """A request of a page that may go out now, and what those who let it out learn of it."""
+    """A request of a page that may go out until its hold ends, and what those who let it out learn of it."""
 
+    ends_at: datetime | None = None
     sent_at: datetime | None = None  # None: nothing has left
     connections: int = 0
     spoken: int = 0  # how many times the browser said something through them

@@ -129,7 +129,7 @@ class HttpClient:
         async with self._places:
             if permit:
                 await permit()
-            deadline = min(_now() + limits.total_seconds, limits.ends_at)
+            deadline = _now() + self._seconds(limits)
             try:
                 async with asyncio.timeout_at(deadline):
                     return await self._exchange(request, limits, deadline)
@@ -137,6 +137,12 @@ class HttpClient:
                 raise
             except Exception as error:
                 raise await self.blame(error, url) from error
+
+    def _seconds(self, limits: Limits) -> float:
+        """Return how long an exchange may take that begins now."""
+        if limits.ends_at is None:
+            return limits.total_seconds
+        return min(limits.total_seconds, (limits.ends_at - self._clock()).total_seconds())
 
     async def blame(self, error: Exception, url: str) -> HeadwaterError:
         """Say in our words why there was no answer, and whether that is our own network's fault."""
@@ -149,7 +155,7 @@ class HttpClient:
         assert self._session is not None, "HttpClient is used inside `async with`"
         url = request.url
         on_connected = partial(self._witnesses.add, shown_host(url))
-        sending = _Sending(self._clock, on_connected, request.on_sent, deadline, self._kept)
+        sending = _Sending(self._clock, on_connected, request.on_sent, deadline, limits.ends_at, self._kept)
         _sending.set(sending)
         async with self._session.request(
             request.method,
@@ -204,11 +210,17 @@ class _Sending:
     clock: Callable[[], datetime]
     on_connected: Callable[[tuple[str, int]], None]
     on_sent: OnSent | None
-    deadline: float
+    deadline: float  # by the loop's time
+    ends_at: datetime | None
     kept: WeakSet[ResponseHandler]  # connections that something was sent on
     on_kept: bool = False
     at: datetime | None = None
     tick: float = 0.0
+
+    @property
+    def is_too_late(self) -> bool:
+        """Whether its time is up; the loop's stands still while the machine sleeps, the clock's does not."""
+        return _now() >= self.deadline or (self.ends_at is not None and self.clock() >= self.ends_at)
 
     def note(self, connection: Connection) -> None:
         self.at, self.tick = self.clock(), _now()
@@ -227,12 +239,13 @@ _sending: ContextVar[_Sending] = ContextVar("_sending")
 class _TimedRequest(aiohttp.ClientRequest):
     """Notes when it has left, not when it is about to: on a busy machine much time may lie between.
 
-    It does not leave once its time is up: whoever was frozen until then may no longer hold the host.
+    It does not leave once its time is up: whoever was frozen until then may no longer hold the host. (What is posted
+    has left when its head has; the body follows.)
     """
 
     async def send(self, conn: Connection) -> aiohttp.ClientResponse:
         sending = _sending.get()
-        if _now() >= sending.deadline:
+        if sending.is_too_late:
             raise TimeoutError
         response = await super().send(conn)
         sending.note(conn)

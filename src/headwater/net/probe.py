@@ -42,7 +42,7 @@ async def ask_this_machine(host: str, port: int, path: str, *, user_agent: str, 
         clock=lambda: datetime.now(UTC),
         connect_to={"localhost": (address, port)},
     )
-    limits = Limits(seconds, seconds, seconds, _ANSWER_BYTES)
+    limits = Limits(connect_seconds=seconds, read_seconds=seconds, total_seconds=seconds, body_bytes=_ANSWER_BYTES)
     with contextlib.suppress(HeadwaterError, ValueError):
         async with client:
             response = await client.get(f"http://localhost:{port}{path}", user_agent=user_agent, limits=limits)

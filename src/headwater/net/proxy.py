@@ -155,6 +155,7 @@ class Proxy:
                 going = self._send(reader, upstream_writer, wanted.endpoint)
                 coming = self._receive(upstream_reader, writer, wanted.endpoint)
             else:
+                self._check_end(passage)
                 upstream_writer.write(wanted.opening)
                 going = _until_it_speaks(reader)
                 coming = self._receive_plain(upstream_reader, writer, wanted.endpoint, passage)
@@ -181,9 +182,16 @@ class Proxy:
             if passage.spoken > self._caps.request_words:
                 passage.error = TooMuchAsked("the browser said more than one request takes")
                 raise passage.error
+            self._check_end(passage)
             writer.write(chunk)
             passage.sent_at = self._clock()
             await writer.drain()
+
+    def _check_end(self, passage: Passage) -> None:
+        """Raise TimeoutError where a hold is over: whoever was frozen until then may no longer have the host."""
+        if passage.ends_at is not None and self._clock() >= passage.ends_at:
+            passage.error = TimeoutError("the time to ask in was over")
+            raise passage.error
 
     async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, endpoint: Endpoint) -> None:
         """Pass on what comes through a tunnel, for whichever request is under way."""
