@@ -13,6 +13,7 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
+import asyncpg
 import pytest
 from rich.cells import cell_len
 
@@ -25,8 +26,10 @@ from headwater.demo.web import DemoWeb
 from headwater.errors import OperatorError
 from headwater.model.reasons import Reason
 from headwater.net.chromium import find_program
+from headwater.service.maintenance import RESCUERS
+from headwater.store.embedded import open_server
 from tests.house import open_house
-from tests.program import PROGRAM, Forked, environment, forked, headwater, start
+from tests.program import PROGRAM, Forked, environment, forked, headwater, start, wait_until
 from tests.server import Answer, Site, page, rss
 
 WIDTH = 80
@@ -213,6 +216,26 @@ def test_a_demo_told_to_stop_says_so_and_leaves_nothing_behind(
         assert stopped(process, by) == (128 + by, f"headwater: {said}\n")
         assert no_server_is_left(tmp_path)
         assert [path.name for path in tmp_path.iterdir()] == [*words][1:]
+
+
+@pytest.mark.usefixtures("no_browser")
+async def test_a_demo_told_to_stop_amid_its_pages_gives_back_what_it_has(tmp_path: Path) -> None:
+    """Spec 2.4, 9.3: nothing is left for leases to run out, and one line is said."""
+    folder = tmp_path / "data"
+    with forked("demo", "--data", str(folder), cwd=tmp_path) as process:
+        wait_until(lambda: len(list(folder.glob("corpus/*/bodies/raw/**/*.*"))) >= 10, 60)
+        said = "headwater: stopped. Run again with the same --data, it goes on from here.\n"
+        assert stopped(process, signal.SIGINT) == (128 + signal.SIGINT, said)
+    with open_server(folder) as server:
+        connection = await asyncpg.connect(server.dsn)
+        try:
+            held = [
+                (table, await connection.fetchval(f"SELECT count(*) FROM {table} WHERE lease_token IS NOT NULL"))
+                for table in RESCUERS
+            ]
+        finally:
+            await connection.close()
+    assert held == [(table, 0) for table in RESCUERS]
 
 
 async def test_a_machine_without_a_place_for_passing_folders_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,7 @@ from headwater.service.maintenance import MaintenanceRole
 from headwater.service.metrics import Metrics
 from headwater.service.parts import open_parts, open_records
 from headwater.service.polling import LONG_AT_ONCE, LONG_PASSES, PollerRole
-from headwater.service.running import Role, make_crew, run_roles
+from headwater.service.running import Role, at_work, make_crew
 
 DELAY_MS = 50
 # Whoever killed an earlier demo need not wait long for its leases.
@@ -248,10 +248,12 @@ async def _fetch_pages(
     """Read sites and fetch pages until nothing is left to do but wait; polls that were cut short are done again."""
     pages = len(expected.outcomes)
     found_on_sites = {url for url in expected.outcomes if host_of(url) in expected.sites}
-    stop = asyncio.Event()
-
-    async def watch() -> None:
-        nonlocal day_is_read, federal_is_read
+    roles: list[Role] = [
+        make_crew(desk.parts, desk.metrics),
+        MaintenanceRole(desk.parts.records, look_seconds=0.5),
+        PollerRole(desk.parts, passes=LONG_PASSES, at_once=LONG_AT_ONCE),
+    ]
+    async with at_work(roles):
         feeds_are_read = False
         give_up = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < give_up:
@@ -274,16 +276,6 @@ async def _fetch_pages(
             if is_read and not (unsettled or unread or unfound or await unfinished_handoffs(desk)):
                 break
             await asyncio.sleep(_LOOK_SECONDS)
-        stop.set()
-
-    roles: list[Role] = [
-        make_crew(desk.parts, desk.metrics),
-        MaintenanceRole(desk.parts.records, look_seconds=0.5),
-        PollerRole(desk.parts, passes=LONG_PASSES, at_once=LONG_AT_ONCE),
-    ]
-    async with asyncio.TaskGroup() as group:
-        group.create_task(run_roles(roles, stop))
-        group.create_task(watch())
 
 
 async def _make_articles(desk: Desk, progress: Progress) -> CanonicalTotals:

@@ -195,11 +195,15 @@ def make_crew(parts: Parts, metrics: Metrics) -> Crew:
     )
 
 
-@contextlib.asynccontextmanager
-async def crew_at_work(parts: Parts, metrics: Metrics) -> AsyncIterator[None]:
+def crew_at_work(parts: Parts, metrics: Metrics) -> contextlib.AbstractAsyncContextManager[None]:
     """Let fetchers work while the block runs, and what keeps them going; if they fail, so does the block."""
+    return at_work([make_crew(parts, metrics), MaintenanceRole(parts.records), ClockRole(parts.records)])
+
+
+@contextlib.asynccontextmanager
+async def at_work(roles: Collection[Role]) -> AsyncIterator[None]:
+    """Let roles work while the block runs, and stop them in good order however it ends; if they fail, so does it."""
     stop = asyncio.Event()
-    roles: list[Role] = [make_crew(parts, metrics), MaintenanceRole(parts.records), ClockRole(parts.records)]
     block = asyncio.current_task()
     assert block is not None
     working = asyncio.create_task(run_roles(roles, stop))
