@@ -48,7 +48,7 @@ async def test_a_host_that_was_asked_has_its_pause_though_the_database_dies_righ
 
 
 async def test_a_program_that_was_frozen_past_its_leases_changes_nothing_it_has_lost(crawl: Crawl) -> None:
-    """Spec 2.4: the fence, with real processes."""
+    """Spec 2.3, 2.4: what it had claimed is another's by then, and so are the hosts."""
     async with crawl(hosts=30, pages=10, feeds=2, programs=["up"]) as harness:
         await harness.until_under_way(0.1)
         (frozen,) = harness.programs
