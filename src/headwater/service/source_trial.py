@@ -175,7 +175,7 @@ class Trial:
     def _as(self, source: Source, kind: Kind) -> Http:
         """Return a way to ask on the terms of a source, and at its pace."""
         records = self._parts.records
-        pace = Pace(records.database, records.clock, source.id, kind.gap, None)
+        pace = Pace(records.database, records.clock, source.id, kind.gap)
         return self._unwaiting(kind, pace, kind.asker(source.name))
 
     async def _first_found(self, source: Source, kind: Kind, which: Pass) -> list[Item | Lead]:
