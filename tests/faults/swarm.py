@@ -121,6 +121,7 @@ def but(**changes: Any) -> Trouble:
     return lambda piece: [replace(piece, **changes)]
 
 
+# None that its visitor gives up by himself: when he left is noted when this web comes to see it, which may be late.
 TROUBLES: tuple[Trouble, ...] = (
     but(answer=None, ends=NOT_FOUND),
     but(answer=always(status(410)), ends=GONE),
