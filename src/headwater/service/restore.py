@@ -22,7 +22,7 @@ from headwater.service.backup import OnStep, pages, told_to_operator
 from headwater.service.backup_manifest import CORPUS, DATABASE, Manifest, read_manifest, refuse_damaged
 from headwater.service.waiting import in_thread, in_threads
 from headwater.store import dump, migrate
-from headwater.store.pool import Connection, open_database, shown
+from headwater.store.pool import Connection, open_database, place_of
 
 _BESIDE = ".restoring"
 _NAMED = 3
@@ -45,7 +45,7 @@ async def restore(settings: Settings, folder: Path, on_step: OnStep = lambda *_:
     """Take a backup back; whatever is there already is left alone, and nothing is restored then."""
     manifest = await in_thread(read_manifest, folder)
     _refuse_newer(manifest)
-    data, where = settings.data_dir, _where(settings)
+    data, where = settings.data_dir, place_of(settings)
     with told_to_operator(f"The restore into {data}"):
         await in_thread(_refuse_occupied, data)
         missing = await _refuse_damaged(folder, manifest, on_step)
@@ -68,12 +68,6 @@ def _refuse_newer(manifest: Manifest) -> None:
             f"program knows them up to {known}. Use that Headwater, or a newer one. Nothing was restored.",
             reason=Reason.SCHEMA_MISMATCH,
         )
-
-
-def _where(settings: Settings) -> str:
-    if settings.database_url:
-        return f"the database at {shown(settings.database_url)}"
-    return f"the database in {settings.data_dir / 'postgres'}"
 
 
 def _refuse_occupied(data: Path) -> None:

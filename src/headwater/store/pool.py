@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import urlsplit
@@ -80,17 +80,35 @@ class Database:
 
 @contextlib.asynccontextmanager
 async def open_database(settings: Settings) -> AsyncIterator[Database]:
-    """Open the configured database, or the embedded one in the data folder."""
-    if settings.database_url:
-        async with _pool(settings.database_url, settings.database_connections) as pool:
-            yield Database(pool)
-        return
-    server = await _open_embedded(settings.data_dir)
+    """Open the configured database, or the embedded one in the data folder.
+
+    That its disk is full leaves the block as an OperatorError.
+    """
+    with _full_disk_told_to_operator(settings):
+        if settings.database_url:
+            async with _pool(settings.database_url, settings.database_connections) as pool:
+                yield Database(pool)
+            return
+        server = await _open_embedded(settings.data_dir)
+        try:
+            async with _pool(server.dsn, settings.database_connections) as pool:
+                yield Database(pool, settings.data_dir)
+        finally:
+            await asyncio.shield(asyncio.to_thread(server.close))
+
+
+@contextlib.contextmanager
+def _full_disk_told_to_operator(settings: Settings) -> Iterator[None]:
     try:
-        async with _pool(server.dsn, settings.database_connections) as pool:
-            yield Database(pool, settings.data_dir)
-    finally:
-        await asyncio.shield(asyncio.to_thread(server.close))
+        yield
+    except Exception as error:
+        said = said_of_full_disk(error)
+        if said is None:
+            raise
+        raise OperatorError(
+            f"The disk of {place_of(settings)} has no space left: {said}. Free some space there and try again.",
+            reason=Reason.FOLDER_UNUSABLE,
+        ) from error
 
 
 async def _open_embedded(data_dir: Path) -> EmbeddedServer:
@@ -232,6 +250,13 @@ def is_passing(error: BaseException) -> bool:
     return is_down(error) or isinstance(error, (*_UNLUCKY, asyncpg.LockNotAvailableError))
 
 
+def said_of_full_disk(error: BaseException) -> str | None:
+    """Return what the database says of its full disk, where an error, or one in a group of tasks' errors, is that."""
+    if isinstance(error, BaseExceptionGroup):
+        return next(filter(None, map(said_of_full_disk, error.exceptions)), None)
+    return _first_line(error) if isinstance(error, asyncpg.DiskFullError) else None
+
+
 def is_refusal(error: BaseException) -> bool:
     """Tell whether an error is the database's own answer to what was asked."""
     return isinstance(error, asyncpg.PostgresError)
@@ -250,7 +275,18 @@ def _why(error: BaseException, dsn: str, seconds: float) -> str:
         return f"it did not answer within {seconds:g} seconds"
     if (isinstance(error, ValueError) and not isinstance(error, OSError)) or _is_garbled(dsn):
         return "the URL cannot be read; special characters in the password must be escaped (@ as %40, / as %2F)"
+    return _first_line(error)
+
+
+def _first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
+def place_of(settings: Settings) -> str:
+    """Say which database the settings name, to stand in a sentence."""
+    if settings.database_url:
+        return f"the database at {shown(settings.database_url)}"
+    return f"the database in {settings.data_dir / 'postgres'}"
 
 
 def shown(dsn: str) -> str:

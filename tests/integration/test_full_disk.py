@@ -1,0 +1,67 @@
+"""The database's disk is full: an operator is told so in one line, with exit code 2 (CONTRIBUTING), by any command."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from headwater.config import Settings
+from headwater.errors import OperatorError
+from headwater.store.pool import open_database
+from tests.clusters import model
+from tests.program import headwater, with_a_mount
+
+FULL = "DO $$ BEGIN RAISE 'no space left' USING ERRCODE = 'disk_full'; END $$"
+
+
+def test_a_disk_that_is_filled_by_the_schema_is_named(tmp_path: Path) -> None:
+    """There was room for a cluster, and none for its tables."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    wrapped_by = with_a_mount(
+        f'mount -t tmpfs -o size=128m tmpfs "{disk}" && cp -a "{model()}" "{disk}/data" && '
+        f'(cat /dev/zero > "{disk}/filling" 2> /dev/null; truncate -s -1M "{disk}/filling") && exec "$@"'
+    )
+    answer = headwater("migrate", "up", cwd=tmp_path, wrapped_by=wrapped_by, data_dir=disk / "data")
+    assert answer.returncode == 2
+    (line,) = answer.stderr.splitlines()
+    assert f"{disk / 'data' / 'postgres'} has no space left" in line
+    assert "could not extend file" in line
+    assert line.endswith("Free some space there and try again.")
+
+
+async def test_a_full_disk_that_a_command_meets_on_its_way_is_named(database_url: str, tmp_path: Path) -> None:
+    """The same in a database of one's own, where it is not we who know its folder."""
+    connection = await asyncpg.connect(database_url)
+    await connection.execute(
+        f"CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $f$ BEGIN EXECUTE $e${FULL}$e$; END $f$; "
+        "CREATE TRIGGER full_disk BEFORE INSERT ON sources EXECUTE FUNCTION full_disk()"
+    )
+    await connection.close()
+    words = ("source", "add", "mine", "--kind", "manual")
+    answer = await asyncio.to_thread(
+        headwater, *words, cwd=tmp_path, database_url=database_url, data_dir=tmp_path / "data"
+    )
+    assert answer.returncode == 2
+    (line,) = answer.stderr.splitlines()
+    assert "has no space left" in line
+    assert database_url.rpartition("/")[2].partition("?")[0] in line
+
+
+async def test_it_is_found_among_the_errors_of_tasks_side_by_side(make_settings: Callable[..., Settings]) -> None:
+    """The demo works in such tasks."""
+
+    async def work() -> None:
+        async with open_database(make_settings()) as database, asyncio.TaskGroup() as group:
+            group.create_task(database.run(lambda connection: connection.execute(FULL)))
+
+    with pytest.raises(OperatorError, match="has no space left"):
+        await work()
+
+
+async def test_another_error_of_the_database_is_raised_as_it_is(make_settings: Callable[..., Settings]) -> None:
+    with pytest.raises(asyncpg.DivisionByZeroError):
+        async with open_database(make_settings()) as database:
+            await database.run(lambda connection: connection.execute("SELECT 1 / 0"))
