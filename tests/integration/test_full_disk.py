@@ -1,6 +1,7 @@
 """The database's disk is full: an operator is told so in one line, with exit code 2 (CONTRIBUTING), by any command."""
 
 import asyncio
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,9 +12,10 @@ from headwater.config import Settings
 from headwater.errors import OperatorError
 from headwater.store.pool import open_database
 from tests.clusters import model
-from tests.program import headwater, with_a_mount
+from tests.program import forked, headwater, with_a_mount
+from tests.server import Site, rss
 
-FULL = "DO $$ BEGIN RAISE 'no space left' USING ERRCODE = 'disk_full'; END $$"
+FULL = "DO $$ BEGIN RAISE 'could not extend file' USING ERRCODE = 'disk_full'; END $$"
 
 
 def test_a_disk_that_is_filled_by_the_schema_is_named(tmp_path: Path) -> None:
@@ -34,12 +36,7 @@ def test_a_disk_that_is_filled_by_the_schema_is_named(tmp_path: Path) -> None:
 
 async def test_a_full_disk_that_a_command_meets_on_its_way_is_named(database_url: str, tmp_path: Path) -> None:
     """The same in a database of one's own, where it is not we who know its folder."""
-    connection = await asyncpg.connect(database_url)
-    await connection.execute(
-        f"CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $f$ BEGIN EXECUTE $e${FULL}$e$; END $f$; "
-        "CREATE TRIGGER full_disk BEFORE INSERT ON sources EXECUTE FUNCTION full_disk()"
-    )
-    await connection.close()
+    await let_be_full(database_url, "sources")
     words = ("source", "add", "mine", "--kind", "manual")
     answer = await asyncio.to_thread(
         headwater, *words, cwd=tmp_path, database_url=database_url, data_dir=tmp_path / "data"
@@ -65,3 +62,40 @@ async def test_another_error_of_the_database_is_raised_as_it_is(make_settings: C
     with pytest.raises(asyncpg.DivisionByZeroError):
         async with open_database(make_settings()) as database:
             await database.run(lambda connection: connection.execute("SELECT 1 / 0"))
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+async def test_a_running_program_logs_it_without_a_traceback(
+    form: str, site: Site, database_url: str, tmp_path: Path
+) -> None:
+    """It comes with every try until there is space, and is no error of the program's."""
+    site.answers["http://news.test/feed"] = rss("http://news.test/a")
+    settings = {
+        "data_dir": tmp_path / "data",
+        "database_url": database_url,
+        "connect_to": ",".join(site.connect_to),
+        "allow_networks": "127.0.0.0/8",
+        "listen_port": 0,
+        "log_level": "error",
+        "log_format": form,
+    }
+    words = ("source", "add", "news", "--kind", "site", "--set", "feed_url=http://news.test/feed")
+    await asyncio.to_thread(headwater, *words, cwd=tmp_path, **settings)
+    await let_be_full(database_url, "items")
+    with forked("up", cwd=tmp_path, **settings) as process:
+        line = await asyncio.to_thread(process.stderr.readline)
+        process.send_signal(signal.SIGTERM)
+        rest = process.communicate()[1]
+    assert "poll.failed" in line
+    assert "the database's disk has no space left: could not extend file" in line
+    assert rest == ""
+
+
+async def let_be_full(database_url: str, table: str) -> None:
+    """Let there be no space for more rows of a table."""
+    connection = await asyncpg.connect(database_url)
+    await connection.execute(
+        f"CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $f$ BEGIN EXECUTE $e${FULL}$e$; END $f$; "
+        f"CREATE TRIGGER full_disk BEFORE INSERT ON {table} EXECUTE FUNCTION full_disk()"
+    )
+    await connection.close()

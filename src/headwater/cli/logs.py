@@ -17,6 +17,7 @@ def set_up_logs(level: str, form: str) -> None:
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
+            _tell_of_full_disk_in_words,
             structlog.processors.format_exc_info,
             renderer,
         ],
@@ -27,3 +28,18 @@ def set_up_logs(level: str, form: str) -> None:
     # Libraries speak only when something is wrong.
     form_of_libraries = "%(levelname)s %(name)s: %(message)s"
     logging.basicConfig(level=logging.ERROR, stream=sys.stderr, format=form_of_libraries, force=True)
+
+
+def _tell_of_full_disk_in_words(
+    _: structlog.typing.WrappedLogger, __: str, event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    """Leave out where the program was when the database's disk was full: each try fails so until there is space."""
+    error = sys.exception() if event.get("exc_info") else None
+    if error is None:
+        return event
+    from headwater.service.full_disk import said_of_full_disk  # only who works on a database needs its driver
+
+    if said := said_of_full_disk(error):
+        del event["exc_info"]
+        event["error"] = f"the database's disk has no space left: {said}"
+    return event
