@@ -588,20 +588,36 @@ def test_a_browser_that_does_not_start_is_named(tmp_path: Path, doctor: Doctor) 
     assert found["mend"].startswith("Correct it")
 
 
-async def test_a_search_index_that_is_broken_or_gone_is_named_with_how_to_mend_it(
-    current_url: str, doctor: Doctor
+@pytest.mark.both_servers
+async def test_a_search_index_that_is_broken_or_gone_is_named_and_made_anew_as_it_says(
+    current_url: str, tmp_path: Path, doctor: Doctor
 ) -> None:
     """Issue 3: without it every search reads every document."""
     assert doctor.finds(exit_code=0, database_url=current_url)["index"]["state"] == "ok"
-    broken = "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'documents_search'::regclass"
-    await tell(current_url, broken)
-    found = doctor.finds(exit_code=1, database_url=current_url)["index"]
-    assert (found["state"], "REINDEX" in found["mend"]) == ("failed", True)
+    for harm in (
+        "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'documents_search'::regclass",
+        "DROP INDEX documents_search",
+    ):
+        await tell(current_url, harm)
+        found = doctor.finds(exit_code=1, database_url=current_url)["index"]
+        assert found["state"] == "failed"
+        assert "`headwater migrate up`" in found["mend"]
+        mended = await asyncio.to_thread(headwater, "migrate", "up", cwd=tmp_path, database_url=current_url)
+        assert (mended.returncode, mended.stdout) == (0, "applied 004 documents: its search index, anew\n")
+        assert doctor.finds(exit_code=0, database_url=current_url)["index"]["state"] == "ok"
+    again = await asyncio.to_thread(headwater, "migrate", "up", cwd=tmp_path, database_url=current_url)
+    assert again.stdout == "nothing to be applied\n"
+
+
+async def test_a_role_that_may_not_make_the_search_index_is_told_who_may(current_url: str, tmp_path: Path) -> None:
+    """CONTRIBUTING: operators get one line and exit code 2."""
     await tell(current_url, "DROP INDEX documents_search")
-    found = doctor.finds(exit_code=1, database_url=current_url)["index"]
-    assert found["state"] == "failed"
-    await tell(current_url, found["mend"].removeprefix("In psql: ").replace("CONCURRENTLY ", ""))
-    assert doctor.finds(exit_code=0, database_url=current_url)["index"]["state"] == "ok"
+    async with guest(current_url) as url:
+        await tell(current_url, "GRANT SELECT ON schema_migrations TO PUBLIC")
+        answer = await asyncio.to_thread(headwater, "migrate", "up", cwd=tmp_path, database_url=url)
+    assert answer.returncode == 2
+    (line,) = answer.stderr.splitlines()
+    assert line.endswith("Connect as the owner of the table documents.")
 
 
 async def test_receivers_that_do_not_take_what_they_are_told_are_named(current_url: str, doctor: Doctor) -> None:

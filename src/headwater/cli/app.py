@@ -208,7 +208,7 @@ def config(
 
 @migrate_app.command("up")
 def migrate_up() -> None:
-    """Apply the migrations that are missing."""
+    """Apply the migrations that are missing, and make the search index anew if it is broken or gone."""
     from headwater.service import schema
 
     show.migrations("applied", run(schema.up(settings_with_logs("error"))))

@@ -233,11 +233,10 @@ async def _index(connection: Connection) -> Finding:
     is_whole = await documents.search_index_is_whole(connection)
     if is_whole:
         return ok("documents are searched in PostgreSQL, and their index is whole")
-    if is_whole is None:
-        mend = "CREATE INDEX CONCURRENTLY documents_search ON documents USING gin (search)"
-        return failed("the index that documents are searched by is not there", f"In psql: {mend}")
+    wrong = "not there" if is_whole is None else "broken"
     return failed(
-        "the index that documents are searched by is broken", "In psql: REINDEX INDEX CONCURRENTLY documents_search"
+        f"the index that documents are searched by is {wrong}",
+        "`headwater migrate up` makes it anew; Headwater may be running.",
     )
 
 

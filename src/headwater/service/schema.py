@@ -1,14 +1,17 @@
 """The schema, for the doors."""
 
 from headwater.config import Settings
-from headwater.store import migrate
+from headwater.store import documents, migrate
 from headwater.store.pool import open_database
 
 
 async def up(settings: Settings) -> list[str]:
-    """Apply what is missing; name what was applied."""
+    """Apply what is missing, and make the search index anew if it is not whole; name what was applied."""
     async with open_database(settings) as database:
-        return [f"{step.number:03} {step.name}" for step in await migrate.up(database)]
+        steps = [f"{step.number:03} {step.name}" for step in await migrate.up(database)]
+        async with database.connection() as connection:
+            mended = await documents.mend_search_index(connection)
+    return [*steps, "004 documents: its search index, anew"] if mended else steps
 
 
 async def down(settings: Settings, to: int) -> list[str]:

@@ -5,12 +5,17 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
+import asyncpg
+
+from headwater.errors import OperatorError
 from headwater.model.document import NewDocument
+from headwater.model.reasons import Reason
 from headwater.store.pool import Connection
 from headwater.store.sql import query
 
 # A tsvector holds at most 1 MB; this many characters fit, whatever the script.
 SEARCHED_CHARACTERS = 100_000
+_INDEXING_SECONDS = 7 * 86_400.0  # longer than it takes, however many there are
 
 
 async def save_texts(connection: Connection, texts: Mapping[bytes, str], now: datetime) -> set[bytes]:
@@ -112,3 +117,21 @@ async def search_index_is_whole(connection: Connection) -> bool | None:
     """Tell whether the index that documents are searched by can be used; None where there is none."""
     whole: bool | None = await connection.fetchval(query("search_index_is_whole"))
     return whole
+
+
+async def mend_search_index(connection: Connection) -> bool:
+    """Make the index that documents are searched by anew, unless it is whole; tell whether. In no transaction."""
+    if await search_index_is_whole(connection):
+        return False
+    await connection.execute(query("let_statements_take_long"))
+    try:
+        await connection.execute(query("drop_search_index"), timeout=_INDEXING_SECONDS)
+        await connection.execute(query("make_search_index"), timeout=_INDEXING_SECONDS)
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise OperatorError(
+            f"The search index cannot be made: {error}. Connect as the owner of the table documents.",
+            reason=Reason.SCHEMA_MISMATCH,
+        ) from None
+    finally:
+        await connection.execute(query("limit_statements_again"))
+    return True

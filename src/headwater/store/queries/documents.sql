@@ -112,3 +112,17 @@ SELECT id FROM documents WHERE url_id = $1
 -- name: search_index_is_whole
 -- NULL where there is none.
 SELECT (SELECT indisvalid AND indisready FROM pg_index WHERE indexrelid = to_regclass('documents_search'))
+
+-- name: drop_search_index
+DROP INDEX CONCURRENTLY IF EXISTS documents_search
+
+-- name: make_search_index
+-- As migration 004 does, while documents are read and written. One that is cut short is not whole.
+CREATE INDEX CONCURRENTLY documents_search ON documents USING gin (search)
+
+-- name: let_statements_take_long
+-- On this connection.
+SET statement_timeout = 0
+
+-- name: limit_statements_again
+RESET statement_timeout
