@@ -190,6 +190,32 @@ def test_on_an_empty_machine_nothing_is_wrong_and_nothing_is_made(data: Path, do
     assert not data.exists()
 
 
+def test_what_no_first_start_makes_is_told_on_an_empty_machine_as_on_any(doctor: Doctor) -> None:
+    """Spec 8.2: what is said of each line is true of it."""
+    found = doctor.finds(exit_code=0)
+    headwater("migrate", "up", cwd=doctor.cwd, data_dir=doctor.cwd / "data")
+    assert states(found, "webhooks", "api key") == {"webhooks": "not configured", "api key": "not configured"}
+    later = doctor.finds(exit_code=0)
+    assert [found[name] for name in ("webhooks", "api key")] == [later[name] for name in ("webhooks", "api key")]
+
+
+def test_a_key_that_is_set_is_found_before_there_is_a_database(doctor: Doctor) -> None:
+    """Spec 1.4."""
+    assert doctor.finds(exit_code=0, api_data_gov_key="a-key")["api key"]["state"] == "ok"
+
+
+@pytest.mark.empty_database
+async def test_an_empty_database_is_said_to_have_no_tables(database_url: str, doctor: Doctor) -> None:
+    """Spec 8.2: a start makes tables, and neither leases, hosts, hand-offs, webhooks nor keys."""
+    found = doctor.finds(exit_code=0, database_url=database_url)
+    for name in ("leases", "hosts", "hand-offs", "index"):
+        assert found[name]["state"] == "not configured"
+        assert found[name]["found"] == "there are no tables yet"
+        assert found[name]["mend"] == "`headwater up` or `headwater migrate up` makes them."
+    assert "webhook add" in found["webhooks"]["mend"]
+    assert "api.data.gov/signup" in found["api key"]["mend"]
+
+
 @pytest.mark.usefixtures("doctor")
 def test_it_reads_well_in_eighty_columns(data: Path, tmp_path: Path) -> None:
     for settings in ({}, {"database_url": "postgresql://127.0.0.1:1/x", "fetch_workers": "many"}):

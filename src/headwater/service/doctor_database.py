@@ -3,8 +3,9 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import timedelta
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -43,6 +44,7 @@ _FAILED_SKEW = timedelta(seconds=60)
 _LOG_LINES = 5
 _FIRST_START = "The first start makes it."
 _MAKE_IT = "`headwater up` or `headwater migrate up` makes it."
+_MAKE_THEM = "`headwater up` or `headwater migrate up` makes them."
 
 
 class Visit:
@@ -77,8 +79,14 @@ class Visit:
         else:
             self._note("database", not_configured("not there yet", _FIRST_START))
             self._note("clock", Finding(State.NOT_CHECKED, "there is no database yet", _FIRST_START))
+            self._note_that_nothing_is_stored()
             for name in NAMES:
                 self._note(name, not_configured("there is no database yet", _FIRST_START))
+
+    def _note_that_nothing_is_stored(self) -> None:
+        """Say of what no start makes the same as where the tables are empty."""
+        self._note("webhooks", _of_webhooks([]))
+        self._note("api key", _of_key([], self._settings))
 
     async def _visit_embedded(self) -> None:
         try:
@@ -106,9 +114,11 @@ class Visit:
             self._note("index", await isolated(_index(connection), _STEP_SECONDS))
             self._note("webhooks", await isolated(_webhooks(connection), _STEP_SECONDS))
             self._note("api key", await isolated(_key(connection, self._settings), _STEP_SECONDS))
+        if state is State.NOT_CONFIGURED:
+            self._note_that_nothing_is_stored()
         for name in _OF_ROWS:
-            empty = state is State.NOT_CONFIGURED
-            self._note(name, not_configured("none yet", _MAKE_IT) if empty else not_checked("see schema", "the schema"))
+            empty = not_configured("there are no tables yet", _MAKE_THEM)
+            self._note(name, empty if state is State.NOT_CONFIGURED else not_checked("see schema", "the schema"))
 
 
 class _NotStarted(Exception):
@@ -242,7 +252,10 @@ async def _index(connection: Connection) -> Finding:
 
 async def _webhooks(connection: Connection) -> Finding:
     """Look whether receivers take what they are told."""
-    found = await webhooks.list_webhooks(connection, count_to=1)
+    return _of_webhooks(await webhooks.list_webhooks(connection, count_to=1))
+
+
+def _of_webhooks(found: Sequence[Mapping[str, Any]]) -> Finding:
     if not found:
         return not_configured("none", "`headwater webhook add NAME URL` has another program told of what is new.")
     troubles = [
@@ -258,7 +271,10 @@ async def _webhooks(connection: Connection) -> Finding:
 
 async def _key(connection: Connection, settings: Settings) -> Finding:
     """Look whether there is a key for the sources that ask with one."""
-    needing = await budgets.sources_that_need_key(connection)
+    return _of_key(await budgets.sources_that_need_key(connection), settings)
+
+
+def _of_key(needing: Sequence[str], settings: Settings) -> Finding:
     if settings.api_data_gov_key:
         return ok(f"of api.data.gov, for {len(needing)} sources")
     signup = "https://api.data.gov/signup/ gives one; set HEADWATER_API_DATA_GOV_KEY to it."
