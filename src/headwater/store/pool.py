@@ -2,10 +2,11 @@
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import asyncpg
 import msgspec
@@ -294,8 +295,10 @@ def shown(dsn: str) -> str:
     if _is_garbled(dsn):
         return "the given address"
     parts = urlsplit(dsn)
-    host, port = parts.hostname or "local socket", parts.port
-    return f"{host}{f':{port}' if port else ''}{parts.path}"
+    given = dict(parse_qsl(parts.query)).get("host")
+    host, port = parts.hostname or given or os.environ.get("PGHOST") or "localhost", parts.port
+    place = "local socket" if host.startswith("/") else host
+    return f"{place}{f':{port}' if port else ''}{parts.path.rstrip('/')}"
 
 
 def _is_garbled(dsn: str) -> bool:

@@ -1,0 +1,27 @@
+"""How a database is named to an operator."""
+
+import pytest
+
+from headwater.store.pool import shown
+
+
+@pytest.mark.parametrize(
+    ("dsn", "named"),
+    [
+        ("postgresql://me:secret@db.test:5433/corpus", "db.test:5433/corpus"),
+        ("postgresql://me:secret@/corpus?host=/run/postgresql&port=5432", "local socket/corpus"),
+        ("postgresql:///corpus?host=db.test", "db.test/corpus"),
+        ("postgresql:///corpus", "localhost/corpus"),
+        ("postgresql:///", "localhost"),
+    ],
+)
+def test_a_database_is_named_by_where_it_is_looked_for(dsn: str, named: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CONTRIBUTING: what was wrong, and where. Without a host a URL leads to a socket or to a port of this machine."""
+    monkeypatch.delenv("PGHOST", raising=False)
+    assert shown(dsn) == named
+
+
+def test_a_host_that_the_environment_gives_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is asked where the URL has none."""
+    monkeypatch.setenv("PGHOST", "db.test")
+    assert shown("postgresql:///corpus") == "db.test/corpus"
