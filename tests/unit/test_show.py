@@ -72,6 +72,14 @@ def test_every_view_of_a_hostile_title_is_harmless(capsys: pytest.CaptureFixture
     assert printed.count("[bold red]Sale[/bold red] [31mtoday[0m :bomb: [/] \\[link]") == 7
 
 
+@pytest.mark.parametrize(("many", "told"), [(1, "1 ok, 1 warning"), (2, "1 ok, 2 warnings")])
+def test_what_the_doctor_found_is_counted(many: int, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Spec 8.2."""
+    warnings = {f"disk {number}": Finding(State.WARNING, "small", "Buy one.") for number in range(many)}
+    show.findings({"dns": Finding(State.OK, "answers")} | warnings)
+    assert capsys.readouterr().out.splitlines()[-1] == told
+
+
 def test_what_a_reading_went_on_without_is_shown_in_short(capsys: pytest.CaptureFixture[str]) -> None:
     """Spec 3.3."""
     now = datetime(2026, 3, 3)

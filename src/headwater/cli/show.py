@@ -115,7 +115,8 @@ def findings(found: "dict[str, Finding]") -> None:
                 console.print(head + escape(piece))
                 head = " " * _MARGIN
     counts = Counter(str(finding.state) for finding in found.values())
-    console.print("\n" + ", ".join(f"{counts[state]} {state}" for state in colours if counts[state]))
+    names = {"warning": "warning" if counts["warning"] == 1 else "warnings"}
+    console.print("\n" + ", ".join(f"{counts[state]} {names.get(state, state)}" for state in colours if counts[state]))
     failed = [name for name, finding in found.items() if finding.state == "failed"]
     if failed:
         console.print(textwrap.fill(f"Failed: {', '.join(failed)}.", console.width, subsequent_indent=" " * 8))
