@@ -23,6 +23,7 @@ from headwater.policy.budget import LARGEST_LIMIT, child_name
 PREFIX = "HEADWATER_"
 FILE_VARIABLE = "HEADWATER_CONFIG"
 SETTINGS_FILE = "headwater.toml"
+WHERE_LISTED = "docs/settings.md lists them all."
 # Read by tests and benches, not by the program.
 OTHER_VARIABLES = frozenset(
     {
@@ -268,7 +269,7 @@ def survey(environment: Mapping[str, str], folder: Path) -> tuple[Configuration,
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f" Did you mean {near[0]}?" if near else ""
-            what = f"Unknown setting {spelled} in {origin}.{hint} docs/settings.md lists them all."
+            what = f"Unknown setting {spelled} in {origin}.{hint} {WHERE_LISTED}"
             problems.append(Problem(OperatorError(what)))
             return
         try:

@@ -430,6 +430,7 @@ def test_every_bad_setting_is_named_and_what_does_not_need_it_is_checked(tmp_pat
     ):
         assert said in line
     assert "hunter2" not in str(found)
+    assert str(found["settings"]).count("docs/settings.md") == 1
     assert states(found, "settings", "database", "schema", "data folder", "sandbox") == {
         "settings": "failed",
         "database": "not checked",

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 
-from headwater.config import Configuration, Problem, Settings, survey
+from headwater.config import WHERE_LISTED, Configuration, Problem, Settings, survey
 from headwater.service import doctor_database, doctor_machine, doctor_redis
 from headwater.service.doctor_finding import Finding, LooseThreads, State, failed, isolated, not_checked, ok, warning
 
@@ -79,8 +79,8 @@ def _below_the_folder(settings: Settings, findings: Mapping[str, Finding]) -> It
 
 
 def _settings(configuration: Configuration, problems: list[Problem]) -> Finding:
-    said = tuple(str(problem.error) for problem in problems)
-    mend = "Correct or remove what is named; docs/settings.md lists what there is."
+    said = tuple(str(problem.error).removesuffix(f" {WHERE_LISTED}") for problem in problems)
+    mend = f"Correct or remove what is named; {WHERE_LISTED}"
     if len(said) == 1:
         return failed(said[0], mend)
     if said:
