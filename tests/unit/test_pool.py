@@ -1,8 +1,9 @@
-"""How a database is named to an operator."""
+"""How a database, and what is wrong with it, is named to an operator."""
 
+import asyncpg
 import pytest
 
-from headwater.store.pool import shown
+from headwater.store.pool import said_of_full_disk, shown
 
 
 @pytest.mark.parametrize(
@@ -25,3 +26,11 @@ def test_a_host_that_the_environment_gives_is_named(monkeypatch: pytest.MonkeyPa
     """It is asked where the URL has none."""
     monkeypatch.setenv("PGHOST", "db.test")
     assert shown("postgresql:///corpus") == "db.test/corpus"
+
+
+def test_a_server_that_died_of_its_full_disk_is_told_from_one_that_only_went_away() -> None:
+    """CONTRIBUTING: where its log cannot be written, PostgreSQL says why and ends, and the connection is closed."""
+    closed = asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation")
+    assert said_of_full_disk(closed) is None
+    closed.__cause__ = asyncpg.DiskFullError('could not write to file "pg_wal/xlogtemp.7": No space left on device')
+    assert said_of_full_disk(closed) == str(closed.__cause__)

@@ -252,9 +252,14 @@ def is_passing(error: BaseException) -> bool:
 
 
 def said_of_full_disk(error: BaseException) -> str | None:
-    """Return what the database says of its full disk, where an error, or one in a group of tasks' errors, is that."""
+    """Return what the database says of its full disk, where an error, or one in a group of tasks' errors, is that.
+
+    Where it cannot write its log it dies: that is then the cause of a lost connection.
+    """
     if isinstance(error, BaseExceptionGroup):
         return next(filter(None, map(said_of_full_disk, error.exceptions)), None)
+    if isinstance(error, asyncpg.ConnectionDoesNotExistError) and error.__cause__:
+        return said_of_full_disk(error.__cause__)
     return _first_line(error) if isinstance(error, asyncpg.DiskFullError) else None
 
 
