@@ -5,7 +5,7 @@ import socket
 import time
 from collections.abc import Awaitable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from itertools import accumulate, pairwise
 from types import SimpleNamespace
@@ -19,9 +19,11 @@ from hypothesis import strategies as st
 from headwater.demo import answers
 from headwater.demo.answers import Answer, bomb, busy, drip, oversized, reset, status, truncated
 from headwater.demo.arrival import arrival, departure
+from headwater.demo.run import DELAY_MS
 from headwater.demo.sites import GAZETTE
 from headwater.demo.visits import DemoRequest, find_violations
 from headwater.demo.web import DemoWeb
+from headwater.policy.politeness import longer_backoff
 from tests.visitor import TODAY, get, visitor
 
 HOST = "wire.demo.test"
@@ -148,6 +150,24 @@ async def test_retry_after_comes_as_seconds_and_as_a_date_and_is_remembered(
     assert 5 < as_date.pause <= 7
     (violation,) = web.politeness(0.0)
     assert not violation.overlapped
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://ferries.demo.test/news/morning-crossings-double-from-monday",
+        "http://tickets.demo.test/news/one-ticket-for-bus-tram-and-boat",
+    ],
+)
+async def test_who_is_busy_asks_for_longer_than_a_visitor_waits_by_himself(
+    web: DemoWeb, client: aiohttp.ClientSession, url: str
+) -> None:
+    """Spec 4.2: or one who does not read Retry-After at all would pass for polite."""
+    await get(client, url)
+    (request,) = web.requests
+    own_milliseconds = longer_backoff(timedelta(milliseconds=DELAY_MS), chance=1.0)
+    assert request.status == 429
+    assert request.pause > 1.5 * own_milliseconds / 1000
 
 
 async def test_bodies_that_nobody_can_want(web: DemoWeb) -> None:

@@ -53,7 +53,7 @@ FERRIES = Site(
     host="ferries.demo.test",
     title="Wend Ferries",
     pieces=(
-        Piece("Morning crossings double from Monday", "transport", 0, answer=heals(busy(1))),
+        Piece("Morning crossings double from Monday", "transport", 0, answer=heals(busy(2))),
         Piece("Night ferry keeps its old timetable", "transport", 4),
     ),
 )
@@ -61,7 +61,7 @@ FERRIES = Site(
 TICKETS = Site(
     host="tickets.demo.test",
     title="Valley Tickets",
-    pieces=(Piece("One ticket for bus, tram and boat", "transport", 1, answer=heals(busy(2, as_date=True))),),
+    pieces=(Piece("One ticket for bus, tram and boat", "transport", 1, answer=heals(busy(3, as_date=True))),),
 )
 
 WORKS = Site(
