@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -18,10 +18,12 @@ import pytest
 from rich.cells import cell_len
 
 from headwater.config import Settings
-from headwater.demo import run
+from headwater.demo import build, run
 from headwater.demo.answers import status
+from headwater.demo.feeds import Line
 from headwater.demo.run import open_demo
-from headwater.demo.sites import GAZETTE, KAWABE, SITES
+from headwater.demo.sitemaps import sitemap
+from headwater.demo.sites import GAZETTE, KAWABE, LEDGER, SITES
 from headwater.demo.web import DemoWeb
 from headwater.errors import OperatorError
 from headwater.model.reasons import Reason
@@ -39,7 +41,7 @@ HAS_BROWSER = find_program() is not None
 # The program with a small part of its web, of which two hosts are gone.
 WITH_HOSTS_GONE = """
 from headwater.cli import main
-from headwater.demo import run
+from headwater.demo import build, run
 from headwater.demo.answers import status
 from headwater.demo.sites import MIRROR, SAHIFA, WIRE
 
@@ -296,3 +298,22 @@ async def test_a_host_that_fails_for_a_while_in_the_middle_changes_nothing(
         outcome = await demo.run(break_one)
         assert [check for check in outcome.checks if not check.holds] == []
         assert sum(request.status == 503 for request in demo.web.requests if "gazette" in request.host) == 3
+
+
+@pytest.mark.usefixtures("no_browser")
+async def test_a_day_that_lacks_what_a_sitemap_says_is_new_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spec 3.3, 9.2: the page is found all the same, but by a sitemap that has neither title nor date for it."""
+
+    def without_news(_publication: str, lines: Iterable[Line]) -> str:
+        return sitemap((line.url, None) for line in lines)
+
+    monkeypatch.setattr(build, "news_sitemap", without_news)
+    monkeypatch.setattr(run, "DemoWeb", partial(DemoWeb, sites=(LEDGER,)))
+    async with open_demo(tmp_path / "data") as demo:
+        outcome = await demo.run(lambda *_: None)
+    (check,) = [check for check in outcome.checks if not check.holds]
+    new = LEDGER.url(LEDGER.pieces[0])
+    assert check.name == "every other source gives its NEW and LATEST"
+    assert check.wrong == (f"{new}: None, expected NEW",)

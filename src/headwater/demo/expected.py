@@ -7,10 +7,13 @@ from typing import Any
 from urllib.parse import urljoin
 
 from headwater.demo.endings import NO_BROWSER
+from headwater.demo.federal_run import has_federal
+from headwater.demo.federal_sites import FEDERAL
 from headwater.demo.govuk_site import GOVUK, expected_day
 from headwater.demo.plan import Piece, Site
 from headwater.demo.web import DemoWeb
 from headwater.model.reasons import Reason
+from headwater.model.source import Pass
 
 _LOST = {Reason.WORKER_LOST}
 
@@ -42,6 +45,7 @@ class Expected:
     feeds: Mapping[str, ExpectedFeed]
     sites: Mapping[str, Mapping[str, Any]]  # hosts that are read without a feed, each with what its source is told
     walled: Mapping[str, tuple[str, ...]]  # the pages of hosts that let only a browser in
+    today_links: Mapping[str, str]  # what each page of the other sources is to the web's day, NEW or LATEST
     day: date  # that GOV.UK is read for
     day_links: Mapping[str, str]  # what each page is to that day, NEW or LATEST
     documents: int
@@ -73,6 +77,7 @@ def expected_outcomes(web: DemoWeb, *, has_browser: bool = True, goes_on: bool =
         feeds=expected_feeds(web),
         sites={site.host: site.settings for site in web.sites if site.settings is not None},
         walled={site.host: tuple(map(site.url, site.pieces)) for site in web.sites if site.walled},
+        today_links=_links_of_today(web),
         day=yesterday,
         day_links=_govuk_day(web, yesterday),
         documents=len(told),
@@ -83,6 +88,18 @@ def expected_outcomes(web: DemoWeb, *, has_browser: bool = True, goes_on: bool =
 def expected_feeds(web: DemoWeb) -> dict[str, ExpectedFeed]:
     """Tell what each host's feed must give."""
     return {site.host: feed for site in web.sites if (feed := _feed(site)) is not None}
+
+
+def _links_of_today(web: DemoWeb) -> dict[str, str]:
+    """Tell what sitemaps and federal sources must give for the web's day; what only pages lead to has no date."""
+    federal = FEDERAL if has_federal(web) else ()
+    return {
+        site.url(piece): "NEW" if _is_new(piece) else "LATEST"
+        for site in web.sites
+        if site.read_by is Pass.SITEMAP or site in federal
+        for piece in site.listed
+        if _is_new(piece) or _is_latest(piece)
+    }
 
 
 def _govuk_day(web: DemoWeb, day: date) -> dict[str, str]:

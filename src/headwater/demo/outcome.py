@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -125,6 +126,7 @@ async def look(
     checks = [
         _check_ends(expected, outcomes),
         _check_feeds(expected, sources, items),
+        _check_other_sources(expected, sources, items),
         await _check_day(desk, expected),
         await _check_shared_key(desk, web, sources),
         await _check_limit_of_key(desk, web),
@@ -195,18 +197,27 @@ def _check_feeds(expected: Expected, sources: list[dict[str, Any]], daily: list[
     return Check("every feed gives its items, NEW and LATEST", counted(len(expected.feeds), "feed"), tuple(wrong))
 
 
+def _check_other_sources(expected: Expected, sources: list[dict[str, Any]], daily: list[dict[str, Any]]) -> Check:
+    feeds = {feed.url for feed in expected.feeds.values()}
+    with_feed = {source["name"] for source in sources if source["settings"].get("feed_url") in feeds}
+    dated = [item for item in daily if not item["published_is_sighting"]]
+    found = {item["url"]: item["bucket"] for item in dated if item["source"] not in with_feed}
+    wrong = _wrong_links(expected.today_links, found)
+    return Check("every other source gives its NEW and LATEST", counted(len(found), "page"), tuple(wrong))
+
+
+def _wrong_links(expected: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
+    wrong = [f"{url}: {found.get(url)}, expected {label}" for url, label in expected.items() if found.get(url) != label]
+    return wrong + [f"{url}: not expected at all" for url in found.keys() - expected.keys()]
+
+
 async def _check_day(desk: Desk, expected: Expected) -> Check:
     name = "the GOV.UK day is complete, NEW and LATEST as they must"
     if not expected.day_links:
         return Check(name, "no such source")
     view = await desk.days.day(expected.day, DayFilter(source=DATED_SOURCE))
     found = {item["url"]: item["bucket"] for item in view.items}
-    wrong = [
-        f"{url}: {found.get(url)}, expected {label}"
-        for url, label in expected.day_links.items()
-        if found.get(url) != label
-    ]
-    wrong += [f"{url}: not expected at all" for url in found.keys() - expected.day_links.keys()]
+    wrong = _wrong_links(expected.day_links, found)
     wrong += [f"{source.source}: {source.state}" for source in view.sources if source.read_at is None]
     return Check(name, f"{counted(len(found), 'page')} of {expected.day}", tuple(wrong))
 
