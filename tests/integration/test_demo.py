@@ -150,7 +150,7 @@ def test_what_it_shows_reads_well_and_with_serve_it_stays_until_it_is_told_to_st
             assert said in report
         assert "FAIL " not in report
         program = "headwater" if shutil.which("headwater") == PROGRAM[0] else PROGRAM[0]
-        where = "".join(iter(process.stdout.readline, f"  {program} source budgets\n"))
+        where = "".join(iter(process.stdout.readline, f"  {program} source enable bills\n"))
         assert_readable(where.replace(str(tmp_path), ""))
         assert f"export HEADWATER_CONFIG={tmp_path}/data/headwater.toml\n  {program} today\n" in where
         (api,) = re.findall(r"curl -s '(http://[\d.:]+)/search\?q=flood'\n", where)

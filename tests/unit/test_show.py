@@ -2,6 +2,7 @@
 
 import json
 from datetime import date, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -160,3 +161,18 @@ def test_the_demo_keeps_to_80_columns_and_names_what_is_wrong(capsys: pytest.Cap
         "Not every",
     ):
         assert said in printed
+
+
+def test_every_command_to_look_around_the_demo_with_can_be_pasted(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spec 8.2: also that which takes the backfill up again."""
+    program = "/opt/some where/headwater"
+    monkeypatch.setattr("sys.argv", [program])
+    monkeypatch.setattr("os.access", lambda *_: True)
+    show.demo_serves("http://127.0.0.1:1", "http://127.0.0.1:2", ["a.demo.test"], Path("/data"))
+    printed = capsys.readouterr().out
+    assert "`" not in printed
+    assert [line for line in printed.splitlines() if line.startswith(f"  '{program}'")] == [
+        f"  '{program}' {words}" for words in ("today", "source budgets", "source enable bills")
+    ]

@@ -240,9 +240,11 @@ def demo_serves(api: str, web: str, hosts: Sequence[str], data: Path) -> None:
     console.print(f"  curl -s '{api}/search?q=flood'")
     console.print(f"  curl -s -H 'Host: gazette.demo.test' {web}/feed.xml")
     console.print(f"  export {FILE_VARIABLE}={plain(shlex.quote(str(data / SETTINGS_FILE)))}")
+    program = plain(_this_program())
     for words in ("today", "source budgets"):
-        console.print(f"  {plain(_this_program())} {words}")
-    console.print("The backfill of bills is put aside; `source enable bills` takes it up again.")
+        console.print(f"  {program} {words}")
+    console.print("The backfill of bills is put aside. This takes it up again:")
+    console.print(f"  {program} source enable bills")
 
 
 def _this_program() -> str:
