@@ -317,3 +317,21 @@ async def test_a_day_that_lacks_what_a_sitemap_says_is_new_is_wrong(
     new = LEDGER.url(LEDGER.pieces[0])
     assert check.name == "every other source gives its NEW and LATEST"
     assert check.wrong == (f"{new}: None, expected NEW",)
+
+
+@pytest.mark.usefixtures("no_browser")
+async def test_whoever_waits_for_pages_that_are_not_found_yet_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spec 8.2."""
+    monkeypatch.setattr(run, "DemoWeb", partial(DemoWeb, sites=(LEDGER,)))
+    monkeypatch.setattr(run, "PATIENCE_SECONDS", 0.5)
+    told: list[tuple[str, int, int, str]] = []
+    async with open_demo(tmp_path / "data") as demo:
+        demo.web.break_host(LEDGER.host, status(410))
+        outcome = await demo.run(lambda *news: told.append(news))
+    assert not outcome.as_expected
+    assert [news for news in told if news[0] == "pages"][-1] == (
+        *("pages", 0, 3),
+        f"3 pages of {LEDGER.host} to be found",
+    )

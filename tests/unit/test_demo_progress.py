@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from headwater.cli import show
-from headwater.demo.progress import hosts_waited_for, told_again
+from headwater.demo.progress import hosts_waited_for, told_again, waited_for
 
 Told = tuple[str, int, int, str]
 
@@ -66,6 +66,24 @@ def test_what_pages_wait_for_is_said_in_words(unsettled: list[dict[str, Any]], s
     assert hosts_waited_for(unsettled) == said
 
 
+@pytest.mark.parametrize(
+    ("left", "said"),
+    [
+        ({}, ""),
+        ({"feeds": 1, "unsettled": [url("a")], "unfound": ["http://a.test/b"]}, "1 feed"),
+        ({"unsettled": [url("a")], "unfound": ["http://a.test/b"], "handoffs": 1}, "1 host"),
+        ({"unfound": ["http://a.test/b"], "handoffs": 1}, "1 page of a.test to be found"),
+        ({"unfound": ["http://b.test/", "http://a.test/b"]}, "2 pages of a.test and b.test to be found"),
+        ({"sources": ["GOV.UK", "federal sources"], "handoffs": 1}, "GOV.UK and federal sources to be read"),
+        ({"handoffs": 2}, "2 hand-offs to be done"),
+    ],
+)
+def test_whatever_is_left_to_do_is_waited_for_in_words(left: dict[str, Any], said: str) -> None:
+    """Spec 8.2: the demo goes on for as long as it says what it waits for."""
+    nothing: dict[str, Any] = {"feeds": 0, "unsettled": [], "unfound": [], "sources": [], "handoffs": 0}
+    assert waited_for(**nothing | left) == said
+
+
 def test_a_log_has_a_line_a_stage_and_one_now_and_then_where_a_stage_lasts(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -85,12 +103,15 @@ def test_a_log_has_a_line_a_stage_and_one_now_and_then_where_a_stage_lasts(
     at(15, "feeds", 2, 2, "")
     for second in range(15, 40):
         at(second, "pages", 68, 69, "1 host to be asked again")
-    at(41, "pages", 69, 69, "")
-    at(42, "pages", 69, 69, "")
+    for second in range(40, 51):
+        at(second, "pages", 69, 69, "1 hand-off to be done")
+    at(51, "pages", 69, 69, "")
+    at(52, "pages", 69, 69, "")
     assert capsys.readouterr().out.splitlines() == [
         "start: 0 of 1 after 12 s, waiting for the database",
         "feeds: 2 of 2",
         "pages: 68 of 69 after 10 s, waiting for 1 host to be asked again",
         "pages: 68 of 69 after 20 s, waiting for 1 host to be asked again",
+        "pages: 69 of 69 after 30 s, waiting for 1 hand-off to be done",
         "pages: 69 of 69",
     ]

@@ -184,7 +184,7 @@ def _stage_lines(clock: Callable[[], float] = time.monotonic) -> "Iterator[Progr
         nonlocal told
         now = clock()
         line = f"{stage}: {done} of {total}"
-        if done < total:
+        if done < total or waits_for:
             begun.setdefault(stage, now)
             if now - max(told, begun[stage]) < _TOLD_AGAIN_SECONDS:
                 return

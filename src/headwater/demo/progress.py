@@ -2,10 +2,11 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from headwater.model.frontier import UrlStatus
+from headwater.policy.urls import host_of
 
 Progress = Callable[[str, int, int, str], None]  # stage, done, of how many, what it waits for (nothing: "")
 
@@ -36,6 +37,26 @@ async def told_again(progress: Progress, seconds: float = _AGAIN_SECONDS) -> Asy
         await asyncio.wait([repeating])  # which does not hide that somebody stops us meanwhile
         if not repeating.cancelled():
             repeating.result()
+
+
+def waited_for(
+    *,
+    feeds: int,
+    unsettled: Sequence[Mapping[str, Any]],
+    unfound: Collection[str],
+    sources: Sequence[str],
+    handoffs: int,
+) -> str:
+    """Say which of all that is left to do is waited for first; nothing where nothing is left."""
+    if feeds:
+        return counted(feeds, "feed")
+    if unsettled:
+        return hosts_waited_for(unsettled)
+    if unfound:
+        return f"{counted(len(unfound), 'page')} of {' and '.join(sorted(set(map(host_of, unfound))))} to be found"
+    if sources:
+        return f"{' and '.join(sources)} to be read"
+    return f"{counted(handoffs, 'hand-off')} to be done" if handoffs else ""
 
 
 def hosts_waited_for(unsettled: Sequence[Mapping[str, Any]]) -> str:

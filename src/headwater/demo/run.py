@@ -17,7 +17,7 @@ from headwater.demo.federal_run import has_federal, read_federal
 from headwater.demo.federal_sites import KEY, SHARES
 from headwater.demo.govuk_site import GOVUK
 from headwater.demo.outcome import DATED_SOURCE, DemoOutcome, look, unfinished_handoffs
-from headwater.demo.progress import Progress, counted, hosts_waited_for, told_again
+from headwater.demo.progress import Progress, told_again, waited_for
 from headwater.demo.web import DemoWeb
 from headwater.errors import OperatorError, RunUnderWay
 from headwater.gate.gate import Gate
@@ -270,10 +270,16 @@ async def _fetch_pages(
             outcomes = await desk.frontier.urls()
             unsettled = [outcome for outcome in outcomes if not _is_settled(outcome, soon)]
             unfound = found_on_sites.difference(outcome["url"] for outcome in outcomes)
-            waits_for = counted(len(unread), "feed") if unread else hosts_waited_for(unsettled)
+            are_read = {"GOV.UK": day_is_read, "federal sources": federal_is_read}
+            waits_for = waited_for(
+                feeds=len(unread),
+                unsettled=unsettled,
+                unfound=unfound,
+                sources=[name for name, is_read in are_read.items() if not is_read],
+                handoffs=await unfinished_handoffs(desk),
+            )
             progress("pages", len(outcomes) - len(unsettled), max(pages, len(outcomes)), waits_for)
-            is_read = day_is_read and federal_is_read
-            if is_read and not (unsettled or unread or unfound or await unfinished_handoffs(desk)):
+            if not waits_for:
                 break
             await asyncio.sleep(_LOOK_SECONDS)
 
