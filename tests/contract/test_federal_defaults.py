@@ -89,7 +89,7 @@ async def test_the_raw_bytes_of_federal_sources_are_partitioned_by_their_natural
 ) -> None:
     """Spec 1.5: each pattern, to the letter."""
     async with federal(make_settings) as opened:
-        assert await read_federal(opened.desk, told)
+        assert await read_federal(opened.desk, TODAY, told)
         await opened.work()
         corpus = opened.parts.records.settings.data_dir / "corpus"
         found = sorted(str(path.relative_to(corpus)) for path in corpus.glob("*/**/*") if path.is_file())
@@ -110,7 +110,7 @@ async def test_the_raw_bytes_of_federal_sources_are_partitioned_by_their_natural
 async def test_a_backfill_of_bills_starves_no_other_source_of_the_key(make_settings: Callable[..., Settings]) -> None:
     """Spec 1.4: it waits for its share, while the daily runs of all others come to their end."""
     async with federal(make_settings) as opened:
-        assert await read_federal(opened.desk, told)
+        assert await read_federal(opened.desk, TODAY, told)
         spent = {child["source"]: child["spent"] for child in await shares(opened.desk) if child["spent"]}
         assert spent == {
             "bills": BILLS_AN_HOUR,

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable, Iterable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from rich.cells import cell_len
 from headwater.config import Settings
 from headwater.demo import build, run
 from headwater.demo.answers import status
+from headwater.demo.federal_sites import FEDERAL
 from headwater.demo.feeds import Line
 from headwater.demo.run import open_demo
 from headwater.demo.sitemaps import sitemap
@@ -28,6 +29,7 @@ from headwater.demo.web import DemoWeb
 from headwater.errors import OperatorError
 from headwater.model.reasons import Reason
 from headwater.net.chromium import find_program
+from headwater.policy.days import day_of
 from headwater.service.maintenance import RESCUERS
 from headwater.store.embedded import open_server
 from tests.house import open_house
@@ -335,3 +337,17 @@ async def test_whoever_waits_for_pages_that_are_not_found_yet_is_told_so(
         *("pages", 0, 3),
         f"3 pages of {LEDGER.host} to be found",
     )
+
+
+@pytest.mark.usefixtures("no_browser")
+async def test_a_folder_that_was_hardly_begun_days_ago_comes_out_as_on_its_own_day(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Issue 2, spec 9.3: though sitemaps and the Federal Register are read by themselves for the last days only."""
+    monkeypatch.setattr(run, "DemoWeb", partial(DemoWeb, sites=(LEDGER, *FEDERAL)))
+    begun = day_of(datetime.now(UTC), Settings().timezone) - timedelta(days=10)
+    (tmp_path / run.DAY_FILE).write_text(begun.isoformat())
+    async with open_demo(tmp_path) as demo:
+        outcome = await demo.run(lambda *_: None)
+    assert outcome.day == begun
+    assert [check for check in outcome.checks if not check.holds] == []

@@ -45,7 +45,8 @@ class Expected:
     feeds: Mapping[str, ExpectedFeed]
     sites: Mapping[str, Mapping[str, Any]]  # hosts that are read without a feed, each with what its source is told
     walled: Mapping[str, tuple[str, ...]]  # the pages of hosts that let only a browser in
-    today_links: Mapping[str, str]  # what each page of the other sources is to the web's day, NEW or LATEST
+    today: date  # the web's
+    today_links: Mapping[str, str]  # what each page of the other sources is to it, NEW or LATEST
     day: date  # that GOV.UK is read for
     day_links: Mapping[str, str]  # what each page is to that day, NEW or LATEST
     documents: int
@@ -77,6 +78,7 @@ def expected_outcomes(web: DemoWeb, *, has_browser: bool = True, goes_on: bool =
         feeds=expected_feeds(web),
         sites={site.host: site.settings for site in web.sites if site.settings is not None},
         walled={site.host: tuple(map(site.url, site.pieces)) for site in web.sites if site.walled},
+        today=web.today,
         today_links=_links_of_today(web),
         day=yesterday,
         day_links=_govuk_day(web, yesterday),

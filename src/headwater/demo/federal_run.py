@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator
+from datetime import date, timedelta
 from typing import Any
 
 from headwater.demo.federal_sites import API_HOST, BACKFILL_SINCE, FEDERAL, READERS
@@ -12,6 +13,8 @@ from headwater.demo.web import DemoWeb
 from headwater.service.desk import Desk
 
 BILLS = "bills"
+REGISTER = "federal_register"
+_WEEK = timedelta(days=7)  # what is read of the Federal Register at first
 _PATIENCE_SECONDS = 10.0
 
 
@@ -20,15 +23,17 @@ def has_federal(web: DemoWeb) -> bool:
     return set(FEDERAL) <= set(web.sites)
 
 
-async def read_federal(desk: Desk, progress: Progress) -> bool:
+async def read_federal(desk: Desk, today: date, progress: Progress) -> bool:
     """Read the sources that were not read yet: bills, and all others while a backfill of bills waits for its budget.
 
-    Tell whether all have been read, and the backfill has been put aside.
+    They bring what they would on the web's `today`, also later. Tell whether all have been read, and the backfill has
+    been put aside.
     """
     sources = {source["name"]: source for source in await desk.sources.listed()}
     for name, reader in READERS.items():
         if name not in sources:
-            await desk.sources.create(name, reader.kind, dict(reader.settings))
+            since = {"since": (today - _WEEK).isoformat()} if name == REGISTER else {}
+            await desk.sources.create(name, reader.kind, {**reader.settings, **since})
     unread = [name for name in READERS if name not in sources or sources[name]["last_success_at"] is None]
     if BILLS in unread:
         progress("federal", 0, len(READERS), BILLS)
