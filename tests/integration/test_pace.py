@@ -68,15 +68,20 @@ async def test_the_next_request_comes_a_gap_after_one_has_left_however_late_that
 
 async def test_moments_follow_a_reading_that_is_late(house: House) -> None:
     """Or those of another reading of the source, in whatever process, would be in the midst of its own."""
-    source, gap, clock = await add_source(house), timedelta(milliseconds=100), MovingClock(datetime.now(UTC))
-    late, other = (Pace(house.parts.records.database, clock, source, gap) for _ in range(2))
+    source, clock = await add_source(house), MovingClock(datetime.now(UTC))
+    late = Pace(house.parts.records.database, clock, source, GAP)
     async with late.turn() as note_sent:
-        clock.set(clock.now() + 1.5 * gap)
+        clock.set(clock.now() + 1.5 * GAP)
+        sent = clock.now()
         note_sent()
-    async with late.turn():
-        begun = time.monotonic()
-    async with other.turn():
-        assert time.monotonic() - begun > 0.09
+    waiting = asyncio.create_task(late.wait())
+    reserved = "SELECT next_request_at FROM sources WHERE next_request_at > $1"
+    async with asyncio.timeout(10):
+        while not (found := await house.rows(reserved, sent)):
+            await asyncio.sleep(0.005)
+    waiting.cancel()
+    ((of_another,),) = found
+    assert of_another > sent + 1.9 * GAP
 
 
 async def test_one_that_does_not_leave_keeps_nobody_waiting(house: House) -> None:
