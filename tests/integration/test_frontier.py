@@ -245,6 +245,8 @@ async def test_many_claimers_share_the_work_without_taking_anything_twice(
     assert await frontier.rows("SELECT count(*) FROM host_state WHERE lease_token IS NOT NULL") == [(0,)]
 
 
+GATE = 1  # the number of a lock of this test's own
+
 # What looks once more at a URL as it is claimed, each with what would be there without it.
 BY_LOCK = ("            FOR UPDATE SKIP LOCKED\n        ) first", "        ) first")
 BY_PLACE = (
@@ -265,21 +267,23 @@ async def test_a_claim_that_was_slow_takes_nothing_that_was_put_off_meanwhile(
     """
     await frontier.put("http://a.test/first", priority=9)
     await frontier.put("http://a.test/second", priority=1)
-    asleep = ("ORDER BY ready_at LIMIT", "AND pg_sleep(0.4) IS NOT NULL ORDER BY ready_at LIMIT")
+    held_up = ("ORDER BY ready_at LIMIT", f"AND pg_advisory_xact_lock({GATE}) IS NOT NULL ORDER BY ready_at LIMIT")
     slow = sql.query("claim_urls")
-    for there, instead in (asleep, *taken_out):
+    for there, instead in (held_up, *taken_out):
         assert slow.count(there) == 1
         slow = slow.replace(there, instead)
     (claimed,) = await frontier.take()
     await frontier.end(claimed, Ending(Reason.SHUTDOWN, UrlStatus.PENDING, counts=False))
     async with frontier.database.connection() as connection:
-        looking = asyncio.create_task(
-            connection.fetch(slow, frontier.now, 10, "slow", frontier.now + LEASE, DELAY_MS, uuid4())
-        )
-        await until_asleep(frontier)
-        (claimed,) = await frontier.take()
-        later = NOW + timedelta(minutes=10)
-        await frontier.end(claimed, Ending(Reason.TIMEOUT, UrlStatus.PENDING, due_at=later))
+        async with frontier.database.connection() as keeper, keeper.transaction():
+            await keeper.execute("SELECT pg_advisory_xact_lock($1)", GATE)
+            looking = asyncio.create_task(
+                connection.fetch(slow, frontier.now, 10, "slow", frontier.now + LEASE, DELAY_MS, uuid4())
+            )
+            await until_held_up(frontier)
+            (claimed,) = await frontier.take()
+            later = NOW + timedelta(minutes=10)
+            await frontier.end(claimed, Ending(Reason.TIMEOUT, UrlStatus.PENDING, due_at=later))
         takes_it = claimed.url_id in [row["url_id"] for row in await looking]
     assert takes_it is (len(taken_out) == 2)
     ((due_at, token),) = await frontier.rows("SELECT due_at, lease_token FROM frontier_queue WHERE priority = 10")
@@ -297,9 +301,15 @@ async def test_a_claim_waits_for_nobody_who_has_a_url_locked(frontier: Frontier)
     assert [claim.host.host for claim in await frontier.take()] == ["a.test"]
 
 
-async def until_asleep(frontier: Frontier) -> None:
-    while not await frontier.rows("SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'"):
-        await asyncio.sleep(0.005)
+async def until_held_up(frontier: Frontier) -> None:
+    """Wait until a claim stands before the gate."""
+    standing = (
+        "SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted "
+        f"AND objid = {GATE} AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    )
+    async with asyncio.timeout(20):
+        while not await frontier.rows(standing):
+            await asyncio.sleep(0.005)
 
 
 async def test_submits_and_finishes_of_one_host_at_once_lose_no_wake_up(frontier: Frontier) -> None:
