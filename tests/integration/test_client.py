@@ -365,9 +365,9 @@ async def test_no_more_connections_than_allowed_are_open_and_waiting_for_one_is_
         busy -= 1
         writer.write(page(b""))
 
-    limits = Limits(connect_seconds=0.4, read_seconds=5, total_seconds=5)
+    limits = Limits(connect_seconds=0.9, read_seconds=5, total_seconds=5)
     async with web(script) as site, a_client(max_connections=2) as client:
-        visits = [client.get(site.root + "/", user_agent="x", limits=limits) for _ in range(12)]
+        visits = [client.get(site.root + "/", user_agent="x", limits=limits) for _ in range(22)]
         assert {response.status for response in await asyncio.gather(*visits)} == {200}
     assert most == 2
 
