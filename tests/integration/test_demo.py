@@ -274,7 +274,7 @@ async def test_a_url_that_waits_says_why_and_until_when(site: Site, make_setting
     async with open_house(make_settings(connect_to=site.connect_to, retry_base_seconds=600)) as house:
         await house.desk.sources.add("http://news.test/feed")
         untried = await house.desk.frontier.urls()
-        await house.work(until_idle_seconds=1.0)
+        await house.work(until_attempts=2)
         outcomes = {outcome["url"]: outcome for outcome in await house.desk.frontier.urls()}
         soon = house.parts.records.clock.now() + timedelta(minutes=5)
     assert [(outcome["status"], outcome["waiting_reason"]) for outcome in untried] == [("pending", None)] * 2
