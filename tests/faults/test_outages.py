@@ -100,7 +100,9 @@ async def test_a_web_that_hangs_up_loses_nothing(crawl: Crawl) -> None:
 async def test_a_network_that_is_cut_loses_nothing(crawl: Crawl) -> None:
     """Packets vanish in a network of our own: nothing is refused, nothing answers, and nobody is charged for it."""
     with own_network() as network:
-        async with crawl(hosts=30, pages=8, feeds=2, programs=["up"], network=network, page_seconds=1) as harness:
+        async with crawl(
+            hosts=30, pages=8, feeds=2, programs=["up"], network=network, page_seconds=2, lease_seconds=10
+        ) as harness:
             await harness.until_under_way(0.2)
             network.cut()
             assert await no_host_is_asked_too_soon(harness) == []
