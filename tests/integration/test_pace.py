@@ -1,6 +1,7 @@
 """The requests of a source are spread out; a moment that goes by unused is not waited for (spec 1.3)."""
 
 import asyncio
+import itertools
 import time
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -19,6 +20,18 @@ GAP = timedelta(hours=1)
 
 async def add_source(house: House) -> int:
     return (await house.desk.sources.create("news", "site", {"feed_url": "http://news.test/feed"})).id
+
+
+async def moment_after_next(house: House, pace: Pace, after: datetime) -> datetime:
+    """The moment that follows the one a pace takes next, which nobody waits for; that of before is not `after`."""
+    waiting = asyncio.create_task(pace.wait())
+    async with asyncio.timeout(10):
+        while not (found := await house.rows("SELECT next_request_at FROM sources WHERE next_request_at > $1", after)):
+            await asyncio.sleep(0.005)
+    waiting.cancel()
+    ((moment,),) = found
+    assert isinstance(moment, datetime)
+    return moment
 
 
 async def test_a_moment_that_went_by_unused_is_given_back(house: House) -> None:
@@ -74,14 +87,25 @@ async def test_moments_follow_a_reading_that_is_late(house: House) -> None:
         clock.set(clock.now() + 1.5 * GAP)
         sent = clock.now()
         note_sent()
-    waiting = asyncio.create_task(late.wait())
-    reserved = "SELECT next_request_at FROM sources WHERE next_request_at > $1"
-    async with asyncio.timeout(10):
-        while not (found := await house.rows(reserved, sent)):
-            await asyncio.sleep(0.005)
-    waiting.cancel()
-    ((of_another,),) = found
-    assert of_another > sent + 1.9 * GAP
+    assert await moment_after_next(house, late, sent) > sent + 1.9 * GAP
+
+
+async def test_a_moment_is_no_sooner_for_a_machine_that_is_held_up_while_it_is_worked_out(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here every look at any clock takes a minute."""
+    source, begun, minutes = await add_source(house), datetime.now(UTC), itertools.count()
+
+    class SlowClock(MovingClock):
+        def now(self) -> datetime:
+            return begun + timedelta(minutes=next(minutes))
+
+    monkeypatch.setattr("headwater.gate.pace._now", lambda: next(minutes) * 60.0)
+    pace = Pace(house.parts.records.database, SlowClock(begun), source, GAP)
+    async with pace.turn() as note_sent:
+        note_sent()
+    sent = begun + timedelta(minutes=next(minutes) - 1)
+    assert await moment_after_next(house, pace, sent + GAP) >= sent + 2 * GAP
 
 
 async def test_one_that_does_not_leave_keeps_nobody_waiting(house: House) -> None:

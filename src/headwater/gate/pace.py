@@ -48,14 +48,14 @@ class Pace:
     async def wait(self) -> None:
         """Take the next moment, and wait for it while holding nothing that others need."""
         first, self._first = self._first, None
+        lead = timedelta(seconds=max(0.0, self._free_at - _now()))  # before the clock: what lies between must not count
         now = self._clock.now()
         # Another may follow a gap after a moment, so that one that has gone by for some time is of no use.
         if first is not None and now <= first + self._gap / 10:
             moment = first
         else:
-            soonest = now + timedelta(seconds=max(0.0, self._free_at - _now()))
             async with self._database.connection() as connection:
-                moment = await sources.reserve_request(connection, self._source_id, soonest, self._gap, first)
+                moment = await sources.reserve_request(connection, self._source_id, now + lead, self._gap, first)
         while (wait := (moment - self._clock.now()).total_seconds()) > 0:
             await asyncio.sleep(wait)
 
