@@ -107,6 +107,19 @@ async def test_the_raw_bytes_of_federal_sources_are_partitioned_by_their_natural
         assert len(register) == 3
 
 
+async def test_a_source_that_a_killed_demo_was_reading_is_read_when_its_lease_has_ended(
+    make_settings: Callable[..., Settings],
+) -> None:
+    """Spec 9.3."""
+    async with federal(make_settings) as opened:
+        await opened.desk.sources.create("crs", READERS["crs"].kind, dict(READERS["crs"].settings))
+        held = "UPDATE feed_state SET lease_token = {}, lease_holder = {}, lease_until = {}"
+        await opened.rows(held.format("gen_random_uuid()", "'killed'", "now() + interval '1 hour'"))
+        assert not await read_federal(opened.desk, TODAY, told)
+        await opened.rows(held.format("NULL", "NULL", "NULL"))
+        assert await read_federal(opened.desk, TODAY, told)
+
+
 async def test_a_backfill_of_bills_starves_no_other_source_of_the_key(make_settings: Callable[..., Settings]) -> None:
     """Spec 1.4: it waits for its share, while the daily runs of all others come to their end."""
     async with federal(make_settings) as opened:

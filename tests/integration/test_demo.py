@@ -43,7 +43,7 @@ HAS_BROWSER = find_program() is not None
 # The program with a small part of its web, of which two hosts are gone.
 WITH_HOSTS_GONE = """
 from headwater.cli import main
-from headwater.demo import build, run
+from headwater.demo import run
 from headwater.demo.answers import status
 from headwater.demo.sites import MIRROR, SAHIFA, WIRE
 

@@ -24,6 +24,7 @@ from headwater.net.chromium import find_program
 from headwater.service.maintenance import RESCUERS
 from headwater.sources.registry import kinds
 from headwater.store import migrate
+from headwater.store.documents import mend_search_index, search_index_is_whole
 from headwater.store.embedded import open_server
 from headwater.store.pool import Database
 from headwater.store.sql import query
@@ -634,6 +635,14 @@ async def test_a_search_index_that_is_broken_or_gone_is_named_and_made_anew_as_i
         assert doctor.finds(exit_code=0, database_url=current_url)["index"]["state"] == "ok"
     again = await asyncio.to_thread(headwater, "migrate", "up", cwd=tmp_path, database_url=current_url)
     assert again.stdout == "nothing to be applied\n"
+
+
+async def test_only_one_makes_the_search_index_anew_and_nobody_waits(database: Database) -> None:
+    """Machines that start together all migrate; each waits for all statements that were begun before its own."""
+    async with database.connection() as first, database.connection() as second:
+        await first.execute("DROP INDEX documents_search")
+        assert sorted(await asyncio.gather(mend_search_index(first), mend_search_index(second))) == [False, True]
+        assert await search_index_is_whole(first)
 
 
 async def test_a_role_that_may_not_make_the_search_index_is_told_who_may(current_url: str, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from headwater.config import Settings
 from headwater.demo.answers import Answer, Body, Maker, always, busy, hang, reset, status, truncated, whole
+from headwater.demo.arrival import TOLERANCE_SECONDS
 from headwater.demo.govuk import GovukApi
 from headwater.demo.govuk_faults import (
     ApiRequest,
@@ -259,7 +260,10 @@ async def test_nothing_is_asked_sooner_than_retry_after_says(
         assert refused.pause > 0.5
         assert begun[before] >= refused.ended + refused.pause - 0.05
         # One may be on its way when the answer comes, which went out some ticks after `ended` at the latest.
-        assert sum(asked.arrived > refused.ended + 0.01 for asked in house.web.requests) <= len(begun[before:]) + 1
+        assert (
+            sum(asked.arrived > refused.ended + TOLERANCE_SECONDS for asked in house.web.requests)
+            <= len(begun[before:]) + 1
+        )
 
 
 async def test_whoever_wants_a_longer_wait_than_there_is_time_for_ends_the_run(make_settings: MakeSettings) -> None:

@@ -19,7 +19,7 @@ from headwater.policy import cron
 from headwater.service.maintenance import RESCUERS, rescue_expired
 from headwater.service.parts import open_parts, open_records
 from headwater.service.polling import PollerRole
-from headwater.service.running import Role, RoleName, make_crew, run_roles, serve
+from headwater.service.running import Role, RoleName, at_work, make_crew, run_roles, serve
 from headwater.service.scheduling import SchedulerRole
 from headwater.store import runs, sources
 from tests.house import House, open_house
@@ -114,6 +114,35 @@ async def test_when_one_role_fails_the_others_give_back_what_they_hold(
         with pytest.raises(RuntimeError, match="planted"):
             await run_roles([make_crew(house.parts, house.desk.metrics), Failing()], asyncio.Event())
         assert await held_leases(house) == {}
+
+
+@pytest.mark.parametrize("when", ["at once", "while stopping"])
+async def test_what_fails_at_the_side_of_a_block_that_ends_well_fails_the_block(when: str) -> None:
+    """Or a program would be told that all is well whose roles could not give back what they hold."""
+    failed = asyncio.Event()
+
+    class Failing:
+        async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
+            if when == "while stopping":
+                await stop.wait()
+            failed.set()
+            raise RuntimeError(f"failed {when} of {grace_seconds}")
+
+    class Slow:
+        async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
+            del grace_seconds
+            await stop.wait()
+            await ended.wait()
+
+    async def work() -> None:
+        async with at_work([Failing(), Slow()]):
+            if when == "at once":
+                await failed.wait()
+            ended.set()
+
+    ended = asyncio.Event()
+    with pytest.raises(RuntimeError, match=f"failed {when}"):
+        await work()
 
 
 async def test_a_stop_does_not_wait_for_a_full_poller(site: Site, make_settings: Callable[..., Settings]) -> None:

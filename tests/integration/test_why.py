@@ -351,7 +351,7 @@ async def test_a_host_that_asks_to_come_back_later(site: Site, house: House) -> 
 )
 async def test_a_page_that_failed_for_now(fault: str, sentence: str, fetch: str, site: Site, opened: MakeHouse) -> None:
     """Spec 8.3, 4.2: 5xx, network, time-out."""
-    page_seconds = 0.5 if fault == "hangs" else 5.0
+    page_seconds = 1.5 if fault == "hangs" else 5.0
     async with opened(retry_base_seconds=600.0, page_seconds=page_seconds) as house:
         await listed(site, house, A, a=Answer(status=500))
         if fault == "is away":

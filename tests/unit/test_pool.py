@@ -10,8 +10,9 @@ from headwater.store.pool import said_of_full_disk, shown
     ("dsn", "named"),
     [
         ("postgresql://me:secret@db.test:5433/corpus", "db.test:5433/corpus"),
-        ("postgresql://me:secret@/corpus?host=/run/postgresql&port=5432", "local socket/corpus"),
-        ("postgresql:///corpus?host=db.test", "db.test/corpus"),
+        ("postgresql://me:secret@/corpus?host=/run/postgresql&port=5432", "local socket:5432/corpus"),
+        ("postgresql://%2Frun%2Fpostgresql/corpus", "local socket/corpus"),
+        ("postgresql:///corpus?host=db.test&port=5433", "db.test:5433/corpus"),
         ("postgresql:///corpus", "localhost/corpus"),
         ("postgresql:///", "localhost"),
     ],
@@ -34,3 +35,10 @@ def test_a_server_that_died_of_its_full_disk_is_told_from_one_that_only_went_awa
     assert said_of_full_disk(closed) is None
     closed.__cause__ = asyncpg.DiskFullError('could not write to file "pg_wal/xlogtemp.7": No space left on device')
     assert said_of_full_disk(closed) == str(closed.__cause__)
+
+
+def test_a_full_disk_hides_no_other_error_of_tasks_side_by_side() -> None:
+    """CONTRIBUTING: a fault of the program's own is not told as the operator's."""
+    full = asyncpg.DiskFullError("could not extend file")
+    assert said_of_full_disk(ExceptionGroup("", [full, full])) == "could not extend file"
+    assert said_of_full_disk(ExceptionGroup("", [full, KeyError("a fault")])) is None

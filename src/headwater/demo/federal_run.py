@@ -10,6 +10,7 @@ from typing import Any
 from headwater.demo.federal_sites import API_HOST, BACKFILL_SINCE, FEDERAL, READERS
 from headwater.demo.progress import Progress
 from headwater.demo.web import DemoWeb
+from headwater.errors import RunUnderWay
 from headwater.service.desk import Desk
 
 BILLS = "bills"
@@ -55,11 +56,11 @@ async def read_federal(desk: Desk, today: date, progress: Progress) -> bool:
 
 
 async def _read(desk: Desk, name: str) -> bool:
-    """Read a source; one that would wait for its budget, since earlier demos were killed, is given up."""
+    """Read a source; one that would wait for a budget or a lease, since earlier demos were killed, is given up."""
     try:
         async with asyncio.timeout(_PATIENCE_SECONDS):
             return (await desk.sources.sync(name)).error is None
-    except TimeoutError:
+    except (TimeoutError, RunUnderWay):
         return False
 
 

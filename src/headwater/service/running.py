@@ -219,7 +219,9 @@ async def at_work(roles: Collection[Role]) -> AsyncIterator[None]:
         stop_was_asked = True
         stop.set()
         await asyncio.wait([working])
-        working.exception()  # which the block has raised, or had no more need to know
+        failure = working.exception()
+    if failure:  # too late for the block to raise it
+        raise failure
 
 
 class _Web:

@@ -120,8 +120,11 @@ async def search_index_is_whole(connection: Connection) -> bool | None:
 
 
 async def mend_search_index(connection: Connection) -> bool:
-    """Make the index that documents are searched by anew, unless it is whole; tell whether. In no transaction."""
-    if await search_index_is_whole(connection):
+    """Make the index that documents are searched by anew, unless it is whole or another is at it; tell whether.
+
+    It is done in no transaction. The connection is to be closed afterwards: it has a lock, and no limit of time.
+    """
+    if not await connection.fetchval(query("try_to_lock_search_index")) or await search_index_is_whole(connection):
         return False
     await connection.execute(query("let_statements_take_long"))
     try:
@@ -132,6 +135,4 @@ async def mend_search_index(connection: Connection) -> bool:
             f"The search index cannot be made: {error}. Connect as the owner of the table documents.",
             reason=Reason.SCHEMA_MISMATCH,
         ) from None
-    finally:
-        await connection.execute(query("limit_statements_again"))
     return True

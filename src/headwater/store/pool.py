@@ -6,7 +6,7 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import asyncpg
 import msgspec
@@ -224,7 +224,7 @@ async def _prepare(connection: "asyncpg.Connection[Any]") -> None:
 
 
 async def _leave_as_it_is(_: "asyncpg.Connection[Any]") -> None:
-    """Spare the round trip that would undo SET, LISTEN and session locks at each return: we use none.
+    """Spare the round trip that would undo SET, LISTEN and session locks at each return: who uses one closes the pool.
 
     A transaction left open is rolled back all the same.
     """
@@ -252,12 +252,13 @@ def is_passing(error: BaseException) -> bool:
 
 
 def said_of_full_disk(error: BaseException) -> str | None:
-    """Return what the database says of its full disk, where an error, or one in a group of tasks' errors, is that.
+    """Return what the database says of its full disk, where an error, or each in a group of tasks' errors, is that.
 
     Where it cannot write its log it dies: that is then the cause of a lost connection.
     """
     if isinstance(error, BaseExceptionGroup):
-        return next(filter(None, map(said_of_full_disk, error.exceptions)), None)
+        said = list(map(said_of_full_disk, error.exceptions))
+        return said[0] if all(said) else None
     if isinstance(error, asyncpg.ConnectionDoesNotExistError) and error.__cause__:
         return said_of_full_disk(error.__cause__)
     return _first_line(error) if isinstance(error, asyncpg.DiskFullError) else None
@@ -300,8 +301,9 @@ def shown(dsn: str) -> str:
     if _is_garbled(dsn):
         return "the given address"
     parts = urlsplit(dsn)
-    given = dict(parse_qsl(parts.query)).get("host")
-    host, port = parts.hostname or given or os.environ.get("PGHOST") or "localhost", parts.port
+    given = dict(parse_qsl(parts.query))
+    host = unquote(parts.hostname or given.get("host", "")) or os.environ.get("PGHOST") or "localhost"
+    port = parts.port or given.get("port")
     place = "local socket" if host.startswith("/") else host
     return f"{place}{f':{port}' if port else ''}{parts.path.rstrip('/')}"
 

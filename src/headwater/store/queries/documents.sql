@@ -113,6 +113,10 @@ SELECT id FROM documents WHERE url_id = $1
 -- NULL where there is none.
 SELECT (SELECT indisvalid AND indisready FROM pg_index WHERE indexrelid = to_regclass('documents_search'))
 
+-- name: try_to_lock_search_index
+-- For as long as this connection lasts. Nobody waits for it: whoever makes an index waits for all that were begun before.
+SELECT pg_try_advisory_lock(hashtext('headwater.search_index'))
+
 -- name: drop_search_index
 DROP INDEX CONCURRENTLY IF EXISTS documents_search
 
@@ -123,6 +127,3 @@ CREATE INDEX CONCURRENTLY documents_search ON documents USING gin (search)
 -- name: let_statements_take_long
 -- On this connection.
 SET statement_timeout = 0
-
--- name: limit_statements_again
-RESET statement_timeout
