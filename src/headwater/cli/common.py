@@ -24,6 +24,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _LONGEST = timedelta(days=3650)
 LAST_ID = 2**63 - 1  # that a database can count to
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)  # Python itself minds SIGINT
+_LOOK_SECONDS = 0.1
 
 
 def configuration() -> Configuration:
@@ -70,9 +71,13 @@ def wait(work: Callable[[], T]) -> T:
 
     minded = [number for number in (signal.SIGINT, *STOP_SIGNALS) if signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, stop) for number in minded}
+    # A signal that comes right before a call that waits is seen only when something wakes that: an alarm does.
+    before[signal.SIGALRM] = signal.signal(signal.SIGALRM, lambda *_: None)
+    alarm = signal.setitimer(signal.ITIMER_REAL, _LOOK_SECONDS, _LOOK_SECONDS)
     try:
         return work()
     finally:
+        signal.setitimer(signal.ITIMER_REAL, *alarm)
         for number, handler in before.items():
             signal.signal(number, handler)
 
