@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from headwater.cli import show
-from headwater.demo.progress import hosts_waited_for, told_again, waited_for
+from headwater.demo.progress import told_again, waited_for
 
 Told = tuple[str, int, int, str]
 
@@ -47,6 +47,9 @@ async def test_a_teller_that_fails_fails_the_whole() -> None:
         await run()
 
 
+NOTHING: dict[str, Any] = {"feeds": 0, "unsettled": [], "unfound": [], "sources": [], "handoffs": 0}
+
+
 def url(host: str, status: str = "pending", waiting_reason: str | None = None) -> dict[str, Any]:
     return {"host": host, "status": status, "waiting_reason": waiting_reason}
 
@@ -63,7 +66,7 @@ def url(host: str, status: str = "pending", waiting_reason: str | None = None) -
     ],
 )
 def test_what_pages_wait_for_is_said_in_words(unsettled: list[dict[str, Any]], said: str) -> None:
-    assert hosts_waited_for(unsettled) == said
+    assert waited_for(**NOTHING | {"unsettled": unsettled}) == said
 
 
 @pytest.mark.parametrize(
@@ -80,8 +83,7 @@ def test_what_pages_wait_for_is_said_in_words(unsettled: list[dict[str, Any]], s
 )
 def test_whatever_is_left_to_do_is_waited_for_in_words(left: dict[str, Any], said: str) -> None:
     """Spec 8.2: the demo goes on for as long as it says what it waits for."""
-    nothing: dict[str, Any] = {"feeds": 0, "unsettled": [], "unfound": [], "sources": [], "handoffs": 0}
-    assert waited_for(**nothing | left) == said
+    assert waited_for(**NOTHING | left) == said
 
 
 def test_a_log_has_a_line_a_stage_and_one_now_and_then_where_a_stage_lasts(

@@ -10,7 +10,7 @@ from typing import Any
 from headwater.demo.arrival import TOLERANCE_SECONDS
 from headwater.demo.endings import NO_BROWSER
 from headwater.demo.expected import Expected
-from headwater.demo.federal_run import BILLS, has_federal, shares
+from headwater.demo.federal_run import BILLS, REGISTER, has_federal, shares
 from headwater.demo.federal_sites import API_HOST, READERS, SHARES
 from headwater.demo.progress import counted
 from headwater.demo.visits import DemoRequest
@@ -223,7 +223,7 @@ async def _check_day(desk: Desk, expected: Expected) -> Check:
 
 
 async def _check_shared_key(desk: Desk, web: DemoWeb, sources: list[dict[str, Any]]) -> Check:
-    name = "bills backfill, daily federal_register: one key, none starves"
+    name = f"{BILLS} backfill, daily {REGISTER}: one key, none starves"
     if not has_federal(web):
         return Check(name, "no such sources")
     read = {source["name"] for source in sources if source["last_success_at"]}
@@ -233,8 +233,8 @@ async def _check_shared_key(desk: Desk, web: DemoWeb, sources: list[dict[str, An
     spent = {child["source"]: child["spent"] for child in await shares(desk)}
     if spent.get(BILLS) != SHARES[BILLS]:
         wrong.append(f"{BILLS}: {spent.get(BILLS)} requests with the key, and not all of its share of {SHARES[BILLS]}")
-    if not spent.get("federal_register"):
-        wrong.append(f"federal_register: nothing was asked with the key at {API_HOST}, which bills ask too")
+    if not spent.get(REGISTER):
+        wrong.append(f"{REGISTER}: nothing was asked with the key at {API_HOST}, which {BILLS} ask too")
     found = [f"{source} {count}" for source, count in spent.items() if count]
     return Check(name, ", ".join(found), tuple(wrong))
 

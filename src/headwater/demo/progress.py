@@ -51,7 +51,7 @@ def waited_for(
     if feeds:
         return counted(feeds, "feed")
     if unsettled:
-        return hosts_waited_for(unsettled)
+        return _hosts(unsettled)
     if unfound:
         return f"{counted(len(unfound), 'page')} of {' and '.join(sorted(set(map(host_of, unfound))))} to be found"
     if sources:
@@ -59,10 +59,8 @@ def waited_for(
     return f"{counted(handoffs, 'hand-off')} to be done" if handoffs else ""
 
 
-def hosts_waited_for(unsettled: Sequence[Mapping[str, Any]]) -> str:
+def _hosts(unsettled: Sequence[Mapping[str, Any]]) -> str:
     """Say for how many hosts URLs wait and, where it is the same for all, what is to happen there."""
-    if not unsettled:
-        return ""
     hosts = counted(len({outcome["host"] for outcome in unsettled}), "host")
     if all(outcome["status"] != UrlStatus.PENDING for outcome in unsettled):
         return f"{hosts} to answer"
