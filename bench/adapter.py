@@ -5,20 +5,20 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from headwater.config import Settings
+from headwater.core.frontier import Claim, Exchange, FetchOutcome, HostRelease, Origin, UrlStatus
+from headwater.core.reasons import Reason
+from headwater.core.settings import Settings
+from headwater.db import migrate, sources
+from headwater.db.embedded.server import EmbeddedServer, open_server
+from headwater.db.pool import Connection, Database, open_database
 from headwater.frontier.claim import claim
-from headwater.frontier.finish import Finish, finish, still_held
+from headwater.frontier.complete import Finish, finish, still_held
 from headwater.frontier.submit import Candidate, submit
-from headwater.model.frontier import Claim, Ending, Exchange, HostRelease, Origin, UrlStatus
-from headwater.model.reasons import Reason
-from headwater.store import migrate, sources
-from headwater.store.embedded import EmbeddedServer, open_server
-from headwater.store.pool import Connection, Database, open_database
 
 __all__ = ["CLAIM_BATCH", "Claim", "EmbeddedServer", "Queue", "open_queue", "open_server"]
 
 CLAIM_BATCH = Settings().fetch_workers  # a crew claims as many as it has free slots
-_STORED = Ending(Reason.STORED, UrlStatus.FETCHED)
+_STORED = FetchOutcome(Reason.STORED, UrlStatus.FETCHED)
 _LEASE = timedelta(minutes=2)
 
 

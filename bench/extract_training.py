@@ -19,13 +19,13 @@ from selectolax.lexbor import LexborHTMLParser
 
 from bench.extract_pages import Page, read_pages
 from bench.extract_scores import Found, score_corpora, tokens
-from headwater.normalize import judge
-from headwater.normalize.blocks import Block, Element, read_blocks
-from headwater.normalize.features import PageFeatures, features_of
-from headwater.normalize.main_text import decide
-from headwater.policy.charset import decode_html
+from headwater.core.charset import decode_html
+from headwater.extraction.html import block_classifier
+from headwater.extraction.html.blocks import Block, Element, read_blocks
+from headwater.extraction.html.features import PageFeatures, features_of
+from headwater.extraction.html.main_text import decide
 
-WEIGHTS = Path(judge.__file__).with_name("weights.json")
+WEIGHTS = Path(block_classifier.__file__).with_name("weights.json")
 PARTS = 5
 # A feature counts when it occurs on this many sites; one that weighs less than this is left out.
 MIN_SITES = 8

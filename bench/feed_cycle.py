@@ -19,14 +19,15 @@ from bench.peers import BENCH, make_environment, run
 from bench.server import connect, new_database, settle
 from bench.sql import read_queries
 from bench.steps import Steps
-from headwater.config import Settings
-from headwater.model.poll import Polled
-from headwater.model.source import Pass
-from headwater.service.desk import Desk
-from headwater.service.metrics import Metrics
-from headwater.service.parts import Parts, open_parts, open_records
-from headwater.service.polling import PollerRole
-from headwater.service.running import run_roles
+from headwater.app.metrics import Metrics
+from headwater.app.operations import Operations
+from headwater.app.polling import PollerRole
+from headwater.app.roles import run_roles
+from headwater.app.runtime import Runtime, open_runtime
+from headwater.core.poll import PollResult
+from headwater.core.settings import Settings
+from headwater.core.source import Method
+from headwater.db.context import open_database_context
 
 READER_WORKERS = 10
 PATIENCE_SECONDS = 300.0
@@ -58,11 +59,11 @@ def settings_for(dsn: str, folder: Path, web_port: int) -> Settings:
 
 async def measure_ours(server: str, folder: Path, web: FeedWeb, steps: Steps) -> Cycles:
     """Poll all feeds as the poller role does, then all again, unchanged."""
-    async with new_database(server, "bench_feeds") as dsn, open_poller(dsn, folder, web) as parts:
-        delay = parts.records.settings.host_delay_ms / 1000
+    async with new_database(server, "bench_feeds") as dsn, open_poller(dsn, folder, web) as runtime:
+        delay = runtime.context.settings.host_delay_ms / 1000
         await web.asked(delay)
         with steps.step("ours: first cycle", len(web.urls)) as advance:
-            first = await poll_all(parts, len(web.urls), advance)
+            first = await poll_all(runtime, len(web.urls), advance)
         await _check_items(dsn, len(web.urls))
         asked = await web.asked(delay)
         async with connect(dsn) as connection:
@@ -70,7 +71,7 @@ async def measure_ours(server: str, folder: Path, web: FeedWeb, steps: Steps) ->
             await connection.execute(_QUERIES["all_due"])
         await asyncio.sleep(delay)  # the last host's pause is over too
         with steps.step("ours: unchanged cycle", len(web.urls)) as advance:
-            again = await poll_all(parts, len(web.urls), advance)
+            again = await poll_all(runtime, len(web.urls), advance)
         asked_again = await web.asked(delay)
         if asked_again.statuses != {"304": len(web.urls)}:
             raise Incomplete(f"the unchanged cycle was answered {asked_again.statuses}")
@@ -82,23 +83,23 @@ async def measure_ours(server: str, folder: Path, web: FeedWeb, steps: Steps) ->
 
 
 @contextlib.asynccontextmanager
-async def open_poller(dsn: str, folder: Path, web: FeedWeb) -> AsyncIterator[Parts]:
+async def open_poller(dsn: str, folder: Path, web: FeedWeb) -> AsyncIterator[Runtime]:
     """Open what a poller needs on an empty database, with every feed of the web due now."""
-    async with open_records(settings_for(dsn, folder, web.port)) as records, open_parts(records) as parts:
-        desk = Desk(parts, Metrics())
+    async with open_database_context(settings_for(dsn, folder, web.port)) as context, open_runtime(context) as runtime:
+        operations = Operations(runtime, Metrics())
         for number, url in enumerate(web.urls):
-            await desk.sources.create(f"paper-{number}", "site", {"feed_url": url})
+            await operations.sources.create(f"paper-{number}", "site", {"feed_url": url})
         async with connect(dsn) as connection:
             await connection.execute(_QUERIES["all_due"])
-        parts.sandbox.start()
-        yield parts
+        runtime.sandbox.start()
+        yield runtime
 
 
-async def poll_all(parts: Parts, feeds: int, advance: Callable[[int], None]) -> float:
+async def poll_all(runtime: Runtime, feeds: int, advance: Callable[[int], None]) -> float:
     """Let the poller role run until every feed is polled; return how long that took."""
-    stop, polled, failed = asyncio.Event(), set[str](), list[Polled]()
+    stop, polled, failed = asyncio.Event(), set[str](), list[PollResult]()
 
-    def note(poll: Polled) -> None:
+    def note(poll: PollResult) -> None:
         if poll.error is None:
             polled.add(poll.source.name)
             advance(1)
@@ -109,7 +110,7 @@ async def poll_all(parts: Parts, feeds: int, advance: Callable[[int], None]) -> 
 
     started = time.perf_counter()
     async with asyncio.timeout(PATIENCE_SECONDS):
-        await run_roles([PollerRole(parts, note)], stop)
+        await run_roles([PollerRole(runtime, note)], stop)
     if failed:
         raise Incomplete(f"{failed[0].source.name}: {failed[0].error}")
     return time.perf_counter() - started
@@ -126,19 +127,19 @@ async def measure_sitemap(server: str, folder: Path, web: FeedWeb, steps: Steps)
     """Read a large sitemap with all its past; return how many MB our process grew and how long its loop stood still."""
     async with (
         new_database(server, "bench_feeds") as dsn,
-        open_records(settings_for(dsn, folder, web.port)) as records,
-        open_parts(records) as parts,
+        open_database_context(settings_for(dsn, folder, web.port)) as context,
+        open_runtime(context) as runtime,
     ):
-        desk = Desk(parts, Metrics())
-        await desk.sources.create("maps", "site", {"sitemap_url": f"http://{SITEMAP_HOST}/sitemap.xml"})
+        operations = Operations(runtime, Metrics())
+        await operations.sources.create("maps", "site", {"sitemap_url": f"http://{SITEMAP_HOST}/sitemap.xml"})
         # What is only needed once, such as the children that read, is there then.
-        await desk.sources.sync("maps", Pass.SITEMAP)
+        await operations.sources.sync("maps", Method.SITEMAP)
         gc.collect()
         with steps.step("ours: a sitemap and its past", web.addresses) as advance:
             watching = asyncio.create_task(_watch())
             before = _resident_mb()
             past = date(2000, 1, 1)
-            polled = await desk.sources.backfill("maps", past, lambda leads: advance(leads))
+            polled = await operations.sources.backfill("maps", past, lambda leads: advance(leads))
             watching.cancel()
             most, stall = await watching
     if polled.leads != web.addresses:

@@ -21,7 +21,7 @@ from headwater.demo.web import DemoWeb
 TOLERANCE_SECONDS = 0.05
 
 
-class Asked(msgspec.Struct, frozen=True):
+class RequestedDelay(msgspec.Struct, frozen=True):
     """What was asked of the web: answers by status, and requests that came too soon after one to the same host."""
 
     statuses: dict[str, int]
@@ -51,12 +51,12 @@ class FeedWeb:
             process.kill()
             await process.wait()
 
-    async def asked(self, delay_seconds: float) -> Asked:
+    async def asked(self, delay_seconds: float) -> RequestedDelay:
         """Tell what was asked since the last time, by visitors who should leave a host alone for so long."""
         assert self._process.stdin
         assert self._process.stdout
         self._process.stdin.write(f"{delay_seconds}\n".encode())
-        return msgspec.json.decode(await self._process.stdout.readline(), type=Asked)
+        return msgspec.json.decode(await self._process.stdout.readline(), type=RequestedDelay)
 
 
 async def serve(feeds: int, addresses: int) -> None:

@@ -11,7 +11,7 @@ from bench.report import Figure, Target
 from bench.running import run_bench
 from bench.steps import Steps
 from bench.timing import best
-from headwater.config import Settings
+from headwater.core.settings import Settings
 
 
 def parse_options() -> argparse.Namespace:

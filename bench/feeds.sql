@@ -1,6 +1,6 @@
 -- name: all_due
 -- Every feed is due now, whenever it would have been.
-UPDATE feed_state SET next_poll_at = now() - interval '1 second'
+UPDATE poll_state SET next_poll_at = now() - interval '1 second'
 
 -- name: count_items
 SELECT count(*) FROM items

@@ -6,8 +6,8 @@ from collections import Counter
 
 import pypdfium2
 
-from headwater.normalize.pdf_furniture import remove_furniture
-from headwater.normalize.pdf_look import Look, look
+from headwater.extraction.pdf.headers_footers import remove_furniture
+from headwater.extraction.pdf.page_content import Look, look
 
 
 def missing_words(body: bytes, markdown: str) -> tuple[Counter[str], int]:

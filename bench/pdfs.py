@@ -13,7 +13,7 @@ from bench.peers import run
 from bench.report import Figure, Target
 from bench.running import run_bench
 from bench.steps import Steps
-from headwater.normalize.pdf_v1 import extract_pdf
+from headwater.extraction.pdf.pdf_v1 import extract_pdf
 
 PDFS = Path(os.environ.get("HEADWATER_PDFS") or CORPORA.parent / "pdfs")
 _Answers = dict[str, tuple[float, int, str, float]]  # by file: seconds, pages, status, megabytes

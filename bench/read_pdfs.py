@@ -17,7 +17,7 @@ Read = Callable[[bytes], tuple[int, str]]  # answers how many pages there are, a
 
 
 def ours() -> Read:
-    from headwater.normalize.pdf_v1 import extract_pdf
+    from headwater.extraction.pdf.pdf_v1 import extract_pdf
 
     def read(body: bytes) -> tuple[int, str]:
         document = extract_pdf(body)

@@ -1,4 +1,4 @@
-"""Named queries of the bench, in files written like those of `headwater.store`."""
+"""Named queries of the bench, in files written like those of `headwater.db`."""
 
 import re
 from pathlib import Path

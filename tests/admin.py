@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
-from headwater.config import Settings
-from headwater.store import migrate
-from headwater.store.pool import open_database
+from headwater.core.settings import Settings
+from headwater.db import migrate
+from headwater.db.pool import open_database
 
 
 class Admin:

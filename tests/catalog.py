@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from headwater.model.poll import Polled
+from headwater.core.poll import PollResult
 from tests import kinds
-from tests.house import House
+from tests.harness import AppHarness
 from tests.server import Answer, Site, page
 
 LIST = "http://api.test/list"
@@ -34,25 +34,25 @@ def serving(site: Site, *names: str) -> None:
         site.answers[address(name)] = Answer(page(f"all about {name}"), headers=HTML)
 
 
-async def sync(house: House, name: str = "shop") -> Polled:
+async def sync(harness: AppHarness, name: str = "shop") -> PollResult:
     """Sync the source, which is added first if it is not there."""
-    if name not in [row["name"] for row in await house.desk.sources.listed()]:
-        await house.desk.sources.create(name, "catalog", {})
-    polled = await house.desk.sources.sync(name)
+    if name not in [row["name"] for row in await harness.operations.sources.listed()]:
+        await harness.operations.sources.create(name, "catalog", {})
+    polled = await harness.operations.sources.sync(name)
     assert polled.error is None
     return polled
 
 
-async def jobs(house: House) -> list[tuple[str, str, str | None]]:
+async def jobs(harness: AppHarness) -> list[tuple[str, str, str | None]]:
     """The name of the item, the status and the reason of every job: by the name, oldest first."""
-    rows = await house.rows(
+    rows = await harness.rows(
         "SELECT i.url, j.status, j.reason FROM ingestion_jobs j JOIN items i ON i.id = j.reference_id "
         "ORDER BY i.url, job_id"
     )
     return [(url.removeprefix(address("")), status, reason) for url, status, reason in rows]
 
 
-async def handoffs(house: House) -> list[tuple[str, str, int]]:
+async def handoffs(harness: AppHarness) -> list[tuple[str, str, int]]:
     """The status, the reason and the attempts of every hand-off, oldest first."""
-    rows = await house.rows("SELECT status, reason_code, attempts FROM ingestion_handoffs ORDER BY handoff_id")
+    rows = await harness.rows("SELECT status, reason_code, attempts FROM ingestion_handoffs ORDER BY handoff_id")
     return [(status, reason, attempts) for status, reason, attempts in rows]

@@ -10,8 +10,8 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from headwater.store import embedded
-from headwater.store.embedded_cluster import Cluster, create_cluster, write_private
+from headwater.db.embedded import server as embedded
+from headwater.db.embedded.cluster import Cluster, create_cluster, write_private
 from tests.scratch import scratch_folder
 
 Maker = Callable[[Cluster, Path, int], None]

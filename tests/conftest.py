@@ -15,16 +15,16 @@ import hypothesis
 import pytest
 import structlog
 
-from headwater.config import Settings
-from headwater.net.chromium import PROGRAMS
-from headwater.service import parts, running
-from headwater.store import migrate
-from headwater.store.embedded import EmbeddedServer, open_server
-from headwater.store.pool import Database, open_database
+from headwater.app import roles, runtime
+from headwater.browser.chromium import PROGRAMS
+from headwater.core.settings import Settings
+from headwater.db import migrate
+from headwater.db.embedded.server import EmbeddedServer, open_server
+from headwater.db.pool import Database, open_database
 from tests import clusters, sandboxes
 from tests.admin import Admin
-from tests.house import House, open_house
-from tests.nursery import close_nursery
+from tests.fork_server import close_fork_server
+from tests.harness import AppHarness, open_harness
 from tests.postgres15 import Postgres15, find_programs, run_postgres15
 from tests.program import path_without
 from tests.redis_server import RedisServer, find_program, run_redis
@@ -88,14 +88,14 @@ def without_browser() -> Iterator[str]:
 def _one_nursery() -> Iterator[None]:
     """Close what programs were forked from."""
     yield
-    close_nursery()
+    close_fork_server()
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _frozen_tests() -> Iterator[None]:
     """Let roles not undo what `pytest_collection_finish` did, as they would at their end."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(running, "_little_collecting", contextlib.nullcontext)
+        patch.setattr(roles, "_little_collecting", contextlib.nullcontext)
         yield
 
 
@@ -103,7 +103,7 @@ def _frozen_tests() -> Iterator[None]:
 def _one_fork_server() -> Iterator[None]:
     """Let the sandboxes of all houses share a fork server."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "Sandbox", sandboxes.LodgingSandbox)
+        patch.setattr(runtime, "Sandbox", sandboxes.LodgingSandbox)
         yield
     sandboxes.end_servers()
 
@@ -207,7 +207,7 @@ async def site() -> AsyncIterator[Site]:
 
 
 @pytest.fixture
-async def house(site: Site, make_settings: Callable[..., Settings]) -> AsyncIterator[House]:
+async def harness(site: Site, make_settings: Callable[..., Settings]) -> AsyncIterator[AppHarness]:
     """All parts, opened, with every `.test` name leading to `site`."""
-    async with open_house(make_settings(connect_to=site.connect_to)) as opened:
+    async with open_harness(make_settings(connect_to=site.connect_to)) as opened:
         yield opened

@@ -7,18 +7,19 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from headwater.config import Settings
+from headwater.app.metrics import Metrics
+from headwater.app.operations import Operations
+from headwater.app.runtime import Runtime, open_runtime
+from headwater.core.day import DayFilter
+from headwater.core.settings import Settings
+from headwater.db.context import open_database_context
 from headwater.demo.govuk import GovukApi
 from headwater.demo.govuk_pages import GovukPage, content_id
 from headwater.demo.govuk_site import serving
 from headwater.demo.plan import Piece
 from headwater.demo.web import DemoWeb
-from headwater.model.day import DayFilter
-from headwater.service.day_desk import DayView
-from headwater.service.desk import Desk
-from headwater.service.metrics import Metrics
-from headwater.service.parts import Parts, open_parts, open_records
-from tests.house import House
+from headwater.documents.days import DayView
+from tests.harness import AppHarness
 
 HOME = "http://govuk.demo.test"
 DAY = date(2026, 7, 13)
@@ -58,7 +59,7 @@ class MovingClock:
 
 
 @dataclass(frozen=True)
-class DayHouse(House):
+class DayHarness(AppHarness):
     """A house with the source `govuk`."""
 
     clock: MovingClock
@@ -67,11 +68,11 @@ class DayHouse(House):
 
     async def ingest(self, day: date | None = DAY, source: str = "govuk") -> dict[str, Any]:
         """Read a day, and tell how the run ended."""
-        return await self.desk.runs.ingest(source, day)
+        return await self.operations.runs.ingest(source, day)
 
     async def view(self, day: date | None = DAY, **only: str) -> DayView:
         """Look at a day."""
-        return await self.desk.days.day(day, DayFilter(**only))
+        return await self.operations.days.day(day, DayFilter(**only))
 
     async def index(self, day: date = DAY) -> dict[str, tuple[str, str | None]]:
         """Tell of a day's items, by their links, what they are to it and which rule said so."""
@@ -91,35 +92,35 @@ class DayHouse(House):
 
     async def settings(self, **settings: Any) -> None:
         """Change settings of the source."""
-        await self.desk.sources.edit("govuk", settings)
+        await self.operations.sources.edit("govuk", settings)
 
 
 @contextlib.asynccontextmanager
-async def open_clocked(settings: Settings, clock: MovingClock) -> AsyncIterator[Parts]:
-    """All parts, by a clock that can be set."""
+async def open_clocked(settings: Settings, clock: MovingClock) -> AsyncIterator[Runtime]:
+    """The runtime, by a clock that can be set."""
     async with (
-        open_records(settings) as records,
-        open_parts(replace(records, clock=clock)) as parts,  # type: ignore[arg-type]
+        open_database_context(settings) as context,
+        open_runtime(replace(context, clock=clock)) as runtime,  # type: ignore[arg-type]
     ):
-        yield parts
+        yield runtime
 
 
 @contextlib.asynccontextmanager
-async def open_day_house(
+async def open_day_harness(
     settings: Settings,
     api: GovukApi | Iterable[GovukPage],
     *,
     at: datetime = NIGHT,
     pieces: tuple[Piece, ...] = (),
     **overrides: Any,
-) -> AsyncIterator[DayHouse]:
+) -> AsyncIterator[DayHarness]:
     """A house at a time, and a web whose GOV.UK is this API or has these pages; None leaves a setting to the kind."""
     served = api if isinstance(api, GovukApi) else GovukApi(api)
     clock = MovingClock(at)
     async with DemoWeb(today=at.date(), sites=(serving(served, pieces=pieces),)) as web:
         reached = replace(settings, connect_to=(f"*.demo.test={web.ip}:{web.port}",))
-        async with open_clocked(reached, clock) as parts:
-            house = DayHouse(parts, Desk(parts, Metrics()), clock, web, served)
+        async with open_clocked(reached, clock) as runtime:
+            harness = DayHarness(runtime, Operations(runtime, Metrics()), clock, web, served)
             given = {name: value for name, value in (QUICK | overrides).items() if value is not None}
-            await house.desk.sources.create("govuk", "govuk", given)
-            yield house
+            await harness.operations.sources.create("govuk", "govuk", given)
+            yield harness

@@ -14,7 +14,7 @@ from typing import Any, Self, TextIO
 
 import pytest
 
-from tests.nursery import ENVIRONMENT, Order, Program, nursery
+from tests.fork_server import ENVIRONMENT, Order, Program, fork_server
 
 PROGRAM = [str(Path(sys.executable).parent / "headwater")]
 
@@ -44,7 +44,7 @@ def headwater(
         command = [*wrapped_by, *PROGRAM, *words]
         done = subprocess.run(command, input=given, capture_output=True, timeout=timeout, env=surroundings, cwd=cwd)
     else:
-        done = nursery().run(Order(("-", "-", *words), str(cwd), surroundings), given, timeout)
+        done = fork_server().run(Order(("-", "-", *words), str(cwd), surroundings), given, timeout)
     return subprocess.CompletedProcess(words, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
@@ -160,7 +160,7 @@ def fork(
     """Fork a command, or the `main` of a module, with these as its standard streams."""
     assert _can_be_forked(env)
     order = Order(words, str(cwd), env, module=module) if module else Order(("-", "-", *words), str(cwd), env)
-    return nursery().start(order, streams)
+    return fork_server().start(order, streams)
 
 
 def wait_until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:

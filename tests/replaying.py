@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from headwater.sources import golden
-from headwater.sources.site import SiteKind
+from headwater.sources.kinds.site import SiteKind
 
 NOW = "2026-01-15T12:00:00Z"
 Answers = Mapping[str, str | bytes | int | list[str | bytes | int]]  # a body, or a status, or several of them in turn

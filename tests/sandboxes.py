@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from headwater.sandbox import Sandbox, _ForkServer
-from headwater.sandbox_child import serve
+from headwater.sandbox.child import serve
+from headwater.sandbox.pool import Sandbox, _ForkServer
 
 _servers: dict[int, _ForkServer] = {}  # by how much memory a child may have
 _numbers = itertools.count(1)

@@ -3,7 +3,7 @@
 
 from collections.abc import Iterator
 
-from headwater.model.reasons import Reason
+from headwater.core.reasons import Reason
 
 _TEASERS = (
     "The old ferry house by the weir has been sold to a couple from the city who want to open a small hotel there.",

@@ -3,7 +3,7 @@
 
 from collections.abc import Iterator
 
-from headwater.model.reasons import Reason
+from headwater.core.reasons import Reason
 from tests.wall_pages import bare, with_nav
 
 _CARDS = (

@@ -7,21 +7,21 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from headwater.errors import HeadwaterError, InvalidURL, Unreadable
-from headwater.model.article import Article
-from headwater.model.feed import Feed, FeedEntry
-from headwater.model.pdf import Artifact, BodyStatus, PdfDocument
-from headwater.model.reasons import Reason
-from headwater.model.sitemap import SitemapEntry, SitemapRef
-from headwater.model.source import Item, Undated
-from headwater.policy.urls import normalize_url
+from headwater.core.article import Article
+from headwater.core.errors import HeadwaterError, InvalidURL, Unreadable
+from headwater.core.reasons import Reason
+from headwater.core.source import Item, Undated
+from headwater.core.urls import normalize_url
+from headwater.extraction.pdf.document import Artifact, BodyStatus, PdfDocument
+from headwater.feeds.feed import Feed, FeedEntry
+from headwater.feeds.sitemap_entry import SitemapEntry, SitemapRef
 
 if TYPE_CHECKING:
-    from headwater.formats.feeds import parse_feed
-    from headwater.formats.robots import Robots
-    from headwater.formats.sitemaps import parse_sitemap
-    from headwater.normalize.html_v1 import extract_html
-    from headwater.normalize.pdf_v1 import extract_pdf
+    from headwater.extraction.html.html_v1 import extract_html
+    from headwater.extraction.pdf.pdf_v1 import extract_pdf
+    from headwater.feeds.parser import parse_feed
+    from headwater.feeds.sitemaps import parse_sitemap
+    from headwater.politeness.robots import Robots
     from headwater.sources.kind import Kind
     from headwater.sources.run import Run
 
@@ -30,12 +30,12 @@ __version__ = version("headwater")
 # Readers bring their parsers with them and the kind API the whole house, so they are fetched only when asked for.
 _LATE = {
     "Kind": "headwater.sources.kind",
-    "Robots": "headwater.formats.robots",
+    "Robots": "headwater.politeness.robots",
     "Run": "headwater.sources.run",
-    "extract_html": "headwater.normalize.html_v1",
-    "parse_feed": "headwater.formats.feeds",
-    "parse_sitemap": "headwater.formats.sitemaps",
-    "extract_pdf": "headwater.normalize.pdf_v1",
+    "extract_html": "headwater.extraction.html.html_v1",
+    "parse_feed": "headwater.feeds.parser",
+    "parse_sitemap": "headwater.feeds.sitemaps",
+    "extract_pdf": "headwater.extraction.pdf.pdf_v1",
 }
 
 __all__ = [

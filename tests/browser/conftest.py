@@ -15,14 +15,14 @@ from urllib.parse import urlsplit
 import pytest
 import pytest_asyncio
 
-from headwater.config import split_connect_to
-from headwater.errors import NotNow
-from headwater.model.http import Limits, Passage, Response
-from headwater.net.browser import BrowserClient
-from headwater.net.chromium import find_program
-from headwater.net.client import HttpClient
-from headwater.net.guard import AddressGuard
-from headwater.net.rooms import Look
+from headwater.browser.chromium import find_program
+from headwater.browser.client import BrowserClient
+from headwater.browser.contexts import Look
+from headwater.core.errors import NotNow
+from headwater.core.http import AdmittedRequest, Limits, Response
+from headwater.core.settings import split_connect_to
+from headwater.http.client import HttpClient
+from headwater.http.guard import AddressGuard
 from tests.server import Site
 
 HERE = "127.0.0.2"  # where pages are served that may be visited; nothing else of this machine may be
@@ -40,14 +40,14 @@ class Browsing:
     site: Site
     client: BrowserClient
     asked: list[str] = field(default_factory=list)
-    passages: list[Passage] = field(default_factory=list)
+    passages: list[AdmittedRequest] = field(default_factory=list)
     _turns: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
 
     @contextlib.asynccontextmanager
-    async def lead(self, url: str) -> AsyncIterator[Passage]:
+    async def lead(self, url: str) -> AsyncIterator[AdmittedRequest]:
         self.asked.append(url)
         async with self._turns[urlsplit(url).netloc]:
-            self.passages.append(Passage())
+            self.passages.append(AdmittedRequest())
             yield self.passages[-1]
 
     async def get(self, url: str, source: str = "source", stealth: str = "full", limits: Limits = LIMITS) -> Response:

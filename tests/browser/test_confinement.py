@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from headwater.errors import ExchangeFailed
-from headwater.model.reasons import Reason
-from headwater.net.guard import AddressRefused
+from headwater.core.errors import ExchangeFailed
+from headwater.core.reasons import Reason
+from headwater.http.guard import AddressRefused
 from tests.browser.conftest import HTML, Browsing
 from tests.server import Answer
 

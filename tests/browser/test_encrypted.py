@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from headwater.errors import ExchangeFailed
-from headwater.model.reasons import Reason
-from headwater.net import chromium as program
-from headwater.net.browser import BrowserClient
-from headwater.net.client import HttpClient
-from headwater.net.guard import AddressGuard
+from headwater.browser import chromium as program
+from headwater.browser.client import BrowserClient
+from headwater.core.errors import ExchangeFailed
+from headwater.core.reasons import Reason
+from headwater.http.client import HttpClient
+from headwater.http.guard import AddressGuard
 from tests.browser.conftest import HERE, Browsing, now, until
 from tests.integration.test_client import certificate
 from tests.server import Site

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from headwater.errors import OperatorError
-from headwater.model.reasons import Reason
-from headwater.net.browser_folder import make_folder
-from headwater.net.chromium import start_chromium
+from headwater.browser.chromium import start_chromium
+from headwater.browser.folder import make_folder
+from headwater.core.errors import OperatorError
+from headwater.core.reasons import Reason
 from tests.program import environment, wait_until
 
-OWNER = "from headwater.net.browser_folder import make_folder; print(make_folder().path, flush=True); input()"
+OWNER = "from headwater.browser.folder import make_folder; print(make_folder().path, flush=True); input()"
 
 
 @pytest.fixture(autouse=True)

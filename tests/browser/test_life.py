@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from headwater.errors import ExchangeFailed, NotNow, OperatorError
-from headwater.model.http import Limits
-from headwater.model.reasons import Reason
-from headwater.net import rooms
-from headwater.net.browser_folder import make_folder
-from headwater.net.chromium import start_chromium
-from headwater.net.driver import start_driver
-from headwater.net.rooms import Look
+from headwater.browser import contexts
+from headwater.browser.chromium import start_chromium
+from headwater.browser.contexts import Look
+from headwater.browser.driver import start_driver
+from headwater.browser.folder import make_folder
+from headwater.core.errors import ExchangeFailed, NotNow, OperatorError
+from headwater.core.http import Limits
+from headwater.core.reasons import Reason
 from tests.browser.conftest import HTML, LIMITS, Browsing, open_browsing, until
 from tests.browser.processes import browsers, drivers, is_alive, kill_renderers, main_process, process_of
 from tests.program import environment, wait_until
@@ -119,7 +119,7 @@ async def test_a_driver_that_hangs_is_ended_with_the_browser_and_all_it_has_writ
         started = [*browsers(folder), *drivers(folder)]
         assert not any(b"not to be told" in process.environment for process in started)
         os.kill(drivers(folder)[0].pid, signal.SIGSTOP)
-        monkeypatch.setattr("headwater.net.driver._CLOSE_SECONDS", 0.01)
+        monkeypatch.setattr("headwater.browser.driver._CLOSE_SECONDS", 0.01)
     assert open_transports() == []
     await until(lambda: not any(map(is_alive, started)))
     assert os.listdir(folder) == []
@@ -151,7 +151,7 @@ async def test_a_browser_that_hangs_is_given_up_in_time_and_replaced(
             os.kill(process.pid, signal.SIGSTOP)
         with monkeypatch.context() as patched:
             for margin in ("_MARGIN_SECONDS", "_RESPONSE_SECONDS"):
-                patched.setattr(f"headwater.net.browser.{margin}", 0.2)
+                patched.setattr(f"headwater.browser.client.{margin}", 0.2)
             async with asyncio.timeout(10):
                 with pytest.raises(ExchangeFailed) as caught:
                     await browsing.get(PAGE, "another", limits=Limits(total_seconds=1.5))
@@ -164,7 +164,7 @@ async def test_a_context_that_its_browser_died_under_is_not_taken_for_one_of_the
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One source's context is being opened when the browser dies and another source's page starts the next."""
-    disguise, opening, goes_on = rooms.disguise, asyncio.Event(), asyncio.Event()
+    disguise, opening, goes_on = contexts.disguise, asyncio.Event(), asyncio.Event()
 
     async def disguise_late(context: Any, profile: str) -> None:
         await disguise(context, profile)
@@ -175,7 +175,7 @@ async def test_a_context_that_its_browser_died_under_is_not_taken_for_one_of_the
         browsing.site.answers[PAGE] = Answer("<p>here", headers=HTML)
         await browsing.get(PAGE, "one")
         with monkeypatch.context() as patched:
-            patched.setattr(rooms, "disguise", disguise_late)
+            patched.setattr(contexts, "disguise", disguise_late)
             late = asyncio.create_task(browsing.get(PAGE, "two"))
             await opening.wait()
         os.kill(main_process(folder), signal.SIGKILL)
@@ -294,7 +294,7 @@ async def test_a_program_that_is_no_browser_is_named(tmp_path: Path) -> None:
 
 
 async def test_who_finds_no_place_comes_back_later_at_no_cost(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.net.browser._PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr("headwater.browser.client._PATIENCE_SECONDS", 0.1)
     async with open_browsing(most_pages=1) as browsing:
         browsing.site.hanging.add(HANGS)
         with pytest.raises(NotNow) as caught:

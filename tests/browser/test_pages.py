@@ -6,9 +6,9 @@ import socket
 
 import pytest
 
-from headwater.errors import ExchangeFailed, NotNow
-from headwater.model.http import Limits
-from headwater.model.reasons import Reason
+from headwater.core.errors import ExchangeFailed, NotNow
+from headwater.core.http import Limits
+from headwater.core.reasons import Reason
 from tests.browser.conftest import HERE, HTML, Browsing
 from tests.server import Answer
 
@@ -196,8 +196,8 @@ async def test_a_page_that_floods_the_browser_is_ended_and_takes_no_other_with_i
     browsing: Browsing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is not charged either, before it has been open alone: it might have been the other one."""
-    monkeypatch.setattr("headwater.net.watch._WATCH_SECONDS", 0.1)
-    monkeypatch.setattr("headwater.net.watch._PULSE_SECONDS", 0.5)
+    monkeypatch.setattr("headwater.browser.resource_monitor._WATCH_SECONDS", 0.1)
+    monkeypatch.setattr("headwater.browser.resource_monitor._PULSE_SECONDS", 0.5)
     url = "http://flood.test/page"
     browsing.site.answers[url] = page(f"{FLOOD} setTimeout(flood)")
     browsing.site.answers[PAGE] = page("document.title = 'neighbour'")

@@ -12,10 +12,10 @@ from ipaddress import ip_network
 
 import pytest
 
-from headwater.model.http import Passage
-from headwater.net.client import GuardedResolver
-from headwater.net.guard import AddressGuard, AddressRefused
-from headwater.net.proxy import Proxy, ProxyCaps, TooMuchAsked, TooMuchCame
+from headwater.browser.proxy import Proxy, ProxyCaps, TooMuchAsked, TooMuchCame
+from headwater.core.http import AdmittedRequest
+from headwater.http.client import GuardedResolver
+from headwater.http.guard import AddressGuard, AddressRefused
 from tests.browser.conftest import HERE, now
 
 CAPS = ProxyCaps(connections=3, connection_seconds=20.0, request_bytes=1000)
@@ -85,7 +85,7 @@ GET = b"GET http://a.test/page?q=1 HTTP/1.1\r\nHost: a.test\r\nProxy-Connection:
 
 
 async def test_a_request_that_is_admitted_goes_out_without_what_concerns_the_proxy(host: Host) -> None:
-    passage = Passage()
+    passage = AdmittedRequest()
     async with opened(host) as proxy, connected(proxy) as (reader, writer):
         with proxy.admit("http://a.test/page", passage):
             writer.write(GET)
@@ -107,14 +107,14 @@ async def test_a_request_is_sent_when_it_has_left_and_not_when_it_is_about_to() 
             return now()
 
         async with opened(Host(server.getsockname()[1]), clock=look) as proxy:
-            with proxy.admit("http://a.test/page", Passage()):
+            with proxy.admit("http://a.test/page", AdmittedRequest()):
                 await said_to(proxy, GET)
     assert [words.partition(b" HTTP")[0] for words in came] == [b"GET /page?q=1"]
 
 
 async def test_a_connection_is_good_for_one_request(host: Host) -> None:
     async with opened(host) as proxy:
-        with proxy.admit("http://a.test/", Passage()):
+        with proxy.admit("http://a.test/", AdmittedRequest()):
             async with connected(proxy) as (reader, writer):
                 writer.write(GET)
                 await reader.readuntil(b"hello")
@@ -125,7 +125,7 @@ async def test_a_connection_is_good_for_one_request(host: Host) -> None:
 
 async def test_a_tunnel_carries_bytes_only_while_its_host_is_admitted(host: Host) -> None:
     async with opened(host) as proxy, connected(proxy) as (reader, writer):
-        with proxy.admit("https://a.test/", Passage()):
+        with proxy.admit("https://a.test/", AdmittedRequest()):
             writer.write(b"CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\n\r\n")
             assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 200 Connection established\r\n\r\n"
             writer.write(b"one")
@@ -144,7 +144,7 @@ async def test_a_tunnel_carries_bytes_only_while_its_host_is_admitted(host: Host
 )
 async def test_nothing_leaves_once_the_hold_is_over(url: str, words: list[bytes], host: Host) -> None:
     """Spec 2.3: a program that was frozen meanwhile may no longer have the host."""
-    passage = Passage(ends_at=now())
+    passage = AdmittedRequest(ends_at=now())
     async with opened(host) as proxy:
         with proxy.admit(url, passage):
             await said_to(proxy, *words)
@@ -171,7 +171,7 @@ async def test_nothing_leaves_once_the_hold_is_over(url: str, words: list[bytes]
 async def test_what_was_not_admitted_is_not_answered(words: bytes, host: Host) -> None:
     """A plain page's host is not one for tunnels: a socket would come as one."""
     async with opened(host) as proxy:
-        with proxy.admit("http://a.test/", Passage()):
+        with proxy.admit("http://a.test/", AdmittedRequest()):
             assert await said_to(proxy, words) == b""
     assert host.heard == []
 
@@ -179,7 +179,7 @@ async def test_what_was_not_admitted_is_not_answered(words: bytes, host: Host) -
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "[::1]", "10.0.0.1", "169.254.169.254"])
 async def test_the_guard_sees_every_address_and_the_reason_is_told(name: str, host: Host) -> None:
     """Spec 4.3."""
-    url, passage = f"http://{name}:{host.port}/", Passage()
+    url, passage = f"http://{name}:{host.port}/", AdmittedRequest()
     async with opened(host) as proxy:
         with proxy.admit(url, passage):
             assert await said_to(proxy, f"GET {url} HTTP/1.1\r\n\r\n".encode()) == b""
@@ -189,7 +189,7 @@ async def test_the_guard_sees_every_address_and_the_reason_is_told(name: str, ho
 
 async def test_more_than_one_request_may_bring_is_cut_off(host: Host) -> None:
     host.says = bytes(5000)
-    passage = Passage()
+    passage = AdmittedRequest()
     async with opened(host) as proxy:
         with proxy.admit("http://a.test/", passage):
             assert len(await said_to(proxy, GET)) <= CAPS.request_bytes
@@ -211,7 +211,7 @@ async def test_more_than_one_request_may_bring_is_cut_off(host: Host) -> None:
 )
 async def test_an_answer_that_breaks_off_is_told(says: bytes, is_whole: bool, host: Host) -> None:
     host.says, host.hangs_up = says, True
-    passage = Passage()
+    passage = AdmittedRequest()
     async with opened(host) as proxy:
         with proxy.admit("http://a.test/", passage):
             assert await said_to(proxy, GET) == says
@@ -220,7 +220,7 @@ async def test_an_answer_that_breaks_off_is_told(says: bytes, is_whole: bool, ho
 
 async def test_connections_are_counted_and_end(host: Host) -> None:
     async with opened(host, ProxyCaps(connections=2, connection_seconds=0.5)) as proxy:
-        with proxy.admit("http://a.test/", Passage()):
+        with proxy.admit("http://a.test/", AdmittedRequest()):
             async with connected(proxy) as (first, _), connected(proxy) as (second, _):
                 assert await said_to(proxy, GET) == b""
                 async with asyncio.timeout(10):
@@ -230,7 +230,7 @@ async def test_connections_are_counted_and_end(host: Host) -> None:
 
 async def test_one_request_takes_few_connections(host: Host) -> None:
     """Spec 2.3: who asks for more than was let out does so in vain."""
-    passage, host.hangs_up = Passage(), True
+    passage, host.hangs_up = AdmittedRequest(), True
     async with opened(host, ProxyCaps(request_connections=2)) as proxy:
         with proxy.admit("http://a.test/", passage):
             answers = [await said_to(proxy, GET) for _ in range(4)]
@@ -241,7 +241,7 @@ async def test_one_request_takes_few_connections(host: Host) -> None:
 
 async def test_one_request_takes_few_words_in_a_tunnel(host: Host) -> None:
     """Spec 2.3."""
-    passage = Passage()
+    passage = AdmittedRequest()
     async with opened(host, ProxyCaps(request_words=2)) as proxy, connected(proxy) as (reader, writer):
         with proxy.admit("https://a.test/", passage):
             writer.write(b"CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\n\r\n")
@@ -272,7 +272,7 @@ async def test_nobody_else_on_this_machine_is_served(user: int, answered: bool, 
         async with opened(host) as proxy:
             line.connect(("127.0.0.1", proxy.port))
             reader, writer = await asyncio.open_connection(sock=line)
-            with proxy.admit("http://a.test/", Passage()):
+            with proxy.admit("http://a.test/", AdmittedRequest()):
                 writer.write(GET)
                 with contextlib.suppress(ConnectionError):
                     assert (await reader.read(1000) != b"") is answered

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from headwater.config import Settings
+from headwater.core.settings import Settings
 from headwater.demo.web import DemoWeb
 from tests import kinds
 from tests.browser.conftest import HTML, until
 from tests.browser.processes import browsers, drivers, is_alive
-from tests.house import House, open_house
+from tests.harness import AppHarness, open_harness
 from tests.program import forked
 from tests.server import Answer, Site, page
 from tests.visitor import TODAY
@@ -35,22 +35,24 @@ def _installed(monkeypatch: pytest.MonkeyPatch, chromium: str) -> None:
 
 
 @pytest.fixture
-async def house(site: Site, make_settings: Callable[..., Settings]) -> AsyncIterator[House]:
+async def harness(site: Site, make_settings: Callable[..., Settings]) -> AsyncIterator[AppHarness]:
     settings = make_settings(connect_to=site.connect_to, host_delay_ms=DELAY_MS, lease_seconds=30.0)
-    async with open_house(settings) as opened:
+    async with open_harness(settings) as opened:
         yield opened
 
 
-async def fetch(house: House, *urls: str, source: str = "walled", **settings: Any) -> dict[str, str | None]:
+async def fetch(harness: AppHarness, *urls: str, source: str = "walled", **settings: Any) -> dict[str, str | None]:
     """Hand pages in for a source that needs a browser, and work until all have ended."""
-    if source not in {known["name"] for known in await house.desk.sources.listed()}:
-        await house.desk.sources.create(source, "manual", {"needs_browser": True, **settings})
-    await house.desk.frontier.submit(urls, source)
-    await house.work()
-    return await house.fates()
+    if source not in {known["name"] for known in await harness.operations.sources.listed()}:
+        await harness.operations.sources.create(source, "manual", {"needs_browser": True, **settings})
+    await harness.operations.frontier.submit(urls, source)
+    await harness.work()
+    return await harness.outcomes()
 
 
-async def test_a_page_is_stored_as_its_scripts_have_left_it_each_request_in_its_turn(site: Site, house: House) -> None:
+async def test_a_page_is_stored_as_its_scripts_have_left_it_each_request_in_its_turn(
+    site: Site, harness: AppHarness
+) -> None:
     """Hosts are asked one thing at a time and at their pace, robots.txt is obeyed for scripts too."""
     scripts = [*(f"/{number}.js" for number in range(3)), "/closed/4.js", "http://cdn.test/5.js"]
     tags = "".join(f"<script src={script}></script>" for script in scripts)
@@ -60,11 +62,11 @@ async def test_a_page_is_stored_as_its_scripts_have_left_it_each_request_in_its_
         site.answers[f"{NEWS}/{number}.js"] = Answer("")
     written = "document.querySelector('h1').textContent += ' or two'; document.title += ' or two'"
     site.answers["http://cdn.test/5.js"] = Answer(written)
-    assert await fetch(house, f"{NEWS}/page") == {f"{NEWS}/page": "stored"}
-    (line,) = await house.desk.documents()
-    document = await house.desk.document(line["id"]) or {}
+    assert await fetch(harness, f"{NEWS}/page") == {f"{NEWS}/page": "stored"}
+    (line,) = await harness.operations.documents()
+    document = await harness.operations.document(line["id"]) or {}
     assert document["title"] == "Written by a script or two"
-    assert await house.desk.raw_matches(document)
+    assert await harness.operations.raw_matches(document)
     asked = [seen.url for seen in site.seen]
     own = [f"{NEWS}/{path}" for path in ("robots.txt", "page", "0.js", "1.js", "2.js")]
     assert sorted(asked) == sorted([*own, "http://cdn.test/robots.txt", "http://cdn.test/5.js"])
@@ -89,11 +91,11 @@ async def test_hosts_that_share_a_turn_share_it_in_the_browser_too_and_429_ends_
     site.answers["http://cdn.news.test/1.js"] = Answer(f"for (const name of ['/busy.js', '/after.js']) {{{more}}}")
     site.answers["http://www.news.test/busy.js"] = Answer(status=429, headers=pause)
     settings = make_settings(
-        connect_to=site.connect_to, host_delay_ms=DELAY_MS, lease_seconds=30.0, politeness_by="domain"
+        connect_to=site.connect_to, host_delay_ms=DELAY_MS, lease_seconds=30.0, politeness_scope="domain"
     )
-    async with open_house(settings) as house:
-        assert await fetch(house, "http://www.news.test/page") == {"http://www.news.test/page": "stored"}
-        (host,) = await house.rows(
+    async with open_harness(settings) as harness:
+        assert await fetch(harness, "http://www.news.test/page") == {"http://www.news.test/page": "stored"}
+        (host,) = await harness.rows(
             "SELECT not_before > now() + interval '5 minutes' FROM host_state WHERE host LIKE $1", "d%"
         )
     visits = sorted(site.seen, key=lambda seen: seen.arrived)
@@ -102,7 +104,7 @@ async def test_hosts_that_share_a_turn_share_it_in_the_browser_too_and_429_ends_
     assert host == (bool(pause),)
 
 
-async def test_answers_mean_what_they_mean_without_a_browser(site: Site, house: House) -> None:
+async def test_answers_mean_what_they_mean_without_a_browser(site: Site, harness: AppHarness) -> None:
     """Redirects within a host and to another, by status and by script; errors; what is forbidden."""
     site.answers[f"{NEWS}/robots.txt"] = Answer("User-agent: *\nDisallow: /closed/\n")
     site.answers[f"{NEWS}/moved"] = Answer(status=301, headers={"Location": "/here"})
@@ -113,8 +115,8 @@ async def test_answers_mean_what_they_mean_without_a_browser(site: Site, house: 
     site.answers[f"{NEWS}/failing"] = [Answer(status=503), Answer(page("failing"), headers=HTML)]
     site.answers[f"{NEWS}/busy"] = [Answer(status=429, headers={"Retry-After": "0"}), Answer(page("b"), headers=HTML)]
     paths = ("moved", "away", "script", "gone", "failing", "busy", "closed/page")
-    fates = await fetch(house, *(f"{NEWS}/{path}" for path in paths))
-    assert fates == {
+    outcomes = await fetch(harness, *(f"{NEWS}/{path}" for path in paths))
+    assert outcomes == {
         f"{NEWS}/moved": "stored",
         f"{NEWS}/here": "same_page",
         f"{NEWS}/away": "redirect",
@@ -127,21 +129,21 @@ async def test_answers_mean_what_they_mean_without_a_browser(site: Site, house: 
     }
     assert site.visits(f"{NEWS}/closed/page") == 0
     assert site.visits("http://other.test/there") == 1
-    attempts = await house.attempts()
+    attempts = await harness.attempts()
     assert ("rate_limited", 1, 429) in attempts
     assert ("http_5xx", 1, 503) in attempts
 
 
-async def test_lists_are_read_by_the_browser_too_but_apis_are_not(site: Site, house: House) -> None:
+async def test_lists_are_read_by_the_browser_too_but_apis_are_not(site: Site, harness: AppHarness) -> None:
     site.answers["http://api.test/list"] = Answer(
         '[{"url": "http://news.test/page", "number": "1", "date": "2026-3-1"}]'
     )
     site.answers[f"{NEWS}/page"] = Answer(RENDERED, headers=HTML)
     settings = {"urls": ["http://api.test/list"], "needs_browser": True, "stealth": "light"}
-    await house.desk.sources.create("listed", "plain", settings)
-    await house.desk.sources.sync("listed")
-    await house.work()
-    assert await house.fates() == {f"{NEWS}/page": "stored"}
+    await harness.operations.sources.create("listed", "plain", settings)
+    await harness.operations.sources.sync("listed")
+    await harness.work()
+    assert await harness.outcomes() == {f"{NEWS}/page": "stored"}
     by_browser = {seen.url for seen in site.seen if "Upgrade-Insecure-Requests" in seen.headers}
     assert by_browser == {f"{NEWS}/page"}
 
@@ -150,13 +152,13 @@ async def test_without_chromium_a_page_waits_and_says_what_for(
     site: Site, make_settings: Callable[..., Settings], tmp_path: Path
 ) -> None:
     settings = make_settings(connect_to=site.connect_to, chromium_path=str(tmp_path / "chromium"))
-    async with open_house(settings) as house:
-        await house.desk.sources.create("walled", "manual", {"needs_browser": True})
-        await house.desk.frontier.submit([f"{NEWS}/page"], "walled")
-        await house.work(until_attempts=1)
-        (waiting,) = await house.desk.frontier.urls()
-        soon = house.parts.records.clock.now() + timedelta(minutes=5)
-        (why,) = await house.rows("SELECT detail FROM fetch_log")
+    async with open_harness(settings) as harness:
+        await harness.operations.sources.create("walled", "manual", {"needs_browser": True})
+        await harness.operations.frontier.submit([f"{NEWS}/page"], "walled")
+        await harness.work(until_attempts=1)
+        (waiting,) = await harness.operations.frontier.urls()
+        soon = harness.runtime.context.clock.now() + timedelta(minutes=5)
+        (why,) = await harness.rows("SELECT detail FROM fetch_log")
     assert (waiting["status"], waiting["waiting_reason"]) == ("pending", "no_browser")
     assert waiting["due_at"] > soon
     assert "HEADWATER_CHROMIUM_PATH" in why[0]
@@ -164,14 +166,14 @@ async def test_without_chromium_a_page_waits_and_says_what_for(
 
 
 async def test_a_worker_that_is_told_to_stop_gives_the_page_back_and_leaves_no_browser(
-    site: Site, house: House, folder: Path, tmp_path: Path
+    site: Site, harness: AppHarness, folder: Path, tmp_path: Path
 ) -> None:
     """Spec 1.7, 9.3."""
     url = f"{NEWS}/hangs"
     site.hanging.add(url)
-    await house.desk.sources.create("walled", "manual", {"needs_browser": True})
-    await house.desk.frontier.submit([url], "walled")
-    settings = house.parts.records.settings
+    await harness.operations.sources.create("walled", "manual", {"needs_browser": True})
+    await harness.operations.frontier.submit([url], "walled")
+    settings = harness.runtime.context.settings
     with forked(
         "worker",
         cwd=tmp_path,
@@ -186,7 +188,7 @@ async def test_a_worker_that_is_told_to_stop_gives_the_page_back_and_leaves_no_b
         assert await asyncio.to_thread(worker.wait, 20) == 0
         await until(lambda: not any(map(is_alive, started)))
     assert len(started) > 3
-    assert await house.attempts() == [("shutdown", 1, None)]
+    assert await harness.attempts() == [("shutdown", 1, None)]
 
 
 async def test_a_bot_wall_lets_in_who_looks_like_a_person_and_nobody_else(
@@ -197,15 +199,15 @@ async def test_a_bot_wall_lets_in_who_looks_like_a_person_and_nobody_else(
         settings = make_settings(connect_to=(f"*.demo.test={web.ip}:{web.port}",), max_retries=0)
         (vault,) = [site for site in web.sites if site.walled]
         first, second = map(vault.url, vault.pieces)
-        async with open_house(settings) as house:
-            await house.desk.sources.create("plain", "manual", {})
-            await house.desk.frontier.submit([first], "plain")
-            await house.work()
-            assert await house.fates() == {first: "max_retries"}
-            await fetch(house, second, source="driven", stealth="none")
-            assert (await house.fates())[second] == "max_retries"
-            assert {reason for reason, *_ in await house.attempts()} == {"max_retries"}
-            await house.desk.sources.edit("driven", {"stealth": "light"})
-            await house.desk.frontier.retry([second])
-            await house.work()
-            assert (await house.fates())[second] == "stored"
+        async with open_harness(settings) as harness:
+            await harness.operations.sources.create("plain", "manual", {})
+            await harness.operations.frontier.submit([first], "plain")
+            await harness.work()
+            assert await harness.outcomes() == {first: "max_retries"}
+            await fetch(harness, second, source="driven", stealth="none")
+            assert (await harness.outcomes())[second] == "max_retries"
+            assert {reason for reason, *_ in await harness.attempts()} == {"max_retries"}
+            await harness.operations.sources.edit("driven", {"stealth": "light"})
+            await harness.operations.frontier.retry([second])
+            await harness.work()
+            assert (await harness.outcomes())[second] == "stored"

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater.config import Settings
+from headwater.core.days import day_of
+from headwater.core.settings import Settings
 from headwater.demo.federal_api import ApiHost, CongressStandIn, RegisterApi
 from headwater.demo.federal_run import read_federal, shares
 from headwater.demo.federal_sites import (
@@ -25,17 +26,16 @@ from headwater.demo.federal_sites import (
 )
 from headwater.demo.plan import Site
 from headwater.demo.web import DemoWeb
-from headwater.policy.days import day_of
-from headwater.sources.federal.fields import HOME
+from headwater.sources.kinds.federal.fields import HOME
 from headwater.sources.registry import configure
-from tests.house import House, open_house
+from tests.harness import AppHarness, open_harness
 
 TODAY = day_of(datetime.now(UTC), HOME)
 DOCS = Path(__file__).parents[2] / "docs"
 
 
 @asynccontextmanager
-async def federal(make_settings: Callable[..., Settings], *sites: Site) -> AsyncIterator[House]:
+async def federal(make_settings: Callable[..., Settings], *sites: Site) -> AsyncIterator[AppHarness]:
     async with DemoWeb(today=TODAY, sites=sites or FEDERAL) as web:
         settings = make_settings(
             connect_to=(f"*.demo.test={web.ip}:{web.port}",),
@@ -43,7 +43,7 @@ async def federal(make_settings: Callable[..., Settings], *sites: Site) -> Async
             api_data_gov_key=KEY,
             rate_limits=dict(SHARES),
         )
-        async with open_house(settings) as opened:
+        async with open_harness(settings) as opened:
             yield opened
 
 
@@ -89,9 +89,9 @@ async def test_the_raw_bytes_of_federal_sources_are_partitioned_by_their_natural
 ) -> None:
     """Spec 1.5: each pattern, to the letter."""
     async with federal(make_settings) as opened:
-        assert await read_federal(opened.desk, TODAY, told)
+        assert await read_federal(opened.operations, TODAY, told)
         await opened.work()
-        corpus = opened.parts.records.settings.data_dir / "corpus"
+        corpus = opened.runtime.context.settings.data_dir / "corpus"
         found = sorted(str(path.relative_to(corpus)) for path in corpus.glob("*/**/*") if path.is_file())
         days = await opened.rows("SELECT url, published_at FROM items WHERE url LIKE '%/documents/%' ORDER BY url")
         register = [f"{day_of(day, HOME):%Y/%m}/{url.rpartition('/')[2]}" for url, day in days]
@@ -112,26 +112,26 @@ async def test_a_source_that_a_killed_demo_was_reading_is_read_when_its_lease_ha
 ) -> None:
     """Spec 9.3."""
     async with federal(make_settings) as opened:
-        await opened.desk.sources.create("crs", READERS["crs"].kind, dict(READERS["crs"].settings))
-        held = "UPDATE feed_state SET lease_token = {}, lease_holder = {}, lease_until = {}"
+        await opened.operations.sources.create("crs", READERS["crs"].kind, dict(READERS["crs"].settings))
+        held = "UPDATE poll_state SET lease_token = {}, lease_holder = {}, lease_until = {}"
         await opened.rows(held.format("gen_random_uuid()", "'killed'", "now() + interval '1 hour'"))
-        assert not await read_federal(opened.desk, TODAY, told)
+        assert not await read_federal(opened.operations, TODAY, told)
         await opened.rows(held.format("NULL", "NULL", "NULL"))
-        assert await read_federal(opened.desk, TODAY, told)
+        assert await read_federal(opened.operations, TODAY, told)
 
 
 async def test_a_backfill_of_bills_starves_no_other_source_of_the_key(make_settings: Callable[..., Settings]) -> None:
     """Spec 1.4: it waits for its share, while the daily runs of all others come to their end."""
     async with federal(make_settings) as opened:
-        assert await read_federal(opened.desk, TODAY, told)
-        spent = {child["source"]: child["spent"] for child in await shares(opened.desk) if child["spent"]}
+        assert await read_federal(opened.operations, TODAY, told)
+        spent = {child["source"]: child["spent"] for child in await shares(opened.operations) if child["spent"]}
         assert spent == {
             "bills": BILLS_AN_HOUR,
             "federal_register": 2,
             "public_laws": 1,
             "reserve": 1,
         }  # the last is crs
-        listed = {source["name"]: source["last_success_at"] for source in await opened.desk.sources.listed()}
+        listed = {source["name"]: source["last_success_at"] for source in await opened.operations.sources.listed()}
         assert None not in listed.values()
         assert len(listed) == 5
 
@@ -146,20 +146,20 @@ async def test_a_bills_backfill_and_a_daily_federal_register_run_share_one_key_a
     of_register = 2  # that its run needs: what is found, and how much that is
     host = ApiHost({"/api/v1/": register, "/api/v3/": congress}, limit=BILLS_AN_HOUR + of_register)
     async with federal(make_settings, replace(API, api=lambda _today, _seed: host), GOVINFO) as opened:
-        desk = opened.desk
+        operations = opened.operations
         for name in ("bills", "federal_register"):
             settings = {**READERS[name].settings, "fetch_items": False}
-            await desk.sources.create(name, READERS[name].kind, settings)
-        backfill = asyncio.create_task(desk.sources.backfill("bills", BACKFILL_SINCE))
+            await operations.sources.create(name, READERS[name].kind, settings)
+        backfill = asyncio.create_task(operations.sources.backfill("bills", BACKFILL_SINCE))
         try:
             await _until(lambda: len(congress.requests) == BILLS_AN_HOUR)
-            daily = await desk.sources.sync("federal_register")
+            daily = await operations.sources.sync("federal_register")
             assert (daily.error, daily.items, backfill.done()) == (None, len(DOCUMENTS), False)
         finally:
             backfill.cancel()
             await asyncio.gather(backfill, return_exceptions=True)
         assert host.keys == [KEY] * host.limit  # all that there is, and not one more
-        (budget,) = await desk.budgets() or []
+        (budget,) = await operations.budgets() or []
         spent = {child["source"]: child["spent"] for child in budget["sources"] if child["spent"]}
         assert spent == {"bills": BILLS_AN_HOUR, "federal_register": of_register}
         assert budget["hourly_limit"] == host.limit
@@ -167,9 +167,9 @@ async def test_a_bills_backfill_and_a_daily_federal_register_run_share_one_key_a
         assert drawn == {"bills": ["bills"], "federal_register": ["federal_register"]}
         await opened.rows("UPDATE budget_spending SET bucket = bucket - interval '61 minutes'")  # as if that had passed
         host.keys.clear()
-        goes_on = await desk.sources.backfill("bills", BACKFILL_SINCE)
+        goes_on = await operations.sources.backfill("bills", BACKFILL_SINCE)
         assert (goes_on.error, goes_on.left) == (None, 0)
-        assert (await desk.sources.sync("federal_register")).error is None
+        assert (await operations.sources.sync("federal_register")).error is None
         assert len(congress.requests) == 27  # each bill was looked up once
         assert len(host.keys) <= host.limit
 

@@ -22,17 +22,17 @@ import structlog
 from aiohttp.abc import ResolveResult
 
 from headwater import __version__
-from headwater.config import Settings, load
-from headwater.model.http import Limits, Response
-from headwater.model.reasons import Reason
-from headwater.net.client import GuardedResolver, HttpClient
-from headwater.policy import agents
-from headwater.service.running import Role, run_roles
-from headwater.service.scheduling import SchedulerRole
+from headwater.app.roles import Role, run_roles
+from headwater.app.scheduler import SchedulerRole
+from headwater.core.http import Limits, Response
+from headwater.core.reasons import Reason
+from headwater.core.settings import Settings, load
+from headwater.http import user_agents
+from headwater.http.client import GuardedResolver, HttpClient
 from tests import kinds
 from tests.browser.conftest import chromium, folder
 from tests.browser.processes import browsers, main_process
-from tests.house import House, open_house
+from tests.harness import AppHarness, open_harness
 from tests.program import headwater
 from tests.server import Answer, Site, page, rss
 
@@ -56,20 +56,20 @@ def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def house(site: Site, make_settings: Callable[..., Settings]) -> AsyncIterator[House]:
+async def harness(site: Site, make_settings: Callable[..., Settings]) -> AsyncIterator[AppHarness]:
     settings = make_settings(connect_to=site.connect_to, contact_url="https://example.org/about", api_data_gov_key=KEY)
-    async with open_house(settings) as opened:
+    async with open_harness(settings) as opened:
         yield opened
 
 
-async def poll(house: House, name: str = "plain", kind: str = "plain", **settings: Any) -> Any:
-    await house.desk.sources.create(name, kind, settings)
-    return await house.desk.sources.sync(name)
+async def poll(harness: AppHarness, name: str = "plain", kind: str = "plain", **settings: Any) -> Any:
+    await harness.operations.sources.create(name, kind, settings)
+    return await harness.operations.sources.sync(name)
 
 
-def listing(*records: dict[str, str], **headers: str) -> Answer:
+def listing(*context: dict[str, str], **headers: str) -> Answer:
     named = {header.replace("_", "-"): value for header, value in headers.items()}
-    return Answer(json.dumps(records), headers={"Content-Type": "application/json", **named})
+    return Answer(json.dumps(context), headers={"Content-Type": "application/json", **named})
 
 
 def gaps(site: Site) -> list[float]:
@@ -84,18 +84,20 @@ def agents_of(site: Site, url: str) -> set[str]:
 # 1. Schedules
 
 
-async def test_a_schedule_is_read_in_new_york_unless_its_source_has_a_time_zone(site: Site, house: House) -> None:
+async def test_a_schedule_is_read_in_new_york_unless_its_source_has_a_time_zone(
+    site: Site, harness: AppHarness
+) -> None:
     """A source's cron string is in America/New_York by default; its `timezone` overrides that."""
     schedule = {"schedule": "0 2 * * *"}
     for name, overrides in (("here", schedule), ("there", schedule | {"timezone": "Europe/London"})):
         site.answers[f"http://{name}.test/feed"] = rss()
-        await house.desk.sources.add(f"http://{name}.test/feed", name, overrides)
-    await house.rows("UPDATE sources SET created_at = created_at - interval '3 days'")
+        await harness.operations.sources.add(f"http://{name}.test/feed", name, overrides)
+    await harness.rows("UPDATE sources SET created_at = created_at - interval '3 days'")
     stop = asyncio.Event()
-    roles: list[Role] = [SchedulerRole(house.parts, lambda polled: None)]
+    roles: list[Role] = [SchedulerRole(harness.runtime, lambda polled: None)]
     working = asyncio.create_task(run_roles(roles, stop))
     slots = "SELECT s.name, r.slot FROM runs r JOIN sources s ON s.id = r.source_id WHERE r.status = 'succeeded'"
-    while len(found := dict(await house.rows(slots))) < 2:
+    while len(found := dict(await harness.rows(slots))) < 2:
         await asyncio.sleep(0.02)
     stop.set()
     await working
@@ -113,62 +115,64 @@ def test_the_time_zone_of_schedules_is_a_documented_default() -> None:
 # 2. HTTP
 
 
-async def test_requests_are_honest_about_who_makes_them(site: Site, house: House) -> None:
+async def test_requests_are_honest_about_who_makes_them(site: Site, harness: AppHarness) -> None:
     """The user agent is Headwater's own, with where to read more; for polls, pages and robots.txt."""
     site.answers[LIST] = listing(RECORD)
     site.answers[PAGE] = Answer(page("honest"), headers=HTML)
-    await poll(house, urls=[LIST])
-    await house.work()
+    await poll(harness, urls=[LIST])
+    await harness.work()
     assert {seen.headers["User-Agent"] for seen in site.seen} == {HONEST}
     assert len(site.seen) == 3
 
 
-async def test_a_source_may_choose_to_look_like_a_browser(site: Site, house: House) -> None:
+async def test_a_source_may_choose_to_look_like_a_browser(site: Site, harness: AppHarness) -> None:
     """The browser's user agent ends with our name; robots.txt is asked for and obeyed as ourselves."""
     site.answers["http://news.test/robots.txt"] = Answer("User-agent: headwater\nDisallow: /closed\n")
     closed = RECORD | {"url": "http://news.test/closed", "number": "2"}
     site.answers[LIST] = listing(RECORD, closed)
     site.answers[PAGE] = Answer(page("disguised"), headers=HTML)
-    await poll(house, urls=[LIST], user_agent="browser")
-    await house.work()
+    await poll(harness, urls=[LIST], user_agent="browser")
+    await harness.work()
     (seen,) = agents_of(site, LIST) | agents_of(site, PAGE)
     assert seen.startswith("Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/537.36")
     assert " Chrome/" in seen
     assert seen.endswith(f" headwater/{__version__}")
     assert agents_of(site, "http://news.test/robots.txt") == {HONEST}
-    assert await house.fates() == {PAGE: "stored", closed["url"]: "robots_blocked"}
+    assert await harness.outcomes() == {PAGE: "stored", closed["url"]: "robots_blocked"}
 
 
 async def test_a_browser_over_a_year_old_is_a_warning_and_no_failure(
-    site: Site, house: House, monkeypatch: pytest.MonkeyPatch
+    site: Site, harness: AppHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The version is one dated constant; when it is over 12 months old, somebody should bump it."""
     site.answers[LIST] = listing(RECORD)
-    today = house.parts.records.clock.now().date()
+    today = harness.runtime.context.clock.now().date()
     for released, is_old in ((today - timedelta(days=366), False), (today - timedelta(days=367), True)):
-        monkeypatch.setattr(agents, "CHROME_RELEASED", released)
+        monkeypatch.setattr(user_agents, "CHROME_RELEASED", released)
         with structlog.testing.capture_logs() as logs:
-            assert (await poll(house, f"of-{released}", urls=[LIST], user_agent="browser")).error is None
-            assert (await poll(house, f"honest-{released}", urls=[LIST])).error is None
+            assert (await poll(harness, f"of-{released}", urls=[LIST], user_agent="browser")).error is None
+            assert (await poll(harness, f"honest-{released}", urls=[LIST])).error is None
         assert [line["source"] for line in logs if line["event"] == "agent.stale"] == [f"of-{released}"] * is_old
 
 
 def test_the_browser_we_look_like_is_dated() -> None:
-    assert isinstance(agents.CHROME_RELEASED, date)
+    assert isinstance(user_agents.CHROME_RELEASED, date)
 
 
-async def test_what_fails_for_a_passing_reason_is_asked_three_times_ever_more_slowly(site: Site, house: House) -> None:
+async def test_what_fails_for_a_passing_reason_is_asked_three_times_ever_more_slowly(
+    site: Site, harness: AppHarness
+) -> None:
     """Three attempts, exponential: the waits are 1 s and 2 s by default, here made short."""
     retry = kinds.PlainKind().retry
     assert (retry.attempts, retry.base_seconds, retry.on_rate_limit) == (3, 1.0, False)
     site.answers[LIST] = [Answer(status=500), Answer(status=503), listing()]
     quick = {"retry": {"base_seconds": 0.2}, "rate_per_second": 1000}
-    assert (await poll(house, urls=[LIST], **quick)).error is None
+    assert (await poll(harness, urls=[LIST], **quick)).error is None
     first, second = (later.arrived - earlier.ended for earlier, later in itertools.pairwise(site.seen))
     assert first >= 0.19
     assert second >= 0.39
     site.answers[LIST] = Answer(status=502)
-    assert (await house.desk.sources.sync("plain")).reason is Reason.HTTP_5XX
+    assert (await harness.operations.sources.sync("plain")).reason is Reason.HTTP_5XX
     assert len(site.seen) == 6
 
 
@@ -189,35 +193,35 @@ async def test_a_broken_connection_is_a_passing_reason(make_settings: Callable[.
     """Network errors are retried like 5xx."""
     async with (
         hanging_up() as (port, calls),
-        open_house(make_settings(connect_to=(f"*.test=127.0.0.1:{port}",))) as house,
+        open_harness(make_settings(connect_to=(f"*.test=127.0.0.1:{port}",))) as harness,
     ):
-        polled = await poll(house, urls=[LIST], retry={"base_seconds": 0}, rate_per_second=1000)
+        polled = await poll(harness, urls=[LIST], retry={"base_seconds": 0}, rate_per_second=1000)
     assert polled.reason is Reason.NETWORK
     assert len(calls) == 3
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 410, 429])
-async def test_a_refusal_is_not_retried(status: int, site: Site, house: House) -> None:
+async def test_a_refusal_is_not_retried(status: int, site: Site, harness: AppHarness) -> None:
     """5xx and network errors only."""
     site.answers[LIST] = Answer(status=status)
-    assert (await poll(house, urls=[LIST])).error
+    assert (await poll(harness, urls=[LIST])).error
     assert site.visits(LIST) == 1
 
 
-async def test_a_source_asks_twice_a_second(site: Site, house: House) -> None:
+async def test_a_source_asks_twice_a_second(site: Site, harness: AppHarness) -> None:
     """The rate is 2 a second for each source; a source may have another."""
     urls = [f"http://api.test/{number}" for number in range(3)]
     site.answers.update(dict.fromkeys(urls, listing()))
-    await poll(house, urls=urls)
+    await poll(harness, urls=urls)
     first, second = gaps(site)
     assert min(first, second) >= 0.49
     begun = len(site.seen)
-    await poll(house, "quick", urls=urls, rate_per_second=100)
+    await poll(harness, "quick", urls=urls, rate_per_second=100)
     assert site.seen[-1].arrived - site.seen[begun].arrived < 0.9
 
 
 async def test_a_request_that_leaves_late_keeps_the_next_one_away(
-    site: Site, house: House, monkeypatch: pytest.MonkeyPatch
+    site: Site, harness: AppHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rate is that of requests as they leave; here the first is kept waiting by a name server."""
     urls = [f"http://api.test/{number}" for number in range(3)]
@@ -227,18 +231,18 @@ async def test_a_request_that_leaves_late_keeps_the_next_one_away(
     async def slow(self: GuardedResolver, *place: Any, **options: Any) -> list[ResolveResult]:
         """Answer when the next request is nearly due."""
         due = "SELECT next_request_at < clock_timestamp() + interval '50 ms' FROM sources WHERE name = 'plain'"
-        while await house.rows(due) != [(True,)]:
+        while await harness.rows(due) != [(True,)]:
             await asyncio.sleep(0.01)
         return await real(self, *place, **options)
 
     monkeypatch.setattr(GuardedResolver, "resolve", slow)
-    assert (await poll(house, urls=urls, rate_per_second=10 / 3)).error is None
+    assert (await poll(harness, urls=urls, rate_per_second=10 / 3)).error is None
     first, second = gaps(site)
     assert min(first, second) >= 0.29
 
 
 async def test_a_request_has_ten_seconds_to_connect_and_sixty_to_answer(
-    site: Site, house: House, monkeypatch: pytest.MonkeyPatch
+    site: Site, harness: AppHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """10 s connect, 60 s read; a source may have others."""
     given: list[Limits] = []
@@ -250,23 +254,23 @@ async def test_a_request_has_ten_seconds_to_connect_and_sixty_to_answer(
 
     monkeypatch.setattr(HttpClient, "get", watched)
     site.answers[LIST] = listing()
-    await poll(house, urls=[LIST])
+    await poll(harness, urls=[LIST])
     assert [(limits.connect_seconds, limits.read_seconds) for limits in given] == [(10.0, 60.0)]
     site.hanging.add(LIST)
     timeout = {"read": 0.2, "total": 30}
-    polled = await poll(house, "hasty", urls=[LIST], timeout=timeout, retry={"attempts": 1})
+    polled = await poll(harness, "hasty", urls=[LIST], timeout=timeout, retry={"attempts": 1})
     assert polled.reason is Reason.TIMEOUT
     assert (given[-1].connect_seconds, given[-1].read_seconds, given[-1].total_seconds) == (10.0, 0.2, 30)
 
 
 @pytest.mark.parametrize(("overrides", "expected"), [({}, 4), ({"concurrency": 2}, 2)])
 async def test_four_requests_of_a_source_are_under_way_at_once(
-    overrides: dict[str, int], expected: int, site: Site, house: House
+    overrides: dict[str, int], expected: int, site: Site, harness: AppHarness
 ) -> None:
     """The concurrency is 4 by default; a source may have another."""
     urls = [f"http://api.test/{number}" for number in range(8)]
     site.hanging.update(urls)
-    polling = asyncio.create_task(poll(house, urls=urls, rate_per_second=1000, timeout={"read": 60}, **overrides))
+    polling = asyncio.create_task(poll(harness, urls=urls, rate_per_second=1000, timeout={"read": 60}, **overrides))
     while len(site.waiting) < expected:
         await asyncio.sleep(0.005)
     enough = time.monotonic() + 0.1  # for many more, at this rate
@@ -286,25 +290,25 @@ async def test_the_one_key_of_the_environment_goes_with_every_request_to_the_api
     """HEADWATER_API_DATA_GOV_KEY, for all sources; there are no keys of sources."""
     key = load({"HEADWATER_API_DATA_GOV_KEY": KEY}, tmp_path).settings.api_data_gov_key
     site.answers[LIST] = listing()
-    async with open_house(make_settings(connect_to=site.connect_to, api_data_gov_key=key)) as house:
+    async with open_harness(make_settings(connect_to=site.connect_to, api_data_gov_key=key)) as harness:
         for name in ("bills", "hearings"):
-            assert (await poll(house, name, "ledger", lists=[LIST])).error is None
+            assert (await poll(harness, name, "ledger", lists=[LIST])).error is None
     assert [seen.headers["X-Api-Key"] for seen in site.seen] == [KEY, KEY]
     assert not any(KEY in seen.url for seen in site.seen)
 
 
-async def shares(house: House) -> dict[str, tuple[int, int]]:
+async def shares(harness: AppHarness) -> dict[str, tuple[int, int]]:
     """What each source may ask of the API in an hour, and has asked."""
-    (host,) = await house.desk.budgets() or ()
+    (host,) = await harness.operations.budgets() or ()
     return {row["source"]: (row["share"], row["spent"]) for row in host["sources"]}
 
 
-async def test_a_thousand_requests_an_hour_are_divided_among_the_sources(site: Site, house: House) -> None:
+async def test_a_thousand_requests_an_hour_are_divided_among_the_sources(site: Site, harness: AppHarness) -> None:
     """bills 350, regulations.gov 200, hearings 150, public laws 100, roll-call votes 100, reserve 100."""
     site.answers[LIST] = listing()
     for name in ("bills", "regulations.gov", "crs"):
-        await poll(house, name, "ledger", lists=[LIST])
-    assert await shares(house) == {
+        await poll(harness, name, "ledger", lists=[LIST])
+    assert await shares(harness) == {
         "bills": (350, 1),
         "regulations_gov": (200, 1),
         "hearings": (150, 0),
@@ -312,14 +316,14 @@ async def test_a_thousand_requests_an_hour_are_divided_among_the_sources(site: S
         "roll_call_votes": (100, 0),
         "reserve": (100, 1),
     }
-    assert sum(share for share, _ in (await shares(house)).values()) == 1000
+    assert sum(share for share, _ in (await shares(harness)).values()) == 1000
 
 
-async def test_a_larger_quota_scales_every_share(site: Site, house: House) -> None:
+async def test_a_larger_quota_scales_every_share(site: Site, harness: AppHarness) -> None:
     """X-RateLimit-Limit: 5000 gives bills 1750, without anybody configuring anything."""
     site.answers[LIST] = listing(X_RateLimit_Limit="5000")
-    await poll(house, "bills", "ledger", lists=[LIST])
-    found = {source: share for source, (share, _) in (await shares(house)).items()}
+    await poll(harness, "bills", "ledger", lists=[LIST])
+    found = {source: share for source, (share, _) in (await shares(harness)).items()}
     assert (found["bills"], found["hearings"], sum(found.values())) == (1750, 750, 5000)
 
 
@@ -330,9 +334,9 @@ async def test_an_operator_may_set_the_share_of_a_source(
     limits = load({"HEADWATER_RATE_LIMIT_BILLS_PER_HOUR": "7"}, tmp_path).settings.rate_limits
     site.answers[LIST] = listing()
     settings = make_settings(connect_to=site.connect_to, api_data_gov_key=KEY, rate_limits=limits)
-    async with open_house(settings) as house:
-        await poll(house, "bills", "ledger", lists=[LIST])
-        assert (await shares(house))["bills"] == (7, 1)
+    async with open_harness(settings) as harness:
+        await poll(harness, "bills", "ledger", lists=[LIST])
+        assert (await shares(harness))["bills"] == (7, 1)
 
 
 async def test_all_sources_together_never_exceed_the_quota_and_who_comes_late_waits(
@@ -343,24 +347,24 @@ async def test_all_sources_together_never_exceed_the_quota_and_who_comes_late_wa
     settings = make_settings(
         connect_to=site.connect_to, api_data_gov_key=KEY, rate_limits={"bills": 100, "hearings": 100}
     )
-    async with open_house(settings) as house:
-        assert (await poll(house, "bills", "ledger", lists=[LIST] * 3)).error is None
+    async with open_harness(settings) as harness:
+        assert (await poll(harness, "bills", "ledger", lists=[LIST] * 3)).error is None
         with structlog.testing.capture_logs() as logs:
-            polling = asyncio.create_task(poll(house, "hearings", "ledger", lists=[LIST] * 3))
+            polling = asyncio.create_task(poll(harness, "hearings", "ledger", lists=[LIST] * 3))
             while "budget.spent" not in [line["event"] for line in logs]:
                 await asyncio.sleep(0.005)
         assert site.visits(LIST) == 5
         assert not polling.done()
         polling.cancel()
         await asyncio.wait([polling])
-        assert await house.rows("SELECT consecutive_errors, lease_token FROM feed_state") == [(0, None)] * 2
+        assert await harness.rows("SELECT consecutive_errors, lease_token FROM poll_state") == [(0, None)] * 2
 
 
 # 5. The browser
 
 
 async def test_sources_behind_a_bot_wall_share_one_browser_and_no_cookies(
-    site: Site, house: House, folder: Path
+    site: Site, harness: AppHarness, folder: Path
 ) -> None:
     """The first need starts the one browser; it stays; each source has a context of its own."""
     headers = HTML | {"Set-Cookie": "visited=yes"}
@@ -370,19 +374,19 @@ async def test_sources_behind_a_bot_wall_share_one_browser_and_no_cookies(
     assert browsers(folder) == []
     started = []
     for source, url in zip(("gao", "gao", "cbo"), urls, strict=True):
-        if source not in {known["name"] for known in await house.desk.sources.listed()}:
-            await house.desk.sources.create(source, "manual", {"needs_browser": True})
-        await house.desk.frontier.submit([url], source)
-        await house.work()
+        if source not in {known["name"] for known in await harness.operations.sources.listed()}:
+            await harness.operations.sources.create(source, "manual", {"needs_browser": True})
+        await harness.operations.frontier.submit([url], source)
+        await harness.work()
         started.append(main_process(folder))
-    assert await house.fates() == dict.fromkeys(urls, "stored")
+    assert await harness.outcomes() == dict.fromkeys(urls, "stored")
     assert len({*started}) == 1
     cookies = [seen.headers.get("Cookie") for seen in site.seen if seen.url in urls]
     assert cookies == [None, "visited=yes", None]
 
 
 async def test_stealth_is_the_default_and_a_source_may_choose_another_profile(
-    site: Site, house: House, folder: Path
+    site: Site, harness: AppHarness, folder: Path
 ) -> None:
     """Patched by playwright-stealth: `navigator.webdriver` is false, unless the source says otherwise."""
     del folder
@@ -391,11 +395,11 @@ async def test_stealth_is_the_default_and_a_source_may_choose_another_profile(
     for source, settings in (("patched", {}), ("light", {"stealth": "light"}), ("bare", {"stealth": "none"})):
         url = f"http://news.test/{source}"
         site.answers[url] = Answer(page(source, extra=f"<script>{write}</script>"), headers=HTML)
-        await house.desk.sources.create(source, "manual", {"needs_browser": True, **settings})
-        await house.desk.frontier.submit([url], source)
+        await harness.operations.sources.create(source, "manual", {"needs_browser": True, **settings})
+        await harness.operations.frontier.submit([url], source)
         told[url] = "driven true" if source == "bare" else "driven false"
-    await house.work()
-    assert {line["url"]: line["title"] for line in await house.desk.documents()} == told
+    await harness.work()
+    assert {line["url"]: line["title"] for line in await harness.operations.documents()} == told
 
 
 def test_the_image_with_a_browser_is_that_of_the_locked_playwright() -> None:
@@ -411,59 +415,59 @@ def test_the_image_with_a_browser_is_that_of_the_locked_playwright() -> None:
 # 4. Raw files
 
 
-async def stored(house: House, site: Site, body: bytes | str, **headers: str) -> list[Path]:
+async def stored(harness: AppHarness, site: Site, body: bytes | str, **headers: str) -> list[Path]:
     """The files below the corpus folder when a page has been fetched."""
     site.answers[LIST] = listing(RECORD)
     site.answers[PAGE] = Answer(body, headers=HTML | headers)
-    await poll(house, "register", urls=[LIST])
-    await house.work()
-    assert await house.fates() == {PAGE: "stored"}
-    return files(house)
+    await poll(harness, "register", urls=[LIST])
+    await harness.work()
+    assert await harness.outcomes() == {PAGE: "stored"}
+    return files(harness)
 
 
-def files(house: House) -> list[Path]:
+def files(harness: AppHarness) -> list[Path]:
     """All that is in the folders of sources."""
-    corpus = house.parts.records.settings.data_dir / "corpus"
+    corpus = harness.runtime.context.settings.data_dir / "corpus"
     return [path.relative_to(corpus) for path in sorted(corpus.glob("*/**/*")) if path.is_file()]
 
 
-async def test_raw_bytes_go_where_the_source_partitions_them(site: Site, house: House) -> None:
+async def test_raw_bytes_go_where_the_source_partitions_them(site: Site, harness: AppHarness) -> None:
     """corpus/<source>/bodies/raw/<subpath>, by the stable parts of the natural key: here year and month."""
-    assert await stored(house, site, page("layout")) == [Path("register/bodies/raw/2026/03/2026-00123.html")]
+    assert await stored(harness, site, page("layout")) == [Path("register/bodies/raw/2026/03/2026-00123.html")]
 
 
-async def test_a_page_without_a_place_of_its_own_goes_by_host_and_hash(site: Site, house: House) -> None:
+async def test_a_page_without_a_place_of_its_own_goes_by_host_and_hash(site: Site, harness: AppHarness) -> None:
     site.answers[PAGE] = Answer(page("by hash"), headers=HTML)
-    await house.fetch(PAGE)
-    (path,) = files(house)
+    await harness.fetch(PAGE)
+    (path,) = files(harness)
     assert path.parts[:4] == ("manual", "bodies", "raw", "news.test")
     assert path.name.startswith(path.parts[4])
     assert len(path.name) == 64
 
 
-async def test_the_markdown_is_in_the_database_and_in_no_file(site: Site, house: House) -> None:
+async def test_the_markdown_is_in_the_database_and_in_no_file(site: Site, harness: AppHarness) -> None:
     """No parallel Markdown file."""
-    (only,) = await stored(house, site, page("one place"))
-    corpus = house.parts.records.settings.data_dir / "corpus"
+    (only,) = await stored(harness, site, page("one place"))
+    corpus = harness.runtime.context.settings.data_dir / "corpus"
     assert (corpus / only).read_bytes() == page("one place").encode()
-    ((text,),) = await house.rows("SELECT body FROM texts")
+    ((text,),) = await harness.rows("SELECT body FROM texts")
     assert "one place" in text
     assert "<p>" not in text
 
 
-async def test_raw_bytes_are_not_compressed(site: Site, house: House) -> None:
+async def test_raw_bytes_are_not_compressed(site: Site, harness: AppHarness) -> None:
     """No gzip at the application layer, not even when they came so."""
     body = page("uncompressed").encode()
-    (only,) = await stored(house, site, gzip.compress(body), **{"Content-Encoding": "gzip"})
-    assert (house.parts.records.settings.data_dir / "corpus" / only).read_bytes() == body
+    (only,) = await stored(harness, site, gzip.compress(body), **{"Content-Encoding": "gzip"})
+    assert (harness.runtime.context.settings.data_dir / "corpus" / only).read_bytes() == body
 
 
 async def test_an_update_replaces_the_file_whole_and_leaves_nothing_else_behind(
-    site: Site, house: House, monkeypatch: pytest.MonkeyPatch
+    site: Site, harness: AppHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Written under .tmp/, flushed, moved into place; the bytes of before are for the backup to keep."""
-    (only,) = await stored(house, site, page("first edition"))
-    target = house.parts.records.settings.data_dir / "corpus" / only
+    (only,) = await stored(harness, site, page("first edition"))
+    target = harness.runtime.context.settings.data_dir / "corpus" / only
     steps: list[str] = []
     flush, replace = os.fsync, os.replace
 
@@ -481,20 +485,20 @@ async def test_an_update_replaces_the_file_whole_and_leaves_nothing_else_behind(
     monkeypatch.setattr(os, "fsync", noted_flush)
     monkeypatch.setattr(os, "replace", noted_replace)
     site.answers[PAGE] = Answer(page("second edition"), headers=HTML)
-    await house.desk.frontier.retry([PAGE])
-    await house.work()
+    await harness.operations.frontier.retry([PAGE])
+    await harness.work()
     assert steps == ["flush", "replace", "flush"]
     assert target.read_bytes() == page("second edition").encode()
-    assert files(house) == [only]
-    assert await house.rows("SELECT raw_path FROM documents") == [(str(only),)]
+    assert files(harness) == [only]
+    assert await harness.rows("SELECT raw_path FROM documents") == [(str(only),)]
 
 
 async def test_raw_files_are_kept_for_good_and_old_drafts_are_swept(
-    site: Site, house: House, database_url: str, tmp_path: Path
+    site: Site, harness: AppHarness, database_url: str, tmp_path: Path
 ) -> None:
     """Retention is indefinite; `headwater source janitor NAME` sweeps drafts over 24 hours old, and only those."""
-    (only,) = await stored(house, site, page("for good"))
-    corpus = house.parts.records.settings.data_dir / "corpus"
+    (only,) = await stored(harness, site, page("for good"))
+    corpus = harness.runtime.context.settings.data_dir / "corpus"
     drafts = {age: corpus / "register/bodies/raw/.tmp" / f"{age:032x}" for age in (23, 25)}
     long_ago = time.time() - 20 * 365 * 86400
     os.utime(corpus / only, (long_ago, long_ago))
@@ -504,4 +508,4 @@ async def test_raw_files_are_kept_for_good_and_old_drafts_are_swept(
     settings = {"database_url": database_url, "data_dir": corpus.parent}
     swept = await asyncio.to_thread(headwater, "source", "janitor", "register", cwd=tmp_path, **settings)
     assert (swept.returncode, swept.stderr) == (0, "")
-    assert files(house) == sorted([only, drafts[23].relative_to(corpus)])
+    assert files(harness) == sorted([only, drafts[23].relative_to(corpus)])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.harness import Harness, open_harness
-from tests.nursery import nursery
+from tests.fork_server import fork_server
 
 Crawl = Callable[..., AbstractAsyncContextManager[Harness]]
 
@@ -16,4 +16,4 @@ Crawl = Callable[..., AbstractAsyncContextManager[Harness]]
 @pytest.fixture
 def crawl(tmp_path: Path, database_url: str) -> Crawl:
     """Opens a harness in this test's folder and database."""
-    return functools.partial(open_harness, folder=tmp_path, database_url=database_url, nursery=nursery())
+    return functools.partial(open_harness, folder=tmp_path, database_url=database_url, fork_server=fork_server())

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from headwater.store.embedded import open_server
+from headwater.db.embedded.server import open_server
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ from typing import Any
 
 import asyncpg
 
-from headwater.config import Settings
-from headwater.service import schema
+from headwater.app import schema
+from headwater.core.settings import Settings
 from tests.faults.network import Network
 from tests.faults.swarm import Swarm
 from tests.faults.victim import COMMITTED, HELD_BACK, MAY_COMMIT
-from tests.nursery import Nursery, Order, Program
+from tests.fork_server import Nursery, Order, Program
 from tests.program import environment
 from tests.stepping import make_clock, step_clock
 
@@ -34,7 +34,7 @@ class Harness:
     folder: Path
     swarm: Swarm
     database_url: str
-    nursery: Nursery
+    fork_server: Nursery
     delay_ms: int
     overrides: dict[str, object] = field(default_factory=dict)
     namespace: str | None = None  # the programs' network, if not the common one
@@ -56,7 +56,7 @@ class Harness:
             "allow_networks": f"{self.swarm.ip}/32",
             "host_delay_ms": self.delay_ms,
             "lease_seconds": LEASE_SECONDS,
-            "page_seconds": 2,
+            "page_timeout_seconds": 2,
             "poll_look_seconds": 0.2,
             "retry_base_seconds": 0.1,
             "max_retries": 30,
@@ -76,7 +76,7 @@ class Harness:
             environment(**self.settings() | settings),
             self.namespace,
         )
-        program = await asyncio.to_thread(self.nursery.start, order)
+        program = await asyncio.to_thread(self.fork_server.start, order)
         self.programs[program] = words
         return program
 
@@ -199,7 +199,7 @@ async def open_harness(
     *,
     folder: Path,
     database_url: str,
-    nursery: Nursery,
+    fork_server: Nursery,
     hosts: int,
     pages: int,
     feeds: int = 1,
@@ -216,7 +216,7 @@ async def open_harness(
     where: dict[str, Any] = {"ip": network.web_address, "listen": network.listen} if network else {}
     namespace = network.for_programs if network else None
     async with Swarm(hosts=hosts, pages=pages, feeds=feeds, plain=plain, **where) as swarm:
-        harness = Harness(folder, swarm, database_url, nursery, delay_ms, overrides, namespace)
+        harness = Harness(folder, swarm, database_url, fork_server, delay_ms, overrides, namespace)
         try:
             await _prepare(harness)
             for words in programs:
@@ -237,6 +237,6 @@ async def _prepare(harness: Harness) -> None:
         "WITH added AS (INSERT INTO sources (name, kind, settings, created_at) "
         "SELECT 's' || n, 'site', jsonb_build_object('feed_url', url), now() "
         "FROM unnest($1::text[]) WITH ORDINALITY AS f (url, n) RETURNING id) "
-        "INSERT INTO feed_state (source_id, next_poll_at) SELECT id, now() FROM added",
+        "INSERT INTO poll_state (source_id, next_poll_at) SELECT id, now() FROM added",
         [feed.url for feed in harness.swarm.expected.feeds.values()],
     )

@@ -5,10 +5,10 @@ import hashlib
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from headwater.app.maintenance import RESCUERS
+from headwater.core.reasons import Reason, ReasonClass
+from headwater.db.sql import query
 from headwater.demo.arrival import TOLERANCE_SECONDS
-from headwater.model.reasons import Reason, ReasonClass
-from headwater.service.maintenance import RESCUERS
-from headwater.store.sql import query
 from tests.faults.harness import Harness
 
 Invariant = Callable[[Harness], Awaitable[list[str]]]

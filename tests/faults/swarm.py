@@ -11,6 +11,7 @@ from html import escape
 from itertools import cycle, islice
 from typing import Any
 
+from headwater.core.reasons import Reason
 from headwater.demo.answers import always, busy, gzipped, heals, mislabelled, redirect, reset, status, truncated, whole
 from headwater.demo.content import Part, Story
 from headwater.demo.endings import GONE, NOT_FOUND, REDIRECTED, REFUSED, ROBOTS_BLOCKED, SAME_PAGE
@@ -20,7 +21,6 @@ from headwater.demo.pages import Sheet
 from headwater.demo.pdf import pdf
 from headwater.demo.plan import STORED, STORED_OR_LINKED, FeedPlan, Piece, Site
 from headwater.demo.web import DemoWeb
-from headwater.model.reasons import Reason
 
 TODAY = date(2026, 3, 3)
 AWAY = "http://away.test"

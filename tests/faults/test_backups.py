@@ -15,7 +15,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from headwater.store.sql import query
+from headwater.db.sql import query
 from tests.faults.conftest import Crawl
 from tests.faults.harness import Harness
 from tests.faults.victim import BACKUP_POINTS, MAY_COMMIT, RESTORE_POINTS

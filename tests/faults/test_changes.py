@@ -6,12 +6,12 @@ from collections import defaultdict
 
 import pytest
 
-from headwater.config import Settings
-from headwater.model.change import Change
-from headwater.publish.changes import ChangeFeed
-from headwater.service.parts import open_records
-from headwater.service.webhook_desk import WebhookDesk
-from headwater.store.pool import Database, open_database
+from headwater.changes.feed import ChangeFeed
+from headwater.changes.operations import WebhookOperations
+from headwater.core.change import Change
+from headwater.core.settings import Settings
+from headwater.db.context import open_database_context
+from headwater.db.pool import Database, open_database
 from tests.faults.conftest import Crawl
 from tests.faults.victim import DELIVERY_POINTS
 from tests.receiver import HANG, RESET, ReceiverServer
@@ -73,9 +73,9 @@ async def test_receivers_hear_of_every_document_in_order_after_a_kill_at_every_p
     ):
         receiver.behaviours["flaky"] = [500, RESET, HANG, 503, 200, RESET, 429, 200]
         settings = Settings(database_url=harness.database_url, data_dir=harness.data)
-        async with open_records(settings) as records:
+        async with open_database_context(settings) as context:
             for name in ("well", "flaky"):
-                await WebhookDesk(records).add(name, receiver.url(name), since="c0")
+                await WebhookOperations(context).add(name, receiver.url(name), since="c0")
         for point in DELIVERY_POINTS:
             victim = await harness.start("up", point=point, plant=BRISK)
             assert await asyncio.wait_for(victim.wait(), 30) == -9

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from headwater.demo.sites import VAULT
-from tests.nursery import Order, Program, nursery
+from tests.fork_server import Order, Program, fork_server
 from tests.program import Forked, environment, wait_until
 
 KILLS = 3  # of each of two
@@ -43,7 +43,7 @@ def kill_often(folder: Path, env: Mapping[str, str]) -> int:
     kills = 0
     for kill in range(KILLS):
         enough = int(FILES * (kill + chance.random()) / KILLS)
-        program = nursery().start(Order(("-", "-", *DEMO, str(folder)), str(folder.parent), env))
+        program = fork_server().start(Order(("-", "-", *DEMO, str(folder)), str(folder.parent), env))
         wait_until(partial(_has_come_to, program, folder, enough), 60)
         if program.returncode is None:
             program.send_signal(signal.SIGKILL)
@@ -59,7 +59,7 @@ def _has_come_to(program: Program, folder: Path, enough: int) -> bool:
 
 @pytest.mark.timeout(240)
 def test_a_demo_killed_at_many_moments_is_completed_by_the_next_run(tmp_path: Path, without_browser: str) -> None:
-    nursery()  # before two ask at once for the first time
+    fork_server()  # before two ask at once for the first time
 
     def kill_and_complete(name: str, **further: str) -> dict[str, Any]:
         env = environment() | further

@@ -14,7 +14,7 @@ from tests.faults.database import own_server
 from tests.faults.harness import Harness
 from tests.faults.invariants import violations
 from tests.faults.victim import SYNC_POINTS
-from tests.nursery import Program
+from tests.fork_server import Program
 
 KILLS = int(os.environ.get("HEADWATER_TEST_KILLS", "20"))
 BRISK = "brisk rescuer"

@@ -65,6 +65,6 @@ async def test_a_page_that_kills_its_worker_every_time_is_given_up_and_takes_no_
         await harness.start("up", plant="deadly page")
         await harness.until_done(30)
         await harness.stop()
-        fates = dict(await harness.rows("SELECT url, reason FROM url_frontier"))
-        assert fates.pop(DEADLY) == "worker_lost"
-        assert set(fates.values()) == {"stored"}
+        outcomes = dict(await harness.rows("SELECT url, reason FROM url_frontier"))
+        assert outcomes.pop(DEADLY) == "worker_lost"
+        assert set(outcomes.values()) == {"stored"}

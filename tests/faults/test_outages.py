@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from headwater.config import Settings
+from headwater.core.settings import Settings
 from tests.faults.conftest import Crawl
 from tests.faults.database import own_server
 from tests.faults.disk import small_disk
 from tests.faults.harness import Harness
 from tests.faults.invariants import no_host_is_asked_too_soon, violations
 from tests.faults.network import own_network
-from tests.house import open_house
+from tests.harness import open_harness
 from tests.stepping import step_clock
 
 
@@ -39,12 +39,12 @@ async def test_a_host_that_was_asked_has_its_pause_though_the_database_dies_righ
     """Spec 2.3, 9.3: it may be forgotten that the host was given back, but not that it was held."""
     with own_server(tmp_path / "database") as server:
         settings = make_settings(database_url=server.url, host_delay_ms=60_000)
-        async with open_house(settings) as house:
-            async with house.parts.gate.hold("news.test") as hold:
-                hold.last_sent_at = house.parts.records.clock.now()
+        async with open_harness(settings) as harness:
+            async with harness.runtime.gate.hold("news.test") as hold:
+                hold.last_sent_at = harness.runtime.context.clock.now()
             await server.restart(signal.SIGKILL)
-        async with open_house(settings) as house:
-            assert await house.rows("SELECT not_before >= $1 FROM host_state", hold.next_turn) == [(True,)]
+        async with open_harness(settings) as harness:
+            assert await harness.rows("SELECT not_before >= $1 FROM host_state", hold.next_turn) == [(True,)]
 
 
 async def test_a_program_that_was_frozen_past_its_leases_changes_nothing_it_has_lost(crawl: Crawl) -> None:
@@ -101,7 +101,7 @@ async def test_a_network_that_is_cut_loses_nothing(crawl: Crawl) -> None:
     """Packets vanish in a network of our own: nothing is refused, nothing answers, and nobody is charged for it."""
     with own_network() as network:
         async with crawl(
-            hosts=30, pages=8, feeds=2, programs=["up"], network=network, page_seconds=2, lease_seconds=10
+            hosts=30, pages=8, feeds=2, programs=["up"], network=network, page_timeout_seconds=2, lease_seconds=10
         ) as harness:
             await harness.until_under_way(0.2)
             network.cut()
@@ -113,4 +113,4 @@ async def test_a_network_that_is_cut_loses_nothing(crawl: Crawl) -> None:
             harness.swarm.requests.clear()
             await finish_and_check(harness)
             assert await harness.rows("SELECT detail, finished_at FROM fetch_log WHERE reason = 'timeout'") == []
-            assert await harness.rows("SELECT FROM feed_state WHERE consecutive_errors > 0") == []
+            assert await harness.rows("SELECT FROM poll_state WHERE consecutive_errors > 0") == []

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from headwater.store.sql import query
+from headwater.db.sql import query
 from tests.faults.conftest import Crawl
 from tests.faults.harness import Harness
 from tests.faults.invariants import every_raw_file_matches_its_row

@@ -24,57 +24,57 @@ DEADLY = "http://h0.test/0-0"  # for the plant of that name
 
 # Each strikes right after a call of the named function, given as module:attribute.
 POINTS = {
-    "a host is held for a poll": "headwater.store.hosts:hold_hosts",
-    "robots.txt is read": "headwater.gate.gate:Gate._read_robots",
-    "URLs of a poll are submitted": "headwater.discover.saving:submit",
-    "items of a poll are saved": "headwater.store.items:save_items",
-    "days of a poll are rebuilt": "headwater.daily.index:rebuild",
-    "a poll is settled": "headwater.store.sources:settle_feeds",
-    "a URL is claimed": "headwater.fetch.crew:claim",
-    "a page has come": "headwater.net.client:HttpClient.get",
-    "a page is read": "headwater.fetch.visit:Visitor._read",
-    "the raw file is drafted": "headwater.corpus:_write_durably",
-    "the raw file is renamed": "headwater.corpus:os.replace",
-    "the raw file is in place": "headwater.corpus:Corpus.write",
-    "texts are written": "headwater.store.documents:save_texts",
-    "a document is saved": "headwater.store.documents:save_document",
-    "queue and log are written": "headwater.fetch.commit:finish",
-    "a batch is committed": "headwater.fetch.crew:Crew._commit",
+    "a host is held for a poll": "headwater.db.hosts:hold_hosts",
+    "robots.txt is read": "headwater.politeness.gate:Gate._read_robots",
+    "URLs of a poll are submitted": "headwater.discovery.save:submit",
+    "items of a poll are saved": "headwater.db.items:save_items",
+    "days of a poll are rebuilt": "headwater.documents.daily_index:rebuild",
+    "a poll is settled": "headwater.db.sources:settle_feeds",
+    "a URL is claimed": "headwater.fetching.pool:claim",
+    "a page has come": "headwater.http.client:HttpClient.get",
+    "a page is read": "headwater.fetching.fetcher:Visitor._read",
+    "the raw file is drafted": "headwater.storage.folder:_write_durably",
+    "the raw file is renamed": "headwater.storage.folder:os.replace",
+    "the raw file is in place": "headwater.storage.folder:Corpus.write",
+    "texts are written": "headwater.db.documents:save_texts",
+    "a document is saved": "headwater.db.documents:save_document",
+    "queue and log are written": "headwater.fetching.commit:finish",
+    "a batch is committed": "headwater.fetching.pool:Crew._commit",
 }
 
 # The same on the way to receivers of webhooks, which most crawls have none of.
 DELIVERY_POINTS = {
-    "changes are numbered": "headwater.store.changes:number_changes",
-    "changes are fanned out": "headwater.store.webhooks:fan_out",
-    "deliveries are claimed": "headwater.publish.outbox:Outbox.claim",
-    "a delivery is sent": "headwater.publish.webhooks:Courier.bring",
-    "a delivery is settled": "headwater.store.webhooks:settle_delivery",
+    "changes are numbered": "headwater.db.changes:number_changes",
+    "changes are fanned out": "headwater.db.webhooks:fan_out",
+    "deliveries are claimed": "headwater.changes.outbox:Outbox.claim",
+    "a delivery is sent": "headwater.changes.webhooks:Courier.bring",
+    "a delivery is settled": "headwater.db.webhooks:settle_delivery",
 }
 
 # The same for a backup and for a restore.
 BACKUP_POINTS = {
-    "the folder is made": "headwater.service.backup:_clear",
-    "raw files are copied": "headwater.service.backup:_copy_raw_files",
-    "a table is written": "headwater.store.dump:dump_table",
-    "the manifest is written": "headwater.service.backup:write_manifest",
+    "the folder is made": "headwater.storage.backup:_clear",
+    "raw files are copied": "headwater.storage.backup:_copy_raw_files",
+    "a table is written": "headwater.db.dump:dump_table",
+    "the manifest is written": "headwater.storage.backup:write_manifest",
 }
 RESTORE_POINTS = {
-    "raw files are copied": "headwater.service.restore:_copy_raw_files",
-    "the schema is made": "headwater.store.migrate:apply",
-    "rows are loaded": "headwater.service.restore:_load",
-    "raw files are in place": "headwater.service.restore:_put_in_place",
+    "raw files are copied": "headwater.storage.restore:_copy_raw_files",
+    "the schema is made": "headwater.db.migrate:apply",
+    "rows are loaded": "headwater.storage.restore:_load",
+    "raw files are in place": "headwater.storage.restore:_put_in_place",
 }
 
 # The same for a sync, from its reading to the end of its hand-offs.
 SYNC_POINTS = {
-    "a run is begun": "headwater.discover.runs:Runner.begin",
-    "hand-offs are queued": "headwater.discover.keeping:queue_handoffs",
-    "a run is read and saved": "headwater.discover.poll:Poller.poll",
-    "hand-offs are taken up": "headwater.store.handoffs:claim_handoffs",
-    "pages are locked": "headwater.store.jobs:lock_pages",
-    "jobs are made": "headwater.store.jobs:add_jobs",
-    "hand-offs are ended": "headwater.store.handoffs:end_handoffs",
-    "a batch is handed off": "headwater.handoff.handing_over:Handoffs._attempt",
+    "a run is begun": "headwater.discovery.runs:Runner.begin",
+    "hand-offs are queued": "headwater.discovery.writer:queue_handoffs",
+    "a run is read and saved": "headwater.discovery.poller:Poller.poll",
+    "hand-offs are taken up": "headwater.db.handoffs:claim_handoffs",
+    "pages are locked": "headwater.db.jobs:lock_pages",
+    "jobs are made": "headwater.db.jobs:add_jobs",
+    "hand-offs are ended": "headwater.db.handoffs:end_handoffs",
+    "a batch is handed off": "headwater.handoff.attempts:Handoffs._attempt",
 }
 
 
@@ -137,14 +137,14 @@ def _replace(where: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]
 
 def _without_fence() -> None:
     """A finish no longer asks whether the claim is still its own."""
-    sql = importlib.import_module("headwater.store.sql")
+    sql = importlib.import_module("headwater.db.sql")
     sql._QUERIES["hold_claims"] = "SELECT id AS url_id FROM url_frontier WHERE id = ANY ($1) AND $2::uuid[] IS NOT NULL"
 
 
 def _late_commit() -> None:
     """Not a bug but a fault: the first page that this program brought is committed when the test says so."""
-    crew = importlib.import_module("headwater.fetch.crew")
-    commit = crew.Crew._commit
+    crew = importlib.import_module("headwater.fetching.pool")
+    commit = crew.FetchPool._commit
 
     async def late(self: Any, batch: Any) -> Any:
         if not any(visited.document for visited in batch):
@@ -156,12 +156,12 @@ def _late_commit() -> None:
         await asyncio.to_thread(COMMITTED.touch)
         return committed
 
-    crew.Crew._commit = late
+    crew.FetchPool._commit = late
 
 
 def _held_backup() -> None:
     """Not a bug but a fault: a backup that is long in copying, after its snapshot was taken."""
-    backup = importlib.import_module("headwater.service.backup")
+    backup = importlib.import_module("headwater.storage.backup")
     copy_raw_files = backup._copy_raw_files
 
     async def late(*arguments: Any) -> Any:
@@ -175,7 +175,7 @@ def _held_backup() -> None:
 
 def _held_handoff() -> None:
     """Not a bug but a fault: jobs that were made are long in being committed."""
-    jobs = importlib.import_module("headwater.store.jobs")
+    jobs = importlib.import_module("headwater.db.jobs")
     add_jobs = jobs.add_jobs
 
     async def late(*arguments: Any) -> Any:
@@ -190,18 +190,18 @@ def _held_handoff() -> None:
 
 def _nothing_set_aside() -> None:
     """What is replaced while a backup is under way is gone."""
-    importlib.import_module("headwater.corpus")._set_aside = lambda *_: None
+    importlib.import_module("headwater.storage.folder")._set_aside = lambda *_: None
 
 
 def _hasty_backup() -> None:
     """A backup does not wait for rows that are late."""
-    copy = importlib.import_module("headwater.corpus_copy").CorpusCopy
+    copy = importlib.import_module("headwater.storage.corpus_copy").CorpusCopy
     copy.has_all = lambda *_: True
 
 
 def _half_a_draft() -> None:
     """Not a bug but a fault: killed in the middle of a draft's bytes."""
-    corpus = importlib.import_module("headwater.corpus")
+    corpus = importlib.import_module("headwater.storage.folder")
 
     def cut(path: Path, body: bytes) -> None:
         path.write_bytes(body[: len(body) // 2])
@@ -212,13 +212,13 @@ def _half_a_draft() -> None:
 
 def _brisk_rescuer() -> None:
     """Neither: expired leases are looked for more often, so that a test waits for little else than the lease."""
-    role = importlib.import_module("headwater.service.maintenance").MaintenanceRole
+    role = importlib.import_module("headwater.app.maintenance").MaintenanceRole
     role.__init__.__kwdefaults__["look_seconds"] = 0.2
 
 
 def _deadly_page() -> None:
     """Not a bug but a fault: one page ends the process of whoever gets it."""
-    client = importlib.import_module("headwater.net.client").HttpClient
+    client = importlib.import_module("headwater.http.client").HttpClient
     get = client.get
 
     async def deadly(self: Any, url: str, **options: Any) -> Any:
@@ -232,7 +232,7 @@ def _deadly_page() -> None:
 
 def _commit_before_file() -> None:
     """The row is committed while the file is still on its way."""
-    corpus = importlib.import_module("headwater.corpus")
+    corpus = importlib.import_module("headwater.storage.folder")
     write = corpus.Corpus.write
 
     def late(self: Any, source: str, subpath: str, body: bytes, *_: Any) -> Any:
@@ -245,19 +245,19 @@ def _commit_before_file() -> None:
 
 def _no_politeness() -> None:
     """Hosts are given back as if they wanted no pause."""
-    hold = importlib.import_module("headwater.gate.hold")
-    release = hold.Hold.release
+    hold = importlib.import_module("headwater.politeness.host_lease")
+    release = hold.HostLease.release
 
     def at_once(self: Any, now: Any) -> Any:
         self.last_sent_at = None
         return release(self, now)
 
-    hold.Hold.release = at_once
+    hold.HostLease.release = at_once
 
 
 def _hasty_clock() -> None:
     """A step of the database's clock is followed at once."""
-    clock = importlib.import_module("headwater.store.clock").DatabaseClock
+    clock = importlib.import_module("headwater.db.clock").DatabaseClock
     clock._follow = lambda self, reading, _: self._set(reading)
 
 

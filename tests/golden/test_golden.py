@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headwater import Item, Kind, Run
-from headwater.errors import HeadwaterError
+from headwater.core.errors import HeadwaterError
 from headwater.sources import golden
 from headwater.sources.registry import kinds
 

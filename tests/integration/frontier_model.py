@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from headwater.model.frontier import Claim, Ending, HostRelease, UrlStatus
-from headwater.model.reasons import Reason
-from headwater.policy.politeness import KeyOf
+from headwater.core.frontier import Claim, FetchOutcome, HostRelease, UrlStatus
+from headwater.core.politeness import KeyOf
+from headwater.core.reasons import Reason
 
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 LEASE = timedelta(seconds=60)
@@ -143,7 +143,7 @@ class Model:
         row = self.queue.get(claim.url)
         return row is not None and row.lease is not None and row.lease[0] == claim.lease.token
 
-    def end(self, url: str, ending: Ending) -> None:
+    def end(self, url: str, ending: FetchOutcome) -> None:
         """End an attempt: the URL leaves the queue or goes back to it."""
         self.attempts_logged += 1
         if ending.status is UrlStatus.PENDING:
@@ -183,7 +183,7 @@ class Model:
         """Take URLs back whose holder is late; return those that wait and were lost more than once."""
         for url in urls:
             given_up = self.queue[url].attempts >= MAX_ATTEMPTS
-            self.end(url, Ending(Reason.WORKER_LOST, UrlStatus.DEAD if given_up else UrlStatus.PENDING))
+            self.end(url, FetchOutcome(Reason.WORKER_LOST, UrlStatus.DEAD if given_up else UrlStatus.PENDING))
         return [url for url in urls if url in self.queue and self.queue[url].attempts > 1]
 
     def retry(self, url: str, priority: int) -> bool:

@@ -2,11 +2,11 @@
 
 from datetime import UTC, datetime, timedelta
 
-from headwater.gate.budget import Budgets
-from headwater.model.http import Response
-from headwater.policy.budget import Split, fingerprint
-from headwater.store import budgets as books
-from headwater.store.pool import Database
+from headwater.core.api_budget import Split, fingerprint
+from headwater.core.http import Response
+from headwater.db import budgets as books
+from headwater.db.pool import Database
+from headwater.politeness.api_budget import Budgets
 from tests.integration.spender import HOST, KEY, SetClock
 
 NOW = datetime(2026, 3, 12, 0, 0, 7, tzinfo=UTC)

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
-from headwater.errors import HeadwaterError, InvalidURL, NotNow, Unreadable
-from headwater.model.reasons import Reason
+from headwater.core.errors import HeadwaterError, InvalidURL, NotNow, Unreadable
+from headwater.core.reasons import Reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from headwater.config import Settings
-from headwater.gate.budget import Budgets
-from headwater.store.pool import open_database
+from headwater.core.settings import Settings
+from headwater.db.pool import open_database
+from headwater.politeness.api_budget import Budgets
 
 KEY = "0123456789" * 4
 HOST = "api.test"

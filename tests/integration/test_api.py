@@ -15,12 +15,12 @@ import structlog
 from fastapi import FastAPI
 
 from headwater.api import make_app
-from headwater.config import Settings
-from headwater.model.reasons import Reason
-from headwater.service.desk import Desk
-from headwater.service.running import RoleName, serve
+from headwater.app.operations import Operations
+from headwater.app.roles import RoleName, serve
+from headwater.core.reasons import Reason
+from headwater.core.settings import Settings
 from tests.faults.database import own_server
-from tests.house import open_house
+from tests.harness import open_harness
 from tests.server import Answer, Site, page, rss
 
 FEED = "http://news.test/feed"
@@ -51,9 +51,9 @@ async def filled(site: Site, make_settings: Callable[..., Settings]) -> Settings
     for name in ("a", "b"):
         site.answers[f"http://news.test/{name}"] = Answer(page(f"river {name}"), headers={"Content-Type": "text/html"})
     settings = make_settings(connect_to=site.connect_to, api_token=TOKEN)
-    async with open_house(settings) as house:
-        await house.desk.sources.add(FEED)
-        await house.work()
+    async with open_harness(settings) as harness:
+        await harness.operations.sources.add(FEED)
+        await harness.work()
     return settings
 
 
@@ -64,7 +64,7 @@ async def api(filled: Settings) -> AsyncIterator[Api]:
 
 
 @contextlib.asynccontextmanager
-async def open_api(settings: Settings, make: Callable[[Desk], FastAPI] = make_app) -> AsyncIterator[Api]:
+async def open_api(settings: Settings, make: Callable[[Operations], FastAPI] = make_app) -> AsyncIterator[Api]:
     """The API of a running program."""
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     serving = asyncio.create_task(serve(settings, [RoleName.API], make, on_ready=address.set_result))
@@ -93,7 +93,7 @@ async def test_an_outage_of_the_database_is_a_503_and_a_line_in_the_log(
     """Spec 8.1: no stack trace for what is no fault of the program."""
     with own_server(tmp_path / "database") as server:
         settings = make_settings(database_url=server.url)
-        async with open_house(settings):
+        async with open_harness(settings):
             pass
         async with open_api(settings) as api:
             assert (await api.get("/jobs"))[0] == 200
@@ -138,21 +138,21 @@ async def test_markdown_is_made_once_at_a_time_and_who_waits_too_long_is_told_wh
     filled: Settings,
 ) -> None:
     """Spec 4.3, 8.1: whoever reads must not take the sandbox from the crawl."""
-    desks: list[Desk] = []
+    operations: list[Operations] = []
 
-    def make(desk: Desk) -> FastAPI:
-        desks.append(desk)
-        return make_app(desk)
+    def make(operations: Operations) -> FastAPI:
+        operations.append(operations)
+        return make_app(operations)
 
     async with open_api(filled, make) as api:
         _, listed = await api.get("/documents?limit=1")
         path = f"/documents/{listed['documents'][0]['id']}/markdown"
-        (desk,) = desks
-        desk.deriving.patience_seconds = 0.01
-        async with desk.deriving.turn, api.session.get(api.base + path) as response:
+        (operations,) = operations
+        operations.deriving.patience_seconds = 0.01
+        async with operations.deriving.turn, api.session.get(api.base + path) as response:
             assert (response.status, response.headers["Retry-After"]) == (503, "5")
             assert (await response.json())["error"]["reason"] == Reason.BUSY
-        desk.deriving.patience_seconds = 60
+        operations.deriving.patience_seconds = 60
         async with api.session.get(api.base + path) as one, api.session.get(api.base + path) as other:
             assert (one.status, other.status) == (200, 200)
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from headwater.errors import OperatorError
-from headwater.service.why_words import tell
-from tests.house import House
+from headwater.core.errors import OperatorError
+from headwater.explain.messages import tell
+from tests.harness import AppHarness
 from tests.server import Answer, Site, page
 
 FEED = "http://news.test/feed"
@@ -35,18 +35,18 @@ def html(head: str = "", extra: str = "", window: str = "All that is new") -> An
     return Answer(re.sub("<title>.*?</head>", f"<title>{window}</title>{head}</head>", markup), headers=HTML)
 
 
-async def fields(house: House) -> dict[str, Any]:
+async def fields(harness: AppHarness) -> dict[str, Any]:
     """The document there is, with where its fields come from."""
-    ((number,),) = await house.rows("SELECT id FROM documents")
-    document = await house.desk.document(number)
+    ((number,),) = await harness.rows("SELECT id FROM documents")
+    document = await harness.operations.document(number)
     return {**document, "published_at": document["published_at"] and f"{document['published_at']:%Y-%m-%d}"}
 
 
-async def test_what_a_page_only_shows_is_taken_from_the_feed_that_led_to_it(site: Site, house: House) -> None:
+async def test_what_a_page_only_shows_is_taken_from_the_feed_that_led_to_it(site: Site, harness: AppHarness) -> None:
     site.answers |= {FEED: feed(), PAGE: html()}
-    await house.desk.sources.add(FEED, "news")
-    await house.work()
-    document = await fields(house)
+    await harness.operations.sources.add(FEED, "news")
+    await harness.work()
+    document = await fields(harness)
     assert [document[name] for name in ("title", "byline", "published_at", "abstract", "image")] == [
         *("Listed", "Lee Listed", "2026-03-12", SUMMARY, PICTURE)
     ]
@@ -58,96 +58,96 @@ async def test_what_a_page_only_shows_is_taken_from_the_feed_that_led_to_it(site
     assert "The report on the river" in document["text"]
 
 
-async def test_a_title_that_the_page_shows_twice_is_not(site: Site, house: House) -> None:
+async def test_a_title_that_the_page_shows_twice_is_not(site: Site, harness: AppHarness) -> None:
     site.answers |= {FEED: feed(), PAGE: html(window="the river - News")}
-    await house.desk.sources.add(FEED, "news")
-    await house.work()
-    document = await fields(house)
+    await harness.operations.sources.add(FEED, "news")
+    await harness.work()
+    document = await fields(harness)
     assert (document["title"], document["provenance"]["title"]) == ("the river", "dom")
     assert document["provenance"]["byline"] == "feed"
 
 
-async def test_what_a_page_states_as_data_is_not(site: Site, house: House) -> None:
+async def test_what_a_page_states_as_data_is_not(site: Site, harness: AppHarness) -> None:
     site.answers |= {FEED: feed(), PAGE: html(STATED)}
-    await house.desk.sources.add(FEED, "news")
-    await house.work()
-    document = await fields(house)
+    await harness.operations.sources.add(FEED, "news")
+    await harness.work()
+    document = await fields(harness)
     assert (document["byline"], document["published_at"]) == ("Sue Stated", "2026-03-01")
     assert document["title"] == "the river"
     assert {document["provenance"][name] for name in ("title", "byline", "published_at")} == {"json-ld"}
     assert document["provenance"]["abstract"] == "feed"
 
 
-async def test_our_own_sighting_is_nobodys_date(site: Site, house: House) -> None:
+async def test_our_own_sighting_is_nobodys_date(site: Site, harness: AppHarness) -> None:
     """Spec 3.2: an undated entry takes its first sighting, marked so."""
     site.answers |= {FEED: feed(date=""), PAGE: html()}
-    await house.desk.sources.add(FEED, "news")
-    await house.work()
-    document = await fields(house)
+    await harness.operations.sources.add(FEED, "news")
+    await harness.work()
+    document = await fields(harness)
     assert document["title"] == "Listed"
     assert document["published_at"] is None
     assert "published_at" not in document["provenance"]
 
 
-async def test_where_a_redirect_leads_has_what_the_feed_said(site: Site, house: House) -> None:
+async def test_where_a_redirect_leads_has_what_the_feed_said(site: Site, harness: AppHarness) -> None:
     moved = "http://other.test/b"
     site.answers |= {FEED: feed(), PAGE: Answer(status=301, headers={"Location": moved}), moved: html()}
-    await house.desk.sources.add(FEED, "news")
-    await house.work()
-    document = await fields(house)
+    await harness.operations.sources.add(FEED, "news")
+    await harness.work()
+    document = await fields(harness)
     assert (document["url"], document["title"]) == (moved, "Listed")
 
 
-async def test_of_several_lists_that_of_the_pages_own_source_is_believed(site: Site, house: House) -> None:
+async def test_of_several_lists_that_of_the_pages_own_source_is_believed(site: Site, harness: AppHarness) -> None:
     another = "http://digest.test/feed"
     renamed = Answer(str(feed().body).replace("Listed", "Digested"), headers={"Content-Type": "application/rss+xml"})
     site.answers |= {FEED: feed(), another: renamed, PAGE: html()}
-    await house.desk.sources.add(FEED, "news")
-    await house.desk.sources.add(another, "a-digest")
-    await house.rows("UPDATE items SET first_seen_at = 'yesterday' WHERE title = 'Digested'")
-    await house.work()
-    assert (await fields(house))["title"] == "Listed"
+    await harness.operations.sources.add(FEED, "news")
+    await harness.operations.sources.add(another, "a-digest")
+    await harness.rows("UPDATE items SET first_seen_at = 'yesterday' WHERE title = 'Digested'")
+    await harness.work()
+    assert (await fields(harness))["title"] == "Listed"
 
 
 async def test_a_date_that_a_source_only_inferred_does_not_stand_in_for_what_the_page_states(
-    site: Site, house: House
+    site: Site, harness: AppHarness
 ) -> None:
     """Spec 5.1, 6.1: nor does it become certain by being kept."""
     site.answers |= {FEED: feed(), PAGE: html('<meta name="date" content="2026-02-01T00:00:00Z">')}
-    await house.desk.sources.add(FEED, "news")
-    await house.rows("UPDATE item_observations SET is_certain = false")
-    await house.work()
-    document = await fields(house)
+    await harness.operations.sources.add(FEED, "news")
+    await harness.rows("UPDATE item_observations SET is_certain = false")
+    await harness.work()
+    document = await fields(harness)
     assert (document["published_at"][:10], document["provenance"]["published_at"]) == ("2026-02-01", "meta")
 
 
-async def test_selectors_of_a_source_win_and_those_that_match_nothing_do_not(site: Site, house: House) -> None:
+async def test_selectors_of_a_source_win_and_those_that_match_nothing_do_not(site: Site, harness: AppHarness) -> None:
     """Spec 5.2. What they found can be derived from the raw file again (spec 1.5)."""
     site.answers |= {FEED: feed(), PAGE: html(STATED, STORY)}
     selectors = {"body": ".story", "title": "title", "byline": ".nowhere"}
-    await house.desk.sources.add(FEED, "news", {"selectors": selectors})
-    await house.work()
-    document = await fields(house)
+    await harness.operations.sources.add(FEED, "news", {"selectors": selectors})
+    await harness.work()
+    document = await fields(harness)
     assert document["text"] == "The words that a selector finds, and nothing around them."
     assert (document["title"], document["byline"]) == ("All that is new", "Sue Stated")
     assert [document["provenance"][name] for name in ("text", "title", "byline")] == ["selector", "selector", "json-ld"]
-    await house.desk.sources.edit("news", {"selectors": {"body": "p"}})
-    async with house.desk.upkeep.verify() as verified:
+    await harness.operations.sources.edit("news", {"selectors": {"body": "p"}})
+    async with harness.operations.upkeep.verify() as verified:
         assert not verified.progress.findings
 
 
-async def test_a_change_of_selectors_holds_for_the_next_page(site: Site, house: House) -> None:
+async def test_a_change_of_selectors_holds_for_the_next_page(site: Site, harness: AppHarness) -> None:
     """Spec 5.2: read at most 5 minutes old. The source is not polled in between."""
     site.answers |= {FEED: feed(), PAGE: html(extra=STORY)}
-    await house.desk.sources.add(FEED, "news")
-    await house.work()
+    await harness.operations.sources.add(FEED, "news")
+    await harness.work()
     polls = site.visits(FEED)
     origins = []
     for selector, unset in ((".story", []), (None, ["selectors"])):
-        await house.desk.sources.edit("news", {"selectors": {"body": selector}} if selector else {}, unset)
-        await house.desk.frontier.retry([PAGE])
-        await house.work()
-        origins.append((await fields(house))["provenance"]["text"])
+        await harness.operations.sources.edit("news", {"selectors": {"body": selector}} if selector else {}, unset)
+        await harness.operations.frontier.retry([PAGE])
+        await harness.work()
+        origins.append((await fields(harness))["provenance"]["text"])
     assert origins == ["selector", "dom"]
     assert site.visits(FEED) == polls
 
@@ -164,28 +164,28 @@ async def test_a_change_of_selectors_holds_for_the_next_page(site: Site, house: 
     ],
 )
 async def test_selectors_that_cannot_work_are_refused_by_field(
-    selectors: object, field: str, site: Site, house: House
+    selectors: object, field: str, site: Site, harness: AppHarness
 ) -> None:
     """Spec 3.1."""
     with pytest.raises(OperatorError, match=f"^Source news: {field}:"):
-        await house.desk.sources.create("news", "site", {"feed_url": FEED, "selectors": selectors})
-    assert not await house.rows("SELECT FROM sources WHERE name = 'news'")
+        await harness.operations.sources.create("news", "site", {"feed_url": FEED, "selectors": selectors})
+    assert not await harness.rows("SELECT FROM sources WHERE name = 'news'")
     site.answers[FEED] = feed()
-    await house.desk.sources.add(FEED, "news", {"selectors": {"body": ".story"}})
+    await harness.operations.sources.add(FEED, "news", {"selectors": {"body": ".story"}})
     with pytest.raises(OperatorError, match=f"^Source news: {field}:"):
-        await house.desk.sources.edit("news", {"selectors": selectors})
-    ((settings,),) = await house.rows("SELECT settings -> 'selectors' FROM sources WHERE name = 'news'")
+        await harness.operations.sources.edit("news", {"selectors": selectors})
+    ((settings,),) = await harness.rows("SELECT settings -> 'selectors' FROM sources WHERE name = 'news'")
     assert settings == {"body": ".story"}
 
 
-async def test_variants_for_amp_and_print_point_at_their_canonical(site: Site, house: House) -> None:
+async def test_variants_for_amp_and_print_point_at_their_canonical(site: Site, harness: AppHarness) -> None:
     """Issue 8: by `canonical_url`, which `why` tells."""
     canonical = html('<link rel=canonical href="/a"><link rel=amphtml href="/amp/a">')
     variants = ("http://news.test/amp/a", "http://news.test/a?view=print")
     site.answers |= {PAGE: canonical}
     site.answers |= dict.fromkeys(variants, html('<link rel=canonical href="http://news.test/a">'))
-    await house.fetch(PAGE, *variants)
-    assert await house.rows("SELECT canonical_url, count(*) FROM documents GROUP BY 1") == [(PAGE, 3)]
+    await harness.fetch(PAGE, *variants)
+    assert await harness.rows("SELECT canonical_url, count(*) FROM documents GROUP BY 1") == [(PAGE, 3)]
     for url in (PAGE, *variants):
-        said = " ".join(line.text for line in tell(await house.desk.why(url)))
+        said = " ".join(line.text for line in tell(await harness.operations.why(url)))
         assert ("It is a variant" in said) is (url != PAGE)

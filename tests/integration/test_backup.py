@@ -19,18 +19,18 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
-from headwater import corpus_copy
-from headwater.config import Settings
-from headwater.corpus import Corpus, RawFile
-from headwater.corpus_copy import CorpusCopy
-from headwater.errors import OperatorError
-from headwater.service.backup import back_up
-from headwater.service.restore import restore
-from headwater.store import dump, migrate
-from headwater.store.dump import TABLES
-from headwater.store.embedded import EmbeddedServer
-from headwater.store.pool import open_database
-from tests.house import House, open_house
+from headwater.core.errors import OperatorError
+from headwater.core.settings import Settings
+from headwater.db import dump, migrate
+from headwater.db.dump import TABLES
+from headwater.db.embedded.server import EmbeddedServer
+from headwater.db.pool import open_database
+from headwater.storage import corpus_copy
+from headwater.storage.backup import back_up
+from headwater.storage.corpus_copy import CorpusCopy
+from headwater.storage.folder import Corpus, RawFile
+from headwater.storage.restore import restore
+from tests.harness import AppHarness, open_harness
 from tests.integration.test_verify import in_terminal
 from tests.postgres15 import Postgres15
 from tests.program import environment, headwater, with_a_mount
@@ -43,14 +43,14 @@ Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
-async def stocked(site: Site, house: House) -> House:
+async def stocked(site: Site, harness: AppHarness) -> AppHarness:
     """A house with four documents, one of them with a revision, and a raw file that could not be read."""
     site.answers |= PAGES | UNREADABLE
-    await house.fetch(*site.answers)
+    await harness.fetch(*site.answers)
     site.answers["http://a.test/page"] = Answer(page("a newer matter, \\N \t \\. and Straße"), headers=HTML)
-    await house.desk.frontier.retry(["http://a.test/page"])
-    await house.work()
-    return house
+    await harness.operations.frontier.retry(["http://a.test/page"])
+    await harness.work()
+    return harness
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def contents(backup: Path) -> dict[str, Any]:
 
 @pytest.mark.both_servers
 async def test_what_is_restored_elsewhere_is_the_same_to_the_byte(
-    stocked: House, command: Command, tmp_path: Path
+    stocked: AppHarness, command: Command, tmp_path: Path
 ) -> None:
     """From PostgreSQL 15 and from 18, into the embedded one; a backup of what was restored is the same backup."""
     backup, again = tmp_path / "backup", tmp_path / "again"
@@ -129,7 +129,7 @@ UNION ALL SELECT conname FROM pg_constraint WHERE connamespace = 'public'::regna
 
 
 async def test_a_newer_server_s_backup_goes_into_an_older_server_and_work_goes_on_there(
-    stocked: House,
+    stocked: AppHarness,
     site: Site,
     make_settings: Callable[..., Settings],
     embedded_server: EmbeddedServer,
@@ -142,7 +142,7 @@ async def test_a_newer_server_s_backup_goes_into_an_older_server_and_work_goes_o
     async with new_database(postgres15.dsn) as url:
         settings = make_settings(data_dir=tmp_path / "elsewhere", database_url=url, connect_to=site.connect_to)
         await restore(settings, tmp_path / "backup")
-        async with open_house(settings) as moved:
+        async with open_harness(settings) as moved:
             assert await moved.rows(SCHEMA) == await stocked.rows(SCHEMA)
             site.answers["http://f.test/page"] = Answer(page("after the move"), headers=HTML)
             await moved.fetch("http://f.test/page")
@@ -152,11 +152,11 @@ async def test_a_newer_server_s_backup_goes_into_an_older_server_and_work_goes_o
 
 
 async def test_leases_in_a_backup_are_given_back_by_the_rescuer(
-    stocked: House, site: Site, make_settings: Callable[..., Settings], elsewhere_url: str, tmp_path: Path
+    stocked: AppHarness, site: Site, make_settings: Callable[..., Settings], elsewhere_url: str, tmp_path: Path
 ) -> None:
     """Spec 2.4: their holders are far away."""
     site.answers["http://f.test/page"] = Answer(page("was under way"), headers=HTML)
-    await stocked.desk.frontier.submit(["http://f.test/page"])
+    await stocked.operations.frontier.submit(["http://f.test/page"])
     for table, where in (("frontier_queue", "url_id > 5"), ("host_state", "host = 'f.test'")):
         await stocked.rows(
             f"UPDATE {table} SET lease_holder = 'gone', lease_token = gen_random_uuid(), "
@@ -165,9 +165,9 @@ async def test_leases_in_a_backup_are_given_back_by_the_rescuer(
     await back_up(make_settings(), tmp_path / "backup")
     settings = make_settings(data_dir=tmp_path / "elsewhere", database_url=elsewhere_url, connect_to=site.connect_to)
     await restore(settings, tmp_path / "backup")
-    async with open_house(settings) as moved:
+    async with open_harness(settings) as moved:
         await moved.work()
-        assert (await moved.fates())["http://f.test/page"] == "stored"
+        assert (await moved.outcomes())["http://f.test/page"] == "stored"
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ async def test_leases_in_a_backup_are_given_back_by_the_rescuer(
     ],
 )
 async def test_a_backup_goes_nowhere_but_into_a_folder_of_its_own(
-    folder: str, said: str, stocked: House, make_settings: Callable[..., Settings], tmp_path: Path
+    folder: str, said: str, stocked: AppHarness, make_settings: Callable[..., Settings], tmp_path: Path
 ) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full/corpus").mkdir()
@@ -192,7 +192,7 @@ async def test_a_backup_goes_nowhere_but_into_a_folder_of_its_own(
     assert not (tmp_path / "data/backup").exists()
 
 
-async def test_raw_files_that_are_not_there_are_told(stocked: House, command: Command, tmp_path: Path) -> None:
+async def test_raw_files_that_are_not_there_are_told(stocked: AppHarness, command: Command, tmp_path: Path) -> None:
     raw = next(path for path in (tmp_path / "data/corpus").rglob("raw/a.test/**/*") if path.is_file())
     raw.unlink()
     answer = command("backup", "backup")
@@ -211,7 +211,7 @@ def add_to_the_file_with(folder: Path, words: bytes) -> None:
 
 
 async def test_a_raw_file_of_another_size_than_its_row_tells_is_told(
-    stocked: House, command: Command, tmp_path: Path
+    stocked: AppHarness, command: Command, tmp_path: Path
 ) -> None:
     add_to_the_file_with(tmp_path, b"matter b")
     answer = command("backup", str(tmp_path / "backup"), "--json")
@@ -219,7 +219,7 @@ async def test_a_raw_file_of_another_size_than_its_row_tells_is_told(
 
 
 async def test_two_backups_into_one_folder_at_once_are_refused(
-    stocked: House, command: Command, tmp_path: Path
+    stocked: AppHarness, command: Command, tmp_path: Path
 ) -> None:
     folder = tmp_path / "backup"
     folder.mkdir()
@@ -231,7 +231,7 @@ async def test_two_backups_into_one_folder_at_once_are_refused(
 
 
 async def test_a_terminal_shows_a_bar_for_each_step(
-    stocked: House, make_settings: Callable[..., Settings], tmp_path: Path
+    stocked: AppHarness, make_settings: Callable[..., Settings], tmp_path: Path
 ) -> None:
     """Spec 8.2."""
     settings = make_settings()
@@ -241,7 +241,7 @@ async def test_a_terminal_shows_a_bar_for_each_step(
         assert part in shown
 
 
-async def test_a_full_disk_is_told_and_nothing_is_left(stocked: House, command: Command, tmp_path: Path) -> None:
+async def test_a_full_disk_is_told_and_nothing_is_left(stocked: AppHarness, command: Command, tmp_path: Path) -> None:
     """The disk is another than the corpus', too: there files are copied."""
     (tmp_path / "disk").mkdir()
     script = f'mount -t tmpfs -o size=$0 tmpfs "{tmp_path}/disk" && "$@"; echo $?; ls -A "{tmp_path}/disk"'
@@ -255,7 +255,7 @@ async def test_a_full_disk_is_told_and_nothing_is_left(stocked: House, command: 
 
 @pytest.mark.parametrize("stop_at", ["raw files", "tables"])
 async def test_a_backup_that_is_stopped_leaves_nothing(
-    stop_at: str, stocked: House, make_settings: Callable[..., Settings], tmp_path: Path
+    stop_at: str, stocked: AppHarness, make_settings: Callable[..., Settings], tmp_path: Path
 ) -> None:
     reached = asyncio.Event()
     backing_up = asyncio.create_task(
@@ -277,7 +277,7 @@ async def damaged(backup: Path, settings: Settings) -> str:
 
 
 async def test_a_damaged_backup_is_refused_before_anything_is_touched(
-    stocked: House, make_settings: Callable[..., Settings], tmp_path: Path
+    stocked: AppHarness, make_settings: Callable[..., Settings], tmp_path: Path
 ) -> None:
     whole = tmp_path / "whole"
     await back_up(make_settings(), whole)
@@ -328,7 +328,7 @@ async def test_a_damaged_backup_is_refused_before_anything_is_touched(
 
 
 async def test_a_backup_that_was_made_without_a_raw_file_is_restored_and_that_is_told(
-    stocked: House, command: Command, elsewhere_url: str, tmp_path: Path
+    stocked: AppHarness, command: Command, elsewhere_url: str, tmp_path: Path
 ) -> None:
     """All the rest would be lost otherwise."""
     (raw,) = (path for path in (tmp_path / "data/corpus").rglob("raw/a.test/**/*") if path.is_file())
@@ -347,7 +347,7 @@ async def test_a_backup_that_was_made_without_a_raw_file_is_restored_and_that_is
 
 
 async def test_damage_of_a_raw_file_that_keeps_its_size_is_told(
-    stocked: House, command: Command, elsewhere_url: str, server: EmbeddedServer, tmp_path: Path
+    stocked: AppHarness, command: Command, elsewhere_url: str, server: EmbeddedServer, tmp_path: Path
 ) -> None:
     """Rows and all other files are right, and are there."""
     assert command("backup", "backup").returncode == 0
@@ -382,7 +382,7 @@ def test_what_rows_say_of_raw_files_is_read_from_the_tables_file(tmp_path: Path)
 
 
 async def test_nothing_is_restored_over_what_is_there(
-    stocked: House, make_settings: Callable[..., Settings], database_url: str, tmp_path: Path
+    stocked: AppHarness, make_settings: Callable[..., Settings], database_url: str, tmp_path: Path
 ) -> None:
     await back_up(make_settings(), tmp_path / "backup")
     with pytest.raises(OperatorError, match="There are raw files below"):
@@ -397,7 +397,7 @@ async def test_nothing_is_restored_over_what_is_there(
 
 
 async def test_who_restores_over_a_house_that_may_live_is_told_to_move_it_and_never_to_remove_it(
-    stocked: House, make_settings: Callable[..., Settings], tmp_path: Path
+    stocked: AppHarness, make_settings: Callable[..., Settings], tmp_path: Path
 ) -> None:
     await back_up(make_settings(), tmp_path / "backup")
     told = []
@@ -439,7 +439,7 @@ async def test_a_backup_of_an_older_schema_is_brought_up_to_date(
 
 
 async def test_bringing_a_large_old_backup_up_to_date_may_take_long(
-    stocked: House,
+    stocked: AppHarness,
     make_settings: Callable[..., Settings],
     embedded_server: EmbeddedServer,
     monkeypatch: pytest.MonkeyPatch,
@@ -468,7 +468,7 @@ async def test_bringing_a_large_old_backup_up_to_date_may_take_long(
 
 
 async def test_whatever_walks_through_folders_leaves_the_event_loop_free(
-    stocked: House,
+    stocked: AppHarness,
     make_settings: Callable[..., Settings],
     monkeypatch: pytest.MonkeyPatch,
     elsewhere_url: str,

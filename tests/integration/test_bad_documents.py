@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from headwater.config import Settings
-from headwater.model.pdf import BodyStatus
-from tests.house import open_house
+from headwater.core.settings import Settings
+from headwater.extraction.pdf.document import BodyStatus
+from tests.harness import open_harness
 from tests.program import headwater
 from tests.server import Answer, Site, page
 from tests.unit.pdf_writer import pdf_file
@@ -128,9 +128,9 @@ async def test_a_bad_document_ends_with_its_reason_its_bytes_are_kept_and_work_g
     site.answers[bad] = Answer(body, headers=AS_PDF if body.startswith(b"%PDF") else {"Content-Type": "text/xml"})
     site.answers[good] = Answer(page("a matter"), headers={"Content-Type": "text/html"})
     settings = make_settings(connect_to=site.connect_to, max_retries=1, lease_seconds=60, sandbox_workers=1)
-    async with open_house(settings) as house:
-        assert await house.fetch(bad) == {bad: reason}
-        assert await house.fetch(good) == {bad: reason, good: "stored"}
+    async with open_harness(settings) as harness:
+        assert await harness.fetch(bad) == {bad: reason}
+        assert await harness.fetch(good) == {bad: reason, good: "stored"}
     kept = [path.read_bytes() for path in (tmp_path / "data/corpus").rglob("raw/**/*") if path.is_file()]
     assert body in kept
 
@@ -158,8 +158,8 @@ async def test_what_takes_too_long_ends_as_that_and_not_as_a_crash(
     url, body = "http://a.test/report.pdf", forms(28)  # for which a second is not enough
     site.answers[url] = Answer(body, headers=AS_PDF)
     settings = make_settings(connect_to=site.connect_to, max_retries=1, sandbox_seconds=0.1)
-    async with open_house(settings) as house:
-        assert await house.fetch(url) == {url: "sandbox_timeout"}
+    async with open_harness(settings) as harness:
+        assert await harness.fetch(url) == {url: "sandbox_timeout"}
     assert [path.read_bytes() for path in (tmp_path / "data/corpus").rglob("raw/**/*") if path.is_file()] == [body]
     (tmp_path / "file.pdf").write_bytes(body)
     shown = json.loads(headwater("normalize", "file.pdf", "--json", cwd=tmp_path, sandbox_seconds=0.1).stdout)

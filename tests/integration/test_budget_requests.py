@@ -11,19 +11,19 @@ from typing import Any, ClassVar
 import pytest
 import structlog
 
-from headwater.config import Settings
-from headwater.formats.json_body import parse_json
-from headwater.gate.budget import Budgets
-from headwater.gate.pace import Pace
-from headwater.model.poll import Polled
-from headwater.model.reasons import Reason
-from headwater.net.client import HttpClient
-from headwater.policy.budget import HOUR
-from headwater.service.polling import PollerRole
-from headwater.service.running import run_roles
+from headwater.app.polling import PollerRole
+from headwater.app.roles import run_roles
+from headwater.core.api_budget import HOUR
+from headwater.core.poll import PollResult
+from headwater.core.reasons import Reason
+from headwater.core.settings import Settings
+from headwater.feeds.json_body import parse_json
+from headwater.http.client import HttpClient
+from headwater.politeness.api_budget import Budgets
+from headwater.politeness.request_rate import Pace
 from headwater.sources.run import Http
 from tests import kinds
-from tests.house import open_house
+from tests.harness import open_harness
 from tests.integration.keyring import NOW, Keyring
 from tests.integration.spender import HOST, KEY, SetClock
 from tests.integration.test_budgets import most_in_an_hour
@@ -42,26 +42,26 @@ def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def open_paid(site: Site, make_settings: Callable[..., Settings]) -> Callable[..., "PaidHouse"]:
-    return lambda **overrides: PaidHouse(make_settings(connect_to=site.connect_to, **overrides))
+def open_paid(site: Site, make_settings: Callable[..., Settings]) -> Callable[..., "PaidHarness"]:
+    return lambda **overrides: PaidHarness(make_settings(connect_to=site.connect_to, **overrides))
 
 
-class PaidHouse:
+class PaidHarness:
     """A house whose budgets go by a clock that moves when somebody waits for them."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._opening = open_house(settings)
+        self._opening = open_harness(settings)
 
-    async def __aenter__(self) -> "PaidHouse":
-        self.house = await self._opening.__aenter__()
-        self.keyring = Keyring(self.house.parts.records.database, **self._settings.rate_limits)
+    async def __aenter__(self) -> "PaidHarness":
+        self.harness = await self._opening.__aenter__()
+        self.keyring = Keyring(self.harness.runtime.context.database, **self._settings.rate_limits)
         self.pay_with(KEY)
         return self
 
     def pay_with(self, key: str, clock: SetClock | None = None, sleep: Sleep | None = None) -> None:
         """Let the way out have this key, and wait like this for its budgets."""
-        self.house.parts.gate.budgets = Budgets(
+        self.harness.runtime.gate.budgets = Budgets(
             database=self.keyring.database,
             clock=clock or self.keyring.clock,
             key=key,
@@ -72,25 +72,25 @@ class PaidHouse:
     async def __aexit__(self, *error: object) -> None:
         await self._opening.__aexit__(None, None, None)
 
-    async def poll(self, name: str = "bills", *lists: str, **settings: object) -> Polled:
+    async def poll(self, name: str = "bills", *lists: str, **settings: object) -> PollResult:
         """Add a source and poll it."""
-        await self.house.desk.sources.create(name, "ledger", {"lists": list(lists or [LIST]), **settings})
-        return await self.house.desk.sources.sync(name)
+        await self.harness.operations.sources.create(name, "ledger", {"lists": list(lists or [LIST]), **settings})
+        return await self.harness.operations.sources.sync(name)
 
     async def http(self, source: str, **terms: Any) -> Http:
         """What a kind of a source has in its hands."""
-        parts = self.house.parts
-        added = await self.house.desk.sources.create(source, "ledger", {"lists": []})
+        runtime = self.harness.runtime
+        added = await self.harness.operations.sources.create(source, "ledger", {"lists": []})
         kind = kinds.LedgerKind(lists=(), **terms)
-        pace = Pace(parts.records.database, parts.records.clock, added.id, kind.gap)
-        return Http(parts.gate, parts.sandbox, kind, pace, kind.asker(source))
+        pace = Pace(runtime.context.database, runtime.context.clock, added.id, kind.gap)
+        return Http(runtime.gate, runtime.sandbox, kind, pace, kind.asker(source))
 
     async def spent(self) -> dict[tuple[str, str], int]:
-        rows = await self.house.rows("SELECT host, child, sum(requests)::int FROM budget_spending GROUP BY 1, 2")
+        rows = await self.harness.rows("SELECT host, child, sum(requests)::int FROM budget_spending GROUP BY 1, 2")
         return {(host, child): requests for host, child, requests in rows}
 
 
-Open = Callable[..., PaidHouse]
+Open = Callable[..., PaidHarness]
 
 
 def records(*urls: str, status: int = 200, **headers: str) -> Answer:
@@ -114,8 +114,8 @@ async def test_the_key_goes_in_a_header_to_the_declared_hosts_and_nowhere_else(s
         async with open_paid() as paid:
             polled = await paid.poll("bills", LIST, OTHER_LIST, retry={"base_seconds": 0})
             failed = await paid.poll("hearings", broken)
-            kept = await paid.house.rows(
-                "SELECT s::text FROM sources s UNION ALL SELECT f::text FROM feed_state f UNION ALL"
+            kept = await paid.harness.rows(
+                "SELECT s::text FROM sources s UNION ALL SELECT f::text FROM poll_state f UNION ALL"
                 " SELECT i::text FROM items i UNION ALL SELECT u::text FROM url_frontier u UNION ALL"
                 " SELECT b::text FROM budgets b UNION ALL SELECT p::text FROM budget_spending p"
             )
@@ -150,8 +150,8 @@ async def test_an_api_at_a_port_of_its_own_is_paid_for_when_it_is_declared_so(
                 "api2.test; there it would get neither key nor budget."
             )
         assert site.visits(there) == 0
-        await paid.house.desk.sources.create("bills", "ported", {"lists": [there]})
-        assert (await paid.house.desk.sources.sync("bills")).error is None
+        await paid.harness.operations.sources.create("bills", "ported", {"lists": [there]})
+        assert (await paid.harness.operations.sources.sync("bills")).error is None
         assert keys(site, there) == [KEY]
         assert (await paid.spent())[(f"{HOST}:8443", "bills")] == 1
 
@@ -263,7 +263,7 @@ async def test_a_429_stops_all_sources_until_it_is_over_and_fails_none(site: Sit
         assert keys(site, LIST)[2:] == [KEY] * 3
 
 
-def pay_with_a_wait(paid: PaidHouse) -> tuple[asyncio.Event, asyncio.Event]:
+def pay_with_a_wait(paid: PaidHarness) -> tuple[asyncio.Event, asyncio.Event]:
     """Let whoever waits for a budget set one event, and wait for the other; two hours have passed then."""
     asleep, wake = asyncio.Event(), asyncio.Event()
 
@@ -278,11 +278,11 @@ def pay_with_a_wait(paid: PaidHouse) -> tuple[asyncio.Event, asyncio.Event]:
 
 @asynccontextmanager
 async def waiting_poll(
-    paid: PaidHouse, **settings: object
-) -> AsyncIterator[tuple[asyncio.Event, "asyncio.Task[Polled]"]]:
+    paid: PaidHarness, **settings: object
+) -> AsyncIterator[tuple[asyncio.Event, "asyncio.Task[PollResult]"]]:
     """A poll whose second request waits for its budget, until the event is set."""
     asleep, wake = pay_with_a_wait(paid)
-    await paid.house.parts.sandbox.run(parse_json, b"[]", returns=object)  # its start is not to count
+    await paid.harness.runtime.sandbox.run(parse_json, b"[]", returns=object)  # its start is not to count
     polling = asyncio.create_task(paid.poll("bills", LIST, LIST, **settings))
     await asyncio.wait([polling, asyncio.create_task(asleep.wait())], return_when=asyncio.FIRST_COMPLETED)
     assert not polling.done()
@@ -297,11 +297,11 @@ async def test_who_waits_holds_neither_lock_nor_connection_nor_host(site: Site, 
     """Spec 1.4."""
     site.answers[LIST] = records("http://news.test/a")
     async with open_paid(rate_limits={"bills": 1}) as paid, waiting_poll(paid) as (wake, polling):
-        house = paid.house
+        harness = paid.harness
         busy = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state <> 'idle'"
-        assert await house.rows(f"{busy} AND pid <> pg_backend_pid()") == [(0,)]
-        await house.rows("SELECT FROM budgets, feed_state, sources FOR UPDATE NOWAIT")
-        assert await house.rows("SELECT host FROM host_state WHERE lease_token IS NOT NULL") == []
+        assert await harness.rows(f"{busy} AND pid <> pg_backend_pid()") == [(0,)]
+        await harness.rows("SELECT FROM budgets, poll_state, sources FOR UPDATE NOWAIT")
+        assert await harness.rows("SELECT host FROM host_state WHERE lease_token IS NOT NULL") == []
         wake.set()
         assert (await polling).error is None
     assert site.visits(LIST) == 2
@@ -325,16 +325,16 @@ async def test_a_request_that_waits_does_not_keep_others_of_its_run_from_going(s
 async def test_a_poll_keeps_its_lease_and_uses_up_no_deadline_while_it_waits(site: Site, open_paid: Open) -> None:
     """Spec 1.4: the wait may be an hour, many times the lease and all of the deadline."""
     site.answers[LIST] = records("http://news.test/a")
-    lease = "SELECT lease_token, lease_until FROM feed_state"
+    lease = "SELECT lease_token, lease_until FROM poll_state"
     async with (
         open_paid(rate_limits={"bills": 1}, lease_seconds=0.3) as paid,
         waiting_poll(paid, deadline=2) as (wake, polling),
     ):
-        ((token, until),) = await paid.house.rows(lease)
+        ((token, until),) = await paid.harness.rows(lease)
         over = time.monotonic() + 2.2
 
         async def has_gone_on() -> bool:
-            ((held, later),) = await paid.house.rows(lease)
+            ((held, later),) = await paid.harness.rows(lease)
             assert held == token
             return bool(later > until + timedelta(seconds=0.3) and time.monotonic() > over)
 
@@ -350,8 +350,8 @@ async def test_polls_that_wait_do_not_keep_others_from_being_polled(site: Site, 
     site.answers["http://news.test/feed"] = rss("http://news.test/b")
     one_at_a_time = {"poll_concurrency": 1, "poll_look_seconds": 0.05, "rate_limits": {"bills": 1}}
     async with open_paid(**one_at_a_time) as paid:
-        await paid.house.desk.sources.add("http://news.test/feed", "news")
-        await paid.house.desk.sources.create("bills", "ledger", {"lists": [LIST, LIST]})
+        await paid.harness.operations.sources.add("http://news.test/feed", "news")
+        await paid.harness.operations.sources.create("bills", "ledger", {"lists": [LIST, LIST]})
         asleep = asyncio.Event()
 
         async def sleep(_: float) -> None:
@@ -360,10 +360,10 @@ async def test_polls_that_wait_do_not_keep_others_from_being_polled(site: Site, 
 
         paid.pay_with(KEY, sleep=sleep)
         stop = asyncio.Event()
-        working = asyncio.create_task(run_roles([PollerRole(paid.house.parts)], stop))
+        working = asyncio.create_task(run_roles([PollerRole(paid.harness.runtime)], stop))
         await asleep.wait()
         polls = site.visits("http://news.test/feed")
-        await paid.house.rows("UPDATE feed_state SET next_poll_at = 'yesterday' WHERE next_poll_at IS NOT NULL")
+        await paid.harness.rows("UPDATE poll_state SET next_poll_at = 'yesterday' WHERE next_poll_at IS NOT NULL")
 
         async def is_polled() -> bool:
             return site.visits("http://news.test/feed") > polls
@@ -384,8 +384,8 @@ async def test_a_deadline_that_ends_after_a_wait_fails_the_run_and_loses_nothing
         polled = await polling
         assert polled.reason is Reason.TIMEOUT
         assert "deadline of 2 seconds" in (polled.error or "")
-        assert await paid.house.rows("SELECT count(*) FROM items") == [(0,)]
-        assert await paid.house.rows("SELECT memory, lease_token FROM feed_state") == [({}, None)]
+        assert await paid.harness.rows("SELECT count(*) FROM items") == [(0,)]
+        assert await paid.harness.rows("SELECT memory, lease_token FROM poll_state") == [({}, None)]
 
 
 async def test_a_poll_that_is_stopped_while_it_waits_is_given_back(site: Site, open_paid: Open) -> None:
@@ -395,7 +395,7 @@ async def test_a_poll_that_is_stopped_while_it_waits_is_given_back(site: Site, o
         async with waiting_poll(paid) as (_, polling):
             polling.cancel()
         assert polling.cancelled()
-        assert await paid.house.rows("SELECT attempts, consecutive_errors, lease_token FROM feed_state") == [
+        assert await paid.harness.rows("SELECT attempts, consecutive_errors, lease_token FROM poll_state") == [
             (0, 0, None)
         ]
 
@@ -406,19 +406,19 @@ async def test_without_a_key_a_run_fails_with_a_sentence_and_loses_nothing(site:
     async with open_paid() as paid:
         await paid.poll("bills")
         paid.pay_with("")
-        failed = await paid.house.desk.sources.sync("bills")
+        failed = await paid.harness.operations.sources.sync("bills")
         assert failed.reason is Reason.BAD_SETTING
         assert "HEADWATER_API_DATA_GOV_KEY" in (failed.error or "")
         assert site.visits(LIST) == 1
-        assert await paid.house.rows("SELECT memory FROM feed_state") == [({"read": 1},)]
+        assert await paid.harness.rows("SELECT memory FROM poll_state") == [({"read": 1},)]
         paid.pay_with(KEY)
-        assert (await paid.house.desk.sources.sync("bills")).error is None
+        assert (await paid.harness.operations.sources.sync("bills")).error is None
 
 
 PAGES = [f"http://{HOST}/pages/{number}" for number in range(4)]
 
 
-async def list_pages(site: Site, paid: PaidHouse, *pages: str) -> None:
+async def list_pages(site: Site, paid: PaidHarness, *pages: str) -> None:
     """A source whose items are pages of the API, and one that is none."""
     site.answers[LIST] = records(*pages)
     for number, url in enumerate(pages):
@@ -433,29 +433,29 @@ async def test_pages_on_the_api_are_paid_for_by_their_source_and_put_off_at_no_c
     """Spec 1.4: a fetch worker re-queues to the refill time at no cost in retries."""
     outside = "http://news.test/page"
     async with open_paid(rate_limits={"bills": 3}, max_retries=0) as paid:
-        house, keyring = paid.house, paid.keyring
+        harness, keyring = paid.harness, paid.keyring
         keyring.clock.at = datetime.now(UTC)
         await list_pages(site, paid, *PAGES, outside)
         assert (await paid.spent())[HOST, "bills"] == 1
-        await house.work(until_attempts=5)
-        fates = await house.fates()
-        assert sorted(fates[url] or "" for url in PAGES) == ["", "", "stored", "stored"]
-        assert fates[outside] == "stored"
+        await harness.work(until_attempts=5)
+        outcomes = await harness.outcomes()
+        assert sorted(outcomes[url] or "" for url in PAGES) == ["", "", "stored", "stored"]
+        assert outcomes[outside] == "stored"
         assert keys(site, outside) == [None]
         assert site.visits(f"http://{HOST}/robots.txt") == 0
         assert (await paid.spent())[HOST, "bills"] == 3
-        waiting = await house.rows("SELECT attempts, due_at FROM frontier_queue")
+        waiting = await harness.rows("SELECT attempts, due_at FROM frontier_queue")
         assert {attempts for attempts, _ in waiting} == {0}
         assert all(HOUR < due - keyring.clock.at < HOUR + MINUTE for _, due in waiting)
-        put_off = await house.rows("SELECT http_status, detail FROM fetch_log WHERE reason = 'budget_spent'")
+        put_off = await harness.rows("SELECT http_status, detail FROM fetch_log WHERE reason = 'budget_spent'")
         assert len(put_off) >= 2
         assert all(status is None and "used up" in detail for status, detail in put_off)
 
         keyring.clock.at += 2 * HOUR
-        await house.rows("UPDATE frontier_queue SET due_at = 'yesterday'")
-        await house.rows("UPDATE host_state SET ready_at = 'yesterday' WHERE host = $1", HOST)
-        await house.work()
-        assert set((await house.fates()).values()) == {"stored"}
+        await harness.rows("UPDATE frontier_queue SET due_at = 'yesterday'")
+        await harness.rows("UPDATE host_state SET ready_at = 'yesterday' WHERE host = $1", HOST)
+        await harness.work()
+        assert set((await harness.outcomes()).values()) == {"stored"}
         assert [keys(site, url) for url in PAGES] == [[KEY]] * 4
 
 
@@ -464,9 +464,9 @@ async def test_a_page_whose_key_is_missing_here_waits_for_it(site: Site, open_pa
     async with open_paid() as paid:
         await list_pages(site, paid, PAGES[0])
         paid.pay_with("")
-        await paid.house.work(until_attempts=1)
-        assert await paid.house.fates() == {PAGES[0]: None}
-        assert await paid.house.rows("SELECT attempts FROM frontier_queue") == [(0,)]
+        await paid.harness.work(until_attempts=1)
+        assert await paid.harness.outcomes() == {PAGES[0]: None}
+        assert await paid.harness.rows("SELECT attempts FROM frontier_queue") == [(0,)]
         assert site.visits(PAGES[0]) == 0
 
 
@@ -481,12 +481,12 @@ async def test_a_page_whose_key_is_refused_waits_for_a_better_one(
     async with open_paid() as paid:
         await list_pages(site, paid, PAGES[0])
         site.answers[PAGES[0]] = Answer(body, status=403, headers={"Content-Type": "application/json"})
-        await paid.house.work(until_attempts=1)
-        assert await paid.house.fates() == {PAGES[0]: fate}
-        ((reason, _, status),) = await paid.house.attempts()
+        await paid.harness.work(until_attempts=1)
+        assert await paid.harness.outcomes() == {PAGES[0]: fate}
+        ((reason, _, status),) = await paid.harness.attempts()
         assert (reason, status) == (fate or "bad_setting", 403)
         if fate is None:
-            assert await paid.house.rows("SELECT attempts FROM frontier_queue") == [(0,)]
+            assert await paid.harness.rows("SELECT attempts FROM frontier_queue") == [(0,)]
 
 
 async def test_a_page_of_the_api_that_leads_elsewhere_leaves_the_key_behind(site: Site, open_paid: Open) -> None:
@@ -495,8 +495,8 @@ async def test_a_page_of_the_api_that_leads_elsewhere_leaves_the_key_behind(site
         await list_pages(site, paid, PAGES[0])
         site.answers[PAGES[0]] = Answer(status=302, headers={"Location": "http://elsewhere.test/page"})
         site.answers["http://elsewhere.test/page"] = Answer(page("elsewhere"), headers=HTML)
-        await paid.house.work()
-        assert await paid.house.fates() == {PAGES[0]: "redirect", "http://elsewhere.test/page": "stored"}
+        await paid.harness.work()
+        assert await paid.harness.outcomes() == {PAGES[0]: "redirect", "http://elsewhere.test/page": "stored"}
         assert keys(site, "http://elsewhere.test/page") == [None]
 
 
@@ -510,8 +510,8 @@ async def test_what_anybody_on_the_way_could_read_has_no_key(
         for url in (LIST, PAGES[0]):
             site.answers[url] = Answer(status=302, headers={"Location": f"{url}/plain"})
             site.answers[f"{url}/plain"] = records()
-        assert (await paid.house.desk.sources.sync("bills")).error is None
-        await paid.house.work()
+        assert (await paid.harness.operations.sources.sync("bills")).error is None
+        await paid.harness.work()
         for url in (LIST, PAGES[0]):
             assert keys(site, url)[-1] == KEY
             assert keys(site, f"{url}/plain") == [None]

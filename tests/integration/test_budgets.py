@@ -13,12 +13,12 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from headwater.config import Settings
-from headwater.errors import OperatorError
-from headwater.gate.budget import Budgets
-from headwater.policy.budget import DEFAULT_SPLIT, HOUR, Split, fingerprint
-from headwater.store import budgets as books
-from headwater.store.pool import Database, open_database
+from headwater.core.api_budget import DEFAULT_SPLIT, HOUR, Split, fingerprint
+from headwater.core.errors import OperatorError
+from headwater.core.settings import Settings
+from headwater.db import budgets as books
+from headwater.db.pool import Database, open_database
+from headwater.politeness.api_budget import Budgets
 from tests.integration import spender
 from tests.integration.keyring import NOW, Keyring
 from tests.integration.spender import HOST, KEY, SetClock

@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from headwater.config import Settings
-from headwater.errors import OperatorError
-from headwater.model.canonical import CanonicalTotals
-from headwater.policy.canonical import uid_of
-from headwater.service.canonical import run_now
-from headwater.service.maintenance import RESCUERS
-from headwater.service.parts import open_parts, open_records
-from headwater.service.running import crew_at_work
-from headwater.store import canonical
-from tests.house import House, open_house
+from headwater.app.canonical import run_now
+from headwater.app.maintenance import RESCUERS
+from headwater.app.roles import fetch_pool_at_work
+from headwater.app.runtime import open_runtime
+from headwater.core.canonical import CanonicalTotals
+from headwater.core.canonical_rules import uid_of
+from headwater.core.errors import OperatorError
+from headwater.core.settings import Settings
+from headwater.db import canonical
+from headwater.db.context import open_database_context
+from tests.harness import AppHarness, open_harness
 from tests.program import forked
 from tests.server import Answer, Site, page, rss
 
@@ -31,9 +32,9 @@ def pages(site: Site, *names: str) -> None:
         site.answers[f"http://news.test/{name}"] = Answer(page(f"story {name}"), headers=HTML)
 
 
-async def canonical_run(house: House) -> CanonicalTotals:
+async def canonical_run(harness: AppHarness) -> CanonicalTotals:
     totals = CanonicalTotals()
-    await run_now(house.parts, lambda: crew_at_work(house.parts, house.desk.metrics), totals)
+    await run_now(harness.runtime, lambda: fetch_pool_at_work(harness.runtime, harness.operations.metrics), totals)
     return totals
 
 
@@ -41,68 +42,70 @@ def told(totals: CanonicalTotals) -> tuple[int, int, int, dict[str, int], int]:
     return totals.new, totals.stored, totals.skipped, totals.failed, totals.deferred
 
 
-async def add_feed(house: House, category: str = "jobs_report") -> None:
-    await house.desk.sources.add(FEED, "news", {"category": category})
+async def add_feed(harness: AppHarness, category: str = "jobs_report") -> None:
+    await harness.operations.sources.add(FEED, "news", {"category": category})
 
 
-async def test_a_run_that_can_never_have_the_lease_says_so_and_ends(house: House) -> None:
+async def test_a_run_that_can_never_have_the_lease_says_so_and_ends(harness: AppHarness) -> None:
     """Spec 5.5: bad state, as of a table that was emptied by hand."""
-    await house.rows("DELETE FROM canonical_state")
+    await harness.rows("DELETE FROM canonical_state")
     with pytest.raises(OperatorError, match="canonical_state has lost its row"):
-        await canonical_run(house)
+        await canonical_run(harness)
 
 
-async def test_what_a_category_links_is_fetched_once_and_a_second_run_asks_nobody(site: Site, house: House) -> None:
+async def test_what_a_category_links_is_fetched_once_and_a_second_run_asks_nobody(
+    site: Site, harness: AppHarness
+) -> None:
     """Spec 5.5: nothing new, no request."""
     pages(site, "a", "b")
-    await add_feed(house)
-    assert told(await canonical_run(house)) == (2, 2, 0, {}, 0)
+    await add_feed(harness)
+    assert told(await canonical_run(harness)) == (2, 2, 0, {}, 0)
     seen = len(site.seen)
-    assert told(await canonical_run(house)) == (0, 0, 0, {}, 0)
+    assert told(await canonical_run(harness)) == (0, 0, 0, {}, 0)
     assert len(site.seen) == seen
-    rows = await house.rows("SELECT uid, url, categories, code FROM canonical_attempts ORDER BY url")
+    rows = await harness.rows("SELECT uid, url, categories, code FROM canonical_attempts ORDER BY url")
     assert rows == [
         (uid_of(f"http://news.test/{name}"), f"http://news.test/{name}", ["jobs_report"], None) for name in ("a", "b")
     ]
 
 
-async def test_a_link_is_called_by_its_address_as_it_was_given(site: Site, house: House) -> None:
+async def test_a_link_is_called_by_its_address_as_it_was_given(site: Site, harness: AppHarness) -> None:
     """Spec 5.1: the SHA-1 is of the URL as given, whatever it is called in the frontier."""
     given = "http://NEWS.test/a/?utm_source=feed#top"
     pages(site, "a")
     site.answers[FEED] = rss(given)
-    await add_feed(house)
-    assert (await canonical_run(house)).stored == 1
-    ((uid, url),) = await house.rows("SELECT uid, url FROM canonical_attempts")
+    await add_feed(harness)
+    assert (await canonical_run(harness)).stored == 1
+    ((uid, url),) = await harness.rows("SELECT uid, url FROM canonical_attempts")
     assert uid == uid_of(url)
     assert "utm_source" in url
 
 
-async def test_a_document_that_is_there_already_is_skipped_and_marked(site: Site, house: House) -> None:
+async def test_a_document_that_is_there_already_is_skipped_and_marked(site: Site, harness: AppHarness) -> None:
     """Spec 5.5."""
     pages(site, "a")
-    await add_feed(house)
-    await house.work()
+    await add_feed(harness)
+    await harness.work()
     seen = len(site.seen)
-    assert told(await canonical_run(house)) == (1, 0, 1, {}, 0)
+    assert told(await canonical_run(harness)) == (1, 0, 1, {}, 0)
     assert len(site.seen) == seen
-    assert (await canonical_run(house)).new == 0
+    assert (await canonical_run(harness)).new == 0
 
 
 @pytest.mark.parametrize(("days", "tried"), [(29, False), (31, True)])
-async def test_an_attempt_counts_for_30_days(site: Site, house: House, days: int, tried: bool) -> None:
+async def test_an_attempt_counts_for_30_days(site: Site, harness: AppHarness, days: int, tried: bool) -> None:
     """Spec 5.5: attempted 29 days ago is skipped, 31 days ago is tried."""
     pages(site, "a")
-    await add_feed(house)
-    await canonical_run(house)
-    await house.rows(f"UPDATE canonical_attempts SET attempted_at = attempted_at - interval '{days} days'")
+    await add_feed(harness)
+    await canonical_run(harness)
+    await harness.rows(f"UPDATE canonical_attempts SET attempted_at = attempted_at - interval '{days} days'")
     before = site.visits("http://news.test/a")
-    assert told(await canonical_run(house)) == ((1, 1, 0, {}, 0) if tried else (0, 0, 0, {}, 0))
+    assert told(await canonical_run(harness)) == ((1, 1, 0, {}, 0) if tried else (0, 0, 0, {}, 0))
     assert site.visits("http://news.test/a") - before == tried
-    assert (await canonical_run(house)).new == 0
+    assert (await canonical_run(harness)).new == 0
 
 
-async def test_each_failure_has_its_code_and_is_not_tried_again(site: Site, house: House) -> None:
+async def test_each_failure_has_its_code_and_is_not_tried_again(site: Site, harness: AppHarness) -> None:
     """Spec 5.3."""
     nothing = "<html><body><script>" + "x = 1;" * 60 + "</script></body></html>"
     pages(site, "missing", "short", "empty", "failing", "image")
@@ -113,11 +116,11 @@ async def test_each_failure_has_its_code_and_is_not_tried_again(site: Site, hous
         "http://news.test/failing": Answer(status=500),
         "http://news.test/image": Answer(b"\xff\xd8\xff" + b"x" * 500),
     }
-    await add_feed(house)
-    totals = await canonical_run(house)
+    await add_feed(harness)
+    totals = await canonical_run(harness)
     assert totals.failed == {"FAIL_HTTP": 2, "FAIL_BAD_HTML": 2, "FAIL_EMPTY": 1}
     assert {type(code) for code in totals.failed} == {str}  # as which it is written to logs
-    rows = await house.rows("SELECT url, code, reason FROM canonical_attempts ORDER BY url")
+    rows = await harness.rows("SELECT url, code, reason FROM canonical_attempts ORDER BY url")
     assert rows == [
         ("http://news.test/empty", "FAIL_EMPTY", "empty_text"),
         ("http://news.test/failing", "FAIL_HTTP", "max_retries"),
@@ -127,7 +130,7 @@ async def test_each_failure_has_its_code_and_is_not_tried_again(site: Site, hous
     ]
     assert sorted((one.url, one.code, one.reason) for one in totals.failed_urls) == rows
     seen = len(site.seen)
-    assert (await canonical_run(house)).new == 0
+    assert (await canonical_run(harness)).new == 0
     assert len(site.seen) == seen
 
 
@@ -135,10 +138,10 @@ async def test_a_server_that_never_answers_is_a_timeout(site: Site, make_setting
     """Spec 5.3: after the last retry, by what that ended with."""
     pages(site, "slow")
     site.hanging.add("http://news.test/slow")
-    quick = make_settings(connect_to=site.connect_to, page_seconds=0.2, max_retries=1)
-    async with open_house(quick) as house:
-        await add_feed(house)
-        assert (await canonical_run(house)).failed == {"FAIL_TIMEOUT": 1}
+    quick = make_settings(connect_to=site.connect_to, page_timeout_seconds=0.2, max_retries=1)
+    async with open_harness(quick) as harness:
+        await add_feed(harness)
+        assert (await canonical_run(harness)).failed == {"FAIL_TIMEOUT": 1}
 
 
 async def test_what_waits_for_long_is_reported_and_not_marked(
@@ -148,92 +151,97 @@ async def test_what_waits_for_long_is_reported_and_not_marked(
     pages(site, "a", "b")
     site.answers["http://news.test/b"] = [Answer(status=503), Answer(page("story b"), headers=HTML)]
     patient = make_settings(connect_to=site.connect_to, retry_base_seconds=600)
-    async with open_house(patient) as house:
-        await add_feed(house)
-        totals = await canonical_run(house)
+    async with open_harness(patient) as harness:
+        await add_feed(harness)
+        totals = await canonical_run(harness)
         assert told(totals) == (2, 1, 0, {}, 1)
         (late,) = totals.deferred_urls
         assert (late.url, late.reason) == ("http://news.test/b", "http_5xx")
         assert late.until is not None
-        assert await house.rows("SELECT url FROM canonical_attempts") == [("http://news.test/a",)]
-        await house.rows("UPDATE frontier_queue SET due_at = 'yesterday'")
-        await house.rows(
+        assert await harness.rows("SELECT url FROM canonical_attempts") == [("http://news.test/a",)]
+        await harness.rows("UPDATE frontier_queue SET due_at = 'yesterday'")
+        await harness.rows(
             "UPDATE host_state SET ready_at = 'yesterday', not_before = 'yesterday', blocked_reason = NULL"
         )
-        assert told(await canonical_run(house)) == (1, 1, 0, {}, 0)
+        assert told(await canonical_run(harness)) == (1, 1, 0, {}, 0)
 
 
-async def test_a_page_that_moved_elsewhere_has_the_article_of_where_it_is(site: Site, house: House) -> None:
+async def test_a_page_that_moved_elsewhere_has_the_article_of_where_it_is(site: Site, harness: AppHarness) -> None:
     """Spec 4.2, 5.5: another host's, and another's that was known before."""
     pages(site, "a", "b")
     moved = Answer(status=301, headers={"Location": "http://other.test/a"})
     site.answers |= {"http://news.test/a": moved, "http://news.test/b": moved}
     site.answers["http://other.test/a"] = Answer(page("story a"), headers=HTML)
-    await add_feed(house)
-    assert told(await canonical_run(house)) == (2, 2, 0, {}, 0)
+    await add_feed(harness)
+    assert told(await canonical_run(harness)) == (2, 2, 0, {}, 0)
     assert site.visits("http://other.test/a") == 1
     of_articles = "SELECT DISTINCT u.url FROM canonical_attempts JOIN url_frontier u ON u.id = url_id"
-    assert await house.rows(of_articles) == [("http://other.test/a",)]
+    assert await harness.rows(of_articles) == [("http://other.test/a",)]
 
 
-async def test_a_source_without_a_category_or_without_pages_links_nothing(site: Site, house: House) -> None:
+async def test_a_source_without_a_category_or_without_pages_links_nothing(site: Site, harness: AppHarness) -> None:
     pages(site, "a")
-    await house.desk.sources.add(FEED, "news")
-    await house.work()
-    assert (await canonical_run(house)).new == 0
+    await harness.operations.sources.add(FEED, "news")
+    await harness.work()
+    assert (await canonical_run(harness)).new == 0
 
 
-async def test_a_link_that_was_given_up_with_its_source_is_fetched_all_the_same(site: Site, house: House) -> None:
+async def test_a_link_that_was_given_up_with_its_source_is_fetched_all_the_same(
+    site: Site, harness: AppHarness
+) -> None:
     """Spec 2.2: it is somebody's link still."""
     pages(site, "a")
-    await add_feed(house)
-    await house.desk.sources.remove("news")
-    assert await house.fates() == {"http://news.test/a": "source_removed"}
-    assert told(await canonical_run(house)) == (1, 1, 0, {}, 0)
-    assert await house.rows("SELECT s.name FROM documents d JOIN sources s ON s.id = d.source_id") == [("canonical",)]
+    await add_feed(harness)
+    await harness.operations.sources.remove("news")
+    assert await harness.outcomes() == {"http://news.test/a": "source_removed"}
+    assert told(await canonical_run(harness)) == (1, 1, 0, {}, 0)
+    assert await harness.rows("SELECT s.name FROM documents d JOIN sources s ON s.id = d.source_id") == [("canonical",)]
 
 
-async def test_links_go_after_48_hours(site: Site, house: House) -> None:
+async def test_links_go_after_48_hours(site: Site, harness: AppHarness) -> None:
     """Spec 5.4, without Redis."""
     pages(site, "a")
-    await add_feed(house)
-    await house.rows("UPDATE category_links SET seen_at = seen_at - interval '49 hours'")
-    assert (await canonical_run(house)).new == 0
-    assert await house.rows("SELECT * FROM category_links") == []
+    await add_feed(harness)
+    await harness.rows("UPDATE category_links SET seen_at = seen_at - interval '49 hours'")
+    assert (await canonical_run(harness)).new == 0
+    assert await harness.rows("SELECT * FROM category_links") == []
 
 
 async def test_only_one_runs_at_a_time_and_a_killed_one_is_gone_on_with(
-    site: Site, house: House, make_settings: Callable[..., Settings]
+    site: Site, harness: AppHarness, make_settings: Callable[..., Settings]
 ) -> None:
     """Spec 2.4, 5.5, 9.3."""
     pages(site, "a", "b")
     site.hanging.add("http://news.test/a")
-    await add_feed(house)
-    first = asyncio.create_task(canonical_run(house))
+    await add_feed(harness)
+    first = asyncio.create_task(canonical_run(harness))
     while "http://news.test/a" not in site.waiting:
         await asyncio.sleep(0.01)
-    async with open_records(make_settings(connect_to=site.connect_to)) as records, open_parts(records) as parts:
-        other = await parts.canonical_runner.run(CanonicalTotals(), nullcontext)
+    async with (
+        open_database_context(make_settings(connect_to=site.connect_to)) as context,
+        open_runtime(context) as runtime,
+    ):
+        other = await runtime.canonical_runner.run(CanonicalTotals(), nullcontext)
         assert other is not None
-        assert other.holder == house.parts.records.holder
+        assert other.holder == harness.runtime.context.holder
         with pytest.raises(OperatorError, match="under way"):
-            await run_now(parts, lambda: crew_at_work(parts, house.desk.metrics), CanonicalTotals())
+            await run_now(runtime, lambda: fetch_pool_at_work(runtime, harness.operations.metrics), CanonicalTotals())
     first.cancel()
     await asyncio.gather(first, return_exceptions=True)
     site.hanging.clear()
-    totals = await canonical_run(house)
+    totals = await canonical_run(harness)
     assert totals.stored + totals.skipped == totals.new > 0
-    assert await house.rows("SELECT count(*) FROM canonical_attempts WHERE attempted_at IS NOT NULL") == [(2,)]
+    assert await harness.rows("SELECT count(*) FROM canonical_attempts WHERE attempted_at IS NOT NULL") == [(2,)]
 
 
 async def test_what_a_killed_program_was_at_is_gone_on_with_when_its_leases_are_over(
-    site: Site, house: House, tmp_path: Path
+    site: Site, harness: AppHarness, tmp_path: Path
 ) -> None:
     """Spec 2.4, 9.3."""
     pages(site, "a", "b")
     site.hanging.add("http://news.test/a")
-    await add_feed(house)
-    settings = house.parts.records.settings
+    await add_feed(harness)
+    settings = harness.runtime.context.settings
     with forked(
         "canonical",
         "run",
@@ -248,72 +256,74 @@ async def test_what_a_killed_program_was_at_is_gone_on_with_when_its_leases_are_
             while "http://news.test/a" not in site.waiting:
                 await asyncio.sleep(0.01)
     site.hanging.clear()
-    now = house.parts.records.clock.now()
-    ((until,),) = await house.rows("SELECT lease_until FROM canonical_state")
+    now = harness.runtime.context.clock.now()
+    ((until,),) = await harness.rows("SELECT lease_until FROM canonical_state")
     assert until - now < timedelta(seconds=31)
     held = f"process {program.pid} on .* over at {until:%H:%M:%S} UTC"
     with pytest.raises(OperatorError, match=held):
-        await canonical_run(house)
+        await canonical_run(harness)
     for table in RESCUERS:
-        await house.rows(f"UPDATE {table} SET lease_until = 'yesterday' WHERE lease_token IS NOT NULL")
-    await house.rows("UPDATE host_state SET not_before = 'yesterday', ready_at = 'yesterday'")
-    totals = await canonical_run(house)
+        await harness.rows(f"UPDATE {table} SET lease_until = 'yesterday' WHERE lease_token IS NOT NULL")
+    await harness.rows("UPDATE host_state SET not_before = 'yesterday', ready_at = 'yesterday'")
+    totals = await canonical_run(harness)
     assert totals.stored + totals.skipped == totals.new > 0
-    assert await house.rows("SELECT count(*) FROM canonical_attempts WHERE code IS NULL AND asked_at IS NULL") == [(2,)]
+    assert await harness.rows("SELECT count(*) FROM canonical_attempts WHERE code IS NULL AND asked_at IS NULL") == [
+        (2,)
+    ]
 
 
-async def test_many_links_go_by_batches(site: Site, house: House) -> None:
+async def test_many_links_go_by_batches(site: Site, harness: AppHarness) -> None:
     """Spec 5.5: 1,200 addresses that all end at once, some of them no addresses at all."""
     urls = [
         f"http://h{number % 24}.test/{number}" if number % 100 else f"no address {number}" for number in range(1200)
     ]
     for host in range(24):
         site.answers[f"http://h{host}.test/robots.txt"] = Answer("User-agent: *\nDisallow: /")
-    async with house.parts.records.database.connection() as connection:
-        now = house.parts.records.clock.now()
+    async with harness.runtime.context.database.connection() as connection:
+        now = harness.runtime.context.clock.now()
         await canonical.note_links(connection, "many", {uid_of(url): url for url in urls}, now)
-    totals = await canonical_run(house)
+    totals = await canonical_run(harness)
     assert told(totals) == (1200, 0, 0, {"FAIL_HTTP": 1200}, 0)
     assert len(totals.failed_urls) == 20
-    reasons = await house.rows("SELECT reason, count(*) FROM canonical_attempts GROUP BY 1 ORDER BY 1")
+    reasons = await harness.rows("SELECT reason, count(*) FROM canonical_attempts GROUP BY 1 ORDER BY 1")
     assert reasons == [("invalid_url", 12), ("robots_blocked", 1188)]
     assert len(site.seen) == 24
 
 
-async def test_many_articles_are_listed_in_another_category_by_batches(site: Site, house: House) -> None:
+async def test_many_articles_are_listed_in_another_category_by_batches(site: Site, harness: AppHarness) -> None:
     """Spec 5.4, 5.5: without Redis too; what another program attempted, and what failed, is left as it is."""
     pages(site, "a")
-    await add_feed(house)
-    await canonical_run(house)
+    await add_feed(harness)
+    await canonical_run(harness)
     seen = len(site.seen)
     urls = {uid_of(url): url for url in (f"http://news.test/{number}" for number in range(1200))}
     foreign, failed, *articles = urls
-    await house.rows(
+    await harness.rows(
         "INSERT INTO canonical_attempts (uid, categories, url_id, attempted_at) SELECT g.uid, categories, url_id, "
         "attempted_at FROM canonical_attempts, unnest($1::text[]) AS g (uid)",
         list(urls),
     )
-    await house.rows("UPDATE canonical_attempts SET categories = '{}', url_id = NULL WHERE uid = $1", foreign)
-    await house.rows("UPDATE canonical_attempts SET code = 'FAIL_HTTP' WHERE uid = $1", failed)
-    async with house.parts.records.database.connection() as connection:
+    await harness.rows("UPDATE canonical_attempts SET categories = '{}', url_id = NULL WHERE uid = $1", foreign)
+    await harness.rows("UPDATE canonical_attempts SET code = 'FAIL_HTTP' WHERE uid = $1", failed)
+    async with harness.runtime.context.database.connection() as connection:
         for category in ("another", "one more"):
-            await canonical.note_links(connection, category, urls, house.parts.records.clock.now())
+            await canonical.note_links(connection, category, urls, harness.runtime.context.clock.now())
     for _ in range(2):
-        assert (await canonical_run(house)).new == 0
+        assert (await canonical_run(harness)).new == 0
     assert len(site.seen) == seen
-    rows = await house.rows("SELECT uid, categories FROM canonical_attempts WHERE uid = ANY ($1::text[])", list(urls))
+    rows = await harness.rows("SELECT uid, categories FROM canonical_attempts WHERE uid = ANY ($1::text[])", list(urls))
     everywhere = ["jobs_report", "another", "one more"]
     assert dict(rows) == dict.fromkeys(articles, everywhere) | {foreign: [], failed: ["jobs_report"]}
 
 
-async def test_what_a_killed_run_asked_for_is_listed_in_what_links_it_since(site: Site, house: House) -> None:
+async def test_what_a_killed_run_asked_for_is_listed_in_what_links_it_since(site: Site, harness: AppHarness) -> None:
     """Spec 5.4, 9.3."""
     pages(site, "a")
-    await add_feed(house)
-    await canonical_run(house)
-    await house.rows("UPDATE canonical_attempts SET asked_at = attempted_at, attempted_at = NULL")
+    await add_feed(harness)
+    await canonical_run(harness)
+    await harness.rows("UPDATE canonical_attempts SET asked_at = attempted_at, attempted_at = NULL")
     url = "http://news.test/a"
-    async with house.parts.records.database.connection() as connection:
-        await canonical.note_links(connection, "another", {uid_of(url): url}, house.parts.records.clock.now())
-    await canonical_run(house)
-    assert await house.rows("SELECT categories FROM canonical_attempts") == [(["jobs_report", "another"],)]
+    async with harness.runtime.context.database.connection() as connection:
+        await canonical.note_links(connection, "another", {uid_of(url): url}, harness.runtime.context.clock.now())
+    await canonical_run(harness)
+    assert await harness.rows("SELECT categories FROM canonical_attempts") == [(["jobs_report", "another"],)]

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from headwater.config import Settings
-from headwater.model.canonical import CanonicalTotals, Failed
-from headwater.policy.canonical import uid_of
-from headwater.service.canonical import CanonicalRole
-from headwater.service.maintenance import MaintenanceRole
-from headwater.service.polling import PollerRole
-from headwater.service.running import make_crew, run_roles
-from tests.house import House, open_house
+from headwater.app.canonical import CanonicalRole
+from headwater.app.maintenance import MaintenanceRole
+from headwater.app.polling import PollerRole
+from headwater.app.roles import make_fetch_pool, run_roles
+from headwater.core.canonical import CanonicalTotals, Failed
+from headwater.core.canonical_rules import uid_of
+from headwater.core.settings import Settings
+from tests.harness import AppHarness, open_harness
 from tests.integration.test_canonical import FEED, HTML, add_feed, canonical_run, pages, told
 from tests.program import headwater
 from tests.redis_server import RedisServer
@@ -28,10 +28,12 @@ TIMES = "headwater:times:"
 
 
 @pytest.fixture
-async def house(site: Site, redis_server: RedisServer, make_settings: Callable[..., Settings]) -> AsyncIterator[House]:
+async def harness(
+    site: Site, redis_server: RedisServer, make_settings: Callable[..., Settings]
+) -> AsyncIterator[AppHarness]:
     """All parts, with the Redis of this test."""
-    quick = make_settings(connect_to=site.connect_to, redis_url=redis_server.url, page_seconds=2)
-    async with open_house(quick) as opened:
+    quick = make_settings(connect_to=site.connect_to, redis_url=redis_server.url, page_timeout_seconds=2)
+    async with open_harness(quick) as opened:
         yield opened
 
 
@@ -46,19 +48,21 @@ def age(redis: RedisServer, key: str, seconds: float) -> None:
         redis.client.zadd(times, {member: score - seconds})
 
 
-async def test_the_keyspace_is_written_as_others_know_it(site: Site, house: House, redis_server: RedisServer) -> None:
+async def test_the_keyspace_is_written_as_others_know_it(
+    site: Site, harness: AppHarness, redis_server: RedisServer
+) -> None:
     """Spec 5.1, 5.4: names, types, lifetimes, fields."""
     pages(site, "a", "b")
     site.answers[B] = Answer(status=410)
-    await add_feed(house)
+    await add_feed(harness)
     redis = redis_server.client
     assert redis_server.members(LINKS) == {A, B}
     assert lasts(redis_server, LINKS, 2 * DAY)
     before = int(time.time())
-    assert told(await canonical_run(house)) == (2, 1, 0, {"FAIL_HTTP": 1}, 0)
+    assert told(await canonical_run(harness)) == (2, 1, 0, {"FAIL_HTTP": 1}, 0)
     uid, gone = uid_of(A), uid_of(B)
     article = redis_server.article(uid)
-    document = await house.desk.document(1)
+    document = await harness.operations.document(1)
     assert document
     assert {name: article[name] for name in ("uid", "url", "category", "status", "title", "language")} == {
         "uid": uid,
@@ -100,17 +104,17 @@ async def test_the_keyspace_is_written_as_others_know_it(site: Site, house: Hous
 
 
 async def test_an_article_that_expires_leaves_no_member_in_an_index(
-    site: Site, house: House, redis_server: RedisServer
+    site: Site, harness: AppHarness, redis_server: RedisServer
 ) -> None:
     """Spec 5.4: the next run prunes, though nothing is new and nobody is asked."""
     pages(site, "a", "b")
-    await add_feed(house)
-    await canonical_run(house)
+    await add_feed(harness)
+    await canonical_run(harness)
     redis_server.client.pexpire(f"rss:article_canonical:{uid_of(A)}", 1)
     while redis_server.client.exists(f"rss:article_canonical:{uid_of(A)}"):
         await asyncio.sleep(0.002)
     seen = len(site.seen)
-    assert (await canonical_run(house)).new == 0
+    assert (await canonical_run(harness)).new == 0
     assert len(site.seen) == seen
     assert redis_server.members("rss:articles_by_category:jobs_report") == {uid_of(B)}
     assert redis_server.client.zrange("rss:article_canonical_index", 0, -1) == [uid_of(B).encode()]
@@ -118,18 +122,20 @@ async def test_an_article_that_expires_leaves_no_member_in_an_index(
     assert redis_server.members("rss:canonical_attempted") == {uid_of(A), uid_of(B)}
 
 
-async def test_members_of_sets_go_each_on_its_own_day(site: Site, house: House, redis_server: RedisServer) -> None:
+async def test_members_of_sets_go_each_on_its_own_day(
+    site: Site, harness: AppHarness, redis_server: RedisServer
+) -> None:
     """Spec 5.4: a SET has one lifetime, its members have one each."""
     pages(site, "a")
-    await add_feed(house)
-    await canonical_run(house)
+    await add_feed(harness)
+    await canonical_run(harness)
     age(redis_server, LINKS, 49 * 3600)
     age(redis_server, "rss:canonical_attempted", 31 * DAY)
     age(redis_server, "rss:articles_by_category:jobs_report", 8 * DAY)
     pages(site, "a", "b")
     site.answers[FEED] = rss(B)
-    await house.desk.sources.sync("news")
-    assert told(await canonical_run(house)) == (1, 1, 0, {}, 0)
+    await harness.operations.sources.sync("news")
+    assert told(await canonical_run(harness)) == (1, 1, 0, {}, 0)
     assert redis_server.members(LINKS) == {B}
     assert redis_server.members("rss:canonical_attempted") == {uid_of(B)}
     assert redis_server.members("rss:articles_by_category:jobs_report") == {uid_of(B)}
@@ -137,7 +143,7 @@ async def test_members_of_sets_go_each_on_its_own_day(site: Site, house: House, 
 
 
 async def test_sets_that_another_program_wrote_are_worked_from(
-    site: Site, house: House, redis_server: RedisServer
+    site: Site, harness: AppHarness, redis_server: RedisServer
 ) -> None:
     """Spec 5.4: links and attempts of others; members are adopted at first sight, and get their own day."""
     pages(site, "a", "b", "c", "d")
@@ -146,7 +152,7 @@ async def test_sets_that_another_program_wrote_are_worked_from(
     redis.sadd("rss:category_links:other", A)
     redis.sadd("rss:canonical_attempted", uid_of(B), "something else")
     seen = {url.url for url in site.seen}
-    assert told(await canonical_run(house)) == (1, 1, 0, {}, 0)
+    assert told(await canonical_run(harness)) == (1, 1, 0, {}, 0)
     assert {url.url for url in site.seen} - seen == {A, "http://news.test/robots.txt"}
     assert redis_server.article(uid_of(A))["category"] == "foreign news"
     for category in ("foreign news", "other"):
@@ -154,32 +160,32 @@ async def test_sets_that_another_program_wrote_are_worked_from(
         assert lasts(redis_server, f"rss:category_links:{category}", 2 * DAY)
     assert redis_server.members("rss:canonical_attempted") == {uid_of(A), uid_of(B), "something else"}
     assert redis.zcard(f"{TIMES}rss:canonical_attempted") == 3
-    assert (await canonical_run(house)).new == 0
+    assert (await canonical_run(harness)).new == 0
     age(redis_server, "rss:category_links:foreign news", 49 * 3600)
     age(redis_server, "rss:canonical_attempted", 31 * DAY)
-    await house.rows("UPDATE canonical_attempts SET attempted_at = attempted_at - interval '31 days'")
-    await house.rows(
+    await harness.rows("UPDATE canonical_attempts SET attempted_at = attempted_at - interval '31 days'")
+    await harness.rows(
         "UPDATE category_links SET seen_at = seen_at - interval '49 hours' WHERE category = 'foreign news'"
     )
     redis.sadd("rss:category_links:other", B)
-    assert told(await canonical_run(house)) == (2, 2, 0, {}, 0), "A is tried again, B for the first time here"
+    assert told(await canonical_run(harness)) == (2, 2, 0, {}, 0), "A is tried again, B for the first time here"
     assert not redis.exists("rss:category_links:foreign news")
     assert redis_server.members("rss:canonical_attempted") == {uid_of(A), uid_of(B)}
 
 
 async def test_an_article_enters_the_index_of_a_category_that_lists_it_later(
-    site: Site, house: House, redis_server: RedisServer
+    site: Site, harness: AppHarness, redis_server: RedisServer
 ) -> None:
     """Spec 5.4, 5.5: nobody is asked, its first category stays its own, and its day is that of its attempt."""
     pages(site, "a")
     redis = redis_server.client
     redis.sadd("rss:category_links:first", A)
-    await canonical_run(house)
-    await house.rows("UPDATE canonical_attempts SET attempted_at = attempted_at - interval '3 days'")
-    ((attempted_at,),) = await house.rows("SELECT attempted_at FROM canonical_attempts")
+    await canonical_run(harness)
+    await harness.rows("UPDATE canonical_attempts SET attempted_at = attempted_at - interval '3 days'")
+    ((attempted_at,),) = await harness.rows("SELECT attempted_at FROM canonical_attempts")
     seen = len(site.seen)
     redis.sadd("rss:category_links:another", A)
-    assert (await canonical_run(house)).new == 0
+    assert (await canonical_run(harness)).new == 0
     assert len(site.seen) == seen
     for category in ("first", "another"):
         index = f"rss:articles_by_category:{category}"
@@ -190,49 +196,51 @@ async def test_an_article_enters_the_index_of_a_category_that_lists_it_later(
 
 
 async def test_articles_enter_the_index_of_a_second_source_and_are_there_after_a_loss(
-    site: Site, house: House, redis_server: RedisServer
+    site: Site, harness: AppHarness, redis_server: RedisServer
 ) -> None:
     """Spec 5.4: PostgreSQL has the categories, Redis is written from it."""
     pages(site, "a", "b")
     site.answers[B] = Answer(status=410)
-    await add_feed(house)
-    await canonical_run(house)
+    await add_feed(harness)
+    await canonical_run(harness)
     site.answers["http://second.test/feed"] = rss(A, B)
-    await house.desk.sources.add("http://second.test/feed", "again", {"category": "second"})
+    await harness.operations.sources.add("http://second.test/feed", "again", {"category": "second"})
     seen = len(site.seen)
     for _ in range(2):
-        assert (await canonical_run(house)).new == 0
+        assert (await canonical_run(harness)).new == 0
         assert redis_server.members("rss:articles_by_category:second") == {uid_of(A)}
         assert redis_server.members("rss:articles_by_category:jobs_report") == {uid_of(A)}
         redis_server.client.flushall()
     assert len(site.seen) == seen
 
 
-async def test_an_article_that_is_over_enters_no_index(site: Site, house: House, redis_server: RedisServer) -> None:
+async def test_an_article_that_is_over_enters_no_index(
+    site: Site, harness: AppHarness, redis_server: RedisServer
+) -> None:
     """Spec 5.4: 7 days after its attempt, however long that counts."""
     pages(site, "a")
-    await add_feed(house)
-    await canonical_run(house)
+    await add_feed(harness)
+    await canonical_run(harness)
     redis_server.client.flushall()
-    await house.rows("UPDATE canonical_attempts SET attempted_at = attempted_at - interval '8 days'")
+    await harness.rows("UPDATE canonical_attempts SET attempted_at = attempted_at - interval '8 days'")
     redis_server.client.sadd("rss:category_links:late", A)
-    assert (await canonical_run(house)).new == 0
+    assert (await canonical_run(harness)).new == 0
     assert redis_server.members("rss:canonical_attempted") == {uid_of(A)}
     assert not redis_server.client.keys("rss:articles_by_category:*")
 
 
 async def test_what_another_program_attempted_since_is_left_to_it(
-    site: Site, house: House, redis_server: RedisServer
+    site: Site, harness: AppHarness, redis_server: RedisServer
 ) -> None:
     """Spec 5.5: minus attempted, whoever attempted it."""
     pages(site, "a", "b")
-    await add_feed(house)
-    await canonical_run(house)
+    await add_feed(harness)
+    await canonical_run(harness)
     pages(site, "a", "b", "c")
-    await house.desk.sources.sync("news")
+    await harness.operations.sources.sync("news")
     redis_server.client.srem("rss:canonical_attempted", uid_of(A))  # as many members as times
     redis_server.client.sadd("rss:canonical_attempted", uid_of("http://news.test/c"))
-    assert (await canonical_run(house)).new == 0
+    assert (await canonical_run(harness)).new == 0
 
 
 BAD = {
@@ -250,17 +258,17 @@ BAD = {
 
 
 async def test_bad_links_are_refused_one_by_one_and_keep_nobody_else_back(
-    site: Site, house: House, redis_server: RedisServer
+    site: Site, harness: AppHarness, redis_server: RedisServer
 ) -> None:
     """Spec 5.4, 4.3: garbage, private addresses, 10 MB, each with its reason."""
     pages(site, "a")
     redis_server.client.sadd("rss:category_links:bad", A.encode(), *BAD)
-    totals = await canonical_run(house)
+    totals = await canonical_run(harness)
     assert totals.stored == 1
     assert totals.redis == "up to date"
     rows = {
         uid: (url, code, reason)
-        for uid, url, code, reason in await house.rows(
+        for uid, url, code, reason in await harness.rows(
             "SELECT uid, url, code, reason FROM canonical_attempts WHERE code IS NOT NULL"
         )
     }
@@ -275,12 +283,12 @@ async def test_bad_links_are_refused_one_by_one_and_keep_nobody_else_back(
     assert set(redis_server.client.zrange("rss:canonical_failures", 0, -1)) == {
         f"{uid_of(member)}:FAIL_HTTP".encode() for member in BAD
     }
-    again = await canonical_run(house)
+    again = await canonical_run(harness)
     assert (again.new, again.troubles) == (0, [])
 
 
 async def test_keys_of_the_wrong_type_are_named_and_left_alone(
-    site: Site, house: House, redis_server: RedisServer
+    site: Site, harness: AppHarness, redis_server: RedisServer
 ) -> None:
     """Spec 5.4: whatever another program has put there, the rest works."""
     pages(site, "a", "b")
@@ -291,8 +299,8 @@ async def test_keys_of_the_wrong_type_are_named_and_left_alone(
     redis.set(f"rss:article_canonical:{uid_of(A)}", "x")
     redis.sadd("rss:article_canonical_index", "x")
     redis.set("rss:articles_by_category:text", "x")
-    await add_feed(house)
-    totals = await canonical_run(house)
+    await add_feed(harness)
+    totals = await canonical_run(harness)
     assert told(totals) == (2, 2, 0, {}, 0)
     named = " ".join(totals.troubles)
     for key in ("links:text", "links:list", "links:\\xff", uid_of(A), "canonical_index", "by_category:text"):
@@ -301,24 +309,24 @@ async def test_keys_of_the_wrong_type_are_named_and_left_alone(
     assert redis.get(f"rss:article_canonical:{uid_of(A)}") == b"x"
     assert redis_server.article(uid_of(B))["url"] == B
     redis.delete(f"rss:article_canonical:{uid_of(A)}", "rss:article_canonical_index")
-    await canonical_run(house)
+    await canonical_run(harness)
     assert redis_server.article(uid_of(A))["url"] == A
     assert redis.zcard("rss:article_canonical_index") == 2
 
 
 async def test_a_redis_that_is_down_fails_neither_poll_nor_run_and_is_brought_up_to_date(
-    site: Site, house: House, redis_server: RedisServer
+    site: Site, harness: AppHarness, redis_server: RedisServer
 ) -> None:
     """Spec 5.4: PostgreSQL decides."""
     redis_server.kill()
     pages(site, "a", "b")
-    await add_feed(house)
-    totals = await canonical_run(house)
+    await add_feed(harness)
+    totals = await canonical_run(harness)
     assert told(totals) == (2, 2, 0, {}, 0)
     assert "Redis cannot be used" in totals.redis
     redis_server.start()
     seen = len(site.seen)
-    totals = await canonical_run(house)
+    totals = await canonical_run(harness)
     assert (totals.new, totals.redis) == (0, "up to date")
     assert len(site.seen) == seen
     assert redis_server.members(LINKS) == {A, B}
@@ -328,13 +336,13 @@ async def test_a_redis_that_is_down_fails_neither_poll_nor_run_and_is_brought_up
 
 
 async def test_a_redis_that_is_killed_in_the_middle_of_a_run_loses_nothing(
-    site: Site, house: House, redis_server: RedisServer
+    site: Site, harness: AppHarness, redis_server: RedisServer
 ) -> None:
     """Spec 5.4, 9.3: the run ends by PostgreSQL, and the next one writes everything anew."""
     pages(site, "a", "b")
     site.hanging.add(A)
-    await add_feed(house)
-    running = asyncio.create_task(canonical_run(house))
+    await add_feed(harness)
+    running = asyncio.create_task(canonical_run(harness))
     while A not in site.waiting or not redis_server.client.exists(f"rss:article_canonical:{uid_of(B)}"):
         await asyncio.sleep(0.01)
     redis_server.kill()
@@ -344,123 +352,132 @@ async def test_a_redis_that_is_killed_in_the_middle_of_a_run_loses_nothing(
     assert told(totals) == (2, 2, 0, {}, 0)
     redis_server.start()
     assert not redis_server.client.keys("*")
-    await canonical_run(house)
+    await canonical_run(harness)
     assert redis_server.members(LINKS) == {A, B}
     assert redis_server.article(uid_of(B))["title"] == "story b"
     assert redis_server.members("rss:articles_by_category:jobs_report") == {uid_of(A), uid_of(B)}
 
 
 async def test_polls_wait_for_a_redis_that_hangs_a_moment_and_then_no_more(
-    site: Site, house: House, redis_server: RedisServer
+    site: Site, harness: AppHarness, redis_server: RedisServer
 ) -> None:
     """Spec 5.4: a poll never fails by it, and is hardly slower."""
     pages(site, "a")
     redis_server.freeze()
     try:
         began = time.monotonic()
-        await add_feed(house)
+        await add_feed(harness)
         assert 1.5 < time.monotonic() - began < 10
         site.answers[FEED] = rss(B)
         began = time.monotonic()
-        assert (await house.desk.sources.sync("news")).new_items == 1
+        assert (await harness.operations.sources.sync("news")).new_items == 1
         assert time.monotonic() - began < 1.5
     finally:
         redis_server.thaw()
-    await canonical_run(house)
+    await canonical_run(harness)
     assert redis_server.members(LINKS) == {A, B}
 
 
-async def test_a_redis_that_was_emptied_is_written_anew(site: Site, house: House, redis_server: RedisServer) -> None:
+async def test_a_redis_that_was_emptied_is_written_anew(
+    site: Site, harness: AppHarness, redis_server: RedisServer
+) -> None:
     pages(site, "a")
-    await add_feed(house)
-    await canonical_run(house)
-    await house.rows("UPDATE canonical_attempts SET attempted_at = attempted_at - interval '2 days'")
+    await add_feed(harness)
+    await canonical_run(harness)
+    await harness.rows("UPDATE canonical_attempts SET attempted_at = attempted_at - interval '2 days'")
     redis_server.client.flushall()
-    assert (await canonical_run(house)).new == 0
+    assert (await canonical_run(harness)).new == 0
     assert redis_server.members(LINKS) == {A}
     assert lasts(redis_server, f"rss:article_canonical:{uid_of(A)}", 5 * DAY)
     redis_server.client.delete("rss:canonical_attempted")
-    await canonical_run(house)
+    await canonical_run(harness)
     assert redis_server.members("rss:canonical_attempted") == {uid_of(A)}
 
 
 async def test_an_article_follows_its_document_and_keeps_its_day(
-    site: Site, house: House, redis_server: RedisServer
+    site: Site, harness: AppHarness, redis_server: RedisServer
 ) -> None:
     """Spec 4.4, 5.4: a projection shows what PostgreSQL has now."""
     pages(site, "a")
-    await add_feed(house)
-    await canonical_run(house)
-    await house.rows("UPDATE canonical_attempts SET attempted_at = attempted_at - interval '3 days'")
+    await add_feed(harness)
+    await canonical_run(harness)
+    await harness.rows("UPDATE canonical_attempts SET attempted_at = attempted_at - interval '3 days'")
     site.answers[A] = Answer(page("another story"), headers=HTML)
-    await house.desk.frontier.retry([A])
-    await house.work()
-    assert (await canonical_run(house)).new == 0
+    await harness.operations.frontier.retry([A])
+    await harness.work()
+    assert (await canonical_run(harness)).new == 0
     assert "another story" in redis_server.article(uid_of(A))["clean_text"]
     assert lasts(redis_server, f"rss:article_canonical:{uid_of(A)}", 4 * DAY)
 
 
 async def test_an_article_has_the_headline_that_was_corrected(
-    site: Site, house: House, redis_server: RedisServer
+    site: Site, harness: AppHarness, redis_server: RedisServer
 ) -> None:
     """Issue 8: its text is as before."""
     pages(site, "a")
-    await add_feed(house)
-    await canonical_run(house)
+    await add_feed(harness)
+    await canonical_run(harness)
     told = redis_server.article(uid_of(A))
     corrected = page("story a").replace(">story a</title>", ">Corrected</title>")
     site.answers[A] = Answer(corrected.replace('content="story a"', 'content="Corrected"'), headers=HTML)
-    await house.desk.frontier.retry([A])
-    await house.work()
-    assert (await canonical_run(house)).new == 0
+    await harness.operations.frontier.retry([A])
+    await harness.work()
+    assert (await canonical_run(harness)).new == 0
     article = redis_server.article(uid_of(A))
     assert (article["title"], article["clean_text"]) == ("Corrected", told["clean_text"])
 
 
 async def test_attempts_that_somebody_deleted_are_written_once_and_then_all_is_well(
-    site: Site, house: House, redis_server: RedisServer
+    site: Site, harness: AppHarness, redis_server: RedisServer
 ) -> None:
     """Spec 5.4: what others attempted is known to PostgreSQL too."""
     pages(site, "a")
     redis_server.client.sadd("rss:canonical_attempted", uid_of(B), "something else")
-    await add_feed(house)
-    await canonical_run(house)
+    await add_feed(harness)
+    await canonical_run(harness)
     redis_server.client.delete("rss:canonical_attempted")
     for _ in range(2):
-        await canonical_run(house)
+        await canonical_run(harness)
         assert redis_server.members("rss:canonical_attempted") == {uid_of(A), uid_of(B)}
         assert redis_server.client.zcard(f"{TIMES}rss:canonical_attempted") == 2
     assert lasts(redis_server, "rss:canonical_attempted", 30 * DAY)
 
 
-async def test_a_redis_that_is_full_is_written_later(site: Site, house: House, redis_server: RedisServer) -> None:
+async def test_a_redis_that_is_full_is_written_later(
+    site: Site, harness: AppHarness, redis_server: RedisServer
+) -> None:
     """Spec 5.4: it answers, and takes nothing."""
     pages(site, "a")
     redis_server.client.config_set("maxmemory", 1)
-    await add_feed(house)
-    totals = await canonical_run(house)
+    await add_feed(harness)
+    totals = await canonical_run(harness)
     assert totals.stored == 1
     assert totals.redis == "Redis cannot be used: command not allowed when used memory > 'maxmemory'."
     redis_server.client.config_set("maxmemory", 0)
-    await canonical_run(house)
+    await canonical_run(harness)
     assert redis_server.article(uid_of(A))["url"] == A
     assert redis_server.members(LINKS) == {A}
 
 
 async def test_the_service_runs_once_after_polls_brought_something(
-    site: Site, house: House, redis_server: RedisServer
+    site: Site, harness: AppHarness, redis_server: RedisServer
 ) -> None:
     """Spec 5.5: once after each polling cycle; a cycle that brings nothing asks nobody."""
     pages(site, "a", "b")
-    await add_feed(house)
-    await house.rows("UPDATE category_links SET seen_at = seen_at - interval '1 hour'")
+    await add_feed(harness)
+    await harness.rows("UPDATE category_links SET seen_at = seen_at - interval '1 hour'")
     pages(site, "a", "b", "c")
-    await house.rows("UPDATE feed_state SET next_poll_at = 'yesterday'")
+    await harness.rows("UPDATE poll_state SET next_poll_at = 'yesterday'")
     pollers: list[PollerRole] = []
-    canonical = CanonicalRole(house.parts, lambda: sum(poller.under_way for poller in pollers))
-    pollers.append(PollerRole(house.parts))
+    canonical = CanonicalRole(harness.runtime, lambda: sum(poller.under_way for poller in pollers))
+    pollers.append(PollerRole(harness.runtime))
     stop = asyncio.Event()
-    roles = [*pollers, canonical, make_crew(house.parts, house.desk.metrics), MaintenanceRole(house.parts.records)]
+    roles = [
+        *pollers,
+        canonical,
+        make_fetch_pool(harness.runtime, harness.operations.metrics),
+        MaintenanceRole(harness.runtime.context),
+    ]
     working = asyncio.create_task(run_roles(roles, stop))
     wanted = {uid_of(f"http://news.test/{name}") for name in ("a", "b", "c")}
     async with asyncio.timeout(20):
@@ -468,7 +485,7 @@ async def test_the_service_runs_once_after_polls_brought_something(
             await asyncio.sleep(0.02)
     stop.set()
     await working
-    assert await house.rows("SELECT 1 FROM canonical_state WHERE lease_token IS NOT NULL") == []
+    assert await harness.rows("SELECT 1 FROM canonical_state WHERE lease_token IS NOT NULL") == []
 
 
 def test_the_command_runs_once_and_tells_in_json(redis_server: RedisServer, tmp_path: Path, database_url: str) -> None:

@@ -12,16 +12,16 @@ from typing import Any
 import asyncpg
 import pytest
 
-from headwater.config import Settings
-from headwater.errors import OperatorError
-from headwater.model.change import Change, cursor_of
-from headwater.model.reasons import Reason
-from headwater.publish.changes import ChangeFeed
-from headwater.service.backup import back_up
-from headwater.service.restore import restore
-from headwater.store import changes, migrate
-from headwater.store.pool import Database, open_database
-from tests.house import House
+from headwater.changes.feed import ChangeFeed
+from headwater.core.change import Change, cursor_of
+from headwater.core.errors import OperatorError
+from headwater.core.reasons import Reason
+from headwater.core.settings import Settings
+from headwater.db import changes, migrate
+from headwater.db.pool import Database, open_database
+from headwater.storage.backup import back_up
+from headwater.storage.restore import restore
+from tests.harness import AppHarness
 from tests.integration.test_api import TOKEN, Api, open_api
 from tests.integration.test_backup import new_database
 from tests.pen import HOST, NOON, fail_job, write, write_all
@@ -303,24 +303,26 @@ async def test_a_cursor_that_cannot_be_is_refused(since: str, database: Database
     assert refusal.value.reason is Reason.BAD_REQUEST
 
 
-async def test_a_page_that_is_fetched_again_is_told_of_only_if_its_text_has_changed(site: Site, house: House) -> None:
+async def test_a_page_that_is_fetched_again_is_told_of_only_if_its_text_has_changed(
+    site: Site, harness: AppHarness
+) -> None:
     """Spec 4.4, 8.5: through the whole flow."""
     url = f"{HOST}/a"
     html = {"Content-Type": "text/html"}
     site.answers[url] = [Answer(page("river"), headers=html)] * 2 + [Answer(page("mountain"), headers=html)]
-    await house.fetch(url)
+    await harness.fetch(url)
     for _ in range(2):
-        await house.desk.frontier.retry([url])
-        await house.work()
-    found = await house.desk.changes.page(None, 10)
+        await harness.operations.frontier.retry([url])
+        await harness.work()
+    found = await harness.operations.changes.page(None, 10)
     assert [change.what for change in found.changes] == ["new", "changed"]
     assert [change.document and change.document.title for change in found.changes] == ["river", "mountain"]
-    assert (await house.desk.changes.page(found.next, 10)).changes == []
-    assert (await house.desk.changes.page(found.next, 10)).next == found.next
+    assert (await harness.operations.changes.page(found.next, 10)).changes == []
+    assert (await harness.operations.changes.page(found.next, 10)).next == found.next
     assert found.next == cursor_of(found.changes[-1].position)
 
 
-async def test_a_corrected_headline_is_told_of_through_the_whole_flow(site: Site, house: House) -> None:
+async def test_a_corrected_headline_is_told_of_through_the_whole_flow(site: Site, harness: AppHarness) -> None:
     """Issue 8."""
     url = f"{HOST}/a"
     titles = ["Flods in the valley", "Floods in the valley", "Floods in the valley"]
@@ -332,14 +334,14 @@ async def test_a_corrected_headline_is_told_of_through_the_whole_flow(site: Site
         )
         for title in titles
     ]
-    await house.fetch(url)
+    await harness.fetch(url)
     for _ in titles[1:]:
-        await house.desk.frontier.retry([url])
-        await house.work()
-    found = (await house.desk.changes.page(None, 10)).changes
+        await harness.operations.frontier.retry([url])
+        await harness.work()
+    found = (await harness.operations.changes.page(None, 10)).changes
     assert [change.what for change in found] == ["new", "corrected"]
     assert [change.document and change.document.title for change in found] == [titles[1]] * 2  # as it is now
-    log = await house.rows("SELECT reason FROM fetch_log ORDER BY id")
+    log = await harness.rows("SELECT reason FROM fetch_log ORDER BY id")
     assert log == [("stored",), ("stored",), ("unchanged",)]
 
 

@@ -27,14 +27,14 @@ from aiohttp.client_reqrep import ConnectionKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.errors import ExchangeFailed, HeadwaterError, InvalidURL
-from headwater.model.http import Limits, Response
-from headwater.model.reasons import Reason
-from headwater.net.client import HttpClient
-from headwater.net.decode import inflater_for
-from headwater.net.failures import failure
-from headwater.net.guard import AddressGuard, AddressRefused
-from headwater.policy.inflate import BadEncoding, Inflater
+from headwater.core.errors import ExchangeFailed, HeadwaterError, InvalidURL
+from headwater.core.http import Limits, Response
+from headwater.core.inflate import BadEncoding, Inflater
+from headwater.core.reasons import Reason
+from headwater.http.client import HttpClient
+from headwater.http.decode import inflater_for
+from headwater.http.guard import AddressGuard, AddressRefused
+from headwater.http.http_errors import failure
 from tests.loop_work import watched_work
 
 LOOPBACK = AddressGuard([ip_network("127.0.0.0/8"), ip_network("::1/128")])

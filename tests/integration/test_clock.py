@@ -8,11 +8,11 @@ from datetime import timedelta
 
 import pytest
 
-from headwater.config import Settings
-from headwater.errors import NotNow
-from headwater.store.clock import DatabaseClock
-from headwater.store.pool import Database, open_database
-from tests.house import open_house
+from headwater.core.errors import NotNow
+from headwater.core.settings import Settings
+from headwater.db.clock import DatabaseClock
+from headwater.db.pool import Database, open_database
+from tests.harness import open_harness
 from tests.server import Site
 from tests.stepping import make_clock, step_clock
 
@@ -96,16 +96,16 @@ async def test_what_is_a_little_off_is_made_good_little_by_little(seconds: float
 async def test_no_host_is_taken_while_a_step_is_waited_out(make_settings: Callable[..., Settings], site: Site) -> None:
     settings = make_settings(connect_to=site.connect_to)
     await make_clock(settings.database_url)
-    async with open_house(settings) as house:
-        clock, database = house.parts.records.clock, house.parts.records.database
-        await house.desk.frontier.submit(["http://a.test/"])
+    async with open_harness(settings) as harness:
+        clock, database = harness.runtime.context.clock, harness.runtime.context.database
+        await harness.operations.frontier.submit(["http://a.test/"])
         await step_clock(settings.database_url, 60)
         await clock.sync(database, 3600)
         with pytest.raises(NotNow, match="clock"):
-            await house.parts.gate.get("http://b.test/")
-        await house.work(until_idle_seconds=0.5)
+            await harness.runtime.gate.get("http://b.test/")
+        await harness.work(until_idle_seconds=0.5)
         assert site.seen == []
         await step_clock(settings.database_url, -60)
         await clock.sync(database, 3600)
-        await house.work()
+        await harness.work()
         assert site.visits("http://a.test/") == 1

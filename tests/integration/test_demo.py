@@ -17,7 +17,13 @@ import asyncpg
 import pytest
 from rich.cells import cell_len
 
-from headwater.config import Settings
+from headwater.app.maintenance import RESCUERS
+from headwater.browser.chromium import find_program
+from headwater.core.days import day_of
+from headwater.core.errors import OperatorError
+from headwater.core.reasons import Reason
+from headwater.core.settings import Settings
+from headwater.db.embedded.server import open_server
 from headwater.demo import build, run
 from headwater.demo.answers import status
 from headwater.demo.federal_sites import FEDERAL
@@ -26,13 +32,7 @@ from headwater.demo.run import open_demo
 from headwater.demo.sitemaps import sitemap
 from headwater.demo.sites import GAZETTE, KAWABE, LEDGER, SITES
 from headwater.demo.web import DemoWeb
-from headwater.errors import OperatorError
-from headwater.model.reasons import Reason
-from headwater.net.chromium import find_program
-from headwater.policy.days import day_of
-from headwater.service.maintenance import RESCUERS
-from headwater.store.embedded import open_server
-from tests.house import open_house
+from tests.harness import open_harness
 from tests.program import PROGRAM, Forked, environment, forked, headwater, start, wait_until
 from tests.server import Answer, Site, page, rss
 
@@ -271,12 +271,12 @@ async def test_a_url_that_waits_says_why_and_until_when(site: Site, make_setting
     site.answers["http://news.test/feed"] = rss("http://news.test/busy", "http://news.test/good")
     site.answers["http://news.test/busy"] = Answer(status=503)
     site.answers["http://news.test/good"] = Answer(page("good"))
-    async with open_house(make_settings(connect_to=site.connect_to, retry_base_seconds=600)) as house:
-        await house.desk.sources.add("http://news.test/feed")
-        untried = await house.desk.frontier.urls()
-        await house.work(until_attempts=2)
-        outcomes = {outcome["url"]: outcome for outcome in await house.desk.frontier.urls()}
-        soon = house.parts.records.clock.now() + timedelta(minutes=5)
+    async with open_harness(make_settings(connect_to=site.connect_to, retry_base_seconds=600)) as harness:
+        await harness.operations.sources.add("http://news.test/feed")
+        untried = await harness.operations.frontier.urls()
+        await harness.work(until_attempts=2)
+        outcomes = {outcome["url"]: outcome for outcome in await harness.operations.frontier.urls()}
+        soon = harness.runtime.context.clock.now() + timedelta(minutes=5)
     assert [(outcome["status"], outcome["waiting_reason"]) for outcome in untried] == [("pending", None)] * 2
     waiting, good = outcomes["http://news.test/busy"], outcomes["http://news.test/good"]
     assert (good["status"], good["reason"], good["waiting_reason"], good["due_at"]) == ("fetched", "stored", None, None)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater.config import Settings
-from tests.house import open_house
+from headwater.core.settings import Settings
+from tests.harness import open_harness
 from tests.integration.test_api import Api, open_api
 from tests.program import headwater
 from tests.server import Answer, Site, page
@@ -29,13 +29,13 @@ async def updated(site: Site, make_settings: Callable[..., Settings]) -> Setting
     site.answers[URL] = [Answer(body, headers=HTML) for body in bodies]
     site.answers["http://news.test/b"] = Answer(page("library hours"), headers=HTML)
     settings = make_settings(connect_to=site.connect_to)
-    async with open_house(settings) as house:
-        await house.fetch(URL, "http://news.test/b")
+    async with open_harness(settings) as harness:
+        await harness.fetch(URL, "http://news.test/b")
         for _ in bodies[1:]:
-            await house.desk.frontier.retry([URL])
-            await house.work()
-        assert await house.rows("SELECT max(revision) FROM documents") == [(3,)]
-        await house.rows("UPDATE document_revisions SET title = 'Floods' WHERE revision = 2")
+            await harness.operations.frontier.retry([URL])
+            await harness.work()
+        assert await harness.rows("SELECT max(revision) FROM documents") == [(3,)]
+        await harness.rows("UPDATE document_revisions SET title = 'Floods' WHERE revision = 2")
     return settings
 
 
@@ -73,12 +73,12 @@ async def test_a_revision_came_when_its_text_did_however_often_it_was_fetched_si
 ) -> None:
     bodies = [page("flood defences"), *[page("flood defences", extra=NOTE)] * 2]
     site.answers[URL] = [Answer(body, headers=HTML) for body in bodies]
-    async with open_house(make_settings(connect_to=site.connect_to)) as house:
-        await house.fetch(URL)
+    async with open_harness(make_settings(connect_to=site.connect_to)) as harness:
+        await harness.fetch(URL)
         for _ in bodies[1:]:
-            await house.desk.frontier.retry([URL])
-            await house.work()
-        found = await house.desk.diffs.diff(await house.desk.diffs.find(URL))
+            await harness.operations.frontier.retry([URL])
+            await harness.work()
+        found = await harness.operations.diffs.diff(await harness.operations.diffs.find(URL))
     assert found.before_came_at < found.after_came_at < found.after_fetched_at
 
 

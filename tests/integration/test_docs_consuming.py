@@ -15,12 +15,12 @@ from pathlib import Path
 
 import aiohttp
 
-from headwater.config import Settings
-from headwater.policy.delivery import FAILURES_BEFORE_A_PAUSE, LONGEST_WAIT, MOST_ATTEMPTS
-from headwater.publish import outbox
-from headwater.publish.webhooks import LONGEST_SECONDS
-from headwater.store.pool import Database
-from tests.house import open_house
+from headwater.changes import outbox
+from headwater.changes.delivery import FAILURES_BEFORE_A_PAUSE, LONGEST_WAIT, MOST_ATTEMPTS
+from headwater.changes.webhooks import LONGEST_SECONDS
+from headwater.core.settings import Settings
+from headwater.db.pool import Database
+from tests.harness import open_harness
 from tests.integration.test_api import open_api
 from tests.integration.test_webhooks import delivering, until_settled
 from tests.pen import HOST, write_all
@@ -102,13 +102,13 @@ async def test_the_receiver_takes_what_is_signed_and_nothing_else(
     """Spec 8.5."""
     port = free_port()
     url = f"http://127.0.0.1:{port}/hook"
-    async with open_house(make_settings()) as house:
-        secret = (await house.desk.webhooks.add("hook", url))["secret"]
+    async with open_harness(make_settings()) as harness:
+        secret = (await harness.operations.webhooks.add("hook", url))["secret"]
         async with running(RECEIVER, tmp_path, str(port), WEBHOOK_SECRET=secret) as receiver:
-            await write_all(house.parts.records.database, "a")
-            async with delivering(house):
-                await until_settled(house)
-            (delivery,) = await house.desk.webhooks.deliveries("hook")
+            await write_all(harness.runtime.context.database, "a")
+            async with delivering(harness):
+                await until_settled(harness)
+            (delivery,) = await harness.operations.webhooks.deliveries("hook")
             assert delivery["status"] == "delivered"
             assert await lines(receiver, 1) == [f"{delivery['id']} document.ready {HOST}/a"]
             forged = {"Webhook-Id": "1", "Webhook-Timestamp": "1", "Webhook-Signature": "v1,AAAA"}

@@ -20,14 +20,14 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
-from headwater.net.chromium import find_program
-from headwater.service.maintenance import RESCUERS
+from headwater.app.maintenance import RESCUERS
+from headwater.browser.chromium import find_program
+from headwater.db import migrate
+from headwater.db.documents import mend_search_index, search_index_is_whole
+from headwater.db.embedded.server import open_server
+from headwater.db.pool import Database
+from headwater.db.sql import query
 from headwater.sources.registry import kinds
-from headwater.store import migrate
-from headwater.store.documents import mend_search_index, search_index_is_whole
-from headwater.store.embedded import open_server
-from headwater.store.pool import Database
-from headwater.store.sql import query
 from tests.conftest import Server
 from tests.postgres15 import Postgres15
 from tests.program import address_of, forked, headwater, with_a_mount
@@ -561,7 +561,7 @@ async def test_leases_past_their_end_and_blocked_hosts_are_counted(current_url: 
     await tell(
         current_url,
         "INSERT INTO sources (name, kind, created_at) VALUES ('s', 'site', now())",
-        "INSERT INTO feed_state (source_id, lease_holder, lease_token, lease_until) "
+        "INSERT INTO poll_state (source_id, lease_holder, lease_token, lease_until) "
         f"SELECT id, {held} - interval '1 hour' FROM sources",
         f"INSERT INTO host_state (host, lease_holder, lease_token, lease_until) VALUES ('a', {held} - interval '1 s')",
         f"INSERT INTO host_state (host, lease_holder, lease_token, lease_until) VALUES ('b', {held} + interval '1 h')",

@@ -24,11 +24,11 @@ from urllib.parse import parse_qs, urlsplit
 import asyncpg
 import pytest
 
-from headwater.errors import OperatorError
-from headwater.model.reasons import Reason
-from headwater.store import embedded
-from headwater.store.embedded import open_server
-from headwater.store.embedded_cluster import create_cluster
+from headwater.core.errors import OperatorError
+from headwater.core.reasons import Reason
+from headwater.db.embedded import server as embedded
+from headwater.db.embedded.cluster import create_cluster
+from headwater.db.embedded.server import open_server
 from tests.clusters import model, use_for_clusters
 from tests.program import wait_until, with_a_mount
 
@@ -38,8 +38,8 @@ only_root = pytest.mark.skipif(not ROOT, reason="needs root")
 HOLD_A_SHARE = """
 import sys
 from pathlib import Path
-from headwater.errors import OperatorError
-from headwater.store.embedded import open_server
+from headwater.core.errors import OperatorError
+from headwater.db.embedded.server import open_server
 try:
     with open_server(Path(sys.argv[1])) as server:
         print("opened", server.dsn, flush=True)
@@ -605,7 +605,7 @@ def test_as_root_a_cluster_that_belongs_to_root_is_refused(made: Path) -> None:
 
 @only_root
 def test_another_users_cluster_is_refused_and_its_owner_named() -> None:
-    as_another = "import os, headwater.store.embedded\nos.setgroups([]); os.setgid(12345); os.setuid(12345)\n"
+    as_another = "import os, headwater.db.embedded.server\nos.setgroups([]); os.setgid(12345); os.setuid(12345)\n"
     with tempfile.TemporaryDirectory() as place:
         os.chmod(place, 0o755)
         folder = Path(place) / "data"

@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
-from headwater.config import Settings
+from headwater.core.days import day_of
+from headwater.core.errors import OperatorError
+from headwater.core.settings import Settings
 from headwater.demo.answers import Answer, Body, Maker, always, status
 from headwater.demo.federal_api import CongressStandIn, RegisterApi, altered
 from headwater.demo.federal_run import shares
@@ -28,12 +30,10 @@ from headwater.demo.federal_sites import (
 from headwater.demo.govuk_faults import error_under_200, text_under_200
 from headwater.demo.plan import Site
 from headwater.demo.web import DemoWeb
-from headwater.errors import OperatorError
-from headwater.policy.days import day_of
-from headwater.service.source_trial import Stage
-from headwater.sources.federal import register_search
-from headwater.sources.federal.fields import HOME
-from tests.house import House, open_house
+from headwater.discovery.trial import Stage
+from headwater.sources.kinds.federal import register_search
+from headwater.sources.kinds.federal.fields import HOME
+from tests.harness import AppHarness, open_harness
 from tests.program import headwater
 
 MakeSettings = Callable[..., Settings]
@@ -47,22 +47,22 @@ def serving(site: Site, api: Answer) -> Site:
 
 
 @contextlib.asynccontextmanager
-async def open_federal(settings: Settings, *sites: Site) -> AsyncIterator[House]:
+async def open_federal(settings: Settings, *sites: Site) -> AsyncIterator[AppHarness]:
     async with DemoWeb(today=TODAY, sites=sites) as web:
         reached = replace(settings, connect_to=(f"*.demo.test={web.ip}:{web.port}",))
-        async with open_house(reached) as house:
-            yield house
+        async with open_harness(reached) as harness:
+            yield harness
 
 
-async def add(house: House, name: str, **overrides: Any) -> None:
+async def add(harness: AppHarness, name: str, **overrides: Any) -> None:
     reader = READERS[name]
     own = {"budget": None} if name == "federal_register" else {}  # as its kind has it, not the demo
     given = {**reader.settings, **own, "rate_per_second": 1000, "retry": RETRY, **overrides}
-    await house.desk.sources.create(name, reader.kind, given)
+    await harness.operations.sources.create(name, reader.kind, given)
 
 
-async def items(house: House) -> list[tuple[Any, ...]]:
-    return await house.rows("SELECT url, title, published_at, published_is_sighting FROM items ORDER BY url")
+async def items(harness: AppHarness) -> list[tuple[Any, ...]]:
+    return await harness.rows("SELECT url, title, published_at, published_is_sighting FROM items ORDER BY url")
 
 
 def documents(count: int, day: date = TODAY, start: int = 0) -> list[dict[str, Any]]:
@@ -96,27 +96,27 @@ async def test_a_register_that_cannot_be_read_whole_saves_nothing_and_is_read_ag
     """The run ends with its reason, what was known stays, and the next run begins where this one did."""
     fault, reason = FAULTS[name]
     api = RegisterApi(documents(3))
-    async with open_federal(make_settings(), serving(REGISTER, api)) as house:
-        await add(house, "federal_register", fetch_items=False)
-        assert (await house.desk.sources.sync("federal_register")).error is None
-        before = await items(house)
+    async with open_federal(make_settings(), serving(REGISTER, api)) as harness:
+        await add(harness, "federal_register", fetch_items=False)
+        assert (await harness.operations.sources.sync("federal_register")).error is None
+        before = await items(harness)
         assert len(before) == 3
         api.documents += documents(4, start=10)
         api.faults.plan(fault, times=None)
-        failed = await house.desk.sources.sync("federal_register")
+        failed = await harness.operations.sources.sync("federal_register")
         assert (failed.reason, bool(failed.error)) == (reason, True)
-        assert await items(house) == before
+        assert await items(harness) == before
         api.faults.clear()
-        assert (await house.desk.sources.sync("federal_register")).error is None
-        assert len(await items(house)) == 7
+        assert (await harness.operations.sources.sync("federal_register")).error is None
+        assert len(await items(harness)) == 7
 
 
 async def test_a_total_that_shrank_for_a_moment_is_counted_again(make_settings: MakeSettings) -> None:
     api = RegisterApi(documents(5))
     api.faults.plan(altered(fewer))
-    async with open_federal(make_settings(), serving(REGISTER, api)) as house:
-        await add(house, "federal_register", fetch_items=False)
-        assert (await house.desk.sources.sync("federal_register")).items == 5
+    async with open_federal(make_settings(), serving(REGISTER, api)) as harness:
+        await add(harness, "federal_register", fetch_items=False)
+        assert (await harness.operations.sources.sync("federal_register")).items == 5
 
 
 async def test_a_window_that_reaches_the_cap_is_split_and_read_whole(
@@ -126,16 +126,16 @@ async def test_a_window_that_reaches_the_cap_is_split_and_read_whole(
     monkeypatch.setattr(register_search, "MOST_COUNTED", 20)
     day = timedelta(days=1)
     api = RegisterApi((one for ago in range(50) for one in documents(3, TODAY - ago * day, ago * 3)), cap_at=20)
-    async with open_federal(make_settings(), serving(REGISTER, api)) as house:
+    async with open_federal(make_settings(), serving(REGISTER, api)) as harness:
         since = (TODAY - 49 * day).isoformat()
-        await add(house, "federal_register", fetch_items=False, since=since, days_per_run=30)
-        first = await house.desk.sources.sync("federal_register")
+        await add(harness, "federal_register", fetch_items=False, since=since, days_per_run=30)
+        first = await harness.operations.sources.sync("federal_register")
         assert (first.error, first.items) == (None, 90)
-        second = await house.desk.sources.sync("federal_register")
+        second = await harness.operations.sources.sync("federal_register")
         assert (second.error, second.new_items) == (None, 60)
-        assert len(await items(house)) == 150
+        assert len(await items(harness)) == 150
         api.requests.clear()
-        again = await house.desk.sources.sync("federal_register")
+        again = await harness.operations.sources.sync("federal_register")
         assert (again.error, again.new_items) == (None, 0)
         asked = {asked.first("conditions[publication_date][gte]") for asked in api.requests}
         assert min(filter(None, asked)) == (TODAY - 7 * day).isoformat()
@@ -143,18 +143,18 @@ async def test_a_window_that_reaches_the_cap_is_split_and_read_whole(
 
 async def test_a_day_of_the_register_begins_in_washington(make_settings: MakeSettings) -> None:
     api = RegisterApi([register_document("2026-00001", "Notice", date(2026, 7, 1))])
-    async with open_federal(make_settings(), serving(REGISTER, api)) as house:
-        await add(house, "federal_register", fetch_items=False, since="2026-07-01")
-        await house.desk.sources.sync("federal_register")
-        assert [row[2:] for row in await items(house)] == [(datetime(2026, 7, 1, 4, tzinfo=UTC), False)]
+    async with open_federal(make_settings(), serving(REGISTER, api)) as harness:
+        await add(harness, "federal_register", fetch_items=False, since="2026-07-01")
+        await harness.operations.sources.sync("federal_register")
+        assert [row[2:] for row in await items(harness)] == [(datetime(2026, 7, 1, 4, tzinfo=UTC), False)]
 
 
 async def test_a_document_without_an_address_is_told_and_does_not_keep_the_others(make_settings: MakeSettings) -> None:
     nowhere = register_document("2026-00009", "Notice", TODAY) | {"html_url": None, "full_text_xml_url": None}
     api = RegisterApi([*documents(2), nowhere])
-    async with open_federal(make_settings(), serving(REGISTER, api)) as house:
-        await add(house, "federal_register", fetch_items=False)
-        polled = await house.desk.sources.sync("federal_register")
+    async with open_federal(make_settings(), serving(REGISTER, api)) as harness:
+        await add(harness, "federal_register", fetch_items=False)
+        polled = await harness.operations.sources.sync("federal_register")
         assert (polled.error, polled.items, len(polled.refused)) == (None, 2, 1)
 
 
@@ -183,16 +183,16 @@ async def test_a_list_of_congress_that_does_not_add_up_saves_nothing(
 ) -> None:
     make, nth = LIST_FAULTS[fault]
     api = CongressStandIn(laws=LAWS, reports=REPORTS, per_page=2)
-    async with open_federal(make_settings(api_data_gov_key=KEY), serving(API, api)) as house:
-        await add(house, name, fetch_items=False)
+    async with open_federal(make_settings(api_data_gov_key=KEY), serving(API, api)) as harness:
+        await add(harness, name, fetch_items=False)
         is_that_page = 2 * (nth - 1)
         api.faults.plan(make, when=lambda asked: asked.first("offset") == str(is_that_page), times=None)
-        failed = await house.desk.sources.sync(name)
+        failed = await harness.operations.sources.sync(name)
         assert failed.reason == "incomplete"
-        assert await items(house) == []
+        assert await items(harness) == []
         api.faults.clear()
-        assert (await house.desk.sources.sync(name)).items == 5
-        assert {row[3] for row in await items(house)} == {True}  # nobody says of what day they are
+        assert (await harness.operations.sources.sync(name)).items == 5
+        assert {row[3] for row in await items(harness)} == {True}  # nobody says of what day they are
 
 
 async def test_an_api_that_says_429_empties_the_share_of_everybody_and_the_run_waits(
@@ -201,21 +201,21 @@ async def test_an_api_that_says_429_empties_the_share_of_everybody_and_the_run_w
     """Spec 1.4: never an exception."""
     api = CongressStandIn(limit=1, per_page=1)
     api.laws = [{"congress": 119, "number": str(number), "type": "S"} for number in range(3)]
-    async with open_federal(make_settings(api_data_gov_key=KEY), serving(API, api)) as house:
-        await add(house, "public_laws")
-        reading = asyncio.create_task(house.desk.sources.sync("public_laws"))
+    async with open_federal(make_settings(api_data_gov_key=KEY), serving(API, api)) as harness:
+        await add(harness, "public_laws")
+        reading = asyncio.create_task(harness.operations.sources.sync("public_laws"))
         give_up = time.monotonic() + 30
-        while not await _nothing_is_left(house) and time.monotonic() < give_up:
+        while not await _nothing_is_left(harness) and time.monotonic() < give_up:
             await asyncio.sleep(0.02)
-        assert await _nothing_is_left(house)
+        assert await _nothing_is_left(harness)
         assert not reading.done()
         reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)
         assert set(api.keys) == {KEY}
 
 
-async def _nothing_is_left(house: House) -> bool:
-    hosts = await house.desk.budgets() or []
+async def _nothing_is_left(harness: AppHarness) -> bool:
+    hosts = await harness.operations.budgets() or []
     return [host["host"] for host in hosts] == [API_HOST] and not any(one["left"] for one in hosts[0]["sources"])
 
 
@@ -227,39 +227,39 @@ async def test_a_key_that_is_refused_is_told_to_who_can_mend_it_and_asked_with_f
     api = API.api(TODAY, 0)
     api.refuses_keys = True
     settings = make_settings(api_data_gov_key=KEY, host_delay_ms=1)
-    async with open_federal(settings, GOVINFO, serving(API, api)) as house:
-        await add(house, name, fetch_items=False)
-        refused = await house.desk.sources.sync(name)
+    async with open_federal(settings, GOVINFO, serving(API, api)) as harness:
+        await add(harness, name, fetch_items=False)
+        refused = await harness.operations.sources.sync(name)
         assert refused.reason == "bad_setting"
         told = (
             "api.demo.test does not take the key of api.data.gov that HEADWATER_API_DATA_GOV_KEY holds: it answered 403"
         )
         assert told in str(refused.error)
         assert KEY not in str(refused.error)
-        assert await items(house) == []
+        assert await items(harness) == []
         assert len(api.keys) <= 5
         api.refuses_keys = False
-        assert (await house.desk.sources.sync(name)).error is None
-        assert len(await items(house)) == {"bills": 3, "public_laws": 2, "crs": 1}[name]
+        assert (await harness.operations.sources.sync(name)).error is None
+        assert len(await items(harness)) == {"bills": 3, "public_laws": 2, "crs": 1}[name]
 
 
 @pytest.fixture
-async def bills(make_settings: MakeSettings) -> AsyncIterator[House]:
-    async with open_federal(make_settings(api_data_gov_key=KEY, host_delay_ms=1), GOVINFO, API) as house:
-        yield house
+async def bills(make_settings: MakeSettings) -> AsyncIterator[AppHarness]:
+    async with open_federal(make_settings(api_data_gov_key=KEY, host_delay_ms=1), GOVINFO, API) as harness:
+        yield harness
 
 
 def _bill(number: int, congress: int = 119) -> str:
     return f"http://govinfo.demo.test/bulkdata/BILLSTATUS/{congress}/hr/BILLSTATUS-{congress}hr{number}.xml"
 
 
-async def test_bills_of_both_schemas_become_documents_and_an_unknown_one_is_kept(bills: House) -> None:
+async def test_bills_of_both_schemas_become_documents_and_an_unknown_one_is_kept(bills: AppHarness) -> None:
     """Its row says why, its item and its raw file are there, and no document is made of it."""
     await add(bills, "bills")
-    polled = await bills.desk.sources.sync("bills")
+    polled = await bills.operations.sources.sync("bills")
     assert (polled.error, polled.items) == (None, 3)
     await bills.work()
-    assert await bills.fates() == {_bill(1): "stored", _bill(2): "stored", _bill(3): "unknown_schema"}
+    assert await bills.outcomes() == {_bill(1): "stored", _bill(2): "stored", _bill(3): "unknown_schema"}
     known = await bills.rows("SELECT title, normalizer, published_at FROM documents ORDER BY title")
     introduced = datetime(2025, 3, 4, tzinfo=UTC)
     assert known == [("Ferry Timetables Act", "xml_v1", introduced), ("Weirs and Locks Act", "xml_v1", introduced)]
@@ -268,10 +268,10 @@ async def test_bills_of_both_schemas_become_documents_and_an_unknown_one_is_kept
         "Weirs and Locks Act",
         "Act of a Schema to Come",
     ]
-    raw = bills.parts.records.settings.data_dir / "corpus/bills/bodies/raw/billstatus/119/hr"
+    raw = bills.runtime.context.settings.data_dir / "corpus/bills/bodies/raw/billstatus/119/hr"
     assert sorted(path.name for path in raw.iterdir()) == [f"BILLSTATUS-119hr{number}.xml" for number in (1, 2, 3)]
     assert b"<version>9.0.0" in (raw / "BILLSTATUS-119hr3.xml").read_bytes()
-    why = await bills.desk.why(_bill(3))
+    why = await bills.operations.why(_bill(3))
     assert "unknown_schema" in str(why)
 
 
@@ -287,45 +287,45 @@ def test_normalize_shows_bills_and_tells_of_an_unknown_schema(tmp_path: Path) ->
         assert shown.get("title") == (None if code else "Ferry Act")
 
 
-async def test_a_source_of_bills_can_be_tried_before_anything_is_saved(bills: House) -> None:
+async def test_a_source_of_bills_can_be_tried_before_anything_is_saved(bills: AppHarness) -> None:
     await add(bills, "bills")
     stages: list[Stage] = []
-    assert await bills.desk.sources.test("bills", stages.append)
+    assert await bills.operations.sources.test("bills", stages.append)
     assert await items(bills) == []
     assert "Ferry Timetables Act" in str(stages)
 
 
-async def test_a_backfill_goes_on_where_the_run_before_it_ended(bills: House) -> None:
+async def test_a_backfill_goes_on_where_the_run_before_it_ended(bills: AppHarness) -> None:
     """Twenty-seven bills at ten look-ups a run: each is looked up once, and none is left out."""
     await add(bills, "bills", lookups_per_run=10, fetch_items=False)
-    counts = [(await bills.desk.sources.backfill("bills", date(2023, 6, 1))).items]
-    counts += [(await bills.desk.sources.sync("bills")).items for _ in range(3)]
+    counts = [(await bills.operations.sources.backfill("bills", date(2023, 6, 1))).items]
+    counts += [(await bills.operations.sources.sync("bills")).items for _ in range(3)]
     assert counts == [10, 10, 7, 0]
     assert len(await items(bills)) == 27
 
 
 async def test_bills_without_look_ups_need_no_key(make_settings: MakeSettings) -> None:
-    async with open_federal(make_settings(), GOVINFO, API) as house:
-        await add(house, "bills", fetch_items=False)
-        refused = await house.desk.sources.sync("bills")
+    async with open_federal(make_settings(), GOVINFO, API) as harness:
+        await add(harness, "bills", fetch_items=False)
+        refused = await harness.operations.sources.sync("bills")
         assert "HEADWATER_API_DATA_GOV_KEY" in (refused.error or "")
-        assert await items(house) == []
-        await house.desk.sources.edit("bills", {"lookups_per_run": 0})
-        assert (await house.desk.sources.sync("bills")).items == 3
-        assert [row[1] for row in await items(house)] == [f"HR {number}, Congress 119" for number in (1, 2, 3)]
-        assert await house.rows("SELECT * FROM daily_index") == []  # nobody knows their day
+        assert await items(harness) == []
+        await harness.operations.sources.edit("bills", {"lookups_per_run": 0})
+        assert (await harness.operations.sources.sync("bills")).items == 3
+        assert [row[1] for row in await items(harness)] == [f"HR {number}, Congress 119" for number in (1, 2, 3)]
+        assert await harness.rows("SELECT * FROM daily_index") == []  # nobody knows their day
 
 
 async def test_the_record_of_a_report_may_be_read_instead_of_its_page(make_settings: MakeSettings) -> None:
     """Spec 1.5: `{number}.json`. It is asked for with the key, and counted."""
-    async with open_federal(make_settings(api_data_gov_key=KEY), API) as house:
-        await add(house, "crs", form="json")
-        await house.desk.sources.sync("crs")
-        await house.work()
-        (known,) = await house.rows("SELECT normalizer, raw_path, title, published_at FROM documents")
+    async with open_federal(make_settings(api_data_gov_key=KEY), API) as harness:
+        await add(harness, "crs", form="json")
+        await harness.operations.sources.sync("crs")
+        await harness.work()
+        (known,) = await harness.rows("SELECT normalizer, raw_path, title, published_at FROM documents")
         title = "River Ferries: Background and Issues for Congress"
         assert known == ("json_v1", "crs/bodies/raw/R47175.json", title, datetime(2026, 1, 12, tzinfo=UTC))
-        assert {one["source"]: one["spent"] for one in await shares(house.desk)}["reserve"] == 2
+        assert {one["source"]: one["spent"] for one in await shares(harness.operations)}["reserve"] == 2
 
 
 @pytest.mark.parametrize(
@@ -346,11 +346,11 @@ async def test_the_record_of_a_report_may_be_read_instead_of_its_page(make_setti
     ],
 )
 async def test_settings_that_cannot_work_are_refused_with_the_field(
-    house: House, name: str, settings: dict[str, Any], words: str
+    harness: AppHarness, name: str, settings: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(OperatorError, match=rf"Source {name}: {words}"):
-        await house.desk.sources.create(name, READERS[name].kind, settings)
-    assert await house.desk.sources.listed() == []
+        await harness.operations.sources.create(name, READERS[name].kind, settings)
+    assert await harness.operations.sources.listed() == []
 
 
 @pytest.mark.parametrize("answer", [(200, {"bill": {}}), (500, {"error": "x"}), (400, {"error": "x"})])
@@ -367,17 +367,17 @@ async def test_a_bill_that_cannot_be_looked_up_keeps_no_other(
 
     api.reply = reply  # type: ignore[method-assign]
     settings = make_settings(api_data_gov_key=KEY, host_delay_ms=1)
-    async with open_federal(settings, GOVINFO, serving(API, api)) as house:
-        await add(house, "bills", fetch_items=False, retry={"attempts": 1, "base_seconds": 0})
-        polled = await house.desk.sources.sync("bills")
-        assert (polled.error, polled.items) == (None, len(await items(house)))
-        assert not [row for row in await items(house) if row[0] == _bill(2)]
+    async with open_federal(settings, GOVINFO, serving(API, api)) as harness:
+        await add(harness, "bills", fetch_items=False, retry={"attempts": 1, "base_seconds": 0})
+        polled = await harness.operations.sources.sync("bills")
+        assert (polled.error, polled.items) == (None, len(await items(harness)))
+        assert not [row for row in await items(harness) if row[0] == _bill(2)]
         assert polled.items > 1
         asked.clear()
-        await house.desk.sources.sync("bills")
+        await harness.operations.sources.sync("bills")
         assert {path.rpartition("/")[2] for path in asked} == {"2"}
         api.reply = usual  # type: ignore[method-assign]
-        assert (await house.desk.sources.sync("bills")).new_items == 1
+        assert (await harness.operations.sources.sync("bills")).new_items == 1
 
 
 async def test_an_api_that_fails_for_every_bill_fails_the_run_after_a_few(make_settings: MakeSettings) -> None:
@@ -391,8 +391,8 @@ async def test_an_api_that_fails_for_every_bill_fails_the_run_after_a_few(make_s
 
     api.reply = reply  # type: ignore[method-assign]
     settings = make_settings(api_data_gov_key=KEY, host_delay_ms=1)
-    async with open_federal(settings, GOVINFO, serving(API, api)) as house:
-        await add(house, "bills", fetch_items=False, congresses=[118], retry={"attempts": 1, "base_seconds": 0})
-        polled = await house.desk.sources.sync("bills")
+    async with open_federal(settings, GOVINFO, serving(API, api)) as harness:
+        await add(harness, "bills", fetch_items=False, congresses=[118], retry={"attempts": 1, "base_seconds": 0})
+        polled = await harness.operations.sources.sync("bills")
         assert (polled.reason, polled.items) == ("http_5xx", 0)
         assert len(set(asked)) <= 5

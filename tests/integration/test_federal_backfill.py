@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from headwater.config import Settings
+from headwater.core.errors import OperatorError, RunUnderWay
+from headwater.core.settings import Settings
 from headwater.demo.answers import Answer, Body, whole
 from headwater.demo.federal_sites import API, GOVINFO, KEY, REGISTER
 from headwater.demo.web import DemoWeb
-from headwater.errors import OperatorError, RunUnderWay
-from headwater.service.source_trial import Stage
-from tests.house import House, open_house
+from headwater.discovery.trial import Stage
+from tests.harness import AppHarness, open_harness
 from tests.integration.test_federal import TODAY, MakeSettings, add, items, open_federal, serving
 from tests.program import Forked, forked
 
@@ -26,30 +26,32 @@ async def test_a_backfill_that_is_killed_while_it_waits_has_lost_no_look_up(
 ) -> None:
     """Spec 1.4, 9.3: what was looked up is saved before the wait, is not looked up again, and none is left out."""
     api = API.api(TODAY, 0)
-    settings = make_settings(api_data_gov_key=KEY, host_delay_ms=1, lease_seconds=5.0, page_seconds=1.0)
+    settings = make_settings(api_data_gov_key=KEY, host_delay_ms=1, lease_seconds=5.0, page_timeout_seconds=1.0)
     async with DemoWeb(today=TODAY, sites=(GOVINFO, serving(API, api))) as web:
         reached = replace(settings, connect_to=(f"*.demo.test={web.ip}:{web.port}",))
-        async with open_house(reached) as house:
-            await add(house, "bills", fetch_items=False)
+        async with open_harness(reached) as harness:
+            await add(harness, "bills", fetch_items=False)
             program = _started_backfill(reached, tmp_path, rate_limit_bills_per_hour=10)
             try:
                 async with asyncio.timeout(60):
-                    while len(await items(house)) < 10:  # its share; then it waits
+                    while len(await items(harness)) < 10:  # its share; then it waits
                         await asyncio.sleep(0.02)
                 async with asyncio.timeout(10):
-                    while "It waits for its budget; the next" not in str(await house.desk.sources.show("bills")):
+                    while "It waits for its budget; the next" not in str(
+                        await harness.operations.sources.show("bills")
+                    ):
                         await asyncio.sleep(0.02)
                 with pytest.raises(RunUnderWay, match="a poll or a backfill, which is no run, is reading it just now"):
-                    await house.desk.sources.backfill("bills", date(2023, 6, 1))
+                    await harness.operations.sources.backfill("bills", date(2023, 6, 1))
             finally:
                 program.send_signal(signal.SIGKILL)
                 said = await asyncio.to_thread(program.communicate)
             assert program.returncode == -signal.SIGKILL, said
             counts = []
             async with asyncio.timeout(60):
-                while len(await items(house)) < 27:
+                while len(await items(harness)) < 27:
                     with contextlib.suppress(RunUnderWay):  # until the lease of the one that was killed has ended
-                        counts.append((await house.desk.sources.backfill("bills", date(2023, 6, 1))).items)
+                        counts.append((await harness.operations.sources.backfill("bills", date(2023, 6, 1))).items)
                     await asyncio.sleep(0.02)
             assert counts == [17]
             asked = [request.path for request in api.requests]
@@ -61,16 +63,16 @@ async def test_a_backfill_is_done_when_nothing_is_left_and_says_how_much_until_t
     make_settings: MakeSettings,
 ) -> None:
     """Spec 3.3: what a reading does not come to is taken up by the next, which follows at once."""
-    async with open_federal(make_settings(api_data_gov_key=KEY, host_delay_ms=1), GOVINFO, API) as house:
-        await add(house, "bills", lookups_per_run=10, fetch_items=False)
-        first = await house.desk.sources.backfill("bills", date(2023, 6, 1))
+    async with open_federal(make_settings(api_data_gov_key=KEY, host_delay_ms=1), GOVINFO, API) as harness:
+        await add(harness, "bills", lookups_per_run=10, fetch_items=False)
+        first = await harness.operations.sources.backfill("bills", date(2023, 6, 1))
         assert (first.error, first.items, first.left) == (None, 10, 17)
-        (waiting,) = (await house.desk.sources.show("bills"))["passes"]
+        (waiting,) = (await harness.operations.sources.show("bills"))["passes"]
         assert waiting["backfill_since"] is not None
         assert waiting["next_poll_why"] == "17 are left for the next reading."
         assert waiting["next_poll_at"] <= datetime.now(UTC) + timedelta(minutes=1)
-        assert [(await house.desk.sources.sync("bills")).left for _ in range(2)] == [7, 0]
-        (done,) = (await house.desk.sources.show("bills"))["passes"]
+        assert [(await harness.operations.sources.sync("bills")).left for _ in range(2)] == [7, 0]
+        (done,) = (await harness.operations.sources.show("bills"))["passes"]
         assert done["backfill_since"] is None
         assert done["next_poll_at"] > datetime.now(UTC) + timedelta(hours=3)
 
@@ -81,14 +83,16 @@ async def test_a_key_that_is_refused_half_way_keeps_what_came_before_and_fails_a
     """Spec 1.4: one look-up is spent on it, and the run says what is to be mended, though others went well."""
     api = API.api(TODAY, 0)
     api.faults.plan(_refuse_key, when=lambda asked: asked.path.endswith("/2"), times=None)
-    async with open_federal(make_settings(api_data_gov_key=KEY, host_delay_ms=1), GOVINFO, serving(API, api)) as house:
-        await add(house, "bills", fetch_items=False)
-        refused = await house.desk.sources.sync("bills")
+    async with open_federal(
+        make_settings(api_data_gov_key=KEY, host_delay_ms=1), GOVINFO, serving(API, api)
+    ) as harness:
+        await add(harness, "bills", fetch_items=False)
+        refused = await harness.operations.sources.sync("bills")
         assert (refused.reason, refused.items, len(api.keys)) == ("bad_setting", 1, 2)
         assert "BILLSTATUS" not in str(refused.error)
-        assert (await house.desk.sources.show("bills"))["last_reason"] == "bad_setting"
+        assert (await harness.operations.sources.show("bills"))["last_reason"] == "bad_setting"
         api.faults.clear()
-        assert (await house.desk.sources.sync("bills")).items == 2
+        assert (await harness.operations.sources.sync("bills")).items == 2
 
 
 def _refuse_key(body: Body) -> Answer:
@@ -107,7 +111,7 @@ def _started_backfill(settings: Settings, folder: Path, **more: object) -> Forke
         api_data_gov_key=KEY,
         host_delay_ms=1,
         lease_seconds=settings.lease_seconds,
-        page_seconds=settings.page_seconds,
+        page_timeout_seconds=settings.page_timeout_seconds,
         **more,
     )
 
@@ -120,12 +124,12 @@ def _started_backfill(settings: Settings, folder: Path, **more: object) -> Forke
     ],
 )
 async def test_a_source_that_reaches_back_by_a_setting_says_so_when_it_is_to_be_backfilled(
-    name: str, words: str, house: House
+    name: str, words: str, harness: AppHarness
 ) -> None:
     """Spec 8.2."""
-    await add(house, name)
+    await add(harness, name)
     with pytest.raises(OperatorError, match=f"`headwater source edit {name} {words}"):
-        await house.desk.sources.backfill(name, date(2026, 1, 2))
+        await harness.operations.sources.backfill(name, date(2026, 1, 2))
 
 
 @pytest.mark.parametrize(
@@ -140,9 +144,9 @@ async def test_a_source_that_would_wait_for_years_says_so_instead_of_reading_not
     name: str, settings: dict[str, object], words: str, make_settings: MakeSettings
 ) -> None:
     """Spec 1.1."""
-    async with open_federal(make_settings(api_data_gov_key=KEY), REGISTER, GOVINFO, API) as house:
-        await add(house, name, **settings)
-        polled = await house.desk.sources.sync(name)
+    async with open_federal(make_settings(api_data_gov_key=KEY), REGISTER, GOVINFO, API) as harness:
+        await add(harness, name, **settings)
+        polled = await harness.operations.sources.sync(name)
         assert polled.reason == "bad_source"
         assert re.search(words, str(polled.error))
 
@@ -151,10 +155,10 @@ async def test_a_source_is_tried_without_waiting_for_a_budget_that_is_spent(make
     """Spec 1.4, 8.2: a run waits, who looks on is told."""
     api = API.api(TODAY, 0)
     settings = make_settings(api_data_gov_key=KEY, host_delay_ms=1, rate_limits={"bills": 1})
-    async with open_federal(settings, GOVINFO, serving(API, api)) as house:
-        await add(house, "bills")
+    async with open_federal(settings, GOVINFO, serving(API, api)) as harness:
+        await add(harness, "bills")
         stages: list[Stage] = []
-        assert not await house.desk.sources.test("bills", stages.append)
+        assert not await harness.operations.sources.test("bills", stages.append)
         assert "used up; it waits until there is room again. `headwater source budgets` tells when" in str(
             stages[-1].error
         )
@@ -163,8 +167,8 @@ async def test_a_source_is_tried_without_waiting_for_a_budget_that_is_spent(make
 
 async def test_a_page_beside_an_api_that_takes_the_key_is_read_without_it(make_settings: MakeSettings) -> None:
     """Spec 1.4: the key goes to the API alone; what stands beside it on the same host is a page like any other."""
-    async with open_federal(make_settings(api_data_gov_key=KEY), REGISTER) as house:
-        await add(house, "federal_register", budget="api.data.gov")
+    async with open_federal(make_settings(api_data_gov_key=KEY), REGISTER) as harness:
+        await add(harness, "federal_register", budget="api.data.gov")
         stages: list[Stage] = []
-        assert await house.desk.sources.test("federal_register", stages.append), stages
+        assert await harness.operations.sources.test("federal_register", stages.append), stages
         assert [stage.name for stage in stages] == ["settings", "list", "newest page", "article"]

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from headwater.config import Settings
-from headwater.model.reasons import Reason
-from headwater.policy.canonical import code_of
-from tests.house import House, open_house
+from headwater.core.canonical_rules import code_of
+from headwater.core.reasons import Reason
+from headwater.core.settings import Settings
+from tests.harness import AppHarness, open_harness
 from tests.server import Answer, Site, page
 from tests.short_articles import articles
 from tests.wall_pages import walls
@@ -37,20 +37,20 @@ def in_polish(meta: str = "") -> str:
     ids=["byte order mark before header", "header before meta", "meta", "none of them"],
 )
 async def test_the_charset_is_the_marks_else_the_headers_else_the_pages_own(
-    body: bytes, content_type: str, site: Site, house: House
+    body: bytes, content_type: str, site: Site, harness: AppHarness
 ) -> None:
     site.answers[PAGE] = Answer(body, headers={"Content-Type": content_type})
-    assert await house.fetch(PAGE) == {PAGE: "stored"}
-    ((title, text),) = await house.rows("SELECT title, body FROM documents JOIN texts USING (content_hash)")
+    assert await harness.fetch(PAGE) == {PAGE: "stored"}
+    ((title, text),) = await harness.rows("SELECT title, body FROM documents JOIN texts USING (content_hash)")
     assert title == POLISH
     assert POLISH in text
 
 
-async def test_a_page_is_a_page_whatever_it_is_called(site: Site, house: House) -> None:
+async def test_a_page_is_a_page_whatever_it_is_called(site: Site, harness: AppHarness) -> None:
     for number, content_type in enumerate(("image/png", "application/pdf", "application/octet-stream", "nonsense")):
         name = f"http://news.test/{number}.pdf"
         site.answers[name] = Answer(page(f"misnamed {number}"), headers={"Content-Type": content_type})
-    assert await house.fetch(*site.answers) == dict.fromkeys(site.answers, "stored")
+    assert await harness.fetch(*site.answers) == dict.fromkeys(site.answers, "stored")
 
 
 NO_PAGES = {
@@ -65,32 +65,32 @@ NO_PAGES = {
 
 
 async def test_what_is_no_page_is_kept_as_it_came_and_ends_with_the_reason(
-    site: Site, house: House, tmp_path: Path
+    site: Site, harness: AppHarness, tmp_path: Path
 ) -> None:
     """Spec 4.2: raw is stored first. Spec 5.3."""
     for name, (body, _) in NO_PAGES.items():
         site.answers[f"http://news.test/{name}"] = Answer(body, headers=HTML)
-    fates = await house.fetch(*site.answers)
+    outcomes = await harness.fetch(*site.answers)
     for name, (_, reasons) in NO_PAGES.items():
-        assert fates[f"http://news.test/{name}"] in reasons
-    assert await house.desk.counts() == (0, 0)
+        assert outcomes[f"http://news.test/{name}"] in reasons
+    assert await harness.operations.counts() == (0, 0)
     kept = [path.read_bytes() for path in (tmp_path / "data/corpus").rglob("raw/**/*") if path.is_file()]
     assert sorted(kept) == sorted(body for body, _ in NO_PAGES.values())
 
 
-async def test_walls_of_each_sort_are_told_and_an_article_about_one_is_kept(site: Site, house: House) -> None:
+async def test_walls_of_each_sort_are_told_and_an_article_about_one_is_kept(site: Site, harness: AppHarness) -> None:
     """Issue 8, spec 5.3: what stands in the way is a reason, not a document."""
     told = {f"http://wall{number}.test/": wall for number, wall in enumerate(list(walls())[::7])}
     assert {reason for _, reason, _ in told.values()} == WALLS
     site.answers |= {url: Answer(body, headers=HTML) for url, (_, _, body) in told.items()}
     kept = {f"http://article{number}.test/": body for number, (_, body) in enumerate(list(articles())[::12])}
     site.answers |= {url: Answer(body, headers=HTML) for url, body in kept.items()}
-    fates = await house.fetch(*site.answers)
+    outcomes = await harness.fetch(*site.answers)
     first = "SELECT url, log.reason FROM fetch_log log JOIN url_frontier u ON u.id = url_id WHERE attempt = 1"
-    seen = dict(await house.rows(first))
+    seen = dict(await harness.rows(first))
     assert {url: seen[url] for url in told} == {url: reason for url, (_, reason, _) in told.items()}
     # articles of the same text are one document
-    assert {fates[url] for url in kept} <= {"stored", "linked"}
+    assert {outcomes[url] for url in kept} <= {"stored", "linked"}
 
 
 STORY = page("the flood").partition("<article>")[2]
@@ -112,18 +112,20 @@ HOSTILE = {
 }
 
 
-async def test_hostile_pages_end_with_their_reason_and_code_and_the_next_page_is_read(site: Site, house: House) -> None:
+async def test_hostile_pages_end_with_their_reason_and_code_and_the_next_page_is_read(
+    site: Site, harness: AppHarness
+) -> None:
     """Issue 8, spec 5.3: by one and the same crew and its children."""
     for name, (body, _, _) in HOSTILE.items():
         site.answers[f"http://{name}.test/a"] = Answer(body, headers=HTML)
-    fates = await house.fetch(*site.answers)
-    assert fates == {f"http://{name}.test/a": reason for name, (_, reason, _) in HOSTILE.items()}
+    outcomes = await harness.fetch(*site.answers)
+    assert outcomes == {f"http://{name}.test/a": reason for name, (_, reason, _) in HOSTILE.items()}
     for _, reason, code in HOSTILE.values():
         assert code is None or code_of(Reason(reason)) == code
-    texts = await house.rows("SELECT body FROM texts")
+    texts = await harness.rows("SELECT body FROM texts")
     assert all(text.isprintable() for (body,) in texts for text in body.split("\n"))
     site.answers[PAGE] = Answer(page("all is well"), headers=HTML)
-    assert (await house.fetch(PAGE))[PAGE] == "stored"
+    assert (await harness.fetch(PAGE))[PAGE] == "stored"
 
 
 async def test_a_body_over_the_cap_is_not_taken(
@@ -136,8 +138,8 @@ async def test_a_body_over_the_cap_is_not_taken(
     site.answers["http://news.test/huge"] = Answer(huge, headers=HTML)
     site.answers["http://news.test/bomb"] = Answer(gzip.compress(huge), headers=packed)
     site.answers["http://news.test/fits"] = Answer(gzip.compress(fits), headers=packed)
-    async with open_house(make_settings(connect_to=site.connect_to, max_body_mb=1)) as house:
-        assert await house.fetch(*site.answers) == {
+    async with open_harness(make_settings(connect_to=site.connect_to, max_body_mb=1)) as harness:
+        assert await harness.fetch(*site.answers) == {
             "http://news.test/huge": "body_too_large",
             "http://news.test/bomb": "body_too_large",
             "http://news.test/fits": "stored",
@@ -145,18 +147,18 @@ async def test_a_body_over_the_cap_is_not_taken(
     assert len([path for path in (tmp_path / "data/corpus").rglob("raw/**/*") if path.is_file()]) == 1
 
 
-async def test_a_body_that_cannot_be_unpacked_ends_the_url(site: Site, house: House) -> None:
+async def test_a_body_that_cannot_be_unpacked_ends_the_url(site: Site, harness: AppHarness) -> None:
     site.answers[PAGE] = Answer(b"not gzip at all", headers={**HTML, "Content-Encoding": "gzip"})
-    assert await house.fetch(PAGE) == {PAGE: "bad_encoding"}
+    assert await harness.fetch(PAGE) == {PAGE: "bad_encoding"}
 
 
 @pytest.mark.both_servers
-async def test_a_huge_or_hostile_text_is_stored_and_searchable(site: Site, house: House) -> None:
+async def test_a_huge_or_hostile_text_is_stored_and_searchable(site: Site, harness: AppHarness) -> None:
     """What a text holds cannot break the write of it."""
     words = " ".join(f"w{number:x}ord" for number in range(300_000))
     site.answers[PAGE] = Answer(
         f"<html><body><article><h1>Huge</h1><p>{words}</p><p>nul \0 &#0; &#xD800; end.</p></article></body></html>",
         headers=HTML,
     )
-    assert await house.fetch(PAGE) == {PAGE: "stored"}
-    assert len(await house.desk.search("w1ord")) == 1
+    assert await harness.fetch(PAGE) == {PAGE: "stored"}
+    assert len(await harness.operations.search("w1ord")) == 1

@@ -6,8 +6,8 @@ from datetime import date
 
 import pytest
 
-from headwater.config import Settings
-from tests.house import House, open_house
+from headwater.core.settings import Settings
+from tests.harness import AppHarness, open_harness
 from tests.server import Answer, Site, page, rss
 
 FEED = "http://news.test/feed"
@@ -21,44 +21,46 @@ def moved(target: str, status: int = 302) -> Answer:
     return Answer(status=status, headers={"Location": target})
 
 
-async def test_within_the_host_a_redirect_is_followed_in_place(site: Site, house: House) -> None:
+async def test_within_the_host_a_redirect_is_followed_in_place(site: Site, harness: AppHarness) -> None:
     for status in STATUSES:
         site.answers[f"{OLD}{status}"] = moved(f"/new{status}", status)
         site.answers[f"{NEW}{status}"] = Answer(page(f"moved by {status}"), headers=HTML)
-    fates = await house.fetch(*(f"{OLD}{status}" for status in STATUSES))
-    assert fates == {f"{OLD}{status}": "stored" for status in STATUSES} | {
+    outcomes = await harness.fetch(*(f"{OLD}{status}" for status in STATUSES))
+    assert outcomes == {f"{OLD}{status}": "stored" for status in STATUSES} | {
         f"{NEW}{status}": "same_page" for status in STATUSES
     }
     assert all(site.visits(url) == 1 for url in site.answers)
-    assert await house.desk.counts() == (len(STATUSES), len(STATUSES))
+    assert await harness.operations.counts() == (len(STATUSES), len(STATUSES))
 
 
-async def test_to_another_host_a_redirect_ends_the_url_and_submits_the_other(site: Site, house: House) -> None:
+async def test_to_another_host_a_redirect_ends_the_url_and_submits_the_other(site: Site, harness: AppHarness) -> None:
     """With one hop more."""
     for status in STATUSES:
         site.answers[f"{OLD}{status}"] = moved(f"{ABROAD}{status}?utm_medium=r", status)
         site.answers[f"{ABROAD}{status}"] = Answer(page(f"abroad by {status}"), headers=HTML)
-    fates = await house.fetch(*(f"{OLD}{status}" for status in STATUSES))
-    assert fates == {f"{OLD}{status}": "redirect" for status in STATUSES} | {
+    outcomes = await harness.fetch(*(f"{OLD}{status}" for status in STATUSES))
+    assert outcomes == {f"{OLD}{status}": "redirect" for status in STATUSES} | {
         f"{ABROAD}{status}": "stored" for status in STATUSES
     }
-    assert set(await house.rows("SELECT host, hops FROM url_frontier")) == {("news.test", 0), ("other.test", 1)}
+    assert set(await harness.rows("SELECT host, hops FROM url_frontier")) == {("news.test", 0), ("other.test", 1)}
 
 
 @pytest.mark.both_servers
-async def test_where_a_redirect_led_is_not_downloaded_again_when_a_feed_lists_it(site: Site, house: House) -> None:
+async def test_where_a_redirect_led_is_not_downloaded_again_when_a_feed_lists_it(
+    site: Site, harness: AppHarness
+) -> None:
     """Each address on the way is the same page from now on, and an item at any of them finds its document."""
     site.answers[OLD] = moved("/between")
     site.answers["http://news.test/between"] = moved("/new")
     site.answers[NEW] = Answer(page("moving house"), headers=HTML)
-    await house.fetch(OLD)
+    await harness.fetch(OLD)
     site.answers[FEED] = rss(NEW, "http://news.test/between", OLD)
-    polled = (await house.desk.sources.add(FEED)).polled
+    polled = (await harness.operations.sources.add(FEED)).polled
     assert (polled.items, polled.new_urls) == (3, 0)
-    await house.work()
+    await harness.work()
     assert site.visits(NEW) == 1
-    items = (await house.desk.days.day(date(2026, 3, 12))).items
-    found = [await house.desk.document(item["document_id"]) for item in items]
+    items = (await harness.operations.days.day(date(2026, 3, 12))).items
+    found = [await harness.operations.document(item["document_id"]) for item in items]
     assert [document and document["url"] for document in found] == [OLD] * 3
 
 
@@ -66,23 +68,25 @@ async def test_where_a_redirect_led_is_not_downloaded_again_when_a_feed_lists_it
 @pytest.mark.parametrize("target", [NEW, ABROAD], ids=["within the host", "to another host"])
 @pytest.mark.parametrize("known_as", ["queued", "fetched"])
 async def test_a_redirect_to_a_page_that_is_known_ends_there_and_downloads_nothing_twice(
-    known_as: str, target: str, site: Site, house: House
+    known_as: str, target: str, site: Site, harness: AppHarness
 ) -> None:
     site.answers[OLD] = moved(target)
     site.answers[target] = Answer(page("known already"), headers=HTML)
     if known_as == "fetched":
-        await house.fetch(target)
+        await harness.fetch(target)
     site.answers[FEED] = rss(OLD, target)
-    await house.desk.sources.add(FEED)
-    await house.work()
-    assert await house.fates() == {OLD: "redirect", target: "stored"}
+    await harness.operations.sources.add(FEED)
+    await harness.work()
+    assert await harness.outcomes() == {OLD: "redirect", target: "stored"}
     assert site.visits(target) == 1
-    items = (await house.desk.days.day(date(2026, 3, 12))).items
+    items = (await harness.operations.days.day(date(2026, 3, 12))).items
     assert len({item["document_id"] for item in items}) == 1
     assert all(item["document_id"] for item in items)
 
 
-async def test_a_redirect_that_only_adds_a_slash_or_a_parameter_is_followed_as_it_is(site: Site, house: House) -> None:
+async def test_a_redirect_that_only_adds_a_slash_or_a_parameter_is_followed_as_it_is(
+    site: Site, harness: AppHarness
+) -> None:
     """Most blogs do that; what is asked for is what the server wrote, what is remembered is normalized."""
     site.answers[FEED] = Answer(status=301, headers={"Location": "/feed/"})
     site.answers[FEED + "/"] = rss("http://news.test/story/", OLD)
@@ -90,24 +94,24 @@ async def test_a_redirect_that_only_adds_a_slash_or_a_parameter_is_followed_as_i
     site.answers["http://news.test/story/"] = Answer(page("a story"), headers=HTML)
     site.answers[OLD] = moved("/new?utm_source=x&b=1&a=2")
     site.answers["http://news.test/new?utm_source=x&b=1&a=2"] = Answer(page("an old one"), headers=HTML)
-    await house.desk.sources.add(FEED)
-    await house.work()
-    assert await house.fates() == {
+    await harness.operations.sources.add(FEED)
+    await harness.work()
+    assert await harness.outcomes() == {
         "http://news.test/story": "stored",
         OLD: "stored",
         "http://news.test/new?a=2&b=1": "same_page",
     }
 
 
-async def test_an_item_finds_its_document_behind_a_redirect_to_another_host(site: Site, house: House) -> None:
+async def test_an_item_finds_its_document_behind_a_redirect_to_another_host(site: Site, harness: AppHarness) -> None:
     """Spec 8.4."""
     site.answers[FEED] = rss(OLD)
     site.answers[OLD] = moved(ABROAD)
     site.answers[ABROAD] = Answer(page("the long one"), headers=HTML)
-    await house.desk.sources.add(FEED)
-    await house.work()
-    items = (await house.desk.days.day(date(2026, 3, 12))).items
-    document = await house.desk.document(items[0]["document_id"])
+    await harness.operations.sources.add(FEED)
+    await harness.work()
+    items = (await harness.operations.days.day(date(2026, 3, 12))).items
+    document = await harness.operations.document(items[0]["document_id"])
     assert document
     assert document["url"] == ABROAD
     assert document["published_at"] is not None
@@ -116,29 +120,29 @@ async def test_an_item_finds_its_document_behind_a_redirect_to_another_host(site
 @pytest.mark.parametrize(("hops", "fate"), [(5, "stored"), (6, "redirect_limit")])
 @pytest.mark.parametrize("hosts", [("news",), ("news", "other")], ids=["within a host", "from host to host"])
 async def test_five_hops_are_followed_and_no_more(
-    hosts: tuple[str, ...], hops: int, fate: str, site: Site, house: House
+    hosts: tuple[str, ...], hops: int, fate: str, site: Site, harness: AppHarness
 ) -> None:
     """However often the host changes on the way."""
     way = [f"http://{hosts[hop % len(hosts)]}.test/{hop}" for hop in range(hops + 1)]
     for here, there in itertools.pairwise(way):
         site.answers[here] = moved(there)
     site.answers[way[-1]] = Answer(page("the end of the way"), headers=HTML)
-    fates = await house.fetch(way[0])
-    ends = {reason for reason in fates.values() if reason not in ("redirect", "same_page")}
+    outcomes = await harness.fetch(way[0])
+    ends = {reason for reason in outcomes.values() if reason not in ("redirect", "same_page")}
     assert ends == {fate}
     assert site.visits(way[-1]) == (1 if fate == "stored" else 0)
 
 
-async def test_redirects_without_end_or_aim_are_given_up(site: Site, house: House) -> None:
+async def test_redirects_without_end_or_aim_are_given_up(site: Site, harness: AppHarness) -> None:
     site.answers["http://news.test/loop"] = moved("/loop")
     site.answers["http://news.test/nowhere"] = Answer(status=302)
     site.answers["http://news.test/javascript"] = moved("javascript:alert(1)")
     site.answers["http://a.test/ping"] = moved("http://b.test/pong")
     site.answers["http://b.test/pong"] = moved("http://a.test/ping")
-    fates = await house.fetch(
+    outcomes = await harness.fetch(
         "http://news.test/loop", "http://news.test/nowhere", "http://news.test/javascript", "http://a.test/ping"
     )
-    assert fates == {
+    assert outcomes == {
         "http://news.test/loop": "redirect_limit",
         "http://news.test/nowhere": "bad_redirect",
         "http://news.test/javascript": "bad_redirect",
@@ -152,12 +156,12 @@ async def test_a_private_address_is_refused_at_connect_time_and_on_a_hop(
 ) -> None:
     """Spec 4.3."""
     site.answers[OLD] = moved("http://169.254.169.254/latest")
-    async with open_house(make_settings(connect_to=site.connect_to)) as house:
-        fates = await house.fetch("http://10.1.2.3/x", OLD, "http://[::1]/y")
+    async with open_harness(make_settings(connect_to=site.connect_to)) as harness:
+        outcomes = await harness.fetch("http://10.1.2.3/x", OLD, "http://[::1]/y")
         assert (
-            await house.rows("SELECT 1 FROM fetch_log WHERE sent_at IS NOT NULL AND reason = 'address_refused'") == []
+            await harness.rows("SELECT 1 FROM fetch_log WHERE sent_at IS NOT NULL AND reason = 'address_refused'") == []
         )
-    assert fates == {
+    assert outcomes == {
         "http://10.1.2.3/x": "address_refused",
         "http://[::1]/y": "address_refused",
         OLD: "redirect",
@@ -171,5 +175,5 @@ async def test_a_host_that_turns_private_is_refused_on_the_next_hop(
     """Spec 4.3: the very address that is connected to counts, not the name that passed before."""
     site.answers[OLD] = moved("http://inside.test/secret")
     inside = "inside.test=10.9.8.7:80"
-    async with open_house(make_settings(connect_to=(*site.connect_to, inside))) as house:
-        assert await house.fetch(OLD) == {OLD: "redirect", "http://inside.test/secret": "address_refused"}
+    async with open_harness(make_settings(connect_to=(*site.connect_to, inside))) as harness:
+        assert await harness.fetch(OLD) == {OLD: "redirect", "http://inside.test/secret": "address_refused"}

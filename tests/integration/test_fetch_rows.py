@@ -12,8 +12,8 @@ from socket import SO_LINGER, SOL_SOCKET
 
 import pytest
 
-from headwater.config import Settings
-from tests.house import House, open_house
+from headwater.core.settings import Settings
+from tests.harness import AppHarness, open_harness
 from tests.server import Answer, Site, page
 
 HTML = {"Content-Type": "text/html; charset=utf-8"}
@@ -21,90 +21,90 @@ PAGE = "http://news.test/a"
 
 
 @pytest.mark.both_servers
-async def test_200_is_stored_raw_and_read(site: Site, house: House, tmp_path: Path) -> None:
+async def test_200_is_stored_raw_and_read(site: Site, harness: AppHarness, tmp_path: Path) -> None:
     site.answers[PAGE] = Answer(page("flood defences"), headers=HTML)
-    assert await house.fetch(PAGE) == {PAGE: "stored"}
-    assert await house.attempts() == [("stored", 1, 200)]
-    ((raw_path, text),) = await house.rows("SELECT raw_path, body FROM documents JOIN texts USING (content_hash)")
+    assert await harness.fetch(PAGE) == {PAGE: "stored"}
+    assert await harness.attempts() == [("stored", 1, 200)]
+    ((raw_path, text),) = await harness.rows("SELECT raw_path, body FROM documents JOIN texts USING (content_hash)")
     assert (tmp_path / "data/corpus" / raw_path).read_bytes() == page("flood defences").encode()
     assert "Paragraph 3 of flood defences." in text
     assert "Home" not in text
 
 
 @pytest.mark.both_servers
-async def test_200_with_a_text_that_is_known_is_linked_and_the_text_kept_once(site: Site, house: House) -> None:
+async def test_200_with_a_text_that_is_known_is_linked_and_the_text_kept_once(site: Site, harness: AppHarness) -> None:
     """Spec 4.4."""
     site.answers[PAGE] = Answer(page("the same"), headers=HTML)
     site.answers["http://copy.test/a"] = Answer(page("the same", extra="<!-- other bytes -->"), headers=HTML)
-    fates = await house.fetch(PAGE, "http://copy.test/a")
-    assert sorted(map(str, fates.values())) == ["linked", "stored"]
-    assert await house.desk.counts() == (2, 1)
+    outcomes = await harness.fetch(PAGE, "http://copy.test/a")
+    assert sorted(map(str, outcomes.values())) == ["linked", "stored"]
+    assert await harness.operations.counts() == (2, 1)
 
 
 @pytest.mark.both_servers
 async def test_200_with_another_text_than_before_keeps_the_old_one_as_a_revision(
-    site: Site, house: House, tmp_path: Path
+    site: Site, harness: AppHarness, tmp_path: Path
 ) -> None:
     """Spec 4.4."""
     site.answers[PAGE] = [Answer(page("first words"), headers=HTML), Answer(page("second thoughts"), headers=HTML)]
-    await house.fetch(PAGE)
-    await again(house, PAGE)
-    assert await house.attempts() == [("stored", 1, 200), ("stored", 1, 200)]
-    ((raw_path, revision, text),) = await house.rows(
+    await harness.fetch(PAGE)
+    await again(harness, PAGE)
+    assert await harness.attempts() == [("stored", 1, 200), ("stored", 1, 200)]
+    ((raw_path, revision, text),) = await harness.rows(
         "SELECT raw_path, revision, body FROM documents JOIN texts USING (content_hash)"
     )
     assert revision == 2
     assert "second thoughts" in text
     assert (tmp_path / "data/corpus" / raw_path).read_bytes() == page("second thoughts").encode()
-    ((old, title, old_text),) = await house.rows(
+    ((old, title, old_text),) = await harness.rows(
         "SELECT revision, title, body FROM document_revisions JOIN texts USING (content_hash)"
     )
     assert (old, title) == (1, "first words")
     assert "first words" in old_text
 
 
-async def test_200_with_the_same_text_as_before_is_unchanged(site: Site, house: House) -> None:
+async def test_200_with_the_same_text_as_before_is_unchanged(site: Site, harness: AppHarness) -> None:
     site.answers[PAGE] = [Answer(page("steady")), Answer(page("steady", extra="<!-- made anew -->"))]
-    await house.fetch(PAGE)
-    await again(house, PAGE)
-    assert await house.fates() == {PAGE: "unchanged"}
-    assert await house.rows("SELECT revision FROM documents") == [(1,)]
-    assert await house.rows("SELECT count(*) FROM document_revisions") == [(0,)]
+    await harness.fetch(PAGE)
+    await again(harness, PAGE)
+    assert await harness.outcomes() == {PAGE: "unchanged"}
+    assert await harness.rows("SELECT revision FROM documents") == [(1,)]
+    assert await harness.rows("SELECT count(*) FROM document_revisions") == [(0,)]
 
 
 @pytest.mark.both_servers
-async def test_304_touches_the_url_and_nothing_else(site: Site, house: House) -> None:
+async def test_304_touches_the_url_and_nothing_else(site: Site, harness: AppHarness) -> None:
     """Each later request carries what the server gave with the page, though a 304 need not repeat it."""
     validators = {"ETag": '"v1"', "Last-Modified": "Thu, 12 Mar 2026 11:00:00 GMT"}
     site.answers[PAGE] = [Answer(page("steady"), headers={**HTML, **validators}), Answer(status=304)]
-    await house.fetch(PAGE)
+    await harness.fetch(PAGE)
     everything = "SELECT * FROM documents"
-    before = await house.rows(everything)
+    before = await harness.rows(everything)
     for visits in (2, 3):
-        await again(house, PAGE)
-        assert await house.fates() == {PAGE: "unchanged"}
-        assert await house.rows("SELECT fetch_count FROM url_frontier") == [(visits,)]
-    assert await house.rows(everything) == before
+        await again(harness, PAGE)
+        assert await harness.outcomes() == {PAGE: "unchanged"}
+        assert await harness.rows("SELECT fetch_count FROM url_frontier") == [(visits,)]
+    assert await harness.rows(everything) == before
     sent = [seen.headers for seen in site.seen if seen.url == PAGE]
     assert [headers.get("If-None-Match") for headers in sent] == [None, '"v1"', '"v1"']
     assert [headers.get("If-Modified-Since") for headers in sent] == [None, *[validators["Last-Modified"]] * 2]
 
 
-async def again(house: House, url: str) -> None:
+async def again(harness: AppHarness, url: str) -> None:
     """Fetch once more what has ended, because an operator asks for it."""
-    await house.desk.frontier.retry([url])
-    await house.work()
+    await harness.operations.frontier.retry([url])
+    await harness.work()
 
 
 REFUSALS = {404: "not_found", 410: "gone", **dict.fromkeys((400, 401, 403, 405, 418, 451), "http_4xx"), 300: "http_odd"}
 
 
-async def test_a_refusal_ends_the_url_at_once_with_its_reason(site: Site, house: House) -> None:
+async def test_a_refusal_ends_the_url_at_once_with_its_reason(site: Site, harness: AppHarness) -> None:
     for status in REFUSALS:
         site.answers[f"{PAGE}{status}"] = Answer("no", status=status)
-    assert await house.fetch(*site.answers) == {f"{PAGE}{status}": reason for status, reason in REFUSALS.items()}
+    assert await harness.fetch(*site.answers) == {f"{PAGE}{status}": reason for status, reason in REFUSALS.items()}
     assert all(site.visits(url) == 1 for url in site.answers)
-    assert await house.desk.counts() == (0, 0)
+    assert await harness.operations.counts() == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -117,13 +117,13 @@ async def test_a_refusal_ends_the_url_at_once_with_its_reason(site: Site, house:
     ids=["seconds", "date", "longer than a day"],
 )
 async def test_429_leaves_the_host_alone_for_as_long_as_it_asks_and_costs_no_retry(
-    retry_after: Callable[[], str], least: float, most: float, site: Site, house: House
+    retry_after: Callable[[], str], least: float, most: float, site: Site, harness: AppHarness
 ) -> None:
     site.answers[PAGE] = Answer(status=429, headers={"Retry-After": retry_after()})
-    await house.desk.frontier.submit([PAGE])
-    await house.work(until_attempts=1)
-    assert await house.attempts() == [("rate_limited", 1, 429)]
-    ((attempts, is_due_by_then, wait, reason),) = await house.rows(
+    await harness.operations.frontier.submit([PAGE])
+    await harness.work(until_attempts=1)
+    assert await harness.attempts() == [("rate_limited", 1, 429)]
+    ((attempts, is_due_by_then, wait, reason),) = await harness.rows(
         "SELECT attempts, due_at <= not_before, extract(epoch FROM not_before - (SELECT sent_at FROM fetch_log)), "
         "blocked_reason FROM frontier_queue q JOIN host_state h ON h.host = q.politeness_key"
     )
@@ -137,10 +137,10 @@ async def test_429_without_a_wish_doubles_the_hosts_delay_and_costs_no_retry(
 ) -> None:
     """And a little more, by chance."""
     site.answers[PAGE] = Answer(status=429)
-    async with open_house(make_settings(connect_to=site.connect_to, host_delay_ms=1500)) as house:
-        await house.desk.frontier.submit([PAGE])
-        await house.work(until_attempts=1)
-        ((attempts, backoff_ms, wait),) = await house.rows(
+    async with open_harness(make_settings(connect_to=site.connect_to, host_delay_ms=1500)) as harness:
+        await harness.operations.frontier.submit([PAGE])
+        await harness.work(until_attempts=1)
+        ((attempts, backoff_ms, wait),) = await harness.rows(
             "SELECT attempts, backoff_ms, extract(epoch FROM not_before - (SELECT sent_at FROM fetch_log)) "
             "FROM frontier_queue q JOIN host_state h ON h.host = q.politeness_key"
         )
@@ -149,15 +149,15 @@ async def test_429_without_a_wish_doubles_the_hosts_delay_and_costs_no_retry(
     assert float(wait) == pytest.approx(backoff_ms / 1000, abs=0.002)
 
 
-async def test_429s_are_waited_out(site: Site, house: House) -> None:
+async def test_429s_are_waited_out(site: Site, harness: AppHarness) -> None:
     """However many there are: none of them is a retry."""
     site.answers[PAGE] = [
         Answer(status=429, headers={"Retry-After": "1"}),
         Answer(status=429),
         Answer(page("patience"), headers=HTML),
     ]
-    assert await house.fetch(PAGE) == {PAGE: "stored"}
-    assert [(reason, attempt) for reason, attempt, _ in await house.attempts()] == [
+    assert await harness.fetch(PAGE) == {PAGE: "stored"}
+    assert [(reason, attempt) for reason, attempt, _ in await harness.attempts()] == [
         ("rate_limited", 1),
         ("rate_limited", 1),
         ("stored", 1),
@@ -168,13 +168,13 @@ async def test_429s_are_waited_out(site: Site, house: House) -> None:
 
 
 @pytest.mark.both_servers
-async def test_503_leaves_the_host_alone_as_429_does_but_is_a_retry(site: Site, house: House) -> None:
+async def test_503_leaves_the_host_alone_as_429_does_but_is_a_retry(site: Site, harness: AppHarness) -> None:
     site.answers[PAGE] = Answer(status=503, headers={"Retry-After": "30"})
-    await house.desk.frontier.submit([PAGE, "http://news.test/b"])
-    await house.work(until_attempts=1)
-    assert await house.attempts() == [("http_5xx", 1, 503)]
-    assert sorted(await house.rows("SELECT attempts FROM frontier_queue")) == [(0,), (1,)]
-    ((wait, reason),) = await house.rows(
+    await harness.operations.frontier.submit([PAGE, "http://news.test/b"])
+    await harness.work(until_attempts=1)
+    assert await harness.attempts() == [("http_5xx", 1, 503)]
+    assert sorted(await harness.rows("SELECT attempts FROM frontier_queue")) == [(0,), (1,)]
+    ((wait, reason),) = await harness.rows(
         "SELECT extract(epoch FROM not_before - clock_timestamp()), blocked_reason FROM host_state "
         "WHERE host = 'news.test'"
     )
@@ -183,12 +183,12 @@ async def test_503_leaves_the_host_alone_as_429_does_but_is_a_retry(site: Site, 
     assert site.visits("http://news.test/b") == 0
 
 
-async def test_a_server_that_fails_is_asked_again_five_times_and_then_given_up(site: Site, house: House) -> None:
+async def test_a_server_that_fails_is_asked_again_five_times_and_then_given_up(site: Site, harness: AppHarness) -> None:
     statuses = (408, 425, 500, 502, 504, 599)
     for status in statuses:
         site.answers[f"http://h{status}.test/a"] = Answer(status=status)
-    assert await house.fetch(*site.answers) == dict.fromkeys(site.answers, "max_retries")
-    attempts = await house.attempts()
+    assert await harness.fetch(*site.answers) == dict.fromkeys(site.answers, "max_retries")
+    attempts = await harness.attempts()
     for status in statuses:
         assert [attempt for attempt in attempts if attempt[2] == status] == [
             *(("http_5xx", number, status) for number in range(1, 6)),
@@ -201,8 +201,8 @@ async def test_each_retry_waits_twice_as_long_as_the_one_before_and_a_good_answe
     site: Site, make_settings: Callable[..., Settings]
 ) -> None:
     site.answers[PAGE] = [*[Answer(status=500)] * 4, Answer(page("repairs"), headers=HTML)]
-    async with open_house(make_settings(connect_to=site.connect_to, retry_base_seconds=0.1)) as house:
-        assert await house.fetch(PAGE) == {PAGE: "stored"}
+    async with open_harness(make_settings(connect_to=site.connect_to, retry_base_seconds=0.1)) as harness:
+        assert await harness.fetch(PAGE) == {PAGE: "stored"}
     arrivals = [seen.arrived for seen in site.seen if seen.url == PAGE]
     waits = [later - earlier for earlier, later in itertools.pairwise(arrivals)]
     assert all(wait >= least for wait, least in zip(waits, (0.1, 0.2, 0.4, 0.8), strict=True))
@@ -232,19 +232,21 @@ async def test_a_connection_that_is_reset_is_tried_again_and_then_given_up(
 ) -> None:
     async with (
         hanging_up() as port,
-        open_house(make_settings(connect_to=(f"news.test=127.0.0.1:{port}",))) as house,
+        open_harness(make_settings(connect_to=(f"news.test=127.0.0.1:{port}",))) as harness,
     ):
-        assert await house.fetch(PAGE) == {PAGE: "max_retries"}
-        assert [reason for reason, _, _ in await house.attempts()] == [*["network"] * 5, "max_retries"]
+        assert await harness.fetch(PAGE) == {PAGE: "max_retries"}
+        assert [reason for reason, _, _ in await harness.attempts()] == [*["network"] * 5, "max_retries"]
 
 
 async def test_a_server_that_does_not_answer_is_tried_again_and_then_given_up(
     site: Site, make_settings: Callable[..., Settings]
 ) -> None:
     site.hanging.add(PAGE)
-    async with open_house(make_settings(connect_to=site.connect_to, page_seconds=0.2, max_retries=2)) as house:
-        assert await house.fetch(PAGE) == {PAGE: "max_retries"}
-        assert [reason for reason, _, _ in await house.attempts()] == ["timeout", "timeout", "max_retries"]
+    async with open_harness(
+        make_settings(connect_to=site.connect_to, page_timeout_seconds=0.2, max_retries=2)
+    ) as harness:
+        assert await harness.fetch(PAGE) == {PAGE: "max_retries"}
+        assert [reason for reason, _, _ in await harness.attempts()] == ["timeout", "timeout", "max_retries"]
 
 
 async def test_a_wall_is_not_knocked_at_in_quick_succession(site: Site, make_settings: Callable[..., Settings]) -> None:
@@ -253,32 +255,32 @@ async def test_a_wall_is_not_knocked_at_in_quick_succession(site: Site, make_set
     wall = f"<title>Just a moment...</title><p id=challenge>Checking your browser{'.' * 200}"
     site.answers[PAGE] = Answer(wall, headers=HTML)
     site.answers[failing] = Answer(status=500)
-    async with open_house(make_settings(connect_to=site.connect_to, retry_base_seconds=1000.0)) as house:
-        await house.desk.frontier.submit([PAGE, failing])
-        await house.work(until_attempts=2)
-        waiting = {line["waiting_reason"]: line["due_at"] for line in await house.desk.frontier.urls()}
-        now = house.parts.records.clock.now()
+    async with open_harness(make_settings(connect_to=site.connect_to, retry_base_seconds=1000.0)) as harness:
+        await harness.operations.frontier.submit([PAGE, failing])
+        await harness.work(until_attempts=2)
+        waiting = {line["waiting_reason"]: line["due_at"] for line in await harness.operations.frontier.urls()}
+        now = harness.runtime.context.clock.now()
     assert waiting["challenge"] - now > timedelta(seconds=4900)
     assert waiting["http_5xx"] - now < timedelta(seconds=1300)
 
 
-async def test_a_name_that_cannot_be_resolved_is_tried_again_and_then_given_up(house: House) -> None:
+async def test_a_name_that_cannot_be_resolved_is_tried_again_and_then_given_up(harness: AppHarness) -> None:
     """Where the host's robots.txt was read not long ago; else the host is blocked, as the next test shows."""
     url = "http://nowhere.invalid/a"
-    await house.desk.frontier.submit([url])
-    await house.rows("UPDATE host_state SET robots_fetched_at = clock_timestamp()")
-    await house.work()
-    assert await house.fates() == {url: "max_retries"}
-    assert [reason for reason, _, _ in await house.attempts()] == [*["dns"] * 5, "max_retries"]
+    await harness.operations.frontier.submit([url])
+    await harness.rows("UPDATE host_state SET robots_fetched_at = clock_timestamp()")
+    await harness.work()
+    assert await harness.outcomes() == {url: "max_retries"}
+    assert [reason for reason, _, _ in await harness.attempts()] == [*["dns"] * 5, "max_retries"]
 
 
-async def test_a_name_that_cannot_be_resolved_blocks_the_host_while_its_robots_are_unknown(house: House) -> None:
+async def test_a_name_that_cannot_be_resolved_blocks_the_host_while_its_robots_are_unknown(harness: AppHarness) -> None:
     """Spec 4.1: unreachable."""
-    await house.desk.frontier.submit(["http://nowhere.invalid/a"])
-    await house.work(until_attempts=1)
-    assert await house.fates() == {"http://nowhere.invalid/a": None}
-    assert [(reason, attempt) for reason, attempt, _ in await house.attempts()] == [("robots_unreachable", 1)]
-    assert await house.rows("SELECT attempts FROM frontier_queue") == [(0,)]
+    await harness.operations.frontier.submit(["http://nowhere.invalid/a"])
+    await harness.work(until_attempts=1)
+    assert await harness.outcomes() == {"http://nowhere.invalid/a": None}
+    assert [(reason, attempt) for reason, attempt, _ in await harness.attempts()] == [("robots_unreachable", 1)]
+    assert await harness.rows("SELECT attempts FROM frontier_queue") == [(0,)]
 
 
 async def test_a_robots_txt_that_never_comes_blocks_the_host_and_costs_the_page_nothing(
@@ -286,8 +288,10 @@ async def test_a_robots_txt_that_never_comes_blocks_the_host_and_costs_the_page_
 ) -> None:
     """Spec 4.1: unreachable, and known to be so before the lease of the page that asked is about to end."""
     site.hanging.add("http://news.test/robots.txt")
-    async with open_house(make_settings(connect_to=site.connect_to, page_seconds=1, lease_seconds=5)) as house:
-        await house.desk.frontier.submit([PAGE])
-        await house.work(until_attempts=1)
-        assert [reason for reason, _, _ in await house.attempts()] == ["robots_unreachable"]
-        assert await house.rows("SELECT attempts FROM frontier_queue") == [(0,)]
+    async with open_harness(
+        make_settings(connect_to=site.connect_to, page_timeout_seconds=1, lease_seconds=5)
+    ) as harness:
+        await harness.operations.frontier.submit([PAGE])
+        await harness.work(until_attempts=1)
+        assert [reason for reason, _, _ in await harness.attempts()] == ["robots_unreachable"]
+        assert await harness.rows("SELECT attempts FROM frontier_queue") == [(0,)]

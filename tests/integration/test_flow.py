@@ -8,25 +8,25 @@ from pathlib import Path
 
 import pytest
 
-from headwater.errors import OperatorError
-from headwater.model.poll import Polled
-from headwater.model.reasons import Reason
-from headwater.store import sources
-from tests.house import House
+from headwater.core.errors import OperatorError
+from headwater.core.poll import PollResult
+from headwater.core.reasons import Reason
+from headwater.db import sources
+from tests.harness import AppHarness
 from tests.server import Answer, Site, page, rss
 
 FEED = "http://news.test/feed"
 HTML = {"Content-Type": "text/html; charset=utf-8"}
 
 
-async def poll(house: House, name: str) -> Polled:
+async def poll(harness: AppHarness, name: str) -> PollResult:
     """Poll a source as if it were due."""
-    now = house.parts.records.clock.now()
-    async with house.parts.records.database.connection() as connection:
+    now = harness.runtime.context.clock.now()
+    async with harness.runtime.context.database.connection() as connection:
         (claim,) = await sources.claim_feeds(
             connection, now=now, until=now + timedelta(seconds=30), holder="me", limit=1, name=name
         )
-    return await house.parts.poller.poll(claim)
+    return await harness.runtime.poller.poll(claim)
 
 
 def listing(site: Site, *paths: str) -> None:
@@ -34,21 +34,23 @@ def listing(site: Site, *paths: str) -> None:
 
 
 @pytest.mark.both_servers
-async def test_a_feed_becomes_items_documents_a_day_and_a_search(site: Site, house: House, tmp_path: Path) -> None:
+async def test_a_feed_becomes_items_documents_a_day_and_a_search(
+    site: Site, harness: AppHarness, tmp_path: Path
+) -> None:
     """Spec 3.2, 4.2, 4.4, 6.2."""
     listing(site, "/a", "/b")
     site.answers["http://news.test/a"] = Answer(page("flood defences"), headers=HTML)
     site.answers["http://news.test/b"] = Answer(page("library hours"), headers=HTML)
-    polled = (await house.desk.sources.add(FEED)).polled
+    polled = (await harness.operations.sources.add(FEED)).polled
     assert (polled.items, polled.new_urls, polled.source.name, polled.title) == (2, 2, "news.test", "A feed")
-    await house.work()
-    assert await house.fates() == {"http://news.test/a": "stored", "http://news.test/b": "stored"}
-    (hit,) = await house.desk.search("defence flooding")
+    await harness.work()
+    assert await harness.outcomes() == {"http://news.test/a": "stored", "http://news.test/b": "stored"}
+    (hit,) = await harness.operations.search("defence flooding")
     assert hit["url"] == "http://news.test/a"
     assert "⟦flood⟧" in hit["snippet"]
-    items = (await house.desk.days.day(date(2026, 3, 12))).items
+    items = (await harness.operations.days.day(date(2026, 3, 12))).items
     assert [(item["bucket"], item["title"]) for item in items] == [("NEW", "Entry 1"), ("NEW", "Entry 0")]
-    document = await house.desk.document(items[0]["document_id"])
+    document = await harness.operations.document(items[0]["document_id"])
     assert document
     raw = (tmp_path / "data/corpus" / document["raw_path"]).read_bytes()
     assert raw == page("library hours").encode()
@@ -57,21 +59,21 @@ async def test_a_feed_becomes_items_documents_a_day_and_a_search(site: Site, hou
     assert document["provenance"]["title"]
 
 
-async def test_a_disk_that_refuses_costs_a_page_nothing(site: Site, house: House, tmp_path: Path) -> None:
+async def test_a_disk_that_refuses_costs_a_page_nothing(site: Site, harness: AppHarness, tmp_path: Path) -> None:
     """A fault of ours is not charged to anybody: the page is there when the disk is."""
     listing(site, "/a")
     site.answers["http://news.test/a"] = Answer(page("patient"), headers=HTML)
-    await house.desk.sources.add(FEED)
+    await harness.operations.sources.add(FEED)
     corpus = tmp_path / "data/corpus"
     corpus.parent.mkdir(exist_ok=True)
     corpus.write_text("a file where the folder should be")
-    working = asyncio.create_task(house.work())
-    while len(await house.rows("SELECT 1 FROM fetch_log WHERE reason = 'storage'")) < 8:
+    working = asyncio.create_task(harness.work())
+    while len(await harness.rows("SELECT 1 FROM fetch_log WHERE reason = 'storage'")) < 8:
         await asyncio.sleep(0.02)
     corpus.unlink()
     await working
-    assert await house.fates() == {"http://news.test/a": "stored"}
-    assert await house.rows("SELECT max(attempt) FROM fetch_log") == [(1,)]
+    assert await harness.outcomes() == {"http://news.test/a": "stored"}
+    assert await harness.rows("SELECT max(attempt) FROM fetch_log") == [(1,)]
 
 
 @pytest.mark.parametrize(
@@ -84,81 +86,86 @@ async def test_a_disk_that_refuses_costs_a_page_nothing(site: Site, house: House
     ],
 )
 async def test_a_robots_file_that_cannot_be_read_blocks_the_host_and_kills_nothing(
-    robots: Answer, site: Site, house: House
+    robots: Answer, site: Site, harness: AppHarness
 ) -> None:
     """Spec 4.1."""
     listing(site, "http://odd.test/a")
     site.answers["http://odd.test/robots.txt"] = robots
-    await house.desk.sources.add(FEED)
-    await house.work(until_idle_seconds=1.0)
-    assert await house.fates() == {"http://odd.test/a": None}
-    assert await house.rows("SELECT blocked_reason FROM host_state WHERE host = 'odd.test'") == [
+    await harness.operations.sources.add(FEED)
+    await harness.work(until_idle_seconds=1.0)
+    assert await harness.outcomes() == {"http://odd.test/a": None}
+    assert await harness.rows("SELECT blocked_reason FROM host_state WHERE host = 'odd.test'") == [
         ("robots_unreachable",)
     ]
 
 
-async def test_what_the_normalizer_was_given_besides_the_bytes_is_kept(site: Site, house: House) -> None:
+async def test_what_the_normalizer_was_given_besides_the_bytes_is_kept(site: Site, harness: AppHarness) -> None:
     """Spec 1.5: so that the text can be derived from the raw file again. Only HTTP says in which charset."""
     listing(site, "/old", "/plain")
     cyrillic = {"Content-Type": "text/html; charset=windows-1251"}
     site.answers["http://news.test/old"] = Answer(status=301, headers={"Location": "/new"})
     site.answers["http://news.test/new"] = Answer(page("Вода").encode("cp1251"), headers=cyrillic)
     site.answers["http://news.test/plain"] = Answer(page("water"), headers={"Content-Type": ""})
-    await house.desk.sources.add(FEED)
-    await house.work()
-    kept = await house.rows("SELECT fetched_url, content_type, title FROM documents ORDER BY fetched_url")
+    await harness.operations.sources.add(FEED)
+    await harness.work()
+    kept = await harness.rows("SELECT fetched_url, content_type, title FROM documents ORDER BY fetched_url")
     assert kept == [
         ("http://news.test/new", "text/html; charset=windows-1251", "Вода"),
         ("http://news.test/plain", "", "water"),
     ]
 
 
-async def test_robots_are_obeyed_and_asked_for_once(site: Site, house: House) -> None:
+async def test_robots_are_obeyed_and_asked_for_once(site: Site, harness: AppHarness) -> None:
     """Spec 4.1."""
     listing(site, "/open", "/closed/x")
     site.answers["http://news.test/robots.txt"] = Answer(
         "User-agent: headwater\nDisallow: /closed/\nUser-agent: *\nDisallow: /\n"
     )
     site.answers["http://news.test/open"] = Answer(page("open"), headers=HTML)
-    await house.desk.sources.add(FEED)
-    await house.work()
-    assert await house.fates() == {"http://news.test/open": "stored", "http://news.test/closed/x": "robots_blocked"}
+    await harness.operations.sources.add(FEED)
+    await harness.work()
+    assert await harness.outcomes() == {
+        "http://news.test/open": "stored",
+        "http://news.test/closed/x": "robots_blocked",
+    }
     assert site.visits("http://news.test/closed/x") == 0
     assert site.visits("http://news.test/robots.txt") == 1
 
 
 @pytest.mark.both_servers
-async def test_a_host_whose_robots_cannot_be_read_is_left_alone_and_loses_nothing(site: Site, house: House) -> None:
+async def test_a_host_whose_robots_cannot_be_read_is_left_alone_and_loses_nothing(
+    site: Site, harness: AppHarness
+) -> None:
     """Spec 4.1: 5xx blocks the host, its URLs wait and never die."""
     listing(site, "http://down.test/a", "http://down.test/b")
     site.answers["http://down.test/robots.txt"] = Answer(status=500)
-    await house.desk.sources.add(FEED)
-    await house.work(until_idle_seconds=1.0)
-    assert await house.fates() == {"http://down.test/a": None, "http://down.test/b": None}
+    await harness.operations.sources.add(FEED)
+    await harness.work(until_idle_seconds=1.0)
+    assert await harness.outcomes() == {"http://down.test/a": None, "http://down.test/b": None}
     assert site.visits("http://down.test/a") == 0
-    ((wait, reason),) = await house.rows(
+    ((wait, reason),) = await harness.rows(
         "SELECT not_before - clock_timestamp(), blocked_reason FROM host_state WHERE host = 'down.test'"
     )
     assert reason == "robots_unreachable"
     assert timedelta(minutes=9) < wait <= timedelta(minutes=10)
-    assert await house.rows("SELECT max(attempts) FROM frontier_queue") == [(0,)]
+    assert await harness.rows("SELECT max(attempts) FROM frontier_queue") == [(0,)]
 
 
-async def test_a_crawl_delay_is_obeyed(site: Site, house: House) -> None:
+async def test_a_crawl_delay_is_obeyed(site: Site, harness: AppHarness) -> None:
     """Spec 4.1, 2.3."""
     listing(site, "/a", "/b", "/c")
     site.answers["http://news.test/robots.txt"] = Answer("User-agent: *\nCrawl-delay: 0.3\n")
     for name in "abc":
         site.answers[f"http://news.test/{name}"] = Answer(page(name * 3), headers=HTML)
-    await house.desk.sources.add(FEED)
-    await house.work()
+    await harness.operations.sources.add(FEED)
+    await harness.work()
     arrivals = [seen.arrived for seen in site.seen]
     assert len(arrivals) == 5
     gaps = [later - earlier for earlier, later in itertools.pairwise(arrivals)]
     assert min(gaps) >= 0.29
 
 
-async def test_an_unchanged_feed_is_not_read_again(site: Site, house: House) -> None:
+async def test_an_unchanged_feed_is_not_read_again(site: Site, harness: AppHarness) -> None:
     """Spec 3.2: conditional GET plus body hash."""
     answer = rss("http://news.test/a")
     site.answers[FEED] = [
@@ -166,32 +173,34 @@ async def test_an_unchanged_feed_is_not_read_again(site: Site, house: House) -> 
         Answer(status=304),
         Answer(answer.body, headers=answer.headers),
     ]
-    await house.desk.sources.add(FEED)
-    unchanged = await poll(house, "news.test")
-    same_body = await poll(house, "news.test")
+    await harness.operations.sources.add(FEED)
+    unchanged = await poll(harness, "news.test")
+    same_body = await poll(harness, "news.test")
     assert [(poll.reason, poll.items) for poll in (unchanged, same_body)] == [(Reason.POLLED, 0)] * 2
     feeds = [seen for seen in site.seen if seen.url == FEED]
     assert [seen.headers.get("If-None-Match") for seen in feeds] == [None, '"v1"', '"v1"']
-    assert await house.rows("SELECT last_item_count FROM feed_state WHERE pass = 'main'") == [(1,)]
+    assert await harness.rows("SELECT last_item_count FROM poll_state WHERE pass = 'main'") == [(1,)]
 
 
 @pytest.mark.both_servers
-async def test_a_failing_feed_backs_off_and_recovers(site: Site, house: House) -> None:
+async def test_a_failing_feed_backs_off_and_recovers(site: Site, harness: AppHarness) -> None:
     """Spec 3.2: errors back off and never kill a feed."""
     site.answers[FEED] = rss("http://news.test/a")
-    await house.desk.sources.add(FEED)
+    await harness.operations.sources.add(FEED)
     site.answers[FEED] = Answer(status=404)
     for errors in (1, 2):
-        failed = await house.desk.sources.sync("news.test")
+        failed = await harness.operations.sources.sync("news.test")
         assert failed.reason is Reason.NOT_FOUND
-        ((counted, wait),) = await house.rows(
-            "SELECT consecutive_errors, next_poll_at - clock_timestamp() FROM feed_state WHERE pass = 'main'"
+        ((counted, wait),) = await harness.rows(
+            "SELECT consecutive_errors, next_poll_at - clock_timestamp() FROM poll_state WHERE pass = 'main'"
         )
         assert counted == errors
         assert timedelta(minutes=15 * 2**errors - 1) < wait < timedelta(minutes=15 * 2**errors * 1.1)
     site.answers[FEED] = rss("http://news.test/a", "http://news.test/b")
-    assert (await house.desk.sources.sync("news.test")).new_items == 1
-    assert await house.rows("SELECT consecutive_errors, last_error FROM feed_state WHERE pass = 'main'") == [(0, None)]
+    assert (await harness.operations.sources.sync("news.test")).new_items == 1
+    assert await harness.rows("SELECT consecutive_errors, last_error FROM poll_state WHERE pass = 'main'") == [
+        (0, None)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -203,37 +212,37 @@ async def test_a_failing_feed_backs_off_and_recovers(site: Site, house: House) -
     ],
 )
 async def test_what_is_no_feed_is_refused_and_nothing_is_saved(
-    answer: Answer, said: str, site: Site, house: House
+    answer: Answer, said: str, site: Site, harness: AppHarness
 ) -> None:
     site.answers[FEED] = answer
     with pytest.raises(OperatorError, match=said):
-        await house.desk.sources.add(FEED)
-    assert await house.desk.sources.listed() == []
+        await harness.operations.sources.add(FEED)
+    assert await harness.operations.sources.listed() == []
 
 
 @pytest.mark.parametrize("name", ["My Feed", "UPPER", "a/b", "..", "x" * 65, "n\0"])
-async def test_a_name_that_cannot_be_one_is_refused(name: str, site: Site, house: House) -> None:
+async def test_a_name_that_cannot_be_one_is_refused(name: str, site: Site, harness: AppHarness) -> None:
     listing(site, "/a")
     with pytest.raises(OperatorError, match="cannot name a source"):
-        await house.desk.sources.add(FEED, name)
+        await harness.operations.sources.add(FEED, name)
     assert site.seen == []
 
 
-async def test_a_feed_added_twice_at_once_is_added_once(site: Site, house: House) -> None:
+async def test_a_feed_added_twice_at_once_is_added_once(site: Site, harness: AppHarness) -> None:
     listing(site, "/a")
     results = await asyncio.gather(
-        house.desk.sources.add(FEED, "one"), house.desk.sources.add(FEED, "two"), return_exceptions=True
+        harness.operations.sources.add(FEED, "one"), harness.operations.sources.add(FEED, "two"), return_exceptions=True
     )
     assert sorted(isinstance(result, OperatorError) for result in results) == [False, True]
-    assert len(await house.desk.sources.listed()) == 1
+    assert len(await harness.operations.sources.listed()) == 1
 
 
-async def test_a_feed_is_added_once(site: Site, house: House) -> None:
+async def test_a_feed_is_added_once(site: Site, harness: AppHarness) -> None:
     listing(site, "/a")
-    await house.desk.sources.add(FEED)
+    await harness.operations.sources.add(FEED)
     for name in (None, "other"):
         with pytest.raises(OperatorError, match="already"):
-            await house.desk.sources.add(FEED, name)
+            await harness.operations.sources.add(FEED, name)
 
 
 @pytest.mark.parametrize(
@@ -247,42 +256,42 @@ async def test_a_feed_is_added_once(site: Site, house: House) -> None:
     ],
 )
 async def test_bad_source_settings_are_refused_with_the_field(
-    settings: dict[str, object], said: str, site: Site, house: House
+    settings: dict[str, object], said: str, site: Site, harness: AppHarness
 ) -> None:
     listing(site, "/a")
     with pytest.raises(OperatorError, match=said):
-        await house.desk.sources.add(FEED, None, settings)
+        await harness.operations.sources.add(FEED, None, settings)
     assert site.seen == []
 
 
 @pytest.mark.both_servers
-async def test_an_undated_entry_is_new_on_the_day_it_was_first_seen(site: Site, house: House) -> None:
+async def test_an_undated_entry_is_new_on_the_day_it_was_first_seen(site: Site, harness: AppHarness) -> None:
     """Spec 3.2."""
     body = "<rss version='2.0'><channel><title>t</title><item><link>http://news.test/a</link></item></channel></rss>"
     site.answers[FEED] = [Answer(body), Answer(body + " ")]
-    await house.desk.sources.add(FEED)
-    first = await house.rows("SELECT published_at, published_is_sighting FROM items")
-    await house.desk.sources.sync("news.test")
-    assert await house.rows("SELECT published_at, published_is_sighting FROM items") == first
+    await harness.operations.sources.add(FEED)
+    first = await harness.rows("SELECT published_at, published_is_sighting FROM items")
+    await harness.operations.sources.sync("news.test")
+    assert await harness.rows("SELECT published_at, published_is_sighting FROM items") == first
     assert first[0][1] is True
-    items = (await house.desk.days.today()).items
+    items = (await harness.operations.days.today()).items
     assert [item["bucket"] for item in items] == ["NEW"]
 
 
 async def test_a_day_that_is_built_anew_is_what_was_observed_and_only_that_is_written_which_differs(
-    site: Site, house: House
+    site: Site, harness: AppHarness
 ) -> None:
     """Spec 6.4."""
     listing(site, "/right", "/wrong", "/unseen")
-    await house.desk.sources.add(FEED)
+    await harness.operations.sources.add(FEED)
     day = "SELECT i.url, x.bucket, x.xmin::text FROM daily_index x JOIN items i ON i.id = x.item_id ORDER BY 1"
-    (right, *_) = await house.rows(day)
+    (right, *_) = await harness.rows(day)
     of = "item_id = (SELECT id FROM items WHERE url = $1)"
-    await house.rows(f"UPDATE daily_index SET bucket = 'LATEST' WHERE {of}", "http://news.test/wrong")
-    await house.rows(f"DELETE FROM item_observations WHERE {of}", "http://news.test/unseen")
+    await harness.rows(f"UPDATE daily_index SET bucket = 'LATEST' WHERE {of}", "http://news.test/wrong")
+    await harness.rows(f"DELETE FROM item_observations WHERE {of}", "http://news.test/unseen")
     listing(site, "/right", "/wrong", "/late")
-    assert (await poll(house, "news.test")).new_items == 1
-    rebuilt = await house.rows(day)
+    assert (await poll(harness, "news.test")).new_items == 1
+    rebuilt = await harness.rows(day)
     assert [(url, bucket) for url, bucket, _ in rebuilt] == [
         (f"http://news.test/{name}", "NEW") for name in ("late", "right", "wrong")
     ]

@@ -7,17 +7,17 @@ from uuid import uuid4
 
 import pytest
 
-from headwater.config import Settings
+from headwater.core.frontier import Claim, FetchOutcome, HostRelease, Origin, UrlStatus
+from headwater.core.reasons import Reason
+from headwater.core.settings import Settings
+from headwater.db import sources, sql
+from headwater.db.pool import Connection, Database, open_database
 from headwater.frontier import rescue
 from headwater.frontier.claim import claim
-from headwater.frontier.finish import Finish, finish, still_held
+from headwater.frontier.complete import Finish, finish, still_held
+from headwater.frontier.priority import priority as rank
 from headwater.frontier.submit import Candidate, Submitted, submit
 from headwater.frontier.sweep import Sweeper
-from headwater.model.frontier import Claim, Ending, HostRelease, Origin, UrlStatus
-from headwater.model.reasons import Reason
-from headwater.policy.priority import priority as rank
-from headwater.store import sources, sql
-from headwater.store.pool import Connection, Database, open_database
 
 pytestmark = pytest.mark.both_servers
 
@@ -43,7 +43,7 @@ class Frontier:
             self.database, now=self.now, lease=LEASE, holder=holder, limit=limit, default_delay_ms=DELAY_MS
         )
 
-    async def end(self, claimed: Claim, ending: Ending, *, not_before: datetime | None = None) -> bool:
+    async def end(self, claimed: Claim, ending: FetchOutcome, *, not_before: datetime | None = None) -> bool:
         """Finish a claim the way a worker does; False when the fence refused it."""
 
         async def work(connection: Connection) -> bool:
@@ -67,7 +67,7 @@ async def frontier(database: Database) -> Frontier:
     return Frontier(database, source.id)
 
 
-STORED = Ending(Reason.STORED, UrlStatus.FETCHED)
+STORED = FetchOutcome(Reason.STORED, UrlStatus.FETCHED)
 
 
 async def test_one_url_has_one_identity_whoever_submits_it(frontier: Frontier) -> None:
@@ -128,7 +128,7 @@ async def test_a_stale_finish_changes_nothing(frontier: Frontier) -> None:
     assert await rescue.rescue_claims(frontier.database, frontier.now, 6) == 1
     (fresh,) = await frontier.take(holder="quick")
     assert fresh.lease.attempts == 2
-    assert not await frontier.end(stale, Ending(Reason.NOT_FOUND, UrlStatus.DEAD))
+    assert not await frontier.end(stale, FetchOutcome(Reason.NOT_FOUND, UrlStatus.DEAD))
     assert await frontier.end(fresh, STORED)
     assert await frontier.rows("SELECT status, reason FROM url_frontier") == [("fetched", "stored")]
 
@@ -137,8 +137,8 @@ async def test_a_released_attempt_is_not_counted_and_a_failed_one_is(frontier: F
     """Spec 4.2."""
     await frontier.put("http://a.test/1")
     for ending, attempts in (
-        (Ending(Reason.RATE_LIMITED, UrlStatus.PENDING, counts=False), 1),
-        (Ending(Reason.HTTP_5XX, UrlStatus.PENDING), 1),
+        (FetchOutcome(Reason.RATE_LIMITED, UrlStatus.PENDING, counts=False), 1),
+        (FetchOutcome(Reason.HTTP_5XX, UrlStatus.PENDING), 1),
         (STORED, 2),
     ):
         (claimed,) = await frontier.take()
@@ -176,7 +176,7 @@ async def test_a_url_due_later_wakes_its_host_then(frontier: Frontier) -> None:
     await frontier.put("http://a.test/1")
     (claimed,) = await frontier.take()
     later = NOW + timedelta(minutes=10)
-    await frontier.end(claimed, Ending(Reason.TIMEOUT, UrlStatus.PENDING, due_at=later))
+    await frontier.end(claimed, FetchOutcome(Reason.TIMEOUT, UrlStatus.PENDING, due_at=later))
     frontier.now = later - timedelta(seconds=1)
     assert await frontier.take() == []
     await frontier.put("http://a.test/2")
@@ -194,7 +194,7 @@ async def test_a_url_that_goes_back_after_its_host_was_rescued_is_not_forgotten(
     (late,) = await frontier.take()
     frontier.now = NOW + LEASE + timedelta(seconds=30)
     assert await rescue.rescue_holds(frontier.database, frontier.now) == 1
-    assert await frontier.end(late, Ending(Reason.TIMEOUT, UrlStatus.PENDING))
+    assert await frontier.end(late, FetchOutcome(Reason.TIMEOUT, UrlStatus.PENDING))
     assert [claimed.lease.attempts for claimed in await frontier.take()] == [2]
 
 
@@ -273,7 +273,7 @@ async def test_a_claim_that_was_slow_takes_nothing_that_was_put_off_meanwhile(
         assert slow.count(there) == 1
         slow = slow.replace(there, instead)
     (claimed,) = await frontier.take()
-    await frontier.end(claimed, Ending(Reason.SHUTDOWN, UrlStatus.PENDING, counts=False))
+    await frontier.end(claimed, FetchOutcome(Reason.SHUTDOWN, UrlStatus.PENDING, counts=False))
     async with frontier.database.connection() as connection:
         async with frontier.database.connection() as keeper, keeper.transaction():
             await keeper.execute("SELECT pg_advisory_xact_lock($1)", GATE)
@@ -283,7 +283,7 @@ async def test_a_claim_that_was_slow_takes_nothing_that_was_put_off_meanwhile(
             await until_held_up(frontier)
             (claimed,) = await frontier.take()
             later = NOW + timedelta(minutes=10)
-            await frontier.end(claimed, Ending(Reason.TIMEOUT, UrlStatus.PENDING, due_at=later))
+            await frontier.end(claimed, FetchOutcome(Reason.TIMEOUT, UrlStatus.PENDING, due_at=later))
         takes_it = claimed.url_id in [row["url_id"] for row in await looking]
     assert takes_it is (len(taken_out) == 2)
     ((due_at, token),) = await frontier.rows("SELECT due_at, lease_token FROM frontier_queue WHERE priority = 10")

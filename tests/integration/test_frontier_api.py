@@ -13,27 +13,27 @@ import aiohttp
 import pytest
 
 from headwater.api import frontier_shapes, make_app
-from headwater.config import Settings
+from headwater.app.roles import RoleName, serve
+from headwater.core.reasons import Reason
+from headwater.core.settings import Settings
 from headwater.frontier import retry
-from headwater.model.reasons import Reason
-from headwater.service.running import RoleName, serve
-from tests.house import House, open_house
+from tests.harness import AppHarness, open_harness
 from tests.integration.test_api import TOKEN, Api
 from tests.integration.test_frontier_doors import REFUSED
 from tests.server import Answer, Site, page
 
 
 @pytest.fixture
-async def house(site: Site, make_settings: Callable[..., Settings]) -> AsyncIterator[House]:
-    async with open_house(make_settings(connect_to=site.connect_to, api_token=TOKEN)) as opened:
+async def harness(site: Site, make_settings: Callable[..., Settings]) -> AsyncIterator[AppHarness]:
+    async with open_harness(make_settings(connect_to=site.connect_to, api_token=TOKEN)) as opened:
         yield opened
 
 
 @pytest.fixture
-async def api(house: House) -> AsyncIterator[Api]:
+async def api(harness: AppHarness) -> AsyncIterator[Api]:
     """The API of a program that runs beside the house, on its database."""
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    settings = house.parts.records.settings
+    settings = harness.runtime.context.settings
     serving = asyncio.create_task(serve(settings, [RoleName.API], make_app, on_ready=address.set_result))
     async with aiohttp.ClientSession() as session:
         yield Api(session, await address)
@@ -110,13 +110,13 @@ async def test_what_changes_the_frontier_needs_the_token(api: Api) -> None:
         assert (status, answer["error"]["reason"]) == (401, Reason.TOKEN_REQUIRED)
 
 
-async def test_urls_are_listed_by_pages_with_filters(api: Api, house: House, site: Site) -> None:
+async def test_urls_are_listed_by_pages_with_filters(api: Api, harness: AppHarness, site: Site) -> None:
     """Spec 8.1."""
     site.answers["http://a.test/fine"] = Answer(page("fine"))
-    await house.desk.frontier.hand_in(["http://a.test/fine", "http://a.test/missing"])
-    await house.work()
-    await house.desk.frontier.close_host("closed.test")
-    await house.desk.frontier.hand_in(["http://closed.test/1", "http://closed.test/2"])
+    await harness.operations.frontier.hand_in(["http://a.test/fine", "http://a.test/missing"])
+    await harness.work()
+    await harness.operations.frontier.close_host("closed.test")
+    await harness.operations.frontier.hand_in(["http://closed.test/1", "http://closed.test/2"])
     seen, after = [], 0
     while after is not None:
         _, body = await api.get("/frontier/urls", params={"limit": 3, "after": after})
@@ -237,10 +237,12 @@ async def test_openapi_describes_it(api: Api) -> None:
     }
 
 
-async def test_what_ended_is_fetched_again_in_portions(api: Api, house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_ended_is_fetched_again_in_portions(
+    api: Api, harness: AppHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Spec 2.2: one request does no more than its share, and says where to go on."""
-    await house.desk.frontier.hand_in([f"http://a.test/{number}" for number in range(7)])
-    await house.work()
+    await harness.operations.frontier.hand_in([f"http://a.test/{number}" for number in range(7)])
+    await harness.work()
     monkeypatch.setattr(frontier_shapes, "LARGEST_BATCH", 3)
     monkeypatch.setattr(retry, "SLICE", 2)
     order = {"filter": {"status": "dead", "reason": "not_found"}, "priority": 9}
@@ -250,21 +252,21 @@ async def test_what_ended_is_fetched_again_in_portions(api: Api, house: House, m
     assert body["queued"] == 3
     _, body = await api.post("/frontier/retry", order | {"after": body["next"]})
     assert body == {"queued": 0, "fetching": 0, "next": None}
-    assert set(await house.rows("SELECT priority FROM frontier_queue")) == {(9,)}
+    assert set(await harness.rows("SELECT priority FROM frontier_queue")) == {(9,)}
     _, body = await api.post("/frontier/retry", {"urls": ["http://a.test/0", "http://a.test/0#x"]})
     assert body == {"queued": 2, "fetching": 0, "next": None}
 
 
-async def test_a_document_tells_its_revisions(api: Api, house: House, site: Site) -> None:
+async def test_a_document_tells_its_revisions(api: Api, harness: AppHarness, site: Site) -> None:
     """Spec 4.4: when the text changes the old one stays as a revision."""
     url = "http://a.test/page"
     site.answers[url] = Answer(page("first"))
     await api.post("/frontier/urls", {"urls": [url]})
-    await house.work()
+    await harness.work()
     for title in ("second", "second", "third"):
         site.answers[url] = Answer(page(title))
         await api.post("/frontier/retry", {"urls": [url]})
-        await house.work()
+        await harness.work()
     _, listed = await api.get("/documents")
     _, document = await api.get(f"/documents/{listed['documents'][0]['id']}")
     assert (document["title"], document["revision"]) == ("third", 3)
@@ -289,11 +291,11 @@ def postmaster(data: Path) -> int:
 async def test_metrics_are_answered_while_the_database_is_away(make_settings: Callable[..., Settings]) -> None:
     """Spec 8.1: what this process did is known, what the frontier holds is not, and is not made up."""
     settings = make_settings(database_url="")
-    async with open_house(settings) as house:
-        assert b'headwater_urls{status="pending"} 0.0' in await house.desk.measure()
+    async with open_harness(settings) as harness:
+        assert b'headwater_urls{status="pending"} 0.0' in await harness.operations.measure()
         os.kill(postmaster(settings.data_dir), signal.SIGKILL)
-        shown = await house.desk.measure()
+        shown = await harness.operations.measure()
         while b"headwater_urls{" in shown:  # its children notice that it is dead a moment later
             await asyncio.sleep(0.01)
-            shown = await house.desk.measure()
+            shown = await harness.operations.measure()
     assert b"headwater_starts_total" in shown

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from headwater.config import Settings
-from tests.house import House, open_house
+from headwater.core.settings import Settings
+from tests.harness import AppHarness, open_harness
 from tests.program import PROGRAM, Forked, environment, fork, headwater, wait_until
 from tests.server import Answer, Site, page
 
@@ -57,18 +57,18 @@ def frontier(database_url: str, tmp_path: Path) -> Program:
 
 
 @pytest.fixture
-async def house(site: Site, make_settings: Callable[..., Settings]) -> AsyncIterator[House]:
+async def harness(site: Site, make_settings: Callable[..., Settings]) -> AsyncIterator[AppHarness]:
     """A frontier of six URLs: one stored, one linked, three dead, one that waits for a closed host."""
     names = ("missing", "gone", "fine", "forbidden")
     site.answers["http://a.test/gone"] = Answer(status=410)
     site.answers["http://a.test/forbidden"] = Answer(status=403)
     for host in ("a", "b"):
         site.answers[f"http://{host}.test/fine"] = Answer(page("fine"))
-    async with open_house(make_settings(connect_to=site.connect_to)) as opened:
-        await opened.desk.frontier.close_host("closed.test")
-        await opened.desk.frontier.hand_in([*(f"http://a.test/{name}" for name in names), "http://b.test/fine"])
+    async with open_harness(make_settings(connect_to=site.connect_to)) as opened:
+        await opened.operations.frontier.close_host("closed.test")
+        await opened.operations.frontier.hand_in([*(f"http://a.test/{name}" for name in names), "http://b.test/fine"])
         await opened.work()
-        await opened.desk.frontier.hand_in(["http://closed.test/" + "long" * 40])
+        await opened.operations.frontier.hand_in(["http://closed.test/" + "long" * 40])
         yield opened
 
 
@@ -177,12 +177,12 @@ def test_a_pipe_that_nobody_writes_to_does_not_keep_a_stop_waiting(
 
 
 async def test_what_was_given_up_after_the_last_retry_says_how_it_failed(
-    site: Site, house: House, frontier: Program
+    site: Site, harness: AppHarness, frontier: Program
 ) -> None:
     """Spec 8.2."""
     site.answers["http://ill.test/page"] = Answer(status=502)
-    await house.desk.frontier.hand_in(["http://ill.test/page"])
-    await house.work(until_attempts=5 + 6)  # what closed.test has to wait for stays
+    await harness.operations.frontier.hand_in(["http://ill.test/page"])
+    await harness.work(until_attempts=5 + 6)  # what closed.test has to wait for stays
     (row,) = json.loads(frontier("list", "--host", "ill.test", "--json").stdout)["urls"]
     assert (row["status"], row["reason"], row["kept_failing"]) == ("dead", "max_retries", "http_5xx")
     assert " max_retries:http_5xx " in frontier("list", "--reason", "max_retries").stdout
@@ -191,7 +191,7 @@ async def test_what_was_given_up_after_the_last_retry_says_how_it_failed(
     assert {other["waiting_reason"] for other in everything} == {None, "host_closed"}
 
 
-async def test_urls_are_listed_by_pages_with_filters(house: House, frontier: Program) -> None:
+async def test_urls_are_listed_by_pages_with_filters(harness: AppHarness, frontier: Program) -> None:
     """Spec 8.2: what is printed as the next page's command is one."""
 
     def listed(*words: str) -> list[str]:
@@ -213,7 +213,7 @@ async def test_urls_are_listed_by_pages_with_filters(house: House, frontier: Pro
     assert "More" not in second.stdout
 
 
-async def test_lists_fit_80_columns_and_say_why(house: House, frontier: Program) -> None:
+async def test_lists_fit_80_columns_and_say_why(harness: AppHarness, frontier: Program) -> None:
     """Spec 8.2: rows are cut to fit, addresses are not."""
     shown = frontier("list").stdout
     assert max(cell_len(line) for line in shown.splitlines() if "http://" not in line) <= 80
@@ -229,9 +229,9 @@ async def test_lists_fit_80_columns_and_say_why(house: House, frontier: Program)
     assert "Nothing is queued for it." in shown
 
 
-async def test_a_long_queue_is_counted_to_a_thousand(house: House, frontier: Program) -> None:
+async def test_a_long_queue_is_counted_to_a_thousand(harness: AppHarness, frontier: Program) -> None:
     """Spec 2.5: a look at hosts costs the same at any backlog."""
-    await house.desk.frontier.hand_in([f"http://closed.test/{number}" for number in range(1100)])
+    await harness.operations.frontier.hand_in([f"http://closed.test/{number}" for number in range(1100)])
     answer = frontier("hosts", "--state", "closed")
     (row,) = [line for line in answer.stdout.splitlines() if line.startswith("closed.test")]
     assert row.endswith(" 1,000+")
@@ -239,7 +239,7 @@ async def test_a_long_queue_is_counted_to_a_thousand(house: House, frontier: Pro
     assert (told["host"], told["queued"], told["next_turn_at"]) == ("closed.test", 1001, None)
 
 
-async def test_an_unknown_filter_is_an_error_that_names_what_there_is(house: House, frontier: Program) -> None:
+async def test_an_unknown_filter_is_an_error_that_names_what_there_is(harness: AppHarness, frontier: Program) -> None:
     """Spec 8.2."""
     assert_one_line(frontier("list", "--status", "lost"), "lost", "pending, fetching, fetched, dead")
     assert_one_line(frontier("list", "--reason", "bored"), "bored", "gone, http_4xx, linked, not_found, stored")
@@ -258,7 +258,9 @@ def test_an_error_cannot_steer_a_terminal(frontier: Program) -> None:
     assert answer.stderr.startswith("headwater: There is no source named [2J[31mred.")
 
 
-async def test_what_ended_is_fetched_again_when_somebody_asks(site: Site, house: House, frontier: Program) -> None:
+async def test_what_ended_is_fetched_again_when_somebody_asks(
+    site: Site, harness: AppHarness, frontier: Program
+) -> None:
     """Spec 2.2: by address or by filter, and nothing else moves."""
     site.answers["http://a.test/gone"] = Answer(page("back again"))
     before = site.visits("http://a.test/fine")
@@ -267,22 +269,24 @@ async def test_what_ended_is_fetched_again_when_somebody_asks(site: Site, house:
     answer = frontier("retry", "--all", "--status", "dead", "--host", "a.test", "--priority", "9", "--yes", "--json")
     assert json.loads(answer.stdout) == {"queued": 2, "fetching": 0}
     assert frontier("retry", "--all", "--reason", "gone", "--yes").stdout == "0 queued to be fetched again.\n"
-    queued = await house.rows("SELECT priority, url FROM frontier_queue JOIN url_frontier ON id = url_id ORDER BY url")
+    queued = await harness.rows(
+        "SELECT priority, url FROM frontier_queue JOIN url_frontier ON id = url_id ORDER BY url"
+    )
     assert [(priority, url[:15]) for priority, url in queued] == [
         (9, "http://a.test/f"),
         (5, "http://a.test/g"),
         (9, "http://a.test/m"),
         (5, "http://closed.t"),
     ]
-    await house.work(until_attempts=len(await house.attempts()) + 3)
-    assert (await house.fates())["http://a.test/gone"] == "stored"
+    await harness.work(until_attempts=len(await harness.attempts()) + 3)
+    assert (await harness.outcomes())["http://a.test/gone"] == "stored"
     assert site.visits("http://a.test/missing") == 2
     assert site.visits("http://a.test/fine") == before
 
 
-async def test_what_is_being_fetched_is_left_alone_by_a_retry(house: House, frontier: Program) -> None:
+async def test_what_is_being_fetched_is_left_alone_by_a_retry(harness: AppHarness, frontier: Program) -> None:
     """Spec 2.2, 2.4."""
-    await house.rows(
+    await harness.rows(
         "UPDATE frontier_queue SET lease_holder = 'x', lease_token = gen_random_uuid(), lease_until = now() + '1 hour'"
     )
     answer = frontier("retry", "http://a.test/gone", "http://closed.test/" + "long" * 40)
@@ -311,12 +315,12 @@ def terminal(settings: dict[str, str], tmp_path: Path) -> Callable[..., tuple[in
 
 
 async def test_a_person_is_asked_before_much_is_fetched_again(
-    house: House, terminal: Callable[..., tuple[int, str]]
+    harness: AppHarness, terminal: Callable[..., tuple[int, str]]
 ) -> None:
     """Spec 8.2: on a terminal, with how many it would be."""
     code, screen = terminal("retry", "--all", "--status", "dead", typed="n\n")
     assert (code, "Fetch again 3 URLs with status dead?" in screen) == (1, True)
-    assert (await house.desk.frontier.stats())["urls"]["dead"] == 3
+    assert (await harness.operations.frontier.stats())["urls"]["dead"] == 3
     code, screen = terminal("retry", "--all", "--status", "dead", "--yes")
     assert (code, "3 queued to be fetched again." in screen) == (0, True)
 
@@ -330,7 +334,7 @@ def test_a_terminal_sees_a_bar_and_nothing_is_read_from_it(terminal: Callable[..
     assert (code, "Give addresses" in screen) == (2, True)
 
 
-async def test_hosts_are_closed_opened_grouped_and_told_of(house: House, frontier: Program) -> None:
+async def test_hosts_are_closed_opened_grouped_and_told_of(harness: AppHarness, frontier: Program) -> None:
     """Spec 2.3, 8.2."""
     assert "Until it is released." in frontier("block", "http://A.test/path").stdout
     assert "closed" in frontier("block", "a.test", "--for", "2h").stdout

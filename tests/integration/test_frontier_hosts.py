@@ -7,20 +7,20 @@ from datetime import timedelta
 
 import pytest
 
-from headwater.config import Settings
-from headwater.errors import OperatorError
+from headwater.app.operations import Reader
+from headwater.core.errors import OperatorError
+from headwater.core.frontier import FetchOutcome, UrlStatus
+from headwater.core.reasons import Reason
+from headwater.core.settings import Settings
+from headwater.db import hosts, sources
+from headwater.db.context import open_database_context
+from headwater.db.pool import Connection, Database
 from headwater.frontier import hosts as operator_hosts
 from headwater.frontier import rescue
+from headwater.frontier.operations import FOREVER
 from headwater.frontier.retry import retry_all
 from headwater.frontier.sweep import Sweeper
-from headwater.model.frontier import Ending, UrlStatus
-from headwater.model.reasons import Reason
-from headwater.service.desk import Reader
-from headwater.service.frontier_desk import FOREVER
-from headwater.service.parts import open_records
-from headwater.store import hosts, sources
-from headwater.store.pool import Connection, Database
-from tests.house import House, open_house
+from tests.harness import AppHarness, open_harness
 from tests.integration.test_frontier import LEASE, NOW, STORED, Frontier
 from tests.server import Answer, Site, page, rss
 
@@ -85,7 +85,7 @@ async def test_no_pause_is_lost_on_the_way_from_one_turn_to_another(frontier: Fr
     (claim,) = await frontier.take()
     late = NOW + timedelta(minutes=10)
     await frontier.end(claim, STORED, not_before=late)
-    await frontier.rows("UPDATE host_state SET backoff_ms = 7000, troubled_at = now() WHERE host = 'a.test'")
+    await frontier.rows("UPDATE host_state SET backoff_ms = 7000, last_throttled_at = now() WHERE host = 'a.test'")
     for move in (
         lambda: operator_hosts.group_hosts(frontier.database, "one", ["a.test"]),
         lambda: operator_hosts.group_hosts(frontier.database, "two", ["a.test", "new.test"]),
@@ -157,8 +157,8 @@ async def test_hosts_of_a_domain_share_its_turn_and_a_group_takes_them_out(
     make_settings: Callable[..., Settings],
 ) -> None:
     """Spec 2.3: politeness by registrable domain, for a host an operator names first too; groups give back to it."""
-    async with open_records(make_settings(politeness_by="domain")) as records:
-        frontier = Reader(records).frontier
+    async with open_database_context(make_settings(politeness_scope="domain")) as context:
+        frontier = Reader(context).frontier
         await frontier.group_hosts("apart", ["cdn.example.org"])
         await frontier.close_host("www.example.org")
         await frontier.hand_in([f"http://{name}.example.org/" for name in ("www", "cdn", "new")])
@@ -181,11 +181,13 @@ async def test_a_group_visits_one_host_after_the_other(site: Site, make_settings
     for host in ("a", "b"):
         for number in range(3):
             site.answers[f"http://{host}.test/{number}"] = Answer(page(f"{host} {number}"))
-    async with open_house(make_settings(connect_to=site.connect_to, host_delay_ms=200)) as house:
-        await house.desk.frontier.group_hosts("both", ["a.test", "b.test"])
-        await house.desk.frontier.hand_in([f"http://{host}.test/{number}" for host in "ab" for number in range(3)])
-        await house.work()
-        assert set((await house.fates()).values()) == {"stored"}
+    async with open_harness(make_settings(connect_to=site.connect_to, host_delay_ms=200)) as harness:
+        await harness.operations.frontier.group_hosts("both", ["a.test", "b.test"])
+        await harness.operations.frontier.hand_in(
+            [f"http://{host}.test/{number}" for host in "ab" for number in range(3)]
+        )
+        await harness.work()
+        assert set((await harness.outcomes()).values()) == {"stored"}
     visits = sorted(site.seen, key=lambda seen: seen.arrived)
     assert len(visits) == 8  # with each host's robots.txt
     for before, after in itertools.pairwise(visits):
@@ -197,7 +199,7 @@ async def test_no_claim_takes_a_closed_host(frontier: Frontier) -> None:
     """Spec 2.3: neither what was queued, nor what is handed in or asked for again meanwhile."""
     await frontier.put("http://a.test/dead")
     (claim,) = await frontier.take()
-    await frontier.end(claim, Ending(Reason.GONE, UrlStatus.DEAD))
+    await frontier.end(claim, FetchOutcome(Reason.GONE, UrlStatus.DEAD))
     await frontier.put("http://a.test/1")
     until = NOW + timedelta(hours=2)
     await operator_hosts.close_host(frontier.database, "a.test", until)
@@ -253,48 +255,50 @@ async def test_releasing_takes_back_a_block_but_not_the_pause(frontier: Frontier
     assert (claim.host.backoff_ms, claim.host.crawl_delay_ms) == (0, 3000)
 
 
-async def test_workers_live_on_when_all_that_is_left_is_closed_for_good(site: Site, house: House) -> None:
+async def test_workers_live_on_when_all_that_is_left_is_closed_for_good(site: Site, harness: AppHarness) -> None:
     """Spec 9.3: its turn is far off, and that is all."""
     site.answers["http://open.test/1"] = Answer(page("open"))
-    await house.desk.frontier.close_host("closed.test")
-    await house.desk.frontier.hand_in(["http://closed.test/1", "http://open.test/1"])
-    await house.work(until_idle_seconds=1.0)
-    assert await house.fates() == {"http://closed.test/1": None, "http://open.test/1": "stored"}
-    (waiting,) = await house.desk.frontier.urls(status="pending")
+    await harness.operations.frontier.close_host("closed.test")
+    await harness.operations.frontier.hand_in(["http://closed.test/1", "http://open.test/1"])
+    await harness.work(until_idle_seconds=1.0)
+    assert await harness.outcomes() == {"http://closed.test/1": None, "http://open.test/1": "stored"}
+    (waiting,) = await harness.operations.frontier.urls(status="pending")
     assert (waiting["waiting_reason"], waiting["due_at"]) == ("host_closed", None)
     assert site.visits("http://closed.test/1") == 0
     site.answers["http://closed.test/1"] = Answer(page("closed no more"))
-    await house.desk.frontier.open_host("closed.test")
-    await house.work()
-    assert (await house.fates())["http://closed.test/1"] == "stored"
+    await harness.operations.frontier.open_host("closed.test")
+    await harness.work()
+    assert (await harness.outcomes())["http://closed.test/1"] == "stored"
 
 
 @pytest.mark.parametrize("lasting", [None, timedelta(hours=2)])
-async def test_a_poll_of_a_closed_host_is_deferred(lasting: timedelta | None, site: Site, house: House) -> None:
+async def test_a_poll_of_a_closed_host_is_deferred(lasting: timedelta | None, site: Site, harness: AppHarness) -> None:
     """Spec 2.3, 3.2: a wait is not charged to the feed, and lasts no longer than the host is closed."""
     feed = "http://news.test/feed"
     site.answers[feed] = rss("http://else.test/a")
-    await house.desk.sources.add(feed)
+    await harness.operations.sources.add(feed)
     visits = len(site.seen)
-    await house.desk.frontier.close_host("news.test", lasting)
-    polled = await house.desk.sources.sync("news.test")
+    await harness.operations.frontier.close_host("news.test", lasting)
+    polled = await harness.operations.sources.sync("news.test")
     assert (polled.reason, polled.deferred) == (Reason.HOST_CLOSED, True)
     assert len(site.seen) == visits
-    assert await house.rows("SELECT consecutive_errors, lease_token FROM feed_state WHERE pass = 'main'") == [(0, None)]
-    waits = "SELECT next_poll_at > now() + interval '{}' FROM feed_state WHERE pass = 'main'"
-    assert await house.rows(waits.format("1 hour")) == [(True,)]
-    await house.desk.frontier.close_host("news.test", timedelta(minutes=1))
-    assert await house.rows(waits.format("1 hour")) == [(False,)]
-    assert await house.rows(waits.format("10 seconds")) == [(True,)]
-    await house.desk.frontier.open_host("news.test")
-    assert await house.rows(waits.format("0 seconds")) == [(False,)]
-    assert (await house.desk.sources.sync("news.test")).error is None
+    assert await harness.rows("SELECT consecutive_errors, lease_token FROM poll_state WHERE pass = 'main'") == [
+        (0, None)
+    ]
+    waits = "SELECT next_poll_at > now() + interval '{}' FROM poll_state WHERE pass = 'main'"
+    assert await harness.rows(waits.format("1 hour")) == [(True,)]
+    await harness.operations.frontier.close_host("news.test", timedelta(minutes=1))
+    assert await harness.rows(waits.format("1 hour")) == [(False,)]
+    assert await harness.rows(waits.format("10 seconds")) == [(True,)]
+    await harness.operations.frontier.open_host("news.test")
+    assert await harness.rows(waits.format("0 seconds")) == [(False,)]
+    assert (await harness.operations.sources.sync("news.test")).error is None
 
 
 @both_servers
-async def test_a_host_may_keep_its_trailing_slashes(house: House) -> None:
+async def test_a_host_may_keep_its_trailing_slashes(harness: AppHarness) -> None:
     """Spec 2.1: trailing slashes by host setting; what is known keeps its name."""
-    frontier = house.desk.frontier
+    frontier = harness.operations.frontier
     both = ["http://a.test/x", "http://a.test/x/", "http://b.test/x", "http://b.test/x/"]
     await frontier.keep_slash("a.test", True)
     handed = await frontier.hand_in([*both, "http://a.test/"])

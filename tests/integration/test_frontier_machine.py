@@ -14,26 +14,26 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from headwater.config import Settings
-from headwater.errors import OperatorError
-from headwater.fetch.commit import commit
-from headwater.fetch.visit import Visited
+from headwater.core.errors import OperatorError
+from headwater.core.frontier import Claim, FetchOutcome, HostRecord, HostRelease, Origin, UrlStatus
+from headwater.core.lease import Lease
+from headwater.core.politeness import group_key
+from headwater.core.reasons import Reason
+from headwater.core.settings import Settings
+from headwater.db import hosts as store_hosts
+from headwater.db import migrate, sources
+from headwater.db.pool import Connection, Database, open_database
+from headwater.fetching.commit import commit
+from headwater.fetching.fetcher import FetchResult
 from headwater.frontier import hosts as operator
 from headwater.frontier import rescue
 from headwater.frontier.claim import claim
-from headwater.frontier.finish import Finish
+from headwater.frontier.complete import Finish
+from headwater.frontier.operations import FOREVER
 from headwater.frontier.prune import fold_tally
 from headwater.frontier.retry import retry_ids
 from headwater.frontier.submit import Candidate, submit
 from headwater.frontier.sweep import Sweeper
-from headwater.model.frontier import Claim, Ending, HostRecord, HostRelease, Origin, UrlStatus
-from headwater.model.lease import Lease
-from headwater.model.reasons import Reason
-from headwater.policy.politeness import group_key
-from headwater.service.frontier_desk import FOREVER
-from headwater.store import hosts as store_hosts
-from headwater.store import migrate, sources
-from headwater.store.pool import Connection, Database, open_database
 from tests.integration.frontier_model import DELAY_MS, LEASE, MAX_ATTEMPTS, Host, Model, Page, Queued
 
 T = TypeVar("T")
@@ -127,8 +127,8 @@ class FrontierMachine(RuleBasedStateMachine):
     def some_claim(self, data: st.DataObject, *, held: bool) -> Claim:
         return data.draw(st.sampled_from([one for one in self.claims if self.model.is_held(one) is held]))
 
-    def commit(self, claimed: Claim, ending: Ending, release: HostRelease, **brought: Any) -> list[Finish]:
-        visited = Visited(Finish(claimed, ending, release), **brought)
+    def commit(self, claimed: Claim, ending: FetchOutcome, release: HostRelease, **brought: Any) -> list[Finish]:
+        visited = FetchResult(Finish(claimed, ending, release), **brought)
         return self.transact(lambda connection: commit(connection, [visited], self.now, key_of))
 
     has_held = precondition(lambda self: any(self.model.is_held(claimed) for claimed in self.claims))
@@ -138,7 +138,9 @@ class FrontierMachine(RuleBasedStateMachine):
     @rule(data=st.data(), stored=st.booleans(), wait=waits, backoff_ms=backoffs)
     def a_visit_ends(self, data: st.DataObject, stored: bool, wait: timedelta, backoff_ms: int) -> None:
         claimed = self.some_claim(data, held=True)
-        ending = Ending(Reason.STORED, UrlStatus.FETCHED) if stored else Ending(Reason.NOT_FOUND, UrlStatus.DEAD)
+        ending = (
+            FetchOutcome(Reason.STORED, UrlStatus.FETCHED) if stored else FetchOutcome(Reason.NOT_FOUND, UrlStatus.DEAD)
+        )
         release = HostRelease(self.now + wait, backoff_ms)
         assert len(self.commit(claimed, ending, release)) == 1
         self.model.end(claimed.url, ending)
@@ -150,7 +152,7 @@ class FrontierMachine(RuleBasedStateMachine):
         self, data: st.DataObject, why: tuple[Reason, bool], due: timedelta, wait: timedelta, backoff_ms: int
     ) -> None:
         claimed = self.some_claim(data, held=True)
-        ending = Ending(why[0], UrlStatus.PENDING, due_at=self.now + due, counts=why[1])
+        ending = FetchOutcome(why[0], UrlStatus.PENDING, due_at=self.now + due, counts=why[1])
         release = HostRelease(self.now + wait, backoff_ms)
         assert len(self.commit(claimed, ending, release)) == 1
         self.model.end(claimed.url, ending)
@@ -163,7 +165,7 @@ class FrontierMachine(RuleBasedStateMachine):
         twin = f"http://{claimed.host.host}/{number}"
         if twin in self.model.pages and self.model.pages[twin].visits:
             return  # known as a page of its own: it is not followed
-        ending, release = Ending(Reason.STORED, UrlStatus.FETCHED), HostRelease(self.now + wait)
+        ending, release = FetchOutcome(Reason.STORED, UrlStatus.FETCHED), HostRelease(self.now + wait)
         assert len(self.commit(claimed, ending, release, twins=(twin,))) == 1
         self.model.end(claimed.url, ending)
         self.model.name_twin(claimed.url, twin)
@@ -174,7 +176,7 @@ class FrontierMachine(RuleBasedStateMachine):
     def a_redirect_leads_elsewhere(self, data: st.DataObject, host: str, number: int, wait: timedelta) -> None:
         claimed = self.some_claim(data, held=True)
         target = f"http://{host}/{number}"
-        ending, release = Ending(Reason.REDIRECT, UrlStatus.DEAD), HostRelease(self.now + wait)
+        ending, release = FetchOutcome(Reason.REDIRECT, UrlStatus.DEAD), HostRelease(self.now + wait)
         onward = Candidate(target, self.source_id, Origin.FEED, claimed.priority, hops=1, parent_id=claimed.url_id)
         assert len(self.commit(claimed, ending, release, onward=onward)) == 1
         self.model.put({target: (host, claimed.priority)})
@@ -185,7 +187,11 @@ class FrontierMachine(RuleBasedStateMachine):
     @rule(data=st.data(), wait=waits, stored=st.booleans())
     def a_stale_visit_ends(self, data: st.DataObject, wait: timedelta, stored: bool) -> None:
         """It changes nothing: the model is left as it is."""
-        ending = Ending(Reason.STORED, UrlStatus.FETCHED) if stored else Ending(Reason.TIMEOUT, UrlStatus.PENDING)
+        ending = (
+            FetchOutcome(Reason.STORED, UrlStatus.FETCHED)
+            if stored
+            else FetchOutcome(Reason.TIMEOUT, UrlStatus.PENDING)
+        )
         release = HostRelease(self.now + wait, 8000)
         assert self.commit(self.some_claim(data, held=False), ending, release, twins=("http://a.test/stale",)) == []
 
@@ -263,7 +269,7 @@ class FrontierMachine(RuleBasedStateMachine):
         lease = Lease("poll", uuid4(), self.now + LEASE, 1)
 
         async def work(connection: Connection) -> bool:
-            known = await store_hosts.meet_host(connection, host, key_of(host))
+            known = await store_hosts.get_or_create_host(connection, host, key_of(host))
             ((_, held),) = await store_hosts.hold_hosts(connection, [(host, lease)], self.now, DELAY_MS)
             if held:
                 return True
@@ -293,7 +299,7 @@ class FrontierMachine(RuleBasedStateMachine):
         record = HostRecord(host, self.model.meet(host))
 
         async def work(connection: Connection) -> int | None:
-            await store_hosts.meet_host(connection, host, key_of(host))
+            await store_hosts.get_or_create_host(connection, host, key_of(host))
             return await store_hosts.save_robots(connection, record, None, delay_ms, self.now)
 
         self.model.save_crawl_delay(host, delay_ms)

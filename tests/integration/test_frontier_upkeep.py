@@ -7,26 +7,26 @@ from datetime import timedelta
 
 import pytest
 
-from headwater.config import Settings
+from headwater.app.maintenance import MaintenanceRole
+from headwater.core.frontier import FetchOutcome, UrlStatus
+from headwater.core.reasons import Reason
+from headwater.core.settings import Settings
+from headwater.db import frontier as store
+from headwater.db import sources
+from headwater.db.context import open_database_context
+from headwater.db.pool import Database
 from headwater.frontier import rescue
 from headwater.frontier.prune import fold_tally, prune_log
 from headwater.frontier.retry import retry_all
-from headwater.model.frontier import Ending, UrlStatus
-from headwater.model.reasons import Reason
-from headwater.service.maintenance import MaintenanceRole
-from headwater.service.parts import open_records
-from headwater.store import frontier as store
-from headwater.store import sources
-from headwater.store.pool import Database
 from tests.integration.test_frontier import LEASE, NOW, STORED, Frontier
 
 pytestmark = pytest.mark.both_servers
 
 ENDINGS = [
     STORED,
-    Ending(Reason.LINKED, UrlStatus.FETCHED),
-    Ending(Reason.NOT_FOUND, UrlStatus.DEAD),
-    Ending(Reason.HTTP_5XX, UrlStatus.PENDING),
+    FetchOutcome(Reason.LINKED, UrlStatus.FETCHED),
+    FetchOutcome(Reason.NOT_FOUND, UrlStatus.DEAD),
+    FetchOutcome(Reason.HTTP_5XX, UrlStatus.PENDING),
 ]
 
 
@@ -137,8 +137,8 @@ async def test_maintenance_prunes_and_folds_by_itself(
         await frontier.end(claim, STORED)
     await frontier.rows("UPDATE fetch_log SET finished_at = now() - url_id * interval '1 day'")
     stop = asyncio.Event()
-    async with open_records(make_settings(fetch_log_days=3)) as records:
-        running = asyncio.create_task(MaintenanceRole(records, look_seconds=0.02).run(stop, 1.0))
+    async with open_database_context(make_settings(fetch_log_days=3)) as context:
+        running = asyncio.create_task(MaintenanceRole(context, look_seconds=0.02).run(stop, 1.0))
         while await frontier.rows("SELECT 1 FROM fetch_log WHERE finished_at < now() - interval '3 days'"):
             await asyncio.sleep(0.02)
         while await frontier.rows("SELECT 1 FROM frontier_tally GROUP BY status, reason HAVING count(*) > 1"):

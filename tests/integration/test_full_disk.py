@@ -8,9 +8,9 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from headwater.config import Settings
-from headwater.errors import OperatorError
-from headwater.store.pool import open_database
+from headwater.core.errors import OperatorError
+from headwater.core.settings import Settings
+from headwater.db.pool import open_database
 from tests.clusters import model
 from tests.program import forked, headwater, with_a_mount
 from tests.server import Site, rss

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from headwater.config import Settings
-from headwater.errors import ExchangeFailed
+from headwater.core.errors import ExchangeFailed
+from headwater.core.frontier import Origin
+from headwater.core.http import Limits, Response
+from headwater.core.reasons import Reason
+from headwater.core.settings import Settings
+from headwater.core.urls import url_hash
+from headwater.db import frontier, sources
+from headwater.db.pool import Connection, Database
 from headwater.frontier.submit import Candidate, submit
-from headwater.model.frontier import Origin
-from headwater.model.http import Limits, Response
-from headwater.model.reasons import Reason
-from headwater.net.client import HttpClient
-from headwater.policy.urls import url_hash
-from headwater.store import frontier, sources
-from headwater.store.pool import Connection, Database
-from tests.house import House, open_house
+from headwater.http.client import HttpClient
+from tests.harness import AppHarness, open_harness
 from tests.server import Answer, Site, page
 
 NOW = datetime(2026, 3, 12, 12, 0, tzinfo=UTC)
@@ -35,10 +35,10 @@ async def test_a_robots_file_may_lead_to_a_host_that_shares_the_turn(
     )
     site.answers["http://www.club.test/robots.txt"] = Answer("User-agent: *\nDisallow: /no", headers={})
     site.answers["http://club.test/yes"] = Answer(page("yes"), headers=HTML)
-    async with open_house(make_settings(connect_to=site.connect_to, host_delay_ms=0)) as house:
-        await house.desk.frontier.group_hosts("club", ["club.test", "www.club.test"])
-        fates = await house.fetch("http://club.test/yes", "http://club.test/no")
-    assert fates == {"http://club.test/yes": "stored", "http://club.test/no": "robots_blocked"}
+    async with open_harness(make_settings(connect_to=site.connect_to, host_delay_ms=0)) as harness:
+        await harness.operations.frontier.group_hosts("club", ["club.test", "www.club.test"])
+        outcomes = await harness.fetch("http://club.test/yes", "http://club.test/no")
+    assert outcomes == {"http://club.test/yes": "stored", "http://club.test/no": "robots_blocked"}
 
 
 async def test_a_group_is_as_slow_as_the_slowest_of_its_hosts(
@@ -48,30 +48,30 @@ async def test_a_group_is_as_slow_as_the_slowest_of_its_hosts(
     site.answers["http://quick.test/robots.txt"] = Answer("User-agent: *\nCrawl-delay: 0", headers={})
     for host in ("quick", "other"):
         site.answers[f"http://{host}.test/a"] = Answer(page(host), headers=HTML)
-    async with open_house(make_settings(connect_to=site.connect_to, host_delay_ms=300)) as house:
-        await house.desk.frontier.group_hosts("both", ["quick.test", "other.test"])
-        await house.fetch("http://quick.test/a", "http://other.test/a")
+    async with open_harness(make_settings(connect_to=site.connect_to, host_delay_ms=300)) as harness:
+        await harness.operations.frontier.group_hosts("both", ["quick.test", "other.test"])
+        await harness.fetch("http://quick.test/a", "http://other.test/a")
     arrivals = sorted(seen.arrived for seen in site.seen)
     assert len(arrivals) == 4
     assert min(after - before for before, after in pairwise(arrivals)) >= 0.29
 
 
-async def test_a_robots_file_of_any_length_is_read_as_far_as_it_counts(site: Site, house: House) -> None:
+async def test_a_robots_file_of_any_length_is_read_as_far_as_it_counts(site: Site, harness: AppHarness) -> None:
     """Spec 4.1: the first 500 KiB hold; what follows is not even fetched."""
     rules = "User-agent: *\nDisallow: /no\n" + "# filler\n" * 3_000_000
     site.answers["http://long.test/robots.txt"] = Answer(rules, headers={})
     site.answers["http://long.test/yes"] = Answer(page("yes"), headers=HTML)
-    fates = await house.fetch("http://long.test/yes", "http://long.test/no")
-    assert fates == {"http://long.test/yes": "stored", "http://long.test/no": "robots_blocked"}
+    outcomes = await harness.fetch("http://long.test/yes", "http://long.test/no")
+    assert outcomes == {"http://long.test/yes": "stored", "http://long.test/no": "robots_blocked"}
 
 
-async def test_a_redirect_to_a_page_that_was_given_up_is_followed(site: Site, house: House) -> None:
+async def test_a_redirect_to_a_page_that_was_given_up_is_followed(site: Site, harness: AppHarness) -> None:
     """Spec 4.2: what is dead is never fetched in its own right."""
     site.answers["http://news.test/new"] = [Answer(status=404), Answer(page("back again"), headers=HTML)]
-    await house.fetch("http://news.test/new")
+    await harness.fetch("http://news.test/new")
     site.answers["http://news.test/old"] = Answer(status=301, headers={"Location": "/new"})
-    fates = await house.fetch("http://news.test/old")
-    assert fates == {"http://news.test/new": "not_found", "http://news.test/old": "stored"}
+    outcomes = await harness.fetch("http://news.test/old")
+    assert outcomes == {"http://news.test/new": "not_found", "http://news.test/old": "stored"}
 
 
 async def test_a_twin_that_is_queued_at_that_very_moment_leaves_the_queue(database: Database) -> None:
@@ -121,8 +121,8 @@ async def test_what_was_held_up_until_its_hold_was_over_is_not_sent(
 
     monkeypatch.setattr(HttpClient, "get", held_up)
     settings = make_settings(connect_to=site.connect_to, lease_seconds=lease_seconds)
-    async with open_house(settings) as house, house.parts.gate.hold("a.test") as hold:
+    async with open_harness(settings) as harness, harness.runtime.gate.hold("a.test") as hold:
         with pytest.raises(ExchangeFailed) as caught:
-            await house.parts.gate.send(hold, "http://a.test/page")
+            await harness.runtime.gate.send(hold, "http://a.test/page")
     assert caught.value.reason is Reason.TIMEOUT
     assert site.visits("http://a.test/page") == 0

@@ -15,10 +15,10 @@ import asyncpg
 import pytest
 
 from headwater import normalize_url
-from headwater.config import Settings
-from headwater.service import schema
-from headwater.service.maintenance import rescue_expired
-from headwater.service.parts import open_records
+from headwater.app import schema
+from headwater.app.maintenance import rescue_expired
+from headwater.core.settings import Settings
+from headwater.db.context import open_database_context
 from tests.govuk import RETRY
 from tests.program import environment, headwater
 from tests.server import Answer, Site
@@ -58,7 +58,7 @@ async def settings(
     await connection.execute(
         "WITH added AS (INSERT INTO sources (name, kind, settings, created_at) "
         "VALUES ('govuk', 'govuk', $1::jsonb, clock_timestamp()) RETURNING id) "
-        "INSERT INTO feed_state (source_id, pass) SELECT id, 'main' FROM added",
+        "INSERT INTO poll_state (source_id, pass) SELECT id, 'main' FROM added",
         json.dumps(SETTINGS),
     )
     await connection.close()
@@ -128,8 +128,8 @@ async def test_a_kill_between_items_and_index_leaves_neither_and_a_rerun_gives_t
         assert (await program("daily")).returncode == 2
         await step_clock(database_url, LEASE.total_seconds())
         own = Settings(database_url=database_url, data_dir=tmp_path / "data")
-        async with open_records(own) as records:
-            assert await rescue_expired(records) == 2
+        async with open_database_context(own) as context:
+            assert await rescue_expired(context) == 2
         assert [tuple(row) for row in await connection.fetch("SELECT status, reason FROM runs")] == [
             ("failed", "worker_lost")
         ]

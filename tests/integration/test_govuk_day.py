@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from headwater.config import Settings
+from headwater.core.days import bounds
+from headwater.core.settings import Settings
 from headwater.demo.arrival import TOLERANCE_SECONDS
 from headwater.demo.govuk import GovukApi
 from headwater.demo.govuk_pages import LONDON, READING, RIVERS, TAXON_NAMES, make_catalogue
 from headwater.demo.govuk_site import GOVUK, expected_day, govuk_api
-from headwater.policy.days import bounds
-from tests.govuk import DAY, HOME, NIGHT, NOON, DayHouse, open_day_house, page
+from tests.govuk import DAY, HOME, NIGHT, NOON, DayHarness, open_day_harness, page
 
 MakeSettings = Callable[..., Settings]
 SECOND = timedelta(seconds=1)
@@ -45,24 +45,24 @@ async def test_items_at_both_edges_land_in_the_right_london_day(
     edges = {"before": start - SECOND, "first": start, "last": end - SECOND, "after": end}
     pages = [page(f"/new/{name}", at) for name, at in edges.items()]
     pages += [page(f"/old/{name}", LONG_AGO, public_timestamp=at) for name, at in edges.items()]
-    async with open_day_house(make_settings(), pages, at=end + hours(2), content_lookups=lookups) as house:
-        assert (await house.ingest(day))["status"] == "succeeded"
-        found = await house.buckets(day)
+    async with open_day_harness(make_settings(), pages, at=end + hours(2), content_lookups=lookups) as harness:
+        assert (await harness.ingest(day))["status"] == "succeeded"
+        found = await harness.buckets(day)
         assert found == {"/new/first": "NEW", "/new/last": "NEW", "/old/first": "LATEST", "/old/last": "LATEST"}
         for other, edge in ((day - timedelta(days=1), "before"), (day + timedelta(days=1), "after")):
-            house.clock.set(max(end, bounds(other, LONDON)[1]) + hours(2))  # it goes forward only
-            await house.ingest(other)
-            assert await house.buckets(other) == {f"/new/{edge}": "NEW", f"/old/{edge}": "LATEST"}
-        assert await house.buckets(day) == found
+            harness.clock.set(max(end, bounds(other, LONDON)[1]) + hours(2))  # it goes forward only
+            await harness.ingest(other)
+            assert await harness.buckets(other) == {f"/new/{edge}": "NEW", f"/old/{edge}": "LATEST"}
+        assert await harness.buckets(day) == found
 
 
 async def test_an_hour_of_utc_before_midnight_is_the_next_day_in_summer(make_settings: MakeSettings) -> None:
     """Issue 7: 2026-07-12T23:01:10Z is 13 July."""
-    async with open_day_house(make_settings(), [page("/a", datetime(2026, 7, 12, 23, 1, 10, tzinfo=UTC))]) as house:
-        await house.ingest(DAY)
-        assert await house.buckets(DAY) == {"/a": "NEW"}
-        await house.ingest(DAY - timedelta(days=1))
-        assert await house.buckets(DAY - timedelta(days=1)) == {}
+    async with open_day_harness(make_settings(), [page("/a", datetime(2026, 7, 12, 23, 1, 10, tzinfo=UTC))]) as harness:
+        await harness.ingest(DAY)
+        assert await harness.buckets(DAY) == {"/a": "NEW"}
+        await harness.ingest(DAY - timedelta(days=1))
+        assert await harness.buckets(DAY - timedelta(days=1)) == {}
 
 
 @pytest.mark.parametrize("lookups", ["auto", "always", "never"])
@@ -72,13 +72,13 @@ async def test_what_happens_in_the_last_second_of_a_day_belongs_to_it(
     """Spec 6.2: half-open, so that a fraction of a second before midnight is in no other day."""
     late = bounds(DAY, LONDON)[1] - SECOND / 2
     pages = [page("/old", LONG_AGO, public_timestamp=late), page("/new", late, public_timestamp=late)]
-    async with open_day_house(make_settings(), pages, content_lookups=lookups) as house:
-        await house.ingest()
-        assert (await house.buckets())["/old"] == "LATEST"
-        assert (await house.buckets())["/new"] == ("LATEST" if lookups == "never" else "NEW")
-        house.clock.set(NIGHT + timedelta(days=1))
-        await house.ingest(DAY + timedelta(days=1))
-        assert await house.buckets(DAY + timedelta(days=1)) == {}
+    async with open_day_harness(make_settings(), pages, content_lookups=lookups) as harness:
+        await harness.ingest()
+        assert (await harness.buckets())["/old"] == "LATEST"
+        assert (await harness.buckets())["/new"] == ("LATEST" if lookups == "never" else "NEW")
+        harness.clock.set(NIGHT + timedelta(days=1))
+        await harness.ingest(DAY + timedelta(days=1))
+        assert await harness.buckets(DAY + timedelta(days=1)) == {}
 
 
 @pytest.mark.parametrize("total_as_object", [False, True])
@@ -87,12 +87,12 @@ async def test_a_day_of_three_thousand_items_is_read_whole(make_settings: MakeSe
     pages = make_catalogue(DAY, new=2000, latest=1000, others=150)
     api = GovukApi(pages, total_as_object=total_as_object, cap_at=2000 if total_as_object else None)
     lookups = "never" if total_as_object else "auto"
-    async with open_day_house(make_settings(), api, content_lookups=lookups) as house:
-        run = await house.ingest()
-        found = await house.buckets()
+    async with open_day_harness(make_settings(), api, content_lookups=lookups) as harness:
+        run = await harness.ingest()
+        found = await harness.buckets()
         expected = {one.link: one.link.split("/")[-1].split("-")[0].upper() for one in pages}
         assert found == {link: bucket for link, bucket in expected.items() if bucket != "OTHER"}
-        searches = [asked for asked in house.api.requests if asked.is_search()]
+        searches = [asked for asked in harness.api.requests if asked.is_search()]
         assert {asked.first("count") for asked in searches} == {"1500", "0"}
         assert {asked.first("order") for asked in searches} == {"public_timestamp"}
         assert len({asked.first("filter_public_timestamp") for asked in searches}) > 3
@@ -150,12 +150,12 @@ async def test_each_item_tells_the_rule_that_put_it_into_the_day(
     make_settings: MakeSettings, lookups: str, expected: dict[str, Any], not_asked: set[str]
 ) -> None:
     """Spec 6.2; issue 7: look-ups where needed, for all, or for none; both APIs may disagree."""
-    async with open_day_house(make_settings(), TRAPS, content_lookups=lookups) as house:
-        assert (await house.ingest())["status"] == "succeeded"
-        assert await house.index() == expected
-        asked = [one.path.removeprefix("/api/content") for one in house.api.requests if one.is_content()]
+    async with open_day_harness(make_settings(), TRAPS, content_lookups=lookups) as harness:
+        assert (await harness.ingest())["status"] == "succeeded"
+        assert await harness.index() == expected
+        asked = [one.path.removeprefix("/api/content") for one in harness.api.requests if one.is_content()]
         assert sorted(asked) == sorted({one.link for one in TRAPS} - not_asked)
-        dates = {row["url"]: (row["published_at"], row["updated_at"]) for row in (await house.view()).items}
+        dates = {row["url"]: (row["published_at"], row["updated_at"]) for row in (await harness.view()).items}
         assert dates[f"{HOME}/updated/unknown"] == (None, NOON)
         assert dates[f"{HOME}/published/undated"][1] is None
 
@@ -164,10 +164,10 @@ async def test_the_api_is_asked_no_faster_than_it_allows(make_settings: MakeSett
     """Issue 7: look-ups at no more than 10 requests a second."""
     pages = [page(f"/{number}", LONG_AGO, public_timestamp=NOON) for number in range(14)]
     api = GovukApi(pages, limit_per_second=11)
-    async with open_day_house(make_settings(), api, rate_per_second=None) as house:
-        assert (await house.ingest())["status"] == "succeeded"
-        arrived = [asked.arrived for asked in house.web.requests]
-        assert {asked.status for asked in house.web.requests} == {200}
+    async with open_day_harness(make_settings(), api, rate_per_second=None) as harness:
+        assert (await harness.ingest())["status"] == "succeeded"
+        arrived = [asked.arrived for asked in harness.web.requests]
+        assert {asked.status for asked in harness.web.requests} == {200}
         # Nothing was published: that is asked three times, each time with the count after it.
         assert len(arrived) == 2 + 3 * 2 + 14
         assert all(later - first > 1 - 0.05 for first, later in zip(arrived, arrived[10:], strict=False))
@@ -177,27 +177,27 @@ async def test_pages_are_visited_by_the_hosts_manners_and_the_api_by_the_sources
     """Spec 2.3: a declared API has no robots.txt and no pause; the pages of the same host have both."""
     day = DAY
     api = govuk_api(NIGHT.date(), 1)
-    house_settings = make_settings(host_delay_ms=150)
+    harness_settings = make_settings(host_delay_ms=150)
     unlimited: dict[str, Any] = {"fetch_items": True, "rate_per_second": None}
-    async with open_day_house(house_settings, api, pieces=GOVUK.pieces, **unlimited) as house:
-        await house.ingest(day)
-        assert await house.buckets(day) == dict(expected_day(day))
-        before = [asked.path for asked in house.web.requests]
+    async with open_day_harness(harness_settings, api, pieces=GOVUK.pieces, **unlimited) as harness:
+        await harness.ingest(day)
+        assert await harness.buckets(day) == dict(expected_day(day))
+        before = [asked.path for asked in harness.web.requests]
         assert all(path.startswith("/api/") for path in before)
-        arrivals = [asked.arrived for asked in house.web.requests]
+        arrivals = [asked.arrived for asked in harness.web.requests]
         assert any(later - earlier < 0.14 for earlier, later in pairwise(arrivals))
-        await house.work()
-        pages = [asked for asked in house.web.requests if asked.host == GOVUK.host][len(before) :]
+        await harness.work()
+        pages = [asked for asked in harness.web.requests if asked.host == GOVUK.host][len(before) :]
         assert pages[0].path == "/robots.txt"
         gaps = [later.arrived - earlier.arrived for earlier, later in pairwise(pages)]
         assert len(gaps) >= 10
         assert min(gaps) >= 0.15 - TOLERANCE_SECONDS
-        with_documents = [row["document_id"] for row in (await house.view(day)).items if row["document_id"]]
+        with_documents = [row["document_id"] for row in (await harness.view(day)).items if row["document_id"]]
         assert len(with_documents) == 10  # all but the one elsewhere
 
 
-async def only_item(house: DayHouse) -> dict[str, Any]:
-    ((title, published, updated, tags, raw),) = await house.rows(
+async def only_item(harness: DayHarness) -> dict[str, Any]:
+    ((title, published, updated, tags, raw),) = await harness.rows(
         "SELECT title, published_at, updated_at, tags, raw FROM items"
     )
     return {"title": title, "published": published, "updated": updated, "tags": tags, "raw": raw}
@@ -207,10 +207,10 @@ async def test_an_item_seen_again_is_replaced_but_for_its_tags_which_are_united(
     """Spec 6.4."""
     rivers, reading = list(TAXON_NAMES)[:2]
     first = page("/a", organisations=(RIVERS,), taxons=(rivers,), document_type="guidance")
-    async with open_day_house(make_settings(), [first], content_lookups="always") as house:
-        await house.ingest()
+    async with open_day_harness(make_settings(), [first], content_lookups="always") as harness:
+        await harness.ingest()
         later = NOON + hours(3)
-        house.api.put(
+        harness.api.put(
             replace(
                 first,
                 title="Another title",
@@ -220,8 +220,8 @@ async def test_an_item_seen_again_is_replaced_but_for_its_tags_which_are_united(
                 document_type="news_story",
             )
         )
-        await house.ingest()
-        item = await only_item(house)
+        await harness.ingest()
+        item = await only_item(harness)
     assert (item["title"], item["published"], item["updated"]) == ("Another title", NOON, later)
     assert item["tags"] == {
         "document_type": "news_story",
@@ -243,10 +243,10 @@ async def test_the_same_address_twice_in_a_run_is_one_item_and_the_later_one(
         page(older, NOON, title="older", organisations=(RIVERS,)),
         page(newer, NOON, title="newer", organisations=(READING,), public_timestamp=NOON + hours(1)),
     ]
-    async with open_day_house(make_settings(), pages, content_lookups="never") as house:
-        run = await house.ingest()
+    async with open_day_harness(make_settings(), pages, content_lookups="never") as harness:
+        run = await harness.ingest()
         assert (run["items"], run["new"], run["fetched"]) == (1, 1, 4)
-        item = await only_item(house)
+        item = await only_item(harness)
     assert (item["title"], item["updated"]) == ("newer", NOON + hours(1))
     assert item["tags"]["organisations"] == sorted([RIVERS.title, READING.title])
     assert item["raw"]["search"]["link"] == newer
@@ -254,37 +254,37 @@ async def test_the_same_address_twice_in_a_run_is_one_item_and_the_later_one(
 
 async def test_a_page_updated_again_keeps_the_entry_that_it_had_the_day_before(make_settings: MakeSettings) -> None:
     """Spec 6.4: what was observed decides, not the item as it is now."""
-    async with open_day_house(make_settings(), [page("/a"), page("/b")]) as house:
-        await house.ingest()
-        before = (await house.view()).items
+    async with open_day_harness(make_settings(), [page("/a"), page("/b")]) as harness:
+        await harness.ingest()
+        before = (await harness.view()).items
         again = NOON + hours(24)
-        house.api.put(page("/a", public_timestamp=again, title="About /a"))
-        house.clock.set(NIGHT + hours(24))
-        await house.ingest(DAY + timedelta(days=1))
-        assert await house.buckets(DAY + timedelta(days=1)) == {"/a": "LATEST"}
-        assert (await house.view()).items == before
-        await house.ingest()
-        assert (await house.view()).items == before
+        harness.api.put(page("/a", public_timestamp=again, title="About /a"))
+        harness.clock.set(NIGHT + hours(24))
+        await harness.ingest(DAY + timedelta(days=1))
+        assert await harness.buckets(DAY + timedelta(days=1)) == {"/a": "LATEST"}
+        assert (await harness.view()).items == before
+        await harness.ingest()
+        assert (await harness.view()).items == before
 
 
 async def test_how_complete_a_day_is_depends_on_when_it_was_read(make_settings: MakeSettings) -> None:
     """Issue 7: past days that are rebuilt later say so; a day that is not over is only so far."""
-    async with open_day_house(make_settings(), [page("/a")], at=NOON + hours(1)) as house:
-        assert await house.state() == "not_read"
-        await house.ingest()
-        assert await house.state() == "so_far"
-        house.clock.set(NIGHT)
-        await house.ingest()
-        assert await house.state() == "complete"
-        house.clock.set(NIGHT + timedelta(days=9))
-        await house.ingest()
-        assert await house.state() == "complete"
-        read_at = (await house.view()).sources[0].read_at
+    async with open_day_harness(make_settings(), [page("/a")], at=NOON + hours(1)) as harness:
+        assert await harness.state() == "not_read"
+        await harness.ingest()
+        assert await harness.state() == "so_far"
+        harness.clock.set(NIGHT)
+        await harness.ingest()
+        assert await harness.state() == "complete"
+        harness.clock.set(NIGHT + timedelta(days=9))
+        await harness.ingest()
+        assert await harness.state() == "complete"
+        read_at = (await harness.view()).sources[0].read_at
         assert read_at is not None
         assert read_at < NIGHT + hours(1)
         past = DAY - timedelta(days=30)
-        await house.ingest(past)
-        assert await house.state(past) == "reconstructed"
+        await harness.ingest(past)
+        assert await harness.state(past) == "reconstructed"
 
 
 async def test_the_day_can_be_filtered(make_settings: MakeSettings) -> None:
@@ -294,11 +294,11 @@ async def test_the_day_can_be_filtered(make_settings: MakeSettings) -> None:
         page("/b", organisations=(READING, RIVERS), document_type="news_story"),
         page("/c", LONG_AGO, public_timestamp=NOON, organisations=(READING,), document_type="guidance"),
     ]
-    async with open_day_house(make_settings(), pages) as house:
-        await house.ingest()
+    async with open_day_harness(make_settings(), pages) as harness:
+        await harness.ingest()
 
         async def links(**only: Any) -> set[str]:
-            return {row["url"].removeprefix(HOME) for row in (await house.view(**only)).items}
+            return {row["url"].removeprefix(HOME) for row in (await harness.view(**only)).items}
 
         assert await links() == await links(source="govuk") == {"/a", "/b", "/c"}
         assert await links(bucket="LATEST") == {"/c"}

@@ -10,7 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from headwater.config import Settings
+from headwater.core.days import day_of
+from headwater.core.http import Response
+from headwater.core.settings import Settings
 from headwater.demo.answers import Answer, Body, Maker, always, busy, hang, reset, status, truncated, whole
 from headwater.demo.arrival import TOLERANCE_SECONDS
 from headwater.demo.govuk import GovukApi
@@ -26,11 +28,9 @@ from headwater.demo.govuk_faults import (
     text_under_200,
 )
 from headwater.demo.govuk_pages import LONDON, GovukPage, make_catalogue
-from headwater.model.http import Response
-from headwater.net.client import HttpClient
-from headwater.policy.days import day_of
-from headwater.sources import govuk_search
-from tests.govuk import DAY, NIGHT, RETRY, DayHouse, open_day_house, page
+from headwater.http.client import HttpClient
+from headwater.sources.kinds import govuk_search
+from tests.govuk import DAY, NIGHT, RETRY, DayHarness, open_day_harness, page
 
 MakeSettings = Callable[..., Settings]
 NEXT_DAY = DAY + timedelta(days=1)
@@ -82,15 +82,15 @@ def _own_links(pages: list[GovukPage]) -> list[GovukPage]:
     return [replace(one, link=f"{one.link}-{number}") for number, one in enumerate(pages)]
 
 
-async def read_good_day(house: DayHouse) -> None:
+async def read_good_day(harness: DayHarness) -> None:
     """Read DAY in its night, and come to the night after it."""
-    assert (await house.ingest(DAY))["status"] == "succeeded"
-    house.clock.set(NIGHT + timedelta(days=1))
+    assert (await harness.ingest(DAY))["status"] == "succeeded"
+    harness.clock.set(NIGHT + timedelta(days=1))
 
 
-async def indexed(house: DayHouse) -> list[tuple[Any, ...]]:
+async def indexed(harness: DayHarness) -> list[tuple[Any, ...]]:
     """All that is in the index."""
-    return await house.rows("SELECT * FROM daily_index ORDER BY source_id, day, item_id")
+    return await harness.rows("SELECT * FROM daily_index ORDER BY source_id, day, item_id")
 
 
 @pytest.fixture
@@ -106,31 +106,31 @@ async def test_a_fault_on_any_page_fails_the_run_keeps_items_and_leaves_the_inde
 ) -> None:
     """Spec 6.5: FAILED with its reason, items kept, index untouched, last good date served with who is behind."""
     fault, when, reason = FAULTS[name]
-    async with open_day_house(make_settings(), two_days(), content_lookups="never") as house:
-        await read_good_day(house)
-        before, good_day = await indexed(house), (await house.view(DAY)).items
+    async with open_day_harness(make_settings(), two_days(), content_lookups="never") as harness:
+        await read_good_day(harness)
+        before, good_day = await indexed(harness), (await harness.view(DAY)).items
         nth = 0
         while True:
             nth += 1
-            house.api.faults.clear()
-            house.api.faults.plan(fault, when=when, nth=nth, times=None)
-            house.api.requests.clear()
-            run = await house.ingest(NEXT_DAY)
-            if sum(when(asked) for asked in house.api.requests) < nth:
+            harness.api.faults.clear()
+            harness.api.faults.plan(fault, when=when, nth=nth, times=None)
+            harness.api.requests.clear()
+            run = await harness.ingest(NEXT_DAY)
+            if sum(when(asked) for asked in harness.api.requests) < nth:
                 break  # there is no such request any more
             assert (run["status"], run["reason"]) == ("failed", reason), nth
             assert run["error"]
             assert (run["new"], run["latest"]) == (None, None)
             assert run["items"] >= (FITS if nth > 1 else 0)  # what the answers before it held
-            assert await indexed(house) == before
-            latest = await house.view(None)
+            assert await indexed(harness) == before
+            latest = await harness.view(None)
             assert (latest.day, latest.items) == (DAY, good_day)
             assert [(one.day, one.state, one.reason) for one in latest.behind] == [(NEXT_DAY, "failed", reason)]
         assert nth > 6
         assert run["status"] == "succeeded"
-        assert sorted((await house.buckets(NEXT_DAY)).values()) == ["LATEST"] * 10 + ["NEW"] * 20
-        assert (await house.view(None)).behind == []
-        assert (await house.view(DAY)).items == good_day
+        assert sorted((await harness.buckets(NEXT_DAY)).values()) == ["LATEST"] * 10 + ["NEW"] * 20
+        assert (await harness.view(None)).behind == []
+        assert (await harness.view(DAY)).items == good_day
 
 
 @pytest.mark.parametrize("name", LOOK_UP_FAULTS)
@@ -139,54 +139,54 @@ async def test_a_look_up_that_stays_broken_fails_the_run_and_keeps_what_was_foun
 ) -> None:
     """Spec 6.5."""
     fault, reason = LOOK_UP_FAULTS[name]
-    async with open_day_house(make_settings(), two_days()) as house:
-        await read_good_day(house)
-        before = await indexed(house)
-        house.api.faults.plan(fault, when=ApiRequest.is_content, nth=4, times=None)
-        run = await house.ingest(NEXT_DAY)
+    async with open_day_harness(make_settings(), two_days()) as harness:
+        await read_good_day(harness)
+        before = await indexed(harness)
+        harness.api.faults.plan(fault, when=ApiRequest.is_content, nth=4, times=None)
+        run = await harness.ingest(NEXT_DAY)
         assert (run["status"], run["reason"], run["items"]) == ("failed", reason, SIZE)
-        assert await indexed(house) == before
-        assert await house.state(NEXT_DAY) == "failed"
-        house.api.faults.clear()
-        assert (await house.ingest(NEXT_DAY))["status"] == "succeeded"
-        assert sorted((await house.buckets(NEXT_DAY)).values()) == ["LATEST"] * 10 + ["NEW"] * 20
+        assert await indexed(harness) == before
+        assert await harness.state(NEXT_DAY) == "failed"
+        harness.api.faults.clear()
+        assert (await harness.ingest(NEXT_DAY))["status"] == "succeeded"
+        assert sorted((await harness.buckets(NEXT_DAY)).values()) == ["LATEST"] * 10 + ["NEW"] * 20
 
 
 async def test_a_day_of_thousands_that_breaks_off_keeps_its_thousands(make_settings: MakeSettings) -> None:
     """Spec 6.5: items kept, index as of the reading before, its day still served; then it is read whole."""
     pages = make_catalogue(DAY, new=1400, latest=700)
-    async with open_day_house(make_settings(), pages[:40], content_lookups="never") as house:
-        await house.ingest()
-        before, good_day = await indexed(house), (await house.view()).items
+    async with open_day_harness(make_settings(), pages[:40], content_lookups="never") as harness:
+        await harness.ingest()
+        before, good_day = await indexed(harness), (await harness.view()).items
         for one in pages[40:]:
-            house.api.put(one)
-        house.api.faults.plan(empty_page, when=is_page, nth=4, times=None)
-        run = await house.ingest()
+            harness.api.put(one)
+        harness.api.faults.plan(empty_page, when=is_page, nth=4, times=None)
+        run = await harness.ingest()
         assert (run["status"], run["reason"]) == ("failed", "incomplete")
         assert "0 came of" in run["error"]
         assert 1000 <= run["items"] < 2100
-        ((kept,),) = await house.rows("SELECT count(*) FROM items")
+        ((kept,),) = await harness.rows("SELECT count(*) FROM items")
         assert kept >= run["items"]
-        assert await indexed(house) == before
-        assert (await house.view()).items == (await house.view(None)).items == good_day
-        assert await house.state() == "complete"
-        assert (await house.view()).sources[0].reason == "incomplete"
-        house.api.faults.clear()
-        run = await house.ingest()
+        assert await indexed(harness) == before
+        assert (await harness.view()).items == (await harness.view(None)).items == good_day
+        assert await harness.state() == "complete"
+        assert (await harness.view()).sources[0].reason == "incomplete"
+        harness.api.faults.clear()
+        run = await harness.ingest()
         assert (run["status"], run["new"], run["latest"]) == ("succeeded", 1400, 700)
 
 
 async def test_a_day_that_was_read_before_its_end_is_behind_when_its_night_fails(make_settings: MakeSettings) -> None:
     """Spec 6.5: the last good date is served, and it is told that a later one should be there."""
-    async with open_day_house(make_settings(), [page("/a")], at=NIGHT - timedelta(days=1)) as house:
-        await house.ingest(DAY - timedelta(days=1))
-        house.clock.set(NIGHT - timedelta(hours=10))
-        await house.ingest(DAY)
-        assert await house.state() == "so_far"
-        house.clock.set(NIGHT)
-        house.api.faults.plan(always(status(500)), times=None)
-        assert (await house.ingest(DAY))["status"] == "failed"
-        latest = await house.view(None)
+    async with open_day_harness(make_settings(), [page("/a")], at=NIGHT - timedelta(days=1)) as harness:
+        await harness.ingest(DAY - timedelta(days=1))
+        harness.clock.set(NIGHT - timedelta(hours=10))
+        await harness.ingest(DAY)
+        assert await harness.state() == "so_far"
+        harness.clock.set(NIGHT)
+        harness.api.faults.plan(always(status(500)), times=None)
+        assert (await harness.ingest(DAY))["status"] == "failed"
+        latest = await harness.view(None)
         assert latest.day == DAY - timedelta(days=1)
         assert [(one.day, one.state, one.reason) for one in latest.behind] == [(DAY, "so_far", "http_5xx")]
 
@@ -219,15 +219,15 @@ HEALING: dict[str, tuple[Maker, When, int]] = {
 @pytest.mark.usefixtures("small_answers")
 async def test_a_fault_that_heals_in_time_is_waited_out(make_settings: MakeSettings) -> None:
     """Spec 6.6: 5xx, timeouts, resets and 429 are tried again; what does not add up is read again."""
-    async with open_day_house(make_settings(), two_days()) as house:
-        await read_good_day(house)
+    async with open_day_harness(make_settings(), two_days()) as harness:
+        await read_good_day(harness)
         for name, (fault, when, times) in HEALING.items():
             seconds = 0.3 if fault is HANGING else 5
-            await house.settings(timeout={"connect": 5, "read": seconds, "total": seconds})
+            await harness.settings(timeout={"connect": 5, "read": seconds, "total": seconds})
             for nth in (1, 4):
-                house.api.faults.clear()
-                house.api.faults.plan(fault, when=when, nth=nth, times=times)
-                run = await house.ingest(NEXT_DAY)
+                harness.api.faults.clear()
+                harness.api.faults.plan(fault, when=when, nth=nth, times=times)
+                run = await harness.ingest(NEXT_DAY)
                 assert (run["status"], run["new"], run["latest"]) == ("succeeded", 20, 10), (name, nth)
 
 
@@ -251,17 +251,17 @@ async def test_nothing_is_asked_sooner_than_retry_after_says(
         return response
 
     monkeypatch.setattr(HttpClient, "get", watched)
-    async with open_day_house(make_settings(), pages, at=datetime.now(UTC)) as house:
-        house.api.faults.plan(always(busy(seconds, as_date=as_date)), when=when, nth=2)
-        run = await house.ingest(day)
+    async with open_day_harness(make_settings(), pages, at=datetime.now(UTC)) as harness:
+        harness.api.faults.plan(always(busy(seconds, as_date=as_date)), when=when, nth=2)
+        run = await harness.ingest(day)
         assert (run["status"], run["new"], run["latest"]) == ("succeeded", 12, 8)
-        (refused,) = (asked for asked in house.web.requests if asked.status == 429)
+        (refused,) = (asked for asked in harness.web.requests if asked.status == 429)
         (before,) = heard
         assert refused.pause > 0.5
         assert begun[before] >= refused.ended + refused.pause - 0.05
         # One may be on its way when the answer comes, which went out some ticks after `ended` at the latest.
         assert (
-            sum(asked.arrived > refused.ended + TOLERANCE_SECONDS for asked in house.web.requests)
+            sum(asked.arrived > refused.ended + TOLERANCE_SECONDS for asked in harness.web.requests)
             <= len(begun[before:]) + 1
         )
 
@@ -269,7 +269,7 @@ async def test_nothing_is_asked_sooner_than_retry_after_says(
 async def test_whoever_wants_a_longer_wait_than_there_is_time_for_ends_the_run(make_settings: MakeSettings) -> None:
     """Spec 6.6: the run fails at once with the reason, and is not kept waiting."""
     retry = RETRY | {"longest_seconds": 5}
-    async with open_day_house(make_settings(), [page("/a")], retry=retry) as house:
-        house.api.faults.plan(always(busy(60)))
-        run = await asyncio.wait_for(house.ingest(), 5)
-        assert (run["status"], run["reason"], len(house.api.requests)) == ("failed", "rate_limited", 1)
+    async with open_day_harness(make_settings(), [page("/a")], retry=retry) as harness:
+        harness.api.faults.plan(always(busy(60)))
+        run = await asyncio.wait_for(harness.ingest(), 5)
+        assert (run["status"], run["reason"], len(harness.api.requests)) == ("failed", "rate_limited", 1)

@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from headwater.config import Settings
+from headwater.core.errors import OperatorError
+from headwater.core.settings import Settings
+from headwater.core.source import Method
+from headwater.db import sources
 from headwater.demo.answers import Answer, Body, Maker, always, status, whole
 from headwater.demo.govuk_faults import ApiRequest
-from headwater.errors import OperatorError
-from headwater.model.source import Pass
-from headwater.store import sources
-from tests.govuk import DAY, NIGHT, NOON, open_day_house, page
+from tests.govuk import DAY, NIGHT, NOON, open_day_harness, page
 
 MakeSettings = Callable[..., Settings]
 DEEP: Any = "end"
@@ -53,24 +53,24 @@ async def test_a_page_whose_time_is_not_of_the_window_it_was_found_in_fails_the_
     make_settings: MakeSettings, moment: Any
 ) -> None:
     """Spec 6.5: without it the day would have nothing updated, and be called complete."""
-    async with open_day_house(make_settings(), pages()) as house:
+    async with open_day_harness(make_settings(), pages()) as harness:
         updated = lambda asked: bool(asked.first("filter_public_timestamp")) and asked.first("count") != "0"  # noqa: E731
-        house.api.faults.plan(with_field("public_timestamp", moment), when=updated, times=None)
-        run = await house.ingest()
+        harness.api.faults.plan(with_field("public_timestamp", moment), when=updated, times=None)
+        run = await harness.ingest()
         assert (run["status"], run["reason"]) == ("failed", "incomplete")
-        assert await house.buckets() == {}
+        assert await harness.buckets() == {}
 
 
 @pytest.mark.parametrize("title", ["a\0b", "\ud800 half", "x" * 300_000, None, 7, ["a"], DEEP])
 @pytest.mark.parametrize("name", ["title", "content_store_document_type", "organisations", "taxons", "content_id"])
 async def test_no_value_of_a_field_keeps_a_day_from_ending(make_settings: MakeSettings, name: str, title: Any) -> None:
     """Issue 7, bad input: what cannot be stored is cleaned or left out, and the run has an end."""
-    async with open_day_house(make_settings(), pages(), content_lookups="never") as house:
+    async with open_day_harness(make_settings(), pages(), content_lookups="never") as harness:
         fault = with_field(name, title) if title != "\ud800 half" else with_field(name, "half")
-        house.api.faults.plan(fault, when=ApiRequest.is_search, times=None)
-        run = await house.ingest()
+        harness.api.faults.plan(fault, when=ApiRequest.is_search, times=None)
+        run = await harness.ingest()
         assert (run["status"], run["items"]) == ("succeeded", 2)
-        assert await house.buckets() == {"/new": "NEW", "/old": "LATEST"}
+        assert await harness.buckets() == {"/new": "NEW", "/old": "LATEST"}
 
 
 @pytest.mark.parametrize(
@@ -79,19 +79,19 @@ async def test_no_value_of_a_field_keeps_a_day_from_ending(make_settings: MakeSe
 )
 async def test_no_taxon_keeps_a_day_from_ending(make_settings: MakeSettings, taxon: Any) -> None:
     """Issue 7, bad input."""
-    async with open_day_house(make_settings(), pages()) as house:
-        house.api.faults.plan(with_taxon(taxon), when=ApiRequest.is_content, times=None)
-        assert (await house.ingest())["status"] == "succeeded"
-        assert await house.buckets() == {"/new": "NEW", "/old": "LATEST"}
+    async with open_day_harness(make_settings(), pages()) as harness:
+        harness.api.faults.plan(with_taxon(taxon), when=ApiRequest.is_content, times=None)
+        assert (await harness.ingest())["status"] == "succeeded"
+        assert await harness.buckets() == {"/new": "NEW", "/old": "LATEST"}
 
 
 async def test_a_link_that_cannot_be_kept_is_told_with_the_day(make_settings: MakeSettings) -> None:
     """Spec 6.5: a day is not complete without saying what is missing."""
-    async with open_day_house(make_settings(), [page("/new"), page("mailto:desk@example.org")]) as house:
-        run = await house.ingest()
+    async with open_day_harness(make_settings(), [page("/new"), page("mailto:desk@example.org")]) as harness:
+        run = await harness.ingest()
         assert (run["status"], run["items"], run["fetched"]) == ("succeeded", 1, 4)
         assert run["error"].startswith("1 could not be kept, such as mailto:desk@example.org")
-        (stands,) = (await house.view()).sources
+        (stands,) = (await harness.view()).sources
         assert stands.error == run["error"]
 
 
@@ -100,20 +100,20 @@ async def test_a_content_api_that_refuses_is_not_taken_for_one_that_does_not_kno
     make_settings: MakeSettings, code: int
 ) -> None:
     """Spec 6.5."""
-    async with open_day_house(make_settings(), pages()) as house:
-        house.api.faults.plan(always(status(code)), when=ApiRequest.is_content, times=None)
-        run = await house.ingest()
+    async with open_day_harness(make_settings(), pages()) as harness:
+        harness.api.faults.plan(always(status(code)), when=ApiRequest.is_content, times=None)
+        run = await harness.ingest()
         assert (run["status"], run["reason"]) == ("failed", "http_4xx")
 
 
 async def test_an_empty_day_is_believed_only_when_it_stays_empty(make_settings: MakeSettings) -> None:
     """Spec 6.5: an index that is made anew has nothing in it, and says so."""
-    async with open_day_house(make_settings(), pages()) as house:
+    async with open_day_harness(make_settings(), pages()) as harness:
         fault = empty_for(times_asked := [])
-        house.api.faults.plan(fault, when=ApiRequest.is_search, times=2)
-        assert (await house.ingest())["status"] == "succeeded"
+        harness.api.faults.plan(fault, when=ApiRequest.is_search, times=2)
+        assert (await harness.ingest())["status"] == "succeeded"
         assert len(times_asked) == 2
-        assert await house.buckets() == {"/new": "NEW", "/old": "LATEST"}
+        assert await harness.buckets() == {"/new": "NEW", "/old": "LATEST"}
 
 
 def empty_for(asked: list[Body]) -> Maker:
@@ -130,27 +130,27 @@ def empty_for(asked: list[Body]) -> Maker:
 async def test_what_was_told_later_goes_before_what_was_inferred_at_first(make_settings: MakeSettings) -> None:
     """Spec 6.4: whatever the order of the runs, the Content API decides where it was asked."""
     both = page("/moved", NOON, content_first_published_at=OLD)
-    async with open_day_house(make_settings(), [both], content_lookups="auto") as house:
-        await house.ingest()
-        assert await house.index() == {"/moved": ("NEW", "published_window")}
-        await house.settings(content_lookups="always")
-        await house.ingest()
-        assert await house.index() == {"/moved": ("LATEST", "content_api")}
-        await house.settings(content_lookups="auto")
-        await house.ingest()
-        assert await house.index() == {"/moved": ("LATEST", "content_api")}
+    async with open_day_harness(make_settings(), [both], content_lookups="auto") as harness:
+        await harness.ingest()
+        assert await harness.index() == {"/moved": ("NEW", "published_window")}
+        await harness.settings(content_lookups="always")
+        await harness.ingest()
+        assert await harness.index() == {"/moved": ("LATEST", "content_api")}
+        await harness.settings(content_lookups="auto")
+        await harness.ingest()
+        assert await harness.index() == {"/moved": ("LATEST", "content_api")}
 
 
 async def test_tags_are_united_also_when_pages_begin_to_be_fetched(make_settings: MakeSettings) -> None:
     """Spec 6.4."""
-    async with open_day_house(make_settings(), pages(), content_lookups="never") as house:
+    async with open_day_harness(make_settings(), pages(), content_lookups="never") as harness:
         for fetched, organisation in ((False, "One"), (True, "Two")):
-            await house.settings(fetch_items=fetched)
+            await harness.settings(fetch_items=fetched)
             fault = with_field("organisations", [{"title": organisation}])
-            house.api.faults.clear()
-            house.api.faults.plan(fault, when=ApiRequest.is_search, times=None)
-            await house.ingest()
-        found = await house.rows("SELECT DISTINCT tags -> 'organisations' FROM items")
+            harness.api.faults.clear()
+            harness.api.faults.plan(fault, when=ApiRequest.is_search, times=None)
+            await harness.ingest()
+        found = await harness.rows("SELECT DISTINCT tags -> 'organisations' FROM items")
         assert found == [(["One", "Two"],)]
 
 
@@ -158,19 +158,19 @@ async def test_the_last_good_day_of_a_source_that_is_off_is_shown_only_when_aske
     make_settings: MakeSettings,
 ) -> None:
     """Spec 6.5: nobody must take an old day for the newest."""
-    async with open_day_house(make_settings(), pages()) as house:
-        await house.ingest()
-        async with house.parts.records.database.connection() as connection:
-            await sources.add_source(connection, "other", "manual", {}, now=NIGHT, due={Pass.MAIN: None})
-        await house.desk.sources.switch("govuk", enabled=False)
-        assert (await house.view(None, source="govuk")).day == DAY
-        assert (await house.view(None)).day == DAY  # the last that has anything in it
-        assert (await house.view(None)).behind == []
+    async with open_day_harness(make_settings(), pages()) as harness:
+        await harness.ingest()
+        async with harness.runtime.context.database.connection() as connection:
+            await sources.add_source(connection, "other", "manual", {}, now=NIGHT, due={Method.MAIN: None})
+        await harness.operations.sources.switch("govuk", enabled=False)
+        assert (await harness.view(None, source="govuk")).day == DAY
+        assert (await harness.view(None)).day == DAY  # the last that has anything in it
+        assert (await harness.view(None)).behind == []
 
 
 @pytest.mark.parametrize("day", ["0001-01-01", "9999-12-31"])
 async def test_days_at_the_ends_of_time_are_refused(make_settings: MakeSettings, day: str) -> None:
     """Issue 7, bad input."""
-    async with open_day_house(make_settings(), []) as house:
+    async with open_day_harness(make_settings(), []) as harness:
         with pytest.raises(OperatorError, match="no day that anything happens on"):
-            await house.view(type(DAY).fromisoformat(day))
+            await harness.view(type(DAY).fromisoformat(day))

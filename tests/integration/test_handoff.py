@@ -12,26 +12,26 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from headwater.config import Settings
+from headwater.app.maintenance import MaintenanceRole, rescue_expired
+from headwater.core.errors import ExchangeFailed, HandoffsMissing, HeadwaterError
+from headwater.core.handoff import HandoffCounts
+from headwater.core.poll import PollResult
+from headwater.core.reasons import Reason
+from headwater.core.settings import Settings
+from headwater.db import migrate
+from headwater.db.handoffs import HandoffEnding
+from headwater.db.pool import Connection, Database, open_database
 from headwater.demo.answers import always, status
 from headwater.demo.govuk_faults import ApiRequest
-from headwater.errors import ExchangeFailed, HandoffsMissing, HeadwaterError
-from headwater.handoff.handing_over import Handoffs, MakeJobs
+from headwater.handoff.attempts import Handoffs, MakeJobs
 from headwater.handoff.jobs import SLICE, make_jobs
-from headwater.model.handoff import HandoffCounts
-from headwater.model.poll import Polled
-from headwater.model.reasons import Reason
-from headwater.service.backup import back_up
-from headwater.service.maintenance import MaintenanceRole, rescue_expired
-from headwater.service.restore import restore
-from headwater.store import migrate
-from headwater.store.handoffs import HandoffEnding
-from headwater.store.pool import Connection, Database, open_database
+from headwater.storage.backup import back_up
+from headwater.storage.restore import restore
 from tests import catalog
 from tests.catalog import handoffs, jobs, listing, serving, sync
-from tests.govuk import NIGHT, open_day_house
+from tests.govuk import NIGHT, open_day_harness
 from tests.govuk import page as govuk_page
-from tests.house import House, open_house
+from tests.harness import AppHarness, open_harness
 from tests.server import Site, rss
 
 FEED = "http://news.test/feed"
@@ -44,7 +44,7 @@ def _catalog(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def handing(
-    house: House,
+    harness: AppHarness,
     make: MakeJobs = make_jobs,
     *,
     base_seconds: float = 0.0,
@@ -52,10 +52,10 @@ def handing(
     lease_seconds: float = 10,
 ) -> Handoffs:
     """Hands off with something in the way, and short leases."""
-    records = house.parts.records
+    context = harness.runtime.context
     return Handoffs(
-        database or records.database,
-        records.clock,
+        database or context.database,
+        context.clock,
         holder="me",
         lease=timedelta(seconds=lease_seconds),
         attempts=3,
@@ -65,56 +65,56 @@ def handing(
     )
 
 
-async def queue(house: House, names: Collection[str], site: Site) -> list[int]:
+async def queue(harness: AppHarness, names: Collection[str], site: Site) -> list[int]:
     """Let items be there whose hand-offs are queued, as they are right after a run has saved them."""
-    await sync_of(site, house, *names)
-    await house.rows("DELETE FROM ingestion_handoffs")
-    await house.rows("DELETE FROM ingestion_jobs")
-    ids = await house.rows(
+    await sync_of(site, harness, *names)
+    await harness.rows("DELETE FROM ingestion_handoffs")
+    await harness.rows("DELETE FROM ingestion_jobs")
+    ids = await harness.rows(
         "INSERT INTO ingestion_handoffs (reference_id, payload_hash, source_id, scrape_run_id, reason_code) "
         "SELECT id, repeat('a', 64), source_id, 1, 'queued_from_scrape' FROM items ORDER BY url RETURNING handoff_id"
     )
     return [handoff_id for (handoff_id,) in ids]
 
 
-async def sync_of(site: Site, house: House, *names: str) -> Polled:
+async def sync_of(site: Site, harness: AppHarness, *names: str) -> PollResult:
     """Sync a source that lists these."""
     listing(site, **dict.fromkeys(names, "A title"))
-    return await sync(house)
+    return await sync(harness)
 
 
 @pytest.mark.both_servers
-async def test_two_thousand_items_are_handed_off_once(site: Site, house: House) -> None:
+async def test_two_thousand_items_are_handed_off_once(site: Site, harness: AppHarness) -> None:
     """Issue 9: the same again is skipped and makes no job; one changed payload makes exactly one."""
     listing(site, **MANY)
-    first = await sync(house)
+    first = await sync(harness)
     assert (first.items, first.handoffs) == (2000, HandoffCounts(completed=2000))
-    assert len(await jobs(house)) == 2000
+    assert len(await jobs(harness)) == 2000
 
-    again = await sync(house)
+    again = await sync(harness)
     assert (again.items, again.handoffs) == (2000, HandoffCounts(skipped=2000))
-    assert len(await jobs(house)) == 2000
-    assert set(await handoffs(house)) == {("completed", "ingestion_job_already_active", 1)}
+    assert len(await jobs(harness)) == 2000
+    assert set(await handoffs(harness)) == {("completed", "ingestion_job_already_active", 1)}
 
     listing(site, **MANY | {"p7": "Another title"})
-    changed = await sync(house)
+    changed = await sync(harness)
     assert changed.handoffs == HandoffCounts(completed=1, skipped=1999)
     by_run = "SELECT scrape_run_id, count(*) FROM ingestion_jobs GROUP BY 1 ORDER BY 1"
-    assert await house.rows(by_run) == [(first.run_id, 2000), (changed.run_id, 1)]
-    assert len([name for name, *_ in await jobs(house) if name == "p7"]) == 2
+    assert await harness.rows(by_run) == [(first.run_id, 2000), (changed.run_id, 1)]
+    assert len([name for name, *_ in await jobs(harness) if name == "p7"]) == 2
 
 
-async def test_a_hand_off_of_two_thousand_items_takes_less_than_two_seconds(site: Site, house: House) -> None:
+async def test_a_hand_off_of_two_thousand_items_takes_less_than_two_seconds(site: Site, harness: AppHarness) -> None:
     """Issue 9: whatever a sync takes longer than one without hand-offs; the best of three counts, of both."""
     took: dict[bool, list[float]] = {False: [], True: []}
-    database = house.parts.records.database
-    await sync_of(site, house, "warm")
+    database = harness.runtime.context.database
+    await sync_of(site, harness, "warm")
     for number in range(3):
         for hands_off in (True, False):
             if not hands_off:
                 await migrate.down_only(database, "handoffs")
             began = time.monotonic()
-            synced = await sync_of(site, house, *(f"{hands_off}-{number}-{name}" for name in MANY))
+            synced = await sync_of(site, harness, *(f"{hands_off}-{number}-{name}" for name in MANY))
             took[hands_off].append(time.monotonic() - began)
             assert (synced.new_items, synced.handoffs) == (2000, HandoffCounts(completed=2000) if hands_off else None)
         await migrate.up(database)
@@ -123,41 +123,41 @@ async def test_a_hand_off_of_two_thousand_items_takes_less_than_two_seconds(site
 
 
 async def test_what_a_poll_has_brought_is_handed_off_by_the_next_sync_though_nothing_has_changed(
-    site: Site, house: House
+    site: Site, harness: AppHarness
 ) -> None:
     """Spec 7.1: polls hand nothing off, a sync every item that it touches."""
     site.answers[FEED] = rss("http://news.test/a", "http://news.test/b")
     serving(site, "a", "b")
-    await house.desk.sources.add(FEED, "news")
-    await house.work()
-    assert await handoffs(house) == []
-    assert (await house.desk.sources.sync("news")).handoffs == HandoffCounts(completed=2)
-    assert await jobs(house) == [("a", "ready", None), ("b", "ready", None)]
+    await harness.operations.sources.add(FEED, "news")
+    await harness.work()
+    assert await handoffs(harness) == []
+    assert (await harness.operations.sources.sync("news")).handoffs == HandoffCounts(completed=2)
+    assert await jobs(harness) == [("a", "ready", None), ("b", "ready", None)]
     assert site.visits("http://news.test/a") == 1, "already fetched"
-    assert (await house.desk.sources.sync("news")).handoffs == HandoffCounts(skipped=2)
-    assert {reason for _, reason, _ in await handoffs(house)} == {"ingestion_job_already_ready"}
+    assert (await harness.operations.sources.sync("news")).handoffs == HandoffCounts(skipped=2)
+    assert {reason for _, reason, _ in await handoffs(harness)} == {"ingestion_job_already_ready"}
 
 
 async def test_a_dated_run_hands_off_too(make_settings: Callable[..., Settings]) -> None:
     """Spec 7.1."""
-    async with open_day_house(
+    async with open_day_harness(
         make_settings(), [govuk_page("/a"), govuk_page("/b")], at=NIGHT, fetch_items=None
-    ) as house:
-        await house.ingest()
-        async with house.parts.records.database.connection() as connection:
+    ) as harness:
+        await harness.ingest()
+        async with harness.runtime.context.database.connection() as connection:
             rows = await connection.fetch("SELECT status, reason_code, scrape_run_id FROM ingestion_handoffs")
             waiting = await connection.fetchval("SELECT count(*) FROM ingestion_jobs WHERE status = 'queued'")
     assert [tuple(row) for row in rows] == [("completed", "ingestion_job_queued", 1)] * 2
     assert waiting == 2
 
 
-async def test_items_whose_pages_are_not_fetched_are_skipped_with_their_reason(site: Site, house: House) -> None:
+async def test_items_whose_pages_are_not_fetched_are_skipped_with_their_reason(site: Site, harness: AppHarness) -> None:
     """Spec 7.2."""
-    await house.desk.sources.create("shop", "catalog", {"fetch_items": False})
+    await harness.operations.sources.create("shop", "catalog", {"fetch_items": False})
     listing(site, a="A", b="B")
-    assert (await sync(house)).handoffs == HandoffCounts(skipped=2)
-    assert await handoffs(house) == [("completed", "page_not_fetched", 1)] * 2
-    assert await jobs(house) == []
+    assert (await sync(harness)).handoffs == HandoffCounts(skipped=2)
+    assert await handoffs(harness) == [("completed", "page_not_fetched", 1)] * 2
+    assert await jobs(harness) == []
 
 
 def _raising(error: Exception) -> MakeJobs:
@@ -182,13 +182,15 @@ PASSING = [
 
 
 @pytest.mark.parametrize("error", PASSING, ids=str)
-async def test_what_fails_for_a_passing_reason_is_tried_three_times(site: Site, house: House, error: Exception) -> None:
+async def test_what_fails_for_a_passing_reason_is_tried_three_times(
+    site: Site, harness: AppHarness, error: Exception
+) -> None:
     """Spec 7.2: then failed(retry_exhausted); nothing of a failed attempt is left."""
-    ids = await queue(house, ["a", "b"], site)
-    assert await handing(house, _raising(error)).carry_out(ids) == HandoffCounts(failed=2)
-    assert await handoffs(house) == [("failed", "retry_exhausted", 3)] * 2
-    assert await jobs(house) == []
-    ((told,), _) = await house.rows("SELECT error FROM ingestion_handoffs")
+    ids = await queue(harness, ["a", "b"], site)
+    assert await handing(harness, _raising(error)).execute(ids) == HandoffCounts(failed=2)
+    assert await handoffs(harness) == [("failed", "retry_exhausted", 3)] * 2
+    assert await jobs(harness) == []
+    ((told,), _) = await harness.rows("SELECT error FROM ingestion_handoffs")
     assert str(error) in told
 
 
@@ -202,16 +204,18 @@ async def test_what_fails_for_a_passing_reason_is_tried_three_times(site: Site, 
     ],
     ids=str,
 )
-async def test_what_fails_for_good_is_not_tried_again(site: Site, house: House, error: Exception, reason: str) -> None:
+async def test_what_fails_for_good_is_not_tried_again(
+    site: Site, harness: AppHarness, error: Exception, reason: str
+) -> None:
     """Spec 7.2."""
-    ids = await queue(house, ["a"], site)
-    assert await handing(house, _raising(error)).carry_out(ids) == HandoffCounts(failed=1)
-    assert await handoffs(house) == [("failed", reason, 1)]
+    ids = await queue(harness, ["a"], site)
+    assert await handing(harness, _raising(error)).execute(ids) == HandoffCounts(failed=1)
+    assert await handoffs(harness) == [("failed", reason, 1)]
 
 
-async def test_a_fault_that_passes_costs_attempts_and_nothing_else(site: Site, house: House) -> None:
+async def test_a_fault_that_passes_costs_attempts_and_nothing_else(site: Site, harness: AppHarness) -> None:
     """Spec 7.2."""
-    ids, calls = await queue(house, ["a", "b"], site), 0
+    ids, calls = await queue(harness, ["a", "b"], site), 0
 
     async def make(connection: Connection, batch: Collection[int], token: UUID, now: datetime) -> list[HandoffEnding]:
         nonlocal calls
@@ -221,29 +225,29 @@ async def test_a_fault_that_passes_costs_attempts_and_nothing_else(site: Site, h
             raise ConnectionResetError
         return made
 
-    assert await handing(house, make).carry_out(ids) == HandoffCounts(completed=2)
-    assert await handoffs(house) == [("completed", "ingestion_job_queued", 3)] * 2
-    assert len(await jobs(house)) == 2
+    assert await handing(harness, make).execute(ids) == HandoffCounts(completed=2)
+    assert await handoffs(harness) == [("completed", "ingestion_job_queued", 3)] * 2
+    assert len(await jobs(harness)) == 2
 
 
-async def test_between_attempts_the_wait_doubles(site: Site, house: House) -> None:
+async def test_between_attempts_the_wait_doubles(site: Site, harness: AppHarness) -> None:
     """Spec 7.2: base * 2^(attempt - 1); after the last there is none."""
-    ids = await queue(house, ["a"], site)
+    ids = await queue(harness, ["a"], site)
     tried: list[float] = []
 
     async def make(connection: Connection, batch: Collection[int], token: UUID, now: datetime) -> NoReturn:
         tried.append(time.monotonic())
         raise ConnectionResetError
 
-    await handing(house, make, base_seconds=0.1).carry_out(ids)
+    await handing(harness, make, base_seconds=0.1).execute(ids)
     assert len(tried) == 3
     assert tried[1] - tried[0] >= 0.1
     assert tried[2] - tried[1] >= 0.2
 
 
-async def test_one_that_cannot_be_handed_off_does_not_keep_the_others(site: Site, house: House) -> None:
+async def test_one_that_cannot_be_handed_off_does_not_keep_the_others(site: Site, harness: AppHarness) -> None:
     """Spec 7.2."""
-    ids = await queue(house, ["a", "b", "c"], site)
+    ids = await queue(harness, ["a", "b", "c"], site)
 
     async def make(connection: Connection, batch: Collection[int], token: UUID, now: datetime) -> list[HandoffEnding]:
         made = await make_jobs(connection, batch, token, now)
@@ -251,24 +255,26 @@ async def test_one_that_cannot_be_handed_off_does_not_keep_the_others(site: Site
             raise ValueError("this one is odd")
         return made
 
-    assert await handing(house, make).carry_out(ids) == HandoffCounts(completed=2, failed=1)
-    assert [status for status, *_ in await handoffs(house)] == ["completed", "failed", "completed"]
-    assert [name for name, *_ in await jobs(house)] == ["a", "c"]
+    assert await handing(harness, make).execute(ids) == HandoffCounts(completed=2, failed=1)
+    assert [status for status, *_ in await handoffs(harness)] == ["completed", "failed", "completed"]
+    assert [name for name, *_ in await jobs(harness)] == ["a", "c"]
 
 
-async def test_a_hand_off_that_failed_is_handed_off_by_the_next_sync_or_when_asked(site: Site, house: House) -> None:
+async def test_a_hand_off_that_failed_is_handed_off_by_the_next_sync_or_when_asked(
+    site: Site, harness: AppHarness
+) -> None:
     """Spec 7.2."""
-    ids = await queue(house, ["a", "b"], site)
-    await handing(house, _raising(ConnectionResetError())).carry_out(ids)
-    assert (await house.desk.handoffs.retry(ids[0]))["status"] == "completed"
-    assert await handoffs(house) == [("completed", "ingestion_job_queued", 1), ("failed", "retry_exhausted", 3)]
+    ids = await queue(harness, ["a", "b"], site)
+    await handing(harness, _raising(ConnectionResetError())).execute(ids)
+    assert (await harness.operations.handoffs.retry(ids[0]))["status"] == "completed"
+    assert await handoffs(harness) == [("completed", "ingestion_job_queued", 1), ("failed", "retry_exhausted", 3)]
     with pytest.raises(HeadwaterError, match=f"Hand-off {ids[0]} has not failed"):
-        await house.desk.handoffs.retry(ids[0])
+        await harness.operations.handoffs.retry(ids[0])
 
 
-async def test_what_somebody_left_behind_is_taken_up_after_its_lease(site: Site, house: House) -> None:
+async def test_what_somebody_left_behind_is_taken_up_after_its_lease(site: Site, harness: AppHarness) -> None:
     """Issue 9: none is stuck past its lease, and a stale finish changes nothing."""
-    ids = await queue(house, ["a", "b"], site)
+    ids = await queue(harness, ["a", "b"], site)
     held = asyncio.Event()
     stale: list[UUID] = []
 
@@ -278,54 +284,58 @@ async def test_what_somebody_left_behind_is_taken_up_after_its_lease(site: Site,
         await asyncio.Event().wait()
         raise AssertionError("unreachable")
 
-    dying = asyncio.create_task(handing(house, make).carry_out(ids))
+    dying = asyncio.create_task(handing(harness, make).execute(ids))
     await held.wait()
     dying.cancel()
     await asyncio.gather(dying, return_exceptions=True)
-    assert await handoffs(house) == [("running", "queued_from_scrape", 1)] * 2
+    assert await handoffs(harness) == [("running", "queued_from_scrape", 1)] * 2
 
-    await house.rows("UPDATE ingestion_handoffs SET lease_until = now() - interval '1 s'")
-    assert await rescue_expired(house.parts.records) == 2
-    assert await handoffs(house) == [("queued", "worker_lost", 1)] * 2
-    await MaintenanceRole(house.parts.records)._look()
-    assert await handoffs(house) == [("completed", "ingestion_job_queued", 2)] * 2
+    await harness.rows("UPDATE ingestion_handoffs SET lease_until = now() - interval '1 s'")
+    assert await rescue_expired(harness.runtime.context) == 2
+    assert await handoffs(harness) == [("queued", "worker_lost", 1)] * 2
+    await MaintenanceRole(harness.runtime.context)._look()
+    assert await handoffs(harness) == [("completed", "ingestion_job_queued", 2)] * 2
 
-    async with house.parts.records.database.connection() as connection:
-        await make_jobs(connection, ids, stale[0], house.parts.records.clock.now())
-    assert len(await jobs(house)) == 2
+    async with harness.runtime.context.database.connection() as connection:
+        await make_jobs(connection, ids, stale[0], harness.runtime.context.clock.now())
+    assert len(await jobs(harness)) == 2
 
 
-async def test_what_was_queued_and_never_taken_up_is_so_soon_once_nobody_is_at_it(site: Site, house: House) -> None:
+async def test_what_was_queued_and_never_taken_up_is_so_soon_once_nobody_is_at_it(
+    site: Site, harness: AppHarness
+) -> None:
     """Issue 9: not after a whole lease, but not as long as the run that has queued it still hands off others."""
-    ids = await queue(house, ["a", "b"], site)
-    patient = handing(house, lease_seconds=120)
+    ids = await queue(harness, ["a", "b"], site)
+    patient = handing(harness, lease_seconds=120)
     assert await patient.take_up_left() == 0
-    await house.rows("ALTER TABLE ingestion_handoffs DISABLE TRIGGER trg_update_ingestion_handoff_timestamp")
-    await house.rows(f"UPDATE ingestion_handoffs SET updated_at = now() - interval '16 s' WHERE handoff_id = {ids[0]}")
+    await harness.rows("ALTER TABLE ingestion_handoffs DISABLE TRIGGER trg_update_ingestion_handoff_timestamp")
+    await harness.rows(
+        f"UPDATE ingestion_handoffs SET updated_at = now() - interval '16 s' WHERE handoff_id = {ids[0]}"
+    )
     assert await patient.take_up_left() == 0
-    await house.rows("UPDATE ingestion_handoffs SET updated_at = now() - interval '16 s'")
-    assert await handing(house, lease_seconds=120, base_seconds=30).take_up_left() == 0, "it may wait for its turn"
+    await harness.rows("UPDATE ingestion_handoffs SET updated_at = now() - interval '16 s'")
+    assert await handing(harness, lease_seconds=120, base_seconds=30).take_up_left() == 0, "it may wait for its turn"
     assert await patient.take_up_left() == 2
-    assert await handoffs(house) == [("completed", "ingestion_job_queued", 1)] * 2
+    assert await handoffs(harness) == [("completed", "ingestion_job_queued", 1)] * 2
 
 
-async def test_one_that_loses_its_holder_at_every_attempt_is_given_up(site: Site, house: House) -> None:
+async def test_one_that_loses_its_holder_at_every_attempt_is_given_up(site: Site, harness: AppHarness) -> None:
     """Spec 7.2: attempts count when it is taken up."""
-    ids = await queue(house, ["a"], site)
+    ids = await queue(harness, ["a"], site)
     for attempt in (1, 2, 3):
-        _, taken = await handing(house)._claim(ids)
+        _, taken = await handing(harness)._claim(ids)
         assert [one.attempts for one in taken] == [attempt]
-        await house.rows("UPDATE ingestion_handoffs SET lease_until = now() - interval '1 s'")
-        await rescue_expired(house.parts.records)
-    assert await handoffs(house) == [("failed", "retry_exhausted", 3)]
+        await harness.rows("UPDATE ingestion_handoffs SET lease_until = now() - interval '1 s'")
+        await rescue_expired(harness.runtime.context)
+    assert await handoffs(harness) == [("failed", "retry_exhausted", 3)]
 
 
-async def test_the_counts_are_true_though_the_database_goes_away_midway(site: Site, house: House) -> None:
+async def test_the_counts_are_true_though_the_database_goes_away_midway(site: Site, harness: AppHarness) -> None:
     """Issue 9: what was handed off by then is so; the rest is queued."""
-    ids = await queue(house, list(MANY)[: 2 * SLICE], site)
+    ids = await queue(harness, list(MANY)[: 2 * SLICE], site)
     async with contextlib.AsyncExitStack() as going_away:
-        records = house.parts.records
-        database = await going_away.enter_async_context(open_database(records.settings))
+        context = harness.runtime.context
+        database = await going_away.enter_async_context(open_database(context.settings))
 
         async def make(
             connection: Connection, batch: Collection[int], token: UUID, now: datetime
@@ -334,61 +344,63 @@ async def test_the_counts_are_true_though_the_database_goes_away_midway(site: Si
                 await going_away.aclose()
             return await make_jobs(connection, batch, token, now)
 
-        counts = await handing(house, make, database=database).carry_out(ids)
+        counts = await handing(harness, make, database=database).execute(ids)
     assert counts == HandoffCounts(completed=SLICE, queued=SLICE)
-    assert len(await jobs(house)) == SLICE
+    assert len(await jobs(harness)) == SLICE
 
 
-async def test_a_later_sync_of_the_same_changes_no_counts(site: Site, house: House) -> None:
+async def test_a_later_sync_of_the_same_changes_no_counts(site: Site, harness: AppHarness) -> None:
     """Spec 7.2: each call counts what it has made itself, and leaves to others what they queued again."""
-    ids = await queue(house, ["a", "b", "c"], site)
+    ids = await queue(harness, ["a", "b", "c"], site)
 
     async def make(connection: Connection, batch: Collection[int], token: UUID, now: datetime) -> list[HandoffEnding]:
         if len(batch) > 1:
             raise ValueError("one by one, please")
         if ids[2] in batch:
-            await house.rows("UPDATE ingestion_handoffs SET status = 'queued' WHERE handoff_id = $1", ids[0])
+            await harness.rows("UPDATE ingestion_handoffs SET status = 'queued' WHERE handoff_id = $1", ids[0])
         return await make_jobs(connection, batch, token, now)
 
-    assert await handing(house, make).carry_out(ids) == HandoffCounts(completed=3)
-    assert [status for status, *_ in await handoffs(house)] == ["queued", "completed", "completed"]
-    assert await handing(house).carry_out(ids) == HandoffCounts(skipped=3)
+    assert await handing(harness, make).execute(ids) == HandoffCounts(completed=3)
+    assert [status for status, *_ in await handoffs(harness)] == ["queued", "completed", "completed"]
+    assert await handing(harness).execute(ids) == HandoffCounts(skipped=3)
 
 
-async def test_a_sync_whose_items_cannot_be_saved_counts_no_hand_offs(site: Site, house: House) -> None:
+async def test_a_sync_whose_items_cannot_be_saved_counts_no_hand_offs(site: Site, harness: AppHarness) -> None:
     """Spec 7.2: they were queued in the transaction that failed."""
-    await house.rows("CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$")
-    await house.rows("CREATE TRIGGER refuse BEFORE INSERT ON daily_index FOR EACH ROW EXECUTE FUNCTION refuse()")
-    await house.desk.sources.create("shop", "catalog", {})
+    await harness.rows("CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$")
+    await harness.rows("CREATE TRIGGER refuse BEFORE INSERT ON daily_index FOR EACH ROW EXECUTE FUNCTION refuse()")
+    await harness.operations.sources.create("shop", "catalog", {})
     listing(site, a="A", b="B")
-    failed = await house.desk.sources.sync("shop")
+    failed = await harness.operations.sources.sync("shop")
     assert failed.error == "What was read cannot be saved: RaiseError: no"
     assert (failed.items, failed.handoff_ids, failed.handoffs) == (0, None, None)
-    assert await handoffs(house) == []
+    assert await handoffs(harness) == []
 
 
-async def test_two_who_hand_off_the_same_make_one_job_each(site: Site, house: House) -> None:
+async def test_two_who_hand_off_the_same_make_one_job_each(site: Site, harness: AppHarness) -> None:
     """Issue 9: no duplicate job."""
-    ids = await queue(house, list(MANY)[:300], site)
-    counts = await asyncio.gather(*(handing(house).carry_out(ids) for _ in range(4)))
+    ids = await queue(harness, list(MANY)[:300], site)
+    counts = await asyncio.gather(*(handing(harness).execute(ids) for _ in range(4)))
     assert {sum((one.queued, one.completed, one.failed, one.skipped)) for one in counts if one} == {300}
     assert sum(one.completed for one in counts if one) == 300, "each job is counted once"
-    assert await house.rows("SELECT count(*), count(DISTINCT reference_id) FROM ingestion_jobs") == [(300, 300)]
+    assert await harness.rows("SELECT count(*), count(DISTINCT reference_id) FROM ingestion_jobs") == [(300, 300)]
 
 
-async def test_two_payloads_of_one_item_in_one_batch_know_of_each_other(site: Site, house: House) -> None:
+async def test_two_payloads_of_one_item_in_one_batch_know_of_each_other(site: Site, harness: AppHarness) -> None:
     """Spec 7.3: the later is a successor; both are settled by the page."""
     serving(site, "a")
-    ids = await queue(house, ["a"], site)
-    await house.work()
-    ((later,),) = await house.rows(
+    ids = await queue(harness, ["a"], site)
+    await harness.work()
+    ((later,),) = await harness.rows(
         "INSERT INTO ingestion_handoffs (reference_id, payload_hash, source_id, reason_code) "
         "SELECT id, repeat('b', 64), source_id, 'queued_from_scrape' FROM items RETURNING handoff_id"
     )
-    assert await handing(house).carry_out([*ids, later]) == HandoffCounts(completed=2)
-    assert await jobs(house) == [("a", "ready", None), ("a", "queued", None)], "the page is fetched again for the later"
-    await house.work()
-    assert await jobs(house) == [("a", "ready", None)] * 2
+    assert await handing(harness).execute([*ids, later]) == HandoffCounts(completed=2)
+    assert await jobs(harness) == [("a", "ready", None), ("a", "queued", None)], (
+        "the page is fetched again for the later"
+    )
+    await harness.work()
+    assert await jobs(harness) == [("a", "ready", None)] * 2
 
 
 async def test_what_a_day_that_broke_off_had_brought_is_handed_off(make_settings: Callable[..., Settings]) -> None:
@@ -397,56 +409,56 @@ async def test_what_a_day_that_broke_off_had_brought_is_handed_off(make_settings
         govuk_page("/a"),
         govuk_page("/b", NIGHT - timedelta(days=90), public_timestamp=NIGHT - timedelta(hours=9)),
     ]
-    async with open_day_house(make_settings(), pages, at=NIGHT, fetch_items=None) as house:
-        house.api.faults.plan(always(status(500)), when=ApiRequest.is_content, times=None)
-        ended = await house.ingest()
+    async with open_day_harness(make_settings(), pages, at=NIGHT, fetch_items=None) as harness:
+        harness.api.faults.plan(always(status(500)), when=ApiRequest.is_content, times=None)
+        ended = await harness.ingest()
         assert ended["status"] == "failed"
         assert ended["items"]
-        kept = await house.rows("SELECT status, reason_code FROM ingestion_handoffs")
+        kept = await harness.rows("SELECT status, reason_code FROM ingestion_handoffs")
     assert kept == [("completed", "ingestion_job_queued")] * ended["items"]
 
 
 @pytest.mark.both_servers
-async def test_without_hand_offs_everything_runs_and_applied_again_they_work(site: Site, house: House) -> None:
+async def test_without_hand_offs_everything_runs_and_applied_again_they_work(site: Site, harness: AppHarness) -> None:
     """Spec 7.5, in a process that runs meanwhile."""
     listing(site, a="A", b="B")
     serving(site, "a", "b")
-    await sync(house)
-    database = house.parts.records.database
+    await sync(harness)
+    database = harness.runtime.context.database
     await migrate.down_only(database, "handoffs")
 
     listing(site, a="A", b="B", c="C")
-    without = await sync(house)
+    without = await sync(harness)
     assert (without.items, without.new_items, without.handoffs) == (3, 1, None)
     with pytest.raises(HandoffsMissing, match="021_handoffs"):
-        await house.desk.handoffs.listed(source="shop")
-    assert len(await jobs(house)) == 2, "jobs stay"
-    await MaintenanceRole(house.parts.records)._look()
-    await house.work()
-    assert await jobs(house) == [("a", "ready", None), ("b", "ready", None)]
+        await harness.operations.handoffs.listed(source="shop")
+    assert len(await jobs(harness)) == 2, "jobs stay"
+    await MaintenanceRole(harness.runtime.context)._look()
+    await harness.work()
+    assert await jobs(harness) == [("a", "ready", None), ("b", "ready", None)]
 
     await migrate.up(database)
-    assert (await sync(house)).handoffs == HandoffCounts(completed=1, skipped=2)
-    assert (await house.desk.handoffs.listed(source="shop"))[1] == 3
+    assert (await sync(harness)).handoffs == HandoffCounts(completed=1, skipped=2)
+    assert (await harness.operations.handoffs.listed(source="shop"))[1] == 3
 
 
 @pytest.mark.parametrize("taken_back", [False, True])
 async def test_a_backup_has_hand_offs_and_jobs_or_that_the_former_were_taken_back(
-    site: Site, house: House, make_settings: Callable[..., Settings], tmp_path: Path, taken_back: bool
+    site: Site, harness: AppHarness, make_settings: Callable[..., Settings], tmp_path: Path, taken_back: bool
 ) -> None:
     """Spec 7.5, 9.1: and a job that waited there is settled here."""
     listing(site, a="A", b="B")
     serving(site, "a")
-    await sync(house)
+    await sync(harness)
     if taken_back:
-        await migrate.down_only(house.parts.records.database, "handoffs")
+        await migrate.down_only(harness.runtime.context.database, "handoffs")
     await back_up(make_settings(), tmp_path / "backup")
     settings = make_settings(data_dir=tmp_path / "elsewhere", database_url="", connect_to=site.connect_to)
     await restore(settings, tmp_path / "backup")
-    async with open_house(settings) as restored:
+    async with open_harness(settings) as restored:
         await restored.work()
         assert await jobs(restored) == [("a", "ready", None), ("b", "failed", "not_found")]
         if taken_back:
             assert (await sync(restored)).handoffs is None
-            assert [step.name for step in await migrate.up(restored.parts.records.database)] == ["handoffs"]
+            assert [step.name for step in await migrate.up(restored.runtime.context.database)] == ["handoffs"]
         assert (await sync(restored)).handoffs == HandoffCounts(skipped=2)

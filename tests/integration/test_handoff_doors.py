@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from headwater.config import Settings
-from headwater.model.reasons import Reason
-from headwater.service.why_words import tell
-from tests.house import House, open_house
+from headwater.core.reasons import Reason
+from headwater.core.settings import Settings
+from headwater.explain.messages import tell
+from tests.harness import AppHarness, open_harness
 from tests.integration.test_api import Api, open_api
 from tests.program import headwater
 from tests.replaying import urlset
@@ -33,10 +33,10 @@ async def settings(site: Site, make_settings: Callable[..., Settings]) -> Settin
     site.answers["http://slow.test/feed"] = rss("http://slow.test/a")
     site.answers["http://news.test/a"] = Answer(page("river"), headers=HTML)
     settings = make_settings(connect_to=site.connect_to, api_token=TOKEN)
-    async with open_house(settings) as house:
+    async with open_harness(settings) as harness:
         for name, feed in (("news", FEED), ("slow", "http://slow.test/feed")):
-            await house.desk.sources.create(name, "site", {"feed_url": feed})
-        await house.desk.sources.create("by-hand", "manual", {})
+            await harness.operations.sources.create(name, "site", {"feed_url": feed})
+        await harness.operations.sources.create("by-hand", "manual", {})
     return settings
 
 
@@ -60,8 +60,8 @@ def program(settings: Settings, tmp_path: Path) -> Program:
 
 
 async def fetch_all(settings: Settings) -> None:
-    async with open_house(settings) as house:
-        await house.work()
+    async with open_harness(settings) as harness:
+        await harness.work()
 
 
 def counts(answer: dict[str, Any]) -> dict[str, Any]:
@@ -166,9 +166,9 @@ async def test_a_second_sync_is_told_which_run_is_under_way(site: Site, api: Api
 
 async def test_a_sync_that_meets_a_poll_is_told_so(api: Api, settings: Settings) -> None:
     """Spec 7.1: a poll is no run, so there is no id to tell."""
-    async with open_house(settings) as house:
-        await house.rows(
-            "UPDATE feed_state SET lease_holder = 'a poller', lease_token = gen_random_uuid(), "
+    async with open_harness(settings) as harness:
+        await harness.rows(
+            "UPDATE poll_state SET lease_holder = 'a poller', lease_token = gen_random_uuid(), "
             "lease_until = now() + interval '1 min' WHERE source_id = (SELECT id FROM sources WHERE name = 'news')"
         )
     status, answer = await api.post("/scraping/news/sync", {})
@@ -241,9 +241,9 @@ async def test_metrics_tell_what_waits_and_what_has_failed(api: Api, settings: S
     assert (found['headwater_jobs{status="queued"}'], found['headwater_handoffs_total{end="completed"}']) == (2, 2)
     assert (found["headwater_handoffs_waiting"], found["headwater_handoffs_waiting_seconds"]) == (0, 0)
     await fetch_all(settings)
-    async with open_house(settings) as house:
-        await house.rows("ALTER TABLE ingestion_handoffs DISABLE TRIGGER trg_update_ingestion_handoff_timestamp")
-        await house.rows("UPDATE ingestion_handoffs SET status = 'queued', updated_at = now() - interval '90 s'")
+    async with open_harness(settings) as harness:
+        await harness.rows("ALTER TABLE ingestion_handoffs DISABLE TRIGGER trg_update_ingestion_handoff_timestamp")
+        await harness.rows("UPDATE ingestion_handoffs SET status = 'queued', updated_at = now() - interval '90 s'")
     found = await measured()
     assert (found['headwater_jobs{status="queued"}'], found['headwater_jobs{status="failed"}']) == (0, 1)
     assert found["headwater_handoffs_waiting"] == 2
@@ -321,20 +321,20 @@ async def test_the_command_line_syncs_lists_shows_and_retries(settings: Settings
         assert said in refused.stderr
 
 
-async def test_why_tells_of_hand_offs_and_jobs(site: Site, house: House) -> None:
+async def test_why_tells_of_hand_offs_and_jobs(site: Site, harness: AppHarness) -> None:
     """Spec 8.3."""
     site.answers[FEED] = rss("http://news.test/a", "http://news.test/b")
     site.answers["http://news.test/a"] = Answer(page("river"), headers=HTML)
-    await house.desk.sources.create("news", "site", {"feed_url": FEED})
-    await house.desk.sources.sync("news")
+    await harness.operations.sources.create("news", "site", {"feed_url": FEED})
+    await harness.operations.sources.sync("news")
 
     async def told(name: str) -> str:
-        why = await house.desk.why(f"http://news.test/{name}")
+        why = await harness.operations.why(f"http://news.test/{name}")
         return " ".join(line.text for line in tell(why) if line.label == "Hand-off")
 
     assert "Source news, by run 1: completed at" in await told("a")
     assert "for source news, waits for the page since" in await told("a")
-    await house.work()
+    await harness.work()
     assert "has been ready since" in await told("a")
     assert "failed at" in await told("b")
     assert "`headwater handoff retry --all --source news --reason not_found` tries it again." in await told("b")

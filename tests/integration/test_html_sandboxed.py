@@ -7,10 +7,10 @@ from contextlib import suppress
 
 import pytest
 
-from headwater.errors import HeadwaterError, Unreadable
-from headwater.model.reasons import Reason
-from headwater.normalize import NormalizedPage, normalize
-from headwater.sandbox import Sandbox
+from headwater.core.errors import HeadwaterError, Unreadable
+from headwater.core.reasons import Reason
+from headwater.extraction.registry import NormalizedPage, normalize
+from headwater.sandbox.pool import Sandbox
 
 URL = "https://example.org/a"
 SECONDS = 2.0
@@ -20,7 +20,7 @@ STORY = "<p>The harbour was quiet when the first of the new ferries came in from
 
 @pytest.fixture
 async def sandbox() -> AsyncIterator[Sandbox]:
-    async with Sandbox(workers=1, memory_mb=MEMORY_MB, preload=["headwater.normalize"]) as sandbox:
+    async with Sandbox(workers=1, memory_mb=MEMORY_MB, preload=["headwater.extraction.registry"]) as sandbox:
         await sandbox.run(normalize, page(STORY * 5), URL, None, returns=NormalizedPage)
         yield sandbox
 

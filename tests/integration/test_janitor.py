@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from headwater.config import Settings
-from headwater.corpus import Corpus
-from headwater.store import sources
-from headwater.store.pool import Database
+from headwater.core.settings import Settings
+from headwater.db import sources
+from headwater.db.pool import Database
+from headwater.storage.folder import Corpus
 from tests.program import headwater
 
 HOUR = 3600

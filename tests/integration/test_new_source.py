@@ -15,12 +15,12 @@ import pytest
 
 from headwater import Item, Kind, Run
 from headwater.api import make_app
-from headwater.config import Settings
-from headwater.model.reasons import Reason
-from headwater.service.running import RoleName, serve
-from headwater.store.pool import Database
+from headwater.app.roles import RoleName, serve
+from headwater.core.reasons import Reason
+from headwater.core.settings import Settings
+from headwater.db.pool import Database
 from tests import kinds
-from tests.house import House
+from tests.harness import AppHarness
 from tests.program import headwater
 from tests.server import Answer, Site, rss
 
@@ -230,29 +230,31 @@ async def test_the_api_refuses_what_cannot_work_and_saves_nothing(site: Site, po
     assert await count_sources(database) == 1
 
 
-async def test_a_row_that_was_spoiled_by_hand_fails_its_polls_and_loses_nothing(site: Site, house: House) -> None:
+async def test_a_row_that_was_spoiled_by_hand_fails_its_polls_and_loses_nothing(
+    site: Site, harness: AppHarness
+) -> None:
     """Spec 1.1: said with the source's name and the field; it works again once it is mended."""
     site.answers[FEED] = rss("http://news.test/a")
-    await house.desk.sources.add(FEED, "news")
+    await harness.operations.sources.add(FEED, "news")
     change = "UPDATE sources SET settings = settings || $1"
-    await house.rows(change, {"timezone": "Mars/Olympus_Mons"})
-    failed = await house.desk.sources.sync("news")
+    await harness.rows(change, {"timezone": "Mars/Olympus_Mons"})
+    failed = await harness.operations.sources.sync("news")
     assert failed.reason is Reason.BAD_SOURCE
     assert (failed.error or "").startswith("Source news: timezone: ")
-    await house.rows(change, {"timezone": None})
-    assert (await house.desk.sources.sync("news")).error is None
+    await harness.rows(change, {"timezone": None})
+    assert (await harness.operations.sources.sync("news")).error is None
 
 
 async def test_a_kind_whose_partition_breaks_fails_its_run_and_keeps_its_memory(
-    site: Site, house: House, monkeypatch: pytest.MonkeyPatch
+    site: Site, harness: AppHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A fault in a kind is told like any other, and its lease is given back at once."""
     kinds.install(monkeypatch, "plain", kinds.PlainKind)
     site.answers[LIST] = Answer('[{"url": "http://news.test/1", "number": "1"}]', headers=JSON)
-    await house.desk.sources.create("odd", "plain", {"urls": [LIST]})
-    failed = await house.desk.sources.sync("odd")
+    await harness.operations.sources.create("odd", "plain", {"urls": [LIST]})
+    failed = await harness.operations.sources.sync("odd")
     assert (failed.reason, failed.error) == (Reason.INTERNAL, "KeyError: 'date'")
-    assert await house.rows("SELECT lease_token, last_reason FROM feed_state") == [(None, "internal")]
+    assert await harness.rows("SELECT lease_token, last_reason FROM poll_state") == [(None, "internal")]
 
 
 async def test_a_kind_that_cannot_be_loaded_takes_no_other_with_it(
@@ -282,12 +284,12 @@ class UndatedKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @pytest.mark.parametrize("settings", [{"date": "2026-01-01"}, {}])
 async def test_a_date_that_is_no_moment_is_refused_with_the_sources_name_and_the_field(
-    settings: dict[str, str], house: House, monkeypatch: pytest.MonkeyPatch
+    settings: dict[str, str], harness: AppHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kinds.install(monkeypatch, "undated", UndatedKind)
-    await house.desk.sources.create("odd", "undated", settings)
-    failed = await house.desk.sources.sync("odd")
+    await harness.operations.sources.create("odd", "undated", settings)
+    failed = await harness.operations.sources.sync("odd")
     assert failed.reason is Reason.BAD_SOURCE
     assert (failed.error or "").startswith("Source odd: published_at: must be a datetime with a time zone, not ")
-    assert await house.rows("SELECT count(*) FROM items") == [(0,)]
-    assert await house.rows("SELECT lease_token FROM feed_state") == [(None,)]
+    assert await harness.rows("SELECT count(*) FROM items") == [(0,)]
+    assert await harness.rows("SELECT lease_token FROM poll_state") == [(None,)]

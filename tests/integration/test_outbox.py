@@ -8,18 +8,18 @@ from uuid import uuid4
 
 import pytest
 
-from headwater.errors import LeaseLost
-from headwater.model.reasons import Reason
-from headwater.model.webhook import Answered, Delivery, Receiver
-from headwater.net.client import HttpClient
-from headwater.net.guard import AddressGuard
-from headwater.policy.delivery import settle
-from headwater.publish.outbox import Outbox
-from headwater.publish.webhooks import Courier
-from headwater.service.maintenance import MaintenanceRole, rescue_expired
-from headwater.store import webhooks
-from headwater.store.pool import Database
-from tests.house import House
+from headwater.app.maintenance import MaintenanceRole, rescue_expired
+from headwater.changes.delivery import settle
+from headwater.changes.outbox import Outbox
+from headwater.changes.webhooks import Courier
+from headwater.core.errors import LeaseLost
+from headwater.core.reasons import Reason
+from headwater.core.webhook import Answered, Delivery, Receiver
+from headwater.db import webhooks
+from headwater.db.pool import Database
+from headwater.http.client import HttpClient
+from headwater.http.guard import AddressGuard
+from tests.harness import AppHarness
 from tests.integration.test_webhooks import database_of, delivering, statuses, until, until_settled
 from tests.pen import fail_job, write_all
 from tests.receiver import ReceiverServer
@@ -43,14 +43,14 @@ class HandClock:
 class Holder:
     """A deliverer of its own, with one connection, that may stand still for as long as a test likes."""
 
-    def __init__(self, house: House) -> None:
-        self.clock = HandClock(house.parts.records.clock.now())
+    def __init__(self, harness: AppHarness) -> None:
+        self.clock = HandClock(harness.runtime.context.clock.now())
         self.client = HttpClient(
             guard=AddressGuard([ipaddress.ip_network("127.0.0.0/8")]), clock=self.clock.now, max_connections=1
         )
         self.courier = Courier(self.client, self.clock, user_agent="test", lease_seconds=LEASE_SECONDS)
         self.outbox = Outbox(
-            database_of(house),
+            database_of(harness),
             self.clock,
             self.courier,
             holder="late",
@@ -70,8 +70,8 @@ async def receiver() -> AsyncIterator[ReceiverServer]:
 
 
 @pytest.fixture
-async def holder(house: House) -> AsyncIterator[Holder]:
-    late = Holder(house)
+async def holder(harness: AppHarness) -> AsyncIterator[Holder]:
+    late = Holder(harness)
     async with late.client:
         yield late
 
@@ -88,17 +88,17 @@ async def count_changes(database: Database, name: str, times: int) -> None:
 
 
 async def test_a_late_holder_sends_nothing_that_may_have_been_overtaken(
-    house: House, holder: Holder, receiver: ReceiverServer
+    harness: AppHarness, holder: Holder, receiver: ReceiverServer
 ) -> None:
     """Spec 4.4: in order per document, also where a machine has stood still with a delivery in its hand."""
-    await house.desk.webhooks.add("hook", receiver.url("hook"))
-    await write_all(database_of(house), "a")
+    await harness.operations.webhooks.add("hook", receiver.url("hook"))
+    await write_all(database_of(harness), "a")
     (lost,) = await holder.outbox.claim(10)
-    await house.rows("UPDATE deliveries SET lease_until = now()")
-    assert await rescue_expired(house.parts.records) == 1
-    await write_all(database_of(house), "a", text="second")
-    async with delivering(house):
-        await until_settled(house)
+    await harness.rows("UPDATE deliveries SET lease_until = now()")
+    assert await rescue_expired(harness.runtime.context) == 1
+    await write_all(database_of(harness), "a", text="second")
+    async with delivering(harness):
+        await until_settled(harness)
     holder.stand_still()
     with pytest.raises(LeaseLost):
         await holder.outbox.deliver(lost)
@@ -106,12 +106,12 @@ async def test_a_late_holder_sends_nothing_that_may_have_been_overtaken(
 
 
 async def test_one_who_became_late_waiting_for_a_connection_sends_nothing_either(
-    house: House, holder: Holder, receiver: ReceiverServer
+    harness: AppHarness, holder: Holder, receiver: ReceiverServer
 ) -> None:
     """Spec 4.4."""
     receiver.held = {"slow"}
-    await house.desk.webhooks.add("hook", receiver.url("hook"))
-    await write_all(database_of(house), "a")
+    await harness.operations.webhooks.add("hook", receiver.url("hook"))
+    await write_all(database_of(harness), "a")
     (delivery,) = await holder.outbox.claim(10)
     slow = Receiver("slow", receiver.url("slow"), b"secret")
     knocking = asyncio.create_task(holder.courier.knock(slow, uuid4(), holder.clock.now()))
@@ -127,97 +127,99 @@ async def test_one_who_became_late_waiting_for_a_connection_sends_nothing_either
     assert receiver.received("hook") == []
 
 
-async def test_a_failed_job_is_not_superseded_by_that_of_another_job(house: House, receiver: ReceiverServer) -> None:
+async def test_a_failed_job_is_not_superseded_by_that_of_another_job(
+    harness: AppHarness, receiver: ReceiverServer
+) -> None:
     """Spec 4.4: each tells of its own job, though they waited for the same page."""
     receiver.behaviours["hook"] = [410, 410, 200]
-    await house.desk.webhooks.add("hook", receiver.url("hook"))
-    async with delivering(house):
-        async with database_of(house).connection() as connection:
+    await harness.operations.webhooks.add("hook", receiver.url("hook"))
+    async with delivering(harness):
+        async with database_of(harness).connection() as connection:
             first = await fail_job(connection, "gone", "not_found")
-        await until_settled(house)
-        await house.rows(
+        await until_settled(harness)
+        await harness.rows(
             "INSERT INTO items (id, source_id, url, url_id, title, published_at, published_is_sighting, first_seen_at, "
             "last_seen_at) SELECT repeat('b', 64), source_id, url || '2', url_id, title, published_at, false, "
             "first_seen_at, last_seen_at FROM items"
         )
-        ((second,),) = await house.rows(
+        ((second,),) = await harness.rows(
             "INSERT INTO ingestion_jobs (reference_id, payload_hash, source_id, url_id, created_at, updated_at) "
             "SELECT repeat('b', 64), repeat('b', 64), source_id, url_id, now(), now() FROM ingestion_jobs "
             "RETURNING job_id"
         )
         for _ in range(2):
-            await house.rows("SELECT settle_jobs(ARRAY[$1::bigint])", second)
-            await until_settled(house)
-            await house.rows(
+            await harness.rows("SELECT settle_jobs(ARRAY[$1::bigint])", second)
+            await until_settled(harness)
+            await harness.rows(
                 "UPDATE ingestion_jobs SET status = 'queued', reason = NULL, settled_at = NULL WHERE job_id = $1",
                 second,
             )
-        assert await house.desk.webhooks.retry("hook", None) == {"queued": 1, "superseded": 1, "parked": 0}
-        await until_settled(house)
+        assert await harness.operations.webhooks.retry("hook", None) == {"queued": 1, "superseded": 1, "parked": 0}
+        await until_settled(harness)
     assert [one.told["job"]["id"] for one in receiver.received("hook")] == [first, second, second, first]
-    assert await statuses(house, "hook") == [("gone", "delivered"), ("gone", "dismissed"), ("gone", "delivered")]
+    assert await statuses(harness, "hook") == [("gone", "delivered"), ("gone", "dismissed"), ("gone", "delivered")]
 
 
 async def test_one_who_wants_only_failed_jobs_does_not_wait_for_all_documents_to_go_by(
-    house: House, receiver: ReceiverServer
+    harness: AppHarness, receiver: ReceiverServer
 ) -> None:
     """Spec 4.4: a single look goes over them."""
-    await house.desk.webhooks.add("jobs", receiver.url("jobs"), ["job.failed"])
-    await count_changes(database_of(house), "a", 25_000)
-    async with database_of(house).connection() as connection:
+    await harness.operations.webhooks.add("jobs", receiver.url("jobs"), ["job.failed"])
+    await count_changes(database_of(harness), "a", 25_000)
+    async with database_of(harness).connection() as connection:
         job_id = await fail_job(connection, "gone", "not_found")
-    await house.desk.changes.lately()
-    (shown,) = await house.desk.webhooks.listed()
+    await harness.operations.changes.lately()
+    (shown,) = await harness.operations.webhooks.listed()
     assert shown["waiting"] == 1
-    (delivery,) = await house.parts.outbox.claim(64)
+    (delivery,) = await harness.runtime.outbox.claim(64)
     assert delivery.change.job
     assert delivery.change.job.id == job_id
 
 
 async def test_a_full_outbox_takes_up_where_it_left_off(
-    house: House, receiver: ReceiverServer, monkeypatch: pytest.MonkeyPatch
+    harness: AppHarness, receiver: ReceiverServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spec 4.4: whatever is passed over on the way, nothing that is wanted is."""
-    monkeypatch.setattr("headwater.publish.outbox.MOST_PENDING", 3)
-    monkeypatch.setattr("headwater.publish.outbox.SCANNED", 4)
-    await house.desk.webhooks.add("docs", receiver.url("docs"), ["document.ready"])
-    await house.desk.webhooks.add("jobs", receiver.url("jobs"), ["job.failed"])
+    monkeypatch.setattr("headwater.changes.outbox.MOST_PENDING", 3)
+    monkeypatch.setattr("headwater.changes.outbox.SCANNED", 4)
+    await harness.operations.webhooks.add("docs", receiver.url("docs"), ["document.ready"])
+    await harness.operations.webhooks.add("jobs", receiver.url("jobs"), ["job.failed"])
     for number in range(12):
-        await write_all(database_of(house), f"d{number}")
+        await write_all(database_of(harness), f"d{number}")
         if number % 5 == 0:
-            async with database_of(house).connection() as connection:
+            async with database_of(harness).connection() as connection:
                 await fail_job(connection, f"gone{number}", "not_found")
-    async with delivering(house):
-        await until_settled(house)
+    async with delivering(harness):
+        await until_settled(harness)
     heard = {hook: [one.told["url"].rpartition("/")[2] for one in receiver.received(hook)] for hook in ("docs", "jobs")}
     assert sorted(heard["docs"]) == sorted(f"d{number}" for number in range(12))
     assert sorted(heard["jobs"]) == ["gone0", "gone10", "gone5"]
 
 
-async def test_a_fault_of_ours_says_nothing_of_the_receiver(house: House, receiver: ReceiverServer) -> None:
+async def test_a_fault_of_ours_says_nothing_of_the_receiver(harness: AppHarness, receiver: ReceiverServer) -> None:
     """Spec 4.4: one that fails stays left alone, though we were offline with another delivery to it."""
-    await house.desk.webhooks.add("hook", receiver.url("hook"))
-    await write_all(database_of(house), "a")
-    (delivery,) = await house.parts.outbox.claim(10)
-    await house.rows(
+    await harness.operations.webhooks.add("hook", receiver.url("hook"))
+    await write_all(database_of(harness), "a")
+    (delivery,) = await harness.runtime.outbox.claim(10)
+    await harness.rows(
         "UPDATE webhooks SET failures = 3, failing_reason = 'http_5xx', error = 'down', not_before = now() + '1 hour'"
     )
-    before = await house.rows("SELECT * FROM webhooks")
-    assert await settled(house, delivery, Answered(Reason.OFFLINE, 1))
-    assert await house.rows("SELECT * FROM webhooks") == before
-    (row,) = await house.desk.webhooks.deliveries("hook")
+    before = await harness.rows("SELECT * FROM webhooks")
+    assert await settled(harness, delivery, Answered(Reason.OFFLINE, 1))
+    assert await harness.rows("SELECT * FROM webhooks") == before
+    (row,) = await harness.operations.webhooks.deliveries("hook")
     assert (row["status"], row["reason"], row["attempts"]) == ("pending", Reason.OFFLINE, 0)
 
 
-async def settled(house: House, delivery: Delivery, answered: Answered) -> bool:
-    now = house.parts.records.clock.now()
+async def settled(harness: AppHarness, delivery: Delivery, answered: Answered) -> bool:
+    now = harness.runtime.context.clock.now()
     settlement = settle(delivery, answered, now, base_seconds=1, chance=0)
-    async with database_of(house).connection() as connection:
+    async with database_of(harness).connection() as connection:
         return await webhooks.settle_delivery(connection, delivery, answered, settlement, now)
 
 
-async def test_changes_are_numbered_though_nobody_asks_for_them(house: House) -> None:
+async def test_changes_are_numbered_though_nobody_asks_for_them(harness: AppHarness) -> None:
     """Spec 8.5: so that whoever asks next does not have to wait for that."""
-    await write_all(database_of(house), "a")
-    await MaintenanceRole(house.parts.records)._look()
-    assert await house.rows("SELECT FROM changes WHERE position IS NULL") == []
+    await write_all(database_of(harness), "a")
+    await MaintenanceRole(harness.runtime.context)._look()
+    assert await harness.rows("SELECT FROM changes WHERE position IS NULL") == []

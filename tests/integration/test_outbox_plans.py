@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from headwater.store.pool import Database
+from headwater.db.pool import Database
 from tests.integration.test_plans import MODES, NOW, SOON, Explained, explain
 
 pytestmark = pytest.mark.both_servers

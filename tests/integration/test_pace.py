@@ -8,25 +8,27 @@ from itertools import pairwise
 
 import pytest
 
-from headwater.errors import ExchangeFailed
-from headwater.gate.pace import Pace
-from headwater.model.reasons import Reason
-from headwater.store import sources
+from headwater.core.errors import ExchangeFailed
+from headwater.core.reasons import Reason
+from headwater.db import sources
+from headwater.politeness.request_rate import Pace
 from tests.govuk import MovingClock
-from tests.house import House
+from tests.harness import AppHarness
 
 GAP = timedelta(hours=1)
 
 
-async def add_source(house: House) -> int:
-    return (await house.desk.sources.create("news", "site", {"feed_url": "http://news.test/feed"})).id
+async def add_source(harness: AppHarness) -> int:
+    return (await harness.operations.sources.create("news", "site", {"feed_url": "http://news.test/feed"})).id
 
 
-async def moment_after_next(house: House, pace: Pace, after: datetime) -> datetime:
+async def moment_after_next(harness: AppHarness, pace: Pace, after: datetime) -> datetime:
     """The moment that follows the one a pace takes next, which nobody waits for; that of before is not `after`."""
     waiting = asyncio.create_task(pace.wait())
     async with asyncio.timeout(10):
-        while not (found := await house.rows("SELECT next_request_at FROM sources WHERE next_request_at > $1", after)):
+        while not (
+            found := await harness.rows("SELECT next_request_at FROM sources WHERE next_request_at > $1", after)
+        ):
             await asyncio.sleep(0.005)
     waiting.cancel()
     ((moment,),) = found
@@ -34,35 +36,35 @@ async def moment_after_next(house: House, pace: Pace, after: datetime) -> dateti
     return moment
 
 
-async def test_a_moment_that_went_by_unused_is_given_back(house: House) -> None:
-    source, now = await add_source(house), house.parts.records.clock.now()
-    async with house.parts.records.database.connection() as connection:
+async def test_a_moment_that_went_by_unused_is_given_back(harness: AppHarness) -> None:
+    source, now = await add_source(harness), harness.runtime.context.clock.now()
+    async with harness.runtime.context.database.connection() as connection:
         first = await sources.reserve_request(connection, source, now, GAP)
         later = first + GAP / 2
         assert await sources.reserve_request(connection, source, later, GAP, first) == later
         assert await sources.reserve_request(connection, source, later, GAP) == later + GAP
 
 
-async def test_a_moment_stays_taken_where_another_was_given_after_it(house: House) -> None:
-    source, now = await add_source(house), house.parts.records.clock.now()
-    async with house.parts.records.database.connection() as connection:
+async def test_a_moment_stays_taken_where_another_was_given_after_it(harness: AppHarness) -> None:
+    source, now = await add_source(harness), harness.runtime.context.clock.now()
+    async with harness.runtime.context.database.connection() as connection:
         first = await sources.reserve_request(connection, source, now, GAP)
         second = await sources.reserve_request(connection, source, now, GAP)
         assert await sources.reserve_request(connection, source, first + GAP / 2, GAP, first) == second + GAP
 
 
-async def test_a_poll_that_begins_late_does_not_wait_for_another_moment(house: House) -> None:
-    source, records = await add_source(house), house.parts.records
-    async with records.database.connection() as connection:
-        first = await sources.reserve_request(connection, source, records.clock.now() - GAP / 2, GAP)
+async def test_a_poll_that_begins_late_does_not_wait_for_another_moment(harness: AppHarness) -> None:
+    source, context = await add_source(harness), harness.runtime.context
+    async with context.database.connection() as connection:
+        first = await sources.reserve_request(connection, source, context.clock.now() - GAP / 2, GAP)
     async with asyncio.timeout(GAP.total_seconds() / 60):
-        await Pace(records.database, records.clock, source, GAP, first).wait()
+        await Pace(context.database, context.clock, source, GAP, first).wait()
 
 
-async def test_the_next_request_comes_a_gap_after_one_has_left_however_late_that_was(house: House) -> None:
+async def test_the_next_request_comes_a_gap_after_one_has_left_however_late_that_was(harness: AppHarness) -> None:
     """Several want to leave at once, and each takes a while for it, as on a busy machine or a new connection."""
-    source, clock = await add_source(house), MovingClock(datetime.now(UTC))
-    pace = Pace(house.parts.records.database, clock, source, timedelta(milliseconds=100))
+    source, clock = await add_source(harness), MovingClock(datetime.now(UTC))
+    pace = Pace(harness.runtime.context.database, clock, source, timedelta(milliseconds=100))
     turns: list[tuple[float, float]] = []
     answers = asyncio.Barrier(4)  # which nobody waits for before all have left
 
@@ -79,39 +81,39 @@ async def test_the_next_request_comes_a_gap_after_one_has_left_however_late_that
     assert all(begun - left > 0.09 for (_, left), (begun, _) in pairwise(turns))
 
 
-async def test_moments_follow_a_reading_that_is_late(house: House) -> None:
+async def test_moments_follow_a_reading_that_is_late(harness: AppHarness) -> None:
     """Or those of another reading of the source, in whatever process, would be in the midst of its own."""
-    source, clock = await add_source(house), MovingClock(datetime.now(UTC))
-    late = Pace(house.parts.records.database, clock, source, GAP)
+    source, clock = await add_source(harness), MovingClock(datetime.now(UTC))
+    late = Pace(harness.runtime.context.database, clock, source, GAP)
     async with late.turn() as note_sent:
         clock.set(clock.now() + 1.5 * GAP)
         sent = clock.now()
         note_sent()
-    assert await moment_after_next(house, late, sent) > sent + 1.9 * GAP
+    assert await moment_after_next(harness, late, sent) > sent + 1.9 * GAP
 
 
 async def test_a_moment_is_no_sooner_for_a_machine_that_is_held_up_while_it_is_worked_out(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    harness: AppHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Here every look at any clock takes a minute."""
-    source, begun, minutes = await add_source(house), datetime.now(UTC), itertools.count()
+    source, begun, minutes = await add_source(harness), datetime.now(UTC), itertools.count()
 
     class SlowClock(MovingClock):
         def now(self) -> datetime:
             return begun + timedelta(minutes=next(minutes))
 
-    monkeypatch.setattr("headwater.gate.pace._now", lambda: next(minutes) * 60.0)
-    pace = Pace(house.parts.records.database, SlowClock(begun), source, GAP)
+    monkeypatch.setattr("headwater.politeness.request_rate._now", lambda: next(minutes) * 60.0)
+    pace = Pace(harness.runtime.context.database, SlowClock(begun), source, GAP)
     async with pace.turn() as note_sent:
         note_sent()
     sent = begun + timedelta(minutes=next(minutes) - 1)
-    assert await moment_after_next(house, pace, sent + GAP) >= sent + 2 * GAP
+    assert await moment_after_next(harness, pace, sent + GAP) >= sent + 2 * GAP
 
 
-async def test_one_that_does_not_leave_keeps_nobody_waiting(house: House) -> None:
+async def test_one_that_does_not_leave_keeps_nobody_waiting(harness: AppHarness) -> None:
     """It fails before, or whoever wants it goes."""
-    source, records = await add_source(house), house.parts.records
-    pace = Pace(records.database, records.clock, source, timedelta(milliseconds=1))
+    source, context = await add_source(harness), harness.runtime.context
+    pace = Pace(context.database, context.clock, source, timedelta(milliseconds=1))
     with pytest.raises(ExchangeFailed):
         async with pace.turn():
             raise ExchangeFailed("nobody is there", reason=Reason.NETWORK, url="http://api.test/")

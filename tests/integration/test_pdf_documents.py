@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater.store import migrate
-from tests.house import House
+from headwater.db import migrate
+from tests.harness import AppHarness
 from tests.integration.test_verify import verify
 from tests.program import forked, headwater
 from tests.server import Answer, Site, page
@@ -32,38 +32,38 @@ def scan(stamp: str = "") -> bytes:
     return pdf([sheet], title=f"Order {stamp}")
 
 
-async def test_a_fetched_pdf_becomes_a_document(site: Site, house: House) -> None:
+async def test_a_fetched_pdf_becomes_a_document(site: Site, harness: AppHarness) -> None:
     """Spec 1.6."""
     site.answers["http://a.test/report"] = Answer(SAMPLES["gao_columns"](), headers=AS_PDF)
-    assert await house.fetch("http://a.test/report") == {"http://a.test/report": "stored"}
-    ((title, body, status, normalizer, artifacts),) = await house.rows(ROW)
+    assert await harness.fetch("http://a.test/report") == {"http://a.test/report": "stored"}
+    ((title, body, status, normalizer, artifacts),) = await harness.rows(ROW)
     assert (title, status, normalizer, artifacts) == ("Contract Oversight Needs a Common System", "ok", "pdf_v1", 0)
     assert REVIEW in body
-    ((hit,),) = [[row["url"]] for row in await house.desk.search("internal control")]
+    ((hit,),) = [[row["url"]] for row in await harness.operations.search("internal control")]
     assert hit == "http://a.test/report"
 
 
-async def test_artifacts_are_kept_with_their_document(site: Site, house: House) -> None:
+async def test_artifacts_are_kept_with_their_document(site: Site, harness: AppHarness) -> None:
     """Spec 1.6."""
     site.answers["http://a.test/ld"] = Answer(SAMPLES["lda_complex"](), headers=AS_PDF)
-    await house.fetch("http://a.test/ld")
-    ((number,),) = await house.rows("SELECT id FROM documents")
-    document = await house.desk.document(number)
+    await harness.fetch("http://a.test/ld")
+    ((number,),) = await harness.rows("SELECT id FROM documents")
+    document = await harness.operations.document(number)
     assert document
     (table,) = document["artifacts"]
     assert (table["name"], table["page"], table["why"]) == ("table-1", 1, "over 20 columns")
     assert table["rows"][0][:2] == ["Name", "M1"]
 
 
-async def test_a_scan_is_a_row_with_its_status_and_not_lost(site: Site, house: House) -> None:
+async def test_a_scan_is_a_row_with_its_status_and_not_lost(site: Site, harness: AppHarness) -> None:
     """Spec 1.6: however many there are."""
     urls = [f"http://{name}.test/order.pdf" for name in "ab"]
     for url in urls:
         site.answers[url] = Answer(scan(f"Filed: {url[7]}"), headers=AS_PDF)
-    assert await house.fetch(*urls) == dict.fromkeys(urls, "scanned_no_text")
-    rows = sorted(await house.rows(ROW))
+    assert await harness.fetch(*urls) == dict.fromkeys(urls, "scanned_no_text")
+    rows = sorted(await harness.rows(ROW))
     assert rows == [(f"Order Filed: {name}", "", "scanned_no_text", "pdf_v1", 0) for name in "ab"]
-    assert (await verify(house)).progress.findings == []
+    assert (await verify(harness)).progress.findings == []
 
 
 @pytest.mark.parametrize(
@@ -76,39 +76,39 @@ async def test_a_scan_is_a_row_with_its_status_and_not_lost(site: Site, house: H
     ],
 )
 async def test_what_cannot_be_read_is_kept_raw_with_its_own_reason(
-    body: bytes, reason: str, site: Site, house: House, tmp_path: Path
+    body: bytes, reason: str, site: Site, harness: AppHarness, tmp_path: Path
 ) -> None:
     """Spec 1.6, 4.2."""
     url = "http://a.test/report.pdf"
     site.answers[url] = Answer(body, headers=AS_PDF)
-    assert await house.fetch(url) == {url: reason}
+    assert await harness.fetch(url) == {url: reason}
     kept = [path.read_bytes() for path in (tmp_path / "data/corpus").rglob("raw/**/*") if path.is_file()]
     assert kept == [body]
 
 
-async def test_a_text_that_becomes_a_scan_stays_as_a_revision(site: Site, house: House) -> None:
+async def test_a_text_that_becomes_a_scan_stays_as_a_revision(site: Site, harness: AppHarness) -> None:
     """Spec 4.4."""
     url = "http://a.test/report.pdf"
     site.answers[url] = Answer(SAMPLES["cbo_simple"](), headers=AS_PDF)
-    await house.fetch(url)
+    await harness.fetch(url)
     site.answers[url] = Answer(scan(), headers=AS_PDF)
-    await house.desk.frontier.retry([url])
-    await house.work()
-    assert await house.fates() == {url: "scanned_no_text"}
-    assert await house.rows("SELECT revision, body_status FROM documents") == [(2, "scanned_no_text")]
+    await harness.operations.frontier.retry([url])
+    await harness.work()
+    assert await harness.outcomes() == {url: "scanned_no_text"}
+    assert await harness.rows("SELECT revision, body_status FROM documents") == [(2, "scanned_no_text")]
 
 
-async def test_the_step_down_leaves_out_what_has_no_text(site: Site, house: House) -> None:
+async def test_the_step_down_leaves_out_what_has_no_text(site: Site, harness: AppHarness) -> None:
     site.answers["http://a.test/order.pdf"] = Answer(scan(), headers=AS_PDF)
     site.answers["http://b.test/page"] = Answer(page("a matter"), headers={"Content-Type": "text/html"})
-    await house.fetch(*site.answers)
+    await harness.fetch(*site.answers)
     step = next(step for step in migrate.known() if step.name == "body_status")
-    database = house.parts.records.database
+    database = harness.runtime.context.database
     await migrate.down(database, step.number - 1)
-    assert await house.rows("SELECT reason FROM url_frontier ORDER BY url") == [("empty_text",), ("stored",)]
-    assert await house.rows("SELECT count(*) FROM documents") == [(1,)]
+    assert await harness.rows("SELECT reason FROM url_frontier ORDER BY url") == [("empty_text",), ("stored",)]
+    assert await harness.rows("SELECT count(*) FROM documents") == [(1,)]
     await migrate.up(database)
-    assert await house.rows("SELECT body_status FROM documents") == [("ok",)]
+    assert await harness.rows("SELECT body_status FROM documents") == [("ok",)]
 
 
 def normalized(file: Path, *words: str) -> tuple[int, dict[str, object]]:

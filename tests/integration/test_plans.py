@@ -12,11 +12,11 @@ from uuid import UUID
 
 import pytest
 
-from headwater.policy.urls import url_hash
-from headwater.store import sources
-from headwater.store.daily import rebuild_days
-from headwater.store.pool import Connection, Database
-from headwater.store.sql import query
+from headwater.core.urls import url_hash
+from headwater.db import sources
+from headwater.db.daily import rebuild_days
+from headwater.db.pool import Connection, Database
+from headwater.db.sql import query
 
 pytestmark = pytest.mark.both_servers
 

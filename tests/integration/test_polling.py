@@ -8,12 +8,12 @@ from datetime import timedelta
 
 import pytest
 
-from headwater.config import Settings
-from headwater.model.poll import Polled
-from headwater.service.polling import PollerRole
-from headwater.service.running import run_roles
-from headwater.store.sources import FeedClaim
-from tests.house import House, open_house
+from headwater.app.polling import PollerRole
+from headwater.app.roles import run_roles
+from headwater.core.poll import PollResult
+from headwater.core.settings import Settings
+from headwater.db.sources import FeedClaim
+from tests.harness import AppHarness, open_harness
 from tests.server import Site, rss
 
 ROBOTS = "/robots.txt"
@@ -26,20 +26,20 @@ async def eventually(condition: Callable[[], Awaitable[object]], seconds: float 
         await asyncio.sleep(0.01)
 
 
-async def add_feeds(house: House, site: Site, count: int) -> list[str]:
+async def add_feeds(harness: AppHarness, site: Site, count: int) -> list[str]:
     """Add feeds on hosts of their own; all are due."""
     urls = [f"http://paper-{number}.test/feed" for number in range(count)]
     for number, url in enumerate(urls):
         site.answers[url] = rss(f"http://paper-{number}.test/a")
-        await house.desk.sources.create(f"paper-{number}", "site", {"feed_url": url})
-    await house.rows("UPDATE feed_state SET next_poll_at = 'yesterday'")
+        await harness.operations.sources.create(f"paper-{number}", "site", {"feed_url": url})
+    await harness.rows("UPDATE poll_state SET next_poll_at = 'yesterday'")
     return urls
 
 
 @contextlib.asynccontextmanager
-async def polling(house: House) -> AsyncIterator[None]:
+async def polling(harness: AppHarness) -> AsyncIterator[None]:
     stop = asyncio.Event()
-    working = asyncio.create_task(run_roles([PollerRole(house.parts)], stop))
+    working = asyncio.create_task(run_roles([PollerRole(harness.runtime)], stop))
     try:
         yield
     finally:
@@ -47,10 +47,10 @@ async def polling(house: House) -> AsyncIterator[None]:
         await working
 
 
-async def held(house: House) -> list[tuple[object, ...]]:
-    return await house.rows(
+async def held(harness: AppHarness) -> list[tuple[object, ...]]:
+    return await harness.rows(
         "SELECT host FROM host_state WHERE lease_token IS NOT NULL "
-        "UNION ALL SELECT source_id::text FROM feed_state WHERE lease_token IS NOT NULL"
+        "UNION ALL SELECT source_id::text FROM poll_state WHERE lease_token IS NOT NULL"
     )
 
 
@@ -66,16 +66,16 @@ def most_at_once(site: Site) -> int:
 async def test_one_look_is_enough_for_all_that_is_due(site: Site, make_settings: Callable[..., Settings]) -> None:
     """Whenever polls end: while others are claimed, too."""
     settings = make_settings(connect_to=site.connect_to, poll_concurrency=3, poll_look_seconds=3600)
-    async with open_house(settings) as house:
-        await add_feeds(house, site, 40)
+    async with open_harness(settings) as harness:
+        await add_feeds(harness, site, 40)
 
         async def all_are_polled() -> bool:
-            return await house.rows("SELECT count(*) FROM feed_state WHERE last_success_at IS NOT NULL") == [(40,)]
+            return await harness.rows("SELECT count(*) FROM poll_state WHERE last_success_at IS NOT NULL") == [(40,)]
 
-        async with polling(house):
+        async with polling(harness):
             await eventually(all_are_polled)
         assert most_at_once(site) <= 3
-        assert await held(house) == []
+        assert await held(harness) == []
 
 
 async def test_a_poll_whose_host_pauses_keeps_no_place_from_others(
@@ -83,13 +83,13 @@ async def test_a_poll_whose_host_pauses_keeps_no_place_from_others(
 ) -> None:
     """Spec 2.3, 3.2: with one place, all robots.txt are read before the first host may be asked for its feed."""
     settings = make_settings(connect_to=site.connect_to, poll_concurrency=1, poll_look_seconds=3600, host_delay_ms=1500)
-    async with open_house(settings) as house:
-        urls = await add_feeds(house, site, 5)
+    async with open_harness(settings) as harness:
+        urls = await add_feeds(harness, site, 5)
 
         async def all_have_come() -> bool:
             return all(site.visits(url) for url in urls)
 
-        async with polling(house):
+        async with polling(harness):
             await eventually(all_have_come)
         assert [seen.url.endswith(ROBOTS) for seen in site.seen] == [True] * 5 + [False] * 5
         assert most_at_once(site) == 1
@@ -100,26 +100,26 @@ async def test_what_was_claimed_and_not_begun_is_given_back_at_a_stop(
 ) -> None:
     """Spec 2.4, 9.3: at no cost to the feeds."""
     settings = make_settings(connect_to=site.connect_to, poll_concurrency=2, lease_seconds=120)
-    async with open_house(settings) as house:
-        urls = await add_feeds(house, site, 20)
+    async with open_harness(settings) as harness:
+        urls = await add_feeds(harness, site, 20)
         site.hanging.update(urls)
 
         async def both_hang() -> bool:
             return len(site.waiting) == 2
 
         stop = asyncio.Event()
-        working = asyncio.create_task(PollerRole(house.parts).run(stop, grace_seconds=0.1))
+        working = asyncio.create_task(PollerRole(harness.runtime).run(stop, grace_seconds=0.1))
         await eventually(both_hang)
-        (leased,), (hosts,) = await house.rows(
-            "SELECT count(*) FROM feed_state WHERE lease_token IS NOT NULL "
+        (leased,), (hosts,) = await harness.rows(
+            "SELECT count(*) FROM poll_state WHERE lease_token IS NOT NULL "
             "UNION ALL SELECT count(*) FROM host_state WHERE lease_token IS NOT NULL"
         )
         stop.set()
         await working
         assert 2 < leased <= 8
         assert hosts <= 6, "hosts are not kept from others for long"
-        assert await held(house) == []
-        assert await house.rows("SELECT DISTINCT attempts, consecutive_errors FROM feed_state") == [(0, 0)]
+        assert await held(harness) == []
+        assert await harness.rows("SELECT DISTINCT attempts, consecutive_errors FROM poll_state") == [(0, 0)]
 
 
 async def test_what_has_waited_for_half_its_lease_is_given_back_and_not_begun(
@@ -129,24 +129,24 @@ async def test_what_has_waited_for_half_its_lease_is_given_back_and_not_begun(
     settings = make_settings(
         connect_to=site.connect_to, poll_concurrency=2, lease_seconds=120, poll_look_seconds=3600, host_delay_ms=0
     )
-    async with open_house(settings) as house:
-        site.hanging.update(await add_feeds(house, site, 20))
-        now, late = house.parts.records.clock.now, timedelta()
-        monkeypatch.setattr(house.parts.records.clock, "now", lambda: now() + late)
+    async with open_harness(settings) as harness:
+        site.hanging.update(await add_feeds(harness, site, 20))
+        now, late = harness.runtime.context.clock.now, timedelta()
+        monkeypatch.setattr(harness.runtime.context.clock, "now", lambda: now() + late)
         left: list[float] = []
-        poll = house.parts.poller.poll
+        poll = harness.runtime.poller.poll
 
-        async def noted(claim: FeedClaim) -> Polled:
-            left.append((claim.lease.until - house.parts.records.clock.now()).total_seconds())
+        async def noted(claim: FeedClaim) -> PollResult:
+            left.append((claim.lease.until - harness.runtime.context.clock.now()).total_seconds())
             return await poll(claim)
 
-        monkeypatch.setattr(house.parts.poller, "poll", noted)
+        monkeypatch.setattr(harness.runtime.poller, "poll", noted)
 
         async def both_hang() -> bool:
             return len(site.waiting) == 2
 
         stop = asyncio.Event()
-        role = PollerRole(house.parts)
+        role = PollerRole(harness.runtime)
         working = asyncio.create_task(role.run(stop, grace_seconds=0.1))
         await eventually(both_hang)
         late, begun = timedelta(seconds=90), len(left)
@@ -163,11 +163,11 @@ async def test_what_has_waited_for_half_its_lease_is_given_back_and_not_begun(
 
 
 @pytest.mark.parametrize("loop_turns", [0, 1, 2, 3, 5, 8, 13, 40])
-async def test_a_host_that_was_taken_for_one_who_left_is_given_back(house: House, loop_turns: int) -> None:
+async def test_a_host_that_was_taken_for_one_who_left_is_given_back(harness: AppHarness, loop_turns: int) -> None:
     """Spec 2.4: whenever he leaves."""
 
     async def hold(host: str) -> None:
-        async with house.parts.gate.hold(host):
+        async with harness.runtime.gate.hold(host):
             await asyncio.Event().wait()
 
     for _ in range(2):  # at first the hosts are new
@@ -177,16 +177,16 @@ async def test_a_host_that_was_taken_for_one_who_left_is_given_back(house: House
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        assert await held(house) == []
+        assert await held(harness) == []
 
 
-async def test_of_many_who_want_a_host_at_once_each_has_it_for_himself(house: House) -> None:
+async def test_of_many_who_want_a_host_at_once_each_has_it_for_himself(harness: AppHarness) -> None:
     """Spec 2.3, whatever of it is asked of the database together."""
     inside = most = 0
 
     async def hold() -> None:
         nonlocal inside, most
-        async with house.parts.gate.hold("busy.test"):
+        async with harness.runtime.gate.hold("busy.test"):
             inside += 1
             most = max(most, inside)
             await asyncio.sleep(0)
@@ -194,4 +194,4 @@ async def test_of_many_who_want_a_host_at_once_each_has_it_for_himself(house: Ho
 
     await asyncio.gather(*(hold() for _ in range(6)))
     assert most == 1
-    assert await held(house) == []
+    assert await held(harness) == []

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from headwater import Item, Kind, Run
-from headwater.errors import HeadwaterError
-from headwater.model.reasons import Reason
-from headwater.model.source import Pass
-from headwater.store import sources
-from tests.house import House
+from headwater.core.errors import HeadwaterError
+from headwater.core.reasons import Reason
+from headwater.core.source import Method
+from headwater.db import sources
+from tests.harness import AppHarness
 from tests.kinds import PlainKind, install
 from tests.server import Answer, Site, page, rss
 
@@ -24,101 +24,103 @@ def entries(*names: str) -> Answer:
     return rss(*(f"http://news.test/{name}" for name in names))
 
 
-async def pass_row(house: House, columns: str, which: str = "main") -> tuple[Any, ...]:
-    (row,) = await house.rows(f"SELECT {columns} FROM feed_state WHERE pass = $1", which)
+async def pass_row(harness: AppHarness, columns: str, which: str = "main") -> tuple[Any, ...]:
+    (row,) = await harness.rows(f"SELECT {columns} FROM poll_state WHERE pass = $1", which)
     return row
 
 
-async def wait_of(house: House) -> tuple[timedelta, str]:
-    wait, why = await pass_row(house, "next_poll_at - last_polled_at, next_poll_why")
+async def wait_of(harness: AppHarness) -> tuple[timedelta, str]:
+    wait, why = await pass_row(harness, "next_poll_at - last_polled_at, next_poll_why")
     return wait, why
 
 
-async def test_a_feed_in_which_nothing_is_new_is_asked_less_often_and_says_so(site: Site, house: House) -> None:
+async def test_a_feed_in_which_nothing_is_new_is_asked_less_often_and_says_so(site: Site, harness: AppHarness) -> None:
     """Spec 3.2: the interval adapts, and anyone can see why a feed is polled when it is."""
     site.answers[FEED] = entries("a")
-    await house.desk.sources.add(FEED)
-    wait, why = await wait_of(house)
+    await harness.operations.sources.add(FEED)
+    wait, why = await wait_of(harness)
     assert timedelta(minutes=15) <= wait <= timedelta(minutes=16.5)
     assert why == "Every 15 minutes."
     for _ in range(10):
-        await house.desk.sources.sync("news.test")
-    wait, why = await wait_of(house)
+        await harness.operations.sources.sync("news.test")
+    wait, why = await wait_of(harness)
     assert timedelta(minutes=60) <= wait <= timedelta(minutes=66)
     assert why == "Every 15 minutes; 60 minutes for now, since nothing was new in the last 10 polls."
 
 
-async def test_what_a_server_asks_for_after_a_refusal_is_honoured(site: Site, house: House) -> None:
+async def test_what_a_server_asks_for_after_a_refusal_is_honoured(site: Site, harness: AppHarness) -> None:
     """Spec 3.2: Retry-After."""
     site.answers[FEED] = entries("a")
-    await house.desk.sources.add(FEED)
+    await harness.operations.sources.add(FEED)
     site.answers[FEED] = Answer(status=503, headers={"Retry-After": "7200"})
-    async with house.parts.records.database.connection() as connection:
-        now = house.parts.records.clock.now()
+    async with harness.runtime.context.database.connection() as connection:
+        now = harness.runtime.context.clock.now()
         claim, *_ = await sources.claim_feeds(
             connection, now=now, until=now + timedelta(minutes=1), holder="t", limit=1, name="news.test"
         )
-    failed = await house.parts.poller.poll(claim)
+    failed = await harness.runtime.poller.poll(claim)
     assert (failed.reason, failed.errors) == (Reason.HTTP_5XX, 1)
-    wait, why = await wait_of(house)
+    wait, why = await wait_of(harness)
     assert timedelta(hours=2) <= wait <= timedelta(hours=2.2)
     assert why == "The publisher asks to be left alone for 2 hours (Retry-After)."
 
 
-async def test_a_feed_that_is_all_new_has_its_sitemaps_read(site: Site, house: House) -> None:
+async def test_a_feed_that_is_all_new_has_its_sitemaps_read(site: Site, harness: AppHarness) -> None:
     """Issue 6: a window that overflowed is noticed, and answered by a sitemap pass, but not more than once an hour."""
     site.answers[FEED] = entries("a", "b", "c")
-    first = (await house.desk.sources.add(FEED)).polled
+    first = (await harness.operations.sources.add(FEED)).polled
     site.answers[FEED] = entries("d", "e", "f")
-    second = await house.desk.sources.sync("news.test")
+    second = await harness.operations.sources.sync("news.test")
     assert (first.overflowed, second.overflowed) == (False, True)
-    due, why = await pass_row(house, "next_poll_at <= clock_timestamp(), next_poll_why", "sitemap")
+    due, why = await pass_row(harness, "next_poll_at <= clock_timestamp(), next_poll_why", "sitemap")
     assert due
     assert why.startswith("The feed was all new")
     site.answers[FEED] = entries("e", "f", "g")
-    assert not (await house.desk.sources.sync("news.test")).overflowed
-    await house.desk.sources.sync("news.test", "sitemap")
+    assert not (await harness.operations.sources.sync("news.test")).overflowed
+    await harness.operations.sources.sync("news.test", "sitemap")
     site.answers[FEED] = entries("x", "y", "z")
-    assert (await house.desk.sources.sync("news.test")).overflowed
-    (rest,) = await pass_row(house, "next_poll_at - last_polled_at", "sitemap")
+    assert (await harness.operations.sources.sync("news.test")).overflowed
+    (rest,) = await pass_row(harness, "next_poll_at - last_polled_at", "sitemap")
     assert rest == timedelta(hours=1)
 
 
-async def test_a_feed_whose_site_has_no_sitemap_is_none_the_worse_for_being_too_short(site: Site, house: House) -> None:
+async def test_a_feed_whose_site_has_no_sitemap_is_none_the_worse_for_being_too_short(
+    site: Site, harness: AppHarness
+) -> None:
     """Spec 3.2: what was only tried has failed nobody."""
     site.answers[FEED] = entries("a", "b", "c")
-    await house.desk.sources.add(FEED)
+    await harness.operations.sources.add(FEED)
     site.answers[FEED] = entries("d", "e", "f")
-    assert (await house.desk.sources.sync("news.test")).overflowed
-    tried = await house.desk.sources.sync("news.test", "sitemap")
+    assert (await harness.operations.sources.sync("news.test")).overflowed
+    tried = await harness.operations.sources.sync("news.test", "sitemap")
     assert (tried.reason, tried.leads) == (Reason.POLLED, 0)
-    assert await pass_row(house, "next_poll_at", "sitemap") == (None,)
-    (source,) = await house.desk.sources.listed()
+    assert await pass_row(harness, "next_poll_at", "sitemap") == (None,)
+    (source,) = await harness.operations.sources.listed()
     assert source["health"] == "on_time"
 
 
 @pytest.mark.parametrize("link", ["http://user:pw@news.test/", "http://news..test/", "http://news.test/" + "x" * 9000])
 async def test_a_feed_that_calls_its_site_by_no_usable_address_is_read_all_the_same(
-    link: str, site: Site, house: House
+    link: str, site: Site, harness: AppHarness
 ) -> None:
     """Issue 6: no feed dies silently."""
     answer = entries("a")
     body = answer.body.decode() if isinstance(answer.body, bytes) else answer.body
     site.answers[FEED] = Answer(body.replace("<channel>", f"<channel><link>{link}</link>"), headers=answer.headers)
-    assert (await house.desk.sources.add(FEED)).polled.items == 1
+    assert (await harness.operations.sources.add(FEED)).polled.items == 1
 
 
-async def test_a_backfill_of_a_site_without_sitemaps_is_told_and_given_up(site: Site, house: House) -> None:
+async def test_a_backfill_of_a_site_without_sitemaps_is_told_and_given_up(site: Site, harness: AppHarness) -> None:
     """Spec 3.3."""
     site.answers[FEED] = entries("a")
-    await house.desk.sources.add(FEED)
-    tried = await house.desk.sources.backfill("news.test", date(2024, 1, 1))
+    await harness.operations.sources.add(FEED)
+    tried = await harness.operations.sources.backfill("news.test", date(2024, 1, 1))
     assert tried.reason is Reason.NOT_FOUND
-    assert await pass_row(house, "backfill_since, next_poll_at, consecutive_errors", "sitemap") == (None, None, 0)
+    assert await pass_row(harness, "backfill_since, next_poll_at, consecutive_errors", "sitemap") == (None, None, 0)
 
 
 async def test_a_kind_that_wants_the_program_to_end_ends_its_own_run(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    harness: AppHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spec 1.1: anybody may write one."""
 
@@ -129,37 +131,37 @@ async def test_a_kind_that_wants_the_program_to_end_ends_its_own_run(
             yield  # pragma: no cover
 
     install(monkeypatch, "leaving", LeavingKind)
-    await house.desk.sources.create("odd", "leaving", {})
-    failed = await house.desk.sources.sync("odd")
+    await harness.operations.sources.create("odd", "leaving", {})
+    failed = await harness.operations.sources.sync("odd")
     assert (failed.reason, failed.error) == (Reason.INTERNAL, "SystemExit: 3")
 
 
 async def test_what_cannot_be_saved_is_told_with_the_source(
-    site: Site, house: House, monkeypatch: pytest.MonkeyPatch
+    site: Site, harness: AppHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spec 3.2: whatever goes wrong, and at whatever step, is an error of the poll, in words that can be stored."""
     site.answers[FEED] = entries("a")
-    await house.desk.sources.add(FEED)
+    await harness.operations.sources.add(FEED)
     site.answers[FEED] = entries("a", "b")
 
     async def refuse(*_: object) -> None:
         raise HeadwaterError("a\0b", reason=Reason.BAD_SOURCE)
 
-    monkeypatch.setattr("headwater.discover.keeping.rebuild_days", refuse)
-    failed = await house.desk.sources.sync("news.test")
+    monkeypatch.setattr("headwater.discovery.writer.rebuild_days", refuse)
+    failed = await harness.operations.sources.sync("news.test")
     assert failed.reason is Reason.BAD_SOURCE
-    assert await pass_row(house, "last_reason, last_error, lease_token") == ("bad_source", "ab", None)
-    assert await house.rows("SELECT count(*) FROM items") == [(1,)]
+    assert await pass_row(harness, "last_reason, last_error, lease_token") == ("bad_source", "ab", None)
+    assert await harness.rows("SELECT count(*) FROM items") == [(1,)]
 
 
-async def test_a_pass_that_was_asked_for_waits_as_long_as_its_host_wants(site: Site, house: House) -> None:
+async def test_a_pass_that_was_asked_for_waits_as_long_as_its_host_wants(site: Site, harness: AppHarness) -> None:
     """Spec 2.3, 3.3."""
     site.answers[FEED] = entries("a")
-    await house.desk.sources.add(FEED)
-    await house.desk.frontier.close_host("news.test", timedelta(hours=24))
-    waiting = await house.desk.sources.sync("news.test", "sitemap")
+    await harness.operations.sources.add(FEED)
+    await harness.operations.frontier.close_host("news.test", timedelta(hours=24))
+    waiting = await harness.operations.sources.sync("news.test", "sitemap")
     assert waiting.deferred
-    until, why = await pass_row(house, "next_poll_at - clock_timestamp(), next_poll_why", "sitemap")
+    until, why = await pass_row(harness, "next_poll_at - clock_timestamp(), next_poll_why", "sitemap")
     assert until > timedelta(hours=23)
     assert "news.test may not be asked" in why
 
@@ -182,30 +184,30 @@ def updated(*, at: datetime) -> Answer:
     ],
 )
 async def test_a_page_is_fetched_again_when_its_feed_says_that_it_changed(
-    fetched: timedelta, changed: timedelta, again: bool, site: Site, house: House
+    fetched: timedelta, changed: timedelta, again: bool, site: Site, harness: AppHarness
 ) -> None:
     """Spec 2.2: a source saw a newer version."""
-    now = house.parts.records.clock.now()
+    now = harness.runtime.context.clock.now()
     site.answers[FEED] = updated(at=now - timedelta(days=9))
     site.answers["http://news.test/a"] = [Answer(page(word), headers=HTML) for word in ("old", "new")]
-    await house.desk.sources.add(FEED)
-    await house.work()
-    await house.rows("UPDATE url_frontier SET last_fetched_at = $1", now - fetched)
+    await harness.operations.sources.add(FEED)
+    await harness.work()
+    await harness.rows("UPDATE url_frontier SET last_fetched_at = $1", now - fetched)
     site.answers[FEED] = updated(at=now - changed)
-    await house.desk.sources.sync("news.test")
-    await house.work()
+    await harness.operations.sources.sync("news.test")
+    await harness.work()
     assert site.visits("http://news.test/a") == 1 + again
 
 
-async def test_a_second_sighting_from_another_feed_is_kept(site: Site, house: House) -> None:
+async def test_a_second_sighting_from_another_feed_is_kept(site: Site, harness: AppHarness) -> None:
     """Issue 6."""
     other = "http://other.test/feed"
     site.answers[FEED] = site.answers[other] = entries("a", "b")
-    await house.desk.sources.add(FEED)
-    polled = (await house.desk.sources.add(other)).polled
-    await house.desk.sources.sync("news.test")
+    await harness.operations.sources.add(FEED)
+    polled = (await harness.operations.sources.add(other)).polled
+    await harness.operations.sources.sync("news.test")
     assert (polled.items, polled.new_urls) == (2, 0)
-    seen = await house.rows(
+    seen = await harness.rows(
         "SELECT u.url, s.name, t.origin FROM sightings t JOIN url_frontier u ON u.id = t.url_id "
         "JOIN sources s ON s.id = t.source_id ORDER BY 1"
     )
@@ -213,15 +215,15 @@ async def test_a_second_sighting_from_another_feed_is_kept(site: Site, house: Ho
 
 
 async def test_a_page_never_takes_the_place_of_anothers_raw_bytes(
-    site: Site, house: House, monkeypatch: pytest.MonkeyPatch
+    site: Site, harness: AppHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spec 1.5: in another run neither; what is listed beside it goes in."""
     install(monkeypatch)
     listed, api = {"Content-Type": "application/json"}, "http://api.test/list"
     site.answers[api] = [Answer(f'["http://news.test/{name}"]', headers=listed) for name in ("a", "b", "a")]
     settings = {"lists": [api], "subpath": "2026/x.html", "budget": None}
-    await house.desk.sources.create("rulings", "ledger", settings)
-    first, second, third = [await house.desk.sources.sync("rulings") for _ in range(3)]
+    await harness.operations.sources.create("rulings", "ledger", settings)
+    first, second, third = [await harness.operations.sources.sync("rulings") for _ in range(3)]
     assert (first.items, second.items, third.items) == (1, 0, 1)
     assert second.refused == {
         "http://news.test/b": "Its place for raw bytes, 2026/x.html, is that of http://news.test/a."
@@ -238,7 +240,7 @@ async def test_a_page_never_takes_the_place_of_anothers_raw_bytes(
     ],
 )
 async def test_a_place_is_never_a_file_for_one_page_and_a_folder_for_another(
-    first: str, second: str, told: str, site: Site, house: House, monkeypatch: pytest.MonkeyPatch
+    first: str, second: str, told: str, site: Site, harness: AppHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spec 1.5: in another run neither; else the second page could never be kept. Its neighbours go in."""
     install(monkeypatch, "plain", PlainKind)
@@ -247,8 +249,8 @@ async def test_a_place_is_never_a_file_for_one_page_and_a_folder_for_another(
         Answer(json.dumps([{"url": f"http://news.test/{name}", "number": name, "date": day} for name in names]))
         for names in ([first], [second, *neighbours], [first])
     ]
-    await house.desk.sources.create("rulings", "plain", {"urls": [api]})
-    runs = [await house.desk.sources.sync("rulings") for _ in range(3)]
+    await harness.operations.sources.create("rulings", "plain", {"urls": [api]})
+    runs = [await harness.operations.sources.sync("rulings") for _ in range(3)]
     assert [run.items for run in runs] == [1, len(neighbours), 1]
     assert [run.refused for run in runs] == [
         {},
@@ -256,53 +258,55 @@ async def test_a_place_is_never_a_file_for_one_page_and_a_folder_for_another(
         {},
     ]
     places = {f"2026/01/{name}.html" for name in (first, *neighbours)}
-    assert {place for (place,) in await house.rows("SELECT subpath FROM url_frontier")} == places
+    assert {place for (place,) in await harness.rows("SELECT subpath FROM url_frontier")} == places
 
 
-async def test_passes_are_brought_in_line_and_keep_what_they_know(site: Site, house: House) -> None:
+async def test_passes_are_brought_in_line_and_keep_what_they_know(site: Site, harness: AppHarness) -> None:
     """Spec 3.1."""
     site.answers[FEED] = entries("a")
-    source = (await house.desk.sources.add(FEED)).polled.source
-    (before,) = await pass_row(house, "next_poll_at")
+    source = (await harness.operations.sources.add(FEED)).polled.source
+    (before,) = await pass_row(harness, "next_poll_at")
     due = datetime(2026, 1, 1, tzinfo=UTC)
-    async with house.parts.records.database.connection() as connection:
-        await sources.keep_passes(connection, source.id, {Pass.MAIN: due, Pass.SPIDER: due})
-        assert await pass_row(house, "next_poll_at") == (before,)
-        assert await pass_row(house, "next_poll_at", "spider") == (due,)
-        await sources.keep_passes(connection, source.id, {Pass.MAIN: due})
-    assert await house.rows("SELECT pass FROM feed_state WHERE pass <> 'sitemap'") == [("main",)]
+    async with harness.runtime.context.database.connection() as connection:
+        await sources.keep_passes(connection, source.id, {Method.MAIN: due, Method.SPIDER: due})
+        assert await pass_row(harness, "next_poll_at") == (before,)
+        assert await pass_row(harness, "next_poll_at", "spider") == (due,)
+        await sources.keep_passes(connection, source.id, {Method.MAIN: due})
+    assert await harness.rows("SELECT pass FROM poll_state WHERE pass <> 'sitemap'") == [("main",)]
 
 
-async def test_a_source_with_a_schedule_tells_when_it_is_read_next(site: Site, house: House) -> None:
+async def test_a_source_with_a_schedule_tells_when_it_is_read_next(site: Site, harness: AppHarness) -> None:
     """Issue 6: health with the reason and the next poll."""
     site.answers[FEED] = entries("a")
     settings = {"feed_url": FEED, "schedule": "0 2 * * *", "timezone": "Europe/London"}
-    await house.desk.sources.create("news", "site", settings)
-    await house.desk.sources.sync("news")
-    (source,) = await house.desk.sources.listed()
-    assert source["next_poll_at"] > house.parts.records.clock.now()
+    await harness.operations.sources.create("news", "site", settings)
+    await harness.operations.sources.sync("news")
+    (source,) = await harness.operations.sources.listed()
+    assert source["next_poll_at"] > harness.runtime.context.clock.now()
     assert "Next in" in source["why"]
     main = next(one for one in source["passes"] if one["pass"] == "main")
     assert main["next_poll_why"] == "At its schedule, 0 2 * * * (Europe/London)."
 
 
-async def test_a_feed_that_redirects_for_good_is_told_before_it_is_learned(site: Site, house: House) -> None:
+async def test_a_feed_that_redirects_for_good_is_told_before_it_is_learned(site: Site, harness: AppHarness) -> None:
     """Spec 3.2."""
     site.answers[FEED] = entries("a")
-    await house.desk.sources.add(FEED)
+    await harness.operations.sources.add(FEED)
     site.answers[FEED] = Answer(status=301, headers={"Location": "/moved"})
     site.answers["http://news.test/moved"] = entries("a", "b")
-    await house.desk.sources.sync("news.test")
-    (source,) = await house.desk.sources.listed()
+    await harness.operations.sources.sync("news.test")
+    (source,) = await harness.operations.sources.listed()
     assert "It redirects for good to http://news.test/moved, seen once" in source["why"]
 
 
-async def test_a_trial_refuses_what_a_run_would(site: Site, house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_trial_refuses_what_a_run_would(
+    site: Site, harness: AppHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Issue 6: `source test` walks each stage; issue 5: bad input is refused with the source's name and the field."""
     install(monkeypatch)
     api = "http://api.test/list"
     site.answers[api] = Answer('["http://news.test/a"]', headers={"Content-Type": "application/json"})
-    await house.desk.sources.create("odd", "ledger", {"lists": [api], "subpath": "../../etc/x", "budget": None})
+    await harness.operations.sources.create("odd", "ledger", {"lists": [api], "subpath": "../../etc/x", "budget": None})
     told: list[Any] = []
-    assert not await house.desk.sources.test("odd", told.append)
+    assert not await harness.operations.sources.test("odd", told.append)
     assert told[-1].error.startswith("Source odd: partition:")

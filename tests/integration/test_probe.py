@@ -2,7 +2,7 @@
 
 import json
 
-from headwater.net.probe import ask_this_machine
+from headwater.http.network_checks import ask_this_machine
 from tests.server import Answer, Site
 
 

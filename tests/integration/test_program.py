@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.store.embedded import EmbeddedServer, open_server
+from headwater.db.embedded.server import EmbeddedServer, open_server
 from tests.program import Forked, address_of, forked, headwater, start, wait_until
 
 

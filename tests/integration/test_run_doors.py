@@ -13,14 +13,14 @@ import pytest
 from aiohttp import web
 
 from headwater.api import make_app
-from headwater.config import Settings
+from headwater.app import schema
+from headwater.app.roles import RoleName, serve
+from headwater.core.settings import Settings
 from headwater.demo.answers import always, status
 from headwater.demo.govuk import GovukApi
 from headwater.demo.govuk_faults import ApiRequest
 from headwater.demo.govuk_site import serving
 from headwater.demo.web import DemoWeb
-from headwater.service import schema
-from headwater.service.running import RoleName, serve
 from tests.govuk import NIGHT, QUICK, page
 from tests.program import headwater
 from tests.stepping import make_clock, step_clock

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from headwater.errors import HeadwaterError, InvalidURL, SandboxFailed, Unreadable
-from headwater.model.reasons import Reason
-from headwater.sandbox import Sandbox
+from headwater.core.errors import HeadwaterError, InvalidURL, SandboxFailed, Unreadable
+from headwater.core.reasons import Reason
+from headwater.sandbox.pool import Sandbox
 from tests.integration import misdeeds
 from tests.integration.misdeeds import Finding
 
@@ -311,7 +311,7 @@ async def test_a_closed_sandbox_says_so_and_may_be_closed_again(sandbox: Sandbox
 PROGRAM = """
 import asyncio, sys
 sys.path[:0] = sys.argv[2:]
-from headwater.sandbox import Sandbox
+from headwater.sandbox.pool import Sandbox
 from tests.integration import misdeeds
 
 async def main():
@@ -349,7 +349,7 @@ async def test_a_busy_child_ends_itself_when_nobody_is_left_to_kill_it(sandbox: 
 
 
 def test_every_error_of_ours_but_one_can_cross_over() -> None:
-    from headwater.sandbox import _ERRORS
+    from headwater.sandbox.pool import _ERRORS
 
     every = {HeadwaterError, *HeadwaterError.__subclasses__()}
-    assert {kind.__name__ for kind in every if kind.__module__ == "headwater.errors"} - set(_ERRORS) == {"NotNow"}
+    assert {kind.__name__ for kind in every if kind.__module__ == "headwater.core.errors"} - set(_ERRORS) == {"NotNow"}

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from headwater.gate.pace import Pace
-from headwater.model.links import FeedLink
-from headwater.model.poll import Polled
-from headwater.model.reasons import Reason
-from headwater.model.source import Pass
+from headwater.core.poll import PollResult
+from headwater.core.reasons import Reason
+from headwater.core.source import Method
+from headwater.db import sources
+from headwater.feeds.page_links import FeedLink
+from headwater.politeness.request_rate import Pace
+from headwater.sources.kinds.site_discovery import find_feeds, find_sitemaps
 from headwater.sources.registry import kind_of
 from headwater.sources.run import Http
-from headwater.sources.site_finding import find_feeds, find_sitemaps
-from headwater.store import sources
-from tests.house import House
+from tests.harness import AppHarness
 from tests.replaying import index, urlset
 from tests.server import Answer, Site, page, rss
 
@@ -26,20 +26,20 @@ MAP = "http://news.test/sitemap.xml"
 HOME = "http://news.test/"
 
 
-async def read(house: House, which: Pass, **settings: Any) -> Polled:
+async def read(harness: AppHarness, which: Method, **settings: Any) -> PollResult:
     """Add a source, unless it is there, and do one pass of it."""
-    if not await house.desk.sources.listed():
-        await house.desk.sources.create("news", "site", settings)
-    now = house.parts.records.clock.now()
-    async with house.parts.records.database.connection() as connection:
+    if not await harness.operations.sources.listed():
+        await harness.operations.sources.create("news", "site", settings)
+    now = harness.runtime.context.clock.now()
+    async with harness.runtime.context.database.connection() as connection:
         (claim,) = await sources.claim_feeds(
             connection, now=now, until=now + timedelta(seconds=30), holder="me", limit=1, name="news", passes=[which]
         )
-    return await house.parts.poller.poll(claim)
+    return await harness.runtime.poller.poll(claim)
 
 
-async def memory(house: House, which: Pass) -> dict[str, Any]:
-    ((told,),) = await house.rows("SELECT memory FROM feed_state WHERE pass = $1", which)
+async def memory(harness: AppHarness, which: Method) -> dict[str, Any]:
+    ((told,),) = await harness.rows("SELECT memory FROM poll_state WHERE pass = $1", which)
     remembered: dict[str, Any] = told
     return remembered
 
@@ -58,7 +58,9 @@ def entities() -> str:
     )
 
 
-async def test_a_sitemap_pass_brings_pages_and_what_has_changed_is_fetched_again(site: Site, house: House) -> None:
+async def test_a_sitemap_pass_brings_pages_and_what_has_changed_is_fetched_again(
+    site: Site, harness: AppHarness
+) -> None:
     """Spec 3.3: pages of an index, by robots.txt, with the origin of sitemaps; conditional the next time."""
     now = datetime.now(UTC)
     site.answers["http://news.test/robots.txt"] = Answer("User-agent: *\nAllow: /\nSitemap: /index.xml\n")
@@ -69,29 +71,29 @@ async def test_a_sitemap_pass_brings_pages_and_what_has_changed_is_fetched_again
         Answer(status=304),
     ]
     site.answers["http://news.test/a"] = Answer(page("a sitemap"), headers=HTML)
-    polled = await read(house, Pass.SITEMAP, site_url=HOME)
+    polled = await read(harness, Method.SITEMAP, site_url=HOME)
     assert (polled.error, polled.leads, polled.new_urls) == (None, 1, 1)
-    await house.work()
-    assert await house.fates() == {"http://news.test/a": "stored"}
-    assert await house.rows("SELECT origin FROM url_frontier") == [("sitemap",)]
-    assert (await read(house, Pass.SITEMAP)).leads == 0
+    await harness.work()
+    assert await harness.outcomes() == {"http://news.test/a": "stored"}
+    assert await harness.rows("SELECT origin FROM url_frontier") == [("sitemap",)]
+    assert (await read(harness, Method.SITEMAP)).leads == 0
     assert [seen.headers.get("If-None-Match") for seen in site.seen if seen.url.endswith("m.xml.gz")] == [None, '"1"']
 
 
-async def test_a_feed_that_is_not_given_is_found_and_saved(site: Site, house: House) -> None:
+async def test_a_feed_that_is_not_given_is_found_and_saved(site: Site, harness: AppHarness) -> None:
     """Spec 3.4."""
     site.answers[HOME] = Answer('<link rel="alternate" type="application/rss+xml" href="/rss/">', headers=HTML)
     site.answers["http://news.test/rss/"] = rss("http://news.test/a", "http://news.test/b")
-    polled = await read(house, Pass.MAIN, site_url=HOME)
+    polled = await read(harness, Method.MAIN, site_url=HOME)
     assert (polled.items, polled.error) == (2, None)
-    (source,) = await house.desk.sources.listed()
+    (source,) = await harness.operations.sources.listed()
     assert source["settings"] == {"site_url": HOME, "feed_url": "http://news.test/rss/"}
     assert site.visits(HOME) == 1
-    await read(house, Pass.MAIN)
+    await read(harness, Method.MAIN)
     assert site.visits(HOME) == 1
 
 
-async def test_all_feeds_and_sitemaps_of_a_site_can_be_asked_for(site: Site, house: House) -> None:
+async def test_all_feeds_and_sitemaps_of_a_site_can_be_asked_for(site: Site, harness: AppHarness) -> None:
     """Spec 3.3, 3.4: each is read before it is believed; the feed of comments comes last."""
     feeds = {"/comments/feed": "Comments", "/news.rss": "News", "/gone.rss": "Gone"}
     named = "".join(
@@ -101,10 +103,10 @@ async def test_all_feeds_and_sitemaps_of_a_site_can_be_asked_for(site: Site, hou
     site.answers["http://news.test/comments/feed"] = site.answers["http://news.test/news.rss"] = rss()
     site.answers["http://news.test/news-sitemap.xml"] = Answer(urlset())
     site.answers[MAP] = Answer(page("No such page"), headers=HTML)
-    source = await house.desk.sources.create("news", "site", {"site_url": HOME})
-    kind, parts = kind_of(source), house.parts
-    pace = Pace(parts.records.database, parts.records.clock, source.id, timedelta(milliseconds=10))
-    http = Http(parts.gate, parts.sandbox, kind, pace, kind.asker("news"))
+    source = await harness.operations.sources.create("news", "site", {"site_url": HOME})
+    kind, runtime = kind_of(source), harness.runtime
+    pace = Pace(runtime.context.database, runtime.context.clock, source.id, timedelta(milliseconds=10))
+    http = Http(runtime.gate, runtime.sandbox, kind, pace, kind.asker("news"))
     assert await find_feeds(http, HOME) == [
         FeedLink("http://news.test/news.rss", "News"),
         FeedLink("http://news.test/comments/feed", "Comments"),
@@ -114,7 +116,7 @@ async def test_all_feeds_and_sitemaps_of_a_site_can_be_asked_for(site: Site, hou
     assert await find_sitemaps(http, HOME) == ["http://news.test/a.xml", "http://cdn.test/b.xml"]
 
 
-async def test_what_a_feed_asks_for_is_honoured_though_it_has_not_changed(site: Site, house: House) -> None:
+async def test_what_a_feed_asks_for_is_honoured_though_it_has_not_changed(site: Site, harness: AppHarness) -> None:
     """Spec 3.2: ttl is remembered, the headers of each answer count by themselves."""
     answer = rss("http://news.test/a")
     body = str(answer.body).replace("</title>", "</title><ttl>90</ttl>", 1)
@@ -125,66 +127,66 @@ async def test_what_a_feed_asks_for_is_honoured_though_it_has_not_changed(site: 
     ]
     waits = []
     for _ in range(3):
-        await read(house, Pass.MAIN, feed_url=HOME)
-        ((wait,),) = await house.rows("SELECT next_poll_at - now() FROM feed_state WHERE pass = 'main'")
+        await read(harness, Method.MAIN, feed_url=HOME)
+        ((wait,),) = await harness.rows("SELECT next_poll_at - now() FROM poll_state WHERE pass = 'main'")
         waits.append(round(wait / timedelta(minutes=90)))
     assert waits == [1, 3, 1]
 
 
-async def test_a_feed_that_moved_for_good_is_learned_in_time(site: Site, house: House) -> None:
+async def test_a_feed_that_moved_for_good_is_learned_in_time(site: Site, harness: AppHarness) -> None:
     """Spec 3.2: only after repeated sightings."""
     site.answers[HOME] = Answer(status=301, headers={"Location": "/new"})
     site.answers["http://news.test/new"] = rss("http://news.test/a")
-    await read(house, Pass.MAIN, feed_url=HOME)
-    told = await memory(house, Pass.MAIN)
+    await read(harness, Method.MAIN, feed_url=HOME)
+    told = await memory(harness, Method.MAIN)
     assert (told["moved"]["target"], told["moved"]["count"]) == ("http://news.test/new", 1)
     long_watched = {**told["moved"], "first_seen": "2026-01-01T00:00:00Z", "count": 4}
     told["moved"] = long_watched
-    await house.rows("UPDATE feed_state SET memory = $1 WHERE pass = 'main'", told)
-    await read(house, Pass.MAIN)
-    (source,) = await house.desk.sources.listed()
+    await harness.rows("UPDATE poll_state SET memory = $1 WHERE pass = 'main'", told)
+    await read(harness, Method.MAIN)
+    (source,) = await harness.operations.sources.listed()
     assert source["settings"] == {"feed_url": "http://news.test/new"}
-    assert "moved" not in await memory(house, Pass.MAIN)
+    assert "moved" not in await memory(harness, Method.MAIN)
 
 
-async def test_a_spider_obeys_robots_and_hands_on_what_it_finds(site: Site, house: House) -> None:
+async def test_a_spider_obeys_robots_and_hands_on_what_it_finds(site: Site, harness: AppHarness) -> None:
     """Spec 3.5: a page that robots.txt forbids does not end the walk, and is not asked for."""
     site.answers["http://news.test/robots.txt"] = Answer("User-agent: *\nDisallow: /private\n")
     links = '<a href="/private">p</a><a href="/list">l</a><a href="http://else.test/x">e</a>'
     site.answers[HOME] = Answer(links, headers=HTML)
     site.answers["http://news.test/list"] = Answer('<a href="/2026/01/15/ferry">f</a>', headers=HTML)
-    polled = await read(house, Pass.SPIDER, site_url=HOME, ingestion_mode="spider")
+    polled = await read(harness, Method.SPIDER, site_url=HOME, ingestion_mode="spider")
     assert (polled.error, polled.leads) == (None, 2)
-    assert set(await house.rows("SELECT url, origin, depth FROM url_frontier")) == {
+    assert set(await harness.rows("SELECT url, origin, depth FROM url_frontier")) == {
         ("http://news.test/2026/01/15/ferry", "spider", 1),
         ("http://else.test/x", "spider", 1),
     }
     assert site.visits("http://news.test/private") == 0
-    (problem,) = (await memory(house, Pass.SPIDER))["problems"]
+    (problem,) = (await memory(harness, Method.SPIDER))["problems"]
     assert "robots.txt" in problem["problem"]
-    (told,) = (await house.desk.sources.show("news"))["passes"]
+    (told,) = (await harness.operations.sources.show("news"))["passes"]
     assert told["problems"] == [problem]
     assert told["why"].endswith(" The last reading went on without 1 address it could not read.")
-    assert await house.rows("SELECT count(*) FROM documents") == [(0,)]
+    assert await harness.rows("SELECT count(*) FROM documents") == [(0,)]
 
 
-async def test_a_host_that_asks_to_be_left_alone_keeps_what_it_gave_before(site: Site, house: House) -> None:
+async def test_a_host_that_asks_to_be_left_alone_keeps_what_it_gave_before(site: Site, harness: AppHarness) -> None:
     """Spec 2.3, 3.3: it is not asked again in this pass, nor is the pass kept waiting for an hour."""
     subs = [f"http://news.test/{number}.xml" for number in range(3)]
     site.answers[MAP] = Answer(index(*((url, None) for url in subs)))
     site.answers[subs[0]] = Answer(urlset(("http://news.test/a", None)))
     site.answers[subs[1]] = Answer(status=503, headers={"Retry-After": "3600"})
-    polled = await read(house, Pass.SITEMAP, sitemap_url=MAP)
+    polled = await read(harness, Method.SITEMAP, sitemap_url=MAP)
     assert (polled.error, polled.leads) == (None, 1)
     assert [site.visits(url) for url in subs] == [1, 1, 0]
-    told = await memory(house, Pass.SITEMAP)
+    told = await memory(harness, Method.SITEMAP)
     assert [problem["url"] for problem in told["problems"]] == subs[1:]
     assert "read_at" not in told
-    again = await read(house, Pass.SITEMAP)
+    again = await read(harness, Method.SITEMAP)
     assert (again.deferred, again.reason) == (True, Reason.RATE_LIMITED)
 
 
-async def test_a_site_is_where_its_home_page_leads_to(site: Site, house: House) -> None:
+async def test_a_site_is_where_its_home_page_leads_to(site: Site, harness: AppHarness) -> None:
     """Spec 3.5: a home page that moved takes its site along; any other page that leaves the site is let go."""
     site.answers[HOME] = Answer(status=301, headers={"Location": "http://paper.test/home"})
     links = '<a href="http://paper.test/a">1</a><a href="http://news.test/b">2</a><a href="http://paper.test/c">3</a>'
@@ -195,57 +197,59 @@ async def test_a_site_is_where_its_home_page_leads_to(site: Site, house: House) 
     site.answers["http://news.test/b"] = Answer(article.format("old"), headers=HTML)
     hidden = {**HTML, "X-Robots-Tag": "noindex, nofollow"}
     site.answers["http://paper.test/c"] = Answer(article.format("hidden"), headers=hidden)
-    await read(house, Pass.SPIDER, site_url=HOME, ingestion_mode="spider")
-    assert await house.fates() == {"http://news.test/old-and-three-more-words": None}
+    await read(harness, Method.SPIDER, site_url=HOME, ingestion_mode="spider")
+    assert await harness.outcomes() == {"http://news.test/old-and-three-more-words": None}
 
 
-BAD: list[tuple[str, Pass, Callable[[], Answer], Reason]] = [
-    ("login page", Pass.MAIN, lambda: Answer(page("Log in"), headers=HTML), Reason.NOT_A_FEED),
-    ("deep feed", Pass.MAIN, lambda: Answer("<rss>" + "<a>" * 1_000_000), Reason.PARSE_FAILED),
-    ("entities in a feed", Pass.MAIN, lambda: Answer(entities()), Reason.PARSE_FAILED),
-    ("deep JSON", Pass.MAIN, lambda: Answer('{"items":' + "[" * 1_000_000), Reason.NOT_A_FEED),
-    ("zeros as a feed", Pass.MAIN, lambda: Answer(bomb()), Reason.NOT_A_FEED),
-    ("encoded zeros", Pass.MAIN, lambda: Answer(bomb(), headers={"Content-Encoding": "gzip"}), Reason.BODY_TOO_LARGE),
-    ("zeros in a sitemap", Pass.SITEMAP, lambda: Answer(bomb()), Reason.PARSE_FAILED),
-    ("zeros in a urlset", Pass.SITEMAP, lambda: Answer(gzip.compress(b"<urlset>") + bomb()), Reason.BODY_TOO_LARGE),
-    ("entities in a sitemap", Pass.SITEMAP, lambda: Answer(entities()), Reason.PARSE_FAILED),
-    ("names itself", Pass.SITEMAP, lambda: Answer(index((MAP, None))), Reason.PARSE_FAILED),
-    ("login page for a sitemap", Pass.SITEMAP, lambda: Answer(page("Log in"), headers=HTML), Reason.PARSE_FAILED),
-    ("deep page", Pass.SPIDER, lambda: Answer("<div>" * 1_000_000, headers=HTML), Reason.PARSE_FAILED),
+BAD: list[tuple[str, Method, Callable[[], Answer], Reason]] = [
+    ("login page", Method.MAIN, lambda: Answer(page("Log in"), headers=HTML), Reason.NOT_A_FEED),
+    ("deep feed", Method.MAIN, lambda: Answer("<rss>" + "<a>" * 1_000_000), Reason.PARSE_FAILED),
+    ("entities in a feed", Method.MAIN, lambda: Answer(entities()), Reason.PARSE_FAILED),
+    ("deep JSON", Method.MAIN, lambda: Answer('{"items":' + "[" * 1_000_000), Reason.NOT_A_FEED),
+    ("zeros as a feed", Method.MAIN, lambda: Answer(bomb()), Reason.NOT_A_FEED),
+    ("encoded zeros", Method.MAIN, lambda: Answer(bomb(), headers={"Content-Encoding": "gzip"}), Reason.BODY_TOO_LARGE),
+    ("zeros in a sitemap", Method.SITEMAP, lambda: Answer(bomb()), Reason.PARSE_FAILED),
+    ("zeros in a urlset", Method.SITEMAP, lambda: Answer(gzip.compress(b"<urlset>") + bomb()), Reason.BODY_TOO_LARGE),
+    ("entities in a sitemap", Method.SITEMAP, lambda: Answer(entities()), Reason.PARSE_FAILED),
+    ("names itself", Method.SITEMAP, lambda: Answer(index((MAP, None))), Reason.PARSE_FAILED),
+    ("login page for a sitemap", Method.SITEMAP, lambda: Answer(page("Log in"), headers=HTML), Reason.PARSE_FAILED),
+    ("deep page", Method.SPIDER, lambda: Answer("<div>" * 1_000_000, headers=HTML), Reason.PARSE_FAILED),
 ]
 
 
 @pytest.mark.parametrize(("which", "answer", "reason"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
 async def test_bad_input_is_refused_in_bounds_and_disturbs_nobody(
-    which: Pass, answer: Callable[[], Answer], reason: Reason, site: Site, house: House
+    which: Method, answer: Callable[[], Answer], reason: Reason, site: Site, harness: AppHarness
 ) -> None:
     """Spec 4.3, issue 6: with a reason in the source's health, and the next source is read as ever."""
     site.answers[HOME] = site.answers[MAP] = answer()
-    mode = "spider" if which is Pass.SPIDER else "feed"
+    mode = "spider" if which is Method.SPIDER else "feed"
     begun = time.monotonic()
-    polled = await read(house, which, site_url=HOME, feed_url=HOME, sitemap_url=MAP, ingestion_mode=mode)
+    polled = await read(harness, which, site_url=HOME, feed_url=HOME, sitemap_url=MAP, ingestion_mode=mode)
     assert time.monotonic() - begun < 20
     assert polled.reason is reason
-    ((last_reason, last_error),) = await house.rows(
-        "SELECT last_reason, last_error FROM feed_state WHERE pass = $1", which
+    ((last_reason, last_error),) = await harness.rows(
+        "SELECT last_reason, last_error FROM poll_state WHERE pass = $1", which
     )
     assert (last_reason, last_error) == (reason, polled.error)
     assert polled.errors == 1
     site.answers["http://good.test/feed"] = rss("http://good.test/a")
-    assert (await house.desk.sources.add("http://good.test/feed")).polled.items == 1
+    assert (await harness.operations.sources.add("http://good.test/feed")).polled.items == 1
 
 
-async def test_nesting_means_nothing_to_a_sitemap(site: Site, house: House) -> None:
+async def test_nesting_means_nothing_to_a_sitemap(site: Site, harness: AppHarness) -> None:
     """A million elements deep is only long, and what it lists beside that is read."""
     deep = "<urlset>" + "<a>" * 1_000_000 + "<url><loc>http://news.test/a</loc></url></urlset>"
     site.answers[MAP] = Answer(deep)
-    assert (await read(house, Pass.SITEMAP, sitemap_url=MAP)).leads == 1
+    assert (await read(harness, Method.SITEMAP, sitemap_url=MAP)).leads == 1
 
 
-async def test_a_pattern_that_takes_for_ever_ends_its_child_and_not_the_program(site: Site, house: House) -> None:
+async def test_a_pattern_that_takes_for_ever_ends_its_child_and_not_the_program(
+    site: Site, harness: AppHarness
+) -> None:
     """Spec 4.3: what passes the check of patterns may still be slow on an address that somebody else chose."""
     site.answers[HOME] = Answer(f'<a href="/{"a" * 60}">x</a>', headers=HTML)
     polled = await read(
-        house, Pass.SPIDER, site_url=HOME, ingestion_mode="spider", article_patterns=["(a|a)*(a|aa)*(a|a)*$x"]
+        harness, Method.SPIDER, site_url=HOME, ingestion_mode="spider", article_patterns=["(a|a)*(a|aa)*(a|a)*$x"]
     )
     assert polled.reason is Reason.SANDBOX_TIMEOUT

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from headwater.model.http import Response
-from headwater.sandbox import Sandbox
+from headwater.core.http import Response
+from headwater.sandbox.pool import Sandbox
 from headwater.sources.run import Page
 from tests.loop_work import watched_work
 from tests.replaying import urlset

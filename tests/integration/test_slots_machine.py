@@ -15,14 +15,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from headwater import Item, Kind, Run
-from headwater.config import Settings
-from headwater.model.poll import Polled
-from headwater.model.source import Pass
-from headwater.policy.days import day_before
-from headwater.service.maintenance import rescue_expired
-from headwater.service.parts import Parts, Records, open_parts, open_records
-from headwater.service.scheduling import SchedulerRole
-from headwater.store import sources
+from headwater.app.maintenance import rescue_expired
+from headwater.app.runtime import Runtime, open_runtime
+from headwater.app.scheduler import SchedulerRole
+from headwater.core.days import day_before
+from headwater.core.poll import PollResult
+from headwater.core.settings import Settings
+from headwater.core.source import Method
+from headwater.db import sources
+from headwater.db.context import DatabaseContext, open_database_context
 from tests import kinds
 
 START = datetime(2026, 3, 12, 12, 30, tzinfo=UTC)
@@ -65,8 +66,8 @@ class SetClock:
 class Scheduler:
     """One instance: it looks when it is told to, and is never heard of again once it is dead."""
 
-    def __init__(self, parts: Parts, done: list[Polled]) -> None:
-        self.role = SchedulerRole(parts, done.append)
+    def __init__(self, runtime: Runtime, done: list[PollResult]) -> None:
+        self.role = SchedulerRole(runtime, done.append)
         self.keeper = AsyncIOScheduler(timezone=UTC)
 
     @property
@@ -95,11 +96,11 @@ class SlotsMachine(RuleBasedStateMachine):
 
     kind = "tick"
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, parts: Parts, clock: SetClock) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, runtime: Runtime, clock: SetClock) -> None:
         super().__init__()
-        self.loop, self.parts, self.clock = loop, parts, clock
+        self.loop, self.runtime, self.clock = loop, runtime, clock
         clock.now_at = START
-        self.done: list[Polled] = []
+        self.done: list[PollResult] = []
         self.dead: list[Scheduler] = []
         self.expected: set[datetime] = set()  # the slots that somebody has seen
         self.alive = [self.start(), self.start()]
@@ -109,14 +110,14 @@ class SlotsMachine(RuleBasedStateMachine):
         return self.loop.run_until_complete(work)
 
     async def begin(self) -> None:
-        async with self.parts.records.database.connection() as connection:
+        async with self.runtime.context.database.connection() as connection:
             await connection.execute("TRUNCATE sources CASCADE")
             settings = {"schedule": "0 * * * *", "timezone": "UTC", "fetch_items": False}
-            assert await sources.add_source(connection, "tick", self.kind, settings, now=START, due={Pass.MAIN: None})
+            assert await sources.add_source(connection, "tick", self.kind, settings, now=START, due={Method.MAIN: None})
 
     def start(self) -> Scheduler:
-        records = replace(self.parts.records, holder=f"instance {len(self.dead)}-{id(self)}")
-        return Scheduler(replace(self.parts, records=records), self.done)
+        context = replace(self.runtime.context, holder=f"instance {len(self.dead)}-{id(self)}")
+        return Scheduler(replace(self.runtime, records=context), self.done)
 
     @rule(which=st.integers(0, 1))
     def an_instance_looks(self, which: int) -> None:
@@ -154,7 +155,7 @@ class SlotsMachine(RuleBasedStateMachine):
     @rule(late=st.sampled_from([timedelta(0), LEASE]))
     def what_has_expired_is_taken_back(self, late: timedelta) -> None:
         self.clock.now_at += late
-        self.run(rescue_expired(self.parts.records))
+        self.run(rescue_expired(self.runtime.context))
 
     @invariant()
     def every_slot_is_run_once_and_no_two_at_a_time(self) -> None:
@@ -172,7 +173,7 @@ class SlotsMachine(RuleBasedStateMachine):
         assert all(count <= ATTEMPTS for count in lost.values())
 
     async def rows(self) -> list[Any]:
-        async with self.parts.records.database.connection() as connection:
+        async with self.runtime.context.database.connection() as connection:
             return list(await connection.fetch("SELECT * FROM runs"))
 
     def teardown(self) -> None:
@@ -184,7 +185,7 @@ class SlotsMachine(RuleBasedStateMachine):
             while instance.runs:
                 await instance.let_go(instance.runs[0])
         self.clock.now_at += LEASE + timedelta(seconds=1)
-        await rescue_expired(self.parts.records)
+        await rescue_expired(self.runtime.context)
         self.expect()
         last = self.alive[0]
         await last.look()
@@ -229,12 +230,12 @@ class DatedSlotsMachine(SlotsMachine):
 
 
 @contextlib.asynccontextmanager
-async def open_clocked(made: Settings, clock: SetClock) -> AsyncIterator[Parts]:
-    """All parts, by a clock that is set."""
-    async with open_records(made) as records:
-        clocked = Records(records.settings, records.database, clock, records.holder)  # type: ignore[arg-type]
-        async with open_parts(clocked) as parts:
-            yield parts
+async def open_clocked(made: Settings, clock: SetClock) -> AsyncIterator[Runtime]:
+    """The runtime, by a clock that is set."""
+    async with open_database_context(made) as context:
+        clocked = DatabaseContext(context.settings, context.database, clock, context.holder)  # type: ignore[arg-type]
+        async with open_runtime(clocked) as runtime:
+            yield runtime
 
 
 @pytest.mark.parametrize(
@@ -255,10 +256,10 @@ def test_every_slot_is_run_once_whoever_dies(
     clock = SetClock()
     with asyncio.Runner() as runner:
         opening = open_clocked(make_settings(lease_seconds=LEASE.total_seconds()), clock)
-        parts = runner.run(opening.__aenter__())
+        runtime = runner.run(opening.__aenter__())
         try:
             run_state_machine_as_test(
-                lambda: machine(runner.get_loop(), parts, clock),
+                lambda: machine(runner.get_loop(), runtime, clock),
                 settings=settings(
                     max_examples=examples,
                     stateful_step_count=30,

@@ -11,10 +11,10 @@ import aiohttp
 import pytest
 
 from headwater.api import make_app
-from headwater.config import Settings
-from headwater.model.reasons import Reason
-from headwater.service.running import RoleName, serve
-from headwater.store.pool import Database
+from headwater.app.roles import RoleName, serve
+from headwater.core.reasons import Reason
+from headwater.core.settings import Settings
+from headwater.db.pool import Database
 from tests.replaying import index, urlset
 from tests.server import Answer, Site, page, rss
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from headwater.config import Settings
-from headwater.errors import OperatorError
-from headwater.model.reasons import Reason
-from headwater.service.why_words import tell
+from headwater.core.errors import OperatorError
+from headwater.core.reasons import Reason
+from headwater.core.settings import Settings
+from headwater.explain.messages import tell
 from tests import kinds
-from tests.house import House, open_house
+from tests.harness import AppHarness, open_harness
 from tests.server import Answer, Site, page, rss
 
 FEED = "http://news.test/feed"
@@ -40,88 +40,90 @@ def sitemap(*urls: str, lastmod: datetime | None = None) -> Answer:
     return Answer(f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{entries}</urlset>', headers=XML)
 
 
-async def passes(house: House, name: str = "news.test") -> dict[str, Any]:
-    return {one["pass"]: one for one in (await house.desk.sources.show(name))["passes"]}
+async def passes(harness: AppHarness, name: str = "news.test") -> dict[str, Any]:
+    return {one["pass"]: one for one in (await harness.operations.sources.show(name))["passes"]}
 
 
-async def names(house: House) -> list[str]:
-    return [row["name"] for row in await house.desk.sources.listed()]
+async def names(harness: AppHarness) -> list[str]:
+    return [row["name"] for row in await harness.operations.sources.listed()]
 
 
-async def settings_of(house: House, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = (await house.desk.sources.show(name))["settings"]
+async def settings_of(harness: AppHarness, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = (await harness.operations.sources.show(name))["settings"]
     return found
 
 
-async def test_a_page_leads_to_its_feed_and_the_root_of_a_site_to_its_sitemaps_too(site: Site, house: House) -> None:
+async def test_a_page_leads_to_its_feed_and_the_root_of_a_site_to_its_sitemaps_too(
+    site: Site, harness: AppHarness
+) -> None:
     """Spec 3.1."""
     site.answers[HOME] = home("/feed", "/other")
     site.answers[FEED] = rss("http://news.test/a")
     site.answers["http://news.test/other"] = rss("http://news.test/b", title="Other")
-    added = await house.desk.sources.add(HOME)
+    added = await harness.operations.sources.add(HOME)
     assert (added.polled.items, [feed.url for feed in added.others]) == (1, ["http://news.test/other"])
-    assert await settings_of(house, "news.test") == {"site_url": HOME, "feed_url": FEED, "sitemap_hours": 6}
-    again = await house.desk.sources.add("http://news.test/other")
+    assert await settings_of(harness, "news.test") == {"site_url": HOME, "feed_url": FEED, "sitemap_hours": 6}
+    again = await harness.operations.sources.add("http://news.test/other")
     assert again.polled.source.name == "news.test-other"
     with pytest.raises(OperatorError, match="read by source news.test already"):
-        await house.desk.sources.add(HOME)
-    assert sorted(await names(house)) == ["news.test", "news.test-other"]
+        await harness.operations.sources.add(HOME)
+    assert sorted(await names(harness)) == ["news.test", "news.test-other"]
 
 
-async def test_a_page_that_is_not_the_root_has_its_feed_alone(site: Site, house: House) -> None:
+async def test_a_page_that_is_not_the_root_has_its_feed_alone(site: Site, harness: AppHarness) -> None:
     site.answers["http://news.test/world"] = home("/world/feed")
     site.answers["http://news.test/world/feed"] = rss("http://news.test/a")
-    await house.desk.sources.add("http://news.test/world")
-    assert set(await settings_of(house, "news.test")) == {"site_url", "feed_url"}
+    await harness.operations.sources.add("http://news.test/world")
+    assert set(await settings_of(harness, "news.test")) == {"site_url", "feed_url"}
 
 
-async def test_a_site_without_a_feed_is_read_by_its_sitemap(site: Site, house: House) -> None:
+async def test_a_site_without_a_feed_is_read_by_its_sitemap(site: Site, harness: AppHarness) -> None:
     """Spec 3.1, 3.3; a sitemap may be given itself."""
     site.answers[HOME] = home()
     site.answers[SITEMAP] = sitemap("http://news.test/a", "http://news.test/b")
     site.answers["http://else.test/map.xml"] = sitemap("http://else.test/a")
-    added = await house.desk.sources.add(HOME)
+    added = await harness.operations.sources.add(HOME)
     assert (added.polled.which, added.polled.new_urls) == ("sitemap", 2)
-    assert await settings_of(house, "news.test") == {"sitemap_url": SITEMAP}
-    assert list(await passes(house)) == ["sitemap"]
-    await house.desk.sources.add("http://else.test/map.xml")
-    assert await settings_of(house, "else.test") == {"sitemap_url": "http://else.test/map.xml"}
+    assert await settings_of(harness, "news.test") == {"sitemap_url": SITEMAP}
+    assert list(await passes(harness)) == ["sitemap"]
+    await harness.operations.sources.add("http://else.test/map.xml")
+    assert await settings_of(harness, "else.test") == {"sitemap_url": "http://else.test/map.xml"}
 
 
 @pytest.mark.parametrize(
     ("given", "found"), [(HOME, SITEMAP), ("http://news.test/map.xml", "http://news.test/map.xml")]
 )
 async def test_a_sitemap_that_breaks_off_is_one_wherever_it_is_found(
-    given: str, found: str, site: Site, house: House
+    given: str, found: str, site: Site, harness: AppHarness
 ) -> None:
     """Spec 3.1: at a common path as where it is given itself."""
     site.answers[HOME] = home()
     whole = sitemap("http://news.test/a", "http://news.test/b").body
     site.answers[found] = Answer(whole[:-30], headers=XML)
-    assert (await house.desk.sources.look_around(given)).sitemaps == [found]
-    assert (await house.desk.sources.add(given)).polled.which == "sitemap"
+    assert (await harness.operations.sources.look_around(given)).sitemaps == [found]
+    assert (await harness.operations.sources.add(given)).polled.which == "sitemap"
 
 
-async def test_what_has_neither_is_refused_with_what_was_tried_and_not_saved(site: Site, house: House) -> None:
+async def test_what_has_neither_is_refused_with_what_was_tried_and_not_saved(site: Site, harness: AppHarness) -> None:
     """Spec 3.1."""
     site.answers[HOME] = home()
     with pytest.raises(OperatorError, match=r"/feed, .*robots.txt.*/sitemap.xml.*--mode spider") as refused:
-        await house.desk.sources.add(HOME)
+        await harness.operations.sources.add(HOME)
     assert refused.value.reason is Reason.NOT_A_FEED
     assert "it is an HTML page, titled" in str(refused.value)
-    assert await house.rows("SELECT count(*) FROM sources") == [(0,)]
-    await house.desk.sources.add(HOME, mode="spider")
-    assert list(await passes(house)) == ["spider"]
+    assert await harness.rows("SELECT count(*) FROM sources") == [(0,)]
+    await harness.operations.sources.add(HOME, mode="spider")
+    assert list(await passes(harness)) == ["spider"]
     with pytest.raises(OperatorError, match="was not added: .*404"):
-        await house.desk.sources.add("http://else.test/", mode="spider")
-    assert await names(house) == ["news.test"]
+        await harness.operations.sources.add("http://else.test/", mode="spider")
+    assert await names(harness) == ["news.test"]
 
 
-async def test_an_edit_is_checked_and_brings_the_passes_in_line(site: Site, house: House) -> None:
+async def test_an_edit_is_checked_and_brings_the_passes_in_line(site: Site, harness: AppHarness) -> None:
     """Spec 3.1: what cannot work is refused with source and field, and nothing is changed."""
     site.answers[FEED] = rss("http://news.test/a")
-    await house.desk.sources.add(FEED)
-    before = await house.rows("SELECT settings FROM sources")
+    await harness.operations.sources.add(FEED)
+    before = await harness.rows("SELECT settings FROM sources")
     for changes, unset, why in (
         ({"priority": 11}, [], "news.test: priority"),
         ({"colour": "blue"}, [], "news.test: .*colour"),
@@ -133,95 +135,97 @@ async def test_an_edit_is_checked_and_brings_the_passes_in_line(site: Site, hous
         ({"feed_url": "ftp://news.test/"}, [], "news.test: feed_url: "),
     ):
         with pytest.raises(OperatorError, match=why):
-            await house.desk.sources.edit("news.test", changes, unset)
-    assert await house.rows("SELECT settings FROM sources") == before
-    edited = await house.desk.sources.edit("news.test", {"ingestion_mode": "both", "category": "News"})
+            await harness.operations.sources.edit("news.test", changes, unset)
+    assert await harness.rows("SELECT settings FROM sources") == before
+    edited = await harness.operations.sources.edit("news.test", {"ingestion_mode": "both", "category": "News"})
     assert (edited["category"], [one["pass"] for one in edited["passes"]]) == ("News", ["main", "sitemap", "spider"])
     now = datetime.now(UTC)
     assert edited["passes"][2]["next_poll_at"] <= now + timedelta(seconds=5)
-    back = await house.desk.sources.edit("news.test", {}, ["ingestion_mode"])
+    back = await harness.operations.sources.edit("news.test", {}, ["ingestion_mode"])
     assert [one["pass"] for one in back["passes"]] == ["main", "sitemap"]
 
 
-async def test_a_changed_interval_or_schedule_counts_at_once(site: Site, house: House) -> None:
+async def test_a_changed_interval_or_schedule_counts_at_once(site: Site, harness: AppHarness) -> None:
     site.answers[FEED] = rss("http://news.test/a")
-    await house.desk.sources.add(FEED, None, {"poll_interval_minutes": 600})
-    await house.desk.sources.edit("news.test", {"poll_interval_minutes": 30})
-    main = (await passes(house))["main"]
+    await harness.operations.sources.add(FEED, None, {"poll_interval_minutes": 600})
+    await harness.operations.sources.edit("news.test", {"poll_interval_minutes": 30})
+    main = (await passes(harness))["main"]
     assert timedelta(minutes=28) < main["next_poll_at"] - datetime.now(UTC) < timedelta(minutes=31)
     assert main["next_poll_why"] == "Its settings were changed."
-    await house.desk.sources.edit("news.test", {"schedule": "0 6 * * *"})
-    assert (await passes(house))["main"]["next_poll_why"] == "At its schedule, 0 6 * * * (America/New_York)."
-    assert await house.rows("SELECT next_poll_at FROM feed_state WHERE pass = 'main'") == [(None,)]
-    await house.desk.sources.edit("news.test", {}, ["schedule"])
-    assert (await passes(house))["main"]["next_poll_at"] <= datetime.now(UTC) + timedelta(seconds=5)
+    await harness.operations.sources.edit("news.test", {"schedule": "0 6 * * *"})
+    assert (await passes(harness))["main"]["next_poll_why"] == "At its schedule, 0 6 * * * (America/New_York)."
+    assert await harness.rows("SELECT next_poll_at FROM poll_state WHERE pass = 'main'") == [(None,)]
+    await harness.operations.sources.edit("news.test", {}, ["schedule"])
+    assert (await passes(harness))["main"]["next_poll_at"] <= datetime.now(UTC) + timedelta(seconds=5)
 
 
-async def test_a_change_that_is_not_about_time_leaves_the_next_reading_as_it_was(site: Site, house: House) -> None:
+async def test_a_change_that_is_not_about_time_leaves_the_next_reading_as_it_was(
+    site: Site, harness: AppHarness
+) -> None:
     """A wait that the publisher asked for, and a backfill that waits for the program."""
     site.answers[FEED] = rss("http://news.test/a")
-    await house.desk.sources.add(FEED)
-    await house.rows(
-        "UPDATE feed_state SET next_poll_at = now() + '3 days', next_poll_why = 'asked' WHERE pass = 'main'"
+    await harness.operations.sources.add(FEED)
+    await harness.rows(
+        "UPDATE poll_state SET next_poll_at = now() + '3 days', next_poll_why = 'asked' WHERE pass = 'main'"
     )
-    await house.desk.sources.ask_backfill("news.test", date(2024, 1, 1))
-    before = await house.rows("SELECT pass, next_poll_at, next_poll_why, backfill_since FROM feed_state ORDER BY 1")
-    await house.desk.sources.edit("news.test", {"category": "News"})
-    after = await house.rows("SELECT pass, next_poll_at, next_poll_why, backfill_since FROM feed_state ORDER BY 1")
+    await harness.operations.sources.ask_backfill("news.test", date(2024, 1, 1))
+    before = await harness.rows("SELECT pass, next_poll_at, next_poll_why, backfill_since FROM poll_state ORDER BY 1")
+    await harness.operations.sources.edit("news.test", {"category": "News"})
+    after = await harness.rows("SELECT pass, next_poll_at, next_poll_why, backfill_since FROM poll_state ORDER BY 1")
     assert after == before
     assert None not in after[1]
 
 
-async def test_a_source_that_reads_something_else_now_begins_afresh(site: Site, house: House) -> None:
+async def test_a_source_that_reads_something_else_now_begins_afresh(site: Site, harness: AppHarness) -> None:
     """What is remembered of the old feed would make the new one look unchanged."""
     site.answers[FEED] = Answer(rss("http://news.test/a").body, headers={"ETag": '"1"'})
     site.answers["http://news.test/new"] = Answer(rss("http://news.test/b").body, headers={"ETag": '"1"'})
-    await house.desk.sources.add(FEED)
-    await house.desk.sources.edit("news.test", {"priority": 7, "sitemap_hours": 12})
-    assert await house.rows("SELECT memory ->> 'etag' FROM feed_state WHERE pass = 'main'") == [('"1"',)]
-    await house.desk.sources.edit("news.test", {"feed_url": "http://news.test/new"})
-    assert await house.rows("SELECT memory FROM feed_state WHERE pass = 'main'") == [({},)]
-    assert (await house.desk.sources.sync("news.test")).new_items == 1
+    await harness.operations.sources.add(FEED)
+    await harness.operations.sources.edit("news.test", {"priority": 7, "sitemap_hours": 12})
+    assert await harness.rows("SELECT memory ->> 'etag' FROM poll_state WHERE pass = 'main'") == [('"1"',)]
+    await harness.operations.sources.edit("news.test", {"feed_url": "http://news.test/new"})
+    assert await harness.rows("SELECT memory FROM poll_state WHERE pass = 'main'") == [({},)]
+    assert (await harness.operations.sources.sync("news.test")).new_items == 1
     assert "If-None-Match" not in site.seen[-1].headers
 
 
-async def test_whoever_reads_with_the_old_settings_saves_nothing(site: Site, house: House) -> None:
+async def test_whoever_reads_with_the_old_settings_saves_nothing(site: Site, harness: AppHarness) -> None:
     site.answers[FEED] = rss("http://news.test/a")
-    await house.desk.sources.add(FEED)
+    await harness.operations.sources.add(FEED)
     site.hanging.add(FEED)
-    reading = asyncio.create_task(house.desk.sources.sync("news.test"))
+    reading = asyncio.create_task(harness.operations.sources.sync("news.test"))
     async with asyncio.timeout(10):
         while FEED not in site.waiting:
             await asyncio.sleep(0.01)
-    await house.desk.sources.edit("news.test", {"feed_url": "http://news.test/new"})
+    await harness.operations.sources.edit("news.test", {"feed_url": "http://news.test/new"})
     reading.cancel()
     with pytest.raises(asyncio.CancelledError):
         await reading
-    assert (await house.desk.sources.show("news.test"))["settings"]["feed_url"] == "http://news.test/new"
-    assert (await passes(house))["main"]["polling"] is False
+    assert (await harness.operations.sources.show("news.test"))["settings"]["feed_url"] == "http://news.test/new"
+    assert (await passes(harness))["main"]["polling"] is False
 
 
-async def test_two_sources_never_read_one_feed(site: Site, house: House) -> None:
+async def test_two_sources_never_read_one_feed(site: Site, harness: AppHarness) -> None:
     site.answers[FEED] = rss("http://news.test/a")
-    await house.desk.sources.add(FEED)
+    await harness.operations.sources.add(FEED)
     with pytest.raises(OperatorError, match="read by source news.test already"):
-        await house.desk.sources.create("other", "site", {"feed_url": "HTTP://NEWS.test/feed"})
-    await house.desk.sources.create("other", "site", {"feed_url": "http://news.test/other"})
+        await harness.operations.sources.create("other", "site", {"feed_url": "HTTP://NEWS.test/feed"})
+    await harness.operations.sources.create("other", "site", {"feed_url": "http://news.test/other"})
     with pytest.raises(OperatorError, match="read by source news.test already") as refused:
-        await house.desk.sources.edit("other", {"feed_url": FEED})
+        await harness.operations.sources.edit("other", {"feed_url": FEED})
     assert refused.value.reason is Reason.SOURCE_EXISTS
 
 
-async def test_sources_are_listed_the_worst_first_with_why(site: Site, house: House) -> None:
+async def test_sources_are_listed_the_worst_first_with_why(site: Site, harness: AppHarness) -> None:
     """Issue 6: health with the reason and the next poll."""
     for name in ("good", "bad", "off"):
         site.answers[f"http://{name}.test/feed"] = rss(f"http://{name}.test/a")
-        await house.desk.sources.add(f"http://{name}.test/feed", name, {"category": f"News/{name}"})
+        await harness.operations.sources.add(f"http://{name}.test/feed", name, {"category": f"News/{name}"})
     site.answers["http://bad.test/feed"] = Answer(status=404)
-    await house.desk.sources.sync("bad")
-    await house.desk.sources.switch("off", enabled=False)
-    await house.desk.frontier.submit(["http://by.test/hand"])
-    rows = await house.desk.sources.listed()
+    await harness.operations.sources.sync("bad")
+    await harness.operations.sources.switch("off", enabled=False)
+    await harness.operations.frontier.submit(["http://by.test/hand"])
+    rows = await harness.operations.sources.listed()
     assert [(row["name"], row["health"]) for row in rows] == [
         ("bad", "failing"),
         ("good", "on_time"),
@@ -230,146 +234,148 @@ async def test_sources_are_listed_the_worst_first_with_why(site: Site, house: Ho
     ]
     assert "Failed once" in rows[0]["why"]
     assert "404" in rows[0]["why"]
-    assert [row["name"] for row in await house.desk.sources.listed(health="failing")] == ["bad"]
-    assert [row["name"] for row in await house.desk.sources.listed(category="News")] == ["bad", "good", "off"]
-    assert [row["name"] for row in await house.desk.sources.listed(category="News/off")] == ["off"]
-    assert await house.desk.sources.listed(category="New") == []
+    assert [row["name"] for row in await harness.operations.sources.listed(health="failing")] == ["bad"]
+    assert [row["name"] for row in await harness.operations.sources.listed(category="News")] == ["bad", "good", "off"]
+    assert [row["name"] for row in await harness.operations.sources.listed(category="News/off")] == ["off"]
+    assert await harness.operations.sources.listed(category="New") == []
     with pytest.raises(OperatorError, match="choose one of failing, late"):
-        await house.desk.sources.listed(health="poorly")
-    await house.rows("""UPDATE sources SET settings = '{"priority": 99}' WHERE name = 'good'""")
-    broken = (await house.desk.sources.listed())[1]
+        await harness.operations.sources.listed(health="poorly")
+    await harness.rows("""UPDATE sources SET settings = '{"priority": 99}' WHERE name = 'good'""")
+    broken = (await harness.operations.sources.listed())[1]
     assert (broken["name"], broken["health"]) == ("good", "failing")
     assert "priority" in broken["why"]
 
 
-async def test_a_pass_that_is_read_before_the_one_that_is_told_of_is_named(site: Site, house: House) -> None:
+async def test_a_pass_that_is_read_before_the_one_that_is_told_of_is_named(site: Site, harness: AppHarness) -> None:
     """Spec 3.2: the next time and the sentence beside it say the same."""
     site.answers[HOME] = home("/feed")
     site.answers[FEED] = rss("http://news.test/a")
-    await house.desk.sources.add(HOME)
-    (listed,) = await house.desk.sources.listed()
-    assert listed["next_poll_at"] == (await passes(house))["sitemap"]["next_poll_at"]
+    await harness.operations.sources.add(HOME)
+    (listed,) = await harness.operations.sources.listed()
+    assert listed["next_poll_at"] == (await passes(harness))["sitemap"]["next_poll_at"]
     assert re.fullmatch(r"Polled .* ago\. Next in 1\d.* minutes\. Its sitemaps are due now\.", listed["why"])
-    await house.rows("UPDATE feed_state SET next_poll_at = now() + '5 minutes' WHERE pass = 'sitemap'")
-    (listed,) = await house.desk.sources.listed()
+    await harness.rows("UPDATE poll_state SET next_poll_at = now() + '5 minutes' WHERE pass = 'sitemap'")
+    (listed,) = await harness.operations.sources.listed()
     assert re.search(r"Its sitemaps are read first, in (5|4\.9) minutes\.$", listed["why"])
-    await house.rows("UPDATE feed_state SET next_poll_at = now() + '1 day' WHERE pass = 'sitemap'")
-    (listed,) = await house.desk.sources.listed()
+    await harness.rows("UPDATE poll_state SET next_poll_at = now() + '1 day' WHERE pass = 'sitemap'")
+    (listed,) = await harness.operations.sources.listed()
     assert "sitemaps" not in listed["why"]
-    assert listed["next_poll_at"] == (await passes(house))["main"]["next_poll_at"]
+    assert listed["next_poll_at"] == (await passes(harness))["main"]["next_poll_at"]
 
 
-async def test_a_disabled_source_is_not_due_and_an_enabled_one_is(site: Site, house: House) -> None:
+async def test_a_disabled_source_is_not_due_and_an_enabled_one_is(site: Site, harness: AppHarness) -> None:
     site.answers[FEED] = rss("http://news.test/a")
-    await house.desk.sources.add(FEED)
-    shown = await house.desk.sources.switch("news.test", enabled=False)
+    await harness.operations.sources.add(FEED)
+    shown = await harness.operations.sources.switch("news.test", enabled=False)
     assert (shown["health"], shown["enabled"]) == ("disabled", False)
     assert {shown["next_poll_at"], *(one["next_poll_at"] for one in shown["passes"])} == {None}
-    assert (await house.desk.sources.switch("news.test", enabled=True))["health"] == "on_time"
+    assert (await harness.operations.sources.switch("news.test", enabled=True))["health"] == "on_time"
     with pytest.raises(OperatorError, match="no source named nobody"):
-        await house.desk.sources.switch("nobody", enabled=False)
+        await harness.operations.sources.switch("nobody", enabled=False)
 
 
-async def test_a_source_that_brought_nothing_is_deleted_whole(house: House) -> None:
-    await house.desk.sources.create("news", "site", {"feed_url": FEED})
-    removed = await house.desk.sources.remove("news")
+async def test_a_source_that_brought_nothing_is_deleted_whole(harness: AppHarness) -> None:
+    await harness.operations.sources.create("news", "site", {"feed_url": FEED})
+    removed = await harness.operations.sources.remove("news")
     assert (removed.kept, removed.ended) == (False, 0)
-    assert await house.rows("SELECT count(*) FROM sources") == [(0,)]
+    assert await harness.rows("SELECT count(*) FROM sources") == [(0,)]
     with pytest.raises(OperatorError, match="no source named news"):
-        await house.desk.sources.remove("news")
+        await harness.operations.sources.remove("news")
 
 
 @pytest.mark.both_servers
-async def test_a_removed_source_keeps_what_it_brought_and_fetches_no_more(site: Site, house: House) -> None:
+async def test_a_removed_source_keeps_what_it_brought_and_fetches_no_more(site: Site, harness: AppHarness) -> None:
     """Spec 3.1: its name may be added again, and goes on where it was."""
     site.answers[FEED] = rss(*(f"http://news.test/{number}" for number in range(5)))
     site.answers["http://news.test/0"] = Answer(page("zero"), headers=HTML)
     site.answers["http://other.test/feed"] = rss("http://news.test/1", "http://other.test/x")
-    await house.desk.sources.add(FEED)
-    await house.desk.sources.add("http://other.test/feed")
-    await house.rows("UPDATE frontier_queue SET due_at = now() + '1 hour' WHERE url_id > 1")
-    await house.work(until_attempts=1)
-    removed = await house.desk.sources.remove("news.test")
+    await harness.operations.sources.add(FEED)
+    await harness.operations.sources.add("http://other.test/feed")
+    await harness.rows("UPDATE frontier_queue SET due_at = now() + '1 hour' WHERE url_id > 1")
+    await harness.work(until_attempts=1)
+    removed = await harness.operations.sources.remove("news.test")
     assert (removed.kept, removed.ended) == (True, 3)  # one was fetched, and one is another source's too
-    assert await names(house) == ["other.test"]
-    stats = await house.desk.frontier.stats()
+    assert await names(harness) == ["other.test"]
+    stats = await harness.operations.frontier.stats()
     assert stats["reasons"]["dead"] == {"source_removed": 3}
-    told = str(tell(await house.desk.why("http://news.test/4")))
+    told = str(tell(await harness.operations.why("http://news.test/4")))
     assert "Its source was removed before it was fetched." in told
     assert "unless a source lists it again" in told
     assert stats["urls"]["pending"] == 2
-    assert await house.rows("SELECT count(*) FROM items WHERE source_id = 1") == [(5,)]
-    assert await house.rows("SELECT count(*) FROM frontier_queue") == [(2,)]
-    for ask in (house.desk.sources.show, house.desk.sources.sync, house.desk.sources.remove):
+    assert await harness.rows("SELECT count(*) FROM items WHERE source_id = 1") == [(5,)]
+    assert await harness.rows("SELECT count(*) FROM frontier_queue") == [(2,)]
+    for ask in (harness.operations.sources.show, harness.operations.sources.sync, harness.operations.sources.remove):
         with pytest.raises(OperatorError, match="no source named news.test"):
             await ask("news.test")
 
     site.answers["http://news.test/gone"] = Answer(status=404)
     with pytest.raises(OperatorError, match="404"):
-        await house.desk.sources.add("http://news.test/gone", "news.test")
-    assert await names(house) == ["other.test"]
-    added = await house.desk.sources.add(FEED, overrides={"priority": 9})
+        await harness.operations.sources.add("http://news.test/gone", "news.test")
+    assert await names(harness) == ["other.test"]
+    added = await harness.operations.sources.add(FEED, overrides={"priority": 9})
     assert (added.polled.source.id, added.polled.new_items) == (1, 0)
-    assert (await settings_of(house, "news.test"))["priority"] == 9
-    assert "dead" not in {status for (status,) in await house.rows("SELECT status FROM url_frontier")}
-    assert (await house.desk.frontier.stats())["urls"]["pending"] == 5
+    assert (await settings_of(harness, "news.test"))["priority"] == 9
+    assert "dead" not in {status for (status,) in await harness.rows("SELECT status FROM url_frontier")}
+    assert (await harness.operations.frontier.stats())["urls"]["pending"] == 5
 
 
-async def test_what_ended_with_its_source_goes_to_the_next_that_lists_it(site: Site, house: House) -> None:
+async def test_what_ended_with_its_source_goes_to_the_next_that_lists_it(site: Site, harness: AppHarness) -> None:
     """A feed is replaced by another of the same site: no page is lost between the two."""
     site.answers[FEED] = rss("http://news.test/a", "http://news.test/b")
     site.answers["http://news.test/new"] = rss("http://news.test/b", "http://news.test/c")
     for name in "abc":
         site.answers[f"http://news.test/{name}"] = Answer(page(name), headers=HTML)
-    await house.desk.sources.add(FEED, "old")
-    await house.desk.sources.remove("old")
-    added = await house.desk.sources.add("http://news.test/new", "new")
+    await harness.operations.sources.add(FEED, "old")
+    await harness.operations.sources.remove("old")
+    added = await harness.operations.sources.add("http://news.test/new", "new")
     assert added.polled.new_urls == 1
-    await house.work()
-    assert await house.fates() == {
+    await harness.work()
+    assert await harness.outcomes() == {
         "http://news.test/a": "source_removed",
         "http://news.test/b": "stored",
         "http://news.test/c": "stored",
     }
-    assert {row["source"] for row in await house.desk.documents()} == {"new"}
+    assert {row["source"] for row in await harness.operations.documents()} == {"new"}
 
 
-async def test_a_removal_that_was_cut_short_is_ended_by_the_next(site: Site, house: House) -> None:
+async def test_a_removal_that_was_cut_short_is_ended_by_the_next(site: Site, harness: AppHarness) -> None:
     site.answers[FEED] = rss("http://news.test/a")
-    await house.desk.sources.add(FEED)
-    await house.rows("UPDATE sources SET removed_at = now(), enabled = false")
-    await house.rows("DELETE FROM feed_state")
-    assert (await house.desk.sources.remove("news.test")).ended == 1
+    await harness.operations.sources.add(FEED)
+    await harness.rows("UPDATE sources SET removed_at = now(), enabled = false")
+    await harness.rows("DELETE FROM poll_state")
+    assert (await harness.operations.sources.remove("news.test")).ended == 1
     with pytest.raises(OperatorError, match="no source named"):
-        await house.desk.sources.remove("news.test")
+        await harness.operations.sources.remove("news.test")
 
 
 async def test_what_is_being_fetched_while_its_source_is_removed_goes_on_until_the_next_removal(
-    site: Site, house: House
+    site: Site, harness: AppHarness
 ) -> None:
     """Spec 3.1."""
     site.answers[FEED] = rss("http://news.test/a", "http://news.test/b", "http://news.test/c")
     site.answers["http://news.test/a"] = Answer(page("a"), headers=HTML)
-    await house.desk.sources.add(FEED)
+    await harness.operations.sources.add(FEED)
     fetching = "lease_holder = 'me', lease_token = gen_random_uuid(), lease_until = now() + '1 hour'"
-    await house.rows(f"UPDATE frontier_queue SET {fetching} WHERE url_id < 3")
-    assert (await house.desk.sources.remove("news.test")).ended == 1
+    await harness.rows(f"UPDATE frontier_queue SET {fetching} WHERE url_id < 3")
+    assert (await harness.operations.sources.remove("news.test")).ended == 1
     failed = (
         "lease_holder = NULL, lease_token = NULL, lease_until = NULL, due_at = now() + (url_id - 1) * interval '1 hour'"
     )
-    await house.rows(f"UPDATE frontier_queue SET {failed}")
-    await house.work(until_attempts=1)
-    assert (await house.fates())["http://news.test/a"] == "stored"
-    assert (await house.desk.sources.remove("news.test")).ended == 1
-    assert (await house.desk.frontier.stats())["urls"]["pending"] == 0
+    await harness.rows(f"UPDATE frontier_queue SET {failed}")
+    await harness.work(until_attempts=1)
+    assert (await harness.outcomes())["http://news.test/a"] == "stored"
+    assert (await harness.operations.sources.remove("news.test")).ended == 1
+    assert (await harness.operations.frontier.stats())["urls"]["pending"] == 0
 
 
-async def test_whatever_is_done_to_sources_at_once_no_url_is_lost_or_left_without_one(site: Site, house: House) -> None:
+async def test_whatever_is_done_to_sources_at_once_no_url_is_lost_or_left_without_one(
+    site: Site, harness: AppHarness
+) -> None:
     """A removed source has nothing in the queue, and what is in the queue is pending, whoever was faster."""
     for number in range(3):
         urls = [f"http://h{number}.test/{page}" for page in range(20)]
         site.answers[f"http://h{number}.test/feed"] = rss(*urls)
-    mine = house.desk.sources
+    mine = harness.operations.sources
 
     async def meddle(seed: int) -> int:
         chance, refused = random.Random(seed), 0
@@ -381,7 +387,7 @@ async def test_whatever_is_done_to_sources_at_once_no_url_is_lost_or_left_withou
                 lambda: mine.remove(name),  # noqa: B023
                 lambda: mine.edit(name, {"priority": chance.randint(1, 10)}),  # noqa: B023
                 lambda: mine.ask_backfill(name, date(2024, 1, 1)),  # noqa: B023
-                lambda: house.desk.frontier.hand_in([f"http://{name}/x{chance.random()}"], name),  # noqa: B023
+                lambda: harness.operations.frontier.hand_in([f"http://{name}/x{chance.random()}"], name),  # noqa: B023
             ]
             try:
                 await chance.choice(deeds)()
@@ -391,95 +397,97 @@ async def test_whatever_is_done_to_sources_at_once_no_url_is_lost_or_left_withou
 
     refused = await asyncio.gather(*(meddle(seed) for seed in range(6)))
     assert 0 < sum(refused) < 90
-    assert await house.rows(
+    assert await harness.rows(
         "SELECT count(*) FROM url_frontier u LEFT JOIN frontier_queue q ON q.url_id = u.id "
         "WHERE (u.status = 'pending') <> (q.url_id IS NOT NULL)"
     ) == [(0,)]
-    assert await house.rows(
+    assert await harness.rows(
         "SELECT count(*) FROM url_frontier u LEFT JOIN sources s ON s.id = u.source_id "
         "WHERE s.id IS NULL OR (s.removed_at IS NOT NULL AND u.status = 'pending')"
     ) == [(0,)]
 
 
-async def test_what_people_hand_in_revives_the_manual_source(house: House) -> None:
-    await house.desk.frontier.submit(["http://by.test/hand"])
-    await house.desk.sources.remove("manual")
+async def test_what_people_hand_in_revives_the_manual_source(harness: AppHarness) -> None:
+    await harness.operations.frontier.submit(["http://by.test/hand"])
+    await harness.operations.sources.remove("manual")
     with pytest.raises(OperatorError, match="no source named manual"):
-        await house.desk.sources.show("manual")
-    await house.desk.frontier.submit(["http://by.test/other"])
-    assert await names(house) == ["manual"]
+        await harness.operations.sources.show("manual")
+    await harness.operations.frontier.submit(["http://by.test/other"])
+    assert await names(harness) == ["manual"]
 
 
-async def test_a_source_is_read_now_in_the_way_that_is_named(site: Site, house: House) -> None:
+async def test_a_source_is_read_now_in_the_way_that_is_named(site: Site, harness: AppHarness) -> None:
     site.answers[FEED] = rss("http://news.test/a")
     site.answers[SITEMAP] = sitemap("http://news.test/b")
-    await house.desk.sources.add(FEED)
-    read = await house.desk.sources.sync("news.test", "sitemap")
+    await harness.operations.sources.add(FEED)
+    read = await harness.operations.sources.sync("news.test", "sitemap")
     assert (read.error, read.which, read.new_urls) == (None, "sitemap", 1)
     with pytest.raises(OperatorError, match="news.test: pass: is one of main, sitemap, not 'spider'"):
-        await house.desk.sources.sync("news.test", "spider")
-    await house.desk.sources.create("hands", "manual", {})
+        await harness.operations.sources.sync("news.test", "spider")
+    await harness.operations.sources.create("hands", "manual", {})
     with pytest.raises(OperatorError, match="handed in"):
-        await house.desk.sources.sync("hands")
+        await harness.operations.sources.sync("hands")
 
 
 async def test_a_backfill_takes_the_past_and_is_left_for_the_program_where_it_is_cut_short(
-    site: Site, house: House, make_settings: Callable[..., Settings]
+    site: Site, harness: AppHarness, make_settings: Callable[..., Settings]
 ) -> None:
     """Spec 3.3."""
     site.answers[FEED] = rss("http://news.test/a")
     site.answers[SITEMAP] = sitemap("http://news.test/old", lastmod=datetime(2024, 5, 5, tzinfo=UTC))
-    await house.desk.sources.add(FEED)
-    assert (await house.desk.sources.sync("news.test", "sitemap")).new_urls == 0
+    await harness.operations.sources.add(FEED)
+    assert (await harness.operations.sources.sync("news.test", "sitemap")).new_urls == 0
     site.hanging.add(SITEMAP)
-    cut = asyncio.create_task(house.desk.sources.backfill("news.test", date(2024, 1, 1)))
+    cut = asyncio.create_task(harness.operations.sources.backfill("news.test", date(2024, 1, 1)))
     async with asyncio.timeout(10):
         while SITEMAP not in site.waiting:
             await asyncio.sleep(0.01)
     cut.cancel()
     with pytest.raises(asyncio.CancelledError):
         await cut
-    left = (await passes(house))["sitemap"]
+    left = (await passes(harness))["sitemap"]
     assert left["backfill_since"] == datetime(2024, 1, 1, 5, tzinfo=UTC)  # midnight in New York
     assert left["next_poll_at"] <= datetime.now(UTC)
     site.hanging.clear()
     counts: list[int] = []
-    async with open_house(make_settings(connect_to=site.connect_to)) as other:
-        read = await other.desk.sources.backfill("news.test", date(2024, 2, 1), counts.append)
+    async with open_harness(make_settings(connect_to=site.connect_to)) as other:
+        read = await other.operations.sources.backfill("news.test", date(2024, 2, 1), counts.append)
     assert (read.error, read.new_urls) == (None, 1)
-    assert (await passes(house))["sitemap"]["backfill_since"] is None
+    assert (await passes(harness))["sitemap"]["backfill_since"] is None
 
 
-async def test_a_backfill_that_cannot_be_is_refused(site: Site, house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_backfill_that_cannot_be_is_refused(
+    site: Site, harness: AppHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kinds.install(monkeypatch, "plain", kinds.PlainKind)
-    await house.desk.sources.create("plain", "plain", {})
+    await harness.operations.sources.create("plain", "plain", {})
     with pytest.raises(OperatorError, match="Source plain has no sitemaps"):
-        await house.desk.sources.backfill("plain", date(2024, 1, 1))
-    await house.desk.sources.create("news", "site", {"feed_url": FEED})
+        await harness.operations.sources.backfill("plain", date(2024, 1, 1))
+    await harness.operations.sources.create("news", "site", {"feed_url": FEED})
     with pytest.raises(OperatorError, match="since: 2999-01-01 is yet to come"):
-        await house.desk.sources.backfill("news", date(2999, 1, 1))
-    shown = await house.desk.sources.ask_backfill("news", date(1, 1, 1))
+        await harness.operations.sources.backfill("news", date(2999, 1, 1))
+    shown = await harness.operations.sources.ask_backfill("news", date(1, 1, 1))
     assert shown["passes"][1]["backfill_since"].year in (1969, 1970)
     assert site.seen == []
 
 
-async def test_looking_around_and_trying_save_nothing(site: Site, house: House) -> None:
+async def test_looking_around_and_trying_save_nothing(site: Site, harness: AppHarness) -> None:
     """Issue 6: `source test` walks each stage."""
     site.answers[HOME] = home("/feed")
     site.answers[FEED] = rss("http://news.test/a", "http://news.test/b", title="The feed")
     site.answers[SITEMAP] = sitemap("http://news.test/c")
     site.answers["http://news.test/b"] = Answer(page("the river"), headers=HTML)
-    around = await house.desk.sources.look_around(HOME)
+    around = await harness.operations.sources.look_around(HOME)
     assert ([feed.url for feed in around.feeds], around.sitemaps) == ([FEED], [SITEMAP])
-    assert await house.desk.sources.look_around(FEED) == replace(around, url=FEED)
+    assert await harness.operations.sources.look_around(FEED) == replace(around, url=FEED)
     stages: list[Any] = []
-    assert await house.desk.sources.test(HOME, stages.append)
+    assert await harness.operations.sources.test(HOME, stages.append)
     assert [stage.name for stage in stages] == ["robots.txt", "address", "feeds", "feed", "newest page", "article"]
     told = " | ".join(line for stage in stages for line in stage.found)
     for words in ("all is allowed", "not a feed", FEED, "The feed", "2 entries, 2 of them dated", "title: the river"):
         assert words in told
     for table in ("sources", "items", "url_frontier", "documents"):
-        assert await house.rows(f"SELECT count(*) FROM {table}") == [(0,)]
+        assert await harness.rows(f"SELECT count(*) FROM {table}") == [(0,)]
 
 
 @pytest.mark.parametrize(
@@ -502,27 +510,27 @@ async def test_looking_around_and_trying_save_nothing(site: Site, house: House) 
     ],
 )
 async def test_a_stage_that_fails_says_why_and_is_the_last(
-    answers: dict[str, Answer], last: str, why: str, site: Site, house: House
+    answers: dict[str, Answer], last: str, why: str, site: Site, harness: AppHarness
 ) -> None:
     """Issue 6: only a page is said to lead to feeds; of anything else the reader's own reason is told."""
     site.answers.update(answers)
     stages: list[Any] = []
-    assert not await house.desk.sources.test(HOME, stages.append)
+    assert not await harness.operations.sources.test(HOME, stages.append)
     assert stages[-1].name == last
     assert re.search(why, stages[-1].error)
 
 
-async def test_a_source_is_tried_as_it_is_set(site: Site, house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_source_is_tried_as_it_is_set(site: Site, harness: AppHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     kinds.install(monkeypatch, "plain", kinds.PlainKind)
     records = "http://api.test/records.json"
     site.answers[records] = Answer('[{"url": "http://news.test/a", "number": "1", "date": "2026-03-01"}]')
     site.answers["http://news.test/a"] = Answer(page("the river"), headers=HTML)
-    await house.desk.sources.create("records", "plain", {"urls": [records]})
-    await house.desk.sources.create("hands", "manual", {})
+    await harness.operations.sources.create("records", "plain", {"urls": [records]})
+    await harness.operations.sources.create("hands", "manual", {})
     stages: list[Any] = []
-    assert await house.desk.sources.test("records", stages.append)
+    assert await harness.operations.sources.test("records", stages.append)
     assert [stage.name for stage in stages] == ["settings", "list", "newest page", "article"]
-    assert not await house.desk.sources.test("hands", stages.append)
+    assert not await harness.operations.sources.test("hands", stages.append)
     assert "handed in" in stages[-1].error
     with pytest.raises(OperatorError, match="no source named nobody"):
-        await house.desk.sources.test("nobody", stages.append)
+        await harness.operations.sources.test("nobody", stages.append)

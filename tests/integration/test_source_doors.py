@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from headwater.store.pool import Database
+from headwater.db.pool import Database
 from tests.program import forked, headwater, wait_until
 from tests.server import Answer, Site, page, rss
 
@@ -81,7 +81,7 @@ async def test_the_first_five_minutes(program: Program) -> None:
     ]
     listed = await program("source", "list")
     assert re.search(r"^on time +1 +0  \d\d-\d\d \d\d:\d\d  news.test$", listed.stdout, re.M)
-    assert "Polled" in listed.stdout
+    assert "PollResult" in listed.stdout
     refused = await program("add", "http://nothing.test/")
     assert refused.returncode == 2
     assert refused.stderr == "headwater: http://nothing.test/ was not added: http://nothing.test/ answered 404.\n"
@@ -149,7 +149,7 @@ async def test_a_backfill_that_is_stopped_is_left_for_the_running_program(
     async with database.connection() as connection:
         left = await connection.fetchrow(
             "SELECT backfill_since IS NOT NULL AS asked, next_poll_at <= now() AS due, lease_token IS NULL AS free "
-            "FROM feed_state WHERE pass = 'sitemap'"
+            "FROM poll_state WHERE pass = 'sitemap'"
         )
     assert tuple(left or ()) == (True, True, True)
 

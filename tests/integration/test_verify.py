@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from headwater.config import Settings
-from headwater.corpus import Corpus
-from headwater.errors import OperatorError
-from headwater.service import upkeep_desk
-from headwater.service.upkeep_desk import OnProgress, Verified
-from headwater.service.verify_journal import Journal
-from headwater.service.verifying import Verifier
-from headwater.store.verify import documents_to_verify
-from tests.house import House, open_house
+from headwater.core.errors import OperatorError
+from headwater.core.settings import Settings
+from headwater.db.verify import documents_to_verify
+from headwater.documents import upkeep
+from headwater.documents.upkeep import OnProgress, Verified
+from headwater.documents.verify import Verifier
+from headwater.documents.verify_journal import Journal
+from headwater.storage.folder import Corpus
+from tests.harness import AppHarness, open_harness
 from tests.program import environment, fork, forked, headwater, wait_until
 from tests.server import Answer, Site, page, rss
 
@@ -31,34 +31,34 @@ Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
-async def stocked(site: Site, house: House) -> House:
+async def stocked(site: Site, harness: AppHarness) -> AppHarness:
     """A house that has fetched a page for each of the names, each of a host of its own."""
     for name in NAMES:
         site.answers[address(name)] = Answer(page(f"matter {name}"), headers=HTML)
-    await stock(site, house, "news", map(address, NAMES))
-    return house
+    await stock(site, harness, "news", map(address, NAMES))
+    return harness
 
 
-async def stock(site: Site, house: House, source: str, urls: Any) -> None:
+async def stock(site: Site, harness: AppHarness, source: str, urls: Any) -> None:
     feed = f"http://{source}.test/feed"
     site.answers[feed] = rss(*urls)
-    await house.desk.sources.add(feed, source)
-    await house.work()
+    await harness.operations.sources.add(feed, source)
+    await harness.work()
 
 
 def address(name: str) -> str:
     return f"http://{name}.test/page"
 
 
-async def raw_file(house: House, name: str) -> Path:
-    ((path,),) = await house.rows(
+async def raw_file(harness: AppHarness, name: str) -> Path:
+    ((path,),) = await harness.rows(
         "SELECT raw_path FROM documents d JOIN url_frontier u ON u.id = d.url_id WHERE url = $1", address(name)
     )
-    return house.desk.settings.data_dir / "corpus" / str(path)
+    return harness.operations.settings.data_dir / "corpus" / str(path)
 
 
-async def verify(house: House, on_progress: OnProgress = lambda *_: None, **options: Any) -> Verified:
-    async with house.desk.upkeep.verify(on_progress=on_progress, **options) as verified:
+async def verify(harness: AppHarness, on_progress: OnProgress = lambda *_: None, **options: Any) -> Verified:
+    async with harness.operations.upkeep.verify(on_progress=on_progress, **options) as verified:
         return verified
 
 
@@ -77,20 +77,20 @@ def command(make_settings: Callable[..., Settings], tmp_path: Path) -> Command:
 
 
 @pytest.mark.both_servers
-async def test_all_is_right_whatever_charset_or_redirect_a_page_came_by(site: Site, house: House) -> None:
+async def test_all_is_right_whatever_charset_or_redirect_a_page_came_by(site: Site, harness: AppHarness) -> None:
     site.answers["http://a.test/page"] = Answer(status=301, headers={"Location": "/deep/er/page"})
     site.answers["http://a.test/deep/er/page"] = Answer(page("moved", extra="<img src=x.png>"), headers=HTML)
     charset = {"Content-Type": "text/html; charset=windows-1251"}
     site.answers["http://b.test/page"] = Answer(page("Вода в реке").encode("cp1251"), headers=charset)
     site.answers["http://c.test/page"] = Answer(page("Straße").encode("utf-16"), headers={"Content-Type": ""})
     site.answers["http://d.test/page"] = Answer(page("moved", extra="<img src=x.png>"), headers=HTML)
-    await stock(site, house, "news", map(address, "abcd"))
-    verified = await verify(house)
+    await stock(site, harness, "news", map(address, "abcd"))
+    verified = await verify(harness)
     assert (verified.progress.checked, verified.progress.wrong, verified.progress.findings) == (4, 0, [])
 
 
 async def test_the_program_says_that_all_is_right_and_leaves_nothing_behind(
-    stocked: House, command: Command, tmp_path: Path
+    stocked: AppHarness, command: Command, tmp_path: Path
 ) -> None:
     answer = command()
     assert (answer.returncode, answer.stderr) == (0, "")
@@ -103,7 +103,7 @@ async def test_the_program_says_that_all_is_right_and_leaves_nothing_behind(
     assert list((tmp_path / "data/verify").iterdir()) == []
 
 
-async def test_whatever_was_done_to_a_raw_file_is_found(stocked: House, command: Command) -> None:
+async def test_whatever_was_done_to_a_raw_file_is_found(stocked: AppHarness, command: Command) -> None:
     changed = await raw_file(stocked, "a")
     changed.write_bytes(changed.read_bytes().replace(b"council", b"cuoncil"))
     with (await raw_file(stocked, "b")).open("ab") as longer:
@@ -134,7 +134,7 @@ async def test_whatever_was_done_to_a_raw_file_is_found(stocked: House, command:
 
 
 @pytest.mark.both_servers
-async def test_whatever_was_done_to_a_row_is_found(stocked: House) -> None:
+async def test_whatever_was_done_to_a_row_is_found(stocked: AppHarness) -> None:
     of = "WHERE url_id = (SELECT id FROM url_frontier WHERE url = $1)"
     await stocked.rows(
         f"UPDATE texts SET body = body || ' And more.' WHERE content_hash = (SELECT content_hash FROM documents {of})",
@@ -155,40 +155,40 @@ async def test_whatever_was_done_to_a_row_is_found(stocked: House) -> None:
     }  # fmt: skip
 
 
-async def test_all_that_is_wrong_with_a_document_is_told(stocked: House) -> None:
+async def test_all_that_is_wrong_with_a_document_is_told(stocked: AppHarness) -> None:
     await stocked.rows("UPDATE texts SET body = body || '.'")
     (await raw_file(stocked, "a")).unlink()
     progress = (await verify(stocked)).progress
     assert (progress.wrong, progress.faults) == (8, {"text_damaged": 8, "raw_missing": 1})
 
 
-async def test_what_was_fetched_before_the_content_type_was_kept_is_told_so(site: Site, house: House) -> None:
+async def test_what_was_fetched_before_the_content_type_was_kept_is_told_so(site: Site, harness: AppHarness) -> None:
     charset = {"Content-Type": "text/html; charset=iso-8859-2"}
     site.answers["http://a.test/page"] = Answer(page("Łódź na rzece").encode("iso-8859-2"), headers=charset)
     site.answers["http://b.test/page"] = Answer(page("Łódź na rzece"), headers=HTML)
-    await stock(site, house, "news", map(address, "ab"))
-    await house.rows("UPDATE documents SET fetched_url = NULL, content_type = NULL")
-    (finding,) = (await verify(house)).progress.findings
+    await stock(site, harness, "news", map(address, "ab"))
+    await harness.rows("UPDATE documents SET fetched_url = NULL, content_type = NULL")
+    (finding,) = (await verify(harness)).progress.findings
     assert (finding.url, finding.fault) == (address("a"), "text_differs")
     assert "before its content type was kept" in finding.detail
 
 
 async def test_what_cannot_be_read_in_the_time_allowed_is_not_called_right(
-    stocked: House, make_settings: Callable[..., Settings]
+    stocked: AppHarness, make_settings: Callable[..., Settings]
 ) -> None:
     """Spec 4.3: it is read in a child with limits, as the first time."""
-    async with open_house(make_settings(sandbox_seconds=0.0001)) as hasty:
+    async with open_harness(make_settings(sandbox_seconds=0.0001)) as hasty:
         assert faults(await verify(hasty)) == dict.fromkeys(NAMES, "not_derived")
 
 
-async def test_a_page_that_is_being_fetched_again_is_not_called_wrong(site: Site, stocked: House) -> None:
+async def test_a_page_that_is_being_fetched_again_is_not_called_wrong(site: Site, stocked: AppHarness) -> None:
     """Spec 1.5: its new file is in place before its row says so. The commit is held up by a lock on that row."""
     raw = await raw_file(stocked, "a")
     before = raw.read_bytes()
     site.answers[address("a")] = Answer(page("a newer matter"), headers=HTML)
-    await stocked.desk.frontier.retry([address("a")])
+    await stocked.operations.frontier.retry([address("a")])
     some_are_done = asyncio.Event()
-    async with stocked.parts.records.database.connection() as connection:
+    async with stocked.runtime.context.database.connection() as connection:
         held = connection.transaction()
         await held.start()
         await connection.execute("SELECT 1 FROM documents FOR UPDATE")
@@ -205,32 +205,32 @@ async def test_a_page_that_is_being_fetched_again_is_not_called_wrong(site: Site
     assert raw.read_bytes() != before
 
 
-async def test_a_row_that_was_saved_anew_since_it_was_read_is_read_again(site: Site, stocked: House) -> None:
-    records = stocked.parts.records
-    stale = await records.database.transact(
+async def test_a_row_that_was_saved_anew_since_it_was_read_is_read_again(site: Site, stocked: AppHarness) -> None:
+    context = stocked.runtime.context
+    stale = await context.database.transact(
         lambda connection: documents_to_verify(connection, after=0, last=99, source_id=None, limit=99)
     )
     site.answers[address("a")] = Answer(page("a newer matter"), headers=HTML)
-    await stocked.desk.frontier.retry([address("a")])
+    await stocked.operations.frontier.retry([address("a")])
     await stocked.work()
     await stocked.rows(
         "DELETE FROM documents WHERE url_id = (SELECT id FROM url_frontier WHERE url = $1)", address("b")
     )
     (await raw_file(stocked, "c")).unlink()
     verifier = Verifier(
-        database=records.database,
-        corpus=Corpus(records.settings.data_dir / "corpus"),
-        sandbox=stocked.parts.sandbox,
+        database=context.database,
+        corpus=Corpus(context.settings.data_dir / "corpus"),
+        sandbox=stocked.runtime.sandbox,
         sandbox_seconds=20,
         at_once=2,
     )
     assert [finding.url for finding in await verifier.verify(stale)] == [address("c")]
 
 
-async def test_a_file_newer_than_its_row_whose_fetch_was_killed_is_told_with_what_mends_it(stocked: House) -> None:
+async def test_a_file_newer_than_its_row_whose_fetch_was_killed_is_told_with_what_mends_it(stocked: AppHarness) -> None:
     """Spec 1.5: the re-fetch of the returned lease repairs it."""
     (await raw_file(stocked, "a")).write_text(page("a newer matter"))
-    await stocked.desk.frontier.retry([address("a")])
+    await stocked.operations.frontier.retry([address("a")])
     (finding,) = (await verify(stocked)).progress.findings
     assert finding.fault == "raw_differs"
     assert finding.detail.endswith("The page is queued to be fetched again.")
@@ -239,50 +239,50 @@ async def test_a_file_newer_than_its_row_whose_fetch_was_killed_is_told_with_wha
 
 
 async def test_a_page_that_cannot_be_read_any_more_leaves_document_and_raw_file_as_they_were(
-    site: Site, stocked: House
+    site: Site, stocked: AppHarness
 ) -> None:
     """Spec 1.5: every row's file matches its hash, whatever a re-fetch brings."""
     raw = await raw_file(stocked, "a")
     before = raw.read_bytes()
     site.answers[address("a")] = Answer(b"GIF89a" + b"x" * 500, headers=HTML)
-    await stocked.desk.frontier.retry([address("a")])
+    await stocked.operations.frontier.retry([address("a")])
     await stocked.work()
-    assert (await stocked.fates())[address("a")] == "unsupported_type"
+    assert (await stocked.outcomes())[address("a")] == "unsupported_type"
     assert raw.read_bytes() == before
     assert faults(await verify(stocked)) == {}
 
 
 @pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_text(page("newer, and its row was lost"))])
 async def test_another_visit_mends_a_raw_file_also_when_the_page_has_not_changed(
-    damage: Callable[[Path], object], site: Site, stocked: House
+    damage: Callable[[Path], object], site: Site, stocked: AppHarness
 ) -> None:
     """Spec 1.5, 4.2: a 304 touches only what is right here too."""
     tagged = Answer(page("tagged"), headers={**HTML, "ETag": '"v1"'})
     site.answers[address("a")] = tagged
-    await stocked.desk.frontier.retry([address("a")])
+    await stocked.operations.frontier.retry([address("a")])
     await stocked.work()
     damage(await raw_file(stocked, "a"))
     assert list(faults(await verify(stocked))) == ["a"]
     site.answers[address("a")] = [Answer(status=304), tagged]
-    await stocked.desk.frontier.retry([address("a")])
+    await stocked.operations.frontier.retry([address("a")])
     await stocked.work()
     assert faults(await verify(stocked)) == {}
     asked = [seen.headers.get("If-None-Match") for seen in site.seen if seen.url == address("a")]
     assert asked == [None, None, '"v1"', None]
     site.answers[address("a")] = Answer(status=304)
-    await stocked.desk.frontier.retry([address("a")])
+    await stocked.operations.frontier.retry([address("a")])
     await stocked.work()
-    assert (await stocked.fates())[address("a")] == "unchanged"
+    assert (await stocked.outcomes())[address("a")] == "unchanged"
     assert site.visits(address("a")) == 5
 
 
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep_desk, "PAGE", 2)
+    monkeypatch.setattr(upkeep, "PAGE", 2)
 
 
 @pytest.mark.usefixtures("small_pages")
-async def test_an_interrupted_verify_goes_on_where_it_was(stocked: House) -> None:
+async def test_an_interrupted_verify_goes_on_where_it_was(stocked: AppHarness) -> None:
     """What was wrong before the interruption is told at the end; --restart looks at everything again."""
     (await raw_file(stocked, "a")).unlink()
     (await raw_file(stocked, "h")).unlink()
@@ -324,11 +324,11 @@ class Looked:
 
 
 @pytest.mark.usefixtures("small_pages")
-async def test_an_outcome_that_was_not_told_to_its_end_is_told_again(stocked: House) -> None:
+async def test_an_outcome_that_was_not_told_to_its_end_is_told_again(stocked: AppHarness) -> None:
     (await raw_file(stocked, "a")).unlink()
 
     async def tell_and_fail() -> None:
-        async with stocked.desk.upkeep.verify():
+        async with stocked.operations.upkeep.verify():
             raise BrokenPipeError
 
     with pytest.raises(BrokenPipeError):
@@ -337,7 +337,7 @@ async def test_an_outcome_that_was_not_told_to_its_end_is_told_again(stocked: Ho
 
 
 @pytest.mark.usefixtures("small_pages")
-async def test_a_restart_does_not_go_on(stocked: House) -> None:
+async def test_a_restart_does_not_go_on(stocked: AppHarness) -> None:
     looked = Looked()
     verifying = asyncio.create_task(verify(stocked, looked))
     await looked.at(5)
@@ -349,14 +349,14 @@ async def test_a_restart_does_not_go_on(stocked: House) -> None:
 
 
 async def test_a_program_that_was_stopped_and_then_killed_goes_on_where_it_was(
-    site: Site, house: House, make_settings: Callable[..., Settings], tmp_path: Path
+    site: Site, harness: AppHarness, make_settings: Callable[..., Settings], tmp_path: Path
 ) -> None:
     """Spec 9.3."""
     urls = [f"http://h{number}.test/page" for number in range(160)]
     for url in urls:
         site.answers[url] = Answer(page(url), headers=HTML)
-    await stock(site, house, "news", urls)
-    (first,) = await house.rows("SELECT id, raw_path FROM documents ORDER BY id LIMIT 1")
+    await stock(site, harness, "news", urls)
+    (first,) = await harness.rows("SELECT id, raw_path FROM documents ORDER BY id LIMIT 1")
     (tmp_path / "data/corpus" / str(first[1])).unlink()
     settings = make_settings()
     place = {"data_dir": settings.data_dir, "database_url": settings.database_url}
@@ -378,8 +378,8 @@ async def test_a_program_that_was_stopped_and_then_killed_goes_on_where_it_was(
     assert not journal.exists()
 
 
-async def test_two_at_once_are_refused(stocked: House, command: Command, tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "data/verify/_all.0.jsonl", now=stocked.parts.records.clock.now(), restart=False)
+async def test_two_at_once_are_refused(stocked: AppHarness, command: Command, tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "data/verify/_all.0.jsonl", now=stocked.runtime.context.clock.now(), restart=False)
     try:
         answer = command()
     finally:
@@ -388,11 +388,11 @@ async def test_two_at_once_are_refused(stocked: House, command: Command, tmp_pat
     assert "is running" in answer.stderr
 
 
-async def test_one_source_or_the_newest_documents_can_be_looked_at(site: Site, stocked: House) -> None:
+async def test_one_source_or_the_newest_documents_can_be_looked_at(site: Site, stocked: AppHarness) -> None:
     await stock(site, stocked, "other", [])
     site.answers["http://z.test/page"] = Answer(page("the last"), headers=HTML)
     site.answers["http://other.test/feed"] = rss(address("z"))
-    await stocked.desk.sources.sync("other")
+    await stocked.operations.sources.sync("other")
     await stocked.work()
     for name in ("a", "z"):
         (await raw_file(stocked, name)).unlink()
@@ -414,7 +414,7 @@ def test_an_empty_house_is_right(command: Command) -> None:
     assert (told["checked"], told["wrong"], told["findings"]) == (0, 0, [])
 
 
-async def test_a_disk_that_is_not_there_is_said_once(stocked: House, command: Command, tmp_path: Path) -> None:
+async def test_a_disk_that_is_not_there_is_said_once(stocked: AppHarness, command: Command, tmp_path: Path) -> None:
     (tmp_path / "data/corpus").rename(tmp_path / "data/away")
     answer = command()
     assert (answer.returncode, answer.stdout) == (2, "")
@@ -424,7 +424,9 @@ async def test_a_disk_that_is_not_there_is_said_once(stocked: House, command: Co
     assert command().returncode == 0
 
 
-async def test_a_terminal_shows_a_bar(stocked: House, make_settings: Callable[..., Settings], tmp_path: Path) -> None:
+async def test_a_terminal_shows_a_bar(
+    stocked: AppHarness, make_settings: Callable[..., Settings], tmp_path: Path
+) -> None:
     """Spec 8.2."""
     settings = make_settings()
     where = environment(data_dir=settings.data_dir, database_url=settings.database_url) | {"TERM": "xterm"}

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from headwater.config import Settings
-from headwater.model.reasons import Reason
-from headwater.store.pool import Database, open_database
-from tests.house import open_house
+from headwater.core.reasons import Reason
+from headwater.core.settings import Settings
+from headwater.db.pool import Database, open_database
+from tests.harness import open_harness
 from tests.integration.test_api import TOKEN, Api, open_api
 from tests.pen import write_all
 from tests.program import headwater
@@ -138,8 +138,8 @@ async def test_deliveries_are_listed_by_pages_with_their_attempts(
         _, tested = await api.post("/webhooks/hook/test", None)
         assert (tested["delivered"], tested["reason"]) == (False, Reason.GONE)
     await write_all(database, *"abc")
-    async with open_house(make_settings()) as house:
-        await house.parts.outbox.claim(64)
+    async with open_harness(make_settings()) as harness:
+        await harness.runtime.outbox.claim(64)
     _, first = await api.get("/webhooks/hook/deliveries?limit=2")
     _, second = await api.get("/webhooks/hook/deliveries", params={"limit": 2, "before": first["next"]})
     urls = [row["url"].rpartition("/")[2] for page in (first, second) for row in page["deliveries"]]
@@ -179,8 +179,8 @@ async def _with_receiver(database_url: str, folder: Path) -> None:
     async with ReceiverServer() as receiver:
         added = json.loads((await ask("add", "hook", receiver.url("hook"), "--event", "job.failed", "--json")).stdout)
         secret = added.pop("secret")
-        spoken = (await ask("add", "other", receiver.url("other"))).stdout
-        assert "whsec_" in spoken
+        format_duration = (await ask("add", "other", receiver.url("other"))).stdout
+        assert "whsec_" in format_duration
         assert added["events"] == ["job.failed"]
         assert (await ask("test", "hook")).returncode == 0
         assert receiver.received("hook")[0].is_signed_with(secret)

@@ -9,15 +9,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from headwater.config import Settings
-from headwater.model.reasons import Reason
-from headwater.publish import outbox
-from headwater.service.delivering import DelivererRole
-from headwater.service.maintenance import rescue_expired
-from headwater.service.parts import open_parts, open_records
-from headwater.service.running import run_roles
-from headwater.store.pool import Database
-from tests.house import House, open_house
+from headwater.app.deliverer import DelivererRole
+from headwater.app.maintenance import rescue_expired
+from headwater.app.roles import run_roles
+from headwater.app.runtime import open_runtime
+from headwater.changes import outbox
+from headwater.core.reasons import Reason
+from headwater.core.settings import Settings
+from headwater.db.context import open_database_context
+from headwater.db.pool import Database
+from tests.harness import AppHarness, open_harness
 from tests.integration.test_api import TOKEN, open_api
 from tests.pen import fail_job, write_all
 from tests.receiver import HANG, RESET, ReceiverServer
@@ -31,16 +32,16 @@ async def receiver() -> AsyncIterator[ReceiverServer]:
 
 
 @pytest.fixture
-async def quick(make_settings: Callable[..., Settings]) -> AsyncIterator[House]:
-    async with open_house(make_settings()) as house:
-        yield house
+async def quick(make_settings: Callable[..., Settings]) -> AsyncIterator[AppHarness]:
+    async with open_harness(make_settings()) as harness:
+        yield harness
 
 
 @asynccontextmanager
-async def delivering(house: House) -> AsyncIterator[None]:
+async def delivering(harness: AppHarness) -> AsyncIterator[None]:
     """Let a deliverer work while the block runs."""
     stop = asyncio.Event()
-    role = DelivererRole(house.parts, house.desk.metrics.delivered, look_seconds=0.02)
+    role = DelivererRole(harness.runtime, harness.operations.metrics.delivered, look_seconds=0.02)
     working = asyncio.create_task(run_roles([role], stop))
     try:
         yield
@@ -56,30 +57,30 @@ async def until(condition: Callable[[], object], seconds: float = 30) -> None:
         await asyncio.sleep(0.01)
 
 
-async def until_settled(house: House) -> None:
+async def until_settled(harness: AppHarness) -> None:
     """Wait until nothing is pending and every change has become a delivery."""
     give_up = time.monotonic() + 30
-    while any(webhook["waiting"] for webhook in await house.desk.webhooks.listed()):
+    while any(webhook["waiting"] for webhook in await harness.operations.webhooks.listed()):
         assert time.monotonic() < give_up, "it was not delivered"
         await asyncio.sleep(0.01)
 
 
-async def statuses(house: House, name: str) -> list[tuple[str, str]]:
-    rows = await house.desk.webhooks.deliveries(name)
+async def statuses(harness: AppHarness, name: str) -> list[tuple[str, str]]:
+    rows = await harness.operations.webhooks.deliveries(name)
     return [(row["url"].rpartition("/")[2], row["status"]) for row in reversed(rows)]
 
 
-def database_of(house: House) -> Database:
-    return house.parts.records.database
+def database_of(harness: AppHarness) -> Database:
+    return harness.runtime.context.database
 
 
 async def test_a_receiver_hears_of_documents_and_failed_jobs_signed(
-    quick: House, receiver: ReceiverServer, capsys: pytest.CaptureFixture[str]
+    quick: AppHarness, receiver: ReceiverServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Spec 8.5: the signature is looked at by a few lines of the receiver's own; the secret is in no log."""
-    added = await quick.desk.webhooks.add("hook", receiver.url("hook"))
+    added = await quick.operations.webhooks.add("hook", receiver.url("hook"))
     await write_all(database_of(quick), "a")
-    async with quick.parts.records.database.connection() as connection:
+    async with quick.runtime.context.database.connection() as connection:
         job_id = await fail_job(connection, "gone", "not_found")
     async with delivering(quick):
         await until_settled(quick)
@@ -108,14 +109,14 @@ async def test_what_a_sync_hands_off_is_heard_of_when_its_page_ends(
     site.answers["http://news.test/feed"] = rss("http://news.test/a", "http://news.test/gone")
     site.answers["http://news.test/a"] = Answer(page("river"), headers={"Content-Type": "text/html"})
     settings = make_settings(connect_to=site.connect_to, api_token=TOKEN)
-    async with open_house(settings) as house:
-        await house.desk.sources.create("news", "site", {"feed_url": "http://news.test/feed"})
-        await house.desk.webhooks.add("hook", receiver.url("hook"))
+    async with open_harness(settings) as harness:
+        await harness.operations.sources.create("news", "site", {"feed_url": "http://news.test/feed"})
+        await harness.operations.webhooks.add("hook", receiver.url("hook"))
         async with open_api(settings) as api:
             assert (await api.post("/scraping/news/sync", {}))[0] == 200
-        await house.work()
-        async with delivering(house):
-            await until_settled(house)
+        await harness.work()
+        async with delivering(harness):
+            await until_settled(harness)
     heard = {one.told["url"]: one.told for one in receiver.received("hook")}
     assert heard["http://news.test/a"]["document"]["title"] == "river"
     failed = heard["http://news.test/gone"]
@@ -124,12 +125,12 @@ async def test_what_a_sync_hands_off_is_heard_of_when_its_page_ends(
 
 
 async def test_a_receiver_hears_only_of_the_events_it_wants_and_from_when_it_was_added(
-    quick: House, receiver: ReceiverServer
+    quick: AppHarness, receiver: ReceiverServer
 ) -> None:
     await write_all(database_of(quick), "before")
-    await quick.desk.webhooks.add("jobs", receiver.url("jobs"), ["job.failed"])
-    await quick.desk.webhooks.add("now", receiver.url("now"), ["document.ready"])
-    await quick.desk.webhooks.add("all", receiver.url("all"), since="c0")
+    await quick.operations.webhooks.add("jobs", receiver.url("jobs"), ["job.failed"])
+    await quick.operations.webhooks.add("now", receiver.url("now"), ["document.ready"])
+    await quick.operations.webhooks.add("all", receiver.url("all"), since="c0")
     await write_all(database_of(quick), "after")
     async with delivering(quick):
         await until_settled(quick)
@@ -138,16 +139,16 @@ async def test_a_receiver_hears_only_of_the_events_it_wants_and_from_when_it_was
 
 
 async def test_faults_that_heal_lose_nothing_and_keep_each_document_in_order(
-    quick: House, receiver: ReceiverServer
+    quick: AppHarness, receiver: ReceiverServer
 ) -> None:
     """Spec 4.4: 500s, resets and a lack of time, while documents change on."""
     receiver.behaviours["hook"] = [500, RESET, 503, 429, 425, 408, RESET, 500, 200, 500, 200]
-    await quick.desk.webhooks.add("hook", receiver.url("hook"))
+    await quick.operations.webhooks.add("hook", receiver.url("hook"))
     async with delivering(quick):
         for text in ("first", "second", "third"):
             await write_all(database_of(quick), "a", "b", "c", text=text)
         await until_settled(quick)
-    taken = [row for row in await quick.desk.webhooks.deliveries("hook") if row["status"] == "delivered"]
+    taken = [row for row in await quick.operations.webhooks.deliveries("hook") if row["status"] == "delivered"]
     assert len(taken) == 9
     for name in "abc":
         heard = [one for one in receiver.received("hook") if one.what[0] == name]
@@ -165,11 +166,11 @@ async def test_faults_that_heal_lose_nothing_and_keep_each_document_in_order(
     ("status", "reason"), [(410, Reason.GONE), (400, Reason.HTTP_4XX), (404, Reason.NOT_FOUND), (302, Reason.HTTP_ODD)]
 )
 async def test_what_is_refused_is_parked_and_holds_up_nothing(
-    status: int, reason: Reason, quick: House, receiver: ReceiverServer
+    status: int, reason: Reason, quick: AppHarness, receiver: ReceiverServer
 ) -> None:
     """Spec 4.4: not even what comes later of the same document; and no redirect is followed."""
     receiver.behaviours["hook"] = [(status, {"Location": receiver.url("elsewhere")}), 200]
-    await quick.desk.webhooks.add("hook", receiver.url("hook"))
+    await quick.operations.webhooks.add("hook", receiver.url("hook"))
     async with delivering(quick):
         await write_all(database_of(quick), "a")
         await until_settled(quick)
@@ -177,17 +178,17 @@ async def test_what_is_refused_is_parked_and_holds_up_nothing(
         await write_all(database_of(quick), "a", text="second")
         await until_settled(quick)
     assert await statuses(quick, "hook") == [("a", "parked"), ("b", "delivered"), ("a", "delivered")]
-    (parked,) = await quick.desk.webhooks.deliveries("hook", status="parked")
+    (parked,) = await quick.operations.webhooks.deliveries("hook", status="parked")
     assert (parked["reason"], [attempt["http_status"] for attempt in parked["log"]]) == (reason, [status])
     assert receiver.received("elsewhere") == []
 
 
 async def test_what_is_parked_is_sent_when_asked_unless_a_later_one_was_taken(
-    quick: House, receiver: ReceiverServer
+    quick: AppHarness, receiver: ReceiverServer
 ) -> None:
     """Spec 4.4: in order per document, also then."""
     receiver.behaviours["hook"] = [410, 410, 200]
-    await quick.desk.webhooks.add("hook", receiver.url("hook"))
+    await quick.operations.webhooks.add("hook", receiver.url("hook"))
     async with delivering(quick):
         await write_all(database_of(quick), "a")
         await until_settled(quick)
@@ -195,7 +196,7 @@ async def test_what_is_parked_is_sent_when_asked_unless_a_later_one_was_taken(
         await until_settled(quick)
         await write_all(database_of(quick), "a", text="second")
         await until_settled(quick)
-        assert await quick.desk.webhooks.retry("hook", None) == {"queued": 1, "superseded": 1, "parked": 0}
+        assert await quick.operations.webhooks.retry("hook", None) == {"queued": 1, "superseded": 1, "parked": 0}
         await until_settled(quick)
     assert [one.what for one in receiver.received("hook")] == [("a", 1), ("b", 1), ("a", 2), ("b", 1)]
     assert await statuses(quick, "hook") == [("a", "dismissed"), ("b", "delivered"), ("a", "delivered")]
@@ -207,30 +208,30 @@ async def test_a_receiver_that_is_down_or_hangs_holds_up_no_other_and_hears_of_a
     receiver: ReceiverServer, make_settings: Callable[..., Settings]
 ) -> None:
     """Spec 4.4: also of more than its outbox has room for, which does not grow meanwhile."""
-    async with open_house(make_settings()) as house:
+    async with open_harness(make_settings()) as harness:
         receiver.held = {"slow"}
         receiver.behaviours["down"] = [500]
         for name in ("down", "slow", "well"):
-            await house.desk.webhooks.add(name, receiver.url(name))
+            await harness.operations.webhooks.add(name, receiver.url(name))
         names = [f"d{number}" for number in range(12)]
-        async with delivering(house):
+        async with delivering(harness):
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(outbox, "MOST_PENDING", 5)
-                await write_all(database_of(house), *names)
+                await write_all(database_of(harness), *names)
                 await until(lambda: len(receiver.received("well")) == len(names))
                 assert {one.what[0] for one in receiver.received("slow")} < set(names)
-                ((most,),) = await house.rows(
+                ((most,),) = await harness.rows(
                     "SELECT max(n) FROM (SELECT count(*) AS n FROM deliveries d JOIN webhooks w ON w.id = d.webhook_id "
                     "WHERE w.name <> 'well' GROUP BY w.id) outboxes"
                 )
                 assert most == 5
                 assert len(receiver.received("slow")) <= outbox.AT_ONCE
-                (down, _, well) = await house.desk.webhooks.listed()
+                (down, _, well) = await harness.operations.webhooks.listed()
                 assert (down["waiting"], well["waiting"]) == (12, 0)
                 assert down["failing_reason"] == Reason.HTTP_5XX
                 receiver.behaviours["down"] = [200]
                 receiver.let()
-                await until_settled(house)
+                await until_settled(harness)
         for name in ("down", "slow"):
             assert {one.what[0] for one in receiver.received(name)} == set(names)
 
@@ -240,26 +241,26 @@ async def test_a_receiver_that_fails_is_left_alone_longer_and_longer_and_then_as
 ) -> None:
     """Spec 4.4, 8.5: back-off."""
     receiver.behaviours["hook"] = [500]
-    async with open_house(make_settings(retry_base_seconds=600)) as house:
-        await house.desk.webhooks.add("hook", receiver.url("hook"))
-        await write_all(database_of(house), *(f"d{number}" for number in range(20)))
+    async with open_harness(make_settings(retry_base_seconds=600)) as harness:
+        await harness.operations.webhooks.add("hook", receiver.url("hook"))
+        await write_all(database_of(harness), *(f"d{number}" for number in range(20)))
         pauses = []
         for expected in (4, 4, 4, 1, 1, 1, 1):
-            claimed = await house.parts.outbox.claim(64)
+            claimed = await harness.runtime.outbox.claim(64)
             assert len(claimed) == expected
             for delivery in claimed:
-                await house.parts.outbox.deliver(delivery)
-            ((pause,),) = await house.rows("SELECT extract(minute FROM not_before - now())::int FROM webhooks")
+                await harness.runtime.outbox.deliver(delivery)
+            ((pause,),) = await harness.rows("SELECT extract(minute FROM not_before - now())::int FROM webhooks")
             pauses.append(pause)
             if pause is not None:
-                assert await house.parts.outbox.claim(64) == []
-                await house.rows("UPDATE webhooks SET not_before = NULL")
+                assert await harness.runtime.outbox.claim(64) == []
+                await harness.rows("UPDATE webhooks SET not_before = NULL")
         assert pauses[:2] == [None, None]
         assert 9 <= pauses[2] <= 13 < 19 <= pauses[3] <= 25 < 39 <= pauses[4] <= 50
-        ((longest,),) = await house.rows("SELECT max(due_at) - now() < interval '61 minutes' FROM deliveries")
+        ((longest,),) = await harness.rows("SELECT max(due_at) - now() < interval '61 minutes' FROM deliveries")
         assert longest
-        await house.desk.webhooks.switch("hook", enabled=True)
-        assert (await house.parts.outbox.claim(1))[0].lease.attempts > 1, "somebody has mended it: all are due"
+        await harness.operations.webhooks.switch("hook", enabled=True)
+        assert (await harness.runtime.outbox.claim(1))[0].lease.attempts > 1, "somebody has mended it: all are due"
 
 
 async def test_what_a_receiver_missed_while_it_was_down_is_sent_as_soon_as_it_takes_one(
@@ -267,23 +268,23 @@ async def test_what_a_receiver_missed_while_it_was_down_is_sent_as_soon_as_it_ta
 ) -> None:
     """Spec 4.4: and not when each would have been due by itself."""
     receiver.behaviours["hook"] = [500] * 7 + [200]
-    async with open_house(make_settings(retry_base_seconds=3600)) as house:
-        await house.desk.webhooks.add("hook", receiver.url("hook"))
-        await write_all(database_of(house), *(f"d{number}" for number in range(7)))
+    async with open_harness(make_settings(retry_base_seconds=3600)) as harness:
+        await harness.operations.webhooks.add("hook", receiver.url("hook"))
+        await write_all(database_of(harness), *(f"d{number}" for number in range(7)))
         for _ in range(7):
-            for delivery in await house.parts.outbox.claim(1):
-                await house.parts.outbox.deliver(delivery)
-            await house.rows("UPDATE webhooks SET not_before = NULL")
-        await write_all(database_of(house), "new")
-        async with delivering(house):
-            await until_settled(house)
+            for delivery in await harness.runtime.outbox.claim(1):
+                await harness.runtime.outbox.deliver(delivery)
+            await harness.rows("UPDATE webhooks SET not_before = NULL")
+        await write_all(database_of(harness), "new")
+        async with delivering(harness):
+            await until_settled(harness)
     assert len({one.what[0] for one in receiver.received("hook")[7:]}) == 8
 
 
-async def test_retry_after_is_honoured(receiver: ReceiverServer, quick: House) -> None:
+async def test_retry_after_is_honoured(receiver: ReceiverServer, quick: AppHarness) -> None:
     """Spec 8.5."""
     receiver.behaviours["hook"] = [(503, {"Retry-After": "7200"})]
-    await quick.desk.webhooks.add("hook", receiver.url("hook"))
+    await quick.operations.webhooks.add("hook", receiver.url("hook"))
     await write_all(database_of(quick), "a")
     (delivery,) = await quick.parts.outbox.claim(10)
     await quick.parts.outbox.deliver(delivery)
@@ -296,11 +297,11 @@ async def test_retry_after_is_honoured(receiver: ReceiverServer, quick: House) -
 
 
 async def test_one_that_keeps_failing_is_given_up_only_if_others_are_taken(
-    receiver: ReceiverServer, quick: House
+    receiver: ReceiverServer, quick: AppHarness
 ) -> None:
     """Spec 4.4: a receiver that is down for days loses nothing."""
     receiver.behaviours["hook"] = [500]
-    await quick.desk.webhooks.add("hook", receiver.url("hook"))
+    await quick.operations.webhooks.add("hook", receiver.url("hook"))
     await write_all(database_of(quick), "a")
     box = quick.parts.outbox
 
@@ -316,45 +317,45 @@ async def test_one_that_keeps_failing_is_given_up_only_if_others_are_taken(
     assert await statuses(quick, "hook") == [("a", "pending")]
     await quick.rows("UPDATE webhooks SET delivered_at = now()")
     await attempt()
-    (row,) = await quick.desk.webhooks.deliveries("hook")
+    (row,) = await quick.operations.webhooks.deliveries("hook")
     assert (row["status"], row["reason"]) == ("parked", Reason.MAX_RETRIES)
 
 
 async def test_what_was_sent_and_not_marked_is_sent_again_with_the_same_id(
-    receiver: ReceiverServer, quick: House, make_settings: Callable[..., Settings]
+    receiver: ReceiverServer, quick: AppHarness, make_settings: Callable[..., Settings]
 ) -> None:
     """Spec 2.4, 4.4: the lease of one who died runs out; what he would still mark changes nothing."""
-    await quick.desk.webhooks.add("hook", receiver.url("hook"))
+    await quick.operations.webhooks.add("hook", receiver.url("hook"))
     await write_all(database_of(quick), "a")
-    async with open_records(make_settings(lease_seconds=5)) as records, open_parts(records) as parts:
-        (lost,) = await parts.outbox.claim(10)
-        await parts.courier.bring(lost.receiver, lost.id, lost.change)
+    async with open_database_context(make_settings(lease_seconds=5)) as context, open_runtime(context) as runtime:
+        (lost,) = await runtime.outbox.claim(10)
+        await runtime.courier.bring(lost.receiver, lost.id, lost.change)
     assert await quick.parts.outbox.claim(10) == []
     await quick.rows("UPDATE deliveries SET lease_until = now()")
-    assert await rescue_expired(quick.parts.records) == 1
+    assert await rescue_expired(quick.runtime.context) == 1
     async with delivering(quick):
         await until_settled(quick)
     first, second = receiver.received("hook")
     assert first.id == second.id
     assert first.told == second.told
-    (row,) = await quick.desk.webhooks.deliveries("hook")
+    (row,) = await quick.operations.webhooks.deliveries("hook")
     assert [attempt["reason"] for attempt in row["log"]] == [Reason.WORKER_LOST, Reason.DELIVERED]
     with pytest.raises(Exception, match="no longer ours"):
         await quick.parts.outbox.deliver(lost)
-    assert (await quick.desk.webhooks.deliveries("hook"))[0]["attempts"] == 2
+    assert (await quick.operations.webhooks.deliveries("hook"))[0]["attempts"] == 2
 
 
-async def test_a_stop_gives_back_what_is_under_way(receiver: ReceiverServer, quick: House) -> None:
+async def test_a_stop_gives_back_what_is_under_way(receiver: ReceiverServer, quick: AppHarness) -> None:
     """Spec 2.4."""
     receiver.behaviours["hook"] = [HANG]
-    await quick.desk.webhooks.add("hook", receiver.url("hook"))
+    await quick.operations.webhooks.add("hook", receiver.url("hook"))
     await write_all(database_of(quick), "a")
     stop = asyncio.Event()
     working = asyncio.create_task(DelivererRole(quick.parts).run(stop, 0.01))
     await until(lambda: receiver.received("hook"))
     stop.set()
     await working
-    (row,) = await quick.desk.webhooks.deliveries("hook")
+    (row,) = await quick.operations.webhooks.deliveries("hook")
     assert (row["status"], row["attempts"], row["log"][0]["reason"]) == ("pending", 0, Reason.SHUTDOWN)
     assert await quick.rows("SELECT FROM deliveries WHERE lease_token IS NOT NULL") == []
 
@@ -363,37 +364,37 @@ async def test_a_private_address_is_refused_at_connecting_and_nothing_is_lost(
     receiver: ReceiverServer, make_settings: Callable[..., Settings]
 ) -> None:
     """Spec 4.3: unless the settings allow it; then it is delivered."""
-    async with open_house(make_settings(allow_networks=())) as house:
-        await house.desk.webhooks.add("hook", receiver.url("hook"))
-        assert (await house.desk.webhooks.test("hook")).reason is Reason.ADDRESS_REFUSED
-        await write_all(database_of(house), "a")
-        (delivery,) = await house.parts.outbox.claim(10)
-        assert (await house.parts.outbox.deliver(delivery)).reason is Reason.ADDRESS_REFUSED
-        assert await statuses(house, "hook") == [("a", "pending")]
+    async with open_harness(make_settings(allow_networks=())) as harness:
+        await harness.operations.webhooks.add("hook", receiver.url("hook"))
+        assert (await harness.operations.webhooks.test("hook")).reason is Reason.ADDRESS_REFUSED
+        await write_all(database_of(harness), "a")
+        (delivery,) = await harness.runtime.outbox.claim(10)
+        assert (await harness.runtime.outbox.deliver(delivery)).reason is Reason.ADDRESS_REFUSED
+        assert await statuses(harness, "hook") == [("a", "pending")]
     assert receiver.seen == []
-    async with open_house(make_settings()) as house, delivering(house):
-        await until_settled(house)
+    async with open_harness(make_settings()) as harness, delivering(harness):
+        await until_settled(harness)
     assert [one.what for one in receiver.seen] == [("a", 1)]
 
 
 async def test_a_receiver_that_refuses_everything_gets_no_more_until_somebody_has_looked(
-    receiver: ReceiverServer, quick: House, monkeypatch: pytest.MonkeyPatch
+    receiver: ReceiverServer, quick: AppHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spec 4.4: nothing grows with the backlog, and nothing is lost."""
     monkeypatch.setattr(outbox, "MOST_PARKED", 4)
     receiver.behaviours["hook"] = [401]
-    await quick.desk.webhooks.add("hook", receiver.url("hook"))
+    await quick.operations.webhooks.add("hook", receiver.url("hook"))
     await write_all(database_of(quick), *"abcd")
     async with delivering(quick):
         await until_settled(quick)
         await write_all(database_of(quick), *"efgh")
         await write_all(database_of(quick), "a", text="second")
-        (row,) = await quick.desk.webhooks.listed()
+        (row,) = await quick.operations.webhooks.listed()
         assert (row["parked"], row["waiting"]) == (4, 5)
         receiver.behaviours["hook"] = [200]
-        parked = await quick.desk.webhooks.deliveries("hook", status="parked")
-        assert await quick.desk.webhooks.dismiss("hook", [parked[0]["id"]]) == {"dismissed": 1, "parked": 3}
-        assert (await quick.desk.webhooks.retry("hook", [parked[1]["id"]]))["queued"] == 1
+        parked = await quick.operations.webhooks.deliveries("hook", status="parked")
+        assert await quick.operations.webhooks.dismiss("hook", [parked[0]["id"]]) == {"dismissed": 1, "parked": 3}
+        assert (await quick.operations.webhooks.retry("hook", [parked[1]["id"]]))["queued"] == 1
         await until_settled(quick)
     assert [one for one in await statuses(quick, "hook") if one[1] != "delivered"] == [
         ("a", "parked"),
@@ -403,26 +404,26 @@ async def test_a_receiver_that_refuses_everything_gets_no_more_until_somebody_ha
 
 
 async def test_one_that_is_disabled_misses_nothing_when_it_is_enabled_again(
-    receiver: ReceiverServer, quick: House
+    receiver: ReceiverServer, quick: AppHarness
 ) -> None:
     """Spec 4.4."""
-    await quick.desk.webhooks.add("hook", receiver.url("hook"))
-    await quick.desk.webhooks.add("other", receiver.url("other"))
-    await quick.desk.webhooks.switch("hook", enabled=False)
+    await quick.operations.webhooks.add("hook", receiver.url("hook"))
+    await quick.operations.webhooks.add("other", receiver.url("other"))
+    await quick.operations.webhooks.switch("hook", enabled=False)
     async with delivering(quick):
         await write_all(database_of(quick), *"abc")
         await until(lambda: len(receiver.received("other")) == 3)
         assert receiver.received("hook") == []
-        assert (await quick.desk.webhooks.show("hook"))["waiting"] == 3
-        await quick.desk.webhooks.switch("hook", enabled=True)
+        assert (await quick.operations.webhooks.show("hook"))["waiting"] == 3
+        await quick.operations.webhooks.switch("hook", enabled=True)
         await until_settled(quick)
     assert {one.what[0] for one in receiver.received("hook")} == set("abc")
 
 
-async def test_what_ended_long_ago_is_forgotten_but_not_what_waits(receiver: ReceiverServer, quick: House) -> None:
+async def test_what_ended_long_ago_is_forgotten_but_not_what_waits(receiver: ReceiverServer, quick: AppHarness) -> None:
     """Spec 4.4: and a parked delivery that was overtaken is known to be so for as long as it is there."""
     receiver.behaviours["hook"] = [410, 200]
-    await quick.desk.webhooks.add("hook", receiver.url("hook"))
+    await quick.operations.webhooks.add("hook", receiver.url("hook"))
     async with delivering(quick):
         await write_all(database_of(quick), "a")
         await until_settled(quick)
@@ -431,10 +432,10 @@ async def test_what_ended_long_ago_is_forgotten_but_not_what_waits(receiver: Rec
         await until_settled(quick)
     await quick.rows("UPDATE deliveries SET ended_at = ended_at - interval '2 days'")
     await quick.rows("UPDATE delivery_log SET ended_at = ended_at - interval '2 days'")
-    now = quick.parts.records.clock.now()
+    now = quick.runtime.context.clock.now()
     await outbox.prune_deliveries(database_of(quick), now, timedelta(days=3))
     assert len(await statuses(quick, "hook")) == 3
     await outbox.prune_deliveries(database_of(quick), now, timedelta(days=1))
     assert await statuses(quick, "hook") == [("a", "parked"), ("a", "delivered")]
     assert await quick.rows("SELECT FROM delivery_log") == []
-    assert (await quick.desk.webhooks.retry("hook", None))["superseded"] == 1
+    assert (await quick.operations.webhooks.retry("hook", None))["superseded"] == 1

@@ -12,11 +12,11 @@ import pytest
 from rich.cells import cell_len
 
 from headwater.api import make_app
-from headwater.config import Settings
-from headwater.errors import InvalidURL, OperatorError
-from headwater.model.reasons import Reason
-from headwater.service.running import RoleName, serve
-from tests.house import House, open_house
+from headwater.app.roles import RoleName, serve
+from headwater.core.errors import InvalidURL, OperatorError
+from headwater.core.reasons import Reason
+from headwater.core.settings import Settings
+from tests.harness import AppHarness, open_harness
 from tests.program import headwater
 from tests.server import Answer, Site, page, rss
 
@@ -24,7 +24,7 @@ FEED = "http://news.test/feed"
 A = "http://news.test/a"
 
 
-async def test_what_is_no_address_is_refused_with_the_reason(house: House) -> None:
+async def test_what_is_no_address_is_refused_with_the_reason(harness: AppHarness) -> None:
     """Spec 8.3, 2.1: and no password is repeated."""
     for url, said in (
         ("", "The address is empty."),
@@ -35,16 +35,16 @@ async def test_what_is_no_address_is_refused_with_the_reason(house: House) -> No
         ("http://news.test/" + "x" * 9000, "longer than"),
     ):
         with pytest.raises(InvalidURL, match=said) as refused:
-            await house.desk.why(url)
+            await harness.operations.why(url)
         assert "secret" not in f"{refused.value} {refused.value.url}"
 
 
-async def test_what_was_never_seen_is_said_to_be_so(site: Site, house: House) -> None:
+async def test_what_was_never_seen_is_said_to_be_so(site: Site, harness: AppHarness) -> None:
     """Spec 8.3."""
     site.answers[FEED] = rss(A)
-    await house.desk.sources.add(FEED)
+    await harness.operations.sources.add(FEED)
     with pytest.raises(OperatorError, match="http://news.test/b has never been seen here: no source lists") as refused:
-        await house.desk.why("http://news.test/b?utm_source=x")
+        await harness.operations.why("http://news.test/b?utm_source=x")
     assert refused.value.reason is Reason.UNKNOWN_URL
 
 
@@ -56,11 +56,11 @@ async def hostile(site: Site, make_settings: Callable[..., Settings]) -> Setting
     """Settings of a house that has a page with a hostile title and robots.txt."""
     settings = make_settings(connect_to=site.connect_to)
     site.answers["http://news.test/robots.txt"] = Answer("User-agent: headwater\nAllow: /\x1b[31m[bold]*\nAllow: /a\n")
-    async with open_house(settings) as house:
+    async with open_harness(settings) as harness:
         site.answers[FEED] = rss(A)
         site.answers[A] = Answer(page(HOSTILE.replace("\x1b", "&#27;")), headers={"Content-Type": "text/html"})
-        await house.desk.sources.add(FEED)
-        await house.work()
+        await harness.operations.sources.add(FEED)
+        await harness.work()
     return settings
 
 
@@ -72,7 +72,7 @@ def test_the_command_prints_prose_of_80_columns_or_json(hostile: Settings, tmp_p
     lines = shown.stdout.splitlines()
     assert lines[0] == A
     assert [line.split()[0] for line in lines[1:] if not line.startswith(" ")] == [
-        *("Status", "Seen", "Priority", "Robots", "Host", "Fetches", "Document", "Next")
+        *("Status", "Seen", "Priority", "Robots", "Host", "Fetches", "Document", "PollPlan")
     ]
     assert max(cell_len(line) for line in lines) <= 80
     assert all(mark.isprintable() or mark == "\n" for mark in shown.stdout)
@@ -80,7 +80,7 @@ def test_the_command_prints_prose_of_80_columns_or_json(hostile: Settings, tmp_p
     printed = headwater("why", A, "--json", cwd=tmp_path, **where)
     answer = json.loads(printed.stdout)
     assert (answer["status"], answer["reason"], answer["robots"]["allowed"]) == ("fetched", "stored", True)
-    assert answer["lines"][-1]["label"] == "Next"
+    assert answer["lines"][-1]["label"] == "PollPlan"
 
 
 def test_the_command_refuses_bad_input_with_one_line(hostile: Settings, tmp_path: Path) -> None:

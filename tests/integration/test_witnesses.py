@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from headwater.net.witnesses import Witnesses, is_doubtful
+from headwater.http.offline_detector import OfflineDetector, is_doubtful
 
 TEMPORARY = socket.gaierror(socket.EAI_AGAIN, "no name server answers")
 NO_ROUTE = OSError(errno.ENETUNREACH, "no way out")
@@ -18,7 +18,7 @@ NO_FILE = OSError(errno.EMFILE, "too many open files")
 )
 async def test_while_somebody_is_reached_a_failure_is_the_others(error: Exception) -> None:
     async with await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1") as server:
-        witnesses = Witnesses()
+        witnesses = OfflineDetector()
         witnesses.add("one.test", ("127.0.0.1", 1))  # which refuses, and so is there too
         witnesses.add("two.test", server.sockets[0].getsockname())
         assert is_doubtful(error)
@@ -29,19 +29,19 @@ async def test_while_somebody_is_reached_a_failure_is_the_others(error: Exceptio
     "error", [ConnectionRefusedError(errno.ECONNREFUSED, "no"), socket.gaierror(socket.EAI_NONAME, "no such name")]
 )
 async def test_whoever_answers_no_is_there(error: Exception) -> None:
-    witnesses = Witnesses()
+    witnesses = OfflineDetector()
     witnesses.add("one.test", ("192.0.2.1", 9))
     assert not await witnesses.is_ours(error, "news.test")
 
 
 async def test_before_anybody_was_reached_only_our_own_network_is_blamed_for_what_is_its_own() -> None:
-    witnesses = Witnesses()
+    witnesses = OfflineDetector()
     for error in (TEMPORARY, NO_ROUTE, NO_FILE):
         assert await witnesses.is_ours(error, "news.test")
     assert not await witnesses.is_ours(TimeoutError(), "news.test")
 
 
 async def test_a_host_is_no_witness_of_its_own_failure() -> None:
-    witnesses = Witnesses()
+    witnesses = OfflineDetector()
     witnesses.add("news.test", ("127.0.0.1", 1))
     assert not await witnesses.is_ours(TimeoutError(), "news.test")

@@ -5,12 +5,12 @@ from collections.abc import Callable
 import asyncpg
 import pytest
 
-from headwater.config import Settings
-from headwater.errors import OperatorError
-from headwater.service.maintenance import RESCUERS
-from headwater.store import migrate, sql
-from headwater.store.dump import TABLES
-from headwater.store.pool import Database, open_database
+from headwater.app.maintenance import RESCUERS
+from headwater.core.errors import OperatorError
+from headwater.core.settings import Settings
+from headwater.db import migrate, sql
+from headwater.db.dump import TABLES
+from headwater.db.pool import Database, open_database
 
 pytestmark = pytest.mark.both_servers
 
@@ -122,7 +122,7 @@ async def test_the_database_refuses_half_a_lease_and_an_end_without_reason(datab
     async with database.connection() as connection:
         await connection.execute("INSERT INTO sources (name, kind, created_at) VALUES ('s', 'site', now())")
         with pytest.raises(asyncpg.CheckViolationError):
-            await connection.execute("INSERT INTO feed_state (source_id, lease_holder) VALUES (1, 'me')")
+            await connection.execute("INSERT INTO poll_state (source_id, lease_holder) VALUES (1, 'me')")
         with pytest.raises(asyncpg.CheckViolationError):
             await connection.execute("INSERT INTO sources (name, kind, created_at) VALUES ('../x', 'site', now())")
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.policy import budget
-from headwater.policy.budget import BUCKET, DEFAULT_SPLIT, HOUR, ON_THE_WAY, RESERVE, Allowance, Spent, Split
+from headwater.core import api_budget
+from headwater.core.api_budget import BUCKET, DEFAULT_SPLIT, HOUR, ON_THE_WAY, RESERVE, Allowance, Spent, Split
 
 NOW = datetime(2026, 3, 12, 12, 0, 3, tzinfo=UTC)
 TICK = timedelta(microseconds=1)
@@ -42,7 +42,7 @@ class Books:
     def take(self, child: str, now: datetime) -> datetime | None:
         again = self.allowance(child).free_at(self.spent(child), now)
         if again is None:
-            self.counts[budget.bucket_of(now), child] += 1
+            self.counts[api_budget.bucket_of(now), child] += 1
             self.sent.append((now, child))
         return again
 
@@ -130,7 +130,7 @@ def test_a_larger_limit_scales_every_share() -> None:
     assert Split().allowance("bills", 5000).share == 1750
 
 
-@given(st.integers(1, budget.LARGEST_LIMIT))
+@given(st.integers(1, api_budget.LARGEST_LIMIT))
 def test_shares_never_sum_to_more_than_a_limit_that_has_one_for_each(limit: int) -> None:
     """Spec 1.4."""
     shares = [Split().allowance(child, limit).share for child in DEFAULT_SPLIT]
@@ -165,40 +165,40 @@ def test_a_source_without_a_share_uses_the_reserve() -> None:
         ("-5", None),
         ("many", None),
         ("\u0665\u0660", None),
-        ("99999999999999999999", budget.LARGEST_LIMIT),
+        ("99999999999999999999", api_budget.LARGEST_LIMIT),
     ],
 )
 def test_a_limit_is_read_from_its_header(header: str | None, limit: int | None) -> None:
     """Spec 1.4."""
-    assert budget.read_limit(header) == limit
+    assert api_budget.read_limit(header) == limit
 
 
 @given(st.text())
 def test_no_limit_header_is_an_error(header: str) -> None:
-    limit = budget.read_limit(header)
-    assert limit is None or 1 <= limit <= budget.LARGEST_LIMIT
+    limit = api_budget.read_limit(header)
+    assert limit is None or 1 <= limit <= api_budget.LARGEST_LIMIT
 
 
 def test_a_fingerprint_names_a_key_and_does_not_hold_it() -> None:
     """Spec 1.4: the key itself is never kept."""
     key = "hunter2" * 6
-    assert budget.fingerprint(key) == budget.fingerprint(key) != budget.fingerprint(key + "x")
-    assert len(budget.fingerprint(key)) == 16
-    assert "hunter2" not in budget.fingerprint(key)
+    assert api_budget.fingerprint(key) == api_budget.fingerprint(key) != api_budget.fingerprint(key + "x")
+    assert len(api_budget.fingerprint(key)) == 16
+    assert "hunter2" not in api_budget.fingerprint(key)
 
 
 @given(st.datetimes(datetime(1990, 1, 1), datetime(2090, 1, 1)).map(lambda naive: naive.replace(tzinfo=UTC)))
 def test_every_moment_is_in_one_bucket(moment: datetime) -> None:
-    start = budget.bucket_of(moment)
+    start = api_budget.bucket_of(moment)
     assert start <= moment < start + BUCKET
-    assert budget.bucket_of(start) == start
+    assert api_budget.bucket_of(start) == start
 
 
 @given(st.datetimes(datetime(1990, 1, 1), datetime(2090, 1, 1)).map(lambda naive: naive.replace(tzinfo=UTC)))
 def test_the_oldest_bucket_that_counts_is_known(moment: datetime) -> None:
-    oldest = budget.oldest_counted(moment)
-    assert budget.spent_lately([Spent(oldest, 3, 2)], moment) == (3, 2)
-    assert budget.spent_lately([Spent(oldest - BUCKET, 3, 2)], moment) == (0, 0)
+    oldest = api_budget.oldest_counted(moment)
+    assert api_budget.spent_lately([Spent(oldest, 3, 2)], moment) == (3, 2)
+    assert api_budget.spent_lately([Spent(oldest - BUCKET, 3, 2)], moment) == (0, 0)
 
 
 def test_a_share_is_drawn_on_by_those_who_have_no_other() -> None:
@@ -225,4 +225,4 @@ def test_a_share_is_drawn_on_by_those_who_have_no_other() -> None:
     ],
 )
 def test_only_an_api_that_names_the_key_refuses_it(status: int, body: bytes, refused: bool) -> None:
-    assert budget.refuses_key(status, body) is refused
+    assert api_budget.refuses_key(status, body) is refused

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.policy.charset import decode_html, decode_xml, read_html
+from headwater.core.charset import decode_html, decode_xml, read_html
 
 WORD = "Größe"
 CYRILLIC = "Размер"

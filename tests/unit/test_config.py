@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater.config import Settings, load, markdown, masked, split_connect_to, table
-from headwater.errors import OperatorError
+from headwater.core.errors import OperatorError
+from headwater.core.settings import Settings, load, markdown, masked, split_connect_to, table
 
 ROOT = Path(__file__).parents[2]
 
@@ -33,8 +33,8 @@ def test_the_environment_goes_before_the_file_and_the_file_before_the_default(tm
         ("HEADWATER_CONNECT_TO", "*.x=host:80", "must look like"),
         ("HEADWATER_LOG_LEVEL", "loud", "must be one of"),
         ("HEADWATER_DATA_DIR", "", "must name a folder"),
-        ("HEADWATER_PAGE_SECONDS", "nan", "must be from"),
-        ("HEADWATER_PAGE_SECONDS", "600", "lease_seconds .* must be at least two more"),
+        ("HEADWATER_PAGE_TIMEOUT_SECONDS", "nan", "must be from"),
+        ("HEADWATER_PAGE_TIMEOUT_SECONDS", "600", "lease_seconds .* must be at least two more"),
         ("HEADWATER_RATE_LIMIT_BILLS_PER_HOUR", "-5", "RATE_LIMIT_BILLS_PER_HOUR .* bills that must be from 1"),
         ("HEADWATER_RATE_LIMIT_BILLS_PER_HOUR", "few", "RATE_LIMIT_BILLS_PER_HOUR .* bills that must be a whole"),
         ("HEADWATER_RATE_LIMIT_BILLS", "5", "Unknown setting HEADWATER_RATE_LIMIT_BILLS"),

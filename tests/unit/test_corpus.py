@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.corpus import Corpus, Swept, raw_path
-from headwater.errors import StorageFailed
+from headwater.core.errors import StorageFailed
+from headwater.storage.folder import Corpus, Swept, raw_path
 
 
 def test_bytes_go_where_the_source_says_and_come_back(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.policy import cron
+from headwater.core import cron
 
 ZONES = ["Europe/London", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe"]
 

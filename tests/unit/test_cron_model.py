@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from headwater.policy import cron
+from headwater.core import cron
 
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 ZONES = ["Europe/London", "America/New_York"]

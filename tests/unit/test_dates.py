@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.policy.dates import MAX_YEAR, MIN_YEAR, parse_date
+from headwater.core.dates import MAX_YEAR, MIN_YEAR, parse_date
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from headwater.discover.deadline import Deadline
+from headwater.discovery.deadline import Deadline
 
 
 async def test_a_block_ends_at_its_deadline() -> None:

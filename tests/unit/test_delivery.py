@@ -7,11 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.model.change import Change, FailedJob
-from headwater.model.lease import Lease
-from headwater.model.reasons import Reason
-from headwater.model.webhook import Answered, Delivery, DeliveryStatus, Receiver
-from headwater.policy.delivery import (
+from headwater.changes.delivery import (
     FAILURES_BEFORE_A_PAUSE,
     LONGEST_WAIT,
     MOST_ATTEMPTS,
@@ -20,6 +16,10 @@ from headwater.policy.delivery import (
     shown_secret,
     signature,
 )
+from headwater.core.change import Change, FailedJob
+from headwater.core.lease import Lease
+from headwater.core.reasons import Reason
+from headwater.core.webhook import Answered, Delivery, DeliveryStatus, Receiver
 
 NOON = datetime(2026, 3, 12, 12, tzinfo=UTC)
 ANY_ANSWER = st.sampled_from([reason_of_answer(status) for status in range(100, 600)] + list(Reason))

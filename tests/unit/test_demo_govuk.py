@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
+from headwater.core.days import bounds
 from headwater.demo.answers import Maker, always, busy, hang, reset, status, truncated
 from headwater.demo.govuk import GovukApi, RateLimit
 from headwater.demo.govuk_faults import (
@@ -31,7 +32,6 @@ from headwater.demo.govuk_faults import (
 from headwater.demo.govuk_pages import LONDON, READING, RIVERS, TAXON_NAMES, GovukPage, content_id, make_catalogue
 from headwater.demo.govuk_site import GOVUK, expected_day, govuk_api, serving
 from headwater.demo.web import DemoWeb
-from headwater.policy.days import bounds
 from tests.visitor import TODAY, get, visitor
 
 HOME = "http://govuk.demo.test"

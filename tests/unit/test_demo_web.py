@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from lxml import etree
 from selectolax.lexbor import LexborHTMLParser
 
+from headwater.core.reasons import Reason
 from headwater.demo.answers import whole
 from headwater.demo.content import write_story
 from headwater.demo.expected import Expected, expected_outcomes
@@ -18,8 +19,7 @@ from headwater.demo.faulty_sites import ARCHIVE, MUSEUM
 from headwater.demo.pages import article_page
 from headwater.demo.sites import GAZETTE, HOSTILE_TITLE, SITES
 from headwater.demo.web import DemoWeb
-from headwater.formats.robots import MAX_BYTES, Robots
-from headwater.model.reasons import Reason
+from headwater.politeness.robots import MAX_BYTES, Robots
 from tests.visitor import TODAY, get, visitor
 
 VOID_TAGS = {"area", "base", "br", "col", "hr", "img", "input", "link", "meta", "source", "wbr"}
@@ -129,11 +129,11 @@ def test_stories_are_of_real_length_whatever_the_seed(seed: int, language: str, 
 
 
 async def test_all_languages_are_spoken_and_one_is_written_from_right_to_left(client: aiohttp.ClientSession) -> None:
-    spoken = set()
+    format_duration = set()
     for url in ARTICLES:
         attributes = LexborHTMLParser((await get(client, url))[1]).css_first("html").attributes
-        spoken.add((attributes["lang"], attributes["dir"]))
-    assert spoken == {("en", "ltr"), ("de", "ltr"), ("fr", "ltr"), ("ja", "ltr"), ("ar", "rtl")}
+        format_duration.add((attributes["lang"], attributes["dir"]))
+    assert format_duration == {("en", "ltr"), ("de", "ltr"), ("fr", "ltr"), ("ja", "ltr"), ("ar", "rtl")}
 
 
 async def test_one_look_speaks_json_ld_and_open_graph_and_another_plain_meta(client: aiohttp.ClientSession) -> None:

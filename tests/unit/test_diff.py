@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.policy.diff import MOST_CHANGES, Change, TextDiff, diff_texts
+from headwater.documents.diff import MOST_CHANGES, Change, TextDiff, diff_texts
 
 CHANCE = Random(1)
 CHARACTERS = "".join(map(chr, range(0x4E00, 0x4E00 + 3000)))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from headwater.config import PREFIX, table
+from headwater.core.settings import PREFIX, table
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILES = sorted((ROOT / "docker").glob("Dockerfile*"))

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from headwater.config import Settings
-from headwater.model.handoff import HandoffStatus, JobStatus
-from headwater.model.reasons import Reason, ReasonClass
+from headwater.core.handoff import HandoffStatus, JobStatus
+from headwater.core.reasons import Reason, ReasonClass
+from headwater.core.settings import Settings
 
 TEXT = (Path(__file__).parents[2] / "docs" / "handoff.md").read_text(encoding="utf-8")
 

@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import FieldInfo, fields
 
 from headwater import Item, Kind
-from headwater.policy.budget import DEFAULT_SPLIT
+from headwater.core.api_budget import DEFAULT_SPLIT
 from headwater.sources import golden
 from headwater.sources.new_kind import entry_point, write_skeleton
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from headwater.normalize.escaping import cell, heading, paragraph
+from headwater.extraction.markdown_escape import cell, heading, paragraph
 
 READER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 SIGNS = "=#>-+*_`~|\\[]()<>&;!.:\"'/@ 1a\u00e9"

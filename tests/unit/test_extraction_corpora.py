@@ -7,10 +7,10 @@ import pytest
 from bench.extract_pages import CORPORA, Page, read_pages
 from bench.extract_scores import Found, score_corpora
 
-from headwater.errors import HeadwaterError
-from headwater.model.article import Article
-from headwater.model.reasons import Reason
-from headwater.normalize.html_v1 import extract_html
+from headwater.core.article import Article
+from headwater.core.errors import HeadwaterError
+from headwater.core.reasons import Reason
+from headwater.extraction.html.html_v1 import extract_html
 
 EVERY = 6  # for the floors
 WALLS = {Reason.CHALLENGE, Reason.SOFT_404, Reason.LOGIN_WALL, Reason.COOKIE_WALL}

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater import Item
-from headwater.sources.federal.congress import congress_on
-from headwater.sources.federal.crs_reports import CrsReportsKind
-from headwater.sources.federal.federal_register import FederalRegisterKind
-from headwater.sources.federal.fields import midnight, text
+from headwater.sources.kinds.federal.congress import congress_on
+from headwater.sources.kinds.federal.crs_reports import CrsReportsKind
+from headwater.sources.kinds.federal.federal_register import FederalRegisterKind
+from headwater.sources.kinds.federal.fields import midnight, text
 
 
 @pytest.mark.parametrize(

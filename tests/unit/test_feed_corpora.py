@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from headwater.errors import Unreadable
-from headwater.formats.feeds import parse_feed
-from headwater.policy.text import strip_markup
+from headwater.core.errors import Unreadable
+from headwater.core.text import strip_markup
+from headwater.feeds.parser import parse_feed
 
 CORPORA = Path(os.environ.get("HEADWATER_CORPORA", Path(__file__).parents[3] / "shared" / "corpora"))
 TESTS = CORPORA / "feedparser-tests" / "tests"

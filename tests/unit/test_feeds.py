@@ -16,14 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from headwater.errors import HeadwaterError, Unreadable
-from headwater.formats.feed_lift import Lifted, unescape_xml
-from headwater.formats.feed_names import RSS_ITEM, Layouts
-from headwater.formats.feed_parts import beginning, summary_text
-from headwater.formats.feeds import parse_feed
-from headwater.model.feed import Feed, FeedEntry
-from headwater.model.reasons import Reason
-from headwater.policy.text import strip_markup, unescape_html
+from headwater.core.errors import HeadwaterError, Unreadable
+from headwater.core.reasons import Reason
+from headwater.core.text import strip_markup, unescape_html
+from headwater.feeds.deferred_text import DeferredText, unescape_xml
+from headwater.feeds.feed import Feed, FeedEntry
+from headwater.feeds.feed_fields import beginning, summary_text
+from headwater.feeds.parser import parse_feed
+from headwater.feeds.xml_names import RSS_ITEM, Layouts
 
 URL = "https://example.org/blog/feed.xml"
 
@@ -400,7 +400,7 @@ def test_what_even_recovery_cannot_read_is_left_to_the_last_resort() -> None:
 
 def test_the_last_resort_is_loaded_only_when_needed() -> None:
     code = (
-        "import sys; from headwater.formats.feeds import parse_feed;"
+        "import sys; from headwater.feeds.parser import parse_feed;"
         "parse_feed(b'<rss><channel><title>T</title></channel></rss>', url='https://example.org/');"
         "sys.exit('feedparser' in sys.modules)"
     )
@@ -655,7 +655,7 @@ repeated = st.tuples(
 def test_what_is_lifted_from_a_document_can_be_put_back(parts: list[tuple[str, tuple[str, int]]]) -> None:
     document = f"<rss>{''.join(place.replace('{}', text * times) for place, (text, times) in parts)}</rss>".encode()
     parser = etree.XMLParser(remove_comments=True)
-    lifted = Lifted(document)
+    lifted = DeferredText(document)
     expected = list(etree.fromstring(document, parser).itertext())
     found = list(etree.fromstring(lifted.document, parser).itertext())
     assert [lifted.text(text) for text in found] == expected
@@ -687,7 +687,7 @@ def test_a_document_full_of_exclamation_marks_is_looked_through_as_quickly_as_an
     """Spec 4.3."""
     document = repeated * (4_000_000 // len(repeated))
     began = time.process_time()
-    assert Lifted(document).document == document
+    assert DeferredText(document).document == document
     assert time.process_time() - began < 0.5
 
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.model.article import Article
-from headwater.model.feed import FeedEntry
-from headwater.normalize.fusing import fuse
-from headwater.normalize.metadata import TRUST
+from headwater.core.article import Article
+from headwater.extraction.html.metadata import TRUST
+from headwater.feeds.feed import FeedEntry
+from headwater.fetching.merge_metadata import fuse
 
 MARCH, APRIL = datetime(2024, 3, 5, tzinfo=UTC), datetime(2024, 4, 5, tzinfo=UTC)
 SUMMARY = "What the council will do about the old ferries, in a sentence."

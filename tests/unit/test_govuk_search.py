@@ -12,20 +12,20 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from headwater.core.errors import HeadwaterError
+from headwater.core.reasons import Reason
+from headwater.core.run import RunCounters
 from headwater.demo.govuk import GovukApi, read_parameters
 from headwater.demo.govuk_faults import ApiRequest
 from headwater.demo.govuk_pages import GovukPage
-from headwater.errors import HeadwaterError
-from headwater.model.reasons import Reason
-from headwater.model.run import Tally
-from headwater.sources import govuk_search
-from headwater.sources.govuk_search import Search
+from headwater.sources.kinds import govuk_search
+from headwater.sources.kinds.govuk_search import Search
 
 START = datetime(2026, 7, 12, 23, tzinfo=UTC)
 Alter = Callable[[int, dict[str, Any]], dict[str, Any]]
 
 
-class Asked:
+class RequestedDelay:
     """A way out that leads straight to the stand-in; `alter` may change what the n-th answer says."""
 
     def __init__(self, api: GovukApi, alter: Alter = lambda _, body: body) -> None:
@@ -50,10 +50,10 @@ class Asked:
         del failures
 
 
-def read(asked: Asked, fits: int, seconds: int) -> dict[str, Any]:
+def read(asked: RequestedDelay, fits: int, seconds: int) -> dict[str, Any]:
     """Read a window of so many seconds with answers of so many results."""
     counted = asked.api.cap_at or govuk_search.MOST_COUNTED
-    run: Any = SimpleNamespace(http=asked, tally=Tally())
+    run: Any = SimpleNamespace(http=asked, tally=RunCounters())
     search = Search(run, "http://govuk.demo.test/api/")
     with patch.multiple(govuk_search, MOST_RESULTS=fits, MOST_COUNTED=counted):
         found = asyncio.run(search.read("public_timestamp", START, START + timedelta(seconds=seconds)))
@@ -62,7 +62,7 @@ def read(asked: Asked, fits: int, seconds: int) -> dict[str, Any]:
     return dict(found)
 
 
-def read_or_refuse(asked: Asked, fits: int, seconds: int) -> dict[str, Any] | None:
+def read_or_refuse(asked: RequestedDelay, fits: int, seconds: int) -> dict[str, Any] | None:
     """The same, and None where it is said to be incomplete."""
     try:
         return read(asked, fits, seconds)
@@ -96,7 +96,7 @@ OFFSETS = st.lists(
 def test_windows_are_halved_until_all_is_there_or_it_is_said_that_it_is_not(
     offsets: list[float], fits: int, as_object: bool, cap: int | None
 ) -> None:
-    asked = Asked(GovukApi(pages(offsets), total_as_object=as_object, cap_at=cap))
+    asked = RequestedDelay(GovukApi(pages(offsets), total_as_object=as_object, cap_at=cap))
     expected = {f"/{number}" for number, offset in enumerate(offsets) if 0 <= offset <= 60}
     found = read_or_refuse(asked, fits, 60)
     if found is None:
@@ -137,7 +137,7 @@ def test_answers_that_lie_for_a_while_never_make_less_pass_for_all(
 ) -> None:
     """Whichever answers they are, of windows that do not fit one of them."""
     lying = range(first, first + times)
-    asked = Asked(GovukApi(pages(list(offsets))), lambda number, body: lie(body) if number in lying else body)
+    asked = RequestedDelay(GovukApi(pages(list(offsets))), lambda number, body: lie(body) if number in lying else body)
     found = read_or_refuse(asked, 5, 60)
     # What is counted last is believed: a lie that lasts until then, and adds up, cannot be told from the truth.
     assert found is None or len(found) == len(offsets) or asked.number in lying
@@ -154,7 +154,7 @@ def test_answers_that_lie_for_a_while_never_make_less_pass_for_all(
     ],
 )
 def test_what_has_not_the_shape_of_an_answer_is_never_one(body: Any) -> None:
-    class Odd(Asked):
+    class Odd(RequestedDelay):
         async def get(self, url: str, *, headers: Mapping[str, str] | None = None) -> Any:
             async def json() -> Any:
                 return body

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.net.guard import AddressGuard, AddressRefused
+from headwater.http.guard import AddressGuard, AddressRefused
 
 REFUSED = {
     "unspecified": ["0.0.0.0", "::"],

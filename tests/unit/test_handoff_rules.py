@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.model.handoff import JobStatus, PageStatus, PastJob
-from headwater.model.reasons import Reason
-from headwater.model.source import Item, Undated
-from headwater.policy.backoff import doubled
-from headwater.policy.handoff import VOLATILE, decide, payload_hash
+from headwater.core.backoff import doubled
+from headwater.core.handoff import JobStatus, PageStatus, PastJob
+from headwater.core.reasons import Reason
+from headwater.core.source import Item, Undated
+from headwater.handoff.rules import VOLATILE, decide, payload_hash
 
 WORDS = st.text("abcÄ-1 ", max_size=5)
 NAMES = st.text("abcdefg", min_size=1, max_size=3)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.policy.health import Health, Polls, Verdict, health
+from headwater.sources.health import Health, Polls, Verdict, health
 
 NOW = datetime(2026, 3, 29, 12, 0, tzinfo=UTC)
 LOOK = timedelta(seconds=30)

@@ -16,15 +16,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.errors import HeadwaterError, OperatorError, Unreadable
-from headwater.model.article import Article
-from headwater.model.feed import FeedEntry
-from headwater.model.reasons import Reason
-from headwater.normalize import NORMALIZERS, choose, normalize
-from headwater.normalize.fusing import fuse
-from headwater.normalize.html_v1 import extract_html
-from headwater.normalize.metadata import TRUST
-from headwater.policy.text import squeezed
+from headwater.core.article import Article
+from headwater.core.errors import HeadwaterError, OperatorError, Unreadable
+from headwater.core.reasons import Reason
+from headwater.core.text import squeezed
+from headwater.extraction.html.html_v1 import extract_html
+from headwater.extraction.html.metadata import TRUST
+from headwater.extraction.registry import NORMALIZERS, normalize
+from headwater.extraction.sniffing import choose
+from headwater.feeds.feed import FeedEntry
+from headwater.fetching.merge_metadata import fuse
 
 URL = "https://example.org/news/2024/ships.html"
 PARAGRAPHS = [
@@ -672,7 +673,7 @@ def test_no_page_breaks_it(text: str) -> None:
 
 
 def test_the_text_engine_is_loaded_only_when_needed() -> None:
-    code = "import sys, headwater.normalize; sys.exit('trafilatura' in sys.modules)"
+    code = "import sys, headwater.extraction.registry; sys.exit('trafilatura' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from headwater.model.reasons import Reason
-from headwater.normalize.reading import Reading, read
+from headwater.core.reasons import Reason
+from headwater.extraction.read_file import Reading, read
 
 REPORT = {
     "id": "R47175",

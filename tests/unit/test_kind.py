@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import fields
 
 from headwater import Kind
-from headwater.errors import OperatorError
+from headwater.core.errors import OperatorError
 from headwater.sources.registry import configure
 from tests import kinds
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.errors import Unreadable
-from headwater.formats.links import MAX_LINKS, find_feed_links, find_links
-from headwater.model.links import FeedLink, PageLink
+from headwater.core.errors import Unreadable
+from headwater.feeds.links import MAX_LINKS, find_feed_links, find_links
+from headwater.feeds.page_links import FeedLink, PageLink
 
 URL = "https://example.org/blog/page.html"
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.errors import HeadwaterError
-from headwater.model.http import Response
-from headwater.model.reasons import Reason
-from headwater.sources.memory import check_state
-from headwater.sources.site_memory import remember_answer, validators
+from headwater.core.errors import HeadwaterError
+from headwater.core.http import Response
+from headwater.core.reasons import Reason
+from headwater.sources.json_state import check_state
+from headwater.sources.kinds.site_state import remember_answer, validators
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 SCALARS = (

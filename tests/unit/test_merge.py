@@ -9,8 +9,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.model.source import Item
-from headwater.policy.merge import merge_items, unite_tags
+from headwater.core.source import Item
+from headwater.discovery.merge import merge_items, unite_tags
 
 WORDS = st.text("abcÄ-1 ", max_size=3)
 # A tag is of the same sort wherever it is told: a list, a word, ids by their names; or nothing is said of it.

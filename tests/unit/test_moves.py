@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headwater.policy.moves import LEAST_AGE, LEAST_SIGHTINGS, Hop, Move, watch
+from headwater.sources.redirect_history import LEAST_AGE, LEAST_SIGHTINGS, Hop, RedirectHistory, watch
 
 NOW = datetime(2026, 3, 29, 12, 0, tzinfo=UTC)
 OLD, NEW, OTHER = "https://a.test/feed", "https://b.test/feed", "https://c.test/feed"
@@ -18,11 +18,11 @@ answers = st.sampled_from([(FOR_GOOD, True), ([Hop(308, OTHER)], True)]) | st.tu
 runs = st.tuples(answers, st.integers(1, 8), st.timedeltas(timedelta(minutes=1), timedelta(days=1)))
 
 
-def seen(*hops: Hop, url: str = OLD, is_feed: bool = True) -> Move | None:
+def seen(*hops: Hop, url: str = OLD, is_feed: bool = True) -> RedirectHistory | None:
     return watch(None, url=url, hops=hops, is_feed=is_feed, now=NOW)
 
 
-def after(count: int, every: timedelta) -> tuple[Move | None, datetime]:
+def after(count: int, every: timedelta) -> tuple[RedirectHistory | None, datetime]:
     """Return what is remembered after so many polls that all met the same redirect."""
     move = None
     for poll in range(count):
@@ -56,7 +56,7 @@ def test_what_is_learned_was_the_only_answer_for_two_days_and_five_polls(
     for (hops, is_feed), later in [(answer, later) for answer, times, later in runs for _ in range(times)]:
         now += later
         move = watch(move, url=OLD, hops=hops, is_feed=is_feed, now=now)
-        assert move == Move.of(move and json.loads(json.dumps(move.stored())))
+        assert move == RedirectHistory.of(move and json.loads(json.dumps(move.stored())))
         history.append((now, hops, is_feed))
         if move and move.is_learned(now):
             alike = [poll for poll in history if poll[0] >= move.first_seen]
@@ -88,7 +88,7 @@ def test_a_direct_answer_a_temporary_redirect_and_a_page_start_it_over(hops: lis
 
 def test_another_target_starts_its_own_count() -> None:
     move, now = after(100, timedelta(hours=1))
-    assert watch(move, url=OLD, hops=[Hop(301, OTHER)], is_feed=True, now=now) == Move(OTHER, now, 1)
+    assert watch(move, url=OLD, hops=[Hop(301, OTHER)], is_feed=True, now=now) == RedirectHistory(OTHER, now, 1)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_a_move_that_could_be_a_trap_or_a_lost_page_is_never_learned(url: str, h
 @example({"target": NEW, "first_seen": "yesterday", "count": 1})
 @example({"target": None, "first_seen": "2026-03-29T12:00:00Z", "count": 1})
 def test_what_was_stored_and_is_no_move_is_forgotten(stored: object) -> None:
-    assert Move.of(stored) is None
+    assert RedirectHistory.of(stored) is None
 
 
 def test_it_says_what_is_known_and_what_is_missing() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.errors import OperatorError
+from headwater.core.errors import OperatorError
 from headwater.sources import registry
 from headwater.sources.new_kind import entry_point, write_skeleton
 from tests import kinds

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from headwater.errors import Unreadable
-from headwater.formats.opml import parse_opml, write_opml
-from headwater.formats.references import unescape
-from headwater.model.opml import OpmlFeed
-from headwater.model.reasons import Reason
+from headwater.core.errors import Unreadable
+from headwater.core.reasons import Reason
+from headwater.feeds.html_entities import unescape
+from headwater.feeds.opml import parse_opml, write_opml
+from headwater.feeds.subscriptions import OpmlFeed
 
 NOW = datetime(2024, 3, 5, 10, 30, tzinfo=UTC)
 

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 import headwater
 from headwater import extract_pdf
-from headwater.normalize.pdf_joints import joined
-from headwater.normalize.pdf_look import SOFT_HYPHEN
+from headwater.extraction.pdf.dehyphenation import joined
+from headwater.extraction.pdf.page_content import SOFT_HYPHEN
 from tests.unit.pdf_writer import page_of, pdf
 
 ROOMS = ("normalize", "formats", "policy", "sources", "net")

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater import BodyStatus, Reason, Unreadable, extract_pdf
-from headwater.normalize import normalize
-from headwater.normalize.pdf_v1 import MAX_PAGES
+from headwater.extraction.pdf.pdf_v1 import MAX_PAGES
+from headwater.extraction.registry import normalize
 from tests.unit.pdf_sheets import FOUND, OUTLAYS, REVIEW, SAMPLES
 from tests.unit.pdf_writer import HEIGHT, WIDTH, Page, page_of, pdf, pdf_file
 

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from headwater.gate.places import Places, stand_aside
+from headwater.politeness.worker_slots import WorkerSlots, yield_slot
 
 
 async def turns() -> None:
@@ -14,11 +14,11 @@ async def turns() -> None:
 
 
 async def test_one_that_stands_aside_comes_back_when_there_is_a_place() -> None:
-    places, over, end = Places(1), asyncio.Event(), asyncio.Event()
+    places, over, end = WorkerSlots(1), asyncio.Event(), asyncio.Event()
     steps = []
 
     async def waits() -> None:
-        async with stand_aside():
+        async with yield_slot():
             await over.wait()
         steps.append("back")
 
@@ -40,7 +40,7 @@ async def test_one_that_stands_aside_comes_back_when_there_is_a_place() -> None:
 
 
 async def test_never_more_are_at_work_than_there_are_places() -> None:
-    places, chance, at_work, most_seen = Places(3), random.Random(7), 0, 0
+    places, chance, at_work, most_seen = WorkerSlots(3), random.Random(7), 0, 0
 
     async def work() -> None:
         nonlocal at_work, most_seen
@@ -49,7 +49,7 @@ async def test_never_more_are_at_work_than_there_are_places() -> None:
             most_seen = max(most_seen, at_work)
             await asyncio.sleep(0)
             at_work -= 1
-            async with stand_aside():
+            async with yield_slot():
                 await asyncio.sleep(chance.random() / 500)
 
     tasks: set[asyncio.Task[None]] = set()
@@ -63,10 +63,10 @@ async def test_never_more_are_at_work_than_there_are_places() -> None:
 
 
 async def test_one_that_is_cancelled_on_its_way_back_takes_no_place_with_it() -> None:
-    places, over, never = Places(1), asyncio.Event(), asyncio.Event()
+    places, over, never = WorkerSlots(1), asyncio.Event(), asyncio.Event()
 
     async def waits() -> None:
-        async with stand_aside():
+        async with yield_slot():
             await over.wait()
 
     async def works() -> None:
@@ -88,7 +88,7 @@ async def test_one_that_is_cancelled_on_its_way_back_takes_no_place_with_it() ->
 
 async def test_who_does_nothing_with_a_place_is_not_counted() -> None:
     idle, never = set[object](), asyncio.Event()
-    places = Places(1, count_idle=lambda workers: len(idle.intersection(workers)))
+    places = WorkerSlots(1, count_idle=lambda workers: len(idle.intersection(workers)))
 
     async def works() -> None:
         await never.wait()
@@ -102,19 +102,19 @@ async def test_who_does_nothing_with_a_place_is_not_counted() -> None:
 
 
 async def test_a_task_without_a_place_stands_aside_for_nobody() -> None:
-    places = Places(1)
-    async with stand_aside():
+    places = WorkerSlots(1)
+    async with yield_slot():
         assert (places.free, len(places._aside)) == (1, 0)
     assert places.free == 1
 
 
 async def test_while_too_many_stand_aside_nobody_is_called() -> None:
     called: list[int] = []
-    places = Places(1, most_aside=1, on_free=lambda: called.append(1))
+    places = WorkerSlots(1, most_aside=1, on_free=lambda: called.append(1))
     over = asyncio.Event()
 
     async def waiting() -> None:
-        async with stand_aside():
+        async with yield_slot():
             await over.wait()
 
     worker = places.start(waiting())

@@ -12,8 +12,19 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headwater.policy import polling
-from headwater.policy.polling import Asked, Failed, Next, Read, Rhythm, asked_wait, ceiling, floor, plan_next, spoken
+from headwater.core import poll_plan
+from headwater.core.poll_plan import (
+    AdaptiveInterval,
+    Failed,
+    PollPlan,
+    Read,
+    RequestedDelay,
+    asked_wait,
+    ceiling,
+    floor,
+    format_duration,
+    plan_next,
+)
 
 NOW = datetime(2026, 3, 29, 0, 0, tzinfo=UTC)
 QUARTER = timedelta(minutes=15)
@@ -26,8 +37,10 @@ bases = st.one_of(st.sampled_from([1, 5, 6, 14, 15, 16, 360, 1440, 10_080]), st.
 chances = st.floats(0, 1)
 reads = st.integers(0, 50).flatmap(lambda seen: st.builds(Read, st.just(seen), st.integers(0, seen)))
 outcomes = st.one_of(reads, st.builds(Failed, st.booleans()))
-rhythms = st.none() | st.builds(Rhythm, st.floats(0.3, 4) | st.floats(0, 100), st.integers(0, 1000))
-asks = st.builds(Asked, st.timedeltas(timedelta(0), timedelta(days=400)), st.sampled_from(["ttl", "Retry-After"]))
+rhythms = st.none() | st.builds(AdaptiveInterval, st.floats(0.3, 4) | st.floats(0, 100), st.integers(0, 1000))
+asks = st.builds(
+    RequestedDelay, st.timedeltas(timedelta(0), timedelta(days=400)), st.sampled_from(["ttl", "Retry-After"])
+)
 errors_before = st.integers(0, 1000)
 
 
@@ -35,11 +48,11 @@ def plan(
     outcome: Read | Failed,
     *,
     base: timedelta = QUARTER,
-    rhythm: Rhythm | None = None,
+    rhythm: AdaptiveInterval | None = None,
     errors: int = 0,
-    asked: Asked | None = None,
+    asked: RequestedDelay | None = None,
     chance: float = 0.0,
-) -> Next:
+) -> PollPlan:
     return plan_next(NOW, base=base, rhythm=rhythm, errors=errors, outcome=outcome, asked=asked, chance=chance)
 
 
@@ -58,7 +71,7 @@ def test_no_sequence_of_polls_leaves_the_floor_and_the_ceiling(
         assert waited >= floor(base)
         assert waited <= max(ceiling(base) * 1.1 if isinstance(outcome, Read) else DAY, base * 1.1)
         errors, stored = following.errors, following.rhythm and json.loads(json.dumps(following.rhythm.stored()))
-        rhythm = Rhythm.of(stored)
+        rhythm = AdaptiveInterval.of(stored)
         assert rhythm == following.rhythm
 
 
@@ -75,11 +88,16 @@ def test_an_interval_adapts_between_a_third_and_four_times_itself(
 
 @given(bases, rhythms, errors_before, outcomes, asks, chances)
 def test_it_is_never_sooner_than_the_publisher_asks_and_asking_only_lengthens(
-    base: timedelta, rhythm: Rhythm | None, errors: int, outcome: Read | Failed, asked: Asked, chance: float
+    base: timedelta,
+    rhythm: AdaptiveInterval | None,
+    errors: int,
+    outcome: Read | Failed,
+    asked: RequestedDelay,
+    chance: float,
 ) -> None:
     unasked = plan(outcome, base=base, rhythm=rhythm, errors=errors, chance=chance)
     heard = plan(outcome, base=base, rhythm=rhythm, errors=errors, chance=chance, asked=asked)
-    least = min(asked.wait, polling.LONGEST_RETRY_AFTER)
+    least = min(asked.wait, poll_plan.LONGEST_RETRY_AFTER)
     assert heard.at >= max(unasked.at, NOW + least)
     assert heard.at <= max(unasked.at, NOW + least * 1.1 + TINY)
     assert (heard.errors, heard.rhythm) == (unasked.errors, unasked.rhythm)
@@ -87,7 +105,7 @@ def test_it_is_never_sooner_than_the_publisher_asks_and_asking_only_lengthens(
 
 @given(bases, rhythms, errors_before, chances)
 def test_each_error_waits_as_long_as_the_one_before_or_longer_and_at_most_a_day(
-    base: timedelta, rhythm: Rhythm | None, errors: int, chance: float
+    base: timedelta, rhythm: AdaptiveInterval | None, errors: int, chance: float
 ) -> None:
     following = plan(Failed(), base=base, rhythm=rhythm, errors=errors, chance=chance)
     assert following.errors == errors + 1
@@ -97,7 +115,7 @@ def test_each_error_waits_as_long_as_the_one_before_or_longer_and_at_most_a_day(
 
 
 @given(bases, rhythms)
-def test_an_error_never_brings_the_next_poll_forward(base: timedelta, rhythm: Rhythm | None) -> None:
+def test_an_error_never_brings_the_next_poll_forward(base: timedelta, rhythm: AdaptiveInterval | None) -> None:
     usual = floor(base) if rhythm is None else min(max(base * rhythm.stretch, floor(base)), ceiling(base))
     assert wait(Failed(), base=base, rhythm=rhythm) >= usual
 
@@ -109,7 +127,7 @@ def test_errors_double_the_interval_up_to_a_day() -> None:
 
 @given(bases, rhythms, errors_before, chances)
 def test_a_failure_of_ours_is_not_charged_and_waits_one_interval_at_most(
-    base: timedelta, rhythm: Rhythm | None, errors: int, chance: float
+    base: timedelta, rhythm: AdaptiveInterval | None, errors: int, chance: float
 ) -> None:
     following = plan(Failed(ours=True), base=base, rhythm=rhythm, errors=errors, chance=chance)
     assert (following.errors, following.rhythm) == (errors, rhythm)
@@ -117,16 +135,20 @@ def test_a_failure_of_ours_is_not_charged_and_waits_one_interval_at_most(
 
 
 @given(bases, rhythms, errors_before, reads)
-def test_one_good_poll_forgives_all_errors(base: timedelta, rhythm: Rhythm | None, errors: int, outcome: Read) -> None:
+def test_one_good_poll_forgives_all_errors(
+    base: timedelta, rhythm: AdaptiveInterval | None, errors: int, outcome: Read
+) -> None:
     following = plan(outcome, base=base, rhythm=rhythm, errors=errors)
     assert following.errors == 0
     assert following == plan(outcome, base=base, rhythm=rhythm, errors=0)
 
 
 @given(bases, rhythms, st.integers(1, 50))
-@example(timedelta(hours=1), Rhythm(1 / 3), 20)
-@example(timedelta(hours=1), Rhythm(4.0), 20)
-def test_the_more_of_a_poll_is_new_the_sooner_is_the_next(base: timedelta, rhythm: Rhythm | None, seen: int) -> None:
+@example(timedelta(hours=1), AdaptiveInterval(1 / 3), 20)
+@example(timedelta(hours=1), AdaptiveInterval(4.0), 20)
+def test_the_more_of_a_poll_is_new_the_sooner_is_the_next(
+    base: timedelta, rhythm: AdaptiveInterval | None, seen: int
+) -> None:
     waits = [wait(Read(seen, new), base=base, rhythm=rhythm) for new in range(seen + 1)]
     assert waits == sorted(waits, reverse=True)
 
@@ -136,12 +158,12 @@ def test_a_longer_interval_so_far_never_makes_the_next_one_shorter(
     base: timedelta, one: float, other: float, outcome: Read
 ) -> None:
     short, long = sorted((one, other))
-    shorter = wait(outcome, base=base, rhythm=Rhythm(short))
-    assert shorter <= wait(outcome, base=base, rhythm=Rhythm(long)) + TINY
+    shorter = wait(outcome, base=base, rhythm=AdaptiveInterval(short))
+    assert shorter <= wait(outcome, base=base, rhythm=AdaptiveInterval(long)) + TINY
 
 
 @given(bases, rhythms.filter(bool))
-def test_a_source_with_nothing_new_is_asked_step_by_step_less_often(base: timedelta, rhythm: Rhythm) -> None:
+def test_a_source_with_nothing_new_is_asked_step_by_step_less_often(base: timedelta, rhythm: AdaptiveInterval) -> None:
     waits = []
     for _ in range(14):
         following = plan(Read(), base=base, rhythm=rhythm)
@@ -153,17 +175,19 @@ def test_a_source_with_nothing_new_is_asked_step_by_step_less_often(base: timede
 
 
 @given(bases, rhythms.filter(bool))
-def test_a_source_with_a_little_new_returns_to_its_own_interval(base: timedelta, rhythm: Rhythm) -> None:
+def test_a_source_with_a_little_new_returns_to_its_own_interval(base: timedelta, rhythm: AdaptiveInterval) -> None:
     for _ in range(8):
         following = plan(Read(20, 1), base=base, rhythm=rhythm)
         assert following.rhythm is not None
         rhythm = following.rhythm
     assert abs(following.at - NOW - base) <= TINY
-    assert following.why == f"Every {spoken(base)}."
+    assert following.why == f"Every {format_duration(base)}."
 
 
 @given(bases, rhythms.filter(bool))
-def test_a_source_that_overflows_its_window_is_read_as_often_as_may_be(base: timedelta, rhythm: Rhythm) -> None:
+def test_a_source_that_overflows_its_window_is_read_as_often_as_may_be(
+    base: timedelta, rhythm: AdaptiveInterval
+) -> None:
     assert wait(Read(20, 20), base=base, rhythm=rhythm) == floor(base)
 
 
@@ -173,21 +197,26 @@ def test_the_first_reading_says_nothing_of_the_pace(base: timedelta, outcome: Re
 
 
 def test_an_interval_that_is_set_anew_counts_at_once() -> None:
-    stretched = Rhythm(2.0)
+    stretched = AdaptiveInterval(2.0)
     assert wait(Read(20, 1), rhythm=stretched) < timedelta(minutes=30)
     assert wait(Read(20, 1), base=timedelta(hours=5), rhythm=stretched) > timedelta(hours=5)
 
 
 @given(bases, rhythms, errors_before, outcomes, st.none() | asks, chances)
 def test_chance_adds_up_to_a_tenth_and_takes_nothing_away(
-    base: timedelta, rhythm: Rhythm | None, errors: int, outcome: Read | Failed, asked: Asked | None, chance: float
+    base: timedelta,
+    rhythm: AdaptiveInterval | None,
+    errors: int,
+    outcome: Read | Failed,
+    asked: RequestedDelay | None,
+    chance: float,
 ) -> None:
     least = wait(outcome, base=base, rhythm=rhythm, errors=errors, asked=asked)
     assert least <= wait(outcome, base=base, rhythm=rhythm, errors=errors, asked=asked, chance=chance) <= least * 1.1
 
 
 def test_those_who_are_asked_to_wait_alike_do_not_come_back_together() -> None:
-    hour = Asked(timedelta(hours=1), "ttl")
+    hour = RequestedDelay(timedelta(hours=1), "ttl")
     assert [wait(Read(), asked=hour, chance=chance) for chance in (0, 0.5, 1)] == [
         timedelta(minutes=60),
         timedelta(minutes=63),
@@ -200,50 +229,50 @@ def test_those_who_are_asked_to_wait_alike_do_not_come_back_together() -> None:
     [
         (plan(Read(20, 20)), "Every 15 minutes."),
         (
-            plan(Read(), rhythm=Rhythm()),
+            plan(Read(), rhythm=AdaptiveInterval()),
             "Every 15 minutes; 18.8 minutes for now, since nothing was new in the last poll.",
         ),
         (
-            plan(Read(), rhythm=Rhythm(4.0, 11)),
+            plan(Read(), rhythm=AdaptiveInterval(4.0, 11)),
             "Every 15 minutes; 60 minutes for now, since nothing was new in the last 12 polls.",
         ),
         (
-            plan(Read(20, 15), rhythm=Rhythm()),
+            plan(Read(20, 15), rhythm=AdaptiveInterval()),
             "Every 15 minutes; 10 minutes for now, since most of the last poll was new.",
         ),
         (
-            plan(Read(20, 20), rhythm=Rhythm()),
+            plan(Read(20, 20), rhythm=AdaptiveInterval()),
             "Every 15 minutes; 5 minutes for now, since all of the last poll was new and some may have been missed.",
         ),
         (
-            plan(Read(20, 1), rhythm=Rhythm(4.0)),
+            plan(Read(20, 1), rhythm=AdaptiveInterval(4.0)),
             "Every 15 minutes; 30 minutes for now, since something was new and it returns there step by step.",
         ),
-        (plan(Read(1, 1), base=timedelta(minutes=1), rhythm=Rhythm()), "Every 60 seconds."),
+        (plan(Read(1, 1), base=timedelta(minutes=1), rhythm=AdaptiveInterval()), "Every 60 seconds."),
         (plan(Failed()), "Failed once: 15 minutes doubled."),
         (plan(Failed(), errors=2), "Failed 3 times in a row: 15 minutes doubled 3 times."),
         (
             plan(Failed(), errors=11),
             "Failed 12 times in a row: 15 minutes doubled each time, but never over 24 hours.",
         ),
-        (plan(Failed(), rhythm=Rhythm(4.0)), "Failed once; every 60 minutes as before."),
+        (plan(Failed(), rhythm=AdaptiveInterval(4.0)), "Failed once; every 60 minutes as before."),
         (plan(Failed(), base=timedelta(days=7), errors=4), "Failed 5 times in a row; every 7 days as before."),
         (
             plan(Failed(ours=True), errors=4),
             "The last poll failed on our side, which is not charged: again within 15 minutes.",
         ),
         (
-            plan(Read(), asked=Asked(timedelta(hours=1), "ttl")),
+            plan(Read(), asked=RequestedDelay(timedelta(hours=1), "ttl")),
             "The publisher asks to be left alone for 60 minutes (ttl).",
         ),
         (
-            plan(Failed(), asked=Asked(timedelta(days=30), "Retry-After")),
+            plan(Failed(), asked=RequestedDelay(timedelta(days=30), "Retry-After")),
             "The publisher asks to be left alone for 30 days (Retry-After); never more than 7 days of that.",
         ),
-        (plan(Read(), asked=Asked(timedelta(minutes=10), "max-age")), "Every 15 minutes."),
+        (plan(Read(), asked=RequestedDelay(timedelta(minutes=10), "max-age")), "Every 15 minutes."),
     ],
 )
-def test_it_says_why_in_words(following: Next, why: str) -> None:
+def test_it_says_why_in_words(following: PollPlan, why: str) -> None:
     assert following.why == why
 
 
@@ -252,19 +281,19 @@ def test_it_says_why_in_words(following: Next, why: str) -> None:
 @example({"stretch": float("nan"), "quiet": 1})
 @example({"stretch": 10**400, "quiet": 1})
 def test_whatever_was_stored_a_rhythm_is_usable_or_none(stored: object) -> None:
-    assert wait(Read(20, 1), rhythm=Rhythm.of(stored)) >= floor(QUARTER)
+    assert wait(Read(20, 1), rhythm=AdaptiveInterval.of(stored)) >= floor(QUARTER)
 
 
 @given(bases, st.integers(1, 5000))
 def test_first_polls_of_many_are_spread_within_one_interval_and_of_few_start_at_once(
     base: timedelta, count: int
 ) -> None:
-    times = [polling.first_poll(NOW, base=base, index=index, count=count) for index in range(count)]
+    times = [poll_plan.first_poll(NOW, base=base, index=index, count=count) for index in range(count)]
     assert times[0] == NOW
     assert times == sorted(times)
     assert times[-1] < NOW + min(base, timedelta(seconds=count)) + TINY
-    if count * polling.FIRST_GAP > base:
-        assert max(times) > NOW + base * 0.9 - polling.FIRST_GAP
+    if count * poll_plan.FIRST_GAP > base:
+        assert max(times) > NOW + base * 0.9 - poll_plan.FIRST_GAP
 
 
 @pytest.mark.parametrize(
@@ -281,7 +310,7 @@ def test_first_polls_of_many_are_spread_within_one_interval_and_of_few_start_at_
 def test_a_window_overflowed_when_nothing_known_is_left_in_it(
     seen: int, new: int, known_before: bool, overflow: bool
 ) -> None:
-    assert polling.is_overflow(seen=seen, new=new, known_before=known_before) is overflow
+    assert poll_plan.is_overflow(seen=seen, new=new, known_before=known_before) is overflow
 
 
 @pytest.mark.parametrize(
@@ -325,7 +354,7 @@ def test_what_a_publisher_asks_for_is_read(
     headers: dict[str, str], ttl: int | None, expected: tuple[int, str] | None
 ) -> None:
     asked = asked_wait(headers, ttl, NOW)
-    assert asked == (expected and Asked(timedelta(seconds=expected[0]), expected[1]))
+    assert asked == (expected and RequestedDelay(timedelta(seconds=expected[0]), expected[1]))
 
 
 pieces = ["max-age", "no-store", "=", '"', ",", ";", " ", "\t", "600", "-1", "9" * 40, "é", "٣"]
@@ -353,7 +382,7 @@ def test_no_header_is_an_error(cache_control: str, age: str, retry_after: str, t
     ],
 )
 def test_a_length_of_time_is_said_as_people_do(length: timedelta, words: str) -> None:
-    assert spoken(length) == words
+    assert format_duration(length) == words
 
 
 LOOK = timedelta(seconds=30)
@@ -368,12 +397,12 @@ class SimulatedFeed:
     publishes_every: timedelta
     fails: float  # how often
     broken: tuple[datetime, datetime] | None
-    asked: Asked | None
+    asked: RequestedDelay | None
     due: datetime
-    rhythm: Rhythm | None = None
+    rhythm: AdaptiveInterval | None = None
     errors: int = 0
     read_to: datetime | None = None  # when the newest entry read was published
-    polls: list[tuple[datetime, Read | Failed, Next]] = field(default_factory=list)
+    polls: list[tuple[datetime, Read | Failed, PollPlan]] = field(default_factory=list)
 
     def poll(self, now: datetime, random: Random) -> None:
         outcome = self._answer(now, random)
@@ -411,8 +440,8 @@ def a_day_of_a_thousand_feeds() -> list[SimulatedFeed]:
             publishes_every=timedelta(minutes=random.choice([0.2, 2, 10, 60, 300, 5000])),
             fails=random.choice([0, 0, 0, 0.02, 0.3]),
             broken=random.choice([None] * 9 + [(NOW + timedelta(hours=8), NOW + timedelta(hours=16))]),
-            asked=random.choice([None] * 9 + [Asked(timedelta(minutes=40), "ttl")]),
-            due=polling.first_poll(NOW, base=QUARTER, index=index, count=1000),
+            asked=random.choice([None] * 9 + [RequestedDelay(timedelta(minutes=40), "ttl")]),
+            due=poll_plan.first_poll(NOW, base=QUARTER, index=index, count=1000),
         )
         for index in range(1000)
     ]

@@ -3,7 +3,7 @@
 import asyncpg
 import pytest
 
-from headwater.store.pool import said_of_full_disk, shown
+from headwater.db.pool import said_of_full_disk, shown
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def test_it_works_without_configuration() -> None:
     ("module", "late"),
     [
         ("headwater.cli", {"asyncpg", "lxml", "aiohttp", "fastapi", "trafilatura"}),
-        ("headwater.service.desk", {"aiohttp", "fastapi", "trafilatura"}),
+        ("headwater.app.operations", {"aiohttp", "fastapi", "trafilatura"}),
     ],
 )
 def test_a_command_does_not_wait_for_what_it_does_not_need(module: str, late: set[str]) -> None:

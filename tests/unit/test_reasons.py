@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from headwater import errors
-from headwater.model.reasons import Reason, ReasonClass
-from headwater.store import sql
+from headwater.core import errors
+from headwater.core.reasons import Reason, ReasonClass
+from headwater.db import sql
 
 
 @pytest.mark.parametrize("reason", list(Reason))
@@ -27,7 +27,7 @@ def test_only_what_may_pass_by_itself_is_retryable() -> None:
 
 
 def test_no_reason_is_written_down_that_is_not_used() -> None:
-    source = Path(errors.__file__).parent
+    source = Path(errors.__file__).parents[1]
     text = "\n".join(path.read_text() for path in source.rglob("*.py") if path.name != "reasons.py")
     text += "\n".join(sql.query(name) for name in sql.names())
     unused = [reason.name for reason in Reason if f"Reason.{reason.name}" not in text and f"'{reason}'" not in text]

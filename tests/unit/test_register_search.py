@@ -12,22 +12,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.core.errors import HeadwaterError
+from headwater.core.reasons import Reason
+from headwater.core.run import RunCounters
 from headwater.demo.federal_api import RegisterApi
 from headwater.demo.federal_sites import register_document
 from headwater.demo.govuk import read_parameters
 from headwater.demo.govuk_faults import ApiRequest
-from headwater.errors import HeadwaterError
-from headwater.model.reasons import Reason
-from headwater.model.run import Tally
-from headwater.sources.federal import register_search
-from headwater.sources.federal.register_search import RegisterSearch
+from headwater.sources.kinds.federal import register_search
+from headwater.sources.kinds.federal.register_search import RegisterSearch
 
 FIRST = date(2026, 1, 1)
 DAYS = 40
 Alter = Callable[[dict[str, Any]], dict[str, Any]]
 
 
-class Asked:
+class RequestedDelay:
     """A way out that leads straight to the stand-in; `alter` may change what the n-th answer says."""
 
     def __init__(self, api: RegisterApi, alter: Callable[[int, dict[str, Any]], Any] = lambda _, body: body) -> None:
@@ -58,9 +58,9 @@ def api_of(days: list[int], **habits: int) -> RegisterApi:
     )
 
 
-def read(asked: Asked) -> set[str] | None:
+def read(asked: RequestedDelay) -> set[str] | None:
     """The numbers that were found, None where it is said to be incomplete."""
-    run: Any = SimpleNamespace(http=asked, tally=Tally())
+    run: Any = SimpleNamespace(http=asked, tally=RunCounters())
     search = RegisterSearch(run, "http://register.demo.test/api/v1/documents.json")
     with patch.object(register_search, "MOST_COUNTED", asked.api.cap_at):
         try:
@@ -85,7 +85,7 @@ def test_windows_are_halved_until_all_is_there_or_it_is_said_that_it_is_not(
     days: list[int], cap: int, per_page: int
 ) -> None:
     """A window that reaches the cap may have more; only a single day that does cannot be read."""
-    found = read(Asked(api_of(days, cap_at=cap, per_page=per_page)))
+    found = read(RequestedDelay(api_of(days, cap_at=cap, per_page=per_page)))
     if found is None:
         assert max(days.count(day) for day in days) >= cap
     else:
@@ -128,7 +128,7 @@ def test_one_answer_that_lies_never_makes_less_pass_for_all(
 ) -> None:
     """Whichever it is: an empty page, a shrunk total, words under 200."""
     api = api_of(days, per_page=per_page)
-    asked = Asked(api, lambda number, body: lie(body) if number == lying else body)
+    asked = RequestedDelay(api, lambda number, body: lie(body) if number == lying else body)
     assert read(asked) == expected(days)
 
 
@@ -136,7 +136,7 @@ def test_one_answer_that_lies_never_makes_less_pass_for_all(
 def test_answers_that_lie_from_some_moment_on_never_make_less_pass_for_all(
     days: list[int], per_page: int, first: int, lie: Alter
 ) -> None:
-    asked = Asked(api_of(days, per_page=per_page), lambda number, body: lie(body) if number >= first else body)
+    asked = RequestedDelay(api_of(days, per_page=per_page), lambda number, body: lie(body) if number >= first else body)
     assert read(asked) in (None, expected(days))
 
 
@@ -144,7 +144,7 @@ def test_answers_that_lie_from_some_moment_on_never_make_less_pass_for_all(
 def test_ten_thousand_may_be_more(count: int) -> None:
     """The real cap: what is counted up to it is not trusted, and two days that have as many are read for themselves."""
     days = [number % 2 for number in range(count)]
-    asked = Asked(api_of(days))
+    asked = RequestedDelay(api_of(days))
     assert read(asked) == expected(days)
-    one_day = read(Asked(api_of([0] * count)))
+    one_day = read(RequestedDelay(api_of([0] * count)))
     assert one_day == (expected([0] * count) if count < 10_000 else None)

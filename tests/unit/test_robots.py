@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from protego import Protego
 
-from headwater.errors import InvalidURL
-from headwater.formats.robots import MAX_BYTES, Robots, RobotsRule, RobotsVerdict, check_robots
-from headwater.sandbox import Sandbox
+from headwater.core.errors import InvalidURL
+from headwater.politeness.robots import MAX_BYTES, Robots, RobotsRule, RobotsVerdict, check_robots
+from headwater.sandbox.pool import Sandbox
 
 SITE = "https://example.org"
 AGENT = "Headwater/0.1 (+https://headwater.example/bot)"

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from headwater import Kind
-from headwater.errors import OperatorError
+from headwater.core.errors import OperatorError
 from headwater.sources.registry import configure
 from tests import kinds
 

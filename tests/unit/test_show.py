@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.text import Text
 
+from headwater.app.doctor_finding import Finding, State
 from headwater.cli import show, show_sources
 from headwater.cli.app import print_json
+from headwater.core.canonical import CanonicalTotals
+from headwater.core.poll import PollResult
+from headwater.core.reasons import Reason
+from headwater.core.source import Source
 from headwater.demo.outcome import Check, DemoOutcome, Fate
 from headwater.demo.sites import HOSTILE_TITLE
-from headwater.model.canonical import CanonicalTotals
-from headwater.model.poll import Polled
-from headwater.model.reasons import Reason
-from headwater.model.source import Source
-from headwater.service.doctor_finding import Finding, State
 
 # What markup, emoji codes, escapes and marks of direction are made of, and anything else.
 HOSTILE_TEXT = st.text(st.sampled_from("[]/\\:bold x\x1b\x9b\x07\r\n\t\u202e\u2066⟦⟧\ufeff…") | st.characters())
@@ -66,7 +66,9 @@ def test_every_view_of_a_hostile_title_is_harmless(capsys: pytest.CaptureFixture
     show.day(date(2026, 3, 3), [row(bucket="NEW")])
     show.hits(HOSTILE_TITLE, [row(published_at=None, snippet=HOSTILE_TITLE)])
     show.hits(HOSTILE_TITLE, [])
-    show_sources.added(Polled(source, Reason.POLLED, title=HOSTILE_TITLE, refused={HOSTILE_TITLE: HOSTILE_TITLE}), [])
+    show_sources.added(
+        PollResult(source, Reason.POLLED, title=HOSTILE_TITLE, refused={HOSTILE_TITLE: HOSTILE_TITLE}), []
+    )
     show.findings({"disk": Finding(State.FAILED, HOSTILE_TITLE[:40], HOSTILE_TITLE[:40], (HOSTILE_TITLE[:40],))})
     printed = capsys.readouterr().out
     assert_harmless(printed)
@@ -127,7 +129,7 @@ def test_the_demo_keeps_to_80_columns_and_names_what_is_wrong(capsys: pytest.Cap
     outcome = DemoOutcome(
         day=date(2026, 3, 3),
         documents={"board.demo.test": 1},
-        fates=[
+        outcomes=[
             Fate("stored", 1, waits=False, example="http://board.demo.test/stored"),
             Fate("max_retries", 2, waits=False, example="http://board.demo.test/" + "x" * 200),
             Fate("robots_unreachable", 3, waits=True, example="http://clinic.demo.test/" + "a" * 56),

@@ -6,15 +6,15 @@ from datetime import UTC, datetime
 import pytest
 
 from headwater.cli import show_upkeep
-from headwater.corpus import Swept
-from headwater.corpus_copy import Extent
+from headwater.db.dump import Table
 from headwater.demo.sites import HOSTILE_TITLE
-from headwater.service.backup_manifest import Manifest
-from headwater.service.restore import Restored
-from headwater.service.upkeep_desk import Sweep, Verified
-from headwater.service.verify_journal import Progress
-from headwater.service.verifying import Fault, Finding
-from headwater.store.dump import Table
+from headwater.documents.upkeep import Sweep, Verified
+from headwater.documents.verify import Fault, Finding
+from headwater.documents.verify_journal import Progress
+from headwater.storage.backup_manifest import Manifest
+from headwater.storage.corpus_copy import Extent
+from headwater.storage.folder import Swept
+from headwater.storage.restore import Restored
 
 BEGUN = datetime(2026, 3, 12, 2, 0, tzinfo=UTC)
 

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 from msgspec.structs import FieldInfo, fields
 
-from headwater.errors import OperatorError
-from headwater.model.source import Pass
+from headwater.core.errors import OperatorError
+from headwater.core.source import Method
 from headwater.sources.kind import Kind
+from headwater.sources.kinds.site import SiteKind
 from headwater.sources.registry import configure
-from headwater.sources.site import SiteKind
 
 FEED = {"feed_url": "https://a.example/feed"}
 HOME = {"site_url": "https://a.example/"}
@@ -26,22 +26,22 @@ OWN = [field for field in fields(SiteKind) if field.name not in {inherited.name 
 @pytest.mark.parametrize(
     ("settings", "passes"),
     [
-        (FEED, {Pass.MAIN: QUARTER, Pass.SITEMAP: None}),
-        (HOME, {Pass.MAIN: QUARTER, Pass.SITEMAP: None}),
-        (MAP, {Pass.SITEMAP: timedelta(hours=6)}),
-        (FEED | MAP, {Pass.MAIN: QUARTER, Pass.SITEMAP: timedelta(hours=6)}),
-        (HOME | {"sitemap_hours": 12}, {Pass.MAIN: QUARTER, Pass.SITEMAP: timedelta(hours=12)}),
-        (FEED | {"poll_interval_minutes": 60}, {Pass.MAIN: timedelta(hours=1), Pass.SITEMAP: None}),
-        (FEED | {"schedule": "0 6 * * *"}, {Pass.MAIN: None, Pass.SITEMAP: None}),
-        (FEED | {"ingestion_mode": "spider"}, {Pass.SPIDER: timedelta(days=1)}),
+        (FEED, {Method.MAIN: QUARTER, Method.SITEMAP: None}),
+        (HOME, {Method.MAIN: QUARTER, Method.SITEMAP: None}),
+        (MAP, {Method.SITEMAP: timedelta(hours=6)}),
+        (FEED | MAP, {Method.MAIN: QUARTER, Method.SITEMAP: timedelta(hours=6)}),
+        (HOME | {"sitemap_hours": 12}, {Method.MAIN: QUARTER, Method.SITEMAP: timedelta(hours=12)}),
+        (FEED | {"poll_interval_minutes": 60}, {Method.MAIN: timedelta(hours=1), Method.SITEMAP: None}),
+        (FEED | {"schedule": "0 6 * * *"}, {Method.MAIN: None, Method.SITEMAP: None}),
+        (FEED | {"ingestion_mode": "spider"}, {Method.SPIDER: timedelta(days=1)}),
         (
             HOME | {"ingestion_mode": "both", "spider_hours": 48},
-            {Pass.MAIN: QUARTER, Pass.SITEMAP: None, Pass.SPIDER: timedelta(days=2)},
+            {Method.MAIN: QUARTER, Method.SITEMAP: None, Method.SPIDER: timedelta(days=2)},
         ),
     ],
 )
 def test_the_mode_and_what_is_known_of_a_site_decide_how_it_is_read(
-    settings: dict[str, Any], passes: dict[Pass, timedelta | None]
+    settings: dict[str, Any], passes: dict[Method, timedelta | None]
 ) -> None:
     assert configure("s", "site", settings).passes(QUARTER) == passes
 

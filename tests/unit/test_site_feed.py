@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from headwater.errors import HeadwaterError, Unreadable
-from headwater.model.reasons import Reason
-from headwater.sources.site_finding import FEED_PATHS
+from headwater.core.errors import HeadwaterError, Unreadable
+from headwater.core.reasons import Reason
+from headwater.sources.kinds.site_discovery import FEED_PATHS
 from tests.replaying import replay
 
 HOME = "https://a.example/"

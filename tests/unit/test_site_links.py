@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from headwater.errors import Unreadable
-from headwater.formats.site_links import MOST_LINKS, SortedLinks, looks_like_article, sort_links
+from headwater.core.errors import Unreadable
+from headwater.feeds.site_links import MOST_LINKS, ClassifiedLinks, looks_like_article, sort_links
 
 URL = "https://a.example/"
 ARTICLES = [
@@ -74,7 +74,7 @@ def test_with_www_or_without_it_is_the_same_site_and_other_hosts_are_outside() -
 )
 def test_what_is_no_page_and_what_is_for_visitors_is_left_out(target: str) -> None:
     found = sort_links(links(target), URL, None, ["a.example"], [])
-    assert found == SortedLinks()
+    assert found == ClassifiedLinks()
 
 
 def test_a_document_is_worth_fetching_whatever_the_patterns_say() -> None:
@@ -88,7 +88,7 @@ def test_a_document_is_worth_fetching_whatever_the_patterns_say() -> None:
 )
 def test_nofollow_is_obeyed_in_links_and_in_pages(head: str, rel: str) -> None:
     found = sort_links(links("/x", "/2026/01/15/ferry", "https://b.example/", head=head, rel=rel), URL, None, [], [])
-    assert found == SortedLinks()
+    assert found == ClassifiedLinks()
 
 
 def test_a_page_of_very_many_links_gives_the_first_of_them() -> None:

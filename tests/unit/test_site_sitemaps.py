@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from headwater.errors import ExchangeFailed, HeadwaterError, Unreadable
-from headwater.formats.sitemap_reading import is_older, read_sitemap
-from headwater.model.reasons import Reason
-from headwater.policy.dates import parse_date
-from headwater.sources import site_sitemaps
+from headwater.core.dates import parse_date
+from headwater.core.errors import ExchangeFailed, HeadwaterError, Unreadable
+from headwater.core.reasons import Reason
+from headwater.feeds.sitemap_selection import is_older, read_sitemap
+from headwater.sources.kinds import site_sitemaps
 from tests.replaying import Answers, index, replay, urlset
 
 MAP = "https://a.example/sitemap.xml"

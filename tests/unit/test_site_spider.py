@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from headwater.errors import HeadwaterError
-from headwater.model.reasons import Reason
-from headwater.sources import site_spider
+from headwater.core.errors import HeadwaterError
+from headwater.core.reasons import Reason
+from headwater.sources.kinds import site_spider
 from tests.replaying import Answers, replay
 
 HOME = "https://a.example/"

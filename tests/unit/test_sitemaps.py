@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.errors import HeadwaterError, InvalidURL, Unreadable
-from headwater.formats import sitemaps
-from headwater.formats.sitemaps import parse_sitemap
-from headwater.model.reasons import Reason
-from headwater.model.sitemap import SitemapEntry, SitemapRef
-from headwater.policy.charset import xml_codec
-from headwater.policy.urls import join_url
+from headwater.core.charset import xml_codec
+from headwater.core.errors import HeadwaterError, InvalidURL, Unreadable
+from headwater.core.reasons import Reason
+from headwater.core.urls import join_url
+from headwater.feeds import sitemaps
+from headwater.feeds.sitemap_entry import SitemapEntry, SitemapRef
+from headwater.feeds.sitemaps import parse_sitemap
 
 URL = "https://example.org/maps/sitemap.xml"
 NAMESPACE = "http://www.sitemaps.org/schemas/sitemap/0.9"

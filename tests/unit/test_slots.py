@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.model.reasons import Reason
-from headwater.policy.slots import MOST_FAILED, MOST_LOST, PastRun, Standing, standing
+from headwater.core.reasons import Reason
+from headwater.core.slot_state import MOST_FAILED, MOST_LOST, PastRun, Standing, standing
 
 NOW = datetime(2026, 7, 14, 1, tzinfo=UTC)
 LONG_AGO = NOW - timedelta(days=1)

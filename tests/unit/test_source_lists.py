@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headwater.errors import Unreadable
-from headwater.formats.source_lists import LARGEST, ListedSource, read_source_list, write_yaml
+from headwater.core.errors import Unreadable
+from headwater.sources.source_lists import LARGEST, ListedSource, read_source_list, write_yaml
 
 OPML = b"""<opml><body><outline text="News"><outline text="A" xmlUrl="https://a.example/feed" htmlUrl="https://a.example/"/>
 </outline></body></opml>"""

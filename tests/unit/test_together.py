@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from headwater.gate.together import Together
+from headwater.db.coalescer import Coalescer
 
 
 class Table:
@@ -31,7 +31,7 @@ async def turns() -> None:
 
 async def test_one_alone_waits_for_nobody_and_those_who_come_meanwhile_go_together() -> None:
     table = Table()
-    together = Together(table.double)
+    together = Coalescer(table.double)
     first = asyncio.create_task(together.do(1))
     await turns()
     assert table.asked == [[1]]
@@ -48,7 +48,7 @@ async def test_an_error_is_told_to_all_who_asked_and_to_nobody_later() -> None:
     table = Table()
     table.error = OSError("away")
     table.may_answer.set()
-    together = Together(table.double)
+    together = Coalescer(table.double)
     answers = await asyncio.gather(together.do(1), together.do(2), return_exceptions=True)
     assert [str(answer) for answer in answers] == ["away", "away"]
     table.error = None
@@ -57,7 +57,7 @@ async def test_an_error_is_told_to_all_who_asked_and_to_nobody_later() -> None:
 
 async def test_what_a_cancelled_one_asked_for_is_done_all_the_same() -> None:
     table = Table()
-    together = Together(table.double)
+    together = Coalescer(table.double)
     begun = asyncio.create_task(together.do(1))
     waiting = asyncio.create_task(together.do(2))
     await turns()
@@ -72,7 +72,7 @@ async def test_what_a_cancelled_one_asked_for_is_done_all_the_same() -> None:
 
 async def test_an_answer_that_was_cancelled_keeps_nobody_else_from_theirs() -> None:
     table = Table()
-    together = Together(table.double)
+    together = Coalescer(table.double)
     answers = [together.begin(number) for number in (1, 2, 3)]
     await turns()
     answers[1].cancel()

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.errors import HeadwaterError, InvalidURL
-from headwater.model.reasons import Reason
-from headwater.policy.urls import (
+from headwater.core.errors import HeadwaterError, InvalidURL
+from headwater.core.reasons import Reason
+from headwater.core.urls import (
     MAX_URL_LENGTH,
     TRACKING_NAMES,
     TRACKING_PREFIXES,

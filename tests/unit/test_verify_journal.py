@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from headwater.errors import OperatorError
-from headwater.service import verify_journal
-from headwater.service.verify_journal import Journal, Progress
-from headwater.service.verifying import Fault, Finding
+from headwater.core.errors import OperatorError
+from headwater.documents import verify_journal
+from headwater.documents.verify import Fault, Finding
+from headwater.documents.verify_journal import Journal, Progress
 
 NOW, LATER = datetime(2026, 3, 12, 2, 0, tzinfo=UTC), datetime(2026, 3, 13, 2, 0, tzinfo=UTC)
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.errors import Unreadable
-from headwater.model.reasons import Reason
-from headwater.normalize import normalize
-from headwater.normalize.html_v1 import extract_html
+from headwater.core.errors import Unreadable
+from headwater.core.reasons import Reason
+from headwater.extraction.html.html_v1 import extract_html
+from headwater.extraction.registry import normalize
 from tests.brief_articles import brief_articles
 from tests.short_articles import articles
 from tests.wall_pages import LOOKS, bare, walls

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.errors import Unreadable
-from headwater.model.article import Article
-from headwater.model.reasons import Reason
-from headwater.normalize.reading import read
-from headwater.normalize.registry import normalize, normalize_as
-from headwater.normalize.sniffing import REGISTER_ROOTS, choose
-from headwater.normalize.xml_bill import ordinal
+from headwater.core.article import Article
+from headwater.core.errors import Unreadable
+from headwater.core.reasons import Reason
+from headwater.extraction.read_file import read
+from headwater.extraction.registry import normalize, normalize_as
+from headwater.extraction.sniffing import REGISTER_ROOTS, choose
+from headwater.extraction.xml.bill import ordinal
 
 REGISTER_URL = "https://www.federalregister.gov/documents/full_text/xml/2026/06/02/2026-10962.xml"
 PADDING = "Nothing in this sentence matters, but a body of less than two hundred bytes is taken for an error page. " * 2

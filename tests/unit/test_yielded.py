@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater import Item
-from headwater.corpus import Corpus
-from headwater.errors import HeadwaterError, StorageFailed
-from headwater.model.reasons import Reason
-from headwater.sources.yielded import check_item, refuse_shared_places
+from headwater.core.errors import HeadwaterError, StorageFailed
+from headwater.core.reasons import Reason
+from headwater.sources.item_validation import check_item, refuse_shared_places
+from headwater.storage.folder import Corpus
 from tests.kinds import LedgerKind
 
 

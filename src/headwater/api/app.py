@@ -22,10 +22,10 @@ from headwater.api.frontier import add_frontier
 from headwater.api.handoffs import add_handoffs
 from headwater.api.sources import add_sources
 from headwater.api.why import add_why
-from headwater.errors import HeadwaterError, RunUnderWay
-from headwater.model.reasons import BODY_REASONS, Reason
-from headwater.service.desk import DATABASE_AWAY, Desk
-from headwater.service.token import write_token
+from headwater.app.operations import DATABASE_AWAY, Operations
+from headwater.app.token import write_token
+from headwater.core.errors import HeadwaterError, RunUnderWay
+from headwater.core.reasons import BODY_REASONS, Reason
 
 log = structlog.get_logger()
 HOW_TO_WRITE = "Send the API token as `Authorization: Bearer TOKEN`; it is in the file api-token in the data folder."
@@ -64,7 +64,7 @@ _STATUS = {
 }
 
 
-def make_app(desk: Desk) -> FastAPI:
+def make_app(operations: Operations) -> FastAPI:
     """Make the app that answers from this desk."""
     app = FastAPI(
         title="Headwater",
@@ -73,20 +73,20 @@ def make_app(desk: Desk) -> FastAPI:
         responses={"4XX": _ERRORS, "5XX": _ERRORS},
         dependencies=[Depends(_refuse_unknown_parameters)],
     )
-    if _is_loopback(desk.settings.listen_host):
+    if _is_loopback(operations.settings.listen_host):
         _answer_only_loopback_names(app)
     _answer_errors(app)
-    _add_signs_of_life(app, desk)
-    _add_reading(app, desk)
-    add_days(app, desk)
-    add_why(app, desk)
-    add_changes(app, desk)
-    _guard_writing(app, desk)
-    add_sources(app, desk)
-    add_runs(app, desk)
-    add_frontier(app, desk)
-    add_handoffs(app, desk)
-    add_webhooks(app, desk)
+    _add_signs_of_life(app, operations)
+    _add_reading(app, operations)
+    add_days(app, operations)
+    add_why(app, operations)
+    add_changes(app, operations)
+    _guard_writing(app, operations)
+    add_sources(app, operations)
+    add_runs(app, operations)
+    add_frontier(app, operations)
+    add_handoffs(app, operations)
+    add_webhooks(app, operations)
     return app
 
 
@@ -152,7 +152,7 @@ def _answer_errors(app: FastAPI) -> None:
         app.add_exception_handler(away, without_database)
 
 
-def _add_signs_of_life(app: FastAPI, desk: Desk) -> None:
+def _add_signs_of_life(app: FastAPI, operations: Operations) -> None:
     @app.get("/health", tags=[_RUNNING_IT])
     async def health() -> shapes.Health:
         """Tell that the process is alive, whatever else is wrong."""
@@ -164,10 +164,10 @@ def _add_signs_of_life(app: FastAPI, desk: Desk) -> None:
     @app.get("/ready", tags=[_RUNNING_IT], responses=told)
     async def ready() -> shapes.Health:
         """Tell that requests can be answered: the database is there and the program is not stopping."""
-        if not desk.is_ready():
+        if not operations.is_ready():
             raise HeadwaterError("The program is stopping.", reason=Reason.SHUTDOWN)
         try:
-            await desk.check_database()
+            await operations.check_database()
         except Exception as error:
             raise HeadwaterError(Reason.DATABASE_UNREACHABLE.sentence, reason=Reason.DATABASE_UNREACHABLE) from error
         return shapes.Health(status="ready", version=__version__)
@@ -175,16 +175,16 @@ def _add_signs_of_life(app: FastAPI, desk: Desk) -> None:
     @app.get("/metrics", tags=[_RUNNING_IT], response_class=Response)
     async def metrics() -> Response:
         """Counters and gauges for Prometheus."""
-        return Response(await desk.measure(), media_type="text/plain; version=0.0.4")
+        return Response(await operations.measure(), media_type="text/plain; version=0.0.4")
 
 
-def _add_reading(app: FastAPI, desk: Desk) -> None:
+def _add_reading(app: FastAPI, operations: Operations) -> None:
     @app.get("/documents", tags=["reading"])
     async def documents(
         limit: Annotated[int, Query(ge=1, le=500)] = 50, before: str | None = None, source: str | None = None
     ) -> shapes.DocumentPage:
         """List documents, newest first."""
-        rows = await desk.documents(limit=limit, before=_cursor(before), source=source)
+        rows = await operations.documents(limit=limit, before=_cursor(before), source=source)
         last = rows[-1] if len(rows) == limit else None
         following = f"{last['fetched_at']:%Y-%m-%dT%H:%M:%S.%fZ}_{last['id']}" if last else None
         return shapes.DocumentPage(documents=[shapes.DocumentLine(**row) for row in rows], next=following)
@@ -192,7 +192,7 @@ def _add_reading(app: FastAPI, desk: Desk) -> None:
     @app.get("/documents/{document_id}", tags=["reading"])
     async def document(document_id: int) -> shapes.Document:
         """Return a document with its text, provenance and earlier revisions."""
-        row = await desk.document(document_id) if 0 < document_id <= LARGEST_ID else None
+        row = await operations.document(document_id) if 0 < document_id <= LARGEST_ID else None
         if row is None:
             raise HeadwaterError(f"There is no document {document_id}.", reason=Reason.UNKNOWN_DOCUMENT)
         revisions = [shapes.Revision(**_with_hex_hashes(revision)) for revision in row["revisions"]]
@@ -201,7 +201,7 @@ def _add_reading(app: FastAPI, desk: Desk) -> None:
     @app.get("/documents/{document_id}/markdown", tags=["reading"], response_class=Response)
     async def markdown(document_id: int) -> Response:
         """Return a document as Markdown, made from its raw file; one at a time, and 503 for who waits too long."""
-        return Response(await desk.markdown(document_id), media_type="text/markdown; charset=utf-8")
+        return Response(await operations.markdown(document_id), media_type="text/markdown; charset=utf-8")
 
     @app.get("/documents/{document_id}/diff", tags=["reading"])
     async def diff(
@@ -210,7 +210,7 @@ def _add_reading(app: FastAPI, desk: Desk) -> None:
         after: Annotated[int | None, Query(alias="to", ge=1, description="By default the last.")] = None,
     ) -> shapes.Diff:
         """Tell what changed in a document from one revision to another, by paragraphs and words."""
-        found = await desk.diffs.diff(document_id, before, after)
+        found = await operations.diffs.diff(document_id, before, after)
         return shapes.Diff(
             document_id=found.document_id,
             url=found.url,
@@ -247,11 +247,11 @@ def _add_reading(app: FastAPI, desk: Desk) -> None:
         offset: Annotated[int, Query(ge=0, le=10_000)] = 0,
     ) -> shapes.Hits:
         """Search titles and texts, best first."""
-        return shapes.Hits(hits=[shapes.Hit(**row) for row in await desk.search(q, limit=limit, offset=offset)])
+        return shapes.Hits(hits=[shapes.Hit(**row) for row in await operations.search(q, limit=limit, offset=offset)])
 
 
-def _guard_writing(app: FastAPI, desk: Desk) -> None:
-    token = write_token(desk.settings).encode()
+def _guard_writing(app: FastAPI, operations: Operations) -> None:
+    token = write_token(operations.settings).encode()
 
     @app.middleware("http")
     async def guard_writes(request: Request, call_next: RequestResponseEndpoint) -> Response:

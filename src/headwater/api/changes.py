@@ -6,16 +6,16 @@ from fastapi import FastAPI, Path, Query
 
 from headwater.api import change_shapes as shapes
 from headwater.api.token import TOKEN
-from headwater.model.reasons import Reason
-from headwater.service.desk import Desk
-from headwater.service.webhook_desk import LiveWebhookDesk
+from headwater.app.operations import Operations
+from headwater.changes.operations import LiveWebhookOperations
+from headwater.core.reasons import Reason
 
 _TAG = "webhooks"
 
 Name = Annotated[str, Path(description="A webhook's name.")]
 
 
-def add_changes(app: FastAPI, desk: Desk) -> None:
+def add_changes(app: FastAPI, operations: Operations) -> None:
     """Add the change feed."""
 
     @app.get("/changes", tags=["reading"])
@@ -27,17 +27,17 @@ def add_changes(app: FastAPI, desk: Desk) -> None:
         limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     ) -> shapes.Changes:
         """List what became of documents and jobs, in order for each document; nothing that commits late is missed."""
-        page = await desk.changes.page(since, limit)
+        page = await operations.changes.page(since, limit)
         return shapes.Changes(changes=[shapes.Change(**change.told()) for change in page.changes], next=page.next)
 
 
-def add_webhooks(app: FastAPI, desk: Desk) -> None:
+def add_webhooks(app: FastAPI, operations: Operations) -> None:
     """Add what is asked of webhooks."""
-    _add_rows(app, desk.webhooks)
-    _add_deliveries(app, desk.webhooks)
+    _add_rows(app, operations.webhooks)
+    _add_deliveries(app, operations.webhooks)
 
 
-def _add_rows(app: FastAPI, webhooks: LiveWebhookDesk) -> None:
+def _add_rows(app: FastAPI, webhooks: LiveWebhookOperations) -> None:
     @app.get("/webhooks", tags=[_TAG])
     async def listed() -> shapes.Webhooks:
         """List webhooks, each with how it is doing."""
@@ -82,7 +82,7 @@ def _add_rows(app: FastAPI, webhooks: LiveWebhookDesk) -> None:
         )
 
 
-def _add_deliveries(app: FastAPI, webhooks: LiveWebhookDesk) -> None:
+def _add_deliveries(app: FastAPI, webhooks: LiveWebhookOperations) -> None:
     @app.get("/webhooks/{name}/deliveries", tags=[_TAG])
     async def deliveries(
         name: Name,

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from headwater.service.day_desk import DayState
+from headwater.documents.days import DayState
 
 Bucket = Literal["NEW", "LATEST"]
 

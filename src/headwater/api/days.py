@@ -7,16 +7,16 @@ from fastapi import Depends, FastAPI, Path, Query
 
 from headwater.api import day_shapes as shapes
 from headwater.api.token import TOKEN
-from headwater.model.day import DayFilter
-from headwater.service.day_desk import DayView
-from headwater.service.desk import Desk
+from headwater.app.operations import Operations
+from headwater.core.day import DayFilter
+from headwater.documents.days import DayView
 
 _READING = "reading"
 _RUNS = "runs"
 _LARGEST_ID = 2**63 - 1  # that the database can hold
 
 
-def add_days(app: FastAPI, desk: Desk) -> None:
+def add_days(app: FastAPI, operations: Operations) -> None:
     """Add what is asked of days."""
 
     def wanted(
@@ -32,26 +32,26 @@ def add_days(app: FastAPI, desk: Desk) -> None:
     @app.get("/daily/today", tags=[_READING])
     async def today(only: Only) -> shapes.Day:
         """Tell what is NEW and what is LATEST today, in the time zone of this program."""
-        return _day(await desk.days.today(only))
+        return _day(await operations.days.today(only))
 
     @app.get("/daily/latest", tags=[_READING])
     async def latest(only: Only) -> shapes.Day:
         """Tell the last day that was read whole, and which sources should have a later one by now."""
-        return _day(await desk.days.day(None, only))
+        return _day(await operations.days.day(None, only))
 
     @app.get("/daily/{day}", tags=[_READING])
     async def daily(day: shapes.IsoDay, only: Only) -> shapes.Day:
         """Tell what was NEW and what was LATEST on a day, and how its sources stand with it."""
-        return _day(await desk.days.day(day, only))
+        return _day(await operations.days.day(day, only))
 
 
-def add_runs(app: FastAPI, desk: Desk) -> None:
+def add_runs(app: FastAPI, operations: Operations) -> None:
     """Add what is asked of runs."""
 
     @app.post("/ops/ingest", tags=[_RUNS], status_code=202, dependencies=TOKEN)
     async def ingest(given: shapes.IngestRequest) -> shapes.Run:
         """Begin to read a day of a source and answer with the run; `/ops/runs/ID` tells how it ends."""
-        return shapes.Run(**await desk.runs.begin_ingest(given.source, given.day))
+        return shapes.Run(**await operations.runs.begin_ingest(given.source, given.day))
 
     @app.get("/ops/runs", tags=[_RUNS])
     async def listed(
@@ -62,14 +62,14 @@ def add_runs(app: FastAPI, desk: Desk) -> None:
         before: Annotated[int | None, Query(ge=1, le=_LARGEST_ID)] = None,
     ) -> shapes.Runs:
         """List runs, newest first; `next` is the `before` of the page after."""
-        rows = await desk.runs.listed(source=source, status=status, day=day, before=before, limit=limit)
+        rows = await operations.runs.listed(source=source, status=status, day=day, before=before, limit=limit)
         following = rows[-1]["id"] if len(rows) == limit else None
         return shapes.Runs(runs=[shapes.Run(**row) for row in rows], next=following)
 
     @app.get("/ops/runs/{run_id}", tags=[_RUNS])
     async def shown(run_id: Annotated[int, Path(ge=1, le=_LARGEST_ID)]) -> shapes.Run:
         """Return a run."""
-        return shapes.Run(**await desk.runs.get(run_id))
+        return shapes.Run(**await operations.runs.get(run_id))
 
 
 def _day(view: DayView) -> shapes.Day:

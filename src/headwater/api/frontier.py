@@ -7,22 +7,22 @@ from fastapi import FastAPI, Query
 
 from headwater.api import frontier_shapes as shapes
 from headwater.api.token import TOKEN
-from headwater.service.desk import Desk
-from headwater.service.frontier_desk import FrontierDesk
+from headwater.app.operations import Operations
+from headwater.frontier.operations import FrontierOperations
 
 _TAG = "frontier"
 
 Limit = Annotated[int, Query(ge=1, le=1000)]
 
 
-def add_frontier(app: FastAPI, desk: Desk) -> None:
+def add_frontier(app: FastAPI, operations: Operations) -> None:
     """Add the routes."""
-    _add_reading(app, desk.frontier)
-    _add_writing(app, desk.frontier)
-    _add_hosts(app, desk.frontier)
+    _add_reading(app, operations.frontier)
+    _add_writing(app, operations.frontier)
+    _add_hosts(app, operations.frontier)
 
 
-def _add_reading(app: FastAPI, frontier: FrontierDesk) -> None:
+def _add_reading(app: FastAPI, frontier: FrontierOperations) -> None:
     @app.get("/frontier/urls", tags=[_TAG])
     async def urls(
         status: shapes.Status | None = None,
@@ -50,7 +50,7 @@ def _add_reading(app: FastAPI, frontier: FrontierDesk) -> None:
         return shapes.HostPage(hosts=[shapes.HostLine(**row) for row in rows], next=following)
 
 
-def _add_writing(app: FastAPI, frontier: FrontierDesk) -> None:
+def _add_writing(app: FastAPI, frontier: FrontierOperations) -> None:
     @app.post("/frontier/urls", tags=[_TAG], dependencies=TOKEN)
     async def submit(given: shapes.NewUrls) -> shapes.SubmittedUrls:
         """Put URLs into the frontier; what cannot be used is refused with why, and the rest goes in."""
@@ -80,7 +80,7 @@ def _add_writing(app: FastAPI, frontier: FrontierDesk) -> None:
         return done
 
 
-def _add_hosts(app: FastAPI, frontier: FrontierDesk) -> None:
+def _add_hosts(app: FastAPI, frontier: FrontierOperations) -> None:
     @app.post("/frontier/hosts/{host}/block", tags=[_TAG], dependencies=TOKEN)
     async def block(host: str, closing: shapes.Closing | None = None) -> shapes.HostLine:
         """Ask nothing of a host, and of whoever shares its turn, for a time or until it is released."""

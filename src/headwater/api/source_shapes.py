@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from headwater.model.poll import Polled
-from headwater.service.source_reach import Mode
+from headwater.core.poll import PollResult
+from headwater.discovery.source_operations import Mode
 
 HealthWord = Literal["failing", "late", "silent", "new", "on_time", "disabled"]
 PassName = Literal["main", "sitemap", "spider"]
@@ -119,7 +119,7 @@ class SyncedSource(BaseModel):
     refused: dict[str, str] = Field(description="Addresses that cannot be used, each with why.")
 
 
-def told(polled: Polled) -> dict[str, Any]:
+def told(polled: PollResult) -> dict[str, Any]:
     """Tell of a reading in that shape."""
     return {
         "name": polled.source.name,

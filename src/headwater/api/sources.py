@@ -7,26 +7,26 @@ from fastapi import FastAPI, Path, Query, Response
 
 from headwater.api import source_shapes as shapes
 from headwater.api.token import TOKEN
-from headwater.errors import HeadwaterError
-from headwater.model.poll import Polled
-from headwater.model.reasons import Reason
-from headwater.service.desk import Desk
-from headwater.service.source_reach import LiveSourceDesk
+from headwater.app.operations import Operations
+from headwater.core.errors import HeadwaterError
+from headwater.core.poll import PollResult
+from headwater.core.reasons import Reason
+from headwater.discovery.source_operations import LiveSourceOperations
 
 _TAG = "sources"
 
 Name = Annotated[str, Path(description="A source's name.")]
 
 
-def add_sources(app: FastAPI, desk: Desk) -> None:
+def add_sources(app: FastAPI, operations: Operations) -> None:
     """Add the routes; those that read a file or look around come before those with a source's name in them."""
-    _add_files(app, desk.sources)
-    _add_looking(app, desk.sources)
-    _add_rows(app, desk.sources)
-    _add_deeds(app, desk.sources)
+    _add_files(app, operations.sources)
+    _add_looking(app, operations.sources)
+    _add_rows(app, operations.sources)
+    _add_deeds(app, operations.sources)
 
 
-def _add_files(app: FastAPI, sources: LiveSourceDesk) -> None:
+def _add_files(app: FastAPI, sources: LiveSourceOperations) -> None:
     @app.post("/sources/import", tags=[_TAG], dependencies=TOKEN)
     async def import_sources(given: shapes.SourceFile) -> shapes.ImportedSources:
         """Add the sources of an OPML or YAML file; what cannot be used is told, and the rest goes in."""
@@ -50,7 +50,7 @@ def _add_files(app: FastAPI, sources: LiveSourceDesk) -> None:
         return Response((await sources.export_opml())[0], media_type="text/x-opml")
 
 
-def _add_looking(app: FastAPI, sources: LiveSourceDesk) -> None:
+def _add_looking(app: FastAPI, sources: LiveSourceOperations) -> None:
     @app.post("/sources/discover", tags=[_TAG], dependencies=TOKEN)
     async def discover(place: shapes.Place) -> shapes.Surroundings:
         """Look which feeds and sitemaps a site has; nothing is saved."""
@@ -64,7 +64,7 @@ def _add_looking(app: FastAPI, sources: LiveSourceDesk) -> None:
         return shapes.TrialAnswer(works=works, stages=stages)
 
 
-def _add_rows(app: FastAPI, sources: LiveSourceDesk) -> None:
+def _add_rows(app: FastAPI, sources: LiveSourceOperations) -> None:
     @app.get("/sources", tags=[_TAG])
     async def listed(health: shapes.HealthWord | None = None, category: str | None = None) -> shapes.Sources:
         """List the sources, the worst first, with how each is doing and why."""
@@ -78,7 +78,7 @@ def _add_rows(app: FastAPI, sources: LiveSourceDesk) -> None:
             if new.name is None:
                 raise HeadwaterError("name: a source without a url needs one.", reason=Reason.BAD_REQUEST)
             source = await sources.create(new.name, new.kind, new.settings)
-            return shapes.AddedSource(**shapes.told(Polled(source, Reason.POLLED)), others=[])
+            return shapes.AddedSource(**shapes.told(PollResult(source, Reason.POLLED)), others=[])
         if new.kind != "site":
             raise HeadwaterError(f"url: a source of kind {new.kind} has none.", reason=Reason.BAD_REQUEST)
         added = await sources.add(new.url, new.name, new.settings, mode=new.mode)
@@ -102,7 +102,7 @@ def _add_rows(app: FastAPI, sources: LiveSourceDesk) -> None:
         return shapes.RemovedSource(name=removed.name, kept=removed.kept, ended_urls=removed.ended)
 
 
-def _add_deeds(app: FastAPI, sources: LiveSourceDesk) -> None:
+def _add_deeds(app: FastAPI, sources: LiveSourceOperations) -> None:
     @app.post("/sources/{name}/enable", tags=[_TAG], dependencies=TOKEN)
     async def enable(name: Name) -> shapes.WholeSource:
         """Let a source be read again."""

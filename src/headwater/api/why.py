@@ -6,8 +6,8 @@ from typing import Annotated
 from fastapi import FastAPI, Query
 from pydantic import BaseModel, Field
 
-from headwater.service.desk import Desk
-from headwater.service.why_words import to_json
+from headwater.app.operations import Operations
+from headwater.explain.messages import to_json
 
 
 class Line(BaseModel):
@@ -161,10 +161,10 @@ class Why(BaseModel):
     lines: list[Line] = Field(description="All of it in plain words; what happens next comes last.")
 
 
-def add_why(app: FastAPI, desk: Desk) -> None:
+def add_why(app: FastAPI, operations: Operations) -> None:
     """Add the route."""
 
     @app.get("/why", tags=["reading"])
     async def why(url: Annotated[str, Query(description="The address of a page.")]) -> Why:
         """Tell all that is known of a URL: who saw it, what became of it and why, and what happens next."""
-        return Why(**to_json(await desk.why(url)))
+        return Why(**to_json(await operations.why(url)))

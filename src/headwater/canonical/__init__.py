@@ -1,1 +1,1 @@
-"""URLs of categories become canonical articles, through the frontier and once each."""
+"""Canonical articles: the run over all category links, and the Redis projection."""

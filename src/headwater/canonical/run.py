@@ -14,26 +14,26 @@ from uuid import uuid4
 
 import structlog
 
-from headwater.errors import HeadwaterError, InvalidURL, LeaseLost, OperatorError
-from headwater.frontier.given import presentable
+from headwater.canonical.projection import Projection
+from headwater.core.canonical import TOLD, CanonicalTotals, Deferred, Failed, FailureCode
+from headwater.core.canonical_rules import code_of
+from headwater.core.clock import Clock
+from headwater.core.errors import HeadwaterError, InvalidURL, LeaseLost, OperatorError
+from headwater.core.frontier import Origin, UrlStatus
+from headwater.core.lease import Lease
+from headwater.core.politeness import KeyOf
+from headwater.core.reasons import Reason, ReasonClass
+from headwater.core.text import one_line
+from headwater.core.url_input import presentable
+from headwater.core.urls import identify, url_hash
+from headwater.db import canonical, frontier, hosts, sources
+from headwater.db.canonical import Mark, Standing
+from headwater.db.pool import Connection, Database, is_down
+from headwater.frontier.priority import priority
 from headwater.frontier.submit import Candidate, submit
-from headwater.model.canonical import TOLD, CanonicalTotals, Deferred, Failed, FailureCode
-from headwater.model.clock import Clock
-from headwater.model.frontier import Origin, UrlStatus
-from headwater.model.lease import Lease
-from headwater.model.reasons import Reason, ReasonClass
-from headwater.policy.canonical import code_of
-from headwater.policy.politeness import KeyOf
-from headwater.policy.priority import priority
-from headwater.policy.text import one_line
-from headwater.policy.urls import identify, url_hash
-from headwater.publish.canonical import Projection
-from headwater.store import canonical, frontier, hosts, sources
-from headwater.store.canonical import Mark, Standing
-from headwater.store.pool import Connection, Database, is_down
 
 log = structlog.get_logger()
-Crew = Callable[[], AbstractAsyncContextManager[None]]
+FetchPool = Callable[[], AbstractAsyncContextManager[None]]
 
 SOURCE = "canonical"  # of what no source of ours lists: other programs put it into Redis
 BATCH = 500
@@ -66,7 +66,7 @@ class CanonicalRunner:
         self._lease = min(lease, _LONGEST_LEASE)
         self._key_of = key_of
 
-    async def run(self, totals: CanonicalTotals, crew: Crew, longest: timedelta | None = None) -> Lease | None:
+    async def run(self, totals: CanonicalTotals, crew: FetchPool, longest: timedelta | None = None) -> Lease | None:
         """Run once; where another run is under way do nothing, and return its lease.
 
         `crew` is at work while pages are waited for. What is not done after `longest` is put off.
@@ -87,9 +87,7 @@ class CanonicalRunner:
                 )
         try:
             until = now + longest if longest else None
-            await _Run(self._database, self._clock, self._projection, self._key_of, lease, totals).carry_out(
-                crew, until
-            )
+            await _Run(self._database, self._clock, self._projection, self._key_of, lease, totals).execute(crew, until)
         finally:
             await asyncio.shield(self._end(lease))
         return None
@@ -125,7 +123,7 @@ class _Run:
         self._renewed_at = clock.now()
         self._totals = totals
 
-    async def carry_out(self, crew: Crew, until: datetime | None) -> None:
+    async def execute(self, crew: FetchPool, until: datetime | None) -> None:
         began = self._clock.now()
         if self._projection:
             self._totals.redis = "up to date"
@@ -278,7 +276,7 @@ class _Run:
             raise OperatorError(f"The source {SOURCE} was removed just now.", reason=Reason.UNKNOWN_SOURCE)
         return source.id
 
-    async def _wait(self, crew: Crew, until: datetime | None) -> None:
+    async def _wait(self, crew: FetchPool, until: datetime | None) -> None:
         """Wait until each has ended or will not be tried again for a while."""
         if not await self._look():
             return

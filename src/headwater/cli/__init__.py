@@ -7,7 +7,7 @@ from headwater.cli import show
 from headwater.cli.app import command
 from headwater.cli.common import STOP_SIGNALS
 from headwater.cli.output import OutputLost, find_lost_output, set_up_output
-from headwater.errors import HeadwaterError
+from headwater.core.errors import HeadwaterError
 
 __all__ = ["main"]
 

@@ -22,9 +22,9 @@ from headwater.cli.sources import add, source_app
 from headwater.cli.upkeep import backup, restore, verify
 from headwater.cli.webhooks import webhook_app
 from headwater.cli.why import why
-from headwater.config import markdown, masked, table
-from headwater.errors import OperatorError
-from headwater.model.reasons import Reason
+from headwater.core.errors import OperatorError
+from headwater.core.reasons import Reason
+from headwater.core.settings import markdown, masked, table
 
 if TYPE_CHECKING:
     from headwater.demo.run import Demo
@@ -69,8 +69,8 @@ def root(version: Annotated[bool, typer.Option("--version", help="Print the vers
 def up() -> None:
     """Run everything in one process: API, scheduler, poller, fetchers, deliverer, maintenance."""
     from headwater.api import make_app
-    from headwater.service.parts import Migrating
-    from headwater.service.running import RoleName, serve
+    from headwater.app.roles import RoleName, serve
+    from headwater.db.context import Migrating
 
     settings = settings_with_logs()
     run(serve(settings, list(RoleName), make_app, migrating=Migrating.ALWAYS, on_ready=show.ready))
@@ -79,7 +79,7 @@ def up() -> None:
 @app.command()
 def worker() -> None:
     """Run fetchers only, beside a Headwater that runs elsewhere on the same database."""
-    from headwater.service.running import RoleName, serve
+    from headwater.app.roles import RoleName, serve
 
     settings = settings_with_logs()
     run(serve(settings, [RoleName.FETCHER]))
@@ -125,7 +125,7 @@ async def _demo(data: Path | None, *, as_json: bool, stay: bool) -> bool:
 async def _stay(opened: "Demo", told: dict[str, Any] | None) -> None:
     """Serve until stopped; with `told`, print it once as JSON, with the addresses in it."""
     from headwater.api import make_app
-    from headwater.service.running import RoleName, serve
+    from headwater.app.roles import RoleName, serve
 
     def ready(api: str) -> None:
         if told is not None:
@@ -154,7 +154,7 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Search the documents, best first."""
-    from headwater.service.asking import with_reader
+    from headwater.app.sessions import with_reader
 
     settings = settings_with_logs("error")
     query = " ".join(words)
@@ -168,7 +168,7 @@ def search(
 @app.command()
 def doctor(as_json: Json = False) -> None:
     """Check settings, machine and database, and say how to mend what is wrong. Exits 1 if something failed."""
-    from headwater.service.doctor import State, examine
+    from headwater.app.doctor import State, examine
 
     set_up_logs("error", "text")
     findings = run(examine(os.environ, Path.cwd()))
@@ -209,7 +209,7 @@ def config(
 @migrate_app.command("up")
 def migrate_up() -> None:
     """Apply the migrations that are missing, and make the search index anew if it is broken or gone."""
-    from headwater.service import schema
+    from headwater.app import schema
 
     show.migrations("applied", run(schema.up(settings_with_logs("error"))))
 
@@ -226,7 +226,7 @@ def migrate_down(
 
     Before --to, stop other programs. With --only they run on.
     """
-    from headwater.service import schema
+    from headwater.app import schema
 
     if (to is None) == (not only):
         raise OperatorError("Give --to NUMBER, or --only NAME.", reason=Reason.BAD_REQUEST)
@@ -242,7 +242,7 @@ def migrate_down(
 @migrate_app.command("status")
 def migrate_status(as_json: Json = False) -> None:
     """Show which migrations are in force."""
-    from headwater.service import schema
+    from headwater.app import schema
 
     rows = run(schema.status(settings_with_logs("error")))
     if as_json:

@@ -8,8 +8,8 @@ import typer
 from headwater.cli.bars import watching
 from headwater.cli.common import Json, print_json, run, settings_with_logs
 from headwater.cli.show import console, plain
-from headwater.model.canonical import CanonicalTotals
-from headwater.model.reasons import Reason
+from headwater.core.canonical import CanonicalTotals
+from headwater.core.reasons import Reason
 
 canonical_app = typer.Typer(help="Canonical articles of the links of all categories.", no_args_is_help=True)
 
@@ -22,7 +22,7 @@ def canonical() -> None:
 @canonical_app.command("run")
 def run_once(as_json: Json = False) -> None:
     """Fetch what is new in any category, store its articles, and stop; with nothing new it does nothing."""
-    from headwater.service.asking import run_canonical
+    from headwater.app.sessions import run_canonical
 
     # In a terminal the bar tells how far it is; elsewhere the log tells of each URL.
     settings = settings_with_logs("error" if sys.stderr.isatty() else None)

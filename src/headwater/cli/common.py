@@ -7,16 +7,17 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Coroutine
-from datetime import timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
+import msgspec
 import typer
 
 from headwater.cli.logs import set_up_logs
-from headwater.config import Configuration, Settings, load
-from headwater.errors import OperatorError
-from headwater.model.reasons import Reason
+from headwater.core.errors import OperatorError
+from headwater.core.reasons import Reason
+from headwater.core.settings import Configuration, Settings, load
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a script.")]
 T = TypeVar("T")
@@ -101,5 +102,6 @@ def print_json(value: Any) -> None:
 def json_text(value: Any, indent: int | None = 2) -> str:
     """Write JSON, in one line without `indent`, and escaped what cannot be shown or a terminal would obey."""
     speaks_all = sys.stdout is None or sys.stdout.encoding.lower().startswith("utf")
-    text = json.dumps(value, indent=indent, ensure_ascii=not speaks_all, default=lambda odd: odd.isoformat())
+    plain = msgspec.to_builtins(value, builtin_types=(datetime, date))
+    text = json.dumps(plain, indent=indent, ensure_ascii=not speaks_all, default=lambda odd: odd.isoformat())
     return "".join(mark if mark.isprintable() or mark == "\n" else json.dumps(mark)[1:-1] for mark in text)

@@ -8,13 +8,13 @@ import typer
 
 from headwater.cli import show, show_days
 from headwater.cli.common import Json, print_json, run, settings_with_logs
-from headwater.errors import OperatorError
-from headwater.model.day import DayFilter
-from headwater.model.reasons import Reason
-from headwater.model.run import Tally
+from headwater.core.day import DayFilter
+from headwater.core.errors import OperatorError
+from headwater.core.reasons import Reason
+from headwater.core.run import RunCounters
 
 if TYPE_CHECKING:
-    from headwater.service.desk import Desk
+    from headwater.app.operations import Operations
 
 Source = Annotated[str | None, typer.Option(help="Only this source.")]
 
@@ -24,7 +24,7 @@ def today(
     as_json: Json = False,
 ) -> None:
     """Show what is NEW and what is LATEST today."""
-    from headwater.service.asking import with_reader
+    from headwater.app.sessions import with_reader
 
     wanted = _date(day)
     settings = settings_with_logs("error")
@@ -46,7 +46,7 @@ def daily(
     as_json: Json = False,
 ) -> None:
     """Show a day as a table: what was NEW and LATEST, and whether it is complete."""
-    from headwater.service.asking import with_reader
+    from headwater.app.sessions import with_reader
 
     wanted = None if day == "latest" else _date(day)
     if bucket is not None and bucket.upper() not in ("NEW", "LATEST"):
@@ -68,13 +68,13 @@ def ingest(
     as_json: Json = False,
 ) -> None:
     """Read a day of a source now, and show what came. Exits 1 if it could not be read whole."""
-    from headwater.service.asking import with_desk
+    from headwater.app.sessions import with_operations
 
     wanted = _date(day)
-    tally = Tally()
+    tally = RunCounters()
     settings = settings_with_logs("error")
     with show_days.reading(tally, quiet=as_json):
-        ended = run(with_desk(settings, lambda desk: _ingest(desk, source, wanted, tally)))
+        ended = run(with_operations(settings, lambda operations: _ingest(operations, source, wanted, tally)))
     if as_json:
         print_json(ended)
     else:
@@ -83,10 +83,10 @@ def ingest(
         raise typer.Exit(1)
 
 
-async def _ingest(desk: "Desk", source: str, day: date | None, tally: Tally) -> dict[str, Any]:
+async def _ingest(operations: "Operations", source: str, day: date | None, tally: RunCounters) -> dict[str, Any]:
     """Read a day; return the run, and how the day stands after it."""
-    ended = await desk.runs.ingest(source, day, tally)
-    (stands,) = (await desk.days.day(ended["day"], DayFilter(source=source))).sources
+    ended = await operations.runs.ingest(source, day, tally)
+    (stands,) = (await operations.days.day(ended["day"], DayFilter(source=source))).sources
     return ended | {"state": stands.state}
 
 
@@ -98,7 +98,7 @@ def runs(
     as_json: Json = False,
 ) -> None:
     """Show the last runs, newest first: scheduled ones, and those that somebody asked for."""
-    from headwater.service.asking import with_reader
+    from headwater.app.sessions import with_reader
 
     if status not in (None, "running", "succeeded", "failed"):
         raise OperatorError(f"--status: is running, succeeded or failed, not {status!r}.", reason=Reason.BAD_REQUEST)

@@ -10,8 +10,8 @@ from headwater.cli.common import Json, print_json, run, settings_with_logs
 from headwater.cli.show import console, plain, visible
 
 if TYPE_CHECKING:
-    from headwater.service.desk import Reader
-    from headwater.service.diff_desk import Revisions
+    from headwater.app.operations import Reader
+    from headwater.documents.revisions import Revisions
 
 _STYLES = {"added": "green", "removed": "red strike", "same": ""}
 _MARKS = {"added": ("{+", "+}"), "removed": ("[-", "-]"), "same": ("", "")}
@@ -27,7 +27,7 @@ def diff(
     as_json: Json = False,
 ) -> None:
     """Show what changed in a document that was updated, by paragraphs and words."""
-    from headwater.service.asking import with_reader
+    from headwater.app.sessions import with_reader
 
     async def ask(reader: "Reader") -> "Revisions":
         return await reader.diffs.diff(await reader.diffs.find(document), before, after)

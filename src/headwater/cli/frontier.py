@@ -12,13 +12,13 @@ from headwater.cli import show_frontier as show
 from headwater.cli.common import LAST_ID, Json, T, duration, print_json, run, settings_with_logs
 from headwater.cli.lines import Arguments, Lines
 from headwater.cli.submitting import hand_in
-from headwater.errors import OperatorError
-from headwater.model.reasons import Reason
+from headwater.core.errors import OperatorError
+from headwater.core.reasons import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from headwater.service.frontier_desk import FrontierDesk
+    from headwater.frontier.operations import FrontierOperations
 
 frontier_app = typer.Typer(help="The queue of URLs, and the hosts they are asked of.", no_args_is_help=True)
 
@@ -148,7 +148,7 @@ def retry(
 
 
 async def _retry_all(
-    frontier: "FrontierDesk", filters: dict[str, str | None], priority: int, *, asks: bool, quiet: bool
+    frontier: "FrontierOperations", filters: dict[str, str | None], priority: int, *, asks: bool, quiet: bool
 ) -> tuple[int, int]:
     total = await frontier.count(**filters)
     if asks:
@@ -208,18 +208,18 @@ def slash(host: HostArgument, what: Annotated[Slash, typer.Argument(help="keep: 
     show.slash(name, keeps=what is Slash.KEEP)
 
 
-def _show_changed(change: "Callable[[FrontierDesk], Awaitable[str | list[str]]]") -> None:
+def _show_changed(change: "Callable[[FrontierOperations], Awaitable[str | list[str]]]") -> None:
     """Change hosts and show how they are now."""
 
-    async def work(frontier: "FrontierDesk") -> list[dict[str, Any]]:
+    async def work(frontier: "FrontierOperations") -> list[dict[str, Any]]:
         changed = await change(frontier)
         return [await frontier.host(name) for name in ([changed] if isinstance(changed, str) else changed)]
 
     show.hosts(run(_ask(work)))
 
 
-async def _ask(question: "Callable[[FrontierDesk], Awaitable[T]]") -> T:
-    from headwater.service.asking import with_reader
+async def _ask(question: "Callable[[FrontierOperations], Awaitable[T]]") -> T:
+    from headwater.app.sessions import with_reader
 
     return await with_reader(settings_with_logs("error"), lambda reader: question(reader.frontier))
 

@@ -7,14 +7,14 @@ import typer
 
 from headwater.cli import show_handoffs as show
 from headwater.cli.common import LAST_ID, Json, T, print_json, run, settings_with_logs
-from headwater.errors import OperatorError
-from headwater.model.handoff import JobFilter
-from headwater.model.reasons import Reason
+from headwater.core.errors import OperatorError
+from headwater.core.handoff import JobFilter
+from headwater.core.reasons import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from headwater.service.handoff_desk import HandoffDesk
+    from headwater.handoff.operations import HandoffOperations
 
 handoff_app = typer.Typer(help="What runs hand off, and the jobs that wait for its pages.", no_args_is_help=True)
 
@@ -36,7 +36,11 @@ def list_handoffs(
 ) -> None:
     """List hand-offs, newest first: how each ended and why, and how its job stands."""
     rows, total = run(
-        _ask(lambda desk: desk.listed(source=source, status=status, scrape_run_id=run_id, limit=limit, offset=offset))
+        _ask(
+            lambda operations: operations.listed(
+                source=source, status=status, scrape_run_id=run_id, limit=limit, offset=offset
+            )
+        )
     )
     if as_json:
         print_json({"handoffs": rows, "total": total, "limit": limit, "offset": offset})
@@ -50,16 +54,16 @@ def show_handoff(
     as_json: Json = False,
 ) -> None:
     """Show a hand-off and the jobs of its item."""
-    row, jobs = run(_ask(lambda desk: _with_jobs(desk, handoff_id)))
+    row, jobs = run(_ask(lambda operations: _with_jobs(operations, handoff_id)))
     if as_json:
         print_json(row | {"jobs": jobs})
     else:
         show.handoff(row, jobs)
 
 
-async def _with_jobs(desk: "HandoffDesk", handoff_id: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    row = await desk.get(handoff_id)
-    jobs, _ = await desk.jobs(JobFilter(reference_id=row["reference_id"]))
+async def _with_jobs(operations: "HandoffOperations", handoff_id: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    row = await operations.get(handoff_id)
+    jobs, _ = await operations.jobs(JobFilter(reference_id=row["reference_id"]))
     return row, jobs
 
 
@@ -75,7 +79,7 @@ def list_jobs(
 ) -> None:
     """List jobs, newest first: each waits for the page of an item, or is ready, or failed."""
     only = JobFilter(source, status, reason, run_id)
-    rows, total = run(_ask(lambda desk: desk.jobs(only, limit=limit, offset=offset)))
+    rows, total = run(_ask(lambda operations: operations.jobs(only, limit=limit, offset=offset)))
     if as_json:
         print_json({"jobs": rows, "total": total, "limit": limit, "offset": offset})
     else:
@@ -102,31 +106,31 @@ def retry(
         only = JobFilter(source, "failed", reason, run_id)
         if not yes and not sys.stdin.isatty():
             raise OperatorError("Nobody can be asked here: add --yes. Nothing was changed.", reason=Reason.BAD_REQUEST)
-        retried = run(_ask(lambda desk: _retry_all(desk, only, asks=not yes)))
+        retried = run(_ask(lambda operations: _retry_all(operations, only, asks=not yes)))
         if as_json:
             print_json({"retried": retried})
         else:
             show.retried(retried)
         return
-    rows = run(_ask(lambda desk: _retry_each(desk, handoff_ids or [])))
+    rows = run(_ask(lambda operations: _retry_each(operations, handoff_ids or [])))
     if as_json:
         print_json({"handoffs": rows})
     else:
         show.handoffs(rows, len(rows), 0)
 
 
-async def _retry_all(desk: "HandoffDesk", only: JobFilter, *, asks: bool) -> int:
+async def _retry_all(operations: "HandoffOperations", only: JobFilter, *, asks: bool) -> int:
     if asks:
-        _, total = await desk.jobs(only, limit=1)
+        _, total = await operations.jobs(only, limit=1)
         typer.confirm(f"Let {total:,} failed {'job' if total == 1 else 'jobs'} wait again?", abort=True)
-    return await desk.retry_all(source=only.source, reason=only.reason, scrape_run_id=only.scrape_run_id)
+    return await operations.retry_all(source=only.source, reason=only.reason, scrape_run_id=only.scrape_run_id)
 
 
-async def _retry_each(desk: "HandoffDesk", ids: list[int]) -> list[dict[str, Any]]:
-    return [await desk.retry(handoff_id) for handoff_id in ids]
+async def _retry_each(operations: "HandoffOperations", ids: list[int]) -> list[dict[str, Any]]:
+    return [await operations.retry(handoff_id) for handoff_id in ids]
 
 
-async def _ask(question: "Callable[[HandoffDesk], Awaitable[T]]") -> T:
-    from headwater.service.asking import with_reader
+async def _ask(question: "Callable[[HandoffOperations], Awaitable[T]]") -> T:
+    from headwater.app.sessions import with_reader
 
     return await with_reader(settings_with_logs("error"), lambda reader: question(reader.handoffs))

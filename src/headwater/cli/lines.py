@@ -6,8 +6,8 @@ import stat
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-from headwater.errors import OperatorError
-from headwater.model.reasons import Reason
+from headwater.core.errors import OperatorError
+from headwater.core.reasons import Reason
 
 _CHUNK = 65_536
 _LONGEST = 16_384  # longer than any address; no more is kept of a line

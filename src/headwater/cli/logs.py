@@ -37,7 +37,7 @@ def _tell_of_full_disk_in_words(
     error = sys.exception() if event.get("exc_info") else None
     if error is None:
         return event
-    from headwater.service.full_disk import said_of_full_disk  # only who works on a database needs its driver
+    from headwater.app.full_disk import said_of_full_disk  # only who works on a database needs its driver
 
     if said := said_of_full_disk(error):
         del event["exc_info"]

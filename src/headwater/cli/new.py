@@ -8,8 +8,8 @@ from headwater.cli import show_changes
 from headwater.cli.common import Json, json_text, print_json, run, settings_with_logs
 
 if TYPE_CHECKING:
-    from headwater.service.change_desk import ChangePage
-    from headwater.service.desk import Reader
+    from headwater.app.operations import Reader
+    from headwater.changes.change_operations import ChangePage
 
 
 def new(
@@ -24,7 +24,7 @@ def new(
     as_json: Json = False,
 ) -> None:
     """Show what is new: documents that came or have changed, and jobs that failed; nothing is missed."""
-    from headwater.service.asking import with_reader
+    from headwater.app.sessions import with_reader
 
     settings = settings_with_logs("error")
     if follow:

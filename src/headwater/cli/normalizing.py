@@ -9,7 +9,7 @@ from headwater.cli import show
 from headwater.cli.common import Json, print_json, run, settings_with_logs, wait
 
 if TYPE_CHECKING:
-    from headwater.service.normalizing import ReadFile
+    from headwater.documents.normalize import ReadFile
 
 
 def normalize(
@@ -27,7 +27,7 @@ def normalize(
 
     A FIFO is waited for until somebody writes to it and closes it.
     """
-    from headwater.service.normalizing import read_body, read_file
+    from headwater.documents.normalize import read_body, read_file
 
     settings = settings_with_logs("error")
     body = wait(lambda: read_body(settings, file))

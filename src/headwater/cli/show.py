@@ -24,13 +24,13 @@ from rich.progress import Progress as Bars
 from rich.table import Table
 from rich.text import Text
 
-from headwater.config import FILE_VARIABLE, SETTINGS_FILE
+from headwater.core.settings import FILE_VARIABLE, SETTINGS_FILE
 
 if TYPE_CHECKING:
+    from headwater.app.doctor import Finding
+    from headwater.core.canonical import CanonicalTotals
     from headwater.demo.outcome import DemoOutcome, Fate
     from headwater.demo.progress import Progress
-    from headwater.model.canonical import CanonicalTotals
-    from headwater.service.doctor import Finding
 
 console = Console(highlight=False, soft_wrap=True, emoji=False)
 _MARGIN = 29  # where the doctor's words begin
@@ -206,8 +206,8 @@ def demo(outcome: "DemoOutcome") -> None:
     console.print("\n[bold]Documents by host[/]")
     for host, count in outcome.documents.items():
         console.print(f"{count:>6}  {plain(host)}")
-    _fates("What became of the rest", [fate for fate in outcome.fates if not (fate.waits or fate.has_document)])
-    _fates("What still waits, and why", [fate for fate in outcome.fates if fate.waits])
+    _fates("What became of the rest", [fate for fate in outcome.outcomes if not (fate.waits or fate.has_document)])
+    _fates("What still waits, and why", [fate for fate in outcome.outcomes if fate.waits])
     _articles(outcome.articles)
     console.print("\n[bold]Time[/]  " + ", ".join(f"{stage} {spent:.2f} s" for stage, spent in outcome.seconds.items()))
     console.print("\n[bold]Checks[/]")
@@ -255,10 +255,10 @@ def _this_program() -> str:
     return shlex.quote(started)
 
 
-def _fates(title: str, fates: "list[Fate]") -> None:
-    if fates:
+def _fates(title: str, outcomes: "list[Fate]") -> None:
+    if outcomes:
         console.print(f"\n[bold]{title}[/]")
-    for fate in fates:
+    for fate in outcomes:
         margin = " " * 8
         console.print(f"{fate.count:>6}  {_filled(fate.sentence, margin)[len(margin) :]}")
         room = max(console.width - len(fate.example), 0)

@@ -7,9 +7,9 @@ from typing import Any
 from rich.markup import escape
 
 from headwater.cli.show import console, plain, visible
-from headwater.model.change import Change
-from headwater.model.reasons import Reason
-from headwater.model.webhook import Answered
+from headwater.core.change import Change
+from headwater.core.reasons import Reason
+from headwater.core.webhook import Answered
 
 _COLOURS = {"new": "green", "changed": "yellow", "corrected": "yellow", "failed": "red"}
 

@@ -13,11 +13,11 @@ from rich.table import Table
 
 from headwater.cli.bars import watching
 from headwater.cli.show import console, plain, visible
-from headwater.model.reasons import Reason
-from headwater.model.run import Tally
+from headwater.core.reasons import Reason
+from headwater.core.run import RunCounters
 
 if TYPE_CHECKING:
-    from headwater.service.day_desk import DayView, SourceDay
+    from headwater.documents.days import DayView, SourceDay
 
 _STATES = {
     "complete": "[green]complete[/]",
@@ -86,7 +86,7 @@ def _clock(moment: datetime | None, zone: ZoneInfo) -> str:
 
 
 @contextmanager
-def reading(tally: Tally, *, quiet: bool) -> Iterator[None]:
+def reading(tally: RunCounters, *, quiet: bool) -> Iterator[None]:
     """Show in a terminal how far a reading is, by what it counts."""
 
     def look() -> tuple[str, int, int | None]:

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from headwater.cli.show import console, plain, visible
-from headwater.model.reasons import Reason
+from headwater.core.reasons import Reason
 
 errors = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 REFUSED_SHOWN = 20

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headwater.cli.show import console, plain
-from headwater.model.reasons import Reason
+from headwater.core.reasons import Reason
 
 _COLOURS = {"completed": "green", "ready": "green", "failed": "red"}
 

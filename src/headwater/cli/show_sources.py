@@ -12,13 +12,13 @@ from rich.table import Table
 
 from headwater.cli.show import console, plain, visible
 from headwater.cli.show_frontier import errors, progress
-from headwater.model.links import FeedLink
-from headwater.model.poll import Polled
-from headwater.model.reasons import Reason
-from headwater.model.source import Pass
+from headwater.core.poll import PollResult
+from headwater.core.reasons import Reason
+from headwater.core.source import Method
+from headwater.feeds.page_links import FeedLink
 
 if TYPE_CHECKING:
-    from headwater.service.source_files import Refused
+    from headwater.sources.import_export import Refused
 
 _COLOURS = {
     "failing": "bold red",
@@ -41,7 +41,7 @@ def leads_found(*, quiet: bool) -> Iterator[Callable[[int], None]]:
         yield lambda count: bar(count, count)
 
 
-def added(polled: Polled, others: Sequence[FeedLink]) -> None:
+def added(polled: PollResult, others: Sequence[FeedLink]) -> None:
     """Show what a new source brought, and what to do next."""
     title = f" ({plain(polled.title)})" if polled.title else ""
     name = plain(polled.source.name)
@@ -60,7 +60,7 @@ def added(polled: Polled, others: Sequence[FeedLink]) -> None:
     console.print("`headwater up` fetches the pages; `headwater today` shows what is new.")
 
 
-def polled(done: Polled) -> None:
+def polled(done: PollResult) -> None:
     """Show what a reading brought."""
     console.print(f"Read [bold]{plain(done.source.name)}[/]: {_brought(done, tells_new=True)}")
     if done.left:
@@ -70,7 +70,7 @@ def polled(done: Polled) -> None:
     _refused(done)
 
 
-def handed_off(done: Polled) -> None:
+def handed_off(done: PollResult) -> None:
     """Show what became of the items that a run touched."""
     if done.handoffs is None:
         console.print(f"[yellow]Nothing was handed off.[/] {Reason.HANDOFFS_MISSING.sentence}")
@@ -81,15 +81,15 @@ def handed_off(done: Polled) -> None:
     console.print(f"Run {done.run_id}: {', '.join(told)}.")
 
 
-def _brought(polled: Polled, *, tells_new: bool = False) -> str:
-    parts = [f"{polled.leads:,} pages listed"] if polled.which is not Pass.MAIN else []
-    if polled.items or polled.which is Pass.MAIN:
+def _brought(polled: PollResult, *, tells_new: bool = False) -> str:
+    parts = [f"{polled.leads:,} pages listed"] if polled.which is not Method.MAIN else []
+    if polled.items or polled.which is Method.MAIN:
         new = f", {polled.new_items} of them new" if tells_new else ""
         parts.append(f"{polled.items} items{new}")
     return f"{', '.join(parts)}, {polled.new_urls:,} new pages to fetch."
 
 
-def _refused(polled: Polled) -> None:
+def _refused(polled: PollResult) -> None:
     for url, why in list(polled.refused.items())[:_REFUSED_SHOWN]:
         console.print(f"  refused {plain(url)}: {plain(why)}")
     if len(polled.refused) > _REFUSED_SHOWN:

@@ -18,9 +18,9 @@ from rich.progress import (
 from headwater.cli.show import console, plain
 
 if TYPE_CHECKING:
-    from headwater.service.backup_manifest import Manifest
-    from headwater.service.restore import Restored
-    from headwater.service.upkeep_desk import Sweep, Verified
+    from headwater.documents.upkeep import Sweep, Verified
+    from headwater.storage.backup_manifest import Manifest
+    from headwater.storage.restore import Restored
 
 _SHOWN = 10  # findings of each fault
 

@@ -8,8 +8,8 @@ import typer
 
 from headwater.cli import show_sources
 from headwater.cli.common import Json, print_json, run, settings_with_logs
-from headwater.errors import OperatorError
-from headwater.model.reasons import Reason
+from headwater.core.errors import OperatorError
+from headwater.core.reasons import Reason
 
 
 def source_import(
@@ -21,7 +21,7 @@ def source_import(
 
     Exits 0 if any was added or known, 1 if all were refused, 2 if there was none.
     """
-    from headwater.service.asking import with_reader
+    from headwater.app.sessions import with_reader
 
     body = _read(file)
     settings = settings_with_logs("error")
@@ -39,7 +39,7 @@ def source_export(
     form: Annotated[str, typer.Option("--format", help="yaml, whole; or opml, the feeds for any reader.")] = "yaml",
 ) -> None:
     """Write all sources into a file that can be imported."""
-    from headwater.service.asking import with_reader
+    from headwater.app.sessions import with_reader
 
     if form not in ("yaml", "opml"):
         raise OperatorError(f"--format: is yaml or opml, not {form!r}.", reason=Reason.BAD_REQUEST)
@@ -55,7 +55,7 @@ def source_export(
 
 
 def _read(file: Path) -> bytes:
-    from headwater.service.source_files import LARGEST_FILE
+    from headwater.sources.import_export import LARGEST_FILE
 
     enough = LARGEST_FILE + 1  # then it is told that it is too large
     try:

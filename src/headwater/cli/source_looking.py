@@ -9,17 +9,17 @@ from headwater.cli import show_sources
 from headwater.cli.common import Json, print_json, run, settings_with_logs
 
 if TYPE_CHECKING:
-    from headwater.service.source_trial import Stage
+    from headwater.discovery.trial import Stage
 
 
 def source_discover(
     url: Annotated[str, typer.Argument(help="The address of a site, or of any page of it.")], as_json: Json = False
 ) -> None:
     """Look which feeds and sitemaps a site has. Nothing is saved. Exits 1 if there is none."""
-    from headwater.service.asking import with_desk
+    from headwater.app.sessions import with_operations
 
     settings = settings_with_logs("error")
-    found = run(with_desk(settings, lambda desk: desk.sources.look_around(url)))
+    found = run(with_operations(settings, lambda operations: operations.sources.look_around(url)))
     if as_json:
         print_json(asdict(found))
     else:
@@ -34,7 +34,7 @@ def source_test(
 
     Exits 1 if a stage fails.
     """
-    from headwater.service.asking import with_desk
+    from headwater.app.sessions import with_operations
 
     settings = settings_with_logs("error")
     stages: list[Stage] = []
@@ -44,7 +44,7 @@ def source_test(
         if not as_json:
             show_sources.stage(stage.name, stage.found, stage.error, stage.seconds)
 
-    works = run(with_desk(settings, lambda desk: desk.sources.test(target, tell)))
+    works = run(with_operations(settings, lambda operations: operations.sources.test(target, tell)))
     if as_json:
         print_json({"works": works, "stages": [asdict(stage) for stage in stages]})
     raise typer.Exit(0 if works else 1)

@@ -13,16 +13,17 @@ from headwater.cli.common import Json, T, print_json, run, settings_with_logs
 from headwater.cli.source_files import source_export, source_import
 from headwater.cli.source_looking import source_discover, source_test
 from headwater.cli.upkeep import source_janitor
-from headwater.errors import OperatorError
-from headwater.model.handoff import named_counts
-from headwater.model.poll import Polled
-from headwater.model.reasons import Reason
+from headwater.core.errors import OperatorError
+from headwater.core.handoff import named_counts
+from headwater.core.poll import PollResult
+from headwater.core.reasons import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from headwater.service.source_desk import SourceDesk
-    from headwater.service.source_reach import LiveSourceDesk
+    from headwater.discovery.source_operations import LiveSourceOperations
+    from headwater.sources.operations import SourceOperations
+
 
 source_app = typer.Typer(help="The sources.", no_args_is_help=True)
 
@@ -175,7 +176,7 @@ def source_new_kind(
     folder: Annotated[Path, typer.Option(help="Where to write it.")] = Path(),
 ) -> None:
     """Write a new kind of source: a class, a golden pair, and a test that passes."""
-    from headwater.service.new_kind import entry_point, write_skeleton
+    from headwater.app.new_kind import entry_point, write_skeleton
 
     for path in write_skeleton(name, folder):
         typer.echo(f"wrote {path}")
@@ -186,7 +187,7 @@ def source_new_kind(
 @source_app.command("budgets")
 def source_budgets(as_json: Json = False) -> None:
     """Show what each source may ask and has asked of the APIs behind api.data.gov in the last hour."""
-    from headwater.service.asking import with_reader
+    from headwater.app.sessions import with_reader
 
     settings = settings_with_logs("error")
     rows = run(with_reader(settings, lambda reader: reader.budgets()))
@@ -203,16 +204,16 @@ source_app.command("test")(source_test)
 source_app.command("janitor")(source_janitor)
 
 
-async def _ask(question: "Callable[[SourceDesk], Awaitable[T]]") -> T:
-    from headwater.service.asking import with_reader
+async def _ask(question: "Callable[[SourceOperations], Awaitable[T]]") -> T:
+    from headwater.app.sessions import with_reader
 
     return await with_reader(settings_with_logs("error"), lambda reader: question(reader.sources))
 
 
-async def _reach(question: "Callable[[LiveSourceDesk], Awaitable[T]]", logs: str | None = "error") -> T:
-    from headwater.service.asking import with_desk
+async def _reach(question: "Callable[[LiveSourceOperations], Awaitable[T]]", logs: str | None = "error") -> T:
+    from headwater.app.sessions import with_operations
 
-    return await with_desk(settings_with_logs(logs), lambda desk: question(desk.sources))
+    return await with_operations(settings_with_logs(logs), lambda operations: question(operations.sources))
 
 
 def _show(row: dict[str, Any], *, as_json: bool) -> None:
@@ -222,7 +223,7 @@ def _show(row: dict[str, Any], *, as_json: bool) -> None:
         show_sources.shown(row)
 
 
-def _show_polled(polled: Polled, *, as_json: bool) -> None:
+def _show_polled(polled: PollResult, *, as_json: bool) -> None:
     if polled.error:
         raise OperatorError(f"{polled.source.name} was not read: {polled.error}", reason=polled.reason)
     if as_json:
@@ -231,7 +232,7 @@ def _show_polled(polled: Polled, *, as_json: bool) -> None:
         show_sources.polled(polled)
 
 
-def _polled(polled: Polled) -> dict[str, Any]:
+def _polled(polled: PollResult) -> dict[str, Any]:
     return {
         "name": polled.source.name,
         "pass": polled.which,

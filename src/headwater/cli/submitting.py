@@ -7,11 +7,11 @@ import typer
 from headwater.cli import show_frontier as show
 from headwater.cli.common import json_text
 from headwater.cli.lines import Arguments, Lines, Numbered
-from headwater.errors import OperatorError
-from headwater.model.reasons import Reason
+from headwater.core.errors import OperatorError
+from headwater.core.reasons import Reason
 
 if TYPE_CHECKING:
-    from headwater.service.frontier_desk import FrontierDesk, Handed
+    from headwater.frontier.operations import FrontierOperations, Handed
 
 
 class _ForPeople:
@@ -47,9 +47,11 @@ class _ForScripts:
         typer.echo(f'{before}], "new": {new}, "known": {known}}}')
 
 
-async def hand_in(frontier: "FrontierDesk", given: Arguments | Lines, source: str | None, *, as_json: bool) -> bool:
+async def hand_in(
+    frontier: "FrontierOperations", given: Arguments | Lines, source: str | None, *, as_json: bool
+) -> bool:
     """Submit what is given, a batch at a time, and tell what became of it; return whether any of it was accepted."""
-    from headwater.service.frontier_desk import BATCH
+    from headwater.frontier.operations import BATCH
 
     answer = _ForScripts(given.where) if as_json else _ForPeople(given.where)
     new = known = refused = 0

@@ -9,13 +9,13 @@ import typer
 
 from headwater.cli import show_upkeep as show
 from headwater.cli.common import LAST_ID, Json, duration, print_json, run, settings_with_logs
-from headwater.errors import OperatorError
-from headwater.model.reasons import Reason
+from headwater.core.errors import OperatorError
+from headwater.core.reasons import Reason
 
 if TYPE_CHECKING:
-    from headwater.service.backup_manifest import Manifest
-    from headwater.service.desk import Reader
-    from headwater.service.upkeep_desk import Verified
+    from headwater.app.operations import Reader
+    from headwater.documents.upkeep import Verified
+    from headwater.storage.backup_manifest import Manifest
 
 
 def source_janitor(
@@ -26,17 +26,17 @@ def source_janitor(
     as_json: Json = False,
 ) -> None:
     """Remove the drafts of raw files that killed writers left. Exits 1 if a source could not be swept."""
-    from headwater.service.asking import with_reader
-    from headwater.service.upkeep_desk import Sweep, UpkeepDesk
+    from headwater.app.sessions import with_reader
+    from headwater.documents.upkeep import Sweep, UpkeepOperations
 
     if (name is None) is not all_sources:
         raise OperatorError("Name a source, or say --all.", reason=Reason.BAD_REQUEST)
     age = duration(older_than, "--older-than")
 
-    async def ask(desk: UpkeepDesk) -> tuple[list[Sweep], list[str]]:
+    async def ask(operations: UpkeepOperations) -> tuple[list[Sweep], list[str]]:
         if name is None:
-            return await desk.sweep_all(older_than=age, dry_run=dry_run)
-        return [await desk.sweep(name, older_than=age, dry_run=dry_run)], []
+            return await operations.sweep_all(older_than=age, dry_run=dry_run)
+        return [await operations.sweep(name, older_than=age, dry_run=dry_run)], []
 
     sweeps, strangers = run(with_reader(settings_with_logs("error"), lambda reader: ask(reader.upkeep)))
     if as_json:
@@ -69,7 +69,7 @@ def verify(
     as_json: Json = False,
 ) -> None:
     """Look whether every document is what its raw file says. Exits 1 if one is not; interrupted, it goes on later."""
-    from headwater.service.asking import with_reader
+    from headwater.app.sessions import with_reader
 
     settings = settings_with_logs("error")
 
@@ -97,7 +97,7 @@ def backup(
     folder: Annotated[Path, typer.Argument(help="Where to; not there yet, or empty.")], as_json: Json = False
 ) -> None:
     """Copy database and raw files, as of one moment, while all goes on. Exits 1 if raw files are not right."""
-    from headwater.service.backup import back_up
+    from headwater.storage.backup import back_up
 
     settings = settings_with_logs("error")
     with show.steps(quiet=as_json) as on_step:
@@ -113,7 +113,7 @@ def restore(
     folder: Annotated[Path, typer.Argument(help="A folder that a backup was made in.")], as_json: Json = False
 ) -> None:
     """Take a backup back, into an empty data folder and an empty database. Exits 1 if raw files are not right."""
-    from headwater.service import restore as restoring
+    from headwater.storage import restore as restoring
 
     settings = settings_with_logs("error")
     with show.steps(quiet=as_json) as on_step:

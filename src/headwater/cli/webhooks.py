@@ -9,13 +9,14 @@ import typer
 from headwater.cli import show_changes as show
 from headwater.cli.common import Json, print_json, run, settings_with_logs
 from headwater.cli.show import console
-from headwater.errors import OperatorError
-from headwater.model.reasons import Reason
+from headwater.core.errors import OperatorError
+from headwater.core.reasons import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from headwater.service.webhook_desk import WebhookDesk
+    from headwater.changes.operations import WebhookOperations
+
 
 T = TypeVar("T")
 webhook_app = typer.Typer(help="Other programs that are told of changes.", no_args_is_help=True)
@@ -92,9 +93,9 @@ def disable(name: Name) -> None:
 @webhook_app.command("test")
 def try_out(name: Name, as_json: Json = False) -> None:
     """Send a webhook something to try it by. Exits 1 if it was not taken."""
-    from headwater.service.asking import with_desk
+    from headwater.app.sessions import with_operations
 
-    answered = run(with_desk(settings_with_logs("error"), lambda desk: desk.webhooks.test(name)))
+    answered = run(with_operations(settings_with_logs("error"), lambda operations: operations.webhooks.test(name)))
     delivered = answered.reason is Reason.DELIVERED
     if as_json:
         told = asdict(answered)
@@ -152,7 +153,7 @@ def _chosen(ids: list[str] | None, *, everything: bool) -> list[str] | None:
     return ids or None
 
 
-async def _ask(question: "Callable[[WebhookDesk], Awaitable[T]]") -> T:
-    from headwater.service.asking import with_reader
+async def _ask(question: "Callable[[WebhookOperations], Awaitable[T]]") -> T:
+    from headwater.app.sessions import with_reader
 
     return await with_reader(settings_with_logs("error"), lambda reader: question(reader.webhooks))

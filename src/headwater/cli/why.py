@@ -18,8 +18,8 @@ _WORD = re.compile(r"\S*`[^`]*`\S*|\S+")  # a command between backticks is one w
 
 def why(url: Annotated[str, typer.Argument(help="The address of a page.")], as_json: Json = False) -> None:
     """Tell all that is known of a URL: who saw it, what became of it and why, and what happens next."""
-    from headwater.service.asking import with_reader
-    from headwater.service.why_words import tell, to_json
+    from headwater.app.sessions import with_reader
+    from headwater.explain.messages import tell, to_json
 
     settings = settings_with_logs("error")
     known = run(with_reader(settings, lambda reader: reader.why(url)))

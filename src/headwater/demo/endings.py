@@ -1,6 +1,6 @@
 """How pages of the demo web may end, other than stored: for each the reasons that are right."""
 
-from headwater.model.reasons import Reason
+from headwater.core.reasons import Reason
 
 REDIRECTED = frozenset({Reason.REDIRECT})
 SAME_PAGE = frozenset({Reason.SAME_PAGE})

@@ -6,14 +6,14 @@ from datetime import date, timedelta
 from typing import Any
 from urllib.parse import urljoin
 
+from headwater.core.reasons import Reason
+from headwater.core.source import Method
 from headwater.demo.endings import NO_BROWSER
 from headwater.demo.federal_run import has_federal
 from headwater.demo.federal_sites import FEDERAL
 from headwater.demo.govuk_site import GOVUK, expected_day
 from headwater.demo.plan import Piece, Site
 from headwater.demo.web import DemoWeb
-from headwater.model.reasons import Reason
-from headwater.model.source import Pass
 
 _LOST = {Reason.WORKER_LOST}
 
@@ -98,7 +98,7 @@ def _links_of_today(web: DemoWeb) -> dict[str, str]:
     return {
         site.url(piece): "NEW" if _is_new(piece) else "LATEST"
         for site in web.sites
-        if site.read_by is Pass.SITEMAP or site in federal
+        if site.read_by is Method.SITEMAP or site in federal
         for piece in site.listed
         if _is_new(piece) or _is_latest(piece)
     }

@@ -9,13 +9,13 @@ from datetime import UTC, date, datetime, timedelta
 from html import escape
 from typing import Any
 
+from headwater.core.reasons import Reason
 from headwater.demo.federal_api import ApiHost, CongressStandIn, Record, RegisterApi
 from headwater.demo.federal_forms import bill_status, law, old_bill_status, register_notice, unknown_bill_status
 from headwater.demo.pages import Form
 from headwater.demo.pdf import pdf
 from headwater.demo.plan import NO_IDENTITY, STORED, Piece, Site
 from headwater.demo.sitemaps import sitemap, sitemap_index
-from headwater.model.reasons import Reason
 
 KEY = "demo" * 10
 # With the key, at the host that bills and federal_register share. Most of it is for bills, though fewer than a backfill

@@ -7,6 +7,12 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
+from headwater.app.operations import Operations
+from headwater.core.canonical import CanonicalTotals
+from headwater.core.day import DayFilter
+from headwater.core.handoff import JobFilter
+from headwater.core.reasons import Reason, ReasonClass
+from headwater.core.urls import host_of
 from headwater.demo.arrival import TOLERANCE_SECONDS
 from headwater.demo.endings import NO_BROWSER
 from headwater.demo.expected import Expected
@@ -15,12 +21,6 @@ from headwater.demo.federal_sites import API_HOST, READERS, SHARES
 from headwater.demo.progress import counted
 from headwater.demo.visits import DemoRequest
 from headwater.demo.web import DemoWeb
-from headwater.model.canonical import CanonicalTotals
-from headwater.model.day import DayFilter
-from headwater.model.handoff import JobFilter
-from headwater.model.reasons import Reason, ReasonClass
-from headwater.policy.urls import host_of
-from headwater.service.desk import Desk
 
 _WITH_DOCUMENT = (Reason.STORED, Reason.LINKED)
 _NEVER_TRIED = "pending"
@@ -76,7 +76,7 @@ class DemoOutcome:
 
     day: date
     documents: dict[str, int]  # by host
-    fates: list[Fate]
+    outcomes: list[Fate]
     items: list[dict[str, Any]]
     articles: CanonicalTotals
     seconds: dict[str, float]  # by stage
@@ -90,16 +90,16 @@ class DemoOutcome:
     def as_json(self) -> dict[str, Any]:
         """Return the outcome for a script."""
         ended: Counter[str] = Counter()
-        for fate in self.fates:
+        for fate in self.outcomes:
             ended[fate.reason] += 0 if fate.waits else fate.count
         return {
             "as_expected": self.as_expected,
             "day": self.day,
             "documents": self.documents,
             "fates": dict(+ended),
-            "waiting": {fate.reason: fate.count for fate in self.fates if fate.waits},
-            "kept_failing": {fate.kept_failing: fate.count for fate in self.fates if fate.kept_failing},
-            "examples": {fate.reason: fate.example for fate in self.fates},
+            "waiting": {fate.reason: fate.count for fate in self.outcomes if fate.waits},
+            "kept_failing": {fate.kept_failing: fate.count for fate in self.outcomes if fate.kept_failing},
+            "examples": {fate.reason: fate.example for fate in self.outcomes},
             "daily": self.items,
             "articles": {
                 "new": self.articles.new,
@@ -116,30 +116,30 @@ class DemoOutcome:
 
 
 async def look(
-    desk: Desk, web: DemoWeb, expected: Expected, articles: CanonicalTotals, delay_seconds: float
+    operations: Operations, web: DemoWeb, expected: Expected, articles: CanonicalTotals, delay_seconds: float
 ) -> DemoOutcome:
     """Look at all that the demo brought."""
-    outcomes = await desk.frontier.urls()
-    sources = await desk.sources.listed()
-    items = (await desk.days.day(web.today)).items
-    documents = [await desk.document(line["id"]) or {} for line in await desk.documents(limit=500)]
+    fates = await operations.frontier.urls()
+    sources = await operations.sources.listed()
+    items = (await operations.days.day(web.today)).items
+    documents = [await operations.document(line["id"]) or {} for line in await operations.documents(limit=500)]
     checks = [
-        _check_ends(expected, outcomes),
+        _check_ends(expected, fates),
         _check_feeds(expected, sources, items),
         _check_other_sources(expected, sources, items),
-        await _check_day(desk, expected),
-        await _check_shared_key(desk, web, sources),
-        await _check_limit_of_key(desk, web),
-        await _check_handoffs(desk, expected, outcomes),
-        _check_counts(expected, *await desk.counts()),
+        await _check_day(operations, expected),
+        await _check_shared_key(operations, web, sources),
+        await _check_limit_of_key(operations, web),
+        await _check_handoffs(operations, expected, fates),
+        _check_counts(expected, *await operations.counts()),
         _check_titles(expected, documents),
         _check_variants(expected, documents),
-        await _check_raw_files(desk, documents),
-        _check_walls(expected, outcomes),
+        await _check_raw_files(operations, documents),
+        _check_walls(expected, fates),
         _check_politeness(web, delay_seconds),
     ]
     by_host = Counter(host_of(document["url"]) for document in documents)
-    return DemoOutcome(web.today, dict(sorted(by_host.items())), _fates(outcomes), items, articles, {}, checks)
+    return DemoOutcome(web.today, dict(sorted(by_host.items())), _fates(fates), items, articles, {}, checks)
 
 
 def _fates(outcomes: list[dict[str, Any]]) -> list[Fate]:
@@ -158,8 +158,8 @@ def _reason(outcome: dict[str, Any]) -> str:
     return str(outcome["reason"] or outcome["waiting_reason"] or _NEVER_TRIED)
 
 
-def _check_ends(expected: Expected, outcomes: list[dict[str, Any]]) -> Check:
-    found = {outcome["url"]: outcome for outcome in outcomes}
+def _check_ends(expected: Expected, fates: list[dict[str, Any]]) -> Check:
+    found = {outcome["url"]: outcome for outcome in fates}
     wrong = [
         f"{url}: {_told(found.get(url))}, expected {' or '.join(sorted(reasons))}"
         for url, reasons in expected.outcomes.items()
@@ -211,18 +211,18 @@ def _wrong_links(expected: Mapping[str, str], found: Mapping[str, str]) -> list[
     return wrong + [f"{url}: not expected at all" for url in found.keys() - expected.keys()]
 
 
-async def _check_day(desk: Desk, expected: Expected) -> Check:
+async def _check_day(operations: Operations, expected: Expected) -> Check:
     name = "the GOV.UK day is complete, NEW and LATEST as they must"
     if not expected.day_links:
         return Check(name, "no such source")
-    view = await desk.days.day(expected.day, DayFilter(source=DATED_SOURCE))
+    view = await operations.days.day(expected.day, DayFilter(source=DATED_SOURCE))
     found = {item["url"]: item["bucket"] for item in view.items}
     wrong = _wrong_links(expected.day_links, found)
     wrong += [f"{source.source}: {source.state}" for source in view.sources if source.read_at is None]
     return Check(name, f"{counted(len(found), 'page')} of {expected.day}", tuple(wrong))
 
 
-async def _check_shared_key(desk: Desk, web: DemoWeb, sources: list[dict[str, Any]]) -> Check:
+async def _check_shared_key(operations: Operations, web: DemoWeb, sources: list[dict[str, Any]]) -> Check:
     name = f"{BILLS} backfill, daily {REGISTER}: one key, none starves"
     if not has_federal(web):
         return Check(name, "no such sources")
@@ -230,7 +230,7 @@ async def _check_shared_key(desk: Desk, web: DemoWeb, sources: list[dict[str, An
     wrong = [f"{source}: not read" for source in READERS if source not in read]
     if not any(map(_is_counted, web.requests)):
         return Check(name, "from an earlier run", tuple(wrong))
-    spent = {child["source"]: child["spent"] for child in await shares(desk)}
+    spent = {child["source"]: child["spent"] for child in await shares(operations)}
     if spent.get(BILLS) != SHARES[BILLS]:
         wrong.append(f"{BILLS}: {spent.get(BILLS)} requests with the key, and not all of its share of {SHARES[BILLS]}")
     if not spent.get(REGISTER):
@@ -243,9 +243,9 @@ def _is_counted(request: DemoRequest) -> bool:
     return request.host == API_HOST and request.path.startswith("/api/")
 
 
-async def _check_limit_of_key(desk: Desk, web: DemoWeb) -> Check:
+async def _check_limit_of_key(operations: Operations, web: DemoWeb) -> Check:
     """Hold what was asked against what was counted, and that against what each source may have of the key."""
-    budgets = await desk.budgets() or []
+    budgets = await operations.budgets() or []
     wrong = [
         f"{part['source']}: {part['spent']} of {part['share']} at {budget['host']}"
         for budget in budgets
@@ -253,7 +253,7 @@ async def _check_limit_of_key(desk: Desk, web: DemoWeb) -> Check:
         if part["spent"] > part["share"]
     ]
     asked = sum(map(_is_counted, web.requests))
-    paid = sum(child["spent"] for child in await shares(desk))
+    paid = sum(child["spent"] for child in await shares(operations))
     if asked > paid:
         wrong.append(f"{API_HOST}: {asked} requests, of which only {paid} were counted")
     if any(paid > budget["hourly_limit"] for budget in budgets if budget["host"] == API_HOST):
@@ -264,16 +264,20 @@ async def _check_limit_of_key(desk: Desk, web: DemoWeb) -> Check:
     return Check("the limit of that key is kept, and every share of it", found, tuple(wrong))
 
 
-async def unfinished_handoffs(desk: Desk) -> int:
+async def unfinished_handoffs(operations: Operations) -> int:
     """Count the hand-offs that have not ended: those of a program that died are taken up after their lease."""
-    counts = [(await desk.handoffs.listed(status=status, limit=1))[1] for status in ("queued", "running")]
+    counts = [(await operations.handoffs.listed(status=status, limit=1))[1] for status in ("queued", "running")]
     return sum(counts)
 
 
-async def _check_handoffs(desk: Desk, expected: Expected, outcomes: list[dict[str, Any]]) -> Check:
-    handed, total = await desk.handoffs.listed(source=DATED_SOURCE, limit=_MOST) if expected.day_links else ([], 0)
-    ends = {outcome["url"]: _JOBS.get(outcome["status"], ("queued", "running")) for outcome in outcomes}
-    jobs, _ = await desk.handoffs.jobs(JobFilter(source=DATED_SOURCE), limit=_MOST) if expected.day_links else ([], 0)
+async def _check_handoffs(operations: Operations, expected: Expected, fates: list[dict[str, Any]]) -> Check:
+    handed, total = (
+        await operations.handoffs.listed(source=DATED_SOURCE, limit=_MOST) if expected.day_links else ([], 0)
+    )
+    ends = {outcome["url"]: _JOBS.get(outcome["status"], ("queued", "running")) for outcome in fates}
+    jobs, _ = (
+        await operations.handoffs.jobs(JobFilter(source=DATED_SOURCE), limit=_MOST) if expected.day_links else ([], 0)
+    )
     wrong = [f"{url}: not handed off" for url in expected.day_links.keys() - {row["url"] for row in handed}]
     wrong += [f"{row['url']}: {row['status']} ({row['reason_code']})" for row in handed if row["status"] != "completed"]
     wrong += [
@@ -318,15 +322,15 @@ def _words(text: str) -> list[str]:
     return re.findall(r"\w+", text)
 
 
-async def _check_raw_files(desk: Desk, documents: list[dict[str, Any]]) -> Check:
-    wrong = [document["url"] for document in documents if not await desk.raw_matches(document)]
+async def _check_raw_files(operations: Operations, documents: list[dict[str, Any]]) -> Check:
+    wrong = [document["url"] for document in documents if not await operations.raw_matches(document)]
     return Check("every raw file matches its row", counted(len(documents), "file"), tuple(wrong))
 
 
-def _check_walls(expected: Expected, outcomes: list[dict[str, Any]]) -> Check:
+def _check_walls(expected: Expected, fates: list[dict[str, Any]]) -> Check:
     """Say whether there was a browser for the pages that only a browser gets to see; how each ends is checked above."""
     walled = {url for pages in expected.walled.values() for url in pages}
-    waiting = [outcome["url"] for outcome in outcomes if outcome["url"] in walled and outcome["reason"] is None]
+    waiting = [outcome["url"] for outcome in fates if outcome["url"] in walled and outcome["reason"] is None]
     lets_in = f"{', '.join(expected.walled) or 'nobody'} lets the browser in"
     if waiting and all(expected.outcomes[url] == NO_BROWSER for url in waiting):
         return Check(f"{lets_in}, once there is one", f"{counted(len(waiting), 'page')} wait")

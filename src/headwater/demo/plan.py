@@ -6,12 +6,12 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import date
 from typing import Any
 
+from headwater.core.reasons import Reason
+from headwater.core.source import Method
 from headwater.demo.answers import HTML, Answer, Maker, whole
 from headwater.demo.content import Story, write_story
 from headwater.demo.feeds import Stamp, gmt
 from headwater.demo.pages import Form, article_page, slug
-from headwater.model.reasons import Reason
-from headwater.model.source import Pass
 
 STORED = frozenset({Reason.STORED})
 STORED_OR_LINKED = frozenset({Reason.STORED, Reason.LINKED})  # linked is whichever of two pages comes second
@@ -76,7 +76,7 @@ class Site:
     sitemap_of_lists: bool = True
     api: Callable[[date, int], Answer] | None = None  # made for a day and a seed, it answers to all below /api/
     walled: bool = False  # only a browser gets past its wall, so a source that needs one has its pages
-    read_by: Pass = Pass.MAIN  # how it becomes known: by a feed, its own or another's, or as a source of its own
+    read_by: Method = Method.MAIN  # how it becomes known: by a feed, its own or another's, or as a source of its own
 
     @property
     def home(self) -> str:
@@ -92,9 +92,9 @@ class Site:
     def settings(self) -> dict[str, Any] | None:
         """What a source without a feed that reads it is told; None: there is none."""
         match self.read_by:
-            case Pass.SITEMAP:
+            case Method.SITEMAP:
                 return {"sitemap_url": f"{self.home}sitemap_index.xml"}
-            case Pass.SPIDER:
+            case Method.SPIDER:
                 patterns = [f"^{re.escape(self.home)}{self.folder[1:]}/"]
                 return {"site_url": self.home, "ingestion_mode": "spider", "article_patterns": patterns}
         return None

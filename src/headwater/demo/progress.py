@@ -5,8 +5,8 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from headwater.model.frontier import UrlStatus
-from headwater.policy.urls import host_of
+from headwater.core.frontier import UrlStatus
+from headwater.core.urls import host_of
 
 Progress = Callable[[str, int, int, str], None]  # stage, done, of how many, what it waits for (nothing: "")
 

@@ -11,7 +11,21 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from headwater.config import SETTINGS_FILE, Settings
+from headwater.app.maintenance import MaintenanceRole
+from headwater.app.metrics import Metrics
+from headwater.app.operations import Operations
+from headwater.app.polling import LONG_AT_ONCE, LONG_PASSES, PollerRole
+from headwater.app.roles import Role, at_work, make_fetch_pool
+from headwater.app.runtime import open_runtime
+from headwater.core.canonical import CanonicalTotals
+from headwater.core.day import DayFilter
+from headwater.core.days import day_of
+from headwater.core.errors import OperatorError, RunUnderWay
+from headwater.core.frontier import UrlStatus
+from headwater.core.reasons import Reason
+from headwater.core.settings import SETTINGS_FILE, Settings
+from headwater.core.urls import host_of
+from headwater.db.context import open_database_context
 from headwater.demo.expected import Expected, ExpectedFeed, expected_feeds, expected_outcomes
 from headwater.demo.federal_run import has_federal, read_federal
 from headwater.demo.federal_sites import KEY, SHARES
@@ -19,21 +33,8 @@ from headwater.demo.govuk_site import GOVUK
 from headwater.demo.outcome import DATED_SOURCE, DemoOutcome, look, unfinished_handoffs
 from headwater.demo.progress import Progress, told_again, waited_for
 from headwater.demo.web import DemoWeb
-from headwater.errors import OperatorError, RunUnderWay
-from headwater.gate.gate import Gate
-from headwater.model.canonical import CanonicalTotals
-from headwater.model.day import DayFilter
-from headwater.model.frontier import UrlStatus
-from headwater.model.reasons import Reason
-from headwater.policy.days import day_of
-from headwater.policy.urls import host_of
-from headwater.service.day_desk import DayState
-from headwater.service.desk import Desk
-from headwater.service.maintenance import MaintenanceRole
-from headwater.service.metrics import Metrics
-from headwater.service.parts import open_parts, open_records
-from headwater.service.polling import LONG_AT_ONCE, LONG_PASSES, PollerRole
-from headwater.service.running import Role, at_work, make_crew
+from headwater.documents.days import DayState
+from headwater.politeness.gate import Gate
 
 DELAY_MS = 50
 # Whoever killed an earlier demo need not wait long for its leases.
@@ -60,25 +61,25 @@ class Demo:
         async with told_again(progress) as tell:
             tell("start", 0, 1, "the database")
             async with (
-                open_records(self.settings) as records,
-                open_parts(records) as parts,
-                _starting_browser(parts.gate) as has_browser,
+                open_database_context(self.settings) as context,
+                open_runtime(context) as runtime,
+                _starting_browser(runtime.gate) as has_browser,
             ):
                 tell("start", 1, 1, "")
-                parts.sandbox.start()
-                desk = Desk(parts, Metrics())
+                runtime.sandbox.start()
+                operations = Operations(runtime, Metrics())
                 clock.lap("start")
-                await _read_feeds(desk, expected_feeds(self.web), tell)
+                await _read_feeds(operations, expected_feeds(self.web), tell)
                 expected = expected_outcomes(self.web, has_browser=await has_browser, goes_on=self.goes_on)
-                await _add_sites(desk, expected)
+                await _add_sites(operations, expected)
                 clock.lap("feeds")
-                day_is_read = await _read_day(desk, expected, tell)
-                federal_is_read = not has_federal(self.web) or await read_federal(desk, self.web.today, tell)
+                day_is_read = await _read_day(operations, expected, tell)
+                federal_is_read = not has_federal(self.web) or await read_federal(operations, self.web.today, tell)
                 clock.lap("sources")
-                await _fetch_pages(desk, expected, tell, day_is_read=day_is_read, federal_is_read=federal_is_read)
-                articles = await _make_articles(desk, tell)
+                await _fetch_pages(operations, expected, tell, day_is_read=day_is_read, federal_is_read=federal_is_read)
+                articles = await _make_articles(operations, tell)
                 clock.lap("pages")
-                outcome = await look(desk, self.web, expected, articles, DELAY_MS / 1000)
+                outcome = await look(operations, self.web, expected, articles, DELAY_MS / 1000)
                 clock.lap("checks")
         return replace(outcome, seconds=clock.laps)
 
@@ -117,7 +118,7 @@ def _chosen(data: Path, web: DemoWeb) -> dict[str, Any]:
         "connect_to": (f"*.demo.test={web.ip}:{web.port}",),
         "host_delay_ms": DELAY_MS,
         "lease_seconds": LEASE_SECONDS,
-        "page_seconds": 0.75,
+        "page_timeout_seconds": 0.75,
         "max_body_mb": 4,
         "retry_base_seconds": 0.02,
         "poll_look_seconds": 0.5,
@@ -177,45 +178,45 @@ def _unusable(data: Path, why: str) -> OperatorError:
     return OperatorError(what, reason=Reason.FOLDER_UNUSABLE)
 
 
-async def _read_feeds(desk: Desk, feeds: Mapping[str, ExpectedFeed], progress: Progress) -> None:
-    known = {source["settings"].get("feed_url") for source in await desk.sources.listed()}
+async def _read_feeds(operations: Operations, feeds: Mapping[str, ExpectedFeed], progress: Progress) -> None:
+    known = {source["settings"].get("feed_url") for source in await operations.sources.listed()}
     for done, (host, feed) in enumerate(feeds.items()):
         progress("feeds", done, len(feeds), host)
         if feed.url not in known:
-            await _add(desk, feed.url)
+            await _add(operations, feed.url)
     progress("feeds", len(feeds), len(feeds), "")
 
 
-async def _add(desk: Desk, url: str) -> None:
+async def _add(operations: Operations, url: str) -> None:
     try:
-        await desk.sources.add(url, overrides={"category": CATEGORY})
+        await operations.sources.add(url, overrides={"category": CATEGORY})
     except OperatorError as error:
         if error.url != url:
             raise
         # The feed did not answer as it must: the check of the feeds will say so.
 
 
-async def _add_sites(desk: Desk, expected: Expected) -> None:
+async def _add_sites(operations: Operations, expected: Expected) -> None:
     """Add the sites without a feed; their sitemaps and pages are read while other pages are fetched."""
-    known = {source["name"]: source["last_success_at"] for source in await desk.sources.listed()}
+    known = {source["name"]: source["last_success_at"] for source in await operations.sources.listed()}
     for host, settings in expected.sites.items():
         if host not in known:
-            await desk.sources.create(host, "site", dict(settings))
+            await operations.sources.create(host, "site", dict(settings))
         if not known.get(host) and "sitemap_url" in settings:
-            await _reach_back(desk, host, expected.today)
+            await _reach_back(operations, host, expected.today)
     for host, pages in expected.walled.items():
         if host not in known:
-            await desk.sources.create(host, "manual", {"needs_browser": True, "stealth": "full"})
-        await desk.frontier.submit(pages, host)
+            await operations.sources.create(host, "manual", {"needs_browser": True, "stealth": "full"})
+        await operations.frontier.submit(pages, host)
     if expected.day_links and DATED_SOURCE not in known:
-        await desk.sources.create(DATED_SOURCE, "govuk", {"site_url": GOVUK.home})
+        await operations.sources.create(DATED_SOURCE, "govuk", {"site_url": GOVUK.home})
 
 
-async def _reach_back(desk: Desk, host: str, day: date) -> None:
+async def _reach_back(operations: Operations, host: str, day: date) -> None:
     """Let sitemaps that are read later than on their day be read for what was new then."""
-    if day < day_of(desk.parts.records.clock.now(), desk.parts.records.settings.timezone):
+    if day < day_of(operations.runtime.context.clock.now(), operations.runtime.context.settings.timezone):
         with contextlib.suppress(RunUnderWay):  # by another demo, or one that died at it
-            await desk.sources.ask_backfill(host, day - timedelta(days=1))
+            await operations.sources.ask_backfill(host, day - timedelta(days=1))
 
 
 @contextlib.asynccontextmanager
@@ -238,45 +239,45 @@ async def _has_browser(gate: Gate) -> bool:
     return True
 
 
-async def _read_day(desk: Desk, expected: Expected, progress: Progress) -> bool:
+async def _read_day(operations: Operations, expected: Expected, progress: Progress) -> bool:
     """Read the day of the source that has days, unless somebody is at it; tell whether it has been read."""
     if not expected.day_links:
         return True
-    (stands,) = (await desk.days.day(expected.day, DayFilter(source=DATED_SOURCE))).sources
+    (stands,) = (await operations.days.day(expected.day, DayFilter(source=DATED_SOURCE))).sources
     if stands.read_at or stands.state is DayState.RUNNING:
         return stands.read_at is not None
     progress("day", 0, 1, f"GOV.UK on {expected.day}")
-    run = await desk.runs.ingest(DATED_SOURCE, expected.day)
+    run = await operations.runs.ingest(DATED_SOURCE, expected.day)
     progress("day", 1, 1, "")
     return bool(run["status"] == "succeeded")
 
 
 async def _fetch_pages(
-    desk: Desk, expected: Expected, progress: Progress, *, day_is_read: bool, federal_is_read: bool
+    operations: Operations, expected: Expected, progress: Progress, *, day_is_read: bool, federal_is_read: bool
 ) -> None:
     """Read sites and fetch pages until nothing is left to do but wait; polls that were cut short are done again."""
     pages = len(expected.outcomes)
     found_on_sites = {url for url in expected.outcomes if host_of(url) in expected.sites}
     roles: list[Role] = [
-        make_crew(desk.parts, desk.metrics),
-        MaintenanceRole(desk.parts.records, look_seconds=0.5),
-        PollerRole(desk.parts, passes=LONG_PASSES, at_once=LONG_AT_ONCE),
+        make_fetch_pool(operations.runtime, operations.metrics),
+        MaintenanceRole(operations.runtime.context, look_seconds=0.5),
+        PollerRole(operations.runtime, passes=LONG_PASSES, at_once=LONG_AT_ONCE),
     ]
     async with at_work(roles):
         feeds_are_read = False
         give_up = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < give_up:
-            day_is_read = day_is_read or await _read_day(desk, expected, progress)
-            federal_is_read = federal_is_read or await read_federal(desk, expected.today, progress)
-            listed = [] if feeds_are_read else await desk.sources.listed()
+            day_is_read = day_is_read or await _read_day(operations, expected, progress)
+            federal_is_read = federal_is_read or await read_federal(operations, expected.today, progress)
+            listed = [] if feeds_are_read else await operations.sources.listed()
             unread = [source for source in listed if _is_unread_feed(source)]
             feeds_are_read = not unread
             for source in unread:
                 if not source["polling"]:
                     with contextlib.suppress(RunUnderWay):  # of a program that died: it ends with its lease
-                        await desk.sources.sync(source["name"])
-            soon = desk.parts.records.clock.now() + LONG_WAIT
-            outcomes = await desk.frontier.urls()
+                        await operations.sources.sync(source["name"])
+            soon = operations.runtime.context.clock.now() + LONG_WAIT
+            outcomes = await operations.frontier.urls()
             unsettled = [outcome for outcome in outcomes if not _is_settled(outcome, soon)]
             unfound = found_on_sites.difference(outcome["url"] for outcome in outcomes)
             are_read = {"GOV.UK": day_is_read, "federal sources": federal_is_read}
@@ -285,7 +286,7 @@ async def _fetch_pages(
                 unsettled=unsettled,
                 unfound=unfound,
                 sources=[name for name, is_read in are_read.items() if not is_read],
-                handoffs=await unfinished_handoffs(desk),
+                handoffs=await unfinished_handoffs(operations),
             )
             progress("pages", len(outcomes) - len(unsettled), max(pages, len(outcomes)), waits_for)
             if not waits_for:
@@ -293,12 +294,12 @@ async def _fetch_pages(
             await asyncio.sleep(_LOOK_SECONDS)
 
 
-async def _make_articles(desk: Desk, progress: Progress) -> CanonicalTotals:
+async def _make_articles(operations: Operations, progress: Progress) -> CanonicalTotals:
     """Let every link of the feeds have its canonical article, or the code of why it has none; nothing is asked for."""
     totals = CanonicalTotals()
     give_up = time.monotonic() + 2 * LEASE_SECONDS
     progress("articles", 0, 1, "")
-    while await desk.parts.canonical_runner.run(totals, contextlib.nullcontext) and time.monotonic() < give_up:
+    while await operations.runtime.canonical_runner.run(totals, contextlib.nullcontext) and time.monotonic() < give_up:
         await asyncio.sleep(0.1)  # a demo that was killed has left its lease
     progress("articles", 1, 1, "")
     return totals

@@ -6,6 +6,8 @@ topic and language have the same text, wherever they stand.
 
 from dataclasses import replace
 
+from headwater.core.reasons import Reason
+from headwater.core.source import Method
 from headwater.demo.answers import HTML, always, conditional, redirect, status
 from headwater.demo.endings import (
     GIVEN_UP,
@@ -25,8 +27,6 @@ from headwater.demo.pdf import pdf
 from headwater.demo.plan import NO_IDENTITY, STORED_OR_LINKED, FeedPlan, Piece, Site
 from headwater.demo.variants import amp, challenge, cookie_wall, for_print, login_wall, soft_404
 from headwater.demo.wall import walled
-from headwater.model.reasons import Reason
-from headwater.model.source import Pass
 
 _RSS = "application/rss+xml; charset=utf-8"
 _ATOM = "application/atom+xml; charset=utf-8"
@@ -229,7 +229,7 @@ LEDGER = Site(
     title="The Wendham Ledger",
     look="gazette",
     folder="/entries",
-    read_by=Pass.SITEMAP,
+    read_by=Method.SITEMAP,
     sitemaps=True,
     sitemap_of_lists=False,
     pieces=(
@@ -246,7 +246,7 @@ GUIDE = Site(
     title="The Valley Guide",
     folder="/guides",
     robots=_DISALLOW_MEMBERS,
-    read_by=Pass.SPIDER,
+    read_by=Method.SPIDER,
     pieces=(
         Piece("Walks along the Wend for dry days", "rivers", 3),
         Piece("Reading rooms that stay open late", "libraries", 12),

@@ -1,1 +1,1 @@
-"""The one queue for all URLs: submit, claim, finish, rescue."""
+"""The one queue for all URLs: submit, claim, complete, retry, rescue."""

@@ -2,9 +2,9 @@
 
 from datetime import datetime, timedelta
 
-from headwater.model.frontier import Claim
-from headwater.store import frontier, hosts
-from headwater.store.pool import Database
+from headwater.core.frontier import Claim
+from headwater.db import frontier, hosts
+from headwater.db.pool import Database
 
 
 async def claim(

@@ -6,13 +6,13 @@ import time
 from collections.abc import Awaitable, Callable, Collection
 from datetime import datetime
 
-from headwater.errors import InvalidURL, OperatorError
-from headwater.frontier.given import presentable
-from headwater.model.reasons import Reason
-from headwater.policy.politeness import KeyOf, group_key, own_key
-from headwater.policy.urls import host_of
-from headwater.store import hosts
-from headwater.store.pool import Connection, Database
+from headwater.core.errors import InvalidURL, OperatorError
+from headwater.core.politeness import KeyOf, group_key, own_key
+from headwater.core.reasons import Reason
+from headwater.core.url_input import presentable
+from headwater.core.urls import host_of
+from headwater.db import hosts
+from headwater.db.pool import Connection, Database
 
 _GROUP_NAME = re.compile(r"[a-z][a-z0-9._-]{0,63}")
 _KEY = re.compile(rf"group:{_GROUP_NAME.pattern}|domain:[a-z0-9-]+(\.[a-z0-9-]+)+")
@@ -103,7 +103,7 @@ async def _meet(connection: Connection, host: str, key_of: KeyOf) -> str:
     """Return the key whose turn a host waits for, be it known or new; a key that is named itself must be known."""
     if is_key(host):
         return await _key(connection, host)
-    return (await hosts.meet_host(connection, host, key_of(host))).politeness_key
+    return (await hosts.get_or_create_host(connection, host, key_of(host))).politeness_key
 
 
 async def _key(connection: Connection, host: str) -> str:

@@ -2,8 +2,8 @@
 
 from datetime import datetime, timedelta
 
-from headwater.store import frontier
-from headwater.store.pool import Database
+from headwater.db import frontier
+from headwater.db.pool import Database
 
 BATCH = 5000
 

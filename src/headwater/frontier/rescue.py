@@ -3,11 +3,11 @@
 import itertools
 from datetime import datetime
 
-from headwater.model.frontier import Ending, UrlStatus
-from headwater.model.reasons import Reason
-from headwater.policy.backoff import wait_after_loss
-from headwater.store import frontier, hosts
-from headwater.store.pool import Connection, Database
+from headwater.core.backoff import wait_after_loss
+from headwater.core.frontier import FetchOutcome, UrlStatus
+from headwater.core.reasons import Reason
+from headwater.db import frontier, hosts
+from headwater.db.pool import Connection, Database
 
 BATCH = 500
 
@@ -42,13 +42,13 @@ async def rescue_holds(database: Database, now: datetime) -> int:
     return await database.transact(work)
 
 
-def _endings(lost: list[tuple[int, int]], now: datetime, max_attempts: int) -> dict[int, Ending]:
-    endings: dict[int, Ending] = {}
+def _endings(lost: list[tuple[int, int]], now: datetime, max_attempts: int) -> dict[int, FetchOutcome]:
+    endings: dict[int, FetchOutcome] = {}
     places = itertools.count()
     for url_id, attempts in lost:
         if attempts >= max_attempts:
-            endings[url_id] = Ending(Reason.WORKER_LOST, UrlStatus.DEAD)
+            endings[url_id] = FetchOutcome(Reason.WORKER_LOST, UrlStatus.DEAD)
         else:
             wait = wait_after_loss(attempts, next(places) if attempts > 1 else 0)
-            endings[url_id] = Ending(Reason.WORKER_LOST, UrlStatus.PENDING, due_at=now + wait)
+            endings[url_id] = FetchOutcome(Reason.WORKER_LOST, UrlStatus.PENDING, due_at=now + wait)
     return endings

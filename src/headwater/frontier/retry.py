@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from headwater.store import frontier
-from headwater.store.pool import Connection, Database
+from headwater.db import frontier
+from headwater.db.pool import Connection, Database
 
 SLICE = 1000
 PRIORITY = 5

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from headwater.errors import InvalidURL
-from headwater.model.frontier import Origin, Submission
-from headwater.policy.politeness import KeyOf, own_key
-from headwater.policy.urls import identify, url_hash
-from headwater.store import frontier, hosts
-from headwater.store.pool import Connection
+from headwater.core.errors import InvalidURL
+from headwater.core.frontier import Origin, Submission
+from headwater.core.politeness import KeyOf, own_key
+from headwater.core.urls import identify, url_hash
+from headwater.db import frontier, hosts
+from headwater.db.pool import Connection
 
 
 class Candidate(NamedTuple):
@@ -26,7 +26,7 @@ class Candidate(NamedTuple):
     subpath: str | None = None
 
 
-class Identity(NamedTuple):
+class KnownUrl(NamedTuple):
     """What a URL is called here, whatever it was called when it was given."""
 
     id: int
@@ -38,7 +38,7 @@ class Identity(NamedTuple):
 class Submitted:
     """What became of a batch, by the URLs as they were given."""
 
-    known: dict[str, Identity]
+    known: dict[str, KnownUrl]
     refused: dict[str, str]  # with why
     new: int
 
@@ -64,28 +64,28 @@ async def submit(
     if not prepared:
         return Submitted({}, refused, 0)
     ids, new = await frontier.submit_urls(connection, prepared, now)
-    known = {given: Identity(ids[digest], prepared[digest].url, digest in new) for given, digest in hashes.items()}
+    known = {given: KnownUrl(ids[digest], prepared[digest].url, digest in new) for given, digest in hashes.items()}
     return Submitted(known, refused, len(new))
 
 
 def spell(candidates: Iterable[Candidate]) -> Submitted:
     """Give addresses their one spelling without putting them anywhere; their ids are 0."""
-    known: dict[str, Identity] = {}
+    known: dict[str, KnownUrl] = {}
     refused: dict[str, str] = {}
     for candidate in candidates:
         try:
-            known[candidate.url] = Identity(0, identify(candidate.url)[0])
+            known[candidate.url] = KnownUrl(0, identify(candidate.url)[0])
         except InvalidURL as error:
             refused[candidate.url] = str(error)
     return Submitted(known, refused, 0)
 
 
-async def find(connection: Connection, url: str) -> Identity | None:
+async def find(connection: Connection, url: str) -> KnownUrl | None:
     """Return what a URL is called here, if it has ever been seen."""
     identity, _ = identify(url, keeps_slash=await hosts.slash_hosts(connection))
     digest = url_hash(identity)
     found = await frontier.find_urls(connection, [digest])
-    return Identity(found[digest], identity) if found else None
+    return KnownUrl(found[digest], identity) if found else None
 
 
 def _prepare(candidate: Candidate, keeps_slash: Container[str], key_of: KeyOf) -> Submission:

@@ -1,7 +1,7 @@
 """The sweeper: no host with work is forgotten."""
 
-from headwater.store import hosts
-from headwater.store.pool import Connection, Database
+from headwater.db import hosts
+from headwater.db.pool import Connection, Database
 
 SLICE = 2000
 

@@ -1,1 +1,1 @@
-"""Items that runs touched, handed off to the jobs that wait for their pages."""
+"""Hand-off turns the items of a run into jobs that wait for their pages."""

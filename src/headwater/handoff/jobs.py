@@ -4,13 +4,13 @@ from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from uuid import UUID
 
+from headwater.core.handoff import Handoff, HandoffStatus, NewJob
+from headwater.db import frontier, handoffs, jobs
+from headwater.db.handoffs import HandoffEnding
+from headwater.db.jobs import Page
+from headwater.db.pool import Connection, Database
 from headwater.frontier.retry import PRIORITY
-from headwater.model.handoff import Handoff, HandoffStatus, NewJob
-from headwater.policy.handoff import Verdict, decide
-from headwater.store import frontier, handoffs, jobs
-from headwater.store.handoffs import HandoffEnding
-from headwater.store.jobs import Page
-from headwater.store.pool import Connection, Database
+from headwater.handoff.rules import Verdict, decide
 
 SLICE = 500
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
-from headwater.errors import HandoffsMissing
-from headwater.model.source import Item
-from headwater.policy.handoff import payload_hash
-from headwater.store import handoffs
-from headwater.store.pool import Connection
+from headwater.core.errors import HandoffsMissing
+from headwater.core.source import Item
+from headwater.db import handoffs
+from headwater.db.pool import Connection
+from headwater.handoff.rules import payload_hash
 
 
 async def queue_handoffs(

@@ -1,1 +1,1 @@
-"""What a kind of source is, and the kinds that come with Headwater."""
+"""Sources: the kind API, the registry of kinds, and the operations on sources."""

@@ -15,14 +15,14 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from headwater.model.http import Response
-from headwater.model.source import Item, Lead, Pass
-from headwater.sandbox import Sandbox
+from headwater.core.http import Response
+from headwater.core.source import DiscoveredUrl, Item, Method
+from headwater.sandbox.pool import Sandbox
+from headwater.sources.item_validation import check_item, refuse_shared_places
+from headwater.sources.json_state import check_state
 from headwater.sources.kind import Kind
-from headwater.sources.memory import check_state
-from headwater.sources.reading import read_settings
+from headwater.sources.kind_settings import read_settings
 from headwater.sources.run import Http, Page, Run, raise_for_status
-from headwater.sources.yielded import check_item, refuse_shared_places
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ class Recording(msgspec.Struct, forbid_unknown_fields=True):
     """The input of a golden pair."""
 
     now: datetime
-    which: Pass = msgspec.field(name="pass", default=Pass.MAIN)
+    which: Method = msgspec.field(name="pass", default=Method.MAIN)
     since: datetime | None = None
     day: date | None = None  # for a kind of dated days
     settings: dict[str, Any] = {}
@@ -99,7 +99,7 @@ async def replay(kind: type[Kind], folder: Path) -> dict[str, Any]:
     told: dict[str, Any] = {"items": [], "state": state}
     places: list[tuple[Item, str | None]] = []
     async for found in configured.discover(run):
-        if isinstance(found, Lead):
+        if isinstance(found, DiscoveredUrl):
             told.setdefault("leads", []).append(found._asdict())
         else:
             places.append((found, check_item(folder.name, configured, found)))

@@ -11,15 +11,15 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from headwater.errors import InvalidURL
-from headwater.model.frontier import Origin
-from headwater.model.source import Asker, Item, Lead, Pass
-from headwater.normalize.selectors import check_selector
-from headwater.policy import cron
-from headwater.policy.days import check_timezone
-from headwater.policy.urls import host_of
+from headwater.core import cron
+from headwater.core.days import check_timezone
+from headwater.core.errors import InvalidURL
+from headwater.core.frontier import Origin
+from headwater.core.source import DiscoveredUrl, FetchProfile, Item, Method
+from headwater.core.urls import host_of
+from headwater.extraction.html.selectors import check_selector
+from headwater.sources.request_settings import Retry, Selectors, Timeout
 from headwater.sources.run import Run
-from headwater.sources.terms import Retry, Selectors, Timeout
 
 _RANGES = (
     ("priority", 1, 10),
@@ -71,21 +71,21 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """
         return frozenset()
 
-    def discover(self, run: Run) -> AsyncIterator[Item | Lead]:
+    def discover(self, run: Run) -> AsyncIterator[Item | DiscoveredUrl]:
         """Yield what the source lists now."""
         raise TypeError(f"{type(self).__name__} must define discover()")
 
-    def passes(self, interval: timedelta) -> Mapping[Pass, timedelta | None]:
+    def passes(self, interval: timedelta) -> Mapping[Method, timedelta | None]:
         """Return the ways in which the source is read, and the time between; None: only at its schedule, or when asked.
 
         `interval` is the time between where the source does not say.
         """
         minutes = self.poll_interval_minutes
-        return {Pass.MAIN: None if self.schedule else timedelta(minutes=minutes) if minutes else interval}
+        return {Method.MAIN: None if self.schedule else timedelta(minutes=minutes) if minutes else interval}
 
-    def origin_of(self, which: Pass) -> Origin:
+    def origin_of(self, which: Method) -> Origin:
         """Return how the pages that a pass finds come to us."""
-        return {Pass.MAIN: self.origin, Pass.SITEMAP: Origin.SITEMAP, Pass.SPIDER: Origin.SPIDER}[which]
+        return {Method.MAIN: self.origin, Method.SITEMAP: Origin.SITEMAP, Method.SPIDER: Origin.SPIDER}[which]
 
     def partition(self, item: Item) -> str | None:
         """Return where an item's raw bytes go below the source's folder; None: by host and URL hash."""
@@ -97,10 +97,10 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """How long two of its requests are apart at least."""
         return timedelta(seconds=1 / self.rate_per_second)
 
-    def asker(self, source: str) -> Asker:
+    def asker(self, source: str) -> FetchProfile:
         """Return for whom the requests of a source of this kind are made."""
         stealth = self.stealth or "full"
-        return Asker(source, self.user_agent, self.api_hosts, self.budget, self.needs_browser, stealth)
+        return FetchProfile(source, self.user_agent, self.api_hosts, self.budget, self.needs_browser, stealth)
 
     def check(self) -> None:
         """Refuse settings that cannot work, with a ValueError that names the field."""

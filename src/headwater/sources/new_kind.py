@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from string import Template
 
-from headwater.errors import OperatorError
-from headwater.model.reasons import Reason
+from headwater.core.errors import OperatorError
+from headwater.core.reasons import Reason
 from headwater.sources import registry
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")

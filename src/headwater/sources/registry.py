@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from headwater.errors import OperatorError
-from headwater.model.reasons import Reason
-from headwater.model.source import Source
+from headwater.core.errors import OperatorError
+from headwater.core.reasons import Reason
+from headwater.core.source import Source
 from headwater.sources.kind import Kind
-from headwater.sources.reading import read_settings
+from headwater.sources.kind_settings import read_settings
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")  # also a folder's name, and checked by the database
 

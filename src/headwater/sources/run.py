@@ -12,30 +12,30 @@ from urllib.parse import urlsplit
 import structlog
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_exponential
 
-from headwater.errors import ExchangeFailed, HeadwaterError, NotNow
-from headwater.formats.feeds import parse_feed_page
-from headwater.formats.json_body import parse_json
-from headwater.formats.links import find_feed_links
-from headwater.formats.robots import named_sitemaps
-from headwater.formats.site_links import SortedLinks, sort_links
-from headwater.formats.sitemap_reading import SitemapReading, read_sitemap
-from headwater.formats.what_came import looks_like_page
-from headwater.gate.gate import Gate
-from headwater.gate.pace import Pace
-from headwater.model.feed import Feed
-from headwater.model.http import Response
-from headwater.model.links import FeedLink
-from headwater.model.reasons import Reason
-from headwater.model.run import Tally
-from headwater.model.source import Asker, Pass
-from headwater.policy.backoff import retry_after
-from headwater.policy.moves import Hop
-from headwater.policy.polling import Asked
-from headwater.policy.redirects import MAX_HOPS, redirect_target
-from headwater.policy.statuses import reason_of_status
-from headwater.policy.urls import host_of, normalize_url
-from headwater.sandbox import Sandbox
-from headwater.sources.terms import Terms
+from headwater.core.backoff import retry_after
+from headwater.core.errors import ExchangeFailed, HeadwaterError, NotNow
+from headwater.core.http import Response
+from headwater.core.poll_plan import RequestedDelay
+from headwater.core.reasons import Reason
+from headwater.core.run import RunCounters
+from headwater.core.source import FetchProfile, Method
+from headwater.core.urls import host_of, normalize_url
+from headwater.feeds.body_description import looks_like_page
+from headwater.feeds.feed import Feed
+from headwater.feeds.json_body import parse_json
+from headwater.feeds.links import find_feed_links
+from headwater.feeds.page_links import FeedLink
+from headwater.feeds.parser import parse_feed_page
+from headwater.feeds.site_links import ClassifiedLinks, sort_links
+from headwater.feeds.sitemap_selection import SitemapReading, read_sitemap
+from headwater.http.redirects import MAX_HOPS, redirect_target
+from headwater.http.statuses import reason_of_status
+from headwater.politeness.gate import Gate
+from headwater.politeness.request_rate import Pace
+from headwater.politeness.robots import named_sitemaps
+from headwater.sandbox.pool import Sandbox
+from headwater.sources.redirect_history import Hop
+from headwater.sources.request_settings import RequestSettings
 
 log = structlog.get_logger()
 _LINKS_SECONDS = 5.0
@@ -81,7 +81,7 @@ class Page:
             find_feed_links, response.body, response.url, response.headers.get("content-type"), returns=list[FeedLink]
         )
 
-    async def links(self, hosts: Collection[str], patterns: Collection[str]) -> SortedLinks:
+    async def links(self, hosts: Collection[str], patterns: Collection[str]) -> ClassifiedLinks:
         """Read the body as a page and return where it leads: `sort_links` tells what the arguments are."""
         response = self.response
         content_type = response.headers.get("content-type")
@@ -92,7 +92,7 @@ class Page:
             content_type,
             list(hosts),
             list(patterns),
-            returns=SortedLinks,
+            returns=ClassifiedLinks,
             seconds=_LINKS_SECONDS,
         )
 
@@ -121,9 +121,9 @@ class Http:
         self,
         gate: Gate,
         sandbox: Sandbox,
-        terms: Terms,
+        terms: RequestSettings,
         pace: Pace,
-        asker: Asker,
+        asker: FetchProfile,
         *,
         while_waiting: Callable[[datetime], AbstractAsyncContextManager[object]] = nullcontext,
     ) -> None:
@@ -267,12 +267,12 @@ class Run:
     http: Http
     state: dict[str, Any]
     now: datetime
-    which: Pass = Pass.MAIN
+    which: Method = Method.MAIN
     since: datetime | None = None  # a reading that is to take what is older too, back to then
     learned: dict[str, Any] = field(default_factory=dict)
-    asked: Asked | None = None
+    asked: RequestedDelay | None = None
     day: date | None = None  # the one to read, where the kind is one of dated days
-    tally: Tally = field(default_factory=Tally)  # what the kind counts, for those who watch
+    tally: RunCounters = field(default_factory=RunCounters)  # what the kind counts, for those who watch
     left: int = 0  # what there is still to do, for which the next reading comes soon
     whole: bool = False  # somebody asked for all that is listed, also where that has not changed
 

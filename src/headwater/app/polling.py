@@ -1,0 +1,173 @@
+"""The poller role: looks for sources that are due to be read and reads a few at once."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Collection
+from datetime import timedelta
+from uuid import UUID
+
+import structlog
+
+from headwater.app.runtime import Runtime
+from headwater.core.errors import LeaseLost
+from headwater.core.poll import PollResult
+from headwater.core.source import Method
+from headwater.core.waiting import wait_for_any
+from headwater.db import sources
+from headwater.db.pool import is_down
+from headwater.db.sources import FeedClaim
+from headwater.politeness.worker_slots import WorkerSlots
+
+log = structlog.get_logger()
+# Each has places of its own: what takes minutes must not keep the quick ones waiting.
+QUICK_PASSES = (Method.MAIN,)
+LONG_PASSES = (Method.SITEMAP, Method.SPIDER)
+LONG_AT_ONCE = 4
+MANY_ERRORS = 10  # in a row: somebody should look
+_ASIDE_FOR_A_PLACE = 100  # as many polls wait for their hosts at most, for each that is at work
+
+
+class PollerRole:
+    """Claims what is due and reads it, at most so many at once.
+
+    Not counted are those that wait for a budget, for their host's turn, or for the host to be theirs or given back.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        on_poll: Callable[[PollResult], None] = lambda _: None,
+        *,
+        passes: Collection[Method] = QUICK_PASSES,
+        at_once: int | None = None,
+    ) -> None:
+        self._runtime = runtime
+        self._context = runtime.context
+        self._on_poll = on_poll
+        self._polls: dict[asyncio.Task[None], UUID] = {}  # and the token of each
+        self._ready: deque[FeedClaim] = deque()  # claimed, not begun
+        self._few = asyncio.Event()  # more should be claimed
+        self._passes = passes
+        self._lease = timedelta(seconds=runtime.context.settings.lease_seconds)
+        self._at_once = at_once or runtime.context.settings.poll_concurrency
+        self._places = WorkerSlots(
+            self._at_once,
+            most_aside=_ASIDE_FOR_A_PLACE * self._at_once,
+            count_idle=self._count_those_who_wait_for_a_budget,
+            on_free=self._fill_places,
+        )
+
+    async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
+        """Poll until `stop`; then let polls under way end within the grace and give the rest back."""
+        try:
+            await self._start_until(stop)
+            await self._give_back(len(self._ready))
+        finally:
+            self._ready.clear()  # none of them is begun when another has ended
+        if self._polls:
+            await asyncio.wait(self._polls, timeout=grace_seconds)
+        for poll in self._polls:
+            poll.cancel()
+        await asyncio.gather(*self._polls, return_exceptions=True)
+
+    async def _start_until(self, stop: asyncio.Event) -> None:
+        while not stop.is_set():
+            self._few.clear()
+            try:
+                more = await self._start_due()
+            except Exception as error:
+                if not is_down(error):
+                    raise
+                log.warning("poll.claim_failed", error=str(error))
+                more = False
+            await wait_for_any((stop, self._few) if more else (stop,), self._context.settings.poll_look_seconds)
+
+    @property
+    def under_way(self) -> int:
+        """How many polls are under way or about to be."""
+        return len(self._polls) + len(self._ready)
+
+    async def _start_due(self) -> bool:
+        """Start polls of what is due; tell whether more may be due than there were places for.
+
+        A few more are claimed than there are places for, so that no place waits for the next claim.
+        """
+        await self._give_back(sum(map(self._is_old, self._ready)))
+        self._places.let_return()
+        self._start_ready()
+        wanted = self._places.free + self._at_once - len(self._ready)
+        if wanted <= self._at_once // 2:
+            return True
+        now = self._context.clock.now()
+        async with self._context.database.connection() as connection:
+            claims = await sources.claim_feeds(
+                connection,
+                now=now,
+                until=now + self._lease,
+                holder=self._context.holder,
+                limit=wanted,
+                passes=self._passes,
+            )
+        self._ready.extend(claims)
+        self._start_ready()
+        return bool(self._ready) or len(claims) == wanted
+
+    def _fill_places(self) -> None:
+        self._start_ready()
+        if len(self._ready) <= self._at_once // 4:
+            self._few.set()
+
+    def _start_ready(self) -> None:
+        for _ in range(min(self._places.free, len(self._ready))):
+            if self._is_old(self._ready[0]):
+                self._few.set()  # it is given back then
+                return
+            claim = self._ready.popleft()
+            task = self._places.start(self._poll(claim))
+            self._polls[task] = claim.lease.token
+            task.add_done_callback(self._polls.pop)
+
+    def _is_old(self, claim: FeedClaim) -> bool:
+        """Tell whether a claim has waited for too long to be begun with."""
+        return claim.lease.until - self._context.clock.now() < self._lease / 2
+
+    async def _give_back(self, count: int) -> None:
+        """Give the oldest claims back that have not been begun with; else their leases run out."""
+        for claim in [self._ready.popleft() for _ in range(count)]:
+            try:
+                await self._runtime.poller.release(claim)
+            except Exception as error:
+                if not is_down(error):
+                    raise
+                log.warning("poll.not_given_back", source=claim.source.name, error=str(error))
+
+    def _count_those_who_wait_for_a_budget(self, polls: Collection[asyncio.Task[None]]) -> int:
+        waiting = self._runtime.poller.waiting
+        return sum(self._polls.get(poll) in waiting for poll in polls) if waiting else 0
+
+    async def _poll(self, claim: FeedClaim) -> None:
+        try:
+            polled = await self._runtime.poller.poll(claim)
+        except LeaseLost as error:
+            log.warning("poll.lease_lost", source=claim.source.name, error=str(error))
+            return
+        except Exception:
+            # The lease runs out and the rescuer makes the feed due again.
+            log.exception("poll.failed", source=claim.source.name)
+            return
+        went_well = polled.error is None or polled.deferred
+        level = "info" if went_well else "warning" if polled.errors < MANY_ERRORS else "error"
+        getattr(log, level)(
+            "poll.done",
+            source=claim.source.name,
+            read=str(claim.which),
+            reason=str(polled.reason),
+            items=polled.items,
+            new=polled.new_items,
+            leads=polled.leads,
+            refused=len(polled.refused),
+            error=polled.error,
+            errors=polled.errors,
+            overflowed=polled.overflowed,
+        )
+        self._on_poll(polled)

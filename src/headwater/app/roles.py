@@ -1,0 +1,266 @@
+"""Roles, start and stop: SIGTERM and SIGINT end every role within ten seconds, each lease finished or given back."""
+
+import asyncio
+import contextlib
+import gc
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from enum import StrEnum
+from typing import Any, Protocol
+
+import structlog
+import uvicorn
+
+from headwater.app.canonical import CanonicalRole
+from headwater.app.deliverer import DelivererRole
+from headwater.app.maintenance import ClockRole, MaintenanceRole
+from headwater.app.metrics import Metrics
+from headwater.app.operations import Operations
+from headwater.app.polling import LONG_AT_ONCE, LONG_PASSES, PollerRole
+from headwater.app.runtime import Runtime, open_runtime
+from headwater.app.scheduler import SchedulerRole
+from headwater.core import politeness
+from headwater.core.errors import OperatorError
+from headwater.core.reasons import Reason
+from headwater.core.settings import Settings
+from headwater.db.context import Migrating, open_database_context
+from headwater.fetching.pool import FetchPool
+
+log = structlog.get_logger()
+# First what is under way may end, then what is left is given back: together well under ten seconds.
+GRACE_SECONDS = 3.0
+STOP_SECONDS = 7.5
+_COLLECTED_AFTER = 5000  # new objects: those of some polls, a few megabytes
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+MakeApp = Callable[[Operations], Any]
+
+
+class RoleName(StrEnum):
+    """What a process can do."""
+
+    API = "api"
+    SCHEDULER = "scheduler"
+    POLLER = "poller"
+    FETCHER = "fetcher"
+    DELIVERER = "deliverer"
+    MAINTENANCE = "maintenance"
+
+
+_READING = {RoleName.POLLER, RoleName.FETCHER}
+
+
+class Role(Protocol):
+    """Something that runs until it is told to stop."""
+
+    async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
+        """Run until `stop`, then end within about twice the grace."""
+
+
+async def serve(
+    settings: Settings,
+    roles: Collection[RoleName],
+    make_app: MakeApp | None = None,
+    *,
+    migrating: Migrating = Migrating.NEVER,
+    on_ready: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Run roles until a signal ends them."""
+    stop = asyncio.Event()
+    # Name look-ups and disk writes wait in threads; slow ones must not keep the others waiting.
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(settings.fetch_workers + 16))
+    listener = listen(settings) if RoleName.API in roles else None
+    try:
+        with _stopped_by_signals(stop):
+            async with (
+                open_database_context(settings, migrating=migrating) as context,
+                open_runtime(context) as runtime,
+            ):
+                metrics = Metrics()
+                running = _make(runtime, roles, metrics)
+                if listener:
+                    assert make_app is not None, "the api role needs an app"
+                    operations = Operations(runtime, metrics, ready=lambda: not stop.is_set())
+                    running += [_Web(make_app(operations), listener), operations.runs]
+                    on_ready(_address(listener))
+                if _READING & set(roles):
+                    runtime.sandbox.start()
+                await run_roles(running, stop)
+    finally:
+        if listener:
+            listener.close()
+
+
+async def run_roles(roles: Collection[Role], stop: asyncio.Event) -> None:
+    """Run roles side by side until `stop`; when one fails all stop in good order, and its error is raised."""
+    failures: list[BaseException] = []
+
+    async def guarded(role: Role) -> None:
+        try:
+            await role.run(stop, GRACE_SECONDS)
+        except Exception as error:  # noqa: BLE001 - raised below, when the others have given back what they hold
+            failures.append(error)
+        finally:
+            stop.set()
+
+    tasks = [asyncio.create_task(guarded(role)) for role in roles]
+    try:
+        with _little_collecting():
+            await stop.wait()
+            _, late = await asyncio.wait(tasks, timeout=STOP_SECONDS)
+    finally:
+        for task in tasks:
+            task.cancel()
+    if late:
+        # A database or a name server that hangs must not keep the program from ending: leases run out by themselves.
+        log.error("stop.incomplete", roles=len(late))
+        await asyncio.wait(late, timeout=1)
+    if failures:
+        raise failures[0]
+
+
+@contextlib.contextmanager
+def _little_collecting() -> Iterator[None]:
+    """Let nobody look for garbage in what is there by now, nor after every few objects: polls took a tenth longer."""
+    thresholds = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(_COLLECTED_AFTER, *thresholds[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.unfreeze()
+
+
+def listen(settings: Settings) -> socket.socket:
+    """Take the API's address before anything else is started."""
+    family = socket.AF_INET6 if ":" in settings.listen_host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.listen_host, settings.listen_port))
+        listener.listen(128)
+    except OSError as error:
+        listener.close()
+        raise OperatorError(
+            f"Cannot listen on {settings.listen_host}:{settings.listen_port}: {error.strerror}. "
+            "Stop what uses it, or choose another with HEADWATER_LISTEN_PORT (0 takes any free one).",
+            reason=Reason.PORT_TAKEN,
+        ) from None
+    return listener
+
+
+def _address(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _make(runtime: Runtime, roles: Collection[RoleName], metrics: Metrics) -> list[Role]:
+    settings, context = runtime.context.settings, runtime.context
+    made: list[Role] = [ClockRole(context)]
+    if RoleName.FETCHER in roles:
+        made.append(make_fetch_pool(runtime, metrics))
+    if RoleName.POLLER in roles:
+        feeds = PollerRole(runtime, metrics.polled)
+        made.append(feeds)
+        made.append(PollerRole(runtime, metrics.polled, passes=LONG_PASSES, at_once=LONG_AT_ONCE))
+        made.append(CanonicalRole(runtime, lambda: feeds.under_way))
+    if RoleName.SCHEDULER in roles:
+        made.append(SchedulerRole(runtime, metrics.polled))
+    if RoleName.DELIVERER in roles:
+        made.append(DelivererRole(runtime, metrics.delivered))
+    if RoleName.MAINTENANCE in roles:
+        made.append(MaintenanceRole(context, metrics.rescued))
+    names = sorted(str(role) for role in roles)
+    log.info("started", roles=names, workers=settings.fetch_workers, holder=context.holder)
+    return made
+
+
+def make_fetch_pool(runtime: Runtime, metrics: Metrics) -> FetchPool:
+    """Make the fetch workers of this process."""
+    settings = runtime.context.settings
+
+    def finished(done: Any) -> None:
+        metrics.fetched(done)
+        log.info("fetch.done", url=done.claim.url, reason=str(done.ending.reason), detail=done.ending.detail)
+
+    return FetchPool(
+        database=runtime.context.database,
+        visitor=runtime.visitor,
+        clock=runtime.context.clock,
+        holder=runtime.context.holder,
+        workers=settings.fetch_workers,
+        lease_seconds=settings.lease_seconds,
+        default_delay_ms=settings.host_delay_ms,
+        key_of=politeness.KEYS[settings.politeness_scope],
+        on_finish=finished,
+    )
+
+
+def fetch_pool_at_work(runtime: Runtime, metrics: Metrics) -> contextlib.AbstractAsyncContextManager[None]:
+    """Let fetchers work while the block runs, and what keeps them going; if they fail, so does the block."""
+    return at_work([make_fetch_pool(runtime, metrics), MaintenanceRole(runtime.context), ClockRole(runtime.context)])
+
+
+@contextlib.asynccontextmanager
+async def at_work(roles: Collection[Role]) -> AsyncIterator[None]:
+    """Let roles work while the block runs, and stop them in good order however it ends; if they fail, so does it."""
+    stop = asyncio.Event()
+    block = asyncio.current_task()
+    assert block is not None
+    working = asyncio.create_task(run_roles(roles, stop))
+    working.add_done_callback(lambda _: None if stop_was_asked else block.cancel())
+    stop_was_asked = False
+    try:
+        yield
+    except asyncio.CancelledError:
+        if working.done() and not block.uncancel():
+            working.result()
+        raise
+    finally:
+        stop_was_asked = True
+        stop.set()
+        await asyncio.wait([working])
+        failure = working.exception()
+    if failure:  # too late for the block to raise it
+        raise failure
+
+
+class _Web:
+    """The API role: an ASGI app on a socket that is already listening."""
+
+    def __init__(self, app: Any, listener: socket.socket) -> None:
+        config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=3)
+        self._server = _Server(config)
+        self._listener = listener
+
+    async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
+        del grace_seconds
+        serving = asyncio.create_task(self._server.serve(sockets=[self._listener]))
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        self._server.should_exit = True
+        await serving
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to `serve`."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@contextlib.contextmanager
+def _stopped_by_signals(stop: asyncio.Event) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    for number in STOP_SIGNALS:
+        loop.add_signal_handler(number, stop.set)
+    try:
+        yield
+    finally:
+        for number in STOP_SIGNALS:
+            loop.remove_signal_handler(number)

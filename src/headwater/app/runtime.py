@@ -1,0 +1,206 @@
+"""Everything a process works with, opened in order and closed in reverse."""
+
+import contextlib
+import ipaddress
+import resource
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from headwater import __version__
+from headwater.canonical.projection import Projection
+from headwater.canonical.redis import open_redis
+from headwater.canonical.run import CanonicalRunner
+from headwater.changes.outbox import Outbox
+from headwater.changes.webhooks import Courier
+from headwater.core import politeness
+from headwater.core.http import Limits
+from headwater.core.settings import Settings, split_connect_to
+from headwater.db.context import DatabaseContext
+from headwater.discovery.poller import Poller
+from headwater.discovery.runs import Runner
+from headwater.fetching.fetcher import Fetcher
+from headwater.handoff.attempts import make_handoffs
+from headwater.http import user_agents
+from headwater.http.guard import AddressGuard
+from headwater.politeness.api_budget import Budgets
+from headwater.politeness.gate import Gate
+from headwater.sandbox.pool import Sandbox, make_sandbox
+from headwater.storage.folder import Corpus
+
+if TYPE_CHECKING:
+    from headwater.http.client import HttpClient
+
+DELIVERIES_AT_ONCE = 64
+_OPEN_FILES = 65_536  # connections that are kept for the next request among them
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """What the flow needs besides: a way out, a place to read what comes, a place to keep it."""
+
+    context: DatabaseContext
+    gate: Gate
+    sandbox: Sandbox
+    poller: Poller
+    visitor: Fetcher
+    courier: Courier
+    projection: Projection | None = None  # None: no Redis is configured
+
+    @property
+    def runner(self) -> Runner:
+        """What begins runs and carries them out."""
+        context = self.context
+        lease = timedelta(seconds=context.settings.lease_seconds)
+        return Runner(
+            context.database, self.poller, make_handoffs(context), context.clock, holder=context.holder, lease=lease
+        )
+
+    @property
+    def outbox(self) -> Outbox:
+        """What brings changes to webhooks."""
+        context = self.context
+        return Outbox(
+            context.database,
+            context.clock,
+            self.courier,
+            holder=context.holder,
+            lease=timedelta(seconds=context.settings.lease_seconds),
+            base_seconds=context.settings.retry_base_seconds,
+        )
+
+    @property
+    def canonical_runner(self) -> CanonicalRunner:
+        """What makes canonical articles of the links of all categories."""
+        context = self.context
+        return CanonicalRunner(
+            context.database,
+            context.clock,
+            self.projection,
+            holder=context.holder,
+            lease=timedelta(seconds=context.settings.lease_seconds),
+            key_of=politeness.KEYS[context.settings.politeness_scope],
+        )
+
+
+@contextlib.asynccontextmanager
+async def open_runtime(context: DatabaseContext) -> AsyncIterator[Runtime]:
+    """Open what reaches out and what reads."""
+    from headwater.browser.client import BrowserClient  # as with the client
+
+    _allow_open_files()
+    settings = context.settings
+    key_of = politeness.KEYS[settings.politeness_scope]
+    client = _make_client(context, settings.fetch_workers + settings.poll_concurrency)
+    # Receivers that hang must not take the places of pages.
+    courier_client = _make_client(context, DELIVERIES_AT_ONCE + 1)  # and `webhook test`
+    browser = BrowserClient(
+        client,
+        context.clock.now,
+        program=settings.chromium_path,
+        most_pages=settings.browser_pages,
+        page_timeout_seconds=settings.browser_seconds,
+        body_bytes=settings.max_body_mb * 1024 * 1024,
+        memory_bytes=settings.browser_memory_mb * 1024 * 1024,
+    )
+    async with (
+        make_sandbox(settings) as sandbox,
+        client,
+        courier_client,
+        browser,
+        _open_projection(context) as projection,
+    ):
+        gate = Gate(
+            database=context.database,
+            client=client,
+            browser=browser,
+            budgets=Budgets(
+                database=context.database,
+                clock=context.clock,
+                key=settings.api_data_gov_key,
+                rate_limits=settings.rate_limits,
+            ),
+            sandbox=sandbox,
+            clock=context.clock,
+            holder=context.holder,
+            user_agents={
+                style: user_agents.user_agent(style, __version__, settings.contact_url) for style in user_agents.STYLES
+            },
+            default_delay_ms=settings.host_delay_ms,
+            crawl_delay_cap_seconds=settings.crawl_delay_cap_seconds,
+            lease_seconds=settings.lease_seconds,
+            limits=Limits(body_bytes=settings.max_body_mb * 1024 * 1024),
+            key_of=key_of,
+        )
+        poller = Poller(
+            database=context.database,
+            gate=gate,
+            sandbox=sandbox,
+            clock=context.clock,
+            timezone=settings.timezone,
+            interval_minutes=settings.poll_interval_minutes,
+            key_of=key_of,
+            show_links=projection.show_links if projection else None,
+        )
+        visitor = Fetcher(
+            database=context.database,
+            gate=gate,
+            corpus=Corpus(settings.data_dir / "corpus"),
+            sandbox=sandbox,
+            clock=context.clock,
+            limits=_page_limits(settings),
+            sandbox_seconds=settings.sandbox_seconds,
+            max_retries=settings.max_retries,
+            retry_base_seconds=settings.retry_base_seconds,
+        )
+        courier = Courier(
+            courier_client,
+            context.clock,
+            user_agent=user_agent(settings),
+            lease_seconds=settings.lease_seconds,
+        )
+        yield Runtime(context, gate, sandbox, poller, visitor, courier, projection)
+
+
+def _allow_open_files() -> None:
+    """Take as many open files as we may have: by default there are too few for connections to a thousand hosts."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
+    if soft < wanted:
+        with contextlib.suppress(ValueError, OSError):  # some systems allow less than they say
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _make_client(context: DatabaseContext, max_connections: int) -> "HttpClient":
+    from headwater.http.client import HttpClient  # most commands reach nowhere, and it takes long to import
+
+    settings = context.settings
+    return HttpClient(
+        guard=AddressGuard(ipaddress.ip_network(network) for network in settings.allow_networks),
+        clock=context.clock.now,
+        connect_to=dict(split_connect_to(part) for part in settings.connect_to),
+        max_connections=max_connections,
+    )
+
+
+@contextlib.asynccontextmanager
+async def _open_projection(context: DatabaseContext) -> AsyncIterator[Projection | None]:
+    if not context.settings.redis_url:
+        yield None
+        return
+    async with open_redis(context.settings.redis_url) as redis:
+        yield Projection(context.database, context.clock, redis)
+
+
+def user_agent(settings: Settings) -> str:
+    """Say who is visiting, and where a site owner can read more."""
+    return user_agents.user_agent(user_agents.HONEST, __version__, settings.contact_url)
+
+
+def _page_limits(settings: Settings) -> Limits:
+    return Limits(
+        read_seconds=settings.page_timeout_seconds,
+        total_seconds=settings.page_timeout_seconds,
+        body_bytes=settings.max_body_mb * 1024 * 1024,
+    )

@@ -1,0 +1,36 @@
+"""For doors that ask one thing and leave: open what it takes, ask, close."""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from headwater.app.metrics import Metrics
+from headwater.app.operations import Operations, Reader
+from headwater.app.runtime import open_runtime
+from headwater.core.settings import Settings
+from headwater.db.context import open_database_context
+
+if TYPE_CHECKING:
+    from headwater.core.canonical import CanonicalTotals
+
+T = TypeVar("T")
+
+
+async def with_reader(settings: Settings, ask: Callable[[Reader], Awaitable[T]]) -> T:
+    """Ask something that needs only what is stored."""
+    async with open_database_context(settings) as context:
+        return await ask(Reader(context))
+
+
+async def with_operations(settings: Settings, ask: Callable[[Operations], Awaitable[T]]) -> T:
+    """Ask something that reaches out."""
+    async with open_database_context(settings) as context, open_runtime(context) as runtime:
+        return await ask(Operations(runtime, Metrics()))
+
+
+async def run_canonical(settings: Settings, totals: "CanonicalTotals") -> None:
+    """Make canonical articles of what is new in any category, with fetchers of its own."""
+    from headwater.app.canonical import run_now
+    from headwater.app.roles import fetch_pool_at_work
+
+    async with open_database_context(settings) as context, open_runtime(context) as runtime:
+        await run_now(runtime, lambda: fetch_pool_at_work(runtime, Metrics()), totals)

@@ -1,0 +1,1 @@
+"""The one Chromium of a process, and the proxy that is its only way out."""

@@ -1,0 +1,1 @@
+"""The change feed, and the webhooks that deliver it."""

@@ -1,0 +1,1 @@
+"""The vocabulary: errors, reasons, nouns and pure rules. No I/O; `now` and chance are passed in."""

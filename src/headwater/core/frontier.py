@@ -1,0 +1,112 @@
+"""URLs on their way: submitted, claimed, finished."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+from headwater.core.lease import Lease
+from headwater.core.reasons import Reason
+from headwater.core.source import FetchProfile
+
+
+class Origin(StrEnum):
+    """How a URL came to us."""
+
+    FEED = "feed"
+    SITEMAP = "sitemap"
+    SPIDER = "spider"
+    MANUAL = "manual"
+    CATEGORY = "category"
+
+
+class UrlStatus(StrEnum):
+    """Where a URL stands. A pending one that is leased is being fetched."""
+
+    PENDING = "pending"
+    FETCHED = "fetched"
+    DEAD = "dead"
+
+
+class Submission(NamedTuple):  # made for every URL that is seen: a frozen dataclass takes thrice as long
+    """A normalized URL on its way into the frontier."""
+
+    url: str
+    url_hash: bytes
+    host: str
+    new_key: str  # the politeness key of its host, if the host is new
+    source_id: int
+    origin: Origin
+    priority: int
+    subpath: str | None
+    depth: int = 0
+    hops: int = 0
+    parent_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HostRecord:
+    """What is known of a host when it is claimed or held."""
+
+    host: str
+    politeness_key: str
+    crawl_delay_ms: int | None = None
+    backoff_ms: int = 0
+    last_throttled_at: datetime | None = None
+    robots_txt: str | None = None
+    robots_fetched_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A URL that is ours to fetch until the lease ends; its host is held by the same token."""
+
+    url_id: int
+    url: str
+    lease: Lease
+    host: HostRecord
+    source_id: int
+    asker: FetchProfile
+    page_delay_ms: int | None  # what its source asks for
+    origin: Origin
+    priority: int
+    subpath: str | None  # where its raw bytes go below its source's folder; None: by host and URL hash
+    depth: int
+    hops: int
+    etag: str | None
+    last_modified: str | None
+    selectors: Mapping[str, str] = field(default_factory=dict)  # where its source says that the fields of its pages are
+
+
+@dataclass(frozen=True, slots=True)
+class HostRelease:
+    """How a host is given back: not before when, with what back-off since when, and why it is blocked if it is."""
+
+    not_before: datetime
+    backoff_ms: int = 0
+    last_throttled_at: datetime | None = None
+    blocked_reason: Reason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """What the fetch log keeps of a request that was sent."""
+
+    sent_at: datetime
+    http_status: int
+    body_bytes: int
+    elapsed_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class FetchOutcome:
+    """How a claim ends: with a final status, or pending again from `due_at` on, the attempt counted or not."""
+
+    reason: Reason
+    status: UrlStatus
+    detail: str | None = None
+    due_at: datetime | None = None
+    counts: bool = True
+    etag: str | None = None
+    last_modified: str | None = None

@@ -1,0 +1,15 @@
+"""Records: the frozen dataclasses that operations take and return."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar, dataclass_transform
+
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True)
+def record(cls: type[T]) -> type[T]:
+    """Make a class a frozen dataclass. The API documents each field by the docstring below the field."""
+    cls.__pydantic_config__ = {"use_attribute_docstrings": True}  # type: ignore[attr-defined]
+    make: Callable[[type[T]], type[T]] = dataclass(frozen=True, slots=True)
+    return make(cls)

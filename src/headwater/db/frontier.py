@@ -1,0 +1,311 @@
+"""Typed functions over queries/frontier.sql."""
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+from headwater.core.frontier import Claim, Exchange, FetchOutcome, Origin, Submission, UrlStatus
+from headwater.core.lease import Lease
+from headwater.db import sources
+from headwater.db.hosts import host_record
+from headwater.db.pool import Connection
+from headwater.db.sql import query
+
+
+async def submit_urls(
+    connection: Connection, submissions: Mapping[bytes, Submission], now: datetime
+) -> tuple[dict[bytes, int], set[bytes]]:
+    """Put URLs, given by their hashes, into the frontier; answer the id of each, and which are new."""
+    found = await _find_waiting(connection, list(submissions))
+    await _raise_priorities(
+        connection,
+        [
+            (url_id, submissions[digest].priority)
+            for digest, (url_id, priority) in found.items()
+            if priority is not None and priority < submissions[digest].priority
+        ],
+    )
+    ids = {digest: url_id for digest, (url_id, _) in found.items()}
+    added = await _add_urls(connection, [submissions[digest] for digest in sorted(submissions.keys() - ids)], now)
+    ids |= added
+    if len(ids) < len(submissions):  # another submit was quicker
+        ids |= await find_urls(connection, submissions.keys() - ids)
+    return ids, set(added)
+
+
+async def find_urls(connection: Connection, hashes: Collection[bytes]) -> dict[bytes, int]:
+    """Return the ids of the pages that URLs are the address of, for those that are known."""
+    return {digest: url_id for digest, (url_id, _) in (await _find_waiting(connection, list(hashes))).items()}
+
+
+async def _find_waiting(connection: Connection, hashes: list[bytes]) -> dict[bytes, tuple[int, int | None]]:
+    """Return the id of each URL that is known, and its priority if it waits."""
+    rows = await connection.fetch(query("find_urls"), hashes)
+    return {digest: (url_id, priority) for digest, url_id, priority in rows}
+
+
+async def _raise_priorities(connection: Connection, raised: list[tuple[int, int]]) -> None:
+    if raised:
+        await connection.execute(
+            query("raise_priorities"),
+            [url_id for url_id, _ in sorted(raised)],
+            [priority for _, priority in sorted(raised)],
+        )
+
+
+async def _add_urls(connection: Connection, new: list[Submission], now: datetime) -> dict[bytes, int]:
+    """Insert, wake hosts and queue; answer the ids of those that were not there.
+
+    Hosts come late, so that others who submit for the same hosts wait for as short as can be.
+    """
+    if not new:
+        return {}
+    rows = await connection.fetch(
+        query("add_urls"),
+        [submission.url for submission in new],
+        [submission.url_hash for submission in new],
+        [submission.host for submission in new],
+        [submission.source_id for submission in new],
+        [submission.origin for submission in new],
+        [submission.depth for submission in new],
+        [submission.hops for submission in new],
+        [submission.parent_id for submission in new],
+        [submission.subpath for submission in new],
+        now,
+    )
+    ids: dict[bytes, int] = {digest: url_id for url_id, digest in rows}
+    queued = [submission for submission in new if submission.url_hash in ids]
+    if not queued:
+        return {}
+    new_keys = dict(sorted({submission.host: submission.new_key for submission in queued}.items()))
+    await connection.execute(query("wake_keys"), list(new_keys), list(new_keys.values()), now)
+    await connection.execute(
+        query("queue_urls"),
+        [ids[submission.url_hash] for submission in queued],
+        [submission.host for submission in queued],
+        [submission.priority for submission in queued],
+        now,
+    )
+    return ids
+
+
+async def claim_urls(
+    connection: Connection, *, now: datetime, until: datetime, holder: str, limit: int, default_delay_ms: int
+) -> tuple[list[Claim], list[str]]:
+    """Claim the best due URL of each of up to `limit` ready hosts; also name the hosts that had nothing due."""
+    claims: list[Claim] = []
+    idle: list[str] = []
+    token = uuid4()
+    for row in await connection.fetch(query("claim_urls"), now, limit, holder, until, default_delay_ms, token):
+        if row["url_id"] is None:
+            idle.append(row["politeness_key"])
+            continue
+        claims.append(
+            Claim(
+                url_id=row["url_id"],
+                url=row["url"],
+                lease=Lease(holder, token, until, row["attempts"]),
+                host=host_record(row),
+                source_id=row["source_id"],
+                asker=sources.asker_of(row["source_name"], row["asking"]),
+                page_delay_ms=row["page_delay_ms"],
+                origin=Origin(row["origin"]),
+                priority=row["priority"],
+                subpath=row["subpath"],
+                depth=row["depth"],
+                hops=row["hops"],
+                etag=row["etag"],
+                last_modified=row["last_modified"],
+                selectors=row["selectors"] or {},
+            )
+        )
+    return claims, idle
+
+
+async def hold_claims(connection: Connection, claims: Iterable[tuple[int, UUID]]) -> set[int]:
+    """Tell which claims are still their holder's, and lock those until the transaction ends."""
+    pairs = list(claims)
+    rows = await connection.fetch(query("hold_claims"), [url_id for url_id, _ in pairs], [token for _, token in pairs])
+    return {row["url_id"] for row in rows}
+
+
+async def settle_claims(
+    connection: Connection, endings: Collection[tuple[int, FetchOutcome]], now: datetime
+) -> set[str]:
+    """Take URLs out of the queue, or put them back, as their endings say; return whose turn the latter wait for."""
+    ended = [(url_id, ending) for url_id, ending in endings if ending.status is not UrlStatus.PENDING]
+    if ended:
+        await connection.execute(
+            query("end_urls"),
+            [url_id for url_id, _ in ended],
+            [ending.status for _, ending in ended],
+            [ending.reason for _, ending in ended],
+            [ending.etag for _, ending in ended],
+            [ending.last_modified for _, ending in ended],
+            now,
+        )
+    back = [(url_id, ending) for url_id, ending in endings if ending.status is UrlStatus.PENDING]
+    if not back:
+        return set()
+    rows = await connection.fetch(
+        query("requeue_urls"),
+        [url_id for url_id, _ in back],
+        [ending.due_at or now for _, ending in back],
+        [ending.counts for _, ending in back],
+    )
+    return {row["politeness_key"] for row in rows}
+
+
+async def log_fetches(
+    connection: Connection, fetches: Collection[tuple[int, Lease, FetchOutcome, Exchange | None]], now: datetime
+) -> None:
+    """Keep a row of every attempt."""
+    await connection.execute(
+        query("log_fetches"),
+        [url_id for url_id, _, _, _ in fetches],
+        [lease.holder for _, lease, _, _ in fetches],
+        [lease.attempts for _, lease, _, _ in fetches],
+        [exchange.sent_at if exchange else None for _, _, _, exchange in fetches],
+        [exchange.http_status if exchange else None for _, _, _, exchange in fetches],
+        [exchange.body_bytes if exchange else None for _, _, _, exchange in fetches],
+        [exchange.elapsed_ms if exchange else None for _, _, _, exchange in fetches],
+        [ending.reason for _, _, ending, _ in fetches],
+        [ending.detail for _, _, ending, _ in fetches],
+        now,
+    )
+
+
+async def name_twins(
+    connection: Connection, twins: Collection[tuple[int, str, bytes]], now: datetime
+) -> dict[int, int]:
+    """Let other addresses (page id, url, hash) stand for pages; return the ids of those that were free to."""
+    rows = await connection.fetch(query("name_twins"), *map(list, zip(*twins, strict=True)), now)
+    named = {row["id"]: row["same_as"] for row in rows}
+    await connection.execute(query("leave_queue"), list(named))
+    return named
+
+
+async def note_moves(connection: Connection, moved: Mapping[int, int]) -> None:
+    """Keep where pages have moved to, given as old id to new."""
+    await connection.execute(query("note_moves"), list(moved), list(moved.values()))
+
+
+async def expired_claims(connection: Connection, now: datetime, limit: int) -> list[tuple[int, str, Lease]]:
+    """Lock claims whose holder is late; answer each with its politeness key and lease."""
+    rows = await connection.fetch(query("expired_claims"), now, limit)
+    return [
+        (
+            row["url_id"],
+            row["politeness_key"],
+            Lease(row["lease_holder"], row["lease_token"], now, row["attempts"]),
+        )
+        for row in rows
+    ]
+
+
+async def unfinished_urls(connection: Connection) -> tuple[int, int, datetime | None]:
+    """Count what is queued and what is under way, and tell when the next is due."""
+    row = await connection.fetchrow(query("unfinished_urls"))
+    assert row is not None
+    return row["queued"], row["leased"], row["next_due"]
+
+
+async def list_urls(
+    connection: Connection,
+    *,
+    now: datetime,
+    status: str | None = None,
+    reason: str | None = None,
+    host: str | None = None,
+    source: str | None = None,
+    after: int = 0,
+    limit: int,
+) -> list[dict[str, Any]]:
+    """List URLs by pages, oldest first: how each ended, or why it still waits and until when. In a transaction."""
+    # So that each mix of filters is planned for itself, and finds its index.
+    await connection.execute(query("plan_anew"))
+    if status in ("pending", "fetching"):
+        if reason is not None:
+            return []  # what has not ended has no reason
+        rows = await connection.fetch(query("list_queued"), status == "fetching", host, source, after, limit, now)
+    else:
+        rows = await connection.fetch(query("list_urls"), status, reason, host, source, after, limit, now)
+    return [dict(row) for row in rows]
+
+
+async def retry_urls(connection: Connection, url_ids: Collection[int], priority: int, now: datetime) -> set[int]:
+    """Queue URLs again, whatever their end; return the ids of those that are queued and not being fetched."""
+    rows = await connection.fetch(query("retry_urls"), list(url_ids), priority, now)
+    return {row["url_id"] for row in rows}
+
+
+async def taken_places(
+    connection: Connection, source_id: int, subpaths: Collection[str]
+) -> dict[str, list[tuple[str, str]]]:
+    """Return which pages of a source are in the way of each of these places for raw bytes, as place and URL.
+
+    They have that place, or one that is a folder above it, or one below it.
+    """
+    taken: dict[str, list[tuple[str, str]]] = {}
+    for row in await connection.fetch(query("taken_places"), source_id, list(subpaths)):
+        taken.setdefault(row["place"], []).append((row["subpath"], row["url"]))
+    return taken
+
+
+async def refresh_urls(
+    connection: Connection, changed: Mapping[int, datetime], *, rested_since: datetime, priority: int, now: datetime
+) -> set[int]:
+    """Queue again what was fetched before it changed, given by id, unless that was lately; return what is queued."""
+    past = {url_id: moment for url_id, moment in changed.items() if moment <= now}
+    if not past:
+        return set()
+    rows = await connection.fetch(query("outdated_urls"), list(past), list(past.values()), rested_since)
+    return await retry_urls(connection, [row["id"] for row in rows], priority, now) if rows else set()
+
+
+async def note_sightings(
+    connection: Connection, url_ids: Collection[int], source_id: int, origin: Origin, now: datetime
+) -> None:
+    """Keep that a source has seen URLs that others brought."""
+    await connection.execute(query("note_sightings"), list(url_ids), source_id, origin, now)
+
+
+async def adopt_urls(
+    connection: Connection, url_ids: Collection[int], source_id: int, origin: Origin, priority: int, now: datetime
+) -> None:
+    """Queue again what had ended only because its source was removed; what was never fetched is now this source's."""
+    rows = await connection.fetch(query("adopt_urls"), list(url_ids), source_id, origin)
+    if rows:
+        await retry_urls(connection, [row["id"] for row in rows], priority, now)
+
+
+async def any_given_up(connection: Connection, url_ids: Iterable[int]) -> bool:
+    """Tell whether one of these ended only because its source was removed."""
+    return bool(await connection.fetchval(query("any_given_up"), list(url_ids)))
+
+
+async def url_counts(connection: Connection) -> list[tuple[str, str | None, int]]:
+    """Count URLs by status and reason."""
+    return [(row["status"], row["reason"], row["urls"]) for row in await connection.fetch(query("url_counts"))]
+
+
+async def leased_urls(connection: Connection) -> int:
+    """Count the URLs that are being fetched."""
+    count: int = await connection.fetchval(query("leased_urls"))
+    return count
+
+
+async def fold_tally(connection: Connection) -> None:
+    """Sum up what has gathered in the tally."""
+    await connection.execute(query("fold_tally"))
+
+
+async def prune_log(connection: Connection, before: datetime, limit: int) -> int:
+    """Forget attempts that ended before a time; return how many."""
+    return int((await connection.execute(query("prune_log"), before, limit)).rpartition(" ")[2])
+
+
+async def is_dead(connection: Connection, url_id: int) -> bool:
+    """Tell whether a URL has ended without a page."""
+    return bool(await connection.fetchval(query("is_dead"), url_id))

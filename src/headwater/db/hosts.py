@@ -1,0 +1,242 @@
+"""Typed functions over queries/hosts.sql."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from headwater.core.frontier import HostRecord, HostRelease
+from headwater.core.lease import Lease
+from headwater.core.reasons import Reason
+from headwater.db.pool import Connection
+from headwater.db.sql import query
+
+
+def host_record(row: Mapping[str, Any]) -> HostRecord:
+    """Read what is known of a host from a row that carries its columns."""
+    return HostRecord(
+        host=row["host"],
+        politeness_key=row["politeness_key"],
+        crawl_delay_ms=row["crawl_delay_ms"],
+        backoff_ms=row["backoff_ms"],
+        last_throttled_at=row["last_throttled_at"],
+        robots_txt=row["robots_txt"],
+        robots_fetched_at=row["robots_fetched_at"],
+    )
+
+
+async def get_or_create_host(connection: Connection, host: str, new_key: str) -> HostRecord:
+    """Return a host's politeness key and robots.txt; one that is new waits for the turn of `new_key`."""
+    row = await connection.fetchrow(query("get_or_create_host"), host, new_key)
+    if row is None:  # somebody else met it at the same moment
+        return await get_or_create_host(connection, host, new_key)
+    return HostRecord(
+        host, row["politeness_key"], robots_txt=row["robots_txt"], robots_fetched_at=row["robots_fetched_at"]
+    )
+
+
+async def meet_new_hosts(connection: Connection, new_keys: Mapping[str, str]) -> None:
+    """Make sure that hosts have rows; each that is new waits for the turn of the key given for it."""
+    await connection.execute(query("meet_new_hosts"), list(new_keys), list(new_keys.values()))
+
+
+async def hold_hosts(
+    connection: Connection, asked: Sequence[tuple[str, Lease]], now: datetime, default_delay_ms: int
+) -> list[tuple[HostRecord | None, bool]]:
+    """Lease hosts for requests of their own; answer what is known of each, if anything, and whether it is held now.
+
+    The leases differ in nothing but their tokens.
+    """
+    lease = asked[0][1]
+    rows = await connection.fetch(
+        query("hold_hosts"),
+        [host for host, _ in asked],
+        [lease.token for _, lease in asked],
+        now,
+        lease.holder,
+        lease.until,
+        default_delay_ms,
+    )
+    answers = {row["token"]: (host_record(row), row["is_held"]) for row in rows}
+    return [answers.get(lease.token, (None, False)) for _, lease in asked]
+
+
+async def reserve_host(
+    connection: Connection, key: str, now: datetime, beyond: timedelta
+) -> tuple[datetime, bool, Reason | None]:
+    """Ask claims to let us go first; answer when the host may be asked, whether it is in use, why it is blocked."""
+    row = await connection.fetchrow(query("reserve_host"), key, now, beyond)
+    assert row is not None, "a host that cannot be held has a row"
+    return row["not_before"], row["is_held"], _reason(row)
+
+
+async def release_hosts(connection: Connection, releases: Collection[tuple[str, UUID, HostRelease]]) -> set[str]:
+    """Give hosts back, by politeness key, each fenced by its token; return them. Must run inside a transaction."""
+    await connection.execute(query("lock_hosts"), [key for key, _, _ in releases])
+    return await _release(connection, "release_hosts", releases)
+
+
+async def release_held(
+    connection: Connection, releases: Collection[tuple[str, UUID, HostRelease]], *, unhurried: bool
+) -> set[str]:
+    """Do the same for hosts that were held without a URL of theirs; a transaction by itself.
+
+    Unhurried, it does not wait for the disk: a dying server may forget that they were asked, and must forget no more.
+    """
+    return await _release(connection, "release_held", releases, unhurried)
+
+
+async def _release(
+    connection: Connection, name: str, releases: Collection[tuple[str, UUID, HostRelease]], *more: bool
+) -> set[str]:
+    rows = await connection.fetch(
+        query(name),
+        [key for key, _, _ in releases],
+        [token for _, token, _ in releases],
+        [release.not_before for _, _, release in releases],
+        [release.backoff_ms for _, _, release in releases],
+        [release.last_throttled_at for _, _, release in releases],
+        [release.blocked_reason for _, _, release in releases],
+        *more,
+    )
+    return {row["host"] for row in rows}
+
+
+async def rest_hosts(connection: Connection, hosts: Collection[str]) -> None:
+    """Set when hosts that are not held have work next. Must run inside a transaction."""
+    await connection.fetch(query("lock_hosts"), list(hosts))
+    await connection.execute(query("rest_hosts"), list(hosts))
+
+
+async def forgotten_hosts(connection: Connection, after: str, limit: int) -> tuple[list[str], str | None]:
+    """Among the next hosts by name, name those that have work but would never be looked at; and the last one seen."""
+    row = await connection.fetchrow(query("forgotten_hosts"), after, limit)
+    assert row is not None
+    return row["forgotten"], row["last"]
+
+
+async def expired_holds(connection: Connection, now: datetime, limit: int) -> list[tuple[str, UUID, HostRelease]]:
+    """Lock hosts whose holder is late; answer how each is given back."""
+    rows = await connection.fetch(query("expired_holds"), now, limit)
+    return [
+        (
+            row["host"],
+            row["lease_token"],
+            HostRelease(row["not_before"], row["backoff_ms"], row["last_throttled_at"], _reason(row)),
+        )
+        for row in rows
+    ]
+
+
+async def save_robots(
+    connection: Connection, host: HostRecord, text: str | None, crawl_delay_ms: int | None, now: datetime
+) -> int | None:
+    """Keep a host's robots.txt and the delay it asks for; return the delay that holds: its group's, if it has one."""
+    row = await connection.fetchrow(query("save_robots"), host.host, text, crawl_delay_ms, now)
+    return row["crawl_delay_ms"] if row else crawl_delay_ms
+
+
+async def next_ready(connection: Connection, now: datetime) -> datetime | None:
+    """Tell when the next queued URL may be claimed; None when nothing is queued."""
+    ready_at: datetime | None = await connection.fetchval(query("next_ready"), now)
+    return ready_at
+
+
+async def count_hosts(connection: Connection, now: datetime) -> dict[str, int]:
+    """Count the hosts that are `blocked` for now, `closed` by an operator, `in_use`, and `with_work`."""
+    row = await connection.fetchrow(query("count_hosts"), now)
+    assert row is not None
+    return dict(row)
+
+
+def _reason(row: Mapping[str, Any]) -> Reason | None:
+    return Reason.of(row["blocked_reason"]) if row["blocked_reason"] else None
+
+
+async def slash_hosts(connection: Connection) -> frozenset[str]:
+    """Name the hosts whose trailing slashes are kept."""
+    return frozenset(row["host"] for row in await connection.fetch(query("slash_hosts")))
+
+
+async def list_hosts(
+    connection: Connection,
+    *,
+    now: datetime,
+    state: str | None = None,
+    after: str = "",
+    limit: int,
+    only: str | None = None,
+) -> list[dict[str, Any]]:
+    """List hosts by name, by pages, each with its queue, counted to 1,001 at most. Must run inside a transaction."""
+    await connection.execute(query("plan_anew"))
+    return [dict(row) for row in await connection.fetch(query("list_hosts"), state, after, limit, now, only)]
+
+
+async def get_host(connection: Connection, host: str) -> dict[str, Any] | None:
+    """Return all that is known of a host; its turn is that of its politeness key."""
+    row = await connection.fetchrow(query("get_host"), host)
+    return dict(row) if row else None
+
+
+async def close_host(connection: Connection, key: str, until: datetime) -> None:
+    """Ask nothing of a host until then, be that sooner or later than it was. Must run inside a transaction."""
+    await connection.execute(query("close_host"), key, until)
+    await rest_hosts(connection, [key])
+
+
+async def open_host(connection: Connection, key: str, now: datetime, default_delay_ms: int) -> None:
+    """Take back what closed or slowed a host. Must run inside a transaction."""
+    await connection.execute(query("open_host"), key, now, default_delay_ms)
+    await rest_hosts(connection, [key])
+
+
+async def set_slash(connection: Connection, host: str, keeps: bool) -> None:
+    """Say whether a host's trailing slashes are kept."""
+    await connection.execute(query("set_slash"), host, keeps)
+
+
+async def meet_hosts(connection: Connection, hosts: Collection[str]) -> None:
+    """Make sure that hosts have rows."""
+    await connection.execute(query("meet_hosts"), list(hosts))
+
+
+async def join_key(connection: Connection, hosts: Collection[str], key: str) -> set[str]:
+    """Let hosts wait for the turn of a key, which has a row; return those that nobody was using. In a transaction."""
+    left = await _lock_with_keys(connection, [*hosts, key])
+    await connection.execute(query("adopt_pauses"), list(hosts), key)
+    joined = {row["host"] for row in await connection.fetch(query("join_hosts"), list(hosts), key)}
+    if joined == set(hosts):  # else the caller takes it all back
+        await _settle_keys(connection, hosts, left)
+    return joined
+
+
+async def leave_keys(connection: Connection, hosts: Collection[str]) -> set[str]:
+    """Let hosts wait for their own turn again; return those whose key nobody was using. In a transaction."""
+    left = await _lock_with_keys(connection, hosts)
+    gone = {row["host"] for row in await connection.fetch(query("leave_keys"), list(hosts))}
+    if gone == set(hosts):
+        await _settle_keys(connection, hosts, left)
+    return gone
+
+
+async def _lock_with_keys(connection: Connection, hosts: Collection[str]) -> list[str]:
+    """Lock hosts and the keys whose turn they wait for; return the keys."""
+    keys = await _keys_of(connection, hosts)
+    await connection.fetch(query("lock_hosts"), [*hosts, *keys])
+    return keys
+
+
+async def _settle_keys(connection: Connection, hosts: Collection[str], left: Collection[str]) -> None:
+    """Take along the queue of hosts that wait for another turn now, and leave the keys they had as they should be."""
+    await connection.execute(query("slowest_members"), list(left))
+    await wake_hosts(connection, [*hosts, *left])
+
+
+async def wake_hosts(connection: Connection, hosts: Collection[str]) -> None:
+    """Set anew where the URLs of hosts queue, and when those they wait for have work next. In a transaction."""
+    await connection.execute(query("move_queue"), list(hosts))
+    await rest_hosts(connection, [*hosts, *await _keys_of(connection, hosts)])
+
+
+async def _keys_of(connection: Connection, hosts: Collection[str]) -> list[str]:
+    return [row["politeness_key"] for row in await connection.fetch(query("keys_of"), list(hosts))]

@@ -1,0 +1,2 @@
+DROP TABLE poll_state;
+DROP TABLE sources;

@@ -1,0 +1,1 @@
+ALTER TABLE poll_state DROP COLUMN next_request_at;

@@ -1,0 +1,350 @@
+-- name: find_urls
+-- Which URLs are known, by the id of the page they are the address of, and the priority of those that wait. $1 hashes.
+-- LATERAL makes it one look into an index for each, whatever the planner believes of a table it has no statistics of yet.
+SELECT u.url_hash, coalesce(u.same_as, u.id) AS id, CASE WHEN q.lease_token IS NULL THEN q.priority END AS priority
+FROM unnest($1::bytea[]) AS g (url_hash)
+CROSS JOIN LATERAL (SELECT f.id, f.url_hash, f.same_as FROM url_frontier f WHERE f.url_hash = g.url_hash LIMIT 1) u
+LEFT JOIN LATERAL (SELECT w.priority, w.lease_token FROM frontier_queue w WHERE w.url_id = u.id LIMIT 1) q ON true
+
+-- name: raise_priorities
+-- Arrays: $1 url ids, $2 priorities
+UPDATE frontier_queue q SET priority = g.priority
+FROM unnest($1::bigint[], $2::smallint[]) AS g (url_id, priority)
+WHERE q.url_id = ANY ($1) AND q.url_id = g.url_id AND (q.lease_token IS NULL AND q.priority < g.priority) IS TRUE
+
+-- name: wake_keys
+-- What has a new URL is ready as soon as it may be asked. Its row is locked even where nothing changes: a release of the
+-- same host waits, and then sees the new URL. Arrays: $1 hosts, in order, so that two submits never wait crosswise,
+-- $2 the politeness key of each if it is new; $3 now.
+WITH given AS MATERIALIZED (
+    SELECT g.host, coalesce(known.politeness_key, g.new_key) AS politeness_key
+    FROM unnest($1::text[], $2::text[]) AS g (host, new_key)
+    LEFT JOIN LATERAL (
+        SELECT coalesce(h.politeness_key, h.host) AS politeness_key FROM host_state h WHERE h.host = g.host LIMIT 1
+    ) known ON true
+), woken AS (
+    INSERT INTO host_state AS k (host, ready_at)
+    SELECT DISTINCT politeness_key, $3::timestamptz FROM given ORDER BY 1
+    ON CONFLICT (host) DO UPDATE SET ready_at = greatest(k.not_before, k.closed_until, excluded.ready_at)
+        WHERE k.politeness_key IS NULL  -- else it was grouped at this very moment, and the sweeper moves its queue
+          AND (k.ready_at IS NULL OR k.ready_at > greatest(k.not_before, k.closed_until, excluded.ready_at))
+)
+INSERT INTO host_state (host, politeness_key)
+SELECT host, politeness_key FROM given WHERE host <> politeness_key ORDER BY 1
+ON CONFLICT (host) DO NOTHING
+
+-- name: add_urls
+-- Insert what is new; what another submit has just inserted is left out. Arrays, one element a URL, in order of the
+-- hashes, as above: $1 url, $2 hash, $3 host, $4 source, $5 origin, $6 depth, $7 hops, $8 parent, $9 subpath; $10 now
+INSERT INTO url_frontier (url, url_hash, host, source_id, origin, depth, hops, parent_id, subpath, discovered_at)
+SELECT url, url_hash, host, source_id, origin, depth, hops, parent_id, subpath, $10
+FROM unnest($1::text[], $2::bytea[], $3::text[], $4::int[], $5::text[], $6::smallint[], $7::smallint[], $8::bigint[],
+            $9::text[])
+    AS g (url, url_hash, host, source_id, origin, depth, hops, parent_id, subpath)
+ON CONFLICT (url_hash) DO NOTHING
+RETURNING id, url_hash
+
+-- name: queue_urls
+-- After wake_keys, in a statement of its own: it sees the keys as they are once those rows are locked.
+-- Arrays: $1 url ids, $2 hosts, $3 priorities; $4 due
+INSERT INTO frontier_queue (url_id, politeness_key, priority, due_at)
+SELECT g.url_id, h.politeness_key, g.priority, $4
+FROM unnest($1::bigint[], $2::text[], $3::smallint[]) AS g (url_id, host, priority)
+CROSS JOIN LATERAL (
+    SELECT coalesce(k.politeness_key, k.host) AS politeness_key FROM host_state k WHERE k.host = g.host LIMIT 1
+) h
+
+-- name: claim_urls
+-- Hosts first: lock those that are ready, take the best due URL of each, lease both with one token.
+-- $1 now, $2 how many, $3 holder, $4 lease until, $5 default delay in ms, $6 token. A row without url_id is a host with
+-- nothing to claim (see rest_hosts). Should the holder die, the host has its pause from the lease's end on: something may
+-- have been sent just before.
+-- Statistics of a queue are old news, so nothing is left for the planner to mistake: rows are found by key or place
+-- (= ANY, LATERAL with LIMIT 1), and the order of a pick has one index that can give it (its predicate says priority > 0).
+-- A pick looks at one priority after the other: servers before 18 would else read all that is urgent but put off.
+WITH ready AS MATERIALIZED (
+    SELECT host AS politeness_key FROM host_state
+    WHERE ready_at <= $1 AND (reserved_until IS NULL OR reserved_until <= $1)
+    ORDER BY ready_at LIMIT $2
+    FOR UPDATE SKIP LOCKED
+), picked AS MATERIALIZED (
+    SELECT ready.politeness_key, best.url_id, best.place AS row_place
+    FROM ready LEFT JOIN LATERAL (
+        SELECT first.url_id, first.place
+        FROM unnest('{10,9,8,7,6,5,4,3,2,1}'::smallint[]) WITH ORDINALITY AS p (priority, rank)
+        CROSS JOIN LATERAL (
+            SELECT q.url_id, q.ctid AS place FROM frontier_queue q
+            WHERE q.politeness_key = ready.politeness_key AND q.lease_token IS NULL
+              AND q.priority = p.priority AND q.priority > 0 AND q.due_at <= $1
+            ORDER BY q.due_at LIMIT 1
+            -- Looked at once more as it is locked: what was found first may be from before another worker had this URL,
+            -- put it off and gave its host back.
+            FOR UPDATE SKIP LOCKED
+        ) first
+        ORDER BY p.rank LIMIT 1
+    ) best ON true
+), claimed AS (
+    UPDATE frontier_queue q
+    SET lease_holder = $3, lease_token = $6, lease_until = $4, attempts = q.attempts + 1
+    WHERE q.ctid = ANY (ARRAY (SELECT row_place FROM picked))  -- one that changed just before its lock is left out
+    RETURNING q.url_id, q.politeness_key, q.attempts, q.priority
+), pages AS MATERIALIZED (
+    SELECT claimed.url_id, claimed.politeness_key, claimed.attempts, claimed.priority,
+           u.url, u.host, u.source_id, u.subpath, u.depth, u.hops, u.origin, u.etag, u.last_modified,
+           s.name AS source_name, s.asking::text, s.asking -> 'selectors' AS selectors, s.page_delay_ms
+    FROM claimed
+    CROSS JOIN LATERAL (SELECT f.* FROM url_frontier f WHERE f.id = claimed.url_id LIMIT 1) u
+    JOIN sources s ON s.id = u.source_id
+), held AS (
+    UPDATE host_state k
+    SET lease_holder = $3, lease_token = $6, lease_until = $4,
+        not_before = $4 + greatest(k.crawl_delay_ms, pages.page_delay_ms, $5::int, k.backoff_ms) * interval '1 ms',
+        ready_at = $4 + greatest(k.crawl_delay_ms, pages.page_delay_ms, $5, k.backoff_ms) * interval '1 ms'
+    FROM pages WHERE k.host = ANY (ARRAY (SELECT politeness_key FROM pages)) AND k.host = pages.politeness_key
+    RETURNING pages.*, k.crawl_delay_ms, k.backoff_ms, k.last_throttled_at, k.robots_txt, k.robots_fetched_at
+)
+SELECT picked.politeness_key, held.url_id, held.attempts, held.priority,
+       held.url, held.host, held.source_id, held.subpath, held.depth, held.hops, held.origin, held.etag,
+       held.last_modified, held.source_name, held.asking, held.selectors, held.page_delay_ms,
+       held.crawl_delay_ms, held.backoff_ms, held.last_throttled_at,
+       CASE WHEN held.host = held.politeness_key THEN held.robots_txt ELSE member.robots_txt END AS robots_txt,
+       CASE WHEN held.host = held.politeness_key THEN held.robots_fetched_at ELSE member.robots_fetched_at END
+           AS robots_fetched_at
+FROM picked
+LEFT JOIN held ON held.url_id = picked.url_id
+LEFT JOIN LATERAL (
+    SELECT r.robots_txt, r.robots_fetched_at FROM host_state r
+    WHERE r.host = held.host AND held.host <> held.politeness_key LIMIT 1
+) member ON true
+
+-- name: hold_claims
+-- The fence: of the given claims, which are still theirs? Those are locked until the transaction ends.
+-- $1 url ids, $2 tokens
+SELECT q.url_id FROM frontier_queue q
+JOIN unnest($1::bigint[], $2::uuid[]) AS g (url_id, token) ON q.url_id = g.url_id AND q.lease_token = g.token
+WHERE q.url_id = ANY ($1)
+ORDER BY q.url_id
+FOR UPDATE OF q
+
+-- name: end_urls
+-- A URL leaves the queue for good. Arrays: $1 url ids, $2 statuses, $3 reasons, $4 etags, $5 last-modifieds; $6 now.
+WITH given AS (
+    SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[])
+        AS g (url_id, status, reason, etag, last_modified)
+), left_queue AS (
+    DELETE FROM frontier_queue q WHERE q.url_id = ANY ($1)
+)
+UPDATE url_frontier u
+SET status = given.status, reason = given.reason, etag = given.etag, last_modified = given.last_modified,
+    last_fetched_at = $6, fetch_count = u.fetch_count + 1
+FROM given WHERE u.id = ANY ($1) AND u.id = given.url_id
+
+-- name: requeue_urls
+-- A URL goes back to the queue. Arrays: $1 url ids, $2 due times, $3 whether the attempt counts. Answers whose turn it
+-- waits for.
+UPDATE frontier_queue q
+SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, due_at = g.due_at,
+    attempts = q.attempts - (NOT g.counts)::int
+FROM unnest($1::bigint[], $2::timestamptz[], $3::boolean[]) AS g (url_id, due_at, counts)
+WHERE q.url_id = ANY ($1) AND q.url_id = g.url_id
+RETURNING q.politeness_key
+
+-- name: log_fetches
+-- Arrays: $1 url ids, $2 holders, $3 attempts, $4 sent, $5 http statuses, $6 bytes, $7 ms, $8 reasons, $9 details; $10 now.
+INSERT INTO fetch_log (url_id, holder, attempt, finished_at, sent_at, http_status, body_bytes, elapsed_ms, reason, detail)
+SELECT url_id, holder, attempt, $10, sent_at, http_status, body_bytes, elapsed_ms, reason, detail
+FROM unnest($1::bigint[], $2::text[], $3::int[], $4::timestamptz[], $5::int[], $6::int[], $7::int[], $8::text[], $9::text[])
+    AS g (url_id, holder, attempt, sent_at, http_status, body_bytes, elapsed_ms, reason, detail)
+
+-- name: expired_claims
+-- Claims whose holder is late, locked for whoever returns them. $1 now, $2 how many
+SELECT url_id, politeness_key, lease_holder, lease_token, attempts FROM frontier_queue
+WHERE lease_token IS NOT NULL AND lease_until <= $1
+ORDER BY lease_until LIMIT $2
+FOR UPDATE SKIP LOCKED
+
+-- name: unfinished_urls
+-- How many URLs are still queued or under way, and when the next of them is due.
+SELECT count(*) AS queued, count(lease_token) AS leased, min(due_at) AS next_due FROM frontier_queue
+
+-- name: note_moves
+-- Pages that moved elsewhere. Arrays: $1 ids, $2 ids of the targets
+UPDATE url_frontier u SET moved_to = g.target FROM unnest($1::bigint[], $2::bigint[]) AS g (id, target) WHERE u.id = g.id
+
+-- name: name_twins
+-- Pages were read that other addresses of their hosts had led to; those addresses are the same pages from now on.
+-- Arrays: $1 ids of the pages, $2 the other addresses, $3 their hashes; $4 now. One that is queued meanwhile
+-- has to leave the queue (its host is held by whoever calls this, so nobody has it).
+WITH given AS MATERIALIZED (
+    SELECT g.*, u.host, u.source_id, u.origin, u.depth
+    FROM unnest($1::bigint[], $2::text[], $3::bytea[]) AS g (page_id, url, url_hash)
+    JOIN url_frontier u ON u.id = g.page_id
+), named AS (
+    INSERT INTO url_frontier AS t (url, url_hash, host, source_id, origin, depth, parent_id, same_as,
+                                   status, reason, discovered_at, last_fetched_at)
+    SELECT url, url_hash, host, source_id, origin, depth, page_id, page_id, 'fetched', 'same_page', $4, $4
+    FROM given ORDER BY url_hash
+    ON CONFLICT (url_hash) DO UPDATE
+        SET same_as = excluded.same_as, status = 'fetched', reason = 'same_page', last_fetched_at = $4
+        WHERE t.status = 'pending' AND t.id <> excluded.same_as
+    RETURNING id, same_as
+)
+SELECT id, same_as FROM named
+
+-- name: leave_queue
+-- After name_twins, in a statement of its own: one that was queued at that very moment is seen only now. $1 url ids
+DELETE FROM frontier_queue WHERE url_id = ANY ($1::bigint[])
+
+-- name: plan_anew
+-- For the rest of the transaction, plan each query for the values it has.
+SET LOCAL plan_cache_mode = force_custom_plan
+
+-- name: list_urls
+-- URLs by pages, oldest first: ended ones with their reason; a pending one with when it may be fetched at the earliest
+-- and with what keeps it waiting: why its host is left alone, else how its last attempt ended. Of one that was given up
+-- after the last retry the log has how that failed, before a colon.
+-- Each or NULL for any: $1 status, $2 reason, $3 host, $4 source name; $5 after this id, $6 how many, $7 now
+SELECT u.id, u.url, CASE WHEN q.lease_token IS NULL THEN u.status ELSE 'fetching' END AS status, u.reason, u.host,
+       s.name AS source, u.origin, q.priority, u.discovered_at, u.last_fetched_at,
+       CASE WHEN q.lease_token IS NULL
+            THEN greatest(q.due_at, CASE WHEN k.lease_token IS NULL THEN k.not_before END, k.closed_until) END AS due_at,
+       CASE WHEN q.lease_token IS NOT NULL THEN NULL WHEN k.closed_until > $7 THEN 'host_closed'
+            WHEN k.not_before > $7 THEN coalesce(k.blocked_reason, last.reason) ELSE last.reason END AS waiting_reason,
+       (SELECT split_part(l.detail, ':', 1) FROM fetch_log l
+        WHERE l.url_id = u.id AND u.reason = 'max_retries' ORDER BY l.id DESC LIMIT 1) AS kept_failing
+FROM url_frontier u
+JOIN sources s ON s.id = u.source_id
+LEFT JOIN frontier_queue q ON q.url_id = u.id
+LEFT JOIN host_state k ON k.host = q.politeness_key
+LEFT JOIN LATERAL (SELECT reason FROM fetch_log l WHERE l.url_id = q.url_id ORDER BY l.id DESC LIMIT 1) last ON true
+WHERE ($1::text IS NULL OR u.status = $1) AND ($2::text IS NULL OR u.reason = $2)
+  AND ($3::text IS NULL OR u.host = $3) AND ($4::text IS NULL OR u.source_id = (SELECT id FROM sources WHERE name = $4))
+  AND u.id > $5
+ORDER BY u.id LIMIT $6
+
+-- name: list_queued
+-- The same for URLs in the queue: those being fetched, or those waiting.
+-- $1 whether being fetched, each or NULL for any: $2 host, $3 source name; $4 after this id, $5 how many, $6 now
+SELECT u.id, u.url, CASE WHEN q.lease_token IS NULL THEN u.status ELSE 'fetching' END AS status, u.reason, u.host,
+       s.name AS source, u.origin, q.priority, u.discovered_at, u.last_fetched_at,
+       CASE WHEN q.lease_token IS NULL
+            THEN greatest(q.due_at, CASE WHEN k.lease_token IS NULL THEN k.not_before END, k.closed_until) END AS due_at,
+       CASE WHEN q.lease_token IS NOT NULL THEN NULL WHEN k.closed_until > $6 THEN 'host_closed'
+            WHEN k.not_before > $6 THEN coalesce(k.blocked_reason, last.reason) ELSE last.reason END AS waiting_reason,
+       NULL AS kept_failing
+FROM frontier_queue q
+JOIN url_frontier u ON u.id = q.url_id
+JOIN sources s ON s.id = u.source_id
+JOIN host_state k ON k.host = q.politeness_key
+LEFT JOIN LATERAL (SELECT reason FROM fetch_log l WHERE l.url_id = q.url_id ORDER BY l.id DESC LIMIT 1) last ON true
+WHERE (q.lease_token IS NOT NULL) = $1
+  AND ($2::text IS NULL OR u.host = $2) AND ($3::text IS NULL OR u.source_id = (SELECT id FROM sources WHERE name = $3))
+  AND q.url_id > $4
+ORDER BY q.url_id LIMIT $5
+
+-- name: retry_urls
+-- Fetch again what ended, and at once what waits; what is being fetched stays as it is. $1 ids, $2 priority, $3 now.
+-- Answers the ids that are queued now.
+WITH given AS MATERIALIZED (
+    SELECT DISTINCT coalesce(same_as, id) AS id FROM url_frontier WHERE id = ANY ($1::bigint[])
+), reopened AS (
+    UPDATE url_frontier u SET status = 'pending', reason = NULL
+    FROM given WHERE u.id = given.id AND u.status <> 'pending'
+    RETURNING u.id, u.host
+), queued AS (
+    INSERT INTO frontier_queue (url_id, politeness_key, priority, due_at)
+    SELECT r.id, coalesce(h.politeness_key, h.host), $2, $3 FROM reopened r JOIN host_state h ON h.host = r.host
+    RETURNING url_id, politeness_key
+), sooner AS (
+    UPDATE frontier_queue q SET due_at = least(q.due_at, $3), attempts = 0, priority = greatest(q.priority, $2)
+    FROM given WHERE q.url_id = given.id AND q.lease_token IS NULL
+    RETURNING q.url_id, q.politeness_key
+), all_queued AS (
+    SELECT * FROM queued UNION ALL SELECT * FROM sooner
+), woken AS (
+    UPDATE host_state k
+    SET ready_at = least(coalesce(k.ready_at, 'infinity'), greatest(k.not_before, k.closed_until, $3))
+    WHERE k.host IN (SELECT politeness_key FROM all_queued) AND k.politeness_key IS NULL
+)
+SELECT url_id FROM all_queued
+
+-- name: taken_places
+-- Which pages of a source are in the way of these places for raw bytes: they have the place itself or one of the
+-- folders above it (any of those), or one below it (the first). $1 source, $2 places. '0' is the character after '/'.
+WITH given AS (
+    SELECT place, string_to_array(place, '/') AS parts FROM unnest($2::text[]) AS place
+)
+SELECT place, page.subpath, page.url
+FROM given
+CROSS JOIN LATERAL generate_series(1, cardinality(parts)) AS names
+CROSS JOIN LATERAL (
+    SELECT subpath, url FROM url_frontier
+    WHERE source_id = $1 AND subpath COLLATE "C" = array_to_string(parts[:names], '/')
+    LIMIT 1
+) page
+UNION ALL
+SELECT place, page.subpath, page.url
+FROM given
+CROSS JOIN LATERAL (
+    SELECT subpath, url FROM url_frontier
+    WHERE source_id = $1 AND subpath COLLATE "C" > place || '/' AND subpath COLLATE "C" < place || '0'
+    ORDER BY subpath COLLATE "C" LIMIT 1
+) page
+
+-- name: outdated_urls
+-- Which pages were fetched before they changed. Arrays: $1 ids, $2 when each changed; $3 not those fetched since then
+SELECT page.id
+FROM unnest($1::bigint[], $2::timestamptz[]) AS g (id, changed_at)
+CROSS JOIN LATERAL (SELECT coalesce(same_as, id) AS id FROM url_frontier WHERE id = g.id LIMIT 1) known
+CROSS JOIN LATERAL (
+    SELECT id FROM url_frontier
+    WHERE id = known.id AND status = 'fetched' AND last_fetched_at < least(g.changed_at, $3)
+    LIMIT 1
+) page
+
+-- name: note_sightings
+-- $1 ids, $2 source, $3 origin, $4 now
+INSERT INTO sightings (url_id, source_id, origin, first_seen_at)
+SELECT id, $2, $3, $4 FROM url_frontier WHERE id = ANY ($1::bigint[]) AND source_id <> $2
+ON CONFLICT DO NOTHING
+
+-- name: adopt_urls
+-- What ended only because its source was removed goes to the one that sees it now, raw file and all if it has none yet.
+-- $1 ids, $2 source, $3 origin. Answers the ids.
+UPDATE url_frontier
+SET source_id = CASE WHEN fetch_count = 0 THEN $2 ELSE source_id END,
+    origin = CASE WHEN fetch_count = 0 THEN $3 ELSE origin END,
+    subpath = CASE WHEN fetch_count = 0 AND source_id <> $2 THEN NULL ELSE subpath END
+WHERE id = ANY ($1::bigint[]) AND status = 'dead' AND reason = 'source_removed'
+RETURNING id
+
+-- name: any_given_up
+-- $1 ids
+SELECT EXISTS (SELECT FROM url_frontier
+               WHERE id = ANY ($1::bigint[]) AND status = 'dead' AND reason = 'source_removed')
+
+-- name: url_counts
+-- How many URLs there are of each status and reason.
+SELECT status, reason, sum(urls)::bigint AS urls FROM frontier_tally GROUP BY 1, 2 HAVING sum(urls) <> 0 ORDER BY 1, 2
+
+-- name: leased_urls
+-- How many URLs are being fetched.
+SELECT count(*) FROM frontier_queue WHERE lease_token IS NOT NULL
+
+-- name: fold_tally
+-- Sum the tally up into as few rows as it needs. Nobody who adds to it waits; a second one who folds leaves it to the first.
+WITH mine AS MATERIALIZED (
+    SELECT pg_try_advisory_xact_lock(hashtext('headwater.frontier_tally')) AS locked
+), folded AS (
+    DELETE FROM frontier_tally WHERE (SELECT locked FROM mine) RETURNING status, reason, urls
+)
+INSERT INTO frontier_tally (status, reason, urls)
+SELECT status, reason, sum(urls) FROM folded GROUP BY 1, 2 HAVING sum(urls) <> 0
+
+-- name: prune_log
+-- Forget attempts that ended before $1, oldest first, up to $2 of them.
+DELETE FROM fetch_log WHERE id IN (SELECT id FROM fetch_log WHERE finished_at < $1 ORDER BY finished_at LIMIT $2)
+
+-- name: is_dead
+-- $1 url id
+SELECT status = 'dead' FROM url_frontier WHERE id = $1

@@ -1,0 +1,260 @@
+-- name: add_source
+-- $1 name, $2 kind, $3 settings, $4 now
+INSERT INTO sources (name, kind, settings, created_at) VALUES ($1, $2, $3, $4)
+ON CONFLICT DO NOTHING
+RETURNING id, name, kind, settings, enabled, created_at
+
+-- name: keep_passes
+-- $1 source; arrays: $2 its passes, $3 when each is due if it is new
+WITH given AS MATERIALIZED (
+    SELECT * FROM unnest($2::text[], $3::timestamptz[]) AS g (pass, due)
+), gone AS (
+    DELETE FROM poll_state WHERE source_id = $1 AND NOT pass = ANY ($2::text[])
+)
+INSERT INTO poll_state (source_id, pass, next_poll_at) SELECT $1, pass, due FROM given
+ON CONFLICT DO NOTHING
+
+-- name: change_settings
+-- $1 source, $2 settings
+UPDATE sources SET settings = $2 WHERE id = $1
+
+-- name: learn_settings
+-- Put what was found out in place of what was set. $1 source, $2 settings
+UPDATE sources SET settings = settings || $2 WHERE id = $1
+
+-- name: ask_for_pass
+-- Let a pass be due at once, but no sooner than a rest after the last. Answers nothing where there is none. $1 source,
+-- $2 pass, $3 now, $4 rest, $5 why
+UPDATE poll_state
+SET next_poll_at = least(next_poll_at, greatest($3, last_polled_at + $4::interval)), next_poll_why = $5
+WHERE source_id = $1 AND pass = $2
+RETURNING true
+
+-- name: revive_source
+-- One that was removed may be added again: it keeps its id and what it has brought. $1 name, $2 kind, $3 settings, $4 now
+UPDATE sources
+SET kind = $2, settings = $3, enabled = true, created_at = $4, removed_at = NULL, asking = '{}', next_request_at = NULL
+WHERE name = $1 AND removed_at IS NOT NULL
+RETURNING id, name, kind, settings, enabled, created_at
+
+-- name: removed_among
+-- Which of these names are of sources that were removed. $1 names
+SELECT name FROM sources WHERE name = ANY ($1::text[]) AND removed_at IS NOT NULL
+
+-- name: replan_passes
+-- After a change of settings: whoever reads with the old ones has lost its lease. A pass is due when it was, but where its
+-- interval has changed not later than that says, and at once where what it reads has changed.
+-- $1 source, arrays: $2 passes, $3 interval of each or NULL, $4 whether that has changed; $5 now, $6 whether to begin afresh
+UPDATE poll_state f
+SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, attempts = 0,
+    next_poll_at = plan.due,
+    next_poll_why = CASE WHEN plan.due IS DISTINCT FROM f.next_poll_at THEN 'Its settings were changed.'
+                         ELSE f.next_poll_why END,
+    memory = CASE WHEN $6 THEN '{}' ELSE f.memory END,
+    rhythm = CASE WHEN $6 THEN NULL ELSE f.rhythm END,
+    last_error = CASE WHEN $6 THEN NULL ELSE f.last_error END,
+    consecutive_errors = CASE WHEN $6 THEN 0 ELSE f.consecutive_errors END
+FROM (
+    SELECT g.pass, CASE WHEN g.gap IS NULL AND g.has_changed AND w.backfill_since IS NULL THEN NULL
+                        WHEN g.gap IS NULL THEN w.next_poll_at  -- it may have been asked for
+                        WHEN $6 OR w.next_poll_at IS NULL THEN $5::timestamptz
+                        WHEN g.has_changed THEN least(w.next_poll_at, $5 + g.gap)
+                        ELSE w.next_poll_at END AS due
+    FROM unnest($2::text[], $3::interval[], $4::boolean[]) AS g (pass, gap, has_changed)
+    JOIN poll_state w ON w.source_id = $1 AND w.pass = g.pass
+) plan
+WHERE f.source_id = $1 AND f.pass = plan.pass
+
+-- name: switch_source
+-- $1 source, $2 whether it is polled
+UPDATE sources SET enabled = $2 WHERE id = $1
+
+-- name: lock_passes
+-- First the passes, then the source, as polls do. $1 name
+SELECT f.pass FROM poll_state f JOIN sources s ON s.id = f.source_id WHERE s.name = $1 ORDER BY f.pass FOR UPDATE OF f
+
+-- name: lock_source
+-- Nobody submits for it until the transaction ends. $1 name
+SELECT id, name, kind, settings, enabled, created_at, removed_at IS NOT NULL AS is_removed
+FROM sources WHERE name = $1 FOR UPDATE
+
+-- name: retire_source
+-- It is read no more, and keeps what it has brought. $1 id, $2 now
+WITH gone AS (DELETE FROM poll_state WHERE source_id = $1)
+UPDATE sources SET removed_at = $2, enabled = false WHERE id = $1
+
+-- name: end_removed_urls
+-- What a removed source still had in the queue ends, but for what another source has seen too. $1 source, $2 after this id,
+-- $3 how many. Answers the ids.
+WITH chosen AS MATERIALIZED (
+    SELECT u.id FROM url_frontier u JOIN frontier_queue q ON q.url_id = u.id
+    WHERE u.source_id = $1 AND u.id > $2 AND u.status = 'pending' AND q.lease_token IS NULL
+      AND NOT EXISTS (SELECT 1 FROM sightings t JOIN sources o ON o.id = t.source_id
+                      WHERE t.url_id = u.id AND o.id <> $1 AND o.removed_at IS NULL)
+    ORDER BY u.id LIMIT $3
+    FOR UPDATE OF q SKIP LOCKED
+), left_queue AS (
+    DELETE FROM frontier_queue WHERE url_id IN (SELECT id FROM chosen)
+)
+UPDATE url_frontier u SET status = 'dead', reason = 'source_removed' FROM chosen WHERE u.id = chosen.id
+RETURNING u.id
+
+-- name: ask_backfill
+-- Let the next reading of the sitemaps go back to a time; answers nothing where there are none, or somebody reads them.
+-- $1 source, $2 since, $3 now
+UPDATE poll_state
+SET backfill_since = least(backfill_since, $2), next_poll_at = least(next_poll_at, $3),
+    next_poll_why = 'A backfill was asked for.', attempts = 0
+WHERE source_id = $1 AND pass = 'sitemap' AND lease_token IS NULL
+RETURNING true
+
+-- name: remove_source
+-- Only one that has brought nothing: what was brought refers to it. $1 id
+DELETE FROM sources s
+WHERE s.id = $1 AND NOT EXISTS (SELECT 1 FROM items WHERE source_id = s.id)
+  AND NOT EXISTS (SELECT 1 FROM url_frontier WHERE source_id = s.id)
+RETURNING true
+
+-- name: keep_source
+-- Let nobody remove a source before the transaction ends; answers nothing where somebody has. $1 id
+SELECT true FROM sources WHERE id = $1 AND removed_at IS NULL FOR KEY SHARE
+
+-- name: get_source
+-- $1 name
+SELECT id, name, kind, settings, enabled, created_at FROM sources WHERE name = $1 AND removed_at IS NULL
+
+-- name: all_sources
+SELECT id, name, kind, settings, enabled, created_at FROM sources WHERE removed_at IS NULL ORDER BY name
+
+-- name: sources_that_browse
+SELECT name FROM sources WHERE removed_at IS NULL AND enabled AND asking -> 'needs_browser' = 'true' ORDER BY name
+
+-- name: source_of_feed
+-- Only asked like this does it use its index. $1 feed URL
+SELECT name FROM sources WHERE settings ->> 'feed_url' = $1 AND settings ? 'feed_url' AND removed_at IS NULL
+
+-- name: list_sources
+-- Each source, or the one of this name, with what it has brought and the usual time between two of its items, and the
+-- state of its first pass. $1 name or NULL
+SELECT s.id, s.name, s.kind, s.settings, s.enabled, s.created_at, f.next_poll_at, f.last_polled_at, f.last_success_at,
+       f.last_reason, f.last_error, coalesce(f.consecutive_errors, 0) AS consecutive_errors,
+       f.lease_token IS NOT NULL AS polling,
+       (SELECT count(*) FROM items i WHERE i.source_id = s.id) AS items,
+       (SELECT count(*) FROM documents d WHERE d.source_id = s.id) AS documents,
+       (SELECT (max(published_at) - min(published_at)) / nullif(count(*) - 1, 0)
+        FROM (SELECT i.published_at FROM items i WHERE i.source_id = s.id AND NOT i.published_is_sighting
+              ORDER BY i.published_at DESC LIMIT 20) lately) AS usual_gap
+FROM sources s
+LEFT JOIN LATERAL (SELECT * FROM poll_state p WHERE p.source_id = s.id ORDER BY p.pass LIMIT 1) f ON true
+WHERE s.removed_at IS NULL AND ($1::text IS NULL OR s.name = $1)
+ORDER BY s.name
+
+-- name: list_passes
+-- How each way to read a source stands. $1 source or NULL for all
+SELECT f.source_id, f.pass, f.next_poll_at, f.next_poll_why, f.last_polled_at, f.last_success_at, f.last_new_at,
+       f.last_reason, f.last_error, f.last_item_count, f.consecutive_errors, f.backfill_since,
+       f.lease_token IS NOT NULL AS polling, f.memory -> 'problems' AS problems, f.memory -> 'moved' AS moved
+FROM poll_state f JOIN sources s ON s.id = f.source_id
+WHERE s.removed_at IS NULL AND ($1::int IS NULL OR f.source_id = $1)
+ORDER BY f.source_id, f.pass
+
+-- name: source_urls
+-- How many URLs a source has brought, by where they stand. $1 source
+SELECT status, count(*) AS urls FROM url_frontier WHERE source_id = $1 GROUP BY 1
+
+-- name: last_items
+-- $1 source, $2 how many
+SELECT title, url, published_at, published_is_sighting FROM items WHERE source_id = $1 ORDER BY published_at DESC LIMIT $2
+
+-- name: claim_feeds
+-- $1 now, $2 how many, $3 holder, $4 until, $5 one source's name or NULL for whatever is due, $6 passes. Two looks, since a
+-- plan that is to serve both would read them all. The first request of a list gets its moment here, where the gap between
+-- two of its source is known.
+WITH due AS MATERIALIZED (
+    SELECT f.source_id, f.pass FROM poll_state f JOIN sources s ON s.id = f.source_id
+    WHERE $5::text IS NULL AND f.lease_token IS NULL AND f.next_poll_at <= $1 AND f.pass = ANY ($6::text[]) AND s.enabled
+    ORDER BY f.next_poll_at LIMIT $2
+    FOR UPDATE OF f SKIP LOCKED
+), named AS MATERIALIZED (
+    SELECT f.source_id, f.pass FROM poll_state f JOIN sources s ON s.id = f.source_id
+    WHERE $5 IS NOT NULL AND s.name = $5 AND s.removed_at IS NULL AND f.lease_token IS NULL AND f.pass = ANY ($6::text[])
+    FOR UPDATE OF f SKIP LOCKED
+), taken AS MATERIALIZED (
+    SELECT * FROM due UNION ALL SELECT * FROM named
+), paced AS (
+    UPDATE sources s SET next_request_at = greatest(s.next_request_at, $1) + (s.asking ->> 'gap')::interval
+    FROM taken WHERE s.id = taken.source_id AND taken.pass = 'main' AND s.asking ? 'gap'
+    RETURNING s.id, s.next_request_at - (s.asking ->> 'gap')::interval AS moment
+)
+UPDATE poll_state f
+SET lease_holder = $3, lease_token = gen_random_uuid(), lease_until = $4, attempts = f.attempts + 1
+FROM sources s, taken LEFT JOIN paced ON paced.id = taken.source_id AND taken.pass = 'main'
+WHERE f.source_id = taken.source_id AND f.pass = taken.pass AND s.id = f.source_id
+RETURNING s.id, s.name, s.kind, s.settings, s.enabled, s.created_at, s.asking, paced.moment, f.pass, f.memory, f.consecutive_errors,
+          f.last_success_at, f.rhythm, f.backfill_since, f.lease_holder, f.lease_token, f.lease_until, f.attempts
+
+-- name: hold_feed
+-- The fence of a poll. $1 source, $2 token
+SELECT true FROM poll_state WHERE source_id = $1 AND lease_token = $2 FOR UPDATE
+
+-- name: keep_memory
+-- What a poll that goes on has learned. $1 source, $2 token, $3 memory
+UPDATE poll_state SET memory = $3 WHERE source_id = $1 AND lease_token = $2
+
+-- name: note_wait
+-- A poll says what it waits for. $1 source, $2 token, $3 why
+UPDATE poll_state SET next_poll_why = $3 WHERE source_id = $1 AND lease_token = $2
+
+-- name: settle_feeds
+-- End polls, each fenced by its token; answers the tokens that were still in force. Arrays: $1 sources, $2 tokens, $3 next
+-- polls, $4 why then, $5 rhythms, $6 reasons, $7 errors or NULL, $8 errors in a row, $9 items or NULL, $10 memories,
+-- $11 whether something new came, $14 whether a backfill goes on with the next; $12 now, $13 whether this need not wait for the disk: should the server die before it is
+-- there, the polls come back when their leases end, as if their holder had died
+UPDATE poll_state f
+SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, attempts = 0,
+    last_polled_at = $12, next_poll_at = g.next_poll_at, next_poll_why = g.why, rhythm = g.rhythm,
+    last_reason = g.reason, last_error = g.error, consecutive_errors = g.errors,
+    last_success_at = CASE WHEN g.error IS NULL THEN $12 ELSE f.last_success_at END,
+    last_item_count = coalesce(g.items, f.last_item_count), memory = g.memory,
+    last_new_at = CASE WHEN g.is_new THEN $12 ELSE f.last_new_at END,
+    -- What was asked for is done, or is not tried again.
+    backfill_since = CASE WHEN g.error IS NULL AND NOT g.is_unfinished OR g.next_poll_at IS NULL THEN NULL ELSE f.backfill_since END
+FROM unnest($1::int[], $2::uuid[], $3::timestamptz[], $4::text[], $5::jsonb[], $6::text[], $7::text[], $8::int[],
+            $9::int[], $10::jsonb[], $11::boolean[], $14::boolean[])
+    AS g (source_id, token, next_poll_at, why, rhythm, reason, error, errors, items, memory, is_new, is_unfinished),
+    set_config('synchronous_commit', CASE WHEN $13 THEN 'off' ELSE current_setting('synchronous_commit') END, true) AS durability
+WHERE f.source_id = ANY ($1) AND f.source_id = g.source_id AND f.lease_token = g.token
+RETURNING g.token
+
+-- name: release_feed
+-- Give a poll back undone, at no cost. $1 source, $2 token, $3 next poll or NULL to leave it, $4 why then
+UPDATE poll_state
+SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, attempts = greatest(attempts - 1, 0),
+    next_poll_at = coalesce($3, next_poll_at), next_poll_why = CASE WHEN $3 IS NULL THEN next_poll_why ELSE $4 END
+WHERE source_id = $1 AND lease_token = $2
+
+-- name: return_expired_feeds
+-- A poll whose holder is late is due again at once, but one that keeps losing its holder waits longer each time. $1 now
+UPDATE poll_state
+SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, last_reason = 'worker_lost',
+    next_poll_at = CASE WHEN next_poll_at IS NOT NULL
+                        THEN $1 + interval '10 seconds' * (power(2, least(attempts, 12)) - 2) END
+WHERE lease_token IS NOT NULL AND lease_until <= $1
+RETURNING source_id
+
+-- name: reserve_request
+-- Give a request of a source its moment: at once, or as long after the one before as the rate allows. $1 source, $2 now,
+-- $3 gap, $4 a moment that went by unused, or NULL: nothing has to be kept away from it, unless another has been given since.
+UPDATE sources
+SET next_request_at = greatest(
+    CASE WHEN next_request_at = $4::timestamptz + $3::interval THEN $4 ELSE next_request_at END, $2::timestamptz) + $3
+WHERE id = $1
+RETURNING next_request_at - $3::interval AS moment
+
+-- name: save_fetch_profile
+-- $1 source, $2 how its requests are made
+UPDATE sources SET asking = $2 WHERE id = $1 AND asking <> $2
+
+-- name: renew_feed
+-- A poll that goes on keeps its lease. Answers nothing when it has lost it. $1 source, $2 token, $3 until
+UPDATE poll_state SET lease_until = $3 WHERE source_id = $1 AND lease_token = $2 RETURNING true

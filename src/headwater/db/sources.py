@@ -1,0 +1,338 @@
+"""Typed functions over queries/sources.sql."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Any
+
+import asyncpg
+import msgspec
+
+from headwater.core.lease import Lease
+from headwater.core.poll_plan import PollPlan
+from headwater.core.reasons import Reason
+from headwater.core.source import FetchProfile, Method, Source
+from headwater.db.leases import lease_of
+from headwater.db.pool import Connection
+from headwater.db.sql import query
+
+
+@dataclass(frozen=True, slots=True)
+class FeedClaim:
+    """A source that is ours to poll until the lease ends."""
+
+    source: Source
+    which: Method
+    lease: Lease
+    memory: Mapping[str, Any]
+    consecutive_errors: int
+    last_success_at: datetime | None
+    rhythm: Mapping[str, Any] | None
+    backfill_since: datetime | None
+    asking: Mapping[str, Any]
+    first_request_at: datetime | None  # the moment of its first request, if that is reserved already
+
+
+@dataclass(frozen=True, slots=True)
+class PollEnding:
+    """How a poll ends; `error` is None when it went well, and `coming` where it is not polled again by itself."""
+
+    coming: PollPlan | None
+    reason: Reason
+    error: str | None
+    consecutive_errors: int
+    item_count: int | None
+    memory: Mapping[str, Any]
+    brought_new: bool = False
+    is_unfinished: bool = False  # a backfill goes on with the next
+
+
+def source_of(row: Mapping[str, Any]) -> Source:
+    """Read a source from a row that carries its columns."""
+    return Source(row["id"], row["name"], row["kind"], row["settings"], row["enabled"], row["created_at"])
+
+
+@lru_cache(maxsize=4096)
+def asker_of(source: str, asking: str) -> FetchProfile:
+    """Return for whom the pages of a source are asked for, as its row says in JSON; most pages are of few sources."""
+    told = msgspec.json.decode(asking)
+    return FetchProfile(
+        source,
+        told.get("user_agent", "honest"),
+        frozenset(told.get("api_hosts", ())),
+        told.get("budget"),
+        told.get("needs_browser", False),
+        told.get("stealth", "full"),
+    )
+
+
+async def keep_source(connection: Connection, source_id: int) -> bool:
+    """Let nobody remove a source before the transaction ends; False where somebody has."""
+    return bool(await connection.fetchval(query("keep_source"), source_id))
+
+
+def asking_of(asker: FetchProfile, gap: timedelta, selectors: Mapping[str, str]) -> dict[str, Any]:
+    """Say in JSON how a source's requests are made, how far they are apart, and where the fields of its pages are."""
+    return {
+        "user_agent": asker.user_agent,
+        "api_hosts": sorted(asker.api_hosts),
+        "budget": asker.budget,
+        "needs_browser": asker.needs_browser,
+        "stealth": asker.stealth,
+        "gap": f"{gap.total_seconds()} seconds",
+        "selectors": dict(selectors),
+    }
+
+
+async def save_fetch_profile(connection: Connection, source_id: int, asking: Mapping[str, Any]) -> None:
+    """Keep how a source's requests are made and its pages read, for the pages of its items and its next poll."""
+    await connection.execute(query("save_fetch_profile"), source_id, asking)
+
+
+async def add_source(
+    connection: Connection,
+    name: str,
+    kind: str,
+    settings: Mapping[str, Any],
+    *,
+    now: datetime,
+    due: Mapping[Method, datetime | None],
+) -> Source | None:
+    """Add a source, with its passes and when each is due, if it is; None when the name or the feed is taken.
+
+    A name that was removed is free again, and its source has what it brought.
+    """
+    row = await connection.fetchrow(query("add_source"), name, kind, settings, now)
+    if row is None:
+        try:
+            async with connection.transaction():
+                row = await connection.fetchrow(query("revive_source"), name, kind, settings, now)
+        except asyncpg.UniqueViolationError:
+            return None
+    if row:
+        await keep_passes(connection, row["id"], due)
+    return source_of(row) if row else None
+
+
+async def removed_among(connection: Connection, names: Collection[str]) -> set[str]:
+    """Tell which names are of sources that were removed."""
+    return {row["name"] for row in await connection.fetch(query("removed_among"), list(names))}
+
+
+async def keep_passes(connection: Connection, source_id: int, due: Mapping[Method, datetime | None]) -> None:
+    """Let a source have these passes and no others; those that it had are due when they were."""
+    await connection.execute(query("keep_passes"), source_id, list(due), list(due.values()))
+
+
+async def change_settings(connection: Connection, source_id: int, settings: Mapping[str, Any]) -> bool:
+    """Replace a source's settings; False when another source reads that feed."""
+    try:
+        async with connection.transaction():
+            await connection.execute(query("change_settings"), source_id, settings)
+    except asyncpg.UniqueViolationError:
+        return False
+    return True
+
+
+async def learn_settings(connection: Connection, source_id: int, settings: Mapping[str, Any]) -> None:
+    """Put settings that were found out in place of those a source had."""
+    await connection.execute(query("learn_settings"), source_id, settings)
+
+
+async def ask_for_pass(
+    connection: Connection, source_id: int, which: Method, *, now: datetime, rest: timedelta, why: str
+) -> bool:
+    """Let a pass be due at once, but no sooner than a rest after the last; False where the source has no such pass."""
+    return bool(await connection.fetchval(query("ask_for_pass"), source_id, which, now, rest, why))
+
+
+async def replan_passes(
+    connection: Connection,
+    source_id: int,
+    gaps: Mapping[Method, timedelta | None],
+    *,
+    changed: Collection[Method],
+    now: datetime,
+    afresh: bool,
+) -> None:
+    """Bring the passes that a source has in line with new settings.
+
+    `changed` are those whose interval is another now; `afresh`: it reads something else.
+    """
+    has_changed = [which in changed for which in gaps]
+    await connection.execute(
+        query("replan_passes"), source_id, list(gaps), list(gaps.values()), has_changed, now, afresh
+    )
+
+
+async def switch_source(connection: Connection, source_id: int, *, enabled: bool) -> None:
+    """Let a source be polled, or not."""
+    await connection.execute(query("switch_source"), source_id, enabled)
+
+
+async def lock_source(connection: Connection, name: str) -> tuple[Source, bool] | None:
+    """Keep everybody else from a source until the transaction ends; return it and whether it was removed."""
+    await connection.execute(query("lock_passes"), name)
+    row = await connection.fetchrow(query("lock_source"), name)
+    return (source_of(row), row["is_removed"]) if row else None
+
+
+async def remove_source(connection: Connection, source_id: int) -> bool:
+    """Delete a source that has brought nothing yet; False where it has."""
+    return bool(await connection.fetchval(query("remove_source"), source_id))
+
+
+async def retire_source(connection: Connection, source_id: int, now: datetime) -> None:
+    """Read a source no more; what it has brought stays."""
+    await connection.execute(query("retire_source"), source_id, now)
+
+
+async def end_removed_urls(connection: Connection, source_id: int, after: int, limit: int) -> list[int]:
+    """End what a removed source still has in the queue, from an id on; return the ids."""
+    return [row["id"] for row in await connection.fetch(query("end_removed_urls"), source_id, after, limit)]
+
+
+async def ask_backfill(connection: Connection, source_id: int, since: datetime, now: datetime) -> bool:
+    """Let the next reading of a source's sitemaps go back to a time; False where it has none, or is being read."""
+    return bool(await connection.fetchval(query("ask_backfill"), source_id, since, now))
+
+
+async def get_source(connection: Connection, name: str) -> Source | None:
+    """Find a source by name."""
+    row = await connection.fetchrow(query("get_source"), name)
+    return source_of(row) if row else None
+
+
+async def all_sources(connection: Connection) -> list[Source]:
+    """Return every source."""
+    return [source_of(row) for row in await connection.fetch(query("all_sources"))]
+
+
+async def sources_that_browse(connection: Connection) -> list[str]:
+    """Name the sources whose pages are asked for by a browser."""
+    return [row["name"] for row in await connection.fetch(query("sources_that_browse"))]
+
+
+async def source_of_feed(connection: Connection, feed_url: str) -> str | None:
+    """Name the source that reads this feed already, if there is one."""
+    name: str | None = await connection.fetchval(query("source_of_feed"), feed_url)
+    return name
+
+
+async def list_sources(connection: Connection, name: str | None = None) -> list[dict[str, Any]]:
+    """List all sources, or one, with the state of their polls and what they have brought."""
+    return [dict(row) for row in await connection.fetch(query("list_sources"), name)]
+
+
+async def list_passes(connection: Connection, source_id: int | None = None) -> list[dict[str, Any]]:
+    """List the passes of all sources, or of one, with how each stands."""
+    return [dict(row) for row in await connection.fetch(query("list_passes"), source_id)]
+
+
+async def source_urls(connection: Connection, source_id: int) -> dict[str, int]:
+    """Count the URLs that a source has brought, by status."""
+    return {row["status"]: row["urls"] for row in await connection.fetch(query("source_urls"), source_id)}
+
+
+async def last_items(connection: Connection, source_id: int, limit: int) -> list[dict[str, Any]]:
+    """List a source's newest items."""
+    return [dict(row) for row in await connection.fetch(query("last_items"), source_id, limit)]
+
+
+async def claim_feeds(
+    connection: Connection,
+    *,
+    now: datetime,
+    until: datetime,
+    holder: str,
+    limit: int,
+    passes: Collection[Method] = (Method.MAIN,),
+    name: str | None = None,
+) -> list[FeedClaim]:
+    """Claim passes that are due, or those of a source, due or not; one that somebody is at is left alone."""
+    rows = await connection.fetch(query("claim_feeds"), now, limit, holder, until, name, list(passes))
+    return [
+        FeedClaim(
+            source_of(row),
+            Method(row["pass"]),
+            lease_of(row),
+            row["memory"],
+            row["consecutive_errors"],
+            row["last_success_at"],
+            row["rhythm"],
+            row["backfill_since"],
+            row["asking"],
+            row["moment"],
+        )
+        for row in rows
+    ]
+
+
+async def renew_feed(connection: Connection, claim: FeedClaim, until: datetime) -> bool:
+    """Keep a poll's lease until then; False when it is somebody else's by now."""
+    return bool(await connection.fetchval(query("renew_feed"), claim.source.id, claim.lease.token, until))
+
+
+async def reserve_request(
+    connection: Connection, source_id: int, now: datetime, gap: timedelta, unused: datetime | None = None
+) -> datetime:
+    """Return when the next request of a source may be sent; a moment that was reserved and not used is given back."""
+    moment: datetime = await connection.fetchval(query("reserve_request"), source_id, now, gap, unused)
+    return moment
+
+
+async def hold_feed(connection: Connection, claim: FeedClaim) -> bool:
+    """Tell whether the poll is still its holder's, and lock it until the transaction ends."""
+    return bool(await connection.fetchval(query("hold_feed"), claim.source.id, claim.lease.token))
+
+
+async def keep_memory(connection: Connection, claim: FeedClaim, memory: Mapping[str, Any]) -> None:
+    """Keep what a poll has learned so far."""
+    await connection.execute(query("keep_memory"), claim.source.id, claim.lease.token, memory)
+
+
+async def note_wait(connection: Connection, claim: FeedClaim, why: str) -> None:
+    """Say for those who look on what a poll waits for."""
+    await connection.execute(query("note_wait"), claim.source.id, claim.lease.token, why)
+
+
+async def settle_feeds(
+    connection: Connection, endings: Sequence[tuple[FeedClaim, PollEnding]], now: datetime, *, unhurried: bool = False
+) -> list[bool]:
+    """End polls; tell of each whether it was still its holder's: otherwise nothing of it was changed.
+
+    Polls that have nothing to save are ended unhurried: what a dying server forgets of them is only that they were.
+    """
+    coming = [ending.coming for _, ending in endings]
+    rows = await connection.fetch(
+        query("settle_feeds"),
+        [claim.source.id for claim, _ in endings],
+        [claim.lease.token for claim, _ in endings],
+        [when.at if when else None for when in coming],
+        [when.why if when else None for when in coming],
+        [when.rhythm.stored() if when and when.rhythm else None for when in coming],
+        [ending.reason for _, ending in endings],
+        [ending.error for _, ending in endings],
+        [ending.consecutive_errors for _, ending in endings],
+        [ending.item_count for _, ending in endings],
+        [ending.memory for _, ending in endings],
+        [ending.brought_new for _, ending in endings],
+        now,
+        unhurried,
+        [ending.is_unfinished for _, ending in endings],
+    )
+    settled = {row["token"] for row in rows}
+    return [claim.lease.token in settled for claim, _ in endings]
+
+
+async def release_feed(
+    connection: Connection, claim: FeedClaim, next_poll_at: datetime | None, why: str | None
+) -> None:
+    """Give a poll back undone, at no cost."""
+    await connection.execute(query("release_feed"), claim.source.id, claim.lease.token, next_poll_at, why)
+
+
+async def return_expired_feeds(connection: Connection, now: datetime) -> int:
+    """Take polls back from holders that are late; return how many."""
+    return len(await connection.fetch(query("return_expired_feeds"), now))

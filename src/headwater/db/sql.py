@@ -1,0 +1,35 @@
+"""Named queries, read from queries/*.sql.
+
+A query starts with a line `-- name: its_name`; the comment lines after it say what it is for and what its parameters
+are. Python never builds SQL from pieces.
+"""
+
+import re
+from importlib import resources
+
+_NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+
+
+def _load() -> dict[str, str]:
+    queries: dict[str, str] = {}
+    for file in sorted(resources.files("headwater.db.queries").iterdir(), key=lambda file: file.name):
+        if not file.name.endswith(".sql"):
+            continue
+        parts = _NAME.split(file.read_text(encoding="utf-8"))
+        for name, text in zip(parts[1::2], parts[2::2], strict=True):
+            assert name not in queries, f"query {name} is written twice"
+            queries[name] = text.strip()
+    return queries
+
+
+_QUERIES = _load()
+
+
+def query(name: str) -> str:
+    """Return the query of that name."""
+    return _QUERIES[name]
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all queries."""
+    return tuple(_QUERIES)

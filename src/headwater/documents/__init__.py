@@ -1,0 +1,1 @@
+"""Documents: search, revisions, days, derivation and verification."""

@@ -1,0 +1,1 @@
+"""`why URL`: everything Headwater knows about a URL, in plain words."""

@@ -1,0 +1,1 @@
+"""Bytes to articles, by versioned normalizers. They run in the sandbox."""

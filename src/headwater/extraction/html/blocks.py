@@ -1,0 +1,221 @@
+"""A page as a sequence of blocks: what a reader takes for a paragraph, a heading, an item, a cell."""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import islice
+
+from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+from headwater.core.text import squeezed
+
+UNSEEN = frozenset(
+    """
+    script style template svg iframe object embed canvas audio video map math head link meta img picture source input
+    nav footer select option optgroup datalist textarea button progress meter area base frame frameset rt rp -comment
+    """.split()  # noqa: SIM905 (as a list of literals it would fill the page)
+)
+BLOCK_TAGS = frozenset(
+    """
+    address article aside blockquote body caption center dd details dialog dir div dl dt fieldset figcaption figure form
+    h1 h2 h3 h4 h5 h6 header hgroup hr legend li main menu noscript ol p pre search section summary table tbody td tfoot
+    th thead tr ul
+    """.split()  # noqa: SIM905 (as a list of literals it would fill the page)
+)
+# Longer runs of words than any name of a class has, and more of them than say anything, cost time.
+_LONGEST_NAMES = 200
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]{2,}(?![a-z])")
+_LOWER_WORD = re.compile(r"[a-z]{2,}")
+_FURTHEST = 100
+_HIDDEN = re.compile(r"display:\s*none|visibility:\s*hidden")
+_LINE = "\r"  # a <br>; the parser leaves none of these in texts
+_EMPTY_LINE = re.compile(r"\r\s*\r")
+HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
+# With closing quotation marks, and the full stops of Chinese, Hindi, Urdu and Burmese.
+SENTENCE_ENDS = frozenset('.!?\u2026\u3002\uff01\uff1f\u0964\u06d4\u104b"\u201d\u00bb\u300d')
+
+
+# What these are called says less than what they are in, and attributes take time.
+_RARELY_NAMED = frozenset(["td", "th", "tr", "tbody", "thead", "tfoot", "dd", "dt"])
+# An element is named by its tag as well.
+TAG_NAMES = {tag: frozenset({f"<{tag}>"}) for tag in BLOCK_TAGS}
+_HIDDEN_NAME = frozenset({"(hidden)"})
+
+
+def _known_tags() -> dict[int, str]:
+    """Return the names of tags that are told apart, by the parser's numbers: those are quicker to ask for."""
+    parser = LexborHTMLParser("<body><!-- -->text")
+    assert parser.body
+    tags = {node.tag_id: node.tag for node in parser.body.iter(include_text=True) if node.tag}
+    for tag in {*BLOCK_TAGS, *UNSEEN, "a", "br"}.difference(tags.values()):
+        tags[parser.create_node(tag).tag_id] = tag
+    return tags
+
+
+_TAGS = _known_tags()
+
+
+class Element:
+    """An element that begins a new line, with what is said below it."""
+
+    __slots__ = ("links", "names", "order", "parent", "prose", "size", "tag")
+
+    def __init__(self, tag: str, parent: "Element | None", names: frozenset[str], order: int) -> None:
+        self.tag = tag
+        self.parent = parent
+        self.names = names
+        self.order = order
+        self.size = 0  # of all blocks below it
+        self.links = 0  # of those, within links
+        self.prose = 0  # of those, in blocks that read like sentences
+
+    def add(self, size: int, links: int, prose: int) -> None:
+        """Count what a block in the element, or all that an element in it, holds."""
+        self.size += size
+        self.links += links
+        self.prose += prose
+
+    def ancestors(self) -> Iterator["Element"]:
+        """Yield the element, its parent, and so on up to the body."""
+        element: Element | None = self
+        while element is not None:
+            yield element
+            element = element.parent
+
+    def near(self) -> Iterator["Element"]:
+        """Yield the same, no further than any page that was not made to be deep goes: blocks are many as well."""
+        return islice(self.ancestors(), _FURTHEST)
+
+
+class Block:
+    """A run of text between two new lines."""
+
+    __slots__ = ("element", "is_prose", "likeness", "links", "size", "text")
+
+    def __init__(self, element: Element, text: str, links: int) -> None:
+        self.element = element
+        self.text = text
+        self.size = size = size_of(text)
+        self.links = links = min(links, len(text)) * size // len(text)
+        # reads like a sentence or more
+        self.is_prose = size >= 40 and links * 4 <= size and (size >= 100 or text[-1] in SENTENCE_ENDS)
+        # equal for blocks that are named alike
+        self.likeness = element.tag, element.names, element.parent and element.parent.names
+
+
+def size_of(text: str) -> int:
+    """Return about how many letters an English text of the same content had: some scripts need fewer for a word."""
+    return len(text) if text.isascii() else (len(text) + len(text.encode())) // 2
+
+
+def read_blocks(body: LexborNode) -> tuple[list[Block], list[Element]]:
+    """Return the blocks of a page and the elements that hold any, both in the order of the page."""
+    element = Element("body", None, _names_of(body, "body"), 0)
+    elements = [element]
+    opened: list[tuple[str, LexborNode]] = []  # within `element`: they become one when they are seen to hold something
+    blocks: list[Block] = []
+    parts: list[str] = []
+    links = within_links = 0
+    # what follows after a subtree, and what ends with it: an element, a link or nothing
+    waiting: list[tuple[LexborNode | None, str]] = []
+    node = body.first_child
+
+    def flush() -> None:
+        nonlocal element, links
+        joined = "".join(parts)
+        is_preformatted = (opened[-1][0] if opened else element.tag) == "pre"
+        paragraphs = _EMPTY_LINE.split(joined) if _LINE in joined and not is_preformatted else (joined,)
+        for paragraph in paragraphs:
+            if text := squeezed(paragraph):
+                for tag, opening in opened:
+                    names = TAG_NAMES[tag] if tag in _RARELY_NAMED else _names_of(opening, tag)
+                    element = Element(tag, element, names, len(elements))
+                    elements.append(element)
+                opened.clear()
+                block = Block(element, text, links)
+                if is_preformatted:  # it is judged by its words like any other
+                    block.text = _with_lines(joined)
+                blocks.append(block)
+                element.add(block.size, block.links, block.size if block.is_prose else 0)
+        parts.clear()
+        links = 0
+
+    while True:
+        if node is None:
+            if not waiting:
+                break
+            node, ending = waiting.pop()
+            if ending == "element":
+                if parts:
+                    flush()
+                if opened:
+                    opened.pop()
+                else:
+                    assert element.parent
+                    element.parent.add(element.size, element.links, element.prose)
+                    element = element.parent
+            elif ending == "link":
+                within_links -= 1
+            continue
+        tag = _TAGS.get(node.tag_id, "")
+        following = node.next
+        if tag == "-text":
+            text = node.text_content or ""
+            if parts or not text.isspace():
+                parts.append(text)
+                if within_links:
+                    links += len(text)
+        elif tag in BLOCK_TAGS:
+            if parts:
+                flush()
+            child = node.first_child
+            if child is not None:
+                opened.append((tag, node))
+                waiting.append((following, "element"))
+                node = child
+                continue
+        elif tag == "br":
+            parts.append(_LINE)
+        elif tag not in UNSEEN:
+            child = node.first_child
+            if child is not None:
+                if tag == "a":
+                    within_links += 1
+                waiting.append((following, "link" if tag == "a" else ""))
+                node = child
+                continue
+        node = following
+    flush()
+    return blocks, elements
+
+
+def _with_lines(text: str) -> str:
+    """Return a text whose lines mean something."""
+    lines = [line.rstrip() for line in text.replace(_LINE, "\n").split("\n")]
+    return "\n".join(lines).strip("\n")
+
+
+def _names_of(node: LexborNode, tag: str) -> frozenset[str]:
+    attributes = node.attributes
+    if not attributes:
+        return TAG_NAMES[tag]
+    said = attributes.get("class") or ""
+    if said and len(attributes) == 1:
+        return _words(tag, said[:_LONGEST_NAMES])
+    for naming in ("id", "itemprop", "role"):
+        if name := attributes.get(naming):
+            said = f"{said} {name}"
+    names = _words(tag, said[:_LONGEST_NAMES])
+    hidden = "hidden" in attributes or attributes.get("aria-hidden") == "true"
+    return names | _HIDDEN_NAME if hidden or _is_undisplayed(attributes.get("style")) else names
+
+
+@lru_cache(maxsize=10_000)
+def _words(tag: str, names: str) -> frozenset[str]:
+    """Return the words that names are made of: articleBody, article-body and article_body have the same."""
+    words = _LOWER_WORD.findall(names) if names.islower() else [word.lower() for word in _WORD.findall(names)]
+    return TAG_NAMES[tag].union(words)
+
+
+def _is_undisplayed(style: str | None) -> bool:
+    return bool(style and _HIDDEN.search(style))

@@ -1,0 +1,173 @@
+"""Pages to articles, version 1."""
+
+import gc
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+
+from selectolax.lexbor import LexborHTMLParser
+
+from headwater.core.article import Article
+from headwater.core.charset import read_html
+from headwater.core.errors import HeadwaterError, OperatorError, Unreadable
+from headwater.core.html_depth import has_too_many_attributes, has_too_many_options, is_too_deep
+from headwater.core.reasons import Reason
+from headwater.core.text import blocks_of_markup, clean
+from headwater.extraction.html.blocks import read_blocks
+from headwater.extraction.html.main_text import find_main_text
+from headwater.extraction.html.metadata import TRUST, read_metadata
+from headwater.extraction.html.selectors import SELECTOR_KEYS, check_selector
+from headwater.extraction.sniffing import check_page
+
+_ABSTRACT_OVER = 40
+_LONGEST_WALL = 6_000  # only where a page is not found is there as much: what else the site has
+_LONGEST_ABSTRACT = 5000
+# No page is meant to be read that is longer, and to parse it could take a gigabyte.
+_MOST_TAGS = 150_000  # those of a second or two
+_ENOUGH_TO_BE_DEEP = 2_000_000  # characters
+_LONGEST_PAGE = 10_000_000
+
+
+def extract_html(body: bytes | str, *, url: str, selectors: Mapping[str, str] | None = None) -> Article:
+    """Return the article on the page at `url`.
+
+    `selectors` are CSS selectors for body, title, byline, published and image; one that matches something wins. Raises
+    Unreadable where the bytes are no page, or it cannot be read or holds no text, OperatorError for a selector that
+    cannot be used, and TypeError for an argument of another type.
+    """
+    _check_types(body, url, selectors)
+    if isinstance(body, str):
+        return _read(body, None, url, selectors or {})
+    check_page(body)
+    return _read(*_decoded(body, None), url, selectors or {})
+
+
+def normalize_html(body: bytes, url: str, content_type: str | None, selectors: Mapping[str, str] | None) -> Article:
+    """Do the same with what HTTP says about the charset, for bytes that are known to be a page."""
+    return _read(*_decoded(body, content_type), url, selectors or {})
+
+
+def _check_types(body: object, url: object, selectors: object) -> None:
+    """Tell a caller's mistake from a page that cannot be read."""
+    if not isinstance(body, bytes | str):
+        raise TypeError(f"body must be bytes or str, not {type(body).__name__}")
+    if not isinstance(url, str):
+        raise TypeError(f"url must be a str, not {type(url).__name__}")
+    if selectors is None:
+        return
+    if not isinstance(selectors, Mapping):
+        raise TypeError(f"selectors must be a mapping of str to str, not {type(selectors).__name__}")
+    for key, selector in selectors.items():
+        if not isinstance(selector, str):
+            raise TypeError(f"selectors[{key!r}] must be a str, not {type(selector).__name__}")
+
+
+def _read(text: str, markup: bytes | None, url: str, selectors: Mapping[str, str]) -> Article:
+    try:
+        if len(text) > _LONGEST_PAGE:
+            raise _too_long()
+        with _no_collections():
+            return _article(text, markup or text.encode(errors="ignore"), url, selectors)
+    except (HeadwaterError, MemoryError):
+        raise
+    except Exception as error:
+        # whatever a hostile page makes the libraries do, it is this page that cannot be read
+        raise Unreadable(f"The page could not be read ({type(error).__name__}).", url=url) from error
+
+
+def _decoded(body: bytes, content_type: str | None) -> tuple[str, bytes | None]:
+    if len(body) > _LONGEST_PAGE * 4:  # which is as many bytes as a character can have
+        raise _too_long()
+    return read_html(body, content_type)
+
+
+def _too_long() -> Unreadable:
+    return Unreadable(f"The page has over {_LONGEST_PAGE:,} characters.", reason=Reason.BODY_TOO_LARGE)
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """Do not look for cycles among the thousands of small objects of a page: there are none, and it is a tenth."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _article(text: str, markup: bytes, url: str, selectors: Mapping[str, str]) -> Article:
+    _check_sizes(text, markup, url)
+    _check_selectors(selectors)
+    tree = LexborHTMLParser(markup)
+    blocks, elements = read_blocks(tree.body) if tree.body is not None else ([], [])
+    lines = [block.text for block in blocks]
+    article = read_metadata(tree, url, selectors, lines)
+    if selected := _selected_text(tree, selectors.get("body")):
+        return _completed(article, selected, selected, "selector", 1.0)
+    found = find_main_text(text, blocks, elements)
+    if len(found.text) <= _LONGEST_WALL:
+        # imported here: its words take a while to load, and only short pages need them
+        from headwater.extraction.interstitials import find_wall
+
+        if wall := find_wall(tree, article, blocks, found.blocks):
+            raise Unreadable(wall.sentence, reason=wall, url=url)
+    if not found.text:
+        raise Unreadable("The page holds no text to keep.", reason=Reason.EMPTY_TEXT, url=url)
+    text, markdown = clean(found.text), found.markdown
+    if text != found.text:  # else there is nothing to clean in the same words either
+        markdown = clean(markdown)
+    return _completed(article, text, markdown, found.origin, 1 - min(found.doubt, 1.0))
+
+
+def _check_sizes(text: str, markup: bytes, url: str) -> None:
+    """Refuse what nobody is meant to read, and what would take minutes or a gigabyte to parse."""
+    tags = text.count("<")
+    has_too_many_tags = tags > _MOST_TAGS
+    if is_too_deep(text[:_ENOUGH_TO_BE_DEEP] if has_too_many_tags else text, tags):
+        raise Unreadable("The elements of the page are nested too deep.", url=url)
+    too_much = None
+    if has_too_many_tags:
+        too_much = f"over {_MOST_TAGS:,} tags"
+    elif has_too_many_attributes(markup):
+        too_much = "too many attributes"
+    elif has_too_many_options(text, tags):
+        too_much = "too many options to choose from"
+    if too_much:
+        raise Unreadable(f"The page has {too_much}.", reason=Reason.BODY_TOO_LARGE, url=url)
+
+
+def _completed(article: Article, text: str, markdown: str, origin: str, confidence: float) -> Article:
+    abstract = article.abstract or _first_paragraph(text)
+    taken = {"text": (origin, round(confidence, 2))}
+    if abstract and not article.abstract:
+        taken["abstract"] = (origin, TRUST.get(origin, TRUST["dom"]))
+    return replace(
+        article,
+        text=text,
+        markdown=markdown,
+        abstract=abstract,
+        provenance={**article.provenance, **{name: place for name, (place, _) in taken.items()}},
+        confidence={**article.confidence, **{name: trust for name, (_, trust) in taken.items()}},
+    )
+
+
+def _check_selectors(selectors: Mapping[str, str]) -> None:
+    for key, selector in selectors.items():
+        if key not in SELECTOR_KEYS:
+            known = ", ".join(SELECTOR_KEYS)
+            raise OperatorError(f"There is no selector {key!r}; there are: {known}.", reason=Reason.BAD_SOURCE)
+        try:
+            check_selector(selector)
+        except ValueError as error:
+            raise OperatorError(f"The selector {key!r}: {error}.", reason=Reason.BAD_SOURCE) from None
+
+
+def _selected_text(tree: LexborHTMLParser, selector: str | None) -> str:
+    return blocks_of_markup(" ".join(node.html or "" for node in tree.css(selector))) if selector else ""
+
+
+def _first_paragraph(text: str) -> str | None:
+    paragraph = next((paragraph for paragraph in text.split("\n\n") if len(paragraph) > _ABSTRACT_OVER), None)
+    return paragraph and paragraph[:_LONGEST_ABSTRACT]

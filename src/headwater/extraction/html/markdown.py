@@ -1,0 +1,76 @@
+"""Blocks as Markdown: headings, lists, quotations, tables and code are kept, what is within a paragraph is not."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+
+from headwater.extraction import markdown_escape
+from headwater.extraction.html.blocks import HEADINGS, Block, Element
+
+_CELLS = frozenset({"td", "th"})
+_INDENTS = {"ul": 2, "ol": 4}  # of what stands within an item; numbers may have two digits
+_WIDEST_INDENT = 40
+_BACKTICKS = re.compile(r"`{3,}")
+
+
+def to_markdown(blocks: Sequence[Block]) -> str:
+    """Return the blocks as Markdown."""
+    parts = []
+    for (kind, _), group in groupby(blocks, key=_group):
+        if kind == "table":
+            parts.append("\n".join(_table(list(group))))
+        elif kind == "list":
+            parts.append("\n".join(_items(group)))
+        else:
+            parts += map(_paragraph, group)
+    return "\n\n".join(parts)
+
+
+def _group(block: Block) -> tuple[str, int]:
+    """Return what a block is written together with: the cells of a table, the items of a list and of those within."""
+    tag = block.element.tag
+    if tag in _CELLS:
+        table = next((element for element in block.element.near() if element.tag == "table"), None)
+        return ("table", table.order) if table else ("", 0)
+    lists = list(_lists_around(block.element)) if tag == "li" else []
+    return ("list", lists[-1].order) if lists else ("", 0)
+
+
+def _lists_around(element: Element) -> Iterator[Element]:
+    return (above for above in element.near() if above.tag in _INDENTS)
+
+
+def _table(cells: list[Block]) -> Iterator[str]:
+    for number, (_, row) in enumerate(groupby(cells, key=lambda cell: _row(cell.element).order)):
+        texts = [markdown_escape.cell(cell.text) for cell in row]
+        yield f"| {' | '.join(texts)} |"
+        if number == 0:
+            yield "|" + " --- |" * len(texts)
+
+
+def _row(element: Element) -> Element:
+    return element.parent or element
+
+
+def _items(blocks: Iterable[Block]) -> Iterator[str]:
+    numbers: dict[Element, int] = {}
+    for block in blocks:
+        within, *above = _lists_around(block.element)
+        numbers[within] = number = numbers.get(within, 0) + 1
+        mark = f"{number}." if within.tag == "ol" else "-"
+        indent = " " * min(sum(_INDENTS[element.tag] for element in above), _WIDEST_INDENT)
+        yield f"{indent}{mark} {markdown_escape.paragraph(block.text)}"
+
+
+def _paragraph(block: Block) -> str:
+    tag = block.element.tag
+    if tag in HEADINGS:
+        return markdown_escape.heading(block.text, int(tag[1]))
+    text = _fenced(block.text) if tag == "pre" else markdown_escape.paragraph(block.text)
+    quoted = any(element.tag == "blockquote" for element in block.element.near())
+    return "> " + text.replace("\n", "\n> ") if quoted else text
+
+
+def _fenced(code: str) -> str:
+    fence = max(["```", *(f"{marks}`" for marks in _BACKTICKS.findall(code))], key=len)
+    return f"{fence}\n{code}\n{fence}"

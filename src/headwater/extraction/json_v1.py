@@ -1,0 +1,86 @@
+"""Records in JSON to articles, version 1: those of reports that api.congress.gov has, with their summary."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from headwater.core.article import Article
+from headwater.core.dates import parse_date
+from headwater.core.errors import Unreadable
+from headwater.core.reasons import Reason
+from headwater.core.text import clean, one_line
+from headwater.extraction.text_blocks import Blocks, paragraphs_of
+
+_LARGEST = 5_000_000  # bytes
+
+
+class _Author(msgspec.Struct):
+    author: str | None = None
+
+
+class _Topic(msgspec.Struct):
+    topic: str | None = None
+
+
+class _Report(msgspec.Struct, rename="camel"):
+    id: str
+    title: str
+    summary: str | None = None
+    publish_date: str | None = None
+    authors: list[_Author] | None = None
+    topics: list[_Topic] | None = None
+
+
+class _Record(msgspec.Struct, rename={"report": "CRSReport"}):
+    report: _Report
+
+
+def normalize_json(body: bytes, url: str, content_type: str | None, selectors: Mapping[str, str] | None) -> Article:
+    """Return the report's article. Raises Unreadable where it cannot be read, is too much, or has no summary."""
+    del content_type, selectors
+    report = _parse(body, url)
+    title = one_line(report.title)
+    summary = paragraphs_of(report.summary or "")
+    if not summary:
+        raise Unreadable("The record holds no text to keep.", reason=Reason.EMPTY_TEXT, url=url)
+    published_at = parse_date((report.publish_date or "")[: len("2026-01-15")])
+    authors = [one_line(author.author) for author in report.authors or () if author.author]
+    blocks = _blocks(title, report, summary)
+    provenance = {"text": "json", "title": "json", "abstract": "json"}
+    provenance |= {"published_at": "json"} if published_at else {}
+    provenance |= {"byline": "json"} if authors else {}
+    return Article(
+        text=clean(blocks.text()),
+        markdown=clean(blocks.markdown()),
+        title=title,
+        byline="; ".join(authors) or None,
+        published_at=published_at,
+        language="en",
+        abstract=summary.partition("\n\n")[0],
+        provenance=provenance,
+        confidence=dict.fromkeys(provenance, 1.0),
+    )
+
+
+def _parse(body: bytes, url: str) -> _Report:
+    if len(body) > _LARGEST:
+        raise Unreadable(f"The record has over {_LARGEST:,} bytes.", reason=Reason.BODY_TOO_LARGE, url=url)
+    try:
+        return msgspec.json.decode(body.removeprefix(b"\xef\xbb\xbf"), type=_Record).report
+    except msgspec.ValidationError as error:
+        message = f"It is the record of a report of a schema that is not known ({error})."
+        raise Unreadable(message, reason=Reason.UNKNOWN_SCHEMA, url=url) from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Unreadable(f"The record is no JSON: {error}.", url=url) from None
+
+
+def _blocks(title: str, report: _Report, summary: str) -> Blocks:
+    blocks = Blocks()
+    blocks.heading(title, 1)
+    blocks.paragraph(one_line(report.id))
+    for paragraph in summary.split("\n\n"):
+        blocks.paragraph(paragraph)
+    if topics := [topic.topic for topic in report.topics or () if topic.topic]:
+        blocks.heading("Topics", 2)
+        blocks.lines(topics)
+    return blocks

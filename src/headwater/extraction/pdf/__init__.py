@@ -1,0 +1,1 @@
+"""PDFs to Markdown."""

@@ -1,0 +1,309 @@
+"""Tables without lines between their cells: words that stand above each other in columns."""
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from headwater.extraction.pdf.drawings import Rule
+from headwater.extraction.pdf.lines import Line
+from headwater.extraction.pdf.page_content import Word
+from headwater.extraction.pdf.tables import Table, cell_text
+
+_FIGURE = re.compile(
+    r"[($\u2212\u2013\u2014+*-]*[$\u20ac\u00a3]?[.,]*\d[\d.,:/\u2013-]*[%)*a-z\u2020\u2021]{0,3}"
+    r"|[-\u2013\u2014\u2212*]+|\(?(?:NA|N/A|n\.a\.|X|Z|D|S|B)\)?|\$"
+)
+_YEAR = re.compile(r"(?:19|20)\d\d(?:[-\u2013/]\d\d(?:\d\d)?)?")
+_FEWEST_ROWS = 3
+_LINES_BETWEEN = 2  # how many lines without columns may stand between two rows
+_FARTHEST = 3.0  # times the height of a line, from one row to the next
+_CROSSING = 0.12  # the share of rows that may reach across a gap between columns
+_MOST = 0.7  # of the rows
+_SPACE = 0.5  # of the size of letters: wider than between words
+_WIDE_RULE = 0.75  # of the table's width
+_TITLE = 0.5  # of the table's width, for a piece that is no cell of its head
+_TOO_WIDE = 0.6  # of all lines, for a piece of a row
+_LONGEST_CELL = 45
+_LONGEST_HEAD = 12  # lines
+_MOST_COLUMNS = 100  # that anybody would read
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """From where to where a column reaches."""
+
+    x0: float
+    x1: float
+
+
+def aligned_tables(lines: Sequence[Line], rules: Sequence[Rule]) -> Iterator[tuple[int, int, Table]]:
+    """Yield tables, each with the first of the lines that it takes the place of and the one after the last."""
+    taken = 0
+    for start, end in _runs(lines):
+        columns = _columns(lines[start:end])
+        if _is_table(lines[start:end], columns):
+            start, first_row = _head(lines, start, end, columns, rules)
+            start = max(start, taken)
+            yield start, end, _table(lines[start:end], max(1, first_row - start), columns, rules)
+            taken = end
+
+
+def _runs(lines: Sequence[Line]) -> Iterator[tuple[int, int]]:
+    """Yield where lines of several pieces follow each other, from the first to after the last of them."""
+    wide = _TOO_WIDE * (max((line.x1 for line in lines), default=0) - min((line.x0 for line in lines), default=0))
+    start = last = -1
+    for number, line in enumerate(lines):
+        is_prose = not _has_figures(line) and any(piece.x1 - piece.x0 > wide for piece in line.segments)
+        if start >= 0 and (is_prose or number - last > _LINES_BETWEEN + 1 or _is_far(lines[number - 1], line)):
+            yield start, last + 1
+            start = -1
+        if line.mark is None and len(line.segments) >= 2 and not is_prose:
+            start = number if start < 0 else start
+            last = number
+    if start >= 0:
+        yield start, last + 1
+
+
+def _has_figures(line: Line) -> bool:
+    return any(map(_is_figure, line.segments[1:]))
+
+
+def _is_far(before: Line, line: Line) -> bool:
+    return line.mark is not None or line.top - before.bottom > _FARTHEST * max(line.size, 1.0)
+
+
+def _columns(lines: Sequence[Line]) -> list[Column]:
+    """Return the columns: between them is a gap that hardly any row reaches across."""
+    rows = [line for line in lines if _has_figures(line)]
+    if len(rows) < _FEWEST_ROWS:
+        rows = [line for line in lines if len(line.segments) >= 2]
+    ends = sorted((x, step) for row in rows for piece in row.segments for x, step in ((piece.x0, 1), (piece.x1, -1)))
+    allowed = int(_CROSSING * len(rows))
+    gap = 0.5 * min(row.size for row in rows)
+    columns: list[Column] = []
+    depth, begun = 0, 0.0
+    for x, step in ends:
+        if step == 1 and depth == allowed:
+            begun = x
+        depth += step
+        if step == -1 and depth == allowed:
+            if columns and begun - columns[-1].x1 < gap:
+                columns[-1] = Column(columns[-1].x0, x)
+            elif x > begun:
+                columns.append(Column(begun, x))
+    if len(columns) > _MOST_COLUMNS:
+        return []
+    return [part for column in columns for part in _narrower(column, rows)]
+
+
+def _narrower(column: Column, rows: Sequence[Line]) -> list[Column]:
+    """Part a column whose cells end in several figures each, which stand too close together to tell by their gaps."""
+    pieces = [piece for row in rows for piece in row.segments if column.x0 <= (piece.x0 + piece.x1) / 2 <= column.x1]
+    tails = [_figures_at_end(piece) for piece in pieces]
+    count, often = Counter(map(len, tails)).most_common(1)[0] if tails else (0, 0)
+    is_whole = sum(len(tail) == len(piece.words) for tail, piece in zip(tails, pieces, strict=True)) > len(pieces) / 2
+    if count < (2 if is_whole else 1) or often < _FEWEST_ROWS or often < _MOST * len(pieces):
+        return [column]
+    tails = [tail for tail in tails if len(tail) == count]
+    parts = [
+        Column(min(tail[number].x0 for tail in tails), max(tail[number].x1 for tail in tails))
+        for number in range(count)
+    ]
+    if not is_whole:
+        if sum(_is_led(piece, count) for piece in pieces) * 2 < len(pieces):
+            return [column]
+        heads = [piece.words[-count - 1].x1 for piece in pieces if len(piece.words) > count]
+        parts.insert(0, Column(column.x0, min(max(heads), parts[0].x0)))
+    apart = all(left.x1 <= right.x0 for left, right in itertools.pairwise(parts))
+    return parts if apart else [column]
+
+
+def _is_led(piece: Line, figures: int) -> bool:
+    """Tell whether the figures at the end of a piece are apart from its words, by dots or a gap; a name is not."""
+    if len(piece.words) <= figures:
+        return False
+    before, first = piece.words[-figures - 1 : len(piece.words) - figures + 1]
+    return before.text.endswith("..") or not before.text.strip(".") or first.x0 - before.x1 > _SPACE * piece.size
+
+
+def _figures_at_end(piece: Line) -> list[Word]:
+    figures: list[Word] = []
+    for word in reversed(piece.words):
+        if not _FIGURE.fullmatch(word.text):
+            break
+        figures.insert(0, word)
+    return figures
+
+
+def _is_table(lines: Sequence[Line], columns: Sequence[Column]) -> bool:
+    rows = [line for line in lines if len(line.segments) >= 2]
+    if len(rows) < _FEWEST_ROWS or len(columns) < 2:
+        return False
+    pieces = [piece for row in rows for piece in row.segments[1:]]
+    figures = sum(all(_FIGURE.fullmatch(word.text) for word in piece.words) for piece in pieces)
+    telling = [column for column in columns if _says_something(column, rows)]
+    if len(telling) == 2:
+        return figures >= _MOST * len(pieces) and len(rows) * 2 >= len(lines)
+    filled = sum(len(_pieces(row, columns)) for row in rows) / (len(rows) * len(columns))
+    is_short = sum(len(piece.text) <= _LONGEST_CELL for piece in pieces) >= 0.8 * len(pieces)
+    is_dense = figures >= 0.4 * len(pieces) or len(rows) >= _MOST * len(lines)
+    return len(telling) > 2 and filled >= 0.6 and is_short and is_dense
+
+
+def _says_something(column: Column, rows: Sequence[Line]) -> bool:
+    pieces = [piece for row in rows for piece in row.segments if piece.x0 < column.x1 and column.x0 < piece.x1]
+    return sum(any(map(str.isalnum, piece.text)) for piece in pieces) * 2 > len(pieces)
+
+
+def _head(
+    lines: Sequence[Line], start: int, end: int, columns: Sequence[Column], rules: Sequence[Rule]
+) -> tuple[int, int]:
+    """Return the first line of the table's head and its first row.
+
+    A line drawn under the head and one above it tell; without them the head is what is no title and no figure.
+    """
+    rows = [number for number in range(start, end) if _is_row(lines[number], columns)]
+    if not rows:
+        return start, start + 1
+    first, second = rows[0], rows[min(1, len(rows) - 1)]
+    highest = max(0, first - _LONGEST_HEAD)
+    drawn = _apart(sorted(rule.top for rule in rules if rule.is_flat and _underlines(rule, columns)))
+    near = [top for top in drawn if lines[highest].top - lines[highest].size <= top < lines[second].middle]
+    below = [next(number for number in range(highest, end) if lines[number].middle > top) for top in near]
+    are_ruled = len(rows) > 2 and any(lines[second].middle < top < lines[rows[2]].middle for top in drawn)
+    if not are_ruled and len(below) >= 2 and below[-2] < below[-1]:
+        return _first_of_head(lines, below[-2], below[-2], below[-1], columns), below[-1]
+    if not are_ruled and below and any(len(line.segments) >= 2 for line in lines[below[-1] : first]):
+        return _first_of_head(lines, below[-1], below[-1], first, columns), first
+    heads = [number for number in range(start, first) if len(lines[number].segments) >= 2]
+    body = heads[-1] + 1 if heads else max(first, start + 1)
+    return _first_of_head(lines, start, highest, body, columns), body
+
+
+def _first_of_head(lines: Sequence[Line], start: int, highest: int, body: int, columns: Sequence[Column]) -> int:
+    """Return the first line above the rows that is no title; above `start` only what stands close over columns."""
+    head = body
+    while head > highest and not _is_title(lines[head - 1], columns):
+        if head <= start and not _is_part_of_head(lines[head - 1], lines[head], columns):
+            break
+        head -= 1
+    return head
+
+
+def _is_row(line: Line, columns: Sequence[Column]) -> bool:
+    """Tell whether a line has figures in its columns, and not only one among the words of a head, nor only years."""
+    figures = [piece.text for piece in line.segments[1:] if _is_figure(piece)]
+    return len(figures) >= max(1, 0.4 * (len(columns) - 1)) and not all(map(_YEAR.fullmatch, figures))
+
+
+def _apart(places: Sequence[float]) -> list[float]:
+    """Take lines drawn double for one."""
+    return [place for number, place in enumerate(places) if not number or place - places[number - 1] > 3]
+
+
+def _underlines(rule: Rule, columns: Sequence[Column]) -> bool:
+    x0, x1 = columns[0].x0, columns[-1].x1
+    return min(rule.x1, x1) - max(rule.x0, x0) >= _WIDE_RULE * (x1 - x0)
+
+
+def _is_title(line: Line, columns: Sequence[Column]) -> bool:
+    """Tell whether a line is too long for a head: one piece of it is half as wide as the table."""
+    wide = _TITLE * (columns[-1].x1 - columns[0].x0)
+    return line.mark is not None or any(
+        piece.x1 - piece.x0 > wide and not _is_a_word_each(piece, columns) for piece in line.segments
+    )
+
+
+def _is_a_word_each(piece: Line, columns: Sequence[Column]) -> bool:
+    """Tell whether words stand over columns of their own, close as they are."""
+    under = sum(piece.x0 < column.x1 and column.x0 < piece.x1 for column in columns)
+    return under > 2 and len(piece.words) <= 1.2 * under
+
+
+def _is_part_of_head(line: Line, below: Line, columns: Sequence[Column]) -> bool:
+    return line.x0 >= columns[0].x1 and below.top - line.bottom <= 0.5 * line.size
+
+
+def _is_figure(piece: Line) -> bool:
+    return any(map(str.isdigit, piece.text)) and all(_FIGURE.fullmatch(word.text) for word in piece.words)
+
+
+def _table(lines: Sequence[Line], heads: int, columns: Sequence[Column], rules: Sequence[Rule]) -> Table:
+    head = _head_row(lines[:heads], columns, rules)
+    rows = _joined_stubs([_row(line, columns) for line in lines[heads:]])
+    words = frozenset(id(word) for line in lines for word in line.words)
+    box = (columns[0].x0, lines[0].top, columns[-1].x1, lines[-1].bottom)
+    return Table((head, *rows), words, box, tuple(line.text for line in lines))
+
+
+def _row(line: Line, columns: Sequence[Column]) -> tuple[str, ...]:
+    cells: list[list[Word]] = [[] for _ in columns]
+    for piece in _pieces(line, columns):
+        cells[_column_of(piece, columns)] += piece.words
+    return tuple(cell_text(cell) for cell in cells)
+
+
+def _pieces(line: Line, columns: Sequence[Column]) -> list[Line]:
+    """Part a line into cells; figures stand in a column of their own even where the gap before them is small."""
+    pieces = []
+    for piece in line.segments:
+        if len(piece.words) == 1:
+            pieces.append(piece)
+            continue
+        part: list[Word] = []
+        each = _is_a_word_each(piece, columns)
+        for word in piece.words:
+            if part and (each or _FIGURE.fullmatch(word.text)) and _is_over_a_border(part[-1], word, columns):
+                pieces.append(Line(tuple(part)))
+                part = []
+            part.append(word)
+        pieces.append(Line(tuple(part)))
+    return pieces
+
+
+def _is_over_a_border(before: Word, word: Word, columns: Sequence[Column]) -> bool:
+    return any(
+        before.x0 < left.x1 and before.x1 <= right.x0 + 1 and word.x0 >= left.x1 - 1 and word.x1 > right.x0
+        for left, right in itertools.pairwise(columns)
+    )
+
+
+def _column_of(piece: Line, columns: Sequence[Column]) -> int:
+    """Return the column that a piece shares most with, else the nearest."""
+    shared = [min(piece.x1, column.x1) - max(piece.x0, column.x0) for column in columns]
+    return shared.index(max(shared))
+
+
+def _head_row(lines: Sequence[Line], columns: Sequence[Column], rules: Sequence[Rule]) -> tuple[str, ...]:
+    """Join the lines of the head column by column; what stands over several columns is said of each of them."""
+    cells: list[list[Word]] = [[] for _ in columns]
+    for line in lines:
+        for piece in _pieces(line, columns):
+            for number in _spanned(piece, columns, rules):
+                cells[number] += piece.words
+    return tuple(cell_text(cell) for cell in cells)
+
+
+def _spanned(piece: Line, columns: Sequence[Column], rules: Sequence[Rule]) -> list[int]:
+    """Return the columns that a piece of the head is said of: those over the line drawn under it, if there is one."""
+    x0, x1 = piece.x0, piece.x1
+    for rule in rules:
+        is_under = rule.is_flat and -0.3 * piece.size <= rule.top - piece.bottom <= piece.size
+        if is_under and not _underlines(rule, columns) and rule.x0 - 2 <= (x0 + x1) / 2 <= rule.x1 + 2:
+            x0, x1 = min(x0, rule.x0), max(x1, rule.x1)
+    spanned = [number for number, column in enumerate(columns) if min(x1, column.x1) - max(x0, column.x0) > 0]
+    return spanned or [_column_of(piece, columns)]
+
+
+def _joined_stubs(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Join the first cell of a row with the line above it that it goes on from."""
+    joined: list[tuple[str, ...]] = []
+    for row in rows:
+        before = joined[-1] if joined else None
+        if before and before[0] and not any(before[1:]) and row[0][:1].islower():
+            joined[-1] = (f"{before[0]} {row[0]}", *row[1:])
+        else:
+            joined.append(row)
+    return joined

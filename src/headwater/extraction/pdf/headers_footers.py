@@ -1,0 +1,223 @@
+"""What stands around the text of every page: running heads and feet, page numbers, the numbers of lines."""
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import chain, pairwise
+from statistics import median
+
+from headwater.extraction.pdf.line_numbers import remove_line_numbers
+from headwater.extraction.pdf.lines import Line, lines_of
+from headwater.extraction.pdf.page_content import Look, Word
+
+_EDGE_LINES = 3  # how many lines from the top and from the bottom may be furniture
+_SAME_PLACE = 8.0  # points
+_APART, _NUMBER_APART = 0.7, 0.5  # of the size of the letters: the gap between furniture and text
+_EVENLY = 1.3  # times the distance of rows
+_LARGER, _SMALLER = 1.15, 0.9  # than most letters
+_WORDS_OF_A_FOOT, _WORDS_OF_A_HEAD = 3, 5  # at least, besides a number
+_HUGE = 3.0  # times most letters
+_A_NUMBER = "#"
+_LONGEST_COUNT = 9  # figures
+_PAGES_TO_BELIEVE = 3
+_LONGEST_PAGE_NUMBER = 40  # characters: to match what is longer takes long, and it is none
+_NUMBER = re.compile(r"\d+")
+_SECTION = re.compile(r"\u00a7\s?\d[\d.]*")  # with which a page of law begins or ends
+_AFTER_A_SIGN = re.compile(
+    r"(?:[|\u2022\u00b7\u2013\u2014-]|\bpage) ?#(?: of #)?$|^# ?[|\u2022\u00b7\u2013\u2014-]", re.IGNORECASE
+)
+_PAGE_NUMBER = re.compile(r"\W*(?:page\W*)?(?:[A-Z]{1,2}[-\u2013])?(?:#|[ivxlc]{1,7})(?:\W*of\W*#)?\W*", re.IGNORECASE)
+
+
+def remove_furniture(pages: Sequence[Look]) -> None:
+    """Take away what is repeated at the edges of pages, and the numbers beside lines."""
+    remove_line_numbers(pages)
+    _set_watermarks_aside(pages)
+    _remove_running_lines(pages)
+    _remove_repeated_asides(pages)
+
+
+@dataclass(slots=True)
+class _Place:
+    """What the lines at one height of the pages say that are alike, numbers aside."""
+
+    pages: list[int] = field(default_factory=list)
+    numbers: list[tuple[int, ...]] = field(default_factory=list)  # of the line on each of those pages
+    kinds: set[int] = field(default_factory=set)  # of pages: those that are alike from top to bottom are one
+
+
+_Places = dict[tuple[str, int], _Place]
+
+
+def _remove_running_lines(pages: Sequence[Look]) -> None:
+    """Take away lines that stand at the same place on several pages, with nothing further out.
+
+    Those that differ by a number are data, unless it is that of the page.
+    """
+    edges = []
+    alike: _Places = defaultdict(_Place)  # by what, numbers aside, and where
+    same: _Places = defaultdict(_Place)  # by the very words
+    kinds: dict[str, int] = {}
+    for number, page in enumerate(pages):
+        lines = lines_of(page.words)
+        edges.append((lines[: _EDGE_LINES + 1], lines[: -_EDGE_LINES - 2 : -1]))
+        kind = kinds.setdefault(_NUMBER.sub("#", "\n".join(line.text for line in lines)), number)
+        outer = {id(line): line for edge in edges[-1] for line in edge[:_EDGE_LINES]}
+        for line in outer.values():
+            figures = tuple(int(found[-_LONGEST_COUNT:]) for found in _NUMBER.findall(line.text))
+            for places, text in ((alike, _signature(line.text)), (same, _SECTION.sub("\u00a7", line.text))):
+                place = places[text, round(line.top / _SAME_PLACE)]
+                place.pages.append(number)
+                place.numbers.append(figures)
+                place.kinds.add(kind)
+    running = _Running(alike, same, min(_PAGES_TO_BELIEVE, max(2, len(pages))))
+    usual = median([word.size for page in pages for word in page.words] or [0.0])
+    for page, sides in zip(pages, edges, strict=True):
+        doomed = {id(word) for edge in sides for line in _outside(edge, running, usual) for word in line.words}
+        # Where nothing else stands on a page, that is its text: certificates, slides and exhibits are alike.
+        page.words = [word for word in page.words if id(word) not in doomed] or _without_page_numbers(page.words)
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """What is repeated on the pages of a document."""
+
+    alike: _Places
+    same: _Places
+    believed: int  # pages
+
+    def has(self, line: Line, usual: float, is_foot: bool) -> bool:
+        """Tell whether a line is repeated; `usual` is the size of most letters."""
+        signature = _signature(line.text)
+        if signature == _A_NUMBER:
+            return len({page for place in _near(self.alike, signature, line) for page in place.pages}) >= 2
+        if not signature:
+            return False
+        if self._on_several(_near(self.same, _SECTION.sub("\u00a7", line.text), line)):
+            return True
+        places = _near(self.alike, signature, line)
+        counting = _counting(places)
+        if not counting or not self._on_several(places) or line.size > _LARGER * usual:
+            return False
+        return _count_pages(line, counting, usual) or _has_page_at_end(line, counting, is_foot)
+
+    def differs_below(self, line: Line) -> bool:
+        """Tell whether the pages with a line are not all alike from top to bottom."""
+        places = _near(self.alike, _signature(line.text), line)
+        return len({kind for place in places for kind in place.kinds}) > 1
+
+    def _on_several(self, places: Sequence[_Place]) -> bool:
+        return len({page for place in places for page in place.pages}) >= self.believed
+
+
+def _counting(places: Sequence[_Place]) -> set[int]:
+    """Return which numbers in a line go up by one from page to page, as that of a page does."""
+    found = sorted(chain(*(zip(place.pages, place.numbers, strict=True) for place in places)))
+    steps = [(after - before, one, other) for (before, one), (after, other) in pairwise(found)]
+    return {
+        which
+        for which in range(len(found[0][1]))
+        if sum(other[which] - one[which] == step for step, one, other in steps) * 2 > len(steps)
+    }
+
+
+def _near(places: _Places, text: str, line: Line) -> list[_Place]:
+    level = round(line.top / _SAME_PLACE)
+    return [places[text, level + near] for near in (-1, 0, 1) if (text, level + near) in places]
+
+
+def _has_page_at_end(line: Line, counting: set[int], is_foot: bool) -> bool:
+    """Tell whether several words begin or end with the number that counts, as the head or foot of a page does."""
+    first, last = line.words[0].text, line.words[-1].text
+    final = len(_NUMBER.findall(line.text)) - 1
+    is_there = (first.isdigit() and 0 in counting) or (last.isdigit() and final in counting)
+    return is_there and len(line.words) > (_WORDS_OF_A_FOOT if is_foot else _WORDS_OF_A_HEAD)
+
+
+def _count_pages(line: Line, counting: set[int], usual: float) -> bool:
+    """Tell whether a number that counts stands where that of a page does: by itself, behind a sign, in small print."""
+    if line.size < _SMALLER * usual:
+        return True
+    seen = 0
+    for piece in line.segments:
+        signature = _NUMBER.sub("#", piece.text)
+        numbers = signature.count("#")
+        is_alone = numbers == 1 and len(line.segments) > 1 and bool(_PAGE_NUMBER.fullmatch(signature))
+        if (is_alone or _AFTER_A_SIGN.search(signature)) and not counting.isdisjoint(range(seen, seen + numbers)):
+            return True
+        seen += numbers
+    return False
+
+
+def _without_page_numbers(words: Sequence[Word]) -> list[Word]:
+    return [word for line in lines_of(words) if _signature(line.text) != _A_NUMBER for word in line.words]
+
+
+def _outside(edge: Sequence[Line], running: _Running, usual: float) -> Sequence[Line]:
+    """Return the lines of an edge, from the outermost, that are repeated and stand apart from the text."""
+    count = 0
+    is_foot = len(edge) > 1 and edge[1].top < edge[0].top
+    for number, line in enumerate(edge[:_EDGE_LINES]):
+        is_number = _signature(line.text) == _A_NUMBER
+        is_inner = number > 0 and count == number and not is_number
+        if is_inner or not running.has(line, usual, is_foot) or _is_head(edge[number:]):
+            break
+        if len(edge) <= _EDGE_LINES and not is_number and not running.differs_below(line):
+            break  # there is hardly more on these pages: they are certificates
+        if (
+            number + 1 == len(edge)
+            or _gap(line, edge[number + 1]) >= (_NUMBER_APART if is_number else _APART) * line.size
+        ):
+            count = number + 1
+        elif not running.differs_below(line):
+            break  # it is of a paragraph, on copies of one page
+    return edge[:count]
+
+
+def _is_head(lines: Sequence[Line]) -> bool:
+    """Tell whether a line is the head of a table: its pieces stand over those of the next, as far as rows are apart."""
+    if len(lines) < 3 or len(lines[0].segments) < 2 or len(lines[0].segments) != len(lines[1].segments):
+        return False
+    pairs = zip(lines[0].segments, lines[1].segments, strict=True)
+    are_over = all(one.x0 < other.x1 and other.x0 < one.x1 for one, other in pairs)
+    return are_over and _gap(lines[0], lines[1]) <= _EVENLY * max(0.0, _gap(lines[1], lines[2]))
+
+
+def _gap(one: Line, other: Line) -> float:
+    return max(one.top - other.bottom, other.top - one.bottom)
+
+
+def _signature(text: str) -> str:
+    """Return what is the same on every page; nothing for rows of numbers, which tables have too."""
+    signature = _NUMBER.sub("#", text).strip()
+    if len(signature) <= _LONGEST_PAGE_NUMBER and _PAGE_NUMBER.fullmatch(signature):
+        return _A_NUMBER
+    letters = sum(map(str.isalpha, signature))
+    return signature if letters >= 2 and signature.count("#") <= letters else ""
+
+
+def _set_watermarks_aside(pages: Sequence[Look]) -> None:
+    """Huge words at the same place of several pages are said once, beside the text of the first."""
+    marks: dict[tuple[str, int, int], list[tuple[Look, Word]]] = defaultdict(list)
+    for page in pages:
+        huge = _HUGE * median(word.size for word in page.words) if page.words else 0.0
+        for word in page.words:
+            if word.size > huge:
+                marks[word.text, round(word.x0), round(word.top)].append((page, word))
+    for found in marks.values():
+        if len(found) >= _PAGES_TO_BELIEVE:
+            for page, mark in found:
+                page.words.remove(mark)
+            found[0][0].aside.append(found[0][1])
+
+
+def _remove_repeated_asides(pages: Sequence[Look]) -> None:
+    """Words up and down the margin that stand on several pages are of no page, nor are numbers of pages."""
+    count: dict[str, int] = defaultdict(int)
+    texts = [_NUMBER.sub("#", " ".join(word.text for word in page.aside)) for page in pages]
+    for text in texts:
+        count[text] += 1
+    for page, text in zip(pages, texts, strict=True):
+        if count[text] >= _PAGES_TO_BELIEVE or (len(pages) > 1 and _signature(text) == _A_NUMBER):
+            page.aside = []

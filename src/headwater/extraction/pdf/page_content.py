@@ -1,0 +1,290 @@
+"""What pdfium sees on a page: words with their places, ruling lines, pictures."""
+
+import ctypes
+import itertools
+import math
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import pypdfium2
+import pypdfium2.raw as pdfium
+
+from headwater.extraction.pdf.drawings import Place, Rule, Turn, drawings
+
+SOFT_HYPHEN = "\ufffe"  # what pdfium makes of a hyphen that only breaks a word at the end of a line
+INITIAL = 1.6  # times as large as the letters that follow
+_MAX_CHARACTERS = 200_000  # of one page
+_BELOW = 0.22  # of the size of letters: what is under the line that they stand on
+_SMALLEST, _LARGEST = 1.0, 400.0  # letters, in points
+_BOLD = 600  # the weight from which on letters are
+_FONT_NAME = 64  # bytes of a font's name, which says what its weight does not
+_WORD = re.compile(r"[^\x00-\x20\s]+")
+_USUAL_WIDTH = 0.62  # of a letter, by its size
+_FEWEST_SPACED, _EVEN = 4, 0.15  # letters, and by how much of their height the gaps between them differ
+_GAP = 0.35  # of the size of the letters: a wider gap in a word parts it
+
+
+class TooMuchText(Exception):
+    """A page has more characters than any page that a person would read."""
+
+
+@dataclass(slots=True, eq=False)
+class Word:
+    """A word; `x0` to `x1` from the left, `top` to `bottom` from the top, as one reads it."""
+
+    text: str
+    x0: float
+    top: float
+    x1: float
+    bottom: float
+    bold: bool = False
+
+    size: float = field(init=False)  # how tall the letters are
+    middle: float = field(init=False)  # how far down their middle is
+    balance: int = field(init=False)  # how many more letters than figures it has
+
+    def __post_init__(self) -> None:
+        self.size = self.bottom - self.top
+        self.middle = (self.top + self.bottom) / 2
+        text = self.text
+        self.balance = len(text) if text.isalpha() else sum(map(str.isalpha, text)) - sum(map(str.isdigit, text))
+
+
+@dataclass(slots=True)
+class Look:
+    """A page, turned so that most of its text runs from left to right.
+
+    `aside` runs in another direction, or stands where nobody sees it.
+    """
+
+    width: float
+    height: float
+    words: list[Word] = field(default_factory=list)
+    aside: list[Word] = field(default_factory=list)
+    rules: list[Rule] = field(default_factory=list)
+    picture_cover: float = 0.0  # the share of the page that pictures cover
+    is_transcribed: bool = False  # there is text that is not to be seen, as a scanner leaves it behind a picture
+
+    @property
+    def characters(self) -> int:
+        """How many characters there are to read."""
+        return sum(len(word.text) for word in (*self.words, *self.aside))
+
+
+def look(page: pypdfium2.PdfPage) -> Look:
+    """Return what is on a page."""
+    bounds = page.get_bbox()
+    text = pdfium.FPDFText_LoadPage(page)
+    try:
+        runs = list(_runs(text)) if text else []
+    finally:
+        if text:
+            pdfium.FPDFText_ClosePage(text)
+    quarters = Counter({0: 0})
+    for run in runs:
+        quarters[run.style.quarters] += len(run.text)
+    turn = Turn(quarters.most_common(1)[0][0], *bounds)
+    seen = Look(*turn.size())
+    unseen: list[Word] = []
+    levels: dict[_Level, _Level] = {}
+    for run in runs:
+        word = Word(_text(run.text), *turn.box(*run.box), run.style.bold)
+        # words beside each other share what is equal: it is most of what a long document takes
+        level = word.top, word.bottom, word.size, word.middle
+        word.top, word.bottom, word.size, word.middle = levels.setdefault(level, level)
+        if not math.isfinite(word.x0 + word.x1 + word.middle):
+            continue
+        if run.style.quarters != turn.quarters:
+            seen.aside.append(word)
+        else:
+            (seen.words if _is_shown(word, seen) else unseen).append(word)
+    if seen.words:
+        seen.aside += unseen
+    else:
+        seen.words = unseen
+    seen.rules, seen.picture_cover = drawings(page, turn)
+    seen.is_transcribed = any(run.style.hidden for run in runs)
+    return seen
+
+
+_Level = tuple[float, float, float, float]
+
+
+def _is_shown(word: Word, page: Look) -> bool:
+    return word.x1 > 0 and word.x0 < page.width and 0 < word.middle < page.height
+
+
+def _text(text: str) -> str:
+    """Leave out what only says where a word may be broken; where it was, the hyphen stays."""
+    if "\xad" in text:
+        text = text[:-1].replace("\xad", "") + (SOFT_HYPHEN if text.endswith("\xad") else text[-1])
+    elif text.endswith("\u2010") and len(text) > 1:  # which programs that break words draw, and nobody types
+        text = text[:-1] + SOFT_HYPHEN
+    return sys.intern(text)
+
+
+class _Style(NamedTuple):
+    quarters: int
+    size: float  # 0 where it cannot be told
+    bold: bool
+    hidden: bool
+
+
+class _Run(NamedTuple):
+    text: str
+    box: Place
+    style: _Style
+
+
+_Styles = dict[int, _Style]  # by the object that letters belong to, which has one font at one angle
+
+
+def _runs(text: Any) -> Iterator[_Run]:
+    """Yield words as pdfium parts them, and parted again where letters stand apart or on another line."""
+    styles: _Styles = {}
+    for found in _WORD.finditer(_characters(text)):
+        start, end = found.span()
+        style = _style(text, start, styles)
+        ends = [place for number in (start, end - 1) if (place := _place(text, number))]
+        if _is_one_piece(ends, style, end - start):
+            (left, bottom, _, top), (_, _, right, _) = ends
+            yield _run(text, found[0], (left, bottom, right, top), start, style)
+        else:
+            yield from _pieces(text, found[0], start, styles)
+
+
+def _is_one_piece(ends: Sequence[Place], style: _Style, letters: int) -> bool:
+    """Tell whether a word, by where it begins and ends, is no wider than its letters; most are not."""
+    if len(ends) < 2 or style.quarters or not style.size:
+        return False
+    (left, bottom, _, top), (_, other_bottom, right, other_top) = ends
+    is_level = bottom < other_top and other_bottom < top and not _is_initial(ends[0], ends[1])
+    return is_level and 0 <= right - left <= _USUAL_WIDTH * style.size * letters
+
+
+def _is_initial(letter: Place, other: Place) -> bool:
+    return letter[3] - letter[1] > INITIAL * (other[3] - other[1]) > 0
+
+
+def _pieces(text: Any, word: str, start: int, styles: _Styles) -> Iterator[_Run]:
+    """Yield the parts of a word that stand apart."""
+    letters = [
+        (number, character, place)
+        for number, character in enumerate(word, start)
+        if (place := _place(text, number)) is not None
+    ]
+    is_spaced = len(letters) == len(word) and word.isalpha() and _is_spaced([place for _, _, place in letters])
+    part, places, first, style = "", list[Place](), start, _Style(0, 0.0, False, False)
+    for number, character, place in letters:
+        is_apart = not is_spaced and bool(part) and _stands_apart(places[-1], place, style.quarters)
+        if len(part) == 1 and part.isalpha() and style.quarters == 0 and _is_initial(places[0], place):
+            is_apart = True
+        if part and (part.endswith(SOFT_HYPHEN) or is_apart):
+            yield _run(text, part, _around(places), first, style)
+            part, places = "", []
+        if not part:
+            first = number
+            style = _style(text, number, styles)
+        part += character
+        places.append(place)
+    if part:
+        yield _run(text, part, _around(places), first, style)
+
+
+def _is_spaced(places: Sequence[Place]) -> bool:
+    """Tell whether letters stand apart evenly, and no further than they are tall: as those of a title may."""
+    if len(places) < _FEWEST_SPACED or any(place[1] != places[0][1] for place in places):
+        return False
+    tall = places[0][3] - places[0][1]
+    gaps = [other[0] - one[2] for one, other in itertools.pairwise(places)]
+    return min(gaps) > 0 and max(gaps) <= tall and max(gaps) - min(gaps) <= _EVEN * tall
+
+
+def _style(text: Any, number: int, styles: _Styles) -> _Style:
+    drawn = pdfium.FPDFText_GetTextObject(text, number)
+    key = ctypes.addressof(drawn.contents) if drawn else 0
+    style = styles.get(key)
+    if style is None:
+        hidden = bool(drawn) and pdfium.FPDFTextObj_GetTextRenderMode(drawn) == pdfium.FPDF_TEXTRENDERMODE_INVISIBLE
+        style = _Style(_quarters(text, number), _letter_size(text, number), _is_bold(text, number), hidden)
+        if key:
+            styles[key] = style
+    return style
+
+
+def _quarters(text: Any, number: int) -> int:
+    """Return how far a character is turned to the left, in quarters; pdfium counts to the right."""
+    return -round(float(pdfium.FPDFText_GetCharAngle(text, number)) / (math.pi / 2)) % 4
+
+
+def _place(text: Any, number: int) -> Place | None:
+    """Return left, bottom, right and top of a character."""
+    box = pdfium.FS_RECTF()
+    if not pdfium.FPDFText_GetLooseCharBox(text, number, box):
+        return None
+    return box.left, box.bottom, box.right, box.top
+
+
+def _characters(text: Any) -> str:
+    count = pdfium.FPDFText_CountChars(text)
+    if count > _MAX_CHARACTERS:
+        raise TooMuchText
+    buffer = (ctypes.c_ushort * (2 * count + 2))()
+    written = pdfium.FPDFText_GetText(text, 0, count, buffer) if count > 0 else 0
+    characters = bytes(buffer)[: 2 * max(0, written - 1)].decode("utf-16-le", "replace")
+    if len(characters) == count:
+        return characters
+    # some characters have no place in the text, so that the places would be those of others
+    codes = (pdfium.FPDFText_GetUnicode(text, number) for number in range(count))
+    return "".join(chr(code) if code < 0x110000 and not 0xD800 <= code < 0xE000 else "\ufffd" for code in codes)
+
+
+def _stands_apart(one: Place, other: Place, quarters: int) -> bool:
+    tall = min(max(one[3] - one[1], one[2] - one[0]), max(other[3] - other[1], other[2] - other[0]))
+    if quarters % 2 == 0:
+        onward = other[0] - one[2] if quarters == 0 else one[0] - other[2]
+        is_level = one[1] <= other[3] and other[1] <= one[3]
+    else:
+        onward = other[1] - one[3] if quarters == 1 else one[1] - other[3]
+        is_level = one[0] <= other[2] and other[0] <= one[2]
+    return not is_level or not -2 * tall <= onward <= _GAP * tall
+
+
+def _around(places: Sequence[Place]) -> Place:
+    lefts, bottoms, rights, tops = zip(*places, strict=True)
+    return min(lefts), min(bottoms), max(rights), max(tops)
+
+
+def _run(text: Any, word: str, place: Place, first: int, style: _Style) -> _Run:
+    left, bottom, right, top = place
+    quarters, size = style.quarters, style.size
+    x, y = ctypes.c_double(), ctypes.c_double()
+    if size and pdfium.FPDFText_GetCharOrigin(text, first, x, y):
+        # boxes are as tall as a font says, or as a letter is: the line that letters stand on and their size are sound
+        below, above = _BELOW * size, (1 - _BELOW) * size
+        if quarters % 2 == 0:
+            bottom, top = (y.value - below, y.value + above) if quarters == 0 else (y.value - above, y.value + below)
+        else:
+            left, right = (x.value - above, x.value + below) if quarters == 1 else (x.value - below, x.value + above)
+    return _Run(word, (left, bottom, right, top), style)
+
+
+def _is_bold(text: Any, number: int) -> bool:
+    if weight := pdfium.FPDFText_GetFontWeight(text, number):
+        return bool(weight >= _BOLD)
+    name, flags = ctypes.create_string_buffer(_FONT_NAME), ctypes.c_int()
+    pdfium.FPDFText_GetFontInfo(text, number, name, _FONT_NAME, flags)
+    return b"bold" in name.value.lower()
+
+
+def _letter_size(text: Any, number: int) -> float:
+    """Return how large letters are on the page; 0 where that cannot be told."""
+    matrix = pdfium.FS_MATRIX()
+    if not pdfium.FPDFText_GetMatrix(text, number, ctypes.byref(matrix)):
+        return 0.0
+    size = float(pdfium.FPDFText_GetFontSize(text, number)) * math.hypot(matrix.c, matrix.d)
+    return size if _SMALLEST <= size <= _LARGEST else 0.0

@@ -1,0 +1,1 @@
+"""XML documents of the US government to articles."""

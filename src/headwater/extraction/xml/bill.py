@@ -1,0 +1,135 @@
+"""BILLSTATUS: what became of a bill, by GPO's schemas 1.0.0 (with `createDate`) and 3.0.0."""
+
+from collections.abc import Iterator
+
+from lxml import etree
+
+from headwater.core.article import Article
+from headwater.core.dates import parse_date
+from headwater.core.errors import Unreadable
+from headwater.core.reasons import Reason
+from headwater.core.text import one_line
+from headwater.extraction.text_blocks import Blocks, paragraphs_of
+from headwater.extraction.xml.tree import find_all, find_text, text_of
+
+_KNOWN_VERSIONS = ("1.0.0", "3.0.0")  # files from before there were versions follow the first
+_NAMES = {
+    "HR": "H.R.",
+    "S": "S.",
+    "HRES": "H.Res.",
+    "SRES": "S.Res.",
+    "HJRES": "H.J.Res.",
+    "SJRES": "S.J.Res.",
+    "HCONRES": "H.Con.Res.",
+    "SCONRES": "S.Con.Res.",
+}
+_SUMMARIES = ("summaries/summary", "summaries/billSummaries/item")
+_COMMITTEES = ("committees/item", "committees/billCommittees/item")
+_SUBJECTS = ("subjects/legislativeSubjects/item", "subjects/billSubjects/legislativeSubjects/item")
+_OLDEST_SUBJECTS = "subjects/billSubjects/otherSubjects/item"
+
+
+def read_bill_status(root: etree._Element, url: str) -> Article:
+    """Return a bill with its summary and its actions; `introducedDate` is its date, `updateDate` is no date of it.
+
+    Raises Unreadable with the reason UNKNOWN_SCHEMA for what follows neither schema.
+    """
+    bills = list(find_all(root, "bill"))
+    bill = bills[0] if bills else None
+    version = _version(root)
+    if bill is None or version not in _KNOWN_VERSIONS:
+        raise _unknown(f"version {version}, without a bill" if bill is None else f"version {version}", url)
+    if len(bills) > 1:
+        raise _unknown(f"version {version}, with {len(bills)} bills", url)
+    name = _name(bill)
+    if name is None:
+        raise _unknown(f"version {version}, without the bill's number", url)
+    title = find_text(bill, "title") or name
+    sponsors = [find_text(sponsor, "fullName") for sponsor in find_all(bill, "sponsors/item")]
+    introduced = parse_date(find_text(bill, "introducedDate"))
+    summary = _last_summary(bill)
+    blocks = _blocks(bill, name, title, summary)
+    provenance = {"text": "xml", "title": "xml"}
+    provenance |= {"published_at": "xml"} if introduced else {}
+    provenance |= {"byline": "xml"} if any(sponsors) else {}
+    provenance |= {"abstract": "xml"} if summary else {}
+    return Article(
+        text=blocks.text(),
+        markdown=blocks.markdown(),
+        title=title,
+        byline="; ".join(filter(None, sponsors)) or None,
+        published_at=introduced,
+        language="en",
+        abstract=summary.partition("\n\n")[0] or None,
+        provenance=provenance,
+    )
+
+
+def _version(root: etree._Element) -> str:
+    """Return the version that a file names; one that names several has all of them, which is none that is known."""
+    named = [text_of(found) or "unsaid" for path in ("version", "bill/version") for found in find_all(root, path)]
+    return " and ".join(named) or _KNOWN_VERSIONS[0]
+
+
+def _unknown(what: str, url: str) -> Unreadable:
+    return Unreadable(
+        f"It is BILLSTATUS of a schema that is not known ({what[:80]}).", reason=Reason.UNKNOWN_SCHEMA, url=url
+    )
+
+
+def _name(bill: etree._Element) -> str | None:
+    number, kind = find_text(bill, "number", "billNumber"), find_text(bill, "type", "billType")
+    congress = find_text(bill, "congress")
+    if not (number and kind and congress):
+        return None
+    return f"{_NAMES.get(kind.upper(), kind)} {number}, {ordinal(congress)} Congress"
+
+
+def ordinal(number: str) -> str:
+    """Write a number as in "117th"."""
+    ending = {"1": "st", "2": "nd", "3": "rd"}.get(number[-1:], "th")
+    return number + ("th" if number[-2:-1] == "1" else ending)
+
+
+def _blocks(bill: etree._Element, name: str, title: str, summary: str) -> Blocks:
+    blocks = Blocks()
+    blocks.heading(title, 1)
+    blocks.paragraph(name)
+    for law in find_all(bill, "laws/item"):
+        blocks.paragraph(one_line(f"{find_text(law, 'type')} {find_text(law, 'number')}"))
+    if area := find_text(bill, "policyArea/name", "primarySubject/name"):
+        blocks.paragraph(f"Policy area: {area}")
+    if summary:
+        blocks.heading("Summary", 2)
+        for paragraph in summary.split("\n\n"):
+            blocks.paragraph(paragraph)
+    _list(blocks, "Actions", _actions(bill))
+    _list(blocks, "Committees", _names(bill, *_COMMITTEES))
+    _list(blocks, "Cosponsors", (find_text(one, "fullName") for one in find_all(bill, "cosponsors/item")))
+    _list(blocks, "Subjects", _names(bill, *_SUBJECTS, _OLDEST_SUBJECTS))
+    return blocks
+
+
+def _list(blocks: Blocks, heading: str, lines: Iterator[str]) -> None:
+    if told := list(dict.fromkeys(filter(None, lines))):
+        blocks.heading(heading, 2)
+        blocks.lines(told)
+
+
+def _actions(bill: etree._Element) -> Iterator[str]:
+    for action in find_all(bill, "actions/item"):
+        if text := find_text(action, "text"):
+            yield f"{find_text(action, 'actionDate')}: {text}"
+
+
+def _names(bill: etree._Element, *paths: str) -> Iterator[str]:
+    for path in paths:
+        for found in find_all(bill, path):
+            yield find_text(found, "name")
+
+
+def _last_summary(bill: etree._Element) -> str:
+    """Return the summary of the bill as it stood last, free of the markup that it is written in."""
+    summaries = [summary for path in _SUMMARIES for summary in find_all(bill, path)]
+    last = max(summaries, key=lambda summary: find_text(summary, "actionDate"), default=None)
+    return "" if last is None else paragraphs_of(find_text(last, "text", "cdata/text"))

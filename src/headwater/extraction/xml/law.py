@@ -1,0 +1,87 @@
+"""Laws in USLM, and in the markup of bills, which has the same parts under other names."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from lxml import etree
+
+from headwater.core.article import Article
+from headwater.core.dates import parse_date
+from headwater.core.text import one_line
+from headwater.extraction.text_blocks import Blocks
+from headwater.extraction.xml.tree import children, find_all, find_text, name_of, own_text, text_of
+
+_NUMBER = frozenset({"num", "enum"})
+_HEADING = frozenset({"heading", "header"})
+# Parts whose number and heading stand in a line of their own; those of smaller ones begin their first paragraph.
+_LEVELS = {"division": 2, "title": 2, "subtitle": 3, "chapter": 3, "subchapter": 3, "part": 3, "section": 4}
+# Notes at the margin, pages of the printed law, what is told of it, and the list of what follows.
+_SKIPPED = frozenset(
+    {"meta", "metadata", "preface", "sidenote", "page", "centerRunningHead", "toc", "pagebreak", "form", "dublinCore"}
+)
+_TITLES = ("meta/title", "metadata/dublinCore/title", "main/longTitle/officialTitle", "form/official-title")
+_DATES = ("meta/approvedDate", "meta/date", "metadata/dublinCore/date")
+
+
+def read_law(root: etree._Element, url: str) -> Article:
+    """Return a law with the day it was approved."""
+    del url
+    title = find_text(root, *_TITLES)
+    published_at = _approved(root)
+    blocks = Blocks()
+    if title:
+        blocks.heading(title, 1)
+    for part in children(root):
+        _walk(part, blocks)
+    provenance = {"text": "xml"} | ({"title": "xml"} if title else {})
+    provenance |= {"published_at": "xml"} if published_at else {}
+    return Article(
+        text=blocks.text(),
+        markdown=blocks.markdown(),
+        title=title or None,
+        published_at=published_at,
+        language="en",
+        provenance=provenance,
+    )
+
+
+def _approved(root: etree._Element) -> datetime | None:
+    for path in _DATES:
+        if found := parse_date(find_text(root, path)):
+            return found
+    return next((found for action in find_all(root, "main/action/date") if (found := _date_of(action))), None)
+
+
+def _date_of(element: etree._Element) -> datetime | None:
+    return parse_date(element.get("date", ""))
+
+
+def _walk(part: etree._Element, blocks: Blocks, lead: str = "") -> None:
+    """Add a part of the law; `lead` is the number that its first paragraph begins with."""
+    name = name_of(part)
+    if name in _SKIPPED:
+        return
+    inner, own_lead = list(_inner(part)), _lead(part)
+    if own_text(part) or not (inner or own_lead):
+        blocks.paragraph(one_line(f"{lead} {text_of(part, _SKIPPED)}"))
+        return
+    if own_lead and name in _LEVELS:
+        blocks.heading(own_lead, _LEVELS[name])
+        own_lead = ""
+    lead = one_line(f"{lead} {own_lead}")
+    if not inner:
+        blocks.paragraph(lead)
+    for number, child in enumerate(inner):
+        _walk(child, blocks, "" if number else lead)
+
+
+def _inner(part: etree._Element) -> Iterator[etree._Element]:
+    """Yield the parts of a part, but for its number and its heading."""
+    named = _NUMBER | _HEADING | _SKIPPED
+    return (child for child in children(part) if name_of(child) not in named)
+
+
+def _lead(part: etree._Element) -> str:
+    """Return the number and the heading of a part."""
+    named = [text_of(child, _SKIPPED) for child in children(part) if name_of(child) in _NUMBER | _HEADING]
+    return " ".join(filter(None, named))

@@ -1,0 +1,56 @@
+"""Looking through a tree of XML, whatever its namespaces."""
+
+from collections.abc import Collection, Iterator
+
+from lxml import etree
+
+from headwater.core.text import one_line
+
+_NONE: frozenset[str] = frozenset()
+
+
+def name_of(element: etree._Element) -> str:
+    """Return an element's name without its namespace."""
+    return etree.QName(element).localname
+
+
+def children(element: etree._Element) -> Iterator[etree._Element]:
+    """Yield the elements below one; references to entities, which nobody resolves, are none."""
+    return (child for child in element if isinstance(child.tag, str))
+
+
+def text_of(element: etree._Element, skipped: Collection[str] = _NONE) -> str:
+    """Return all text of an element as one line, without that of the elements that are skipped."""
+    return one_line("".join(_texts(element, skipped)))
+
+
+def own_text(element: etree._Element) -> str:
+    """Return the text that stands in an element itself, and in none below it."""
+    return one_line(" ".join([element.text or "", *(child.tail or "" for child in element)]))
+
+
+def find_text(element: etree._Element, *paths: str) -> str:
+    """Return the text of the first of some paths of names that leads somewhere, whatever the namespaces."""
+    for path in paths:
+        found = next(find_all(element, path), None)
+        if found is not None and (text := text_of(found)):
+            return text
+    return ""
+
+
+def find_all(element: etree._Element, path: str) -> Iterator[etree._Element]:
+    """Yield the elements that a path of names leads to."""
+    name, _, rest = path.partition("/")
+    for child in children(element):
+        if name_of(child) == name:
+            yield from find_all(child, rest) if rest else (child,)
+
+
+def _texts(element: etree._Element, skipped: Collection[str]) -> Iterator[str]:
+    if element.text:
+        yield element.text
+    for child in element:
+        if isinstance(child.tag, str) and name_of(child) not in skipped:
+            yield from _texts(child, skipped)
+        if child.tail:
+            yield child.tail

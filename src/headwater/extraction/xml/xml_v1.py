@@ -1,0 +1,76 @@
+"""XML documents of the federal government to articles, version 1.
+
+Each vocabulary has a reader of its own: BILLSTATUS, the Federal Register, and laws (USLM, or as bills are written).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from lxml import etree
+
+from headwater.core.article import Article
+from headwater.core.errors import Unreadable
+from headwater.core.reasons import Reason
+from headwater.core.text import clean
+from headwater.extraction.sniffing import REGISTER_ROOTS
+from headwater.extraction.xml.bill import read_bill_status
+from headwater.extraction.xml.law import read_law
+from headwater.extraction.xml.register import read_register
+from headwater.extraction.xml.tree import name_of
+
+_LARGEST = 20_000_000  # bytes; to parse more could take gigabytes
+_MOST_TAGS = 1_000_000  # each takes many times the room in a tree
+_DEEPEST = 150  # elements in each other; laws have about thirty
+_TRUST = {"xml": 1.0, "url": 0.8}
+
+_READERS: Mapping[str, Callable[[etree._Element, str], Article]] = {
+    "billStatus": read_bill_status,
+    "pLaw": read_law,
+    "bill": read_law,
+    "resolution": read_law,
+    **dict.fromkeys(REGISTER_ROOTS, read_register),
+}
+
+
+def normalize_xml(body: bytes, url: str, content_type: str | None, selectors: Mapping[str, str] | None) -> Article:
+    """Return the document's article. Raises Unreadable where it cannot be read, is too much, or holds no text."""
+    del content_type, selectors
+    root = _parse(body, url)
+    read = _READERS.get(name_of(root))
+    if read is None:
+        raise Unreadable(Reason.UNKNOWN_SCHEMA.sentence, reason=Reason.UNKNOWN_SCHEMA, url=url)
+    article = read(root, url)
+    text = clean(article.text)
+    if not text:
+        raise Unreadable("The document holds no text to keep.", reason=Reason.EMPTY_TEXT, url=url)
+    confidence = {name: _TRUST[place] for name, place in article.provenance.items()}
+    return replace(article, text=text, markdown=clean(article.markdown), confidence=confidence)
+
+
+def _parse(body: bytes, url: str) -> etree._Element:
+    """Parse the bytes without following or resolving anything that they name."""
+    if len(body) > _LARGEST:
+        raise Unreadable(f"The document has over {_LARGEST:,} bytes.", reason=Reason.BODY_TOO_LARGE, url=url)
+    if body.count(b"<") > _MOST_TAGS:
+        raise Unreadable(f"The document has over {_MOST_TAGS:,} tags.", reason=Reason.BODY_TOO_LARGE, url=url)
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
+    try:
+        root = etree.fromstring(body, parser)
+    except etree.XMLSyntaxError as error:
+        raise Unreadable(f"The document is no well-formed XML: {error.msg}.", url=url) from None
+    dtd: Any = root.getroottree().docinfo.internalDTD
+    if dtd is not None and dtd.entities():
+        raise Unreadable("The document declares entities of its own, which are never resolved.", url=url)
+    if _is_too_deep(root):
+        raise Unreadable(f"The elements of the document are nested over {_DEEPEST} deep.", url=url)
+    return root
+
+
+def _is_too_deep(root: etree._Element) -> bool:
+    depth = 0
+    for event, _ in etree.iterwalk(root, events=("start", "end")):
+        depth += 1 if event == "start" else -1
+        if depth > _DEEPEST:
+            return True
+    return False

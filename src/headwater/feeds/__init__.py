@@ -1,0 +1,1 @@
+"""Readers of feeds, sitemaps, subscription lists and links: bytes in, values out. They run in the sandbox."""

@@ -1,0 +1,119 @@
+"""OPML: the lists of subscriptions that feed readers exchange, often written without regard to XML."""
+
+import re
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from email.utils import format_datetime
+from xml.sax.saxutils import escape, quoteattr
+
+from headwater.core.charset import decode_xml
+from headwater.core.errors import Unreadable
+from headwater.core.text import one_line
+from headwater.feeds.html_entities import unescape
+from headwater.feeds.subscriptions import OpmlFeed
+
+_START = re.compile(r"<!--.*?(?:-->|\Z)|<(?:[\w.-]+:)?(?P<opml>(?i:opml))(?=[\s/>])", re.DOTALL)
+_OUTLINE = re.compile(
+    r"<(?:!--.*?(?:-->|\Z)|!\[CDATA\[.*?(?:\]\]>|\Z)|(?P<end>/)?(?P<name>(?i:outline))(?=[\s/>]))", re.DOTALL
+)
+# A word that names no attribute is passed over whole. A tag ends where another element of OPML follows: descriptions
+# may hold unescaped HTML, with quotes in it, and tags.
+_ATTRIBUTE_OR_END = re.compile(
+    r"([\w:.-]++)\s*+=\s*+(?:\"([^\"]*+)\"|'([^']*+)'|([^\s\"'<>]++))|[\w:.-]++"
+    r"|(?P<end>/?>)(?=\s*+(?:<(?:!|/?(?i:outline|body|opml)\b)|\Z))|(?P<next><)(?=(?i:outline)[\s/>])"
+)
+_NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_DEEPEST = 20
+_LONGEST_FOLDER_NAME = 200
+
+
+def parse_opml(body: bytes) -> list[OpmlFeed]:
+    """Return the feeds that an OPML file lists, in its order; addresses are as written, not checked.
+
+    Raises Unreadable where it is not OPML.
+    """
+    text = decode_xml(body, None)
+    start = next((found for found in _START.finditer(text) if found["opml"]), None)
+    if start is None:
+        raise Unreadable("This is not OPML: it has no <opml> element.")
+    return list(_feeds(text, start.end()))
+
+
+def write_opml(feeds: Iterable[OpmlFeed], *, title: str, now: datetime) -> bytes:
+    """Return an OPML file of these feeds, sorted into nested folders by their categories."""
+    lines = [
+        '<?xml version="1.0" encoding="UTF-8"?>',
+        '<opml version="2.0">',
+        f"<head><title>{escape(_storable(title))}</title><dateCreated>{format_datetime(now)}</dateCreated></head>",
+        "<body>",
+        *_outlines(feeds),
+        "</body>",
+        "</opml>",
+    ]
+    return "\n".join(lines).encode()
+
+
+def _feeds(text: str, position: int) -> Iterator[OpmlFeed]:
+    folders = [""]  # the category of what is in each open outline
+    while tag := _OUTLINE.search(text, position):
+        position = tag.end()
+        if tag["end"]:
+            if len(folders) > 1:
+                folders.pop()
+        elif tag["name"]:
+            attributes, position, is_empty = _attributes(text, position)
+            title = one_line(attributes.get("title") or attributes.get("text") or "")
+            category = folders[-1]
+            if url := attributes.get("xmlurl"):
+                yield OpmlFeed(url, title, attributes.get("htmlurl") or None, category)
+            elif len(folders) <= _DEEPEST:
+                category = "/".join(_folders(f"{category}/{title[:_LONGEST_FOLDER_NAME]}"))
+            if not is_empty:
+                folders.append(category)
+
+
+def _attributes(text: str, position: int) -> tuple[dict[str, str], int, bool]:
+    """Return the attributes of the tag with their names in lower case, where it ends, and whether it is empty."""
+    attributes: dict[str, str] = {}
+    for found in _ATTRIBUTE_OR_END.finditer(text, position):
+        if found["end"]:
+            return attributes, found.end(), found["end"] == "/>"
+        if found["next"]:  # its end has text behind it that stands in no outline
+            return attributes, found.start(), "/>" in text[position : found.start()]
+        if name := found[1]:
+            attributes.setdefault(name.lower(), unescape(found[2] or found[3] or found[4] or "").strip())
+    return attributes, len(text), True
+
+
+def _outlines(feeds: Iterable[OpmlFeed]) -> Iterator[str]:
+    opened: list[str] = []
+    for feed in sorted(feeds, key=lambda feed: _folders(feed.category)):
+        folders = _folders(feed.category)
+        while opened != folders[: len(opened)]:
+            opened.pop()
+            yield "</outline>"
+        for name in folders[len(opened) :]:
+            opened.append(name)
+            yield f"<outline {_attribute('text', name)}>"
+        yield _outline(feed)
+    yield from ("</outline>" for _ in opened)
+
+
+def _outline(feed: OpmlFeed) -> str:
+    title = one_line(feed.title)
+    parts = ['type="rss"', _attribute("text", title), _attribute("title", title), _attribute("xmlUrl", feed.url)]
+    if feed.site_url:
+        parts.append(_attribute("htmlUrl", feed.site_url))
+    return f"<outline {' '.join(parts)}/>"
+
+
+def _folders(category: str) -> list[str]:
+    return [name for name in map(one_line, category.split("/")) if name]
+
+
+def _attribute(name: str, value: str) -> str:
+    return f"{name}={quoteattr(_storable(value))}"
+
+
+def _storable(text: str) -> str:
+    return _NOT_XML.sub("", text)

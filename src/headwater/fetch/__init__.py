@@ -1,1 +1,0 @@
-"""One lease becomes bytes, a raw file, an article and a document, in one transaction."""

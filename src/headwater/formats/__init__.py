@@ -1,1 +1,0 @@
-"""Readers of what the web speaks: bytes or text in, nouns out."""

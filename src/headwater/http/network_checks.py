@@ -1,0 +1,60 @@
+"""A look at the network without using it: does a name resolve, is an address free, who answers on this machine."""
+
+import asyncio
+import contextlib
+import json
+import socket
+from datetime import UTC, datetime
+from ipaddress import ip_address, ip_network
+from typing import Any
+
+from headwater.core.errors import HeadwaterError
+from headwater.core.http import Limits
+from headwater.http.client import HttpClient
+from headwater.http.guard import AddressGuard
+
+_ANSWER_BYTES = 64 * 1024
+
+
+def resolve(host: str) -> list[str]:
+    """Return the addresses of a name, or raise OSError. Blocks, sometimes for long."""
+    try:
+        answers = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except UnicodeError:
+        raise OSError(f"{host} is not a host name") from None
+    return list(dict.fromkeys(str(address[0]) for *_, address in answers))
+
+
+def try_to_listen(host: str, port: int) -> None:
+    """Take an address and give it back at once; raise OSError where it cannot be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as taken:
+        # Taken only, not listened on: a program that starts at this moment is not kept from it.
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind((host, port))
+
+
+async def ask_this_machine(host: str, port: int, path: str, *, user_agent: str, seconds: float) -> dict[str, Any]:
+    """Return the JSON object that is answered on an address of this machine; empty where there is none."""
+    address = await asyncio.to_thread(_reachable, host)
+    client = HttpClient(
+        guard=AddressGuard([ip_network(address)]),
+        clock=lambda: datetime.now(UTC),
+        connect_to={"localhost": (address, port)},
+    )
+    limits = Limits(connect_seconds=seconds, read_seconds=seconds, total_seconds=seconds, body_bytes=_ANSWER_BYTES)
+    with contextlib.suppress(HeadwaterError, ValueError):
+        async with client:
+            response = await client.get(f"http://localhost:{port}{path}", user_agent=user_agent, limits=limits)
+            answer = json.loads(response.body)
+            if response.status == 200 and isinstance(answer, dict):
+                return answer
+    return {}
+
+
+def _reachable(host: str) -> str:
+    """Return the address under which something that listens on `host` can be reached from here."""
+    address = ip_address(resolve(host or "0.0.0.0")[0])  # noqa: S104 (not to listen on)
+    if address.is_unspecified:
+        return "127.0.0.1" if address.version == 4 else "::1"
+    return str(address)

@@ -1,1 +1,0 @@
-"""The only sockets: one HTTP client and the guard over what it may connect to."""

@@ -1,0 +1,84 @@
+"""The budgets of the api.data.gov key, shared by all processes on one database (spec 1.4)."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+
+import structlog
+
+from headwater.core import backoff
+from headwater.core.api_budget import HOUR, Split, fingerprint, read_limit
+from headwater.core.clock import Clock
+from headwater.core.errors import NotNow, OperatorError
+from headwater.core.http import Response
+from headwater.core.reasons import Reason
+from headwater.db import budgets
+from headwater.db.pool import Database
+
+log = structlog.get_logger()
+# Who waits looks again this often: the host may have told a larger limit meanwhile.
+_LOOK_SECONDS = 60.0
+
+
+class Budgets:
+    """Says when a source may ask an API host, and learns from what the host answers."""
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        clock: Clock,
+        key: str,
+        rate_limits: Mapping[str, int],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._key = key
+        self._split = Split(rate_limits)
+        self._sleep = sleep
+
+    @property
+    def key(self) -> str:
+        """The key, for the header X-Api-Key: in an address it would be logged."""
+        if not self._key:
+            raise OperatorError(
+                "This source needs a key of api.data.gov. https://api.data.gov/signup/ gives one; set "
+                "HEADWATER_API_DATA_GOV_KEY to it."
+            )
+        return self._key
+
+    async def spend(self, source: str, host: str) -> None:
+        """Count a request that is about to be sent; raise NotNow, and count nothing, when it may not go yet."""
+        again = await self.try_acquire(source, host)
+        if again:
+            raise NotNow(
+                f"The requests to {host} that source {source} has in an hour are used up; the next may go at "
+                f"{again:%H:%M:%S} UTC.",
+                until=again,
+                reason=Reason.BUDGET_SPENT,
+            )
+
+    async def wait(self, until: datetime) -> None:
+        """Wait until a request may go, or until it is worth another look."""
+        wait = (until - self._clock.now()).total_seconds()
+        await self._sleep(max(0.001, min(wait, _LOOK_SECONDS)))
+
+    async def try_acquire(self, source: str, host: str) -> datetime | None:
+        """Let a source ask a host now, or tell when to come back."""
+        mark, child = fingerprint(self.key), self._split.child_of(source)
+        return await self._database.transact(
+            lambda connection: budgets.take(connection, mark, host, child, self._split, self._clock.now())
+        )
+
+    async def note(self, host: str, response: Response) -> None:
+        """Learn a host's limit from its answer; after a 429 nobody asks until Retry-After, or for an hour."""
+        limit, now = read_limit(response.headers.get("x-ratelimit-limit")), self._clock.now()
+        mark = fingerprint(self.key)
+        async with self._database.connection() as connection:
+            if limit:
+                await budgets.observe(connection, mark, host, limit, now)
+            if response.status == 429:
+                until = now + (backoff.retry_after(response.headers.get("retry-after"), now) or HOUR)
+                log.warning("budget.exhausted", host=host, until=until.isoformat())
+                await budgets.exhaust(connection, mark, host, until)

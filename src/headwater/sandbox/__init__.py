@@ -1,0 +1,1 @@
+"""The only child processes that parse bytes from outside."""

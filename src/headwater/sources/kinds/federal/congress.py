@@ -1,0 +1,91 @@
+"""api.congress.gov, as its kinds ask it: lists by pages, counted, and single records."""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from datetime import date
+from urllib.parse import urlencode
+
+from headwater.core.errors import ExchangeFailed, HeadwaterError
+from headwater.core.json_values import storable
+from headwater.core.reasons import Reason
+from headwater.sources.kinds.federal.counted import DoesNotAddUp, Record, ask, count_of, records_of, until_it_adds_up
+from headwater.sources.kinds.federal.fields import inner
+from headwater.sources.run import Run
+
+API_URL = "https://api.congress.gov/v3"
+PAGE = 250  # records in an answer, whatever is asked for
+_MOST_RECORDS = 100_000
+_FIRST_YEAR = 1789
+
+
+def congress_on(today: date) -> int:
+    """Return the number of the Congress that sits on a day; a new one begins on 3 January of odd years."""
+    year = today.year - ((today.month, today.day) < (1, 3))
+    return (year - _FIRST_YEAR) // 2 + 1
+
+
+def refuse_to_come(congresses: Iterable[int], now: int) -> None:
+    """Refuse the settings of a run that would wait in vain: only the next Congress may be wanted before it sits."""
+    if far := [congress for congress in congresses if congress > now + 1]:
+        message = f"congresses: Congress {far[0]} is yet to come; now it is {now}."
+        raise HeadwaterError(message, reason=Reason.BAD_SOURCE)
+
+
+class CongressApi:
+    """Asks on behalf of a run. The key goes with each request, and each is taken from the source's budget."""
+
+    def __init__(self, run: Run, api_url: str) -> None:
+        self._run = run
+        self._url = api_url.rstrip("/")
+
+    async def listed(
+        self, path: str, name: str, key: Callable[[Record], Hashable], query: Mapping[str, str] | None = None
+    ) -> list[Record]:
+        """Return all records of a list, each once.
+
+        Raises HeadwaterError with the reason INCOMPLETE where there are not as many as it says.
+        """
+        found = await until_it_adds_up(self._run, f"The list {path}", lambda: self._pages(path, name, key, query or {}))
+        self._run.tally.fetched += len(found)
+        self._run.tally.total = (self._run.tally.total or 0) + len(found)
+        return list(found.values())
+
+    async def record(self, path: str, name: str) -> Record | None:
+        """Return one record, None where there is no such."""
+
+        async def read() -> Record:
+            body = await ask(self._run, f"{self._url}/{path}?format=json")
+            found: Record = storable(inner(body, name))
+            if not found:
+                raise DoesNotAddUp(f"the answer holds no {name}.")
+            return found
+
+        try:
+            return await until_it_adds_up(self._run, f"The record {path}", read)
+        except ExchangeFailed as error:
+            if error.reason not in (Reason.NOT_FOUND, Reason.GONE):
+                raise
+            return None
+
+    async def _pages(
+        self, path: str, name: str, key: Callable[[Record], Hashable], query: Mapping[str, str]
+    ) -> dict[Hashable, Record]:
+        found: dict[Hashable, Record] = {}
+        offset, count = 0, 0
+        while True:
+            asked = {"format": "json", "limit": PAGE, "offset": offset, **query}
+            body = await ask(self._run, f"{self._url}/{path}?{urlencode(asked)}")
+            records = records_of(body, name)
+            before, count = count, count_of(inner(body, "pagination"))
+            if offset and count != before:
+                raise DoesNotAddUp(f"there were {before}, and then {count}.")
+            if count > _MOST_RECORDS:
+                raise DoesNotAddUp(f"there are more than {_MOST_RECORDS:,}.")
+            found |= {key(record): record for record in records}
+            offset += len(records)
+            if offset >= count:
+                break
+            if not records:
+                raise DoesNotAddUp(f"{offset} came of {count}, and then none.")
+        if len(found) != count:
+            raise DoesNotAddUp(f"{len(found)} came of {count}.")
+        return found

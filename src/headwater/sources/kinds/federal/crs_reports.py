@@ -1,0 +1,87 @@
+"""Reports of the Congressional Research Service: the list of api.congress.gov, and the page or record of each."""
+
+import re
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from typing import Literal
+
+from headwater.core.errors import Unreadable
+from headwater.core.source import Item, Undated
+from headwater.core.urls import host_of
+from headwater.sources.kind import Kind
+from headwater.sources.kinds.federal.congress import API_URL, CongressApi
+from headwater.sources.kinds.federal.counted import Record
+from headwater.sources.kinds.federal.fields import HOME, check_address, midnight, text
+from headwater.sources.kinds.site_state import Problems
+from headwater.sources.run import Run
+
+_NUMBER = re.compile(r"([A-Z]{0,4})\d[\d-]{0,20}")  # R47175, or 98-807 as they were once
+_OVERLAP = timedelta(days=2)
+
+
+class CrsReportsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Reports that were touched since the last run, or all of them at first."""
+
+    schedule: str | None = "0 8 * * *"
+    timezone: str | None = HOME
+    budget: Literal["api.data.gov"] | None = "api.data.gov"
+    api_url: str = API_URL
+    files_url: str = "https://www.congress.gov/crs_external_products"
+    # What is fetched of a report: its page, or its record in the API, which has the summary and is behind no bot wall.
+    form: Literal["html", "json"] = "html"
+
+    @property
+    def api_hosts(self) -> frozenset[str]:
+        """The API, which counts requests; the reports are not part of it."""
+        return frozenset({host_of(self.api_url)})
+
+    def check(self) -> None:
+        """Refuse settings that cannot work, with a ValueError that names the field."""
+        check_address("api_url", self.api_url)
+        check_address("files_url", self.files_url)
+        super().check()
+
+    async def discover(self, run: Run) -> AsyncIterator[Item]:
+        """Yield each report once."""
+        query = {}
+        if read_at := run.state.get("read_at"):
+            query["fromDateTime"] = f"{datetime.fromisoformat(read_at) - _OVERLAP:%Y-%m-%dT%H:%M:%SZ}"
+        problems = Problems()
+        for record in await CongressApi(run, self.api_url).listed("crsreport", "CRSReports", _number, query):
+            number = _number(record)
+            if _NUMBER.fullmatch(number):
+                yield self._item(record, number)
+            else:
+                problems.add(text(record, "url"), Unreadable(f"A report has a number that cannot be used: {number!r}."))
+        problems.save(run.state)
+        run.state["read_at"] = run.now.isoformat()
+
+    def partition(self, item: Item) -> str:
+        """Return `{number}.html`, or `{number}.json` for a record."""
+        number = _number(item.raw)
+        return f"{number}.json" if item.url == self._record_url(number) else f"{number}.html"
+
+    def _item(self, record: Record, number: str) -> Item:
+        # Of the version that stands now: `updateDate` is when the record was touched.
+        published_at = midnight(record, "publishDate", self.timezone)
+        return Item(
+            url=self._record_url(number) if self.form == "json" else self._page_url(number),
+            title=text(record, "title") or number,
+            published_at=published_at,
+            updated_at=published_at,
+            undated=Undated.UNKNOWN,
+            tags={"document_type": text(record, "contentType") or None, "native_ids": {"report": number}},
+            raw=record,
+        )
+
+    def _page_url(self, number: str) -> str:
+        """Return where the page of a report is: by its series, or its record where the number does not tell that."""
+        series = number.rstrip("0123456789-")
+        return f"{self.files_url.rstrip('/')}/{series}/HTML/{number}.html" if series else self._record_url(number)
+
+    def _record_url(self, number: str) -> str:
+        return f"{self.api_url.rstrip('/')}/crsreport/{number}?format=json"
+
+
+def _number(record: Record) -> str:
+    return text(record, "id")

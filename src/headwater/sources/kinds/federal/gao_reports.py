@@ -1,0 +1,59 @@
+"""Reports of the Government Accountability Office: its feed, and the PDF of each."""
+
+import re
+from collections.abc import AsyncIterator
+from urllib.parse import urljoin, urlsplit
+
+from headwater.core.source import Item
+from headwater.feeds.feed import FeedEntry
+from headwater.sources.kind import Kind
+from headwater.sources.kinds.federal.fields import HOME, check_address
+from headwater.sources.kinds.site_state import remember_answer, validators
+from headwater.sources.request_settings import Retry
+from headwater.sources.run import Run
+
+_PRODUCT = re.compile(r"/products/(gao-(\d\d)-\w{1,20})/?", re.IGNORECASE)
+
+
+class GaoReportsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the feed lists; a bot wall counts every refusal, so it is asked seldom and never twice."""
+
+    timezone: str | None = HOME
+    poll_interval_minutes: int | None = 240
+    rate_per_second: float = 0.1
+    concurrency: int = 1
+    retry: Retry = Retry(attempts=1)
+    feed_url: str = "https://www.gao.gov/rss/reports.xml"
+
+    def check(self) -> None:
+        """Refuse settings that cannot work, with a ValueError that names the field."""
+        check_address("feed_url", self.feed_url)
+        super().check()
+
+    async def discover(self, run: Run) -> AsyncIterator[Item]:
+        """Yield the entries of the feed, or nothing when it has not changed."""
+        page = await run.http.get(self.feed_url, headers=validators(run.state))
+        if page.not_modified:
+            return
+        for entry in (await page.feed()).entries:
+            if entry.url:
+                yield _item(entry, entry.url)
+        remember_answer(run.state, page.response)
+
+    def partition(self, item: Item) -> str | None:
+        """Return `{year}/{number}.pdf`; what is no report, such as a decision, goes by its address."""
+        number = item.tags["native_ids"].get("report")
+        return f"{number.split('-')[1]}/{number}.pdf" if number else None
+
+
+def _item(entry: FeedEntry, page: str) -> Item:
+    """Return a report, whose PDF is known by its number; of other products the page is read."""
+    product = _PRODUCT.fullmatch(urlsplit(page).path)
+    number = product[1].lower() if product else None
+    return Item(
+        url=urljoin(page, f"/assets/{number}.pdf") if number else page,
+        title=entry.title or number or page,
+        published_at=entry.published_at,
+        tags={"topic": sorted(entry.tags), "native_ids": {"report": number} if number else {}},
+        raw={"url": page, "guid": entry.guid, "summary": entry.summary},
+    )

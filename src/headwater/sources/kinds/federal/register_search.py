@@ -1,0 +1,127 @@
+"""The Federal Register's search, asked for all that was published from one day to another.
+
+It counts and answers no further than 10,000: a window of days that has as many, or that does not fit one answer, is
+halved until it does; only the pages of a single day are turned.
+"""
+
+from dataclasses import dataclass
+from datetime import date, timedelta
+from urllib.parse import urlencode
+
+from headwater.sources.kinds.federal.counted import DoesNotAddUp, Record, ask, count_of, records_of, until_it_adds_up
+from headwater.sources.kinds.federal.fields import day, text
+from headwater.sources.run import Run
+
+MOST_COUNTED = 10_000
+PAGE = 1_000  # records in an answer, at most; a server that allows fewer gives fewer
+_DAY = timedelta(days=1)
+_FIELDS = (
+    "document_number",
+    "title",
+    "type",
+    "action",
+    "abstract",
+    "citation",
+    "publication_date",
+    "effective_on",
+    "agencies",
+    "docket_ids",
+    "regulation_id_numbers",
+    "html_url",
+    "pdf_url",
+    "full_text_xml_url",
+)
+Found = dict[tuple[str, str], Record]  # by day and number: numbers were used again
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    count: int
+    records: Found
+
+    @property
+    def is_capped(self) -> bool:
+        """Whether there may be more than is counted."""
+        return self.count >= MOST_COUNTED
+
+
+class RegisterSearch:
+    """Asks the search on behalf of a run, and counts in its tally."""
+
+    def __init__(self, run: Run, url: str) -> None:
+        self._run = run
+        self._url = url
+
+    async def read(self, first: date, last: date) -> Found:
+        """Return all documents of some days, the first and the last included.
+
+        Raises HeadwaterError with the reason INCOMPLETE where the counts do not add up.
+        """
+
+        async def read() -> Found:
+            found = await self._window(first, last)
+            await self._confirm(first, last, len(found))
+            return found
+
+        found = await until_it_adds_up(self._run, f"What was published from {first} to {last}", read)
+        self._run.tally.total = len(found)
+        return found
+
+    async def _window(self, first: date, last: date) -> Found:
+        answer = await self._ask(first, last)
+        found = answer.records
+        if not answer.is_capped and len(found) == answer.count:
+            self._run.tally.fetched += len(found)
+            return found
+        if first < last:
+            middle = first + (last - first) // 2
+            found = await self._window(first, middle) | await self._window(middle + _DAY, last)
+        else:
+            found = await self._turn_pages(first, answer)
+        if answer.is_capped:
+            if len(found) < MOST_COUNTED:
+                raise DoesNotAddUp(f"{len(found)} came of {MOST_COUNTED} or more from {first} to {last}.")
+        elif len(found) != answer.count:
+            raise DoesNotAddUp(f"{len(found)} came of {answer.count} from {first} to {last}.")
+        return found
+
+    async def _turn_pages(self, only: date, answer: _Answer) -> Found:
+        """Return the documents of a day that has more than an answer holds."""
+        if answer.is_capped:
+            raise DoesNotAddUp(f"there are {answer.count} or more on {only}, and nobody counts further.")
+        found, page = dict(answer.records), 1
+        while len(found) < answer.count:
+            page += 1
+            following = (await self._ask(only, only, page)).records
+            if not following.keys() - found.keys():
+                raise DoesNotAddUp(f"{len(found)} came of {answer.count} on {only}; page {page} has no more.")
+            found |= following
+        self._run.tally.fetched += len(found)
+        return found
+
+    async def _confirm(self, first: date, last: date, found: int) -> None:
+        """Count again: an index that is being made anew may have counted and answered less than it has."""
+        answer = await self._ask(first, last, size=1)
+        if found < answer.count if answer.is_capped else found != answer.count:
+            raise DoesNotAddUp(f"{found} came, and afterwards there were {answer.count} from {first} to {last}.")
+
+    async def _ask(self, first: date, last: date, page: int = 1, size: int = PAGE) -> _Answer:
+        query = [
+            ("conditions[publication_date][gte]", first.isoformat()),
+            ("conditions[publication_date][lte]", last.isoformat()),
+            ("order", "oldest"),
+            ("per_page", str(size)),
+            ("page", str(page)),
+            *(("fields[]", field) for field in _FIELDS),
+        ]
+        body = await ask(self._run, f"{self._url}?{urlencode(query)}")
+        count = count_of(body)
+        if count == 0 and "results" not in body:  # which it leaves out then
+            return _Answer(0, {})
+        records: Found = {}
+        for record in records_of(body, "results"):
+            published, number = day(record, "publication_date"), text(record, "document_number")
+            if published is None or not number or not first <= published <= last:
+                raise DoesNotAddUp(f"{number or 'a document'} is not from {first} to {last}.")
+            records[published.isoformat(), number] = record
+        return _Answer(count, records)

@@ -1,0 +1,124 @@
+"""Looking for what a site does not say of itself at the door: its feeds, its sitemaps (spec 3.3, 3.4)."""
+
+from collections.abc import Iterable
+from itertools import chain
+
+from headwater.core.errors import HeadwaterError, NotNow, Unreadable
+from headwater.core.urls import host_of, join_url
+from headwater.feeds.page_links import FeedLink
+from headwater.sources.run import Http, Page
+
+FEED_PATHS = (
+    *("/feed", "/rss", "/feed.xml", "/rss.xml", "/atom.xml", "/index.xml", "/feed.json"),
+    *("/feed.atom", "/feeds/posts/default"),
+)
+SITEMAP_PATHS = ("/sitemap.xml", "/sitemap_index.xml", "/news-sitemap.xml")
+_MOST_TRIED = 20
+_COMMENTS = ("comment", "kommentar", "comentario", "commenti")
+
+
+async def find_feeds(http: Http, url: str, *, most: int = 10) -> list[FeedLink]:
+    """Return feeds of the site at `url`, each read to be sure, the likeliest first; none where none is found.
+
+    The address may be a feed itself. Otherwise those that its page names count, or else the first at a common path.
+    Raises what the request for `url` raises, and NotNow where a host that may have a feed is not to be asked now.
+    """
+    page = await http.get(url)
+    try:
+        return [FeedLink(url, (await page.feed()).title)]
+    except Unreadable:
+        pass
+    looking = _Looking(http)
+    final = page.response.url
+    await looking.try_each(_likeliest_first(await page.feed_links())[:_MOST_TRIED], most)
+    if not looking.found:
+        await looking.try_each((FeedLink(guess) for guess in _guessed_feeds(final)), 1)
+    return looking.result()
+
+
+async def find_sitemaps(http: Http, url: str) -> list[str]:
+    """Return the sitemaps of the site at `url`: those its robots.txt names, else those at the common paths.
+
+    Only the latter are read to be sure.
+    """
+    named = await named_sitemaps(http, url)
+    return named or [guess for guess in guessed_sitemaps(url) if await _has_sitemap(http, guess)]
+
+
+async def is_sitemap(page: Page) -> bool:
+    """Tell whether a page is a sitemap: one that breaks off is, since what it lists until then is read."""
+    response = page.response
+    try:
+        await page.sitemap(response.sent_at, [host_of(response.url)], "/")
+    except HeadwaterError:
+        return False
+    return True
+
+
+async def named_sitemaps(http: Http, url: str) -> list[str]:
+    """Return the sitemaps that the robots.txt of a site names; one that cannot be had names none."""
+    try:
+        return await (await http.get(join_url("/robots.txt", url))).named_sitemaps()
+    except NotNow:
+        raise
+    except HeadwaterError:
+        return []
+
+
+def guessed_sitemaps(url: str) -> list[str]:
+    """Return where sitemaps of a site are most often."""
+    return [join_url(path, url) for path in SITEMAP_PATHS]
+
+
+class _Looking:
+    """Tries addresses one after the other, and knows what was found."""
+
+    def __init__(self, http: Http) -> None:
+        self.found: list[FeedLink] = []
+        self._http = http
+        self._waiting: NotNow | None = None
+
+    async def try_each(self, links: Iterable[FeedLink], most: int) -> None:
+        """Look at each until enough are found; one that fails is passed over."""
+        for link in links:
+            if len(self.found) >= most:
+                return
+            try:
+                feed = await (await self._http.get(link.url)).feed()
+            except NotNow as error:
+                self._waiting = self._waiting or error
+            except HeadwaterError:
+                continue
+            else:
+                self.found.append(FeedLink(link.url, link.title or feed.title))
+
+    def result(self) -> list[FeedLink]:
+        """Return what was found; nothing is only said to be there once everything could be asked."""
+        if not self.found and self._waiting:
+            raise self._waiting
+        return self.found
+
+
+def _likeliest_first(links: list[FeedLink]) -> list[FeedLink]:
+    return sorted(links, key=_is_about_comments)
+
+
+def _is_about_comments(link: FeedLink) -> bool:
+    told = f"{link.url} {link.title}".lower()
+    return any(word in told for word in _COMMENTS)
+
+
+def _guessed_feeds(url: str) -> Iterable[str]:
+    """Return the common addresses, first those below a page that is not the front page."""
+    below = url.partition("?")[0].rstrip("/")
+    own = [f"{below}{path}" for path in FEED_PATHS[:3]] if below.count("/") > 2 else []
+    return chain(own, (join_url(path, url) for path in FEED_PATHS))
+
+
+async def _has_sitemap(http: Http, url: str) -> bool:
+    try:
+        return await is_sitemap(await http.get(url))
+    except NotNow:
+        raise
+    except HeadwaterError:
+        return False

@@ -1,0 +1,248 @@
+"""The sitemap pass of a site: what its sitemaps list and is new, the newest sitemaps first (spec 3.3).
+
+`run.state` holds `sitemaps` (what is remembered of each, so that it is neither sent nor read twice), `read_at` (when a
+pass last came to its end: what is wanted reaches back to then at least), `backfill` (one that is not done yet) and
+`problems` (what could not be read while the rest went on).
+"""
+
+import heapq
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from itertools import count
+from typing import Any, NamedTuple
+
+from headwater.core.errors import HeadwaterError, NotNow, Unreadable
+from headwater.core.reasons import Reason
+from headwater.core.source import DiscoveredUrl, Item
+from headwater.core.urls import host_of, join_url
+from headwater.feeds.sitemap_entry import SitemapEntry, SitemapRef
+from headwater.feeds.sitemap_selection import SitemapReading, is_older
+from headwater.sources.kinds.site_discovery import SITEMAP_PATHS, guessed_sitemaps, named_sitemaps
+from headwater.sources.kinds.site_state import MOST_FAILURES, Problems, body_hash, note, remember_answer, validators
+from headwater.sources.run import Page, Run
+
+_WINDOW = timedelta(hours=48)
+_LONGEST_WINDOW = timedelta(days=30)  # after a pause: what fails each time must not hold it open for ever
+_MOST_ASKED = 500  # sitemaps in one pass
+_MOST_KNOWN = 10_000
+_DEEPEST = 3  # indexes of indexes of indexes
+_MOST_REMEMBERED = 1_000
+_MOST_ITEMS = 5_000  # are kept until the end of the pass; leads are not
+_LONGEST_BACKFILL = timedelta(days=30)  # a site may have more than can ever be remembered
+_SHARE_OF_DEADLINE = 0.8  # after which a pass ends by itself, so that what it learned is kept
+
+
+class _Place(NamedTuple):
+    """A sitemap to be read."""
+
+    url: str
+    above: tuple[str, ...] = ()  # the indexes that led to it
+    is_guess: bool = False
+
+
+class Sitemaps:
+    """One reading of a site's sitemaps. Pages count that are on the site at `home` or at the sitemap, below `path`."""
+
+    def __init__(self, run: Run, home: str, sitemap_url: str | None, *, path: str, deadline: timedelta) -> None:
+        self._run = run
+        self._home = home
+        self._sitemap_url = sitemap_url
+        self._hosts = [host_of(home), *([host_of(sitemap_url)] if sitemap_url else [])]
+        self._path = path
+        self._end_at = run.now + deadline * _SHARE_OF_DEADLINE
+        self._memory: dict[str, dict[str, Any]] = dict(run.state.get("sitemaps", {}))
+        self._backfill = _backfill(run)
+        self._since = self._backfill[0] if self._backfill else _usual_since(run)
+        self._queue: list[tuple[int, str, float, int, _Place]] = []
+        self._numbers = count()
+        self._known: set[str] = set()
+        self._resting: set[str] = set()  # hosts that are not to be asked now
+        self._problems = Problems()
+        self._latest = run.now  # as far as is known from answers
+        self._asked = self._read = self._items = 0
+        self._failures = 0  # in a row
+        self._is_cut = False  # by what may be there the next time
+
+    async def read(self) -> AsyncIterator[Item | DiscoveredUrl]:
+        """Yield the pages that are new; raise the first problem where nothing at all could be read."""
+        await self._start()
+        while self._queue and not self._is_over():
+            *_, place = heapq.heappop(self._queue)
+            reading = await self._reading_of(place)
+            if reading is not None:
+                for sitemap in reading.sitemaps:
+                    self._follow(sitemap, place)
+                for entries in reading.slices():
+                    for entry in entries:
+                        yield self._found(entry)
+        self._finish()
+
+    async def _start(self) -> None:
+        if self._sitemap_url:
+            places = [_Place(join_url(self._sitemap_url, self._sitemap_url))]
+        else:
+            named = await named_sitemaps(self._run.http, self._home)
+            places = [_Place(url) for url in named] or [
+                _Place(url, is_guess=True) for url in guessed_sitemaps(self._home)
+            ]
+        for place in places:
+            self._add(place, self._run.now)
+
+    def _follow(self, sitemap: SitemapRef, index: _Place) -> None:
+        """Take up what an index names, unless it is old, known, too deep, or the index itself."""
+        above = (*index.above, index.url)
+        if is_older(sitemap.lastmod, self._since_of(sitemap.url)):
+            self._read += 1
+        elif sitemap.url in above:
+            self._problems.add(sitemap.url, Unreadable("The sitemap index names itself.", url=sitemap.url))
+        elif len(above) > _DEEPEST:
+            self._problems.add(sitemap.url, Unreadable("The sitemaps are nested too deep.", url=sitemap.url))
+        else:
+            self._add(_Place(sitemap.url, above), sitemap.lastmod)
+
+    def _add(self, place: _Place, lastmod: datetime | None) -> None:
+        """Queue a sitemap: by the day of its last change, the newest first, and then those that do not tell.
+
+        Of one day it is the one that was not read for the longest: sites say of all they have that it changed just now.
+        """
+        if place.url in self._known:
+            return
+        if len(self._known) == _MOST_KNOWN:
+            self._is_cut = True
+            return
+        self._known.add(place.url)
+        changed = lastmod or self._since
+        read_at = self._memory.get(place.url, {}).get("at", "")
+        order = (-changed.toordinal(), read_at, -changed.timestamp(), next(self._numbers), place)
+        heapq.heappush(self._queue, order)
+
+    def _is_over(self) -> bool:
+        return self._asked == _MOST_ASKED or self._failures == MOST_FAILURES or self._latest >= self._end_at
+
+    async def _reading_of(self, place: _Place) -> SitemapReading | None:
+        """Return what a sitemap lists, None where that is known already or cannot be read."""
+        if host_of(place.url) in self._resting:
+            self._is_cut = True
+            return None
+        memory = self._memory.get(place.url, {})
+        usable = memory if self._is_read_so_far(memory) else {}
+        self._asked += 1
+        try:
+            page = await self._run.http.get(place.url, headers=validators(usable))
+            self._latest = page.response.sent_at
+            self._failures = 0
+            if page.not_modified or body_hash(page.response) == usable.get("body_hash"):
+                self._read += 1
+                self._remember(place, {**memory, "at": self._run.now.isoformat()})
+                return None
+            reading = await page.sitemap(self._since_of(place.url), self._hosts, self._path)
+        except HeadwaterError as error:
+            self._note_failure(place, error)
+            return None
+        self._note_reading(place, page, reading)
+        return reading
+
+    def _since_of(self, url: str) -> datetime:
+        """Return how far back a sitemap is wanted: no less far than when it was last read."""
+        memory = self._memory.get(url)
+        if memory is None:
+            return self._since
+        since = _usual_since(self._run) if self._is_read_so_far(memory) else self._since
+        return min(since, _moment(memory["at"]))
+
+    def _is_read_so_far(self, memory: dict[str, Any]) -> bool:
+        """Tell whether a sitemap was read as far back as is wanted, so that only a change is of interest."""
+        if not memory or self._run.since:
+            return False
+        return self._backfill is None or _moment(memory["at"]) >= self._backfill[1]
+
+    def _note_reading(self, place: _Place, page: Page, reading: SitemapReading) -> None:
+        if reading.problem:
+            self._problems.add(place.url, Unreadable(reading.problem, url=place.url))
+        if reading.elsewhere and not reading.here:
+            what = f"It lists {reading.elsewhere} pages of other sites, and none of {self._hosts[0]}: see site_url."
+            self._problems.add(place.url, Unreadable(what, url=place.url))
+        # An index is read each time: what it names may have changed though it has not.
+        if reading.sitemaps:
+            self._memory.pop(place.url, None)
+            return
+        self._read += 1
+        if not reading.problem:
+            memory: dict[str, Any] = {"at": self._run.now.isoformat()}
+            remember_answer(memory, page.response)
+            self._remember(place, memory)
+
+    def _remember(self, place: _Place, memory: dict[str, Any]) -> None:
+        self._memory.pop(place.url, None)  # so that what was read last is last
+        self._memory[place.url] = memory
+
+    def _note_failure(self, place: _Place, error: HeadwaterError) -> None:
+        if isinstance(error, NotNow):
+            self._resting.add(host_of(place.url))
+        if error.retryable:
+            self._is_cut = True
+            self._failures += 1
+        if error.retryable or not place.is_guess:
+            self._problems.add(place.url, error)
+
+    def _found(self, entry: SitemapEntry) -> Item | DiscoveredUrl:
+        published = entry.published_at
+        if not entry.title or published is None or self._items == _MOST_ITEMS:
+            return DiscoveredUrl(entry.url, entry.lastmod)
+        self._items += 1
+        updated = entry.lastmod if entry.lastmod and entry.lastmod > published else None
+        return Item(entry.url, entry.title, published, updated)
+
+    def _finish(self) -> None:
+        if self._queue:
+            *_, place = self._queue[0]
+            left = f"{len(self._queue)} sitemaps, this and older ones, are left for the next pass."
+            self._problems.add(place.url, Unreadable(left, url=place.url))
+        if not self._read:
+            self._raise_why()
+        state = self._run.state
+        state["sitemaps"] = dict(list(self._memory.items())[-_MOST_REMEMBERED:])
+        self._problems.save(state)
+        if not (self._is_cut or self._queue):
+            state["read_at"] = self._run.now.isoformat()
+        note(state, "backfill", self._unfinished_backfill())
+
+    def _unfinished_backfill(self) -> dict[str, str] | None:
+        is_left = any(not self._is_read_so_far(self._memory.get(place.url, {})) for *_, place in self._queue)
+        if self._backfill is None or not (self._is_cut or is_left):
+            return None
+        since, begun = self._backfill
+        return {"since": since.isoformat(), "begun": begun.isoformat()}
+
+    def _raise_why(self) -> None:
+        if self._problems.first:
+            raise self._problems.first
+        if not self._sitemap_url and self._asked:
+            places = ", ".join(SITEMAP_PATHS)
+            what = f"No sitemap was found: robots.txt of {self._hosts[0]} names none, and none is at {places}."
+            missing = Unreadable(what, reason=Reason.NOT_FOUND, url=self._home)
+            if self._run.since:
+                raise missing
+            # Many sites have none, and nobody said that this one has.
+            self._problems.add(self._home, missing)
+
+
+def _usual_since(run: Run) -> datetime:
+    read_at = run.state.get("read_at")
+    since = run.now - _WINDOW
+    return max(min(since, _moment(read_at)), run.now - _LONGEST_WINDOW) if read_at else since
+
+
+def _backfill(run: Run) -> tuple[datetime, datetime] | None:
+    """Return since when the past is wanted and when that began: now, or in a pass that could not end it."""
+    if run.since:
+        read_at = run.state.get("read_at")  # what is read now is not read again, so that nothing may be left between
+        return min(run.since, _moment(read_at)) if read_at else run.since, run.now
+    unfinished = run.state.get("backfill")
+    if not unfinished or run.now - _moment(unfinished["begun"]) > _LONGEST_BACKFILL:
+        return None
+    return _moment(unfinished["since"]), _moment(unfinished["begun"])
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)

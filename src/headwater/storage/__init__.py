@@ -1,0 +1,1 @@
+"""The only raw files: the corpus folder, and its backup and restore."""

@@ -1,2 +1,0 @@
-DROP TABLE feed_state;
-DROP TABLE sources;
