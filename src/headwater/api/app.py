@@ -3,11 +3,10 @@
 import ipaddress
 import secrets
 from collections.abc import Iterator
-from datetime import datetime
-from typing import Annotated, Any
+from typing import Any
 
 import structlog
-from fastapi import Depends, FastAPI, Query, Request, Response
+from fastapi import Depends, FastAPI, Request, Response
 from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
@@ -18,6 +17,7 @@ from headwater import __version__
 from headwater.api import shapes
 from headwater.api.changes import add_changes, add_webhooks
 from headwater.api.days import add_days, add_runs
+from headwater.api.documents import add_documents
 from headwater.api.frontier import add_frontier
 from headwater.api.handoffs import add_handoffs
 from headwater.api.sources import add_sources
@@ -30,7 +30,6 @@ from headwater.core.reasons import BODY_REASONS, Reason
 log = structlog.get_logger()
 HOW_TO_WRITE = "Send the API token as `Authorization: Bearer TOKEN`; it is in the file api-token in the data folder."
 LARGEST_BODY = 8 * 1024 * 1024  # room for the largest batch of URLs
-LARGEST_ID = 2**63 - 1  # that the database can hold
 
 _RUNNING_IT = "running it"
 _ERRORS = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorAnswer"}}}}
@@ -77,7 +76,7 @@ def make_app(operations: Operations) -> FastAPI:
         _answer_only_loopback_names(app)
     _answer_errors(app)
     _add_signs_of_life(app, operations)
-    _add_reading(app, operations)
+    add_documents(app, operations)
     add_days(app, operations)
     add_why(app, operations)
     add_changes(app, operations)
@@ -178,78 +177,6 @@ def _add_signs_of_life(app: FastAPI, operations: Operations) -> None:
         return Response(await operations.measure(), media_type="text/plain; version=0.0.4")
 
 
-def _add_reading(app: FastAPI, operations: Operations) -> None:
-    @app.get("/documents", tags=["reading"])
-    async def documents(
-        limit: Annotated[int, Query(ge=1, le=500)] = 50, before: str | None = None, source: str | None = None
-    ) -> shapes.DocumentPage:
-        """List documents, newest first."""
-        rows = await operations.documents(limit=limit, before=_cursor(before), source=source)
-        last = rows[-1] if len(rows) == limit else None
-        following = f"{last['fetched_at']:%Y-%m-%dT%H:%M:%S.%fZ}_{last['id']}" if last else None
-        return shapes.DocumentPage(documents=[shapes.DocumentLine(**row) for row in rows], next=following)
-
-    @app.get("/documents/{document_id}", tags=["reading"])
-    async def document(document_id: int) -> shapes.Document:
-        """Return a document with its text, provenance and earlier revisions."""
-        row = await operations.document(document_id) if 0 < document_id <= LARGEST_ID else None
-        if row is None:
-            raise HeadwaterError(f"There is no document {document_id}.", reason=Reason.UNKNOWN_DOCUMENT)
-        revisions = [shapes.Revision(**_with_hex_hashes(revision)) for revision in row["revisions"]]
-        return shapes.Document(**(_with_hex_hashes(row) | {"revisions": revisions}))
-
-    @app.get("/documents/{document_id}/markdown", tags=["reading"], response_class=Response)
-    async def markdown(document_id: int) -> Response:
-        """Return a document as Markdown, made from its raw file; one at a time, and 503 for who waits too long."""
-        return Response(await operations.markdown(document_id), media_type="text/markdown; charset=utf-8")
-
-    @app.get("/documents/{document_id}/diff", tags=["reading"])
-    async def diff(
-        document_id: int,
-        before: Annotated[int | None, Query(alias="from", ge=1, description="By default the one before.")] = None,
-        after: Annotated[int | None, Query(alias="to", ge=1, description="By default the last.")] = None,
-    ) -> shapes.Diff:
-        """Tell what changed in a document from one revision to another, by paragraphs and words."""
-        found = await operations.diffs.diff(document_id, before, after)
-        return shapes.Diff(
-            document_id=found.document_id,
-            url=found.url,
-            before=found.before,
-            after=found.after,
-            last=found.last,
-            before_came_at=found.before_came_at,
-            after_came_at=found.after_came_at,
-            before_fetched_at=found.before_fetched_at,
-            after_fetched_at=found.after_fetched_at,
-            title_before=found.diff.title_before,
-            title_after=found.diff.title_after,
-            summary=found.diff.sentences(),
-            added=found.diff.added,
-            removed=found.diff.removed,
-            changed=found.diff.changed,
-            unchanged=found.diff.unchanged,
-            changes=[
-                shapes.Change(
-                    kind=change.kind,
-                    paragraph=change.paragraph,
-                    pieces=[shapes.Piece(kind=piece.kind, text=piece.text) for piece in change.pieces],
-                    behind=change.behind,
-                )
-                for change in found.diff.changes
-            ],
-            told_all=found.diff.told_all,
-        )
-
-    @app.get("/search", tags=["reading"])
-    async def search(
-        q: Annotated[str, Query(min_length=1, max_length=500, description='Words, "a phrase", or, -not.')],
-        limit: Annotated[int, Query(ge=1, le=100)] = 10,
-        offset: Annotated[int, Query(ge=0, le=10_000)] = 0,
-    ) -> shapes.Hits:
-        """Search titles and texts, best first."""
-        return shapes.Hits(hits=[shapes.Hit(**row) for row in await operations.search(q, limit=limit, offset=offset)])
-
-
 def _guard_writing(app: FastAPI, operations: Operations) -> None:
     token = write_token(operations.settings).encode()
 
@@ -265,23 +192,6 @@ def _guard_writing(app: FastAPI, operations: Operations) -> None:
         if not length.isdigit() or int(length) > LARGEST_BODY:
             return _error(413, Reason.BAD_REQUEST, f"Send a body of at most {LARGEST_BODY} bytes, with its length.")
         return await call_next(request)
-
-
-def _with_hex_hashes(row: dict[str, Any]) -> dict[str, Any]:
-    return row | {name: row[name].hex() for name in ("content_hash", "raw_hash")}
-
-
-def _cursor(text: str | None) -> tuple[datetime, int] | None:
-    if text is None:
-        return None
-    moment, _, number = text.rpartition("_")
-    try:
-        fetched_at, document_id = datetime.fromisoformat(moment), int(number)
-    except ValueError:
-        fetched_at, document_id = None, 0
-    if fetched_at is None or fetched_at.tzinfo is None or not 0 < document_id <= LARGEST_ID:
-        raise HeadwaterError("before: must be the `next` of the page before.", reason=Reason.BAD_REQUEST)
-    return fetched_at, document_id
 
 
 def _error(status: int, reason: Reason, message: str, **more: int | None) -> JSONResponse:
