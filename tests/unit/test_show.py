@@ -13,7 +13,7 @@ from rich.text import Text
 
 from headwater.app.doctor_finding import Finding, State
 from headwater.cli import show, show_sources
-from headwater.cli.app import print_json
+from headwater.cli.output import print_json
 from headwater.core.canonical import CanonicalTotals
 from headwater.core.poll import PollResult
 from headwater.core.reasons import Reason

@@ -10,7 +10,7 @@ import typer
 from headwater import __version__
 from headwater.cli import show
 from headwater.cli.canonical import canonical_app
-from headwater.cli.common import Json, configuration, print_json, run, settings_with_logs
+from headwater.cli.common import Json, configuration, run, settings_with_logs
 from headwater.cli.days import daily, ingest, runs, today
 from headwater.cli.diff import diff
 from headwater.cli.frontier import frontier_app
@@ -18,6 +18,7 @@ from headwater.cli.handoff import handoff_app
 from headwater.cli.logs import set_up_logs
 from headwater.cli.new import new
 from headwater.cli.normalizing import normalize
+from headwater.cli.output import print_json
 from headwater.cli.sources import add, source_app
 from headwater.cli.upkeep import backup, restore, verify
 from headwater.cli.webhooks import webhook_app

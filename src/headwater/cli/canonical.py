@@ -6,7 +6,8 @@ from dataclasses import asdict
 import typer
 
 from headwater.cli.bars import watching
-from headwater.cli.common import Json, print_json, run, settings_with_logs
+from headwater.cli.common import Json, run, settings_with_logs
+from headwater.cli.output import print_json
 from headwater.cli.show import console, plain
 from headwater.core.canonical import CanonicalTotals
 from headwater.core.reasons import Reason

@@ -1,17 +1,14 @@
-"""What every command needs: the settings, a way to run, a way to read a time, a way to print JSON."""
+"""Helpers for every command: read the settings, run a coroutine, read a duration."""
 
 import asyncio
-import json
 import os
 import re
 import signal
-import sys
 from collections.abc import Callable, Coroutine
-from datetime import date, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-import msgspec
 import typer
 
 from headwater.cli.logs import set_up_logs
@@ -92,16 +89,3 @@ def duration(text: str, option: str) -> timedelta:
             f"{option}: {text!r} is not a time such as 30m, 2h or 7d, of ten years at most.", reason=Reason.BAD_REQUEST
         )
     return lasting
-
-
-def print_json(value: Any) -> None:
-    """Print JSON; times and dates as ISO 8601."""
-    typer.echo(json_text(value))
-
-
-def json_text(value: Any, indent: int | None = 2) -> str:
-    """Write JSON, in one line without `indent`, and escaped what cannot be shown or a terminal would obey."""
-    speaks_all = sys.stdout is None or sys.stdout.encoding.lower().startswith("utf")
-    plain = msgspec.to_builtins(value, builtin_types=(datetime, date))
-    text = json.dumps(plain, indent=indent, ensure_ascii=not speaks_all, default=lambda odd: odd.isoformat())
-    return "".join(mark if mark.isprintable() or mark == "\n" else json.dumps(mark)[1:-1] for mark in text)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from headwater.cli.common import Json, print_json, run, settings_with_logs
+from headwater.cli.common import Json, run, settings_with_logs
+from headwater.cli.output import print_json
 from headwater.cli.show import console, plain, visible
 
 if TYPE_CHECKING:

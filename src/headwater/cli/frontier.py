@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headwater.cli import show_frontier as show
-from headwater.cli.common import LAST_ID, Json, T, duration, print_json, run, settings_with_logs
+from headwater.cli.common import LAST_ID, Json, T, duration, run, settings_with_logs
 from headwater.cli.lines import Arguments, Lines
+from headwater.cli.output import print_json
 from headwater.cli.submitting import hand_in
 from headwater.core.errors import OperatorError
 from headwater.core.reasons import Reason

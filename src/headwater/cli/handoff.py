@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headwater.cli import show_handoffs as show
-from headwater.cli.common import LAST_ID, Json, T, print_json, run, settings_with_logs
+from headwater.cli.common import LAST_ID, Json, T, run, settings_with_logs
+from headwater.cli.output import print_json
 from headwater.core.errors import OperatorError
 from headwater.core.handoff import JobFilter
 from headwater.core.reasons import Reason

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headwater.cli import show_changes
-from headwater.cli.common import Json, json_text, print_json, run, settings_with_logs
+from headwater.cli.common import Json, run, settings_with_logs
+from headwater.cli.output import format_json, print_json
 
 if TYPE_CHECKING:
     from headwater.app.operations import Reader
@@ -45,6 +46,6 @@ async def _page(reader: "Reader", since: str | None, limit: int) -> "ChangePage"
 async def _follow(reader: "Reader", since: str | None, *, as_json: bool) -> None:
     async for change in reader.changes.follow(since or await reader.changes.lately()):
         if as_json:
-            typer.echo(json_text(change.told(), indent=None))
+            typer.echo(format_json(change.told(), indent=None))
         else:
             show_changes.changes([change])

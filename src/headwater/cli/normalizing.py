@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headwater.cli import show
-from headwater.cli.common import Json, print_json, run, settings_with_logs, wait
+from headwater.cli.common import Json, run, settings_with_logs, wait
+from headwater.cli.output import print_json
 
 if TYPE_CHECKING:
     from headwater.documents.normalize import ReadFile

@@ -1,10 +1,15 @@
-"""Where words go: standard output may be a closed pipe or a full disk, and may not know every character."""
+"""Standard output and standard error, and JSON on them. Output may be a closed pipe, a full disk or not Unicode."""
 
 import errno
 import io
+import json
 import signal
 import sys
-from typing import TYPE_CHECKING, TextIO
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any, TextIO
+
+import msgspec
+import typer
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -24,6 +29,19 @@ def set_up_output() -> None:
     """Let no destination bring the program down: what standard output does not take is an OutputLost."""
     sys.stdout = _over(_Output, sys.stdout)
     sys.stderr = _over(_Log, sys.stderr)
+
+
+def print_json(value: Any) -> None:
+    """Print an operation's dataclass as JSON. Times and dates are in ISO 8601."""
+    typer.echo(format_json(value))
+
+
+def format_json(value: Any, indent: int | None = 2) -> str:
+    """Format JSON, on one line if `indent` is None. Escape characters that a terminal cannot show or would obey."""
+    is_unicode = sys.stdout is None or sys.stdout.encoding.lower().startswith("utf")
+    plain = msgspec.to_builtins(value, builtin_types=(datetime, date))
+    text = json.dumps(plain, indent=indent, ensure_ascii=not is_unicode, default=lambda moment: moment.isoformat())
+    return "".join(mark if mark.isprintable() or mark == "\n" else json.dumps(mark)[1:-1] for mark in text)
 
 
 def find_lost_output(error: BaseException) -> OutputLost | None:

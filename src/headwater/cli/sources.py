@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headwater.cli import show, show_sources
-from headwater.cli.common import Json, T, print_json, run, settings_with_logs
+from headwater.cli.common import Json, T, run, settings_with_logs
+from headwater.cli.output import print_json
 from headwater.cli.source_files import source_export, source_import
 from headwater.cli.source_looking import source_discover, source_test
 from headwater.cli.upkeep import source_janitor

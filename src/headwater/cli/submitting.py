@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from headwater.cli import show_frontier as show
-from headwater.cli.common import json_text
 from headwater.cli.lines import Arguments, Lines, Numbered
+from headwater.cli.output import format_json
 from headwater.core.errors import OperatorError
 from headwater.core.reasons import Reason
 
@@ -39,7 +39,7 @@ class _ForScripts:
 
     def refuse(self, number: int, handed: "Handed") -> None:
         told = {self._where: number, "given": handed.given, "why": handed.why_refused}
-        typer.echo(self._before + json_text(told), nl=False)
+        typer.echo(self._before + format_json(told), nl=False)
         self._before = ",\n"
 
     def end(self, new: int, known: int, refused: int) -> None:

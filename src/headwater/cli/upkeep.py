@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headwater.cli import show_upkeep as show
-from headwater.cli.common import LAST_ID, Json, duration, print_json, run, settings_with_logs
+from headwater.cli.common import LAST_ID, Json, duration, run, settings_with_logs
+from headwater.cli.output import print_json
 from headwater.core.errors import OperatorError
 from headwater.core.reasons import Reason
 

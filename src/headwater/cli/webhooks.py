@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from headwater.cli import show_changes as show
-from headwater.cli.common import Json, print_json, run, settings_with_logs
+from headwater.cli.common import Json, run, settings_with_logs
+from headwater.cli.output import print_json
 from headwater.cli.show import console
 from headwater.core.errors import OperatorError
 from headwater.core.reasons import Reason

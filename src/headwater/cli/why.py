@@ -9,7 +9,8 @@ from rich.cells import cell_len, chop_cells
 from rich.markup import escape
 
 from headwater.cli import show
-from headwater.cli.common import Json, print_json, run, settings_with_logs
+from headwater.cli.common import Json, run, settings_with_logs
+from headwater.cli.output import print_json
 
 MARGIN = 10  # where the words begin
 WIDTH = 80
