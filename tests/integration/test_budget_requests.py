@@ -14,10 +14,10 @@ import structlog
 from headwater.app.polling import PollerRole
 from headwater.app.roles import run_roles
 from headwater.core.api_budget import HOUR
+from headwater.core.json_values import parse_json
 from headwater.core.poll import PollResult
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
-from headwater.feeds.json_body import parse_json
 from headwater.http.client import HttpClient
 from headwater.politeness.api_budget import Budgets
 from headwater.politeness.request_rate import Pace

@@ -56,7 +56,7 @@ def test_what_is_learned_was_the_only_answer_for_two_days_and_five_polls(
     for (hops, is_feed), later in [(answer, later) for answer, times, later in runs for _ in range(times)]:
         now += later
         move = watch(move, url=OLD, hops=hops, is_feed=is_feed, now=now)
-        assert move == RedirectHistory.of(move and json.loads(json.dumps(move.stored())))
+        assert move == RedirectHistory.from_json(move and json.loads(json.dumps(move.to_json())))
         history.append((now, hops, is_feed))
         if move and move.is_learned(now):
             alike = [poll for poll in history if poll[0] >= move.first_seen]
@@ -115,7 +115,7 @@ def test_a_move_that_could_be_a_trap_or_a_lost_page_is_never_learned(url: str, h
 @example({"target": NEW, "first_seen": "yesterday", "count": 1})
 @example({"target": None, "first_seen": "2026-03-29T12:00:00Z", "count": 1})
 def test_what_was_stored_and_is_no_move_is_forgotten(stored: object) -> None:
-    assert RedirectHistory.of(stored) is None
+    assert RedirectHistory.from_json(stored) is None
 
 
 def test_it_says_what_is_known_and_what_is_missing() -> None:

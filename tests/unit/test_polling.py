@@ -70,8 +70,8 @@ def test_no_sequence_of_polls_leaves_the_floor_and_the_ceiling(
         waited = following.at - NOW
         assert waited >= floor(base)
         assert waited <= max(ceiling(base) * 1.1 if isinstance(outcome, Read) else DAY, base * 1.1)
-        errors, stored = following.errors, following.rhythm and json.loads(json.dumps(following.rhythm.stored()))
-        rhythm = AdaptiveInterval.of(stored)
+        errors, stored = following.errors, following.rhythm and json.loads(json.dumps(following.rhythm.to_json()))
+        rhythm = AdaptiveInterval.from_json(stored)
         assert rhythm == following.rhythm
 
 
@@ -281,7 +281,7 @@ def test_it_says_why_in_words(following: PollPlan, why: str) -> None:
 @example({"stretch": float("nan"), "quiet": 1})
 @example({"stretch": 10**400, "quiet": 1})
 def test_whatever_was_stored_a_rhythm_is_usable_or_none(stored: object) -> None:
-    assert wait(Read(20, 1), rhythm=AdaptiveInterval.of(stored)) >= floor(QUARTER)
+    assert wait(Read(20, 1), rhythm=AdaptiveInterval.from_json(stored)) >= floor(QUARTER)
 
 
 @given(bases, st.integers(1, 5000))

@@ -12,6 +12,7 @@ from headwater.app.runtime import Runtime
 from headwater.changes.change_operations import ChangeOperations
 from headwater.changes.operations import LiveWebhookOperations, WebhookOperations
 from headwater.core.api_budget import Split, fingerprint
+from headwater.core.text import make_storable
 from headwater.db import budgets, documents, frontier
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import AWAY, is_down
@@ -26,7 +27,6 @@ from headwater.frontier.operations import FrontierOperations
 from headwater.handoff.operations import HandoffOperations
 from headwater.sandbox.pool import Sandbox, make_sandbox
 from headwater.sources.operations import SourceOperations
-from headwater.sources.settings import storable
 from headwater.storage.folder import Corpus
 
 DATABASE_AWAY = AWAY  # what an answer fails with while the database is away
@@ -51,7 +51,7 @@ class Reader:
     async def search(self, words: str, *, limit: int = 10, offset: int = 0) -> list[dict[str, Any]]:
         """Search documents, best first."""
         async with self._context.database.connection() as connection:
-            return await documents.search_documents(connection, storable(words), limit, offset)
+            return await documents.search_documents(connection, make_storable(words), limit, offset)
 
     async def documents(
         self, *, limit: int = 50, before: tuple[datetime, int] | None = None, source: str | None = None
@@ -59,7 +59,7 @@ class Reader:
         """List documents, newest first."""
         return await self._context.database.transact(
             lambda connection: documents.list_documents(
-                connection, limit=limit, before=before, source=storable(source) if source else None
+                connection, limit=limit, before=before, source=make_storable(source) if source else None
             )
         )
 

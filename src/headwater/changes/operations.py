@@ -14,13 +14,13 @@ from headwater.changes.feed import ChangeFeed
 from headwater.core.change import Event, cursor_of
 from headwater.core.errors import InvalidURL, OperatorError
 from headwater.core.reasons import Reason
+from headwater.core.text import make_storable
 from headwater.core.url_input import presentable
 from headwater.core.urls import join_url, normalize_url
 from headwater.core.webhook import Answered, DeliveryStatus, Receiver
 from headwater.db import webhooks
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import Connection
-from headwater.sources.settings import storable
 
 T = TypeVar("T")
 COUNTED = 10_000  # of what waits
@@ -55,7 +55,7 @@ class WebhookOperations:
 
     async def show(self, name: str) -> dict[str, Any]:
         """Return a webhook and how it is doing."""
-        found = await self._look(storable(name))
+        found = await self._look(make_storable(name))
         if not found:
             raise _unknown(name)
         return found[0]
@@ -67,16 +67,16 @@ class WebhookOperations:
 
     async def remove(self, name: str) -> None:
         """Remove a webhook, with what it has not had yet."""
-        if not await self._database.run(lambda connection: webhooks.remove_webhook(connection, storable(name))):
+        if not await self._database.run(lambda connection: webhooks.remove_webhook(connection, make_storable(name))):
             raise _unknown(name)
 
     async def switch(self, name: str, *, enabled: bool) -> dict[str, Any]:
         """Deliver to a webhook, or hold back what changes until it is enabled again."""
 
         async def work(connection: Connection) -> None:
-            if not await webhooks.switch_webhook(connection, storable(name), enabled=enabled):
+            if not await webhooks.switch_webhook(connection, make_storable(name), enabled=enabled):
                 raise _unknown(name)
-            await webhooks.wake_deliveries(connection, storable(name), self._context.clock.now())
+            await webhooks.wake_deliveries(connection, make_storable(name), self._context.clock.now())
 
         await self._database.transact(work)
         return await self.show(name)
@@ -91,7 +91,7 @@ class WebhookOperations:
         position = await self._feed.start(before, "before") if before is not None else None
         rows = await self._database.transact(
             lambda connection: webhooks.list_deliveries(
-                connection, storable(name), limit=limit, status=status, before=position
+                connection, make_storable(name), limit=limit, status=status, before=position
             )
         )
         return [_told(row) for row in rows]
@@ -116,7 +116,7 @@ class WebhookOperations:
         chosen = None if ids is None else {_checked_id(text) for text in ids}
 
         async def work(connection: Connection) -> list[T]:
-            webhook_id = await webhooks.hold_webhook(connection, storable(name))
+            webhook_id = await webhooks.hold_webhook(connection, make_storable(name))
             if webhook_id is None:
                 raise _unknown(name)
             for stranger in (chosen or set()) - await webhooks.parked_deliveries(connection, webhook_id):
@@ -136,7 +136,7 @@ class LiveWebhookOperations(WebhookOperations):
     async def test(self, name: str) -> Answered:
         """Send a webhook something to try it by, and return what came of it; nothing else changes."""
         async with self._database.connection() as connection:
-            receiver = await webhooks.receiver(connection, storable(name))
+            receiver = await webhooks.receiver(connection, make_storable(name))
         if receiver is None:
             raise _unknown(name)
         return await self._courier.knock(receiver, uuid4(), self._context.clock.now())

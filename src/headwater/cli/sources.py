@@ -177,7 +177,7 @@ def source_new_kind(
     folder: Annotated[Path, typer.Option(help="Where to write it.")] = Path(),
 ) -> None:
     """Write a new kind of source: a class, a golden pair, and a test that passes."""
-    from headwater.app.new_kind import entry_point, write_skeleton
+    from headwater.sources.new_kind import entry_point, write_skeleton
 
     for path in write_skeleton(name, folder):
         typer.echo(f"wrote {path}")

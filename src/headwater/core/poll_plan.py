@@ -15,7 +15,7 @@ from typing import Annotated
 import msgspec
 
 from headwater.core.backoff import retry_after
-from headwater.core.json_state import Kept
+from headwater.core.json_values import JsonState
 
 LONGEST_WAIT = timedelta(hours=24)
 LONGEST_RETRY_AFTER = timedelta(days=7)  # a slip in a header, such as a year, must not end a source unseen
@@ -29,7 +29,7 @@ _DIRECTIVE = re.compile(r'([^\s=,;]+)(?:\s*=\s*(?:"([^"]*)"|([^\s,;]*)))?')
 
 
 @dataclass(frozen=True, slots=True)
-class AdaptiveInterval(Kept):
+class AdaptiveInterval(JsonState):
     """What is kept of a source between polls that went well: how its interval has adapted so far."""
 
     stretch: Annotated[float, msgspec.Meta(ge=0, le=100)] = (

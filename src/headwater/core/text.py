@@ -4,6 +4,7 @@ import html
 import re
 import unicodedata
 from functools import lru_cache
+from html.entities import html5
 
 from selectolax.lexbor import LexborHTMLParser
 
@@ -23,6 +24,7 @@ _HTML_TAG = re.compile(
     r"|video|wbr)(?:\s[^<>]*)?|(?i:embed|frame|link|meta|object)\s[^<>]*)/?>"
 )
 _REFERENCE = re.compile(r"&#?\w+;?")
+_CLOSED_REFERENCE = re.compile(r"&(?:#(?:[0-9]{1,7}|[xX][0-9a-fA-F]{1,6})|[a-zA-Z][a-zA-Z0-9]*);")
 _LONG_REFERENCE = 12
 _BLANKS = [mark for mark in map(chr, range(0x3001)) if mark.isspace() and mark != " "]
 _LONG = 100_000  # characters: of shorter texts anything takes no time
@@ -33,23 +35,54 @@ _ENDLESS_REFERENCE = re.compile(r"&#(?:[0-9]{8,}|[xX][0-9a-fA-F]{8,});?")
 _UNSEEN = ["script", "style", "noscript", "template", "iframe", "object", "svg", "math", "head", "select", "textarea"]
 
 
-def unescape_html(text: str) -> str:
-    """Resolve references as browsers do; one with more digits than any character has stands for none."""
-    return _REFERENCE.sub(_meant, text) if "&" in text else text
+def unescape_html(text: str, *, only_closed: bool = False) -> str:
+    """Resolve character references as browsers do. A number that is too large for any character becomes U+FFFD.
+
+    With `only_closed`, a reference must end with a semicolon. Addresses in hand-written XML need this: in
+    "?a=1&copy=2" the ampersand begins no reference.
+    """
+    if "&" not in text:
+        return text
+    if only_closed:
+        return _CLOSED_REFERENCE.sub(_resolve_closed, text)
+    # These few are nearly all references in escaped markup, and str.replace is faster than the pattern.
+    text = text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", '"')
+    if text.count("&") == text.count("&amp;"):
+        return text.replace("&amp;", "&")
+    return _REFERENCE.sub(_resolve_match, text)
 
 
-def _meant(reference: re.Match[str]) -> str:
-    given = reference[0]
-    return _known(given) if len(given) < _LONG_REFERENCE else _resolve(given)
+def _resolve_closed(match: re.Match[str]) -> str:
+    reference = match[0]
+    return html.unescape(reference) if reference[1] == "#" else html5.get(reference[1:], reference)
+
+
+def _resolve_match(match: re.Match[str]) -> str:
+    reference = match[0]
+    return _resolve_short(reference) if len(reference) < _LONG_REFERENCE else _resolve(reference)
 
 
 @lru_cache(maxsize=4096)
-def _known(reference: str) -> str:
+def _resolve_short(reference: str) -> str:
     return _resolve(reference)
 
 
 def _resolve(reference: str) -> str:
     return html.unescape(_ENDLESS_REFERENCE.sub("\ufffd", reference))
+
+
+def is_storable(text: str) -> bool:
+    """Return whether PostgreSQL can store the text. It refuses the null character and lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in text
+
+
+def make_storable(text: str) -> str:
+    """Replace the characters that PostgreSQL refuses, so that a query can use any text."""
+    return text.replace("\0", " ").encode(errors="replace").decode()
 
 
 def clean(text: str) -> str:

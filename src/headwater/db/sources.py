@@ -311,7 +311,7 @@ async def settle_feeds(
         [claim.lease.token for claim, _ in endings],
         [when.at if when else None for when in coming],
         [when.why if when else None for when in coming],
-        [when.rhythm.stored() if when and when.rhythm else None for when in coming],
+        [when.rhythm.to_json() if when and when.rhythm else None for when in coming],
         [ending.reason for _, ending in endings],
         [ending.error for _, ending in endings],
         [ending.consecutive_errors for _, ending in endings],

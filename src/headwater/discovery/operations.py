@@ -15,11 +15,12 @@ from headwater.core.poll import PollResult
 from headwater.core.reasons import Reason
 from headwater.core.run import RunCounters, Trigger
 from headwater.core.source import Source
+from headwater.core.text import make_storable
 from headwater.db import runs, sources
 from headwater.db.context import DatabaseContext
 from headwater.discovery.runs import StartedRun
 from headwater.sources.registry import kind_of
-from headwater.sources.settings import storable, unknown
+from headwater.sources.settings import unknown
 
 log = structlog.get_logger()
 
@@ -53,7 +54,7 @@ class RunOperations:
     ) -> list[dict[str, Any]]:
         """List runs, newest first; raise for a source that there is not."""
         async with self._context.database.connection() as connection:
-            if source is not None and await sources.get_source(connection, storable(source)) is None:
+            if source is not None and await sources.get_source(connection, make_storable(source)) is None:
                 raise unknown(source)
             return await runs.list_runs(connection, source=source, status=status, day=day, before=before, limit=limit)
 
@@ -102,7 +103,7 @@ class LiveRunOperations(RunOperations):
 
     async def _begin(self, name: str, day: date | None) -> StartedRun:
         async with self._context.database.connection() as connection:
-            source = await sources.get_source(connection, storable(name))
+            source = await sources.get_source(connection, make_storable(name))
         if source is None:
             raise unknown(name)
         wanted = self._day(source, day)

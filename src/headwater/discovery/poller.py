@@ -13,6 +13,7 @@ import structlog
 
 from headwater.core.clock import Clock
 from headwater.core.errors import ExchangeFailed, HeadwaterError, LeaseLost, NotNow, OperatorError
+from headwater.core.json_values import copy_json
 from headwater.core.politeness import KeyOf
 from headwater.core.poll import PollResult
 from headwater.core.poll_plan import AdaptiveInterval, Failed, PollPlan, Read, RequestedDelay, is_overflow, plan_next
@@ -32,7 +33,6 @@ from headwater.discovery.writer import DiscoveryWriter, words_of
 from headwater.http.user_agents import BROWSER, CHROME_RELEASED, browser_is_stale
 from headwater.politeness.gate import Gate
 from headwater.sandbox.pool import Sandbox
-from headwater.sources.json_state import copy_state
 from headwater.sources.kind import Kind
 from headwater.sources.registry import kind_of
 
@@ -90,7 +90,7 @@ class Poller:
         and ended together with it; one that is given back undone never was.
         """
         by_hand = run is not None and run.slot is None
-        memory = copy_state(claim.memory)
+        memory = copy_json(claim.memory)
         reading = Reading(memory, run.day if run else None, by_hand, tally or RunCounters(), on_leads)
         kind = None
         try:
@@ -254,12 +254,12 @@ class Poller:
             return None
         if left:
             why = f"{left:,} are left for the next reading."
-            return PollPlan(self._clock.now() + min(interval, _SOON), why, 0, AdaptiveInterval.of(claim.rhythm))
+            return PollPlan(self._clock.now() + min(interval, _SOON), why, 0, AdaptiveInterval.from_json(claim.rhythm))
         return plan_next(
             self._clock.now(),
             base=interval,
             # Only a list has a pace: how much of it is new tells how often it changes.
-            rhythm=AdaptiveInterval.of(claim.rhythm) if claim.which is Method.MAIN else None,
+            rhythm=AdaptiveInterval.from_json(claim.rhythm) if claim.which is Method.MAIN else None,
             errors=claim.consecutive_errors,
             outcome=outcome,
             asked=asked,

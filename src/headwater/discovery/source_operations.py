@@ -17,6 +17,7 @@ from headwater.core.poll import PollResult
 from headwater.core.reasons import Reason
 from headwater.core.run import Trigger
 from headwater.core.source import Method, Source
+from headwater.core.text import make_storable
 from headwater.core.urls import normalize_url
 from headwater.db import sources
 from headwater.db.pool import Connection
@@ -31,7 +32,7 @@ from headwater.sources.kinds.site_discovery import FEED_PATHS, SITEMAP_PATHS, fi
 from headwater.sources.operations import SourceOperations
 from headwater.sources.registry import kind_of
 from headwater.sources.run import Page
-from headwater.sources.settings import prepare, storable, unknown
+from headwater.sources.settings import prepare, unknown
 
 OnLeads = Callable[[int], None]
 Mode = IngestionMode
@@ -234,7 +235,7 @@ class LiveSourceOperations(SourceOperations):
     async def test(self, target: str, tell: Callable[[Stage], None]) -> bool:
         """Walk each stage with a source or a URL and tell what was found; nothing is saved. False: one failed."""
         async with self._context.database.connection() as connection:
-            source = await sources.get_source(connection, storable(target))
+            source = await sources.get_source(connection, make_storable(target))
         trial = Trial(self._runtime, tell)
         if source:
             return await trial.of_source(source)
@@ -246,7 +247,7 @@ class LiveSourceOperations(SourceOperations):
             raise unknown(target) from error
 
     async def _get(self, connection: Connection, name: str) -> Source:
-        source = await sources.get_source(connection, storable(name))
+        source = await sources.get_source(connection, make_storable(name))
         if source is None:
             raise unknown(name)
         return source

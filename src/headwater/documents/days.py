@@ -11,12 +11,13 @@ from headwater.core.days import bounds, day_before, day_of
 from headwater.core.errors import HeadwaterError, OperatorError
 from headwater.core.reasons import Reason
 from headwater.core.source import Source
+from headwater.core.text import make_storable
 from headwater.db import daily, runs, sources
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import Connection
 from headwater.sources.kind import Kind
 from headwater.sources.registry import kind_of
-from headwater.sources.settings import storable, unknown
+from headwater.sources.settings import unknown
 
 # Read this long after its end, a day lacks too much of what was updated again since.
 _ON_TIME = timedelta(hours=6)
@@ -75,7 +76,7 @@ class DayOperations:
 
     async def day(self, wanted: date | None, only: DayFilter | None = None) -> DayView:
         """Return a day; None: the last that every look shows alike, read whole after its end."""
-        only = DayFilter(*(value if value is None else storable(value) for value in astuple(only or DayFilter())))
+        only = DayFilter(*(value if value is None else make_storable(value) for value in astuple(only or DayFilter())))
         if wanted and not _FIRST < wanted < _LAST:
             raise OperatorError(f"{wanted} is no day that anything happens on.", reason=Reason.BAD_REQUEST)
         async with self._context.database.connection() as connection:

@@ -7,13 +7,13 @@ from typing import Any
 
 from headwater.core.errors import HeadwaterError
 from headwater.core.reasons import Reason
+from headwater.core.text import make_storable
 from headwater.core.url_input import presentable
 from headwater.db import documents
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import Connection
 from headwater.documents.diff import TextDiff, diff_texts
 from headwater.frontier.submit import find
-from headwater.sources.settings import storable
 
 _LARGEST_ID = 2**63 - 1
 _LONGEST_ID = 19  # digits
@@ -54,7 +54,7 @@ class RevisionOperations:
             told = f"{presentable(given)} is no number of a document: those are whole, and from 1 on."
             raise HeadwaterError(told, reason=Reason.UNKNOWN_DOCUMENT)
         async with self._context.database.connection() as connection:
-            known = await find(connection, storable(given))
+            known = await find(connection, make_storable(given))
             document_id = await documents.document_of_url(connection, known.id) if known else None
         if document_id is None:
             raise HeadwaterError(f"There is no document of {presentable(given)}.", reason=Reason.UNKNOWN_DOCUMENT)

@@ -8,8 +8,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from headwater.core.charset import decode_xml
 from headwater.core.errors import Unreadable
-from headwater.core.text import one_line
-from headwater.feeds.html_entities import unescape
+from headwater.core.text import one_line, unescape_html
 from headwater.feeds.subscriptions import OpmlFeed
 
 _START = re.compile(r"<!--.*?(?:-->|\Z)|<(?:[\w.-]+:)?(?P<opml>(?i:opml))(?=[\s/>])", re.DOTALL)
@@ -81,7 +80,8 @@ def _attributes(text: str, position: int) -> tuple[dict[str, str], int, bool]:
         if found["next"]:  # its end has text behind it that stands in no outline
             return attributes, found.start(), "/>" in text[position : found.start()]
         if name := found[1]:
-            attributes.setdefault(name.lower(), unescape(found[2] or found[3] or found[4] or "").strip())
+            written = found[2] or found[3] or found[4] or ""
+            attributes.setdefault(name.lower(), unescape_html(written, only_closed=True).strip())
     return attributes, len(text), True
 
 

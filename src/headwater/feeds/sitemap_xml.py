@@ -9,9 +9,8 @@ from collections.abc import Iterable, Iterator
 
 from headwater.core.dates import parse_date
 from headwater.core.errors import InvalidURL, Unreadable
-from headwater.core.text import plain_text
+from headwater.core.text import plain_text, unescape_html
 from headwater.core.urls import MAX_URL_LENGTH, join_url
-from headwater.feeds.html_entities import unescape
 from headwater.feeds.sitemap_entry import SitemapEntry, SitemapRef
 
 _LONGEST_PART = 256 * 1024  # a comment, or the text of an element: it is scanned again with every piece until it ends
@@ -147,9 +146,9 @@ def _content(markup: str | None) -> str:
     if not markup:
         return ""
     if "<" not in markup:
-        return unescape(markup).strip()
+        return unescape_html(markup, only_closed=True).strip()
     parts, end = [], 0
     for section in _SECTION.finditer(markup):
-        parts += [unescape(markup[end : section.start()]), section[1] or ""]
+        parts += [unescape_html(markup[end : section.start()], only_closed=True), section[1] or ""]
         end = section.end()
-    return "".join([*parts, unescape(markup[end:])]).strip()
+    return "".join([*parts, unescape_html(markup[end:], only_closed=True)]).strip()

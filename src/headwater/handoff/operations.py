@@ -7,6 +7,7 @@ from typing import Any
 from headwater.core.errors import HandoffsMissing, HeadwaterError, OperatorError
 from headwater.core.handoff import Backlog, HandoffStatus, JobFilter, JobStatus
 from headwater.core.reasons import Reason
+from headwater.core.text import make_storable
 from headwater.core.url_input import presentable
 from headwater.db import handoffs, jobs, sources
 from headwater.db.context import DatabaseContext
@@ -14,7 +15,7 @@ from headwater.db.handoffs import HandoffFilter
 from headwater.db.pool import Connection
 from headwater.handoff.attempts import make_handoffs
 from headwater.handoff.jobs import SLICE, retry_jobs
-from headwater.sources.settings import storable, unknown
+from headwater.sources.settings import unknown
 
 HANDOFF_STATUSES = tuple(HandoffStatus)
 JOB_STATUSES = tuple(JobStatus)
@@ -87,7 +88,7 @@ class HandoffOperations:
         """List jobs, newest first; raise for a source that there is not."""
         _require("status", only.status, JOB_STATUSES)
         _require("reason", only.reason, tuple(Reason))
-        chosen = replace(only, reference_id=storable(only.reference_id) if only.reference_id else None)
+        chosen = replace(only, reference_id=make_storable(only.reference_id) if only.reference_id else None)
 
         async def work(connection: Connection) -> Page:
             await _require_source(connection, only.source)
@@ -146,5 +147,5 @@ def _require(field: str, given: str | None, known: Sequence[str]) -> None:
 
 
 async def _require_source(connection: Connection, name: str | None) -> None:
-    if name is not None and await sources.get_source(connection, storable(name)) is None:
+    if name is not None and await sources.get_source(connection, make_storable(name)) is None:
         raise unknown(name)

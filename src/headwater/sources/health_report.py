@@ -104,7 +104,7 @@ def _judged(
 
 def _moved(watched: object, now: datetime) -> str:
     """Say where an address redirects to, while that is not sure enough to be learned."""
-    move = RedirectHistory.of(watched)
+    move = RedirectHistory.from_json(watched)
     return f" {move.told(now)}" if move else ""
 
 

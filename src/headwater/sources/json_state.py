@@ -1,13 +1,14 @@
 """What a kind may keep in `run.state`: JSON values, which come back from the database as they were."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from headwater.core.errors import HeadwaterError
 from headwater.core.reasons import Reason
+from headwater.core.text import is_storable
 
 _DEEPEST = 50  # far less than what the encoder and the database bear
 _LARGEST = 1024 * 1024  # bytes of JSON; all of it is read and written with each poll
@@ -33,21 +34,6 @@ def check_state(source: str, state: dict[str, Any]) -> None:
             f"A source remembers {_LARGEST:,} bytes at most. Nothing was saved.",
             reason=Reason.BAD_SOURCE,
         )
-
-
-def copy_state(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy, all the way down, of a memory as it came from the database."""
-    copied: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(state))
-    return copied
-
-
-def is_storable(text: str) -> bool:
-    """Tell whether PostgreSQL takes a text: no null character, no half of a surrogate pair."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return "\0" not in text
 
 
 def _size(value: Any) -> int:

@@ -11,6 +11,7 @@ import msgspec
 from headwater.core.errors import OperatorError
 from headwater.core.reasons import Reason
 from headwater.core.source import Method, Source
+from headwater.core.text import make_storable
 from headwater.core.url_input import presentable
 from headwater.db import sources
 from headwater.db.context import DatabaseContext
@@ -21,7 +22,7 @@ from headwater.sources.health_report import HEALTHS, kind_or_why, tell_source
 from headwater.sources.import_export import Imported, export_opml, export_yaml, import_sources
 from headwater.sources.kind import Kind
 from headwater.sources.registry import kind_of
-from headwater.sources.settings import prepare, require_set, require_unread, save_fetch_profile, storable, unknown
+from headwater.sources.settings import prepare, require_set, require_unread, save_fetch_profile, unknown
 
 _SLICE = 2000  # URLs ended at once
 _ITEMS_SHOWN = 5
@@ -80,7 +81,7 @@ class SourceOperations:
     async def _told(self, name: str | None = None) -> list[dict[str, Any]]:
         context = self._context
         async with context.database.connection() as connection:
-            rows = await sources.list_sources(connection, storable(name) if name is not None else None)
+            rows = await sources.list_sources(connection, make_storable(name) if name is not None else None)
             alone = rows[0]["id"] if name is not None and rows else None
             passes: dict[int, list[dict[str, Any]]] = {}
             for one in await sources.list_passes(connection, alone):
@@ -187,7 +188,7 @@ class SourceOperations:
         """
 
         async def work(connection: Connection) -> tuple[Source, bool, bool]:
-            found = await sources.lock_source(connection, storable(name))
+            found = await sources.lock_source(connection, make_storable(name))
             if found is None:
                 raise unknown(name)
             source, was_removed = found
@@ -204,7 +205,7 @@ class SourceOperations:
 
     async def check_name(self, name: str) -> None:
         """Raise what a removal would where no source was ever named so."""
-        if await self._context.database.transact(lambda held: sources.lock_source(held, storable(name))) is None:
+        if await self._context.database.transact(lambda held: sources.lock_source(held, make_storable(name))) is None:
             raise unknown(name)
 
     async def _end_urls(self, source_id: int) -> int:
@@ -221,7 +222,7 @@ class SourceOperations:
             after, count = max(ended), count + len(ended)
 
     async def _locked(self, connection: Connection, name: str) -> Source:
-        found = await sources.lock_source(connection, storable(name))
+        found = await sources.lock_source(connection, make_storable(name))
         if found is None or found[1]:
             raise unknown(name)
         return found[0]

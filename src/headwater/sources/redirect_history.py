@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from headwater.core.json_state import Kept
+from headwater.core.json_values import JsonState
 from headwater.core.poll_plan import format_duration
 
 LEAST_SIGHTINGS = 5
@@ -29,7 +29,7 @@ class Hop(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class RedirectHistory(Kept):
+class RedirectHistory(JsonState):
     """A permanent redirect that is being watched, seen at each of `count` polls since `first_seen`."""
 
     target: str

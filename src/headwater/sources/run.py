@@ -15,6 +15,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_aft
 from headwater.core.backoff import retry_after
 from headwater.core.errors import ExchangeFailed, HeadwaterError, NotNow
 from headwater.core.http import Response
+from headwater.core.json_values import parse_json
 from headwater.core.poll_plan import RequestedDelay
 from headwater.core.reasons import Reason
 from headwater.core.run import RunCounters
@@ -22,7 +23,6 @@ from headwater.core.source import FetchProfile, Method
 from headwater.core.urls import host_of, normalize_url
 from headwater.feeds.body_description import looks_like_page
 from headwater.feeds.feed import Feed
-from headwater.feeds.json_body import parse_json
 from headwater.feeds.links import find_feed_links
 from headwater.feeds.page_links import FeedLink
 from headwater.feeds.parser import parse_feed_page

@@ -6,11 +6,11 @@ from typing import Any
 from headwater.core.errors import InvalidURL, OperatorError
 from headwater.core.reasons import Reason
 from headwater.core.source import Source
+from headwater.core.text import is_storable
 from headwater.core.url_input import presentable
 from headwater.core.urls import normalize_url
 from headwater.db import sources
 from headwater.db.pool import Connection
-from headwater.sources.json_state import is_storable
 from headwater.sources.kind import Kind
 from headwater.sources.registry import configure
 
@@ -38,11 +38,6 @@ def unknown(name: str) -> OperatorError:
         f"There is no source named {presentable(name)}; `headwater source list` lists them.",
         reason=Reason.UNKNOWN_SOURCE,
     )
-
-
-def storable(text: str) -> str:
-    """Leave out of a question what no stored text can hold."""
-    return text.replace("\0", " ").encode(errors="replace").decode()
 
 
 def _holds_only_storable(value: Any) -> bool:

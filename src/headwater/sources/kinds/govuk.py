@@ -9,7 +9,7 @@ from urllib.parse import urljoin, urlsplit
 
 from headwater.core.days import bounds
 from headwater.core.errors import ExchangeFailed, HeadwaterError, InvalidURL, Unreadable
-from headwater.core.json_values import storable
+from headwater.core.json_values import clean_json
 from headwater.core.reasons import Reason
 from headwater.core.source import Item, Undated
 from headwater.core.text import one_line
@@ -220,7 +220,7 @@ class _Day:
 
 def _content(body: Mapping[str, Any]) -> _Content:
     kept = ("content_id", "document_type", "first_published_at", "public_updated_at")
-    return _Content(moment_of(body.get("first_published_at")), storable({name: body.get(name) for name in kept}))
+    return _Content(moment_of(body.get("first_published_at")), clean_json({name: body.get(name) for name in kept}))
 
 
 def _text(value: Any) -> str:

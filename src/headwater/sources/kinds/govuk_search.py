@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from headwater.core.errors import HeadwaterError, Unreadable
-from headwater.core.json_values import storable
+from headwater.core.json_values import clean_json
 from headwater.core.reasons import Reason
 from headwater.sources.run import Run
 
@@ -154,7 +154,7 @@ def _read(body: Any) -> _Answer:
         raise _DoesNotAddUp("the answer holds no results.")
     if not all(isinstance(record, dict) and isinstance(record.get("link"), str) for record in results):
         raise _DoesNotAddUp("a result has no link.")
-    return _Answer(_read_total(body.get("total")), {record["link"]: storable(record) for record in results})
+    return _Answer(_read_total(body.get("total")), {record["link"]: clean_json(record) for record in results})
 
 
 def _read_total(total: Any) -> _Total:

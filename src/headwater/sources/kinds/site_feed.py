@@ -54,11 +54,11 @@ async def _find(run: Run, home: str) -> str:
 
 def _note_move(run: Run, url: str, page: Page) -> None:
     """Watch where the feed redirects to, and learn the address once that is sure to stay."""
-    move = watch(RedirectHistory.of(run.state.get("moved")), url=url, hops=page.hops, is_feed=True, now=run.now)
+    move = watch(RedirectHistory.from_json(run.state.get("moved")), url=url, hops=page.hops, is_feed=True, now=run.now)
     if move and move.is_learned(run.now):
         run.learned["feed_url"] = normalize_url(move.target, keep_trailing_slash=True)
         move = None
-    note(run.state, "moved", move and move.stored())
+    note(run.state, "moved", move and move.to_json())
 
 
 def _note_feed(state: dict[str, Any], feed: Feed) -> None:

@@ -5,7 +5,7 @@ from datetime import date
 from urllib.parse import urlencode
 
 from headwater.core.errors import ExchangeFailed, HeadwaterError
-from headwater.core.json_values import storable
+from headwater.core.json_values import clean_json
 from headwater.core.reasons import Reason
 from headwater.sources.kinds.federal.counted import DoesNotAddUp, Record, ask, count_of, records_of, until_it_adds_up
 from headwater.sources.kinds.federal.fields import inner
@@ -54,7 +54,7 @@ class CongressApi:
 
         async def read() -> Record:
             body = await ask(self._run, f"{self._url}/{path}?format=json")
-            found: Record = storable(inner(body, name))
+            found: Record = clean_json(inner(body, name))
             if not found:
                 raise DoesNotAddUp(f"the answer holds no {name}.")
             return found

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 from headwater.core.errors import HeadwaterError, Unreadable
-from headwater.core.json_values import storable
+from headwater.core.json_values import clean_json
 from headwater.core.reasons import Reason
 from headwater.sources.run import Run
 
@@ -52,7 +52,7 @@ def records_of(body: Record, name: str) -> list[Record]:
     found = body.get(name)
     if not isinstance(found, list) or not all(isinstance(record, dict) for record in found):
         raise DoesNotAddUp(f"the answer holds no list of {name}.")
-    return [storable(record) for record in found]
+    return [clean_json(record) for record in found]
 
 
 def count_of(body: Record) -> int:
