@@ -18,7 +18,7 @@ async def replay(
     settings: Mapping[str, Any],
     answers: Answers,
     *,
-    which: str = "main",
+    method: str = "main",
     state: Mapping[str, Any] | None = None,
     since: str | None = None,
     now: str = NOW,
@@ -34,7 +34,7 @@ async def replay(
                 exchange["body"] = f"{len(exchanges)}"
                 (folder / exchange["body"]).write_bytes(answer.encode() if isinstance(answer, str) else answer)
             exchanges.append(exchange)
-    recording = {"now": now, "pass": which, "settings": settings, "state": state or {}, "exchanges": exchanges}
+    recording = {"now": now, "method": method, "settings": settings, "state": state or {}, "exchanges": exchanges}
     (folder / "run.json").write_text(json.dumps(recording | ({"since": since} if since else {})))
     return await golden.replay(SiteKind, folder)
 

@@ -75,7 +75,7 @@ def test_federal_kinds_declare_when_how_fast_and_on_whose_budget_they_ask(
     declared = configure(kind, kind, {})
     assert (declared.schedule, declared.rate_per_second, declared.budget) == (schedule, rate, budget)
     assert declared.timezone == "America/New_York"
-    (interval,) = declared.passes(timedelta(minutes=15)).values()
+    (interval,) = declared.methods(timedelta(minutes=15)).values()
     assert interval == (timedelta(minutes=minutes) if minutes else None)
     assert declared.api_hosts == {
         "federal_register": {"www.federalregister.gov/api/"},

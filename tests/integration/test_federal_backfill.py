@@ -67,12 +67,12 @@ async def test_a_backfill_is_done_when_nothing_is_left_and_says_how_much_until_t
         await add(harness, "bills", lookups_per_run=10, fetch_items=False)
         first = await harness.operations.sources.backfill("bills", date(2023, 6, 1))
         assert (first.error, first.items, first.left) == (None, 10, 17)
-        (waiting,) = (await harness.operations.sources.show("bills"))["passes"]
+        (waiting,) = (await harness.operations.sources.show("bills"))["methods"]
         assert waiting["backfill_since"] is not None
         assert waiting["next_poll_why"] == "17 are left for the next reading."
         assert waiting["next_poll_at"] <= datetime.now(UTC) + timedelta(minutes=1)
         assert [(await harness.operations.sources.sync("bills")).left for _ in range(2)] == [7, 0]
-        (done,) = (await harness.operations.sources.show("bills"))["passes"]
+        (done,) = (await harness.operations.sources.show("bills"))["methods"]
         assert done["backfill_since"] is None
         assert done["next_poll_at"] > datetime.now(UTC) + timedelta(hours=3)
 

@@ -178,8 +178,8 @@ async def test_a_sync_that_meets_a_poll_is_told_so(api: Api, settings: Settings)
 
 
 BAD_BODIES = (
-    (b'{"pass": "bogus"}', "pass: "),
-    (b'{"pass": "spider"}', "pass: "),
+    (b'{"method": "bogus"}', "method: "),
+    (b'{"method": "spider"}', "method: "),
     (b'{"colour": "red"}', "colour: "),
     (b"[1]", "body: "),
     (b"junk", "body: "),
@@ -198,12 +198,12 @@ async def test_a_sync_reads_its_body_or_refuses_it_by_name(api: Api) -> None:
 
 
 async def test_a_sync_reads_in_the_pass_that_it_is_asked_for(site: Site, api: Api) -> None:
-    """Issue 9: as `source sync --pass` does."""
+    """Issue 9: as `source sync --method` does."""
     site.answers["http://news.test/map.xml"] = Answer(urlset(("http://news.test/c", None)))
     site.answers["http://news.test/robots.txt"] = Answer(b"Sitemap: http://news.test/map.xml")
-    status, synced = await api.post("/scraping/news/sync", {"pass": "sitemap"})
-    assert (status, synced["pass"], synced["leads"]) == (200, "sitemap", 1)
-    assert (await api.post("/scraping/news/sync", {"pass": None}))[1]["pass"] == "main"
+    status, synced = await api.post("/scraping/news/sync", {"method": "sitemap"})
+    assert (status, synced["method"], synced["leads"]) == (200, "sitemap", 1)
+    assert (await api.post("/scraping/news/sync", {"method": None}))[1]["method"] == "main"
 
 
 async def test_jobs_are_listed_shown_and_retried(site: Site, api: Api, settings: Settings) -> None:

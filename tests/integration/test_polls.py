@@ -24,8 +24,8 @@ def entries(*names: str) -> Answer:
     return rss(*(f"http://news.test/{name}" for name in names))
 
 
-async def pass_row(harness: AppHarness, columns: str, which: str = "main") -> tuple[Any, ...]:
-    (row,) = await harness.rows(f"SELECT {columns} FROM poll_state WHERE pass = $1", which)
+async def pass_row(harness: AppHarness, columns: str, method: str = "main") -> tuple[Any, ...]:
+    (row,) = await harness.rows(f"SELECT {columns} FROM poll_state WHERE pass = $1", method)
     return row
 
 
@@ -268,10 +268,10 @@ async def test_passes_are_brought_in_line_and_keep_what_they_know(site: Site, ha
     (before,) = await pass_row(harness, "next_poll_at")
     due = datetime(2026, 1, 1, tzinfo=UTC)
     async with harness.runtime.context.database.connection() as connection:
-        await sources.keep_passes(connection, source.id, {Method.MAIN: due, Method.SPIDER: due})
+        await sources.save_methods(connection, source.id, {Method.FEED: due, Method.SPIDER: due})
         assert await pass_row(harness, "next_poll_at") == (before,)
         assert await pass_row(harness, "next_poll_at", "spider") == (due,)
-        await sources.keep_passes(connection, source.id, {Method.MAIN: due})
+        await sources.save_methods(connection, source.id, {Method.FEED: due})
     assert await harness.rows("SELECT pass FROM poll_state WHERE pass <> 'sitemap'") == [("main",)]
 
 
@@ -284,7 +284,7 @@ async def test_a_source_with_a_schedule_tells_when_it_is_read_next(site: Site, h
     (source,) = await harness.operations.sources.listed()
     assert source["next_poll_at"] > harness.runtime.context.clock.now()
     assert "Next in" in source["why"]
-    main = next(one for one in source["passes"] if one["pass"] == "main")
+    main = next(one for one in source["methods"] if one["method"] == "main")
     assert main["next_poll_why"] == "At its schedule, 0 2 * * * (Europe/London)."
 
 

@@ -67,22 +67,28 @@ async def test_selectors_that_cannot_work_are_refused_by_field(ask: Ask) -> None
 
 async def test_a_source_from_its_address_to_its_end(ask: Ask) -> None:
     status, added = await ask("POST", "/sources", {"url": HOME, "settings": {"category": "News"}})
-    assert (status, added["name"], added["pass"], added["items"], added["others"]) == (201, "news.test", "main", 1, [])
+    assert (status, added["name"], added["method"], added["items"], added["others"]) == (
+        201,
+        "news.test",
+        "main",
+        1,
+        [],
+    )
     _, listed = await ask("GET", "/sources?health=on_time&category=News")
     assert [(row["name"], row["health"]) for row in listed["sources"]] == [("news.test", "on_time")]
     assert (await ask("GET", "/sources?health=failing"))[1] == {"sources": []}
     status, shown = await ask("GET", "/sources/news.test")
     assert (shown["settings"]["feed_url"], shown["defaults"]["priority"], shown["items"]) == (FEED, 5, 1)
-    assert [one["name"] for one in shown["passes"]] == ["main", "sitemap"]
+    assert [one["method"] for one in shown["methods"]] == ["main", "sitemap"]
     status, changed = await ask("PATCH", "/sources/news.test", {"settings": {"priority": 7}, "unset": ["category"]})
     assert (status, changed["settings"]["priority"], changed["category"]) == (200, 7, "")
     assert (await ask("POST", "/sources/news.test/disable"))[1]["health"] == "disabled"
     assert (await ask("POST", "/sources/news.test/enable"))[1]["health"] == "on_time"
     status, synced = await ask("POST", "/scraping/news.test/sync")
     assert (status, synced["new_items"]) == (200, 0)
-    assert (await ask("POST", "/scraping/news.test/sync", {"pass": "spider"}))[0] == 422
+    assert (await ask("POST", "/scraping/news.test/sync", {"method": "spider"}))[0] == 422
     status, waiting = await ask("POST", "/sources/news.test/backfill", {"since": "2024-01-01"})
-    assert (status, waiting["passes"][1]["backfill_since"][:10]) == (202, "2024-01-01")
+    assert (status, waiting["methods"][1]["backfill_since"][:10]) == (202, "2024-01-01")
     status, removed = await ask("DELETE", "/sources/news.test")
     assert (status, removed) == (200, {"name": "news.test", "kept": True, "ended_urls": 1})
     status, gone = await ask("GET", "/sources/news.test")
@@ -105,7 +111,7 @@ async def test_what_a_reading_went_on_without_is_told_with_the_source(ask: Ask, 
     settings = {"sitemap_url": "http://news.test/map.xml"}
     assert (await ask("POST", "/sources", {"name": "maps", "settings": settings}))[0] == 201
     assert (await ask("POST", "/scraping/maps/sync"))[0] == 200
-    (told,) = (await ask("GET", "/sources/maps"))[1]["passes"]
+    (told,) = (await ask("GET", "/sources/maps"))[1]["methods"]
     assert [(one["url"], "404" in one["problem"]) for one in told["problems"]] == [("http://news.test/bad.xml", True)]
     assert "went on without 1 address" in told["why"]
 

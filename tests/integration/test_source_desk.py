@@ -40,8 +40,8 @@ def sitemap(*urls: str, lastmod: datetime | None = None) -> Answer:
     return Answer(f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{entries}</urlset>', headers=XML)
 
 
-async def passes(harness: AppHarness, name: str = "news.test") -> dict[str, Any]:
-    return {one["pass"]: one for one in (await harness.operations.sources.show(name))["passes"]}
+async def methods(harness: AppHarness, name: str = "news.test") -> dict[str, Any]:
+    return {one["method"]: one for one in (await harness.operations.sources.show(name))["methods"]}
 
 
 async def names(harness: AppHarness) -> list[str]:
@@ -83,9 +83,9 @@ async def test_a_site_without_a_feed_is_read_by_its_sitemap(site: Site, harness:
     site.answers[SITEMAP] = sitemap("http://news.test/a", "http://news.test/b")
     site.answers["http://else.test/map.xml"] = sitemap("http://else.test/a")
     added = await harness.operations.sources.add(HOME)
-    assert (added.polled.which, added.polled.new_urls) == ("sitemap", 2)
+    assert (added.polled.method, added.polled.new_urls) == ("sitemap", 2)
     assert await settings_of(harness, "news.test") == {"sitemap_url": SITEMAP}
-    assert list(await passes(harness)) == ["sitemap"]
+    assert list(await methods(harness)) == ["sitemap"]
     await harness.operations.sources.add("http://else.test/map.xml")
     assert await settings_of(harness, "else.test") == {"sitemap_url": "http://else.test/map.xml"}
 
@@ -101,7 +101,7 @@ async def test_a_sitemap_that_breaks_off_is_one_wherever_it_is_found(
     whole = sitemap("http://news.test/a", "http://news.test/b").body
     site.answers[found] = Answer(whole[:-30], headers=XML)
     assert (await harness.operations.sources.look_around(given)).sitemaps == [found]
-    assert (await harness.operations.sources.add(given)).polled.which == "sitemap"
+    assert (await harness.operations.sources.add(given)).polled.method == "sitemap"
 
 
 async def test_what_has_neither_is_refused_with_what_was_tried_and_not_saved(site: Site, harness: AppHarness) -> None:
@@ -113,7 +113,7 @@ async def test_what_has_neither_is_refused_with_what_was_tried_and_not_saved(sit
     assert "it is an HTML page, titled" in str(refused.value)
     assert await harness.rows("SELECT count(*) FROM sources") == [(0,)]
     await harness.operations.sources.add(HOME, mode="spider")
-    assert list(await passes(harness)) == ["spider"]
+    assert list(await methods(harness)) == ["spider"]
     with pytest.raises(OperatorError, match="was not added: .*404"):
         await harness.operations.sources.add("http://else.test/", mode="spider")
     assert await names(harness) == ["news.test"]
@@ -138,25 +138,25 @@ async def test_an_edit_is_checked_and_brings_the_passes_in_line(site: Site, harn
             await harness.operations.sources.edit("news.test", changes, unset)
     assert await harness.rows("SELECT settings FROM sources") == before
     edited = await harness.operations.sources.edit("news.test", {"ingestion_mode": "both", "category": "News"})
-    assert (edited["category"], [one["pass"] for one in edited["passes"]]) == ("News", ["main", "sitemap", "spider"])
+    assert (edited["category"], [one["method"] for one in edited["methods"]]) == ("News", ["main", "sitemap", "spider"])
     now = datetime.now(UTC)
-    assert edited["passes"][2]["next_poll_at"] <= now + timedelta(seconds=5)
+    assert edited["methods"][2]["next_poll_at"] <= now + timedelta(seconds=5)
     back = await harness.operations.sources.edit("news.test", {}, ["ingestion_mode"])
-    assert [one["pass"] for one in back["passes"]] == ["main", "sitemap"]
+    assert [one["method"] for one in back["methods"]] == ["main", "sitemap"]
 
 
 async def test_a_changed_interval_or_schedule_counts_at_once(site: Site, harness: AppHarness) -> None:
     site.answers[FEED] = rss("http://news.test/a")
     await harness.operations.sources.add(FEED, None, {"poll_interval_minutes": 600})
     await harness.operations.sources.edit("news.test", {"poll_interval_minutes": 30})
-    main = (await passes(harness))["main"]
+    main = (await methods(harness))["main"]
     assert timedelta(minutes=28) < main["next_poll_at"] - datetime.now(UTC) < timedelta(minutes=31)
     assert main["next_poll_why"] == "Its settings were changed."
     await harness.operations.sources.edit("news.test", {"schedule": "0 6 * * *"})
-    assert (await passes(harness))["main"]["next_poll_why"] == "At its schedule, 0 6 * * * (America/New_York)."
+    assert (await methods(harness))["main"]["next_poll_why"] == "At its schedule, 0 6 * * * (America/New_York)."
     assert await harness.rows("SELECT next_poll_at FROM poll_state WHERE pass = 'main'") == [(None,)]
     await harness.operations.sources.edit("news.test", {}, ["schedule"])
-    assert (await passes(harness))["main"]["next_poll_at"] <= datetime.now(UTC) + timedelta(seconds=5)
+    assert (await methods(harness))["main"]["next_poll_at"] <= datetime.now(UTC) + timedelta(seconds=5)
 
 
 async def test_a_change_that_is_not_about_time_leaves_the_next_reading_as_it_was(
@@ -202,7 +202,7 @@ async def test_whoever_reads_with_the_old_settings_saves_nothing(site: Site, har
     with pytest.raises(asyncio.CancelledError):
         await reading
     assert (await harness.operations.sources.show("news.test"))["settings"]["feed_url"] == "http://news.test/new"
-    assert (await passes(harness))["main"]["polling"] is False
+    assert (await methods(harness))["main"]["polling"] is False
 
 
 async def test_two_sources_never_read_one_feed(site: Site, harness: AppHarness) -> None:
@@ -252,7 +252,7 @@ async def test_a_pass_that_is_read_before_the_one_that_is_told_of_is_named(site:
     site.answers[FEED] = rss("http://news.test/a")
     await harness.operations.sources.add(HOME)
     (listed,) = await harness.operations.sources.listed()
-    assert listed["next_poll_at"] == (await passes(harness))["sitemap"]["next_poll_at"]
+    assert listed["next_poll_at"] == (await methods(harness))["sitemap"]["next_poll_at"]
     assert re.fullmatch(r"Polled .* ago\. Next in 1\d.* minutes\. Its sitemaps are due now\.", listed["why"])
     await harness.rows("UPDATE poll_state SET next_poll_at = now() + '5 minutes' WHERE pass = 'sitemap'")
     (listed,) = await harness.operations.sources.listed()
@@ -260,7 +260,7 @@ async def test_a_pass_that_is_read_before_the_one_that_is_told_of_is_named(site:
     await harness.rows("UPDATE poll_state SET next_poll_at = now() + '1 day' WHERE pass = 'sitemap'")
     (listed,) = await harness.operations.sources.listed()
     assert "sitemaps" not in listed["why"]
-    assert listed["next_poll_at"] == (await passes(harness))["main"]["next_poll_at"]
+    assert listed["next_poll_at"] == (await methods(harness))["main"]["next_poll_at"]
 
 
 async def test_a_disabled_source_is_not_due_and_an_enabled_one_is(site: Site, harness: AppHarness) -> None:
@@ -268,7 +268,7 @@ async def test_a_disabled_source_is_not_due_and_an_enabled_one_is(site: Site, ha
     await harness.operations.sources.add(FEED)
     shown = await harness.operations.sources.switch("news.test", enabled=False)
     assert (shown["health"], shown["enabled"]) == ("disabled", False)
-    assert {shown["next_poll_at"], *(one["next_poll_at"] for one in shown["passes"])} == {None}
+    assert {shown["next_poll_at"], *(one["next_poll_at"] for one in shown["methods"])} == {None}
     assert (await harness.operations.sources.switch("news.test", enabled=True))["health"] == "on_time"
     with pytest.raises(OperatorError, match="no source named nobody"):
         await harness.operations.sources.switch("nobody", enabled=False)
@@ -421,8 +421,8 @@ async def test_a_source_is_read_now_in_the_way_that_is_named(site: Site, harness
     site.answers[SITEMAP] = sitemap("http://news.test/b")
     await harness.operations.sources.add(FEED)
     read = await harness.operations.sources.sync("news.test", "sitemap")
-    assert (read.error, read.which, read.new_urls) == (None, "sitemap", 1)
-    with pytest.raises(OperatorError, match="news.test: pass: is one of main, sitemap, not 'spider'"):
+    assert (read.error, read.method, read.new_urls) == (None, "sitemap", 1)
+    with pytest.raises(OperatorError, match="news.test: method: is one of main, sitemap, not 'spider'"):
         await harness.operations.sources.sync("news.test", "spider")
     await harness.operations.sources.create("hands", "manual", {})
     with pytest.raises(OperatorError, match="handed in"):
@@ -445,7 +445,7 @@ async def test_a_backfill_takes_the_past_and_is_left_for_the_program_where_it_is
     cut.cancel()
     with pytest.raises(asyncio.CancelledError):
         await cut
-    left = (await passes(harness))["sitemap"]
+    left = (await methods(harness))["sitemap"]
     assert left["backfill_since"] == datetime(2024, 1, 1, 5, tzinfo=UTC)  # midnight in New York
     assert left["next_poll_at"] <= datetime.now(UTC)
     site.hanging.clear()
@@ -453,7 +453,7 @@ async def test_a_backfill_takes_the_past_and_is_left_for_the_program_where_it_is
     async with open_harness(make_settings(connect_to=site.connect_to)) as other:
         read = await other.operations.sources.backfill("news.test", date(2024, 2, 1), counts.append)
     assert (read.error, read.new_urls) == (None, 1)
-    assert (await passes(harness))["sitemap"]["backfill_since"] is None
+    assert (await methods(harness))["sitemap"]["backfill_since"] is None
 
 
 async def test_a_backfill_that_cannot_be_is_refused(
@@ -467,7 +467,7 @@ async def test_a_backfill_that_cannot_be_is_refused(
     with pytest.raises(OperatorError, match="since: 2999-01-01 is yet to come"):
         await harness.operations.sources.backfill("news", date(2999, 1, 1))
     shown = await harness.operations.sources.ask_backfill("news", date(1, 1, 1))
-    assert shown["passes"][1]["backfill_since"].year in (1969, 1970)
+    assert shown["methods"][1]["backfill_since"].year in (1969, 1970)
     assert site.seen == []
 
 

@@ -81,7 +81,7 @@ async def test_the_first_five_minutes(program: Program) -> None:
     ]
     listed = await program("source", "list")
     assert re.search(r"^on time +1 +0  \d\d-\d\d \d\d:\d\d  news.test$", listed.stdout, re.M)
-    assert "PollResult" in listed.stdout
+    assert "Polled" in listed.stdout
     refused = await program("add", "http://nothing.test/")
     assert refused.returncode == 2
     assert refused.stderr == "headwater: http://nothing.test/ was not added: http://nothing.test/ answered 404.\n"
@@ -101,7 +101,7 @@ async def test_a_source_from_add_to_remove(program: Program) -> None:
     assert edited["settings"] == {"feed_url": FEED, "category": "News/UK"}
     read = await program("source", "sync", "n")
     assert read.stdout == "Read n: 1 items, 1 of them new, 1 new pages to fetch.\nRun 1: 1 handed off, 0 skipped.\n"
-    assert (await program("source", "sync", "n", "--pass", "sitemap")).stdout.startswith("Read n: 0 pages listed, ")
+    assert (await program("source", "sync", "n", "--method", "sitemap")).stdout.startswith("Read n: 0 pages listed, ")
     shown = (await program("source", "show", "n")).stdout
     for words in ("of kind site", "on time", "News/UK", "poll_interval_minutes", "Read by main", "http://news.test/a"):
         assert words in shown

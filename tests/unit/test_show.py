@@ -88,10 +88,10 @@ def test_what_a_reading_went_on_without_is_shown_in_short(capsys: pytest.Capture
     now = datetime(2026, 3, 3)
     times = dict.fromkeys(("last_polled_at", "last_success_at", "last_new_at", "next_poll_at", "backfill_since"))
     problems = [{"url": f"http://a.test/{number}.xml", "problem": HOSTILE_TITLE} for number in range(7)]
-    one = {"pass": "sitemap", "health": "on_time", "why": "Polled.", "problems": problems} | times
+    one = {"method": "sitemap", "health": "on_time", "why": "Polled.", "problems": problems} | times
     about = {"name": "a", "kind": "site", "created_at": now, "health": "on_time", "why": "Polled."}
     rest = {"settings": {}, "defaults": {}, "urls": {}, "items": 0, "documents": 0, "last_items": []}
-    show_sources.shown(about | rest | {"passes": [one]})
+    show_sources.shown(about | rest | {"methods": [one]})
     printed = capsys.readouterr().out
     assert_harmless(printed)
     assert (printed.count("could not read http://a.test/"), "and 2 more; --json lists them" in printed) == (5, True)

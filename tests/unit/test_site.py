@@ -24,26 +24,26 @@ OWN = [field for field in fields(SiteKind) if field.name not in {inherited.name 
 
 
 @pytest.mark.parametrize(
-    ("settings", "passes"),
+    ("settings", "methods"),
     [
-        (FEED, {Method.MAIN: QUARTER, Method.SITEMAP: None}),
-        (HOME, {Method.MAIN: QUARTER, Method.SITEMAP: None}),
+        (FEED, {Method.FEED: QUARTER, Method.SITEMAP: None}),
+        (HOME, {Method.FEED: QUARTER, Method.SITEMAP: None}),
         (MAP, {Method.SITEMAP: timedelta(hours=6)}),
-        (FEED | MAP, {Method.MAIN: QUARTER, Method.SITEMAP: timedelta(hours=6)}),
-        (HOME | {"sitemap_hours": 12}, {Method.MAIN: QUARTER, Method.SITEMAP: timedelta(hours=12)}),
-        (FEED | {"poll_interval_minutes": 60}, {Method.MAIN: timedelta(hours=1), Method.SITEMAP: None}),
-        (FEED | {"schedule": "0 6 * * *"}, {Method.MAIN: None, Method.SITEMAP: None}),
+        (FEED | MAP, {Method.FEED: QUARTER, Method.SITEMAP: timedelta(hours=6)}),
+        (HOME | {"sitemap_hours": 12}, {Method.FEED: QUARTER, Method.SITEMAP: timedelta(hours=12)}),
+        (FEED | {"poll_interval_minutes": 60}, {Method.FEED: timedelta(hours=1), Method.SITEMAP: None}),
+        (FEED | {"schedule": "0 6 * * *"}, {Method.FEED: None, Method.SITEMAP: None}),
         (FEED | {"ingestion_mode": "spider"}, {Method.SPIDER: timedelta(days=1)}),
         (
             HOME | {"ingestion_mode": "both", "spider_hours": 48},
-            {Method.MAIN: QUARTER, Method.SITEMAP: None, Method.SPIDER: timedelta(days=2)},
+            {Method.FEED: QUARTER, Method.SITEMAP: None, Method.SPIDER: timedelta(days=2)},
         ),
     ],
 )
 def test_the_mode_and_what_is_known_of_a_site_decide_how_it_is_read(
-    settings: dict[str, Any], passes: dict[Method, timedelta | None]
+    settings: dict[str, Any], methods: dict[Method, timedelta | None]
 ) -> None:
-    assert configure("s", "site", settings).passes(QUARTER) == passes
+    assert configure("s", "site", settings).methods(QUARTER) == methods
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def own(path: str) -> str:
 
 
 async def read(folder: Path, answers: Answers, settings: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-    return await replay(folder, settings or {"sitemap_url": MAP}, answers, which="sitemap", **more)
+    return await replay(folder, settings or {"sitemap_url": MAP}, answers, method="sitemap", **more)
 
 
 def leads(told: dict[str, Any]) -> list[str]:

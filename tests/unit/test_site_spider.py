@@ -19,7 +19,7 @@ def links(*targets: str) -> str:
 
 async def walk(folder: Path, answers: Answers, **settings: Any) -> dict[str, Any]:
     given = {"site_url": HOME, "ingestion_mode": "spider", "article_patterns": ["/s/"], **settings}
-    return await replay(folder, given, answers, which="spider")
+    return await replay(folder, given, answers, method="spider")
 
 
 def leads(told: dict[str, Any]) -> dict[str, int]:

@@ -31,7 +31,7 @@ def _add_scraping(app: FastAPI, operations: Operations) -> None:
     @app.post("/scraping/{source}/sync", tags=[_TAG], dependencies=TOKEN)
     async def sync(source: Source, wanted: SyncRequest | None = None) -> shapes.Synced:
         """Read a source now, due or not, save its items, hand off each of them, and tell what became of them."""
-        polled = await operations.sources.sync(source, wanted.which if wanted else None)
+        polled = await operations.sources.sync(source, wanted.method if wanted else None)
         if polled.error:
             raise OperatorError(f"{source} was not read: {polled.error}", reason=polled.reason)
         brought: dict[str, Any] = {"scrape_run_id": polled.run_id} | told(polled) | named_counts(polled.handoffs)

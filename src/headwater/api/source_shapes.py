@@ -9,20 +9,20 @@ from headwater.core.poll import PollResult
 from headwater.discovery.source_operations import Mode
 
 HealthWord = Literal["failing", "late", "silent", "new", "on_time", "disabled"]
-PassName = Literal["main", "sitemap", "spider"]
+MethodName = Literal["main", "sitemap", "spider"]
 
 
-class PassProblem(BaseModel):
+class MethodProblem(BaseModel):
     """An address that a reading had to go on without."""
 
     url: str
     problem: str = Field(description="Why, for a person.")
 
 
-class SourcePass(BaseModel):
+class SourceMethod(BaseModel):
     """A way in which a source is read, and how that stands."""
 
-    name: PassName = Field(description="main is its list: a feed, an API.", validation_alias="pass")
+    method: MethodName = Field(description="main is its list: a feed, an API.")
     health: HealthWord
     why: str
     polling: bool = Field(description="It is being read just now.")
@@ -36,7 +36,7 @@ class SourcePass(BaseModel):
     last_item_count: int
     consecutive_errors: int
     backfill_since: datetime | None = Field(description="The next reading takes what is older too, back to then.")
-    problems: list[PassProblem] = Field(description="What the last good reading went on without.")
+    problems: list[MethodProblem] = Field(description="What the last good reading went on without.")
 
 
 class SourceLine(BaseModel):
@@ -60,7 +60,7 @@ class SourceLine(BaseModel):
     usual_gap_seconds: float | None = Field(description="Between one of its items and the next.")
     items: int
     documents: int
-    passes: list[SourcePass]
+    methods: list[SourceMethod]
 
 
 class Sources(BaseModel):
@@ -109,7 +109,7 @@ class SyncedSource(BaseModel):
     """What a reading of a source brought."""
 
     name: str
-    which: PassName = Field(serialization_alias="pass")
+    method: MethodName
     title: str
     items: int
     new_items: int
@@ -123,7 +123,7 @@ def told(polled: PollResult) -> dict[str, Any]:
     """Tell of a reading in that shape."""
     return {
         "name": polled.source.name,
-        "which": polled.which,
+        "method": polled.method,
         "title": polled.title,
         "items": polled.items,
         "new_items": polled.new_items,
@@ -158,7 +158,7 @@ class RemovedSource(BaseModel):
 class SyncRequest(BaseModel, extra="forbid"):
     """Which way to read a source; by default its first."""
 
-    which: PassName | None = Field(default=None, alias="pass")
+    method: MethodName | None = None
 
 
 class BackfillRequest(BaseModel, extra="forbid"):

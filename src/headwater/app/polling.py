@@ -20,8 +20,8 @@ from headwater.politeness.worker_slots import WorkerSlots
 
 log = structlog.get_logger()
 # Each has places of its own: what takes minutes must not keep the quick ones waiting.
-QUICK_PASSES = (Method.MAIN,)
-LONG_PASSES = (Method.SITEMAP, Method.SPIDER)
+QUICK_METHODS = (Method.FEED,)
+LONG_METHODS = (Method.SITEMAP, Method.SPIDER)
 LONG_AT_ONCE = 4
 MANY_ERRORS = 10  # in a row: somebody should look
 _ASIDE_FOR_A_PLACE = 100  # as many polls wait for their hosts at most, for each that is at work
@@ -38,7 +38,7 @@ class PollerRole:
         runtime: Runtime,
         on_poll: Callable[[PollResult], None] = lambda _: None,
         *,
-        passes: Collection[Method] = QUICK_PASSES,
+        methods: Collection[Method] = QUICK_METHODS,
         at_once: int | None = None,
     ) -> None:
         self._runtime = runtime
@@ -47,7 +47,7 @@ class PollerRole:
         self._polls: dict[asyncio.Task[None], UUID] = {}  # and the token of each
         self._ready: deque[FeedClaim] = deque()  # claimed, not begun
         self._few = asyncio.Event()  # more should be claimed
-        self._passes = passes
+        self._methods = methods
         self._lease = timedelta(seconds=runtime.context.settings.lease_seconds)
         self._at_once = at_once or runtime.context.settings.poll_concurrency
         self._places = WorkerSlots(
@@ -106,7 +106,7 @@ class PollerRole:
                 until=now + self._lease,
                 holder=self._context.holder,
                 limit=wanted,
-                passes=self._passes,
+                methods=self._methods,
             )
         self._ready.extend(claims)
         self._start_ready()
@@ -160,7 +160,7 @@ class PollerRole:
         getattr(log, level)(
             "poll.done",
             source=claim.source.name,
-            read=str(claim.which),
+            read=str(claim.method),
             reason=str(polled.reason),
             items=polled.items,
             new=polled.new_items,

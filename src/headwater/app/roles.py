@@ -18,7 +18,7 @@ from headwater.app.deliverer import DelivererRole
 from headwater.app.maintenance import ClockRole, MaintenanceRole
 from headwater.app.metrics import Metrics
 from headwater.app.operations import Operations
-from headwater.app.polling import LONG_AT_ONCE, LONG_PASSES, PollerRole
+from headwater.app.polling import LONG_AT_ONCE, LONG_METHODS, PollerRole
 from headwater.app.runtime import Runtime, open_runtime
 from headwater.app.scheduler import SchedulerRole
 from headwater.core import politeness
@@ -165,7 +165,7 @@ def _make(runtime: Runtime, roles: Collection[RoleName], metrics: Metrics) -> li
     if RoleName.POLLER in roles:
         feeds = PollerRole(runtime, metrics.polled)
         made.append(feeds)
-        made.append(PollerRole(runtime, metrics.polled, passes=LONG_PASSES, at_once=LONG_AT_ONCE))
+        made.append(PollerRole(runtime, metrics.polled, methods=LONG_METHODS, at_once=LONG_AT_ONCE))
         made.append(CanonicalRole(runtime, lambda: feeds.under_way))
     if RoleName.SCHEDULER in roles:
         made.append(SchedulerRole(runtime, metrics.polled))

@@ -47,7 +47,7 @@ def added(polled: PollResult, others: Sequence[FeedLink]) -> None:
     name = plain(polled.source.name)
     if polled.deferred:
         console.print(f"Added source [bold]{name}[/]. `headwater up` walks through its pages once a day;")
-        console.print(f"`headwater source sync {name} --pass {polled.which}` does it now.")
+        console.print(f"`headwater source sync {name} --method {polled.method}` does it now.")
         return
     console.print(f"Added source [bold]{name}[/]{title}: {_brought(polled)}")
     _refused(polled)
@@ -82,8 +82,8 @@ def handed_off(done: PollResult) -> None:
 
 
 def _brought(polled: PollResult, *, tells_new: bool = False) -> str:
-    parts = [f"{polled.leads:,} pages listed"] if polled.which is not Method.MAIN else []
-    if polled.items or polled.which is Method.MAIN:
+    parts = [f"{polled.leads:,} pages listed"] if polled.method is not Method.FEED else []
+    if polled.items or polled.method is Method.FEED:
         new = f", {polled.new_items} of them new" if tells_new else ""
         parts.append(f"{polled.items} items{new}")
     return f"{', '.join(parts)}, {polled.new_urls:,} new pages to fetch."
@@ -131,7 +131,7 @@ def shown(row: Mapping[str, Any]) -> None:
     console.print(_wrapped(row["why"], 2))
     _settings("Settings", row["settings"])
     _settings("By default", row["defaults"])
-    for one in row["passes"]:
+    for one in row["methods"]:
         _pass(one)
     urls = ", ".join(f"{count:,} {status}" for status, count in row["urls"].items())
     console.print(f"\n[bold]Brought[/]  {row['items']:,} items, {row['documents']:,} documents; pages: {urls}")
@@ -151,7 +151,7 @@ def _settings(title: str, values: Mapping[str, Any]) -> None:
 
 
 def _pass(one: Mapping[str, Any]) -> None:
-    console.print(f"\n[bold]Read by {one['pass']}[/]  {_health(one['health'])}")
+    console.print(f"\n[bold]Read by {one['method']}[/]  {_health(one['health'])}")
     console.print(_wrapped(one["why"], 2))
     if one["last_polled_at"]:
         times = (one["last_polled_at"], one["last_success_at"], one["last_new_at"])

@@ -140,15 +140,15 @@ def source_remove(
 @source_app.command("sync")
 def source_sync(
     name: Name,
-    which: Annotated[
-        str | None, typer.Option("--pass", help="main, sitemap or spider; by default the first it has.")
+    method: Annotated[
+        str | None, typer.Option("--method", help="main, sitemap or spider; by default the first it has.")
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Read a source now, due or not, hand off its items, and show what came."""
     with show_sources.leads_found(quiet=as_json) as on_leads:
         # It may wait for an hour where a budget is spent, and says so in the log.
-        polled = run(_reach(lambda sources: sources.sync(name, which, on_leads), logs=None))
+        polled = run(_reach(lambda sources: sources.sync(name, method, on_leads), logs=None))
     if polled.error:
         raise OperatorError(f"{polled.source.name} was not read: {polled.error}", reason=polled.reason)
     if as_json:
@@ -236,7 +236,7 @@ def _show_polled(polled: PollResult, *, as_json: bool) -> None:
 def _polled(polled: PollResult) -> dict[str, Any]:
     return {
         "name": polled.source.name,
-        "pass": polled.which,
+        "method": polled.method,
         "items": polled.items,
         "new_items": polled.new_items,
         "leads": polled.leads,

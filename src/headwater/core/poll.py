@@ -14,7 +14,7 @@ class PollResult:
     source: Source
     reason: Reason
     error: str | None = None
-    which: Method = Method.MAIN
+    method: Method = Method.FEED
     errors: int = 0  # in a row
     overflowed: bool = False  # the feed had come and gone since it was last read: some entries may have been missed
     deferred: bool = False  # it was given back undone, to be tried again later

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 class Method(StrEnum):
     """A way to read a source. Each has its own rhythm, memory and lease."""
 
-    MAIN = "main"  # its list: a feed, an API
+    FEED = "main"  # its list: a feed, an API
     SITEMAP = "sitemap"
     SPIDER = "spider"
 

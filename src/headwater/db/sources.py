@@ -23,7 +23,7 @@ class FeedClaim:
     """A source that is ours to poll until the lease ends."""
 
     source: Source
-    which: Method
+    method: Method
     lease: Lease
     memory: Mapping[str, Any]
     consecutive_errors: int
@@ -111,7 +111,7 @@ async def add_source(
         except asyncpg.UniqueViolationError:
             return None
     if row:
-        await keep_passes(connection, row["id"], due)
+        await save_methods(connection, row["id"], due)
     return source_of(row) if row else None
 
 
@@ -120,9 +120,9 @@ async def removed_among(connection: Connection, names: Collection[str]) -> set[s
     return {row["name"] for row in await connection.fetch(query("removed_among"), list(names))}
 
 
-async def keep_passes(connection: Connection, source_id: int, due: Mapping[Method, datetime | None]) -> None:
+async def save_methods(connection: Connection, source_id: int, due: Mapping[Method, datetime | None]) -> None:
     """Let a source have these passes and no others; those that it had are due when they were."""
-    await connection.execute(query("keep_passes"), source_id, list(due), list(due.values()))
+    await connection.execute(query("save_methods"), source_id, list(due), list(due.values()))
 
 
 async def change_settings(connection: Connection, source_id: int, settings: Mapping[str, Any]) -> bool:
@@ -140,14 +140,14 @@ async def learn_settings(connection: Connection, source_id: int, settings: Mappi
     await connection.execute(query("learn_settings"), source_id, settings)
 
 
-async def ask_for_pass(
-    connection: Connection, source_id: int, which: Method, *, now: datetime, rest: timedelta, why: str
+async def make_method_due(
+    connection: Connection, source_id: int, method: Method, *, now: datetime, rest: timedelta, why: str
 ) -> bool:
     """Let a pass be due at once, but no sooner than a rest after the last; False where the source has no such pass."""
-    return bool(await connection.fetchval(query("ask_for_pass"), source_id, which, now, rest, why))
+    return bool(await connection.fetchval(query("make_method_due"), source_id, method, now, rest, why))
 
 
-async def replan_passes(
+async def replan_methods(
     connection: Connection,
     source_id: int,
     gaps: Mapping[Method, timedelta | None],
@@ -160,9 +160,9 @@ async def replan_passes(
 
     `changed` are those whose interval is another now; `afresh`: it reads something else.
     """
-    has_changed = [which in changed for which in gaps]
+    has_changed = [method in changed for method in gaps]
     await connection.execute(
-        query("replan_passes"), source_id, list(gaps), list(gaps.values()), has_changed, now, afresh
+        query("replan_methods"), source_id, list(gaps), list(gaps.values()), has_changed, now, afresh
     )
 
 
@@ -173,7 +173,7 @@ async def switch_source(connection: Connection, source_id: int, *, enabled: bool
 
 async def lock_source(connection: Connection, name: str) -> tuple[Source, bool] | None:
     """Keep everybody else from a source until the transaction ends; return it and whether it was removed."""
-    await connection.execute(query("lock_passes"), name)
+    await connection.execute(query("lock_methods"), name)
     row = await connection.fetchrow(query("lock_source"), name)
     return (source_of(row), row["is_removed"]) if row else None
 
@@ -225,9 +225,9 @@ async def list_sources(connection: Connection, name: str | None = None) -> list[
     return [dict(row) for row in await connection.fetch(query("list_sources"), name)]
 
 
-async def list_passes(connection: Connection, source_id: int | None = None) -> list[dict[str, Any]]:
+async def list_methods(connection: Connection, source_id: int | None = None) -> list[dict[str, Any]]:
     """List the passes of all sources, or of one, with how each stands."""
-    return [dict(row) for row in await connection.fetch(query("list_passes"), source_id)]
+    return [dict(row) for row in await connection.fetch(query("list_methods"), source_id)]
 
 
 async def source_urls(connection: Connection, source_id: int) -> dict[str, int]:
@@ -247,15 +247,15 @@ async def claim_feeds(
     until: datetime,
     holder: str,
     limit: int,
-    passes: Collection[Method] = (Method.MAIN,),
+    methods: Collection[Method] = (Method.FEED,),
     name: str | None = None,
 ) -> list[FeedClaim]:
     """Claim passes that are due, or those of a source, due or not; one that somebody is at is left alone."""
-    rows = await connection.fetch(query("claim_feeds"), now, limit, holder, until, name, list(passes))
+    rows = await connection.fetch(query("claim_feeds"), now, limit, holder, until, name, list(methods))
     return [
         FeedClaim(
             source_of(row),
-            Method(row["pass"]),
+            Method(row["method"]),
             lease_of(row),
             row["memory"],
             row["consecutive_errors"],

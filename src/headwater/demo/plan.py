@@ -76,7 +76,7 @@ class Site:
     sitemap_of_lists: bool = True
     api: Callable[[date, int], Answer] | None = None  # made for a day and a seed, it answers to all below /api/
     walled: bool = False  # only a browser gets past its wall, so a source that needs one has its pages
-    read_by: Method = Method.MAIN  # how it becomes known: by a feed, its own or another's, or as a source of its own
+    read_by: Method = Method.FEED  # how it becomes known: by a feed, its own or another's, or as a source of its own
 
     @property
     def home(self) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from headwater.app.maintenance import MaintenanceRole
 from headwater.app.metrics import Metrics
 from headwater.app.operations import Operations
-from headwater.app.polling import LONG_AT_ONCE, LONG_PASSES, PollerRole
+from headwater.app.polling import LONG_AT_ONCE, LONG_METHODS, PollerRole
 from headwater.app.roles import Role, at_work, make_fetch_pool
 from headwater.app.runtime import open_runtime
 from headwater.core.canonical import CanonicalTotals
@@ -261,7 +261,7 @@ async def _fetch_pages(
     roles: list[Role] = [
         make_fetch_pool(operations.runtime, operations.metrics),
         MaintenanceRole(operations.runtime.context, look_seconds=0.5),
-        PollerRole(operations.runtime, passes=LONG_PASSES, at_once=LONG_AT_ONCE),
+        PollerRole(operations.runtime, methods=LONG_METHODS, at_once=LONG_AT_ONCE),
     ]
     async with at_work(roles):
         feeds_are_read = False

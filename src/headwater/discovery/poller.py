@@ -105,10 +105,10 @@ class Poller:
         except NotNow as error:
             await self._keeper.save_partial(claim, kind, reading, run)
             # What runs at a schedule keeps its slot; all else comes back when it may.
-            waits = claim.which is not Method.MAIN or (kind is not None and self._interval(kind, claim))
+            waits = claim.method is not Method.FEED or (kind is not None and self._interval(kind, claim))
             until = error.until if waits else None
             await self.release(claim, until, _told(error), run=run, reason=error.reason)
-            return PollResult(claim.source, error.reason, str(error), which=claim.which, deferred=True)
+            return PollResult(claim.source, error.reason, str(error), method=claim.method, deferred=True)
         except HeadwaterError as error:
             return await self._failed(claim, kind, error, reading, run)
         except asyncio.CancelledError:
@@ -234,7 +234,7 @@ class Poller:
         """Count the errors in a row. A pass that was only tried, since a feed was too short, has failed nobody."""
         if coming:
             return coming.errors
-        return claim.consecutive_errors + (not ours) if claim.which is Method.MAIN else 0
+        return claim.consecutive_errors + (not ours) if claim.method is Method.FEED else 0
 
     def _plan(
         self,
@@ -259,7 +259,7 @@ class Poller:
             self._clock.now(),
             base=interval,
             # Only a list has a pace: how much of it is new tells how often it changes.
-            rhythm=AdaptiveInterval.from_json(claim.rhythm) if claim.which is Method.MAIN else None,
+            rhythm=AdaptiveInterval.from_json(claim.rhythm) if claim.method is Method.FEED else None,
             errors=claim.consecutive_errors,
             outcome=outcome,
             asked=asked,
@@ -267,7 +267,7 @@ class Poller:
         )
 
     def _interval(self, kind: Kind, claim: FeedClaim) -> timedelta | None:
-        return kind.passes(self._default_interval).get(claim.which)
+        return kind.methods(self._default_interval).get(claim.method)
 
     async def _save(
         self, connection: Connection, claim: FeedClaim, kind: Kind, reading: Reading, run: RunClaim | None
@@ -292,12 +292,12 @@ class Poller:
         )
         await sources.settle_feeds(connection, [(claim, ending)], now)
         new, latest = await self._end_run(connection, source, run, reading, total) if run else (None, None)
-        overflowed = claim.which is Method.MAIN and is_overflow(
+        overflowed = claim.method is Method.FEED and is_overflow(
             seen=total.items, new=total.new_items, known_before=claim.rhythm is not None
         )
         if overflowed:
             why = "The feed was all new: what came and went between two polls is looked for."
-            await sources.ask_for_pass(connection, source.id, Method.SITEMAP, now=now, rest=_SITEMAP_REST, why=why)
+            await sources.make_method_due(connection, source.id, Method.SITEMAP, now=now, rest=_SITEMAP_REST, why=why)
         return replace(
             _polled(claim, reading),
             items=total.items,
@@ -365,7 +365,7 @@ def _polled(claim: FeedClaim, reading: Reading) -> PollResult:
     return PollResult(
         claim.source,
         Reason.POLLED,
-        which=claim.which,
+        method=claim.method,
         title=str(reading.memory.get("title") or ""),
         leads=reading.leads,
         left=reading.left,

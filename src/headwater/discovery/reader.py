@@ -116,7 +116,7 @@ class DiscoveryRunner:
             http,
             reading.memory,
             self._clock.now(),
-            claim.which,
+            claim.method,
             claim.backfill_since,
             reading.learned,
             day=reading.day,
@@ -181,7 +181,7 @@ class DiscoveryRunner:
         async def work(connection: Connection) -> Submitted:
             if not await sources.hold_feed(connection, claim):
                 raise LeaseLost(f"The poll of {claim.source.name} took longer than its lease.")
-            origin = kind.origin_of(claim.which)
+            origin = kind.origin_of(claim.method)
             return await save_leads(connection, claim.source, kind, origin, leads, self._clock.now(), self._key_of)
 
         submitted = await self._database.transact(work)

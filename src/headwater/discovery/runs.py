@@ -62,7 +62,7 @@ class Runner:
         *,
         slot: datetime | None = None,
         day: date | None = None,
-        which: Method = Method.MAIN,
+        method: Method = Method.FEED,
     ) -> StartedRun | None:
         """Begin a run; None where the source is being read already, or the slot is or was another's."""
 
@@ -75,7 +75,13 @@ class Runner:
             if run is None:
                 return None
             claims = await sources.claim_feeds(
-                connection, now=now, until=lease.until, holder=self._holder, limit=1, passes=(which,), name=source.name
+                connection,
+                now=now,
+                until=lease.until,
+                holder=self._holder,
+                limit=1,
+                methods=(method,),
+                name=source.name,
             )
             if not claims:
                 await runs.drop_run(connection, run)

@@ -105,7 +105,7 @@ class LiveSourceOperations(SourceOperations):
             polled = await self._try(name, _feed_of_page(best, address, settings), title=best.title)
         elif sitemaps:
             best, *others = sitemaps
-            polled = await self._try(name, {**settings, "sitemap_url": best.url}, which=Method.SITEMAP)
+            polled = await self._try(name, {**settings, "sitemap_url": best.url}, method=Method.SITEMAP)
         else:
             tried = (
                 f"{why_not} It names none; none is at {', '.join(FEED_PATHS)}, and there is no sitemap in "
@@ -134,10 +134,10 @@ class LiveSourceOperations(SourceOperations):
         except HeadwaterError as error:
             raise _not_added(address, str(error), error.reason) from error
         source = await self.create(chosen, "site", {**settings, "site_url": address})
-        return PollResult(source, Reason.POLLED, which=Method.SPIDER, deferred=True)
+        return PollResult(source, Reason.POLLED, method=Method.SPIDER, deferred=True)
 
     async def _try(
-        self, name: str | None, given: Mapping[str, Any], *, title: str = "", which: Method = Method.MAIN
+        self, name: str | None, given: Mapping[str, Any], *, title: str = "", method: Method = Method.FEED
     ) -> PollResult:
         """Add a site and read it at once; one that cannot be read is taken back."""
         address = str(given.get("feed_url") or given.get("sitemap_url"))
@@ -147,7 +147,7 @@ class LiveSourceOperations(SourceOperations):
         async def insert(connection: Connection) -> tuple[FeedClaim, bool]:
             """Add the row and claim its first reading at once, so that no running poller is faster."""
             _, was_there = await self._insert(connection, chosen, "site", kind, settings)
-            return (await self._claim(connection, chosen, which))[0], was_there
+            return (await self._claim(connection, chosen, method))[0], was_there
 
         claim, was_there = await self._context.database.transact(insert)
         read = False
@@ -171,8 +171,8 @@ class LiveSourceOperations(SourceOperations):
             await sources.lock_source(connection, claim.source.name)
             if await sources.remove_source(connection, claim.source.id):
                 return False
-            passes = await sources.list_passes(connection, claim.source.id)
-            if any(one["last_success_at"] for one in passes):
+            methods = await sources.list_methods(connection, claim.source.id)
+            if any(one["last_success_at"] for one in methods):
                 return False
             await sources.retire_source(connection, claim.source.id, self._context.clock.now())
             return True
@@ -180,15 +180,15 @@ class LiveSourceOperations(SourceOperations):
         if await self._context.database.transact(work):
             await self._end_urls(claim.source.id)
 
-    async def sync(self, name: str, which: str | None = None, on_leads: OnLeads = lambda _: None) -> PollResult:
+    async def sync(self, name: str, method: str | None = None, on_leads: OnLeads = lambda _: None) -> PollResult:
         """Read one source now, whether due or not: in the way that is named, or in its first. Hand off what came."""
         async with self._context.database.connection() as connection:
             source = await self._get(connection, name)
-            passes = [Method(one["pass"]) for one in await sources.list_passes(connection, source.id)]
-            chosen = _chosen_pass(source, passes, which)
+            methods = [Method(one["method"]) for one in await sources.list_methods(connection, source.id)]
+            chosen = _choose_method(source, methods, method)
         await rescue_expired(self._context)  # there may be nobody else who does
-        day = self._last_day(source) if chosen is Method.MAIN else None
-        begun = await self._runtime.runner.begin(source, Trigger.SYNC, day=day, which=chosen)
+        day = self._last_day(source) if chosen is Method.FEED else None
+        begun = await self._runtime.runner.begin(source, Trigger.SYNC, day=day, method=chosen)
         if begun is None:
             raise await in_the_way(self._context, source)
         return await self._read(source, self._runtime.runner.execute(begun, on_leads=on_leads))
@@ -209,8 +209,8 @@ class LiveSourceOperations(SourceOperations):
             source = await self._get(connection, name)
             moment = self._beginning(source, since)
             if not await sources.ask_backfill(connection, source.id, moment, self._context.clock.now()):
-                passes = await sources.list_passes(connection, source.id)
-                if any(one["pass"] == Method.SITEMAP for one in passes):
+                methods = await sources.list_methods(connection, source.id)
+                if any(one["method"] == Method.SITEMAP for one in methods):
                     raise await in_the_way(self._context, source)
                 raise OperatorError(_why_no_backfill(source, since), reason=Reason.BAD_REQUEST)
             return (await self._claim(connection, source.name, Method.SITEMAP))[0] if claims else None
@@ -252,11 +252,11 @@ class LiveSourceOperations(SourceOperations):
             raise unknown(name)
         return source
 
-    async def _claim(self, connection: Connection, name: str, which: Method) -> list[FeedClaim]:
+    async def _claim(self, connection: Connection, name: str, method: Method) -> list[FeedClaim]:
         now = self._context.clock.now()
         until = now + timedelta(seconds=self._context.settings.lease_seconds)
         return await sources.claim_feeds(
-            connection, now=now, until=until, holder=self._context.holder, limit=1, passes=(which,), name=name
+            connection, now=now, until=until, holder=self._context.holder, limit=1, methods=(method,), name=name
         )
 
     def _last_day(self, source: Source) -> date | None:
@@ -301,19 +301,19 @@ def _feed_of_page(feed: FeedLink, page: str, settings: Mapping[str, Any]) -> dic
     return {**found, **settings, "feed_url": feed.url}
 
 
-def _chosen_pass(source: Source, passes: list[Method], which: str | None) -> Method:
-    if not passes:
+def _choose_method(source: Source, methods: list[Method], method: str | None) -> Method:
+    if not methods:
         raise OperatorError(
             f"Source {source.name} is not read: its pages are handed in by `headwater frontier submit`.",
             reason=Reason.BAD_REQUEST,
         )
-    if which is None:
-        return passes[0]
-    if which not in passes:
+    if method is None:
+        return methods[0]
+    if method not in methods:
         raise OperatorError(
-            f"Source {source.name}: pass: is one of {', '.join(passes)}, not {which!r}.", reason=Reason.BAD_REQUEST
+            f"Source {source.name}: method: is one of {', '.join(methods)}, not {method!r}.", reason=Reason.BAD_REQUEST
         )
-    return Method(which)
+    return Method(method)
 
 
 def _not_added(url: str, why: str, reason: Reason) -> OperatorError:

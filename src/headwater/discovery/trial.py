@@ -84,16 +84,16 @@ class Trial:
         with contextlib.suppress(_Stopped):
             with self._stage("settings") as stage:
                 kind = kind_of(source)
-                passes = list(kind.passes(timedelta(minutes=self._runtime.context.settings.poll_interval_minutes)))
-                if not passes:
+                methods = list(kind.methods(timedelta(minutes=self._runtime.context.settings.poll_interval_minutes)))
+                if not methods:
                     raise HeadwaterError("Nothing is read: its pages are handed in.")
-                stage.found.append(f"a source of kind {source.kind}, read by {', '.join(passes)}")
+                stage.found.append(f"a source of kind {source.kind}, read by {', '.join(methods)}")
             self._http = self._http_of(source, kind)
             feed_url = source.settings.get("feed_url")
-            if source.kind == "site" and isinstance(feed_url, str) and passes[0] is Method.MAIN:
+            if source.kind == "site" and isinstance(feed_url, str) and methods[0] is Method.FEED:
                 await self._from_url(feed_url)
             else:
-                await self._from_kind(source, kind, passes[0])
+                await self._from_kind(source, kind, methods[0])
             return True
         return False
 
@@ -162,12 +162,12 @@ class Trial:
                 raise Unreadable(f"It has no feed; {advice}.", url=url)
             return await self._http.get(feeds[0].url)
 
-    async def _from_kind(self, source: Source, kind: Kind, which: Method) -> None:
+    async def _from_kind(self, source: Source, kind: Kind, method: Method) -> None:
         with self._stage("list") as stage:
-            found = await self._first_found(source, kind, which)
+            found = await self._first_found(source, kind, method)
             stage.found.append(f"{len(found)}{' or more' if len(found) == _LOOKED_AT else ''} found")
             stage.found += [f"{one.url} {getattr(one, 'title', '')}".strip() for one in found[:_SHOWN]]
-            if not found and which is Method.MAIN:
+            if not found and method is Method.FEED:
                 raise Unreadable("It lists nothing.")
         if found and kind.fetch_items:
             await self._read_page(found[0].url)
@@ -178,12 +178,12 @@ class Trial:
         pace = Pace(context.database, context.clock, source.id, kind.gap)
         return self._unwaiting(kind, pace, kind.asker(source.name))
 
-    async def _first_found(self, source: Source, kind: Kind, which: Method) -> list[Item | DiscoveredUrl]:
+    async def _first_found(self, source: Source, kind: Kind, method: Method) -> list[Item | DiscoveredUrl]:
         found: list[Item | DiscoveredUrl] = []
         places: list[tuple[Item, str | None]] = []
         now = self._runtime.context.clock.now()
         timezone = kind.timezone or self._runtime.context.settings.timezone
-        run = Run(self._as(source, kind), {}, now, which, day=day_before(now, timezone) if kind.dated else None)
+        run = Run(self._as(source, kind), {}, now, method, day=day_before(now, timezone) if kind.dated else None)
         try:
             async for one in kind.discover(run):
                 found.append(one)

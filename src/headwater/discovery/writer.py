@@ -38,7 +38,7 @@ class DiscoveryWriter:
         if not await sources.hold_feed(connection, claim):
             raise LeaseLost(f"The poll of {source.name} took longer than its lease.")
         saved, urls, touched = await save_items(
-            connection, source, kind, kind.origin_of(claim.which), reading.found, now, self._key_of
+            connection, source, kind, kind.origin_of(claim.method), reading.found, now, self._key_of
         )
         handoff_ids = await queue_handoffs(connection, source.id, run.id, touched) if run else None
         if category := category_of(source, kind):
@@ -87,7 +87,7 @@ class DiscoveryWriter:
         try:
             refuse_shared_places(claim.source.name, reading.found)
             async with connection.transaction():
-                origin = kind.origin_of(claim.which)
+                origin = kind.origin_of(claim.method)
                 saved = await save_items(
                     connection, claim.source, kind, origin, reading.found, self._clock.now(), self._key_of
                 )

@@ -48,7 +48,7 @@ class Recording(msgspec.Struct, forbid_unknown_fields=True):
     """The input of a golden pair."""
 
     now: datetime
-    which: Method = msgspec.field(name="pass", default=Method.MAIN)
+    method: Method = Method.FEED
     since: datetime | None = None
     day: date | None = None  # for a kind of dated days
     settings: dict[str, Any] = {}
@@ -95,7 +95,7 @@ async def replay(kind: type[Kind], folder: Path) -> dict[str, Any]:
     configured = read_settings(kind, recording.settings)
     state = dict(recording.state)
     http = cast("Http", _Recorded(folder, recording))
-    run = Run(http, state, recording.now, recording.which, recording.since, day=recording.day)
+    run = Run(http, state, recording.now, recording.method, recording.since, day=recording.day)
     told: dict[str, Any] = {"items": [], "state": state}
     places: list[tuple[Item, str | None]] = []
     async for found in configured.discover(run):

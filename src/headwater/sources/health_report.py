@@ -17,8 +17,8 @@ from headwater.sources.registry import configure
 
 HEALTHS = tuple(str(word) for word in Health)
 _NOTHING_TO_POLL = Verdict(Health.ON_TIME, "Nothing is polled: its pages are handed in.")
-_SPOKEN = {Method.MAIN: "", Method.SITEMAP: "Sitemaps: ", Method.SPIDER: "Spider: "}
-_SUBJECTS = {Method.MAIN: "Its list is", Method.SITEMAP: "Its sitemaps are", Method.SPIDER: "Its pages are"}
+_SPOKEN = {Method.FEED: "", Method.SITEMAP: "Sitemaps: ", Method.SPIDER: "Spider: "}
+_SUBJECTS = {Method.FEED: "Its list is", Method.SITEMAP: "Its sitemaps are", Method.SPIDER: "Its pages are"}
 
 
 class Problem(TypedDict):
@@ -29,16 +29,16 @@ class Problem(TypedDict):
 
 
 def tell_source(
-    row: Mapping[str, Any], passes: Iterable[Mapping[str, Any]], now: datetime, look: timedelta, timezone: str
+    row: Mapping[str, Any], methods: Iterable[Mapping[str, Any]], now: datetime, look: timedelta, timezone: str
 ) -> dict[str, Any]:
-    """Return a source's row with its health, which is that of its worst pass, why it is so, and its passes."""
+    """Return a source's row with its health, which is that of its worst pass, why it is so, and its methods."""
     told = [
         one | {"health": verdict.health, "why": verdict.why + _unread(one) + _moved(one.pop("moved"), now)}
-        for one, verdict in _judged(row, passes, now, look, timezone)
+        for one, verdict in _judged(row, methods, now, look, timezone)
     ]
     judged = [one for one in told if one is told[0] or _speaks(one)]
     worst = min(judged, key=lambda one: one["health"].rank, default=None)
-    verdict = Verdict(worst["health"], _SPOKEN[Method(worst["pass"])] + worst["why"]) if worst else _NOTHING_TO_POLL
+    verdict = Verdict(worst["health"], _SPOKEN[Method(worst["method"])] + worst["why"]) if worst else _NOTHING_TO_POLL
     kind = kind_or_why(row)
     if isinstance(kind, str):
         verdict = Verdict(Health.FAILING, kind)
@@ -53,21 +53,21 @@ def tell_source(
         "health": verdict.health,
         "why": verdict.why,
         "next_poll_at": min(upcoming, default=None),
-        "passes": told,
+        "methods": told,
     }
 
 
-def _sooner(passes: list[dict[str, Any]], spoken_of: Mapping[str, Any], now: datetime) -> str:
+def _sooner(methods: list[dict[str, Any]], spoken_of: Mapping[str, Any], now: datetime) -> str:
     """Say which pass is read before the one that was spoken of, if any is."""
-    due = [one for one in passes if one["next_poll_at"]]
+    due = [one for one in methods if one["next_poll_at"]]
     first = min(due, key=lambda one: one["next_poll_at"], default=None)
     if first is None or (spoken_of["next_poll_at"] and spoken_of["next_poll_at"] <= first["next_poll_at"]):
         return ""
     if first["polling"]:
-        return f" {_SUBJECTS[first['pass']]} being read just now."
+        return f" {_SUBJECTS[first['method']]} being read just now."
     if first["next_poll_at"] <= now:
-        return f" {_SUBJECTS[first['pass']]} due now."
-    return f" {_SUBJECTS[first['pass']]} read first, in {format_duration(first['next_poll_at'] - now)}."
+        return f" {_SUBJECTS[first['method']]} due now."
+    return f" {_SUBJECTS[first['method']]} read first, in {format_duration(first['next_poll_at'] - now)}."
 
 
 def _speaks(one: Mapping[str, Any]) -> bool:
@@ -85,13 +85,13 @@ def kind_or_why(row: Mapping[str, Any]) -> Kind | str:
 
 
 def _judged(
-    row: Mapping[str, Any], passes: Iterable[Mapping[str, Any]], now: datetime, look: timedelta, timezone: str
+    row: Mapping[str, Any], methods: Iterable[Mapping[str, Any]], now: datetime, look: timedelta, timezone: str
 ) -> list[tuple[dict[str, Any], Verdict]]:
     kind = kind_or_why(row)
     schedule = None if isinstance(kind, str) else kind.schedule
     judged = []
-    for one in map(dict, passes):
-        if schedule and one["pass"] == Method.MAIN:
+    for one in map(dict, methods):
+        if schedule and one["method"] == Method.FEED:
             zone = (not isinstance(kind, str) and kind.timezone) or timezone
             one["next_poll_at"] = cron.next_slot(schedule, zone, now)
             one["next_poll_why"] = f"At its schedule, {schedule} ({zone})."
@@ -125,7 +125,7 @@ def _unread(one: Mapping[str, Any]) -> str:
 
 
 def _polls(row: Mapping[str, Any], one: Mapping[str, Any], *, scheduled: bool) -> Polls:
-    is_main = one["pass"] == Method.MAIN
+    is_main = one["method"] == Method.FEED
     return Polls(
         added_at=row["created_at"],
         enabled=row["enabled"],

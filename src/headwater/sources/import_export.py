@@ -90,8 +90,8 @@ async def import_sources(
 
 async def _add(connection: Connection, one: _New, due: datetime, interval: timedelta, now: datetime) -> None:
     """Add a source; one that somebody else has added meanwhile stays as it is."""
-    passes = {which: due if gap else None for which, gap in one.kind.passes(interval).items()}
-    source = await sources.add_source(connection, one.name, one.kind_name, one.settings, now=now, due=passes)
+    methods = {method: due if gap else None for method, gap in one.kind.methods(interval).items()}
+    source = await sources.add_source(connection, one.name, one.kind_name, one.settings, now=now, due=methods)
     if source:
         await save_fetch_profile(connection, source, one.kind)
     if source and not one.enabled:

@@ -75,17 +75,17 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Yield what the source lists now."""
         raise TypeError(f"{type(self).__name__} must define discover()")
 
-    def passes(self, interval: timedelta) -> Mapping[Method, timedelta | None]:
+    def methods(self, interval: timedelta) -> Mapping[Method, timedelta | None]:
         """Return the ways in which the source is read, and the time between; None: only at its schedule, or when asked.
 
         `interval` is the time between where the source does not say.
         """
         minutes = self.poll_interval_minutes
-        return {Method.MAIN: None if self.schedule else timedelta(minutes=minutes) if minutes else interval}
+        return {Method.FEED: None if self.schedule else timedelta(minutes=minutes) if minutes else interval}
 
-    def origin_of(self, which: Method) -> Origin:
+    def origin_of(self, method: Method) -> Origin:
         """Return how the pages that a pass finds come to us."""
-        return {Method.MAIN: self.origin, Method.SITEMAP: Origin.SITEMAP, Method.SPIDER: Origin.SPIDER}[which]
+        return {Method.FEED: self.origin, Method.SITEMAP: Origin.SITEMAP, Method.SPIDER: Origin.SPIDER}[method]
 
     def partition(self, item: Item) -> str | None:
         """Return where an item's raw bytes go below the source's folder; None: by host and URL hash."""

@@ -83,11 +83,13 @@ class SourceOperations:
         async with context.database.connection() as connection:
             rows = await sources.list_sources(connection, make_storable(name) if name is not None else None)
             alone = rows[0]["id"] if name is not None and rows else None
-            passes: dict[int, list[dict[str, Any]]] = {}
-            for one in await sources.list_passes(connection, alone):
-                passes.setdefault(one.pop("source_id"), []).append(one)
+            methods: dict[int, list[dict[str, Any]]] = {}
+            for one in await sources.list_methods(connection, alone):
+                methods.setdefault(one.pop("source_id"), []).append(one)
         now, look = context.clock.now(), timedelta(seconds=context.settings.poll_look_seconds)
-        return [tell_source(row, passes.get(row["id"], ()), now, look, self._context.settings.timezone) for row in rows]
+        return [
+            tell_source(row, methods.get(row["id"], ()), now, look, self._context.settings.timezone) for row in rows
+        ]
 
     async def create(self, name: str, kind: str, settings: Mapping[str, Any]) -> Source:
         """Add a source of any kind. It is polled when it is due: by the running poller at once, or at its schedule."""
@@ -106,7 +108,7 @@ class SourceOperations:
         await require_unread(connection, settings)
         now = self._context.clock.now()
         was_there = bool(await sources.removed_among(connection, [name]))
-        due = {which: now if gap else None for which, gap in kind.passes(self._interval).items()}
+        due = {method: now if gap else None for method, gap in kind.methods(self._interval).items()}
         source = await sources.add_source(connection, name, kind_name, settings, now=now, due=due)
         if source is None:
             raise OperatorError(
@@ -152,14 +154,16 @@ class SourceOperations:
         if not await sources.change_settings(connection, source.id, settings):
             raise OperatorError(f"Source {source.name}: another reads this feed already.", reason=Reason.SOURCE_EXISTS)
         await save_fetch_profile(connection, source, kind)
-        now, gaps = self._context.clock.now(), kind.passes(self._interval)
-        await sources.keep_passes(connection, source.id, {which: now if gap else None for which, gap in gaps.items()})
+        now, gaps = self._context.clock.now(), kind.methods(self._interval)
+        await sources.save_methods(
+            connection, source.id, {method: now if gap else None for method, gap in gaps.items()}
+        )
         before = self._gaps(source)
-        await sources.replan_passes(
+        await sources.replan_methods(
             connection,
             source.id,
             gaps,
-            changed=[which for which, gap in gaps.items() if which not in before or before[which] != gap],
+            changed=[method for method, gap in gaps.items() if method not in before or before[method] != gap],
             now=now,
             afresh=bool(changed - _ABOUT_READING),
         )
@@ -167,7 +171,7 @@ class SourceOperations:
     def _gaps(self, source: Source) -> Mapping[Method, timedelta | None]:
         """Return the intervals of a source as its row has them; none where that cannot be used."""
         try:
-            return kind_of(source).passes(self._interval)
+            return kind_of(source).methods(self._interval)
         except OperatorError:
             return {}
 

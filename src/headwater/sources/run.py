@@ -267,7 +267,7 @@ class Run:
     http: Http
     state: dict[str, Any]
     now: datetime
-    which: Method = Method.MAIN
+    method: Method = Method.FEED
     since: datetime | None = None  # a reading that is to take what is older too, back to then
     learned: dict[str, Any] = field(default_factory=dict)
     asked: RequestedDelay | None = None

@@ -4,8 +4,8 @@ INSERT INTO sources (name, kind, settings, created_at) VALUES ($1, $2, $3, $4)
 ON CONFLICT DO NOTHING
 RETURNING id, name, kind, settings, enabled, created_at
 
--- name: keep_passes
--- $1 source; arrays: $2 its passes, $3 when each is due if it is new
+-- name: save_methods
+-- $1 source; arrays: $2 its methods, $3 when each is due if it is new
 WITH given AS MATERIALIZED (
     SELECT * FROM unnest($2::text[], $3::timestamptz[]) AS g (pass, due)
 ), gone AS (
@@ -22,7 +22,7 @@ UPDATE sources SET settings = $2 WHERE id = $1
 -- Put what was found out in place of what was set. $1 source, $2 settings
 UPDATE sources SET settings = settings || $2 WHERE id = $1
 
--- name: ask_for_pass
+-- name: make_method_due
 -- Let a pass be due at once, but no sooner than a rest after the last. Answers nothing where there is none. $1 source,
 -- $2 pass, $3 now, $4 rest, $5 why
 UPDATE poll_state
@@ -41,10 +41,10 @@ RETURNING id, name, kind, settings, enabled, created_at
 -- Which of these names are of sources that were removed. $1 names
 SELECT name FROM sources WHERE name = ANY ($1::text[]) AND removed_at IS NOT NULL
 
--- name: replan_passes
+-- name: replan_methods
 -- After a change of settings: whoever reads with the old ones has lost its lease. A pass is due when it was, but where its
 -- interval has changed not later than that says, and at once where what it reads has changed.
--- $1 source, arrays: $2 passes, $3 interval of each or NULL, $4 whether that has changed; $5 now, $6 whether to begin afresh
+-- $1 source, arrays: $2 methods, $3 interval of each or NULL, $4 whether that has changed; $5 now, $6 whether to begin afresh
 UPDATE poll_state f
 SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, attempts = 0,
     next_poll_at = plan.due,
@@ -69,8 +69,8 @@ WHERE f.source_id = $1 AND f.pass = plan.pass
 -- $1 source, $2 whether it is polled
 UPDATE sources SET enabled = $2 WHERE id = $1
 
--- name: lock_passes
--- First the passes, then the source, as polls do. $1 name
+-- name: lock_methods
+-- First the methods, then the source, as polls do. $1 name
 SELECT f.pass FROM poll_state f JOIN sources s ON s.id = f.source_id WHERE s.name = $1 ORDER BY f.pass FOR UPDATE OF f
 
 -- name: lock_source
@@ -149,9 +149,9 @@ LEFT JOIN LATERAL (SELECT * FROM poll_state p WHERE p.source_id = s.id ORDER BY 
 WHERE s.removed_at IS NULL AND ($1::text IS NULL OR s.name = $1)
 ORDER BY s.name
 
--- name: list_passes
+-- name: list_methods
 -- How each way to read a source stands. $1 source or NULL for all
-SELECT f.source_id, f.pass, f.next_poll_at, f.next_poll_why, f.last_polled_at, f.last_success_at, f.last_new_at,
+SELECT f.source_id, f.pass AS method, f.next_poll_at, f.next_poll_why, f.last_polled_at, f.last_success_at, f.last_new_at,
        f.last_reason, f.last_error, f.last_item_count, f.consecutive_errors, f.backfill_since,
        f.lease_token IS NOT NULL AS polling, f.memory -> 'problems' AS problems, f.memory -> 'moved' AS moved
 FROM poll_state f JOIN sources s ON s.id = f.source_id
@@ -167,7 +167,7 @@ SELECT status, count(*) AS urls FROM url_frontier WHERE source_id = $1 GROUP BY 
 SELECT title, url, published_at, published_is_sighting FROM items WHERE source_id = $1 ORDER BY published_at DESC LIMIT $2
 
 -- name: claim_feeds
--- $1 now, $2 how many, $3 holder, $4 until, $5 one source's name or NULL for whatever is due, $6 passes. Two looks, since a
+-- $1 now, $2 how many, $3 holder, $4 until, $5 one source's name or NULL for whatever is due, $6 methods. Two looks, since a
 -- plan that is to serve both would read them all. The first request of a list gets its moment here, where the gap between
 -- two of its source is known.
 WITH due AS MATERIALIZED (
@@ -190,7 +190,7 @@ UPDATE poll_state f
 SET lease_holder = $3, lease_token = gen_random_uuid(), lease_until = $4, attempts = f.attempts + 1
 FROM sources s, taken LEFT JOIN paced ON paced.id = taken.source_id AND taken.pass = 'main'
 WHERE f.source_id = taken.source_id AND f.pass = taken.pass AND s.id = f.source_id
-RETURNING s.id, s.name, s.kind, s.settings, s.enabled, s.created_at, s.asking, paced.moment, f.pass, f.memory, f.consecutive_errors,
+RETURNING s.id, s.name, s.kind, s.settings, s.enabled, s.created_at, s.asking, paced.moment, f.pass AS method, f.memory, f.consecutive_errors,
           f.last_success_at, f.rhythm, f.backfill_since, f.lease_holder, f.lease_token, f.lease_until, f.attempts
 
 -- name: hold_feed

@@ -15,7 +15,7 @@ class ManualKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     origin: ClassVar[Origin] = Origin.MANUAL
 
-    def passes(self, interval: timedelta) -> Mapping[Method, timedelta | None]:
+    def methods(self, interval: timedelta) -> Mapping[Method, timedelta | None]:
         """Return none: there is nothing to read."""
         del interval
         return {}

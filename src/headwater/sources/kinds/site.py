@@ -60,25 +60,25 @@ class SiteKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
             if value is not None and not low <= value <= high:
                 raise ValueError(f"{name}: must be from {low:g} to {high:g}")
         _check_patterns(self.article_patterns)
-        if self.schedule and Method.MAIN not in self.passes(timedelta(0)):
+        if self.schedule and Method.FEED not in self.methods(timedelta(0)):
             raise ValueError("schedule: is when the feed is read, and this site is read without one")
 
-    def passes(self, interval: timedelta) -> Mapping[Method, timedelta | None]:
+    def methods(self, interval: timedelta) -> Mapping[Method, timedelta | None]:
         """Return the passes that its mode asks for; its sitemaps are read by themselves only where they are set."""
-        passes: dict[Method, timedelta | None] = {}
+        methods: dict[Method, timedelta | None] = {}
         if self.ingestion_mode != "spider":
             if self.feed_url or self.site_url:
-                passes.update(super().passes(interval))
+                methods.update(super().methods(interval))
             hours = self.sitemap_hours or (SITEMAP_HOURS if self.sitemap_url else None)
-            passes[Method.SITEMAP] = timedelta(hours=hours) if hours else None
+            methods[Method.SITEMAP] = timedelta(hours=hours) if hours else None
         if self.ingestion_mode != "feed":
-            passes[Method.SPIDER] = timedelta(hours=self.spider_hours)
-        return passes
+            methods[Method.SPIDER] = timedelta(hours=self.spider_hours)
+        return methods
 
     def discover(self, run: Run) -> AsyncIterator[Item | DiscoveredUrl]:
         """Yield what the pass finds."""
-        match run.which:
-            case Method.MAIN:
+        match run.method:
+            case Method.FEED:
                 return read_feed(run, self.feed_url, self.site_url)
             case Method.SITEMAP:
                 return self._sitemaps(run).read()

@@ -65,7 +65,7 @@ class BillsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """The API, which counts requests; sitemaps and files are not part of it."""
         return frozenset({host_of(self.api_url)})
 
-    def passes(self, interval: timedelta) -> Mapping[Method, timedelta | None]:
+    def methods(self, interval: timedelta) -> Mapping[Method, timedelta | None]:
         """Return that its sitemaps are read, which can reach back (`headwater source backfill`)."""
         del interval
         return {Method.SITEMAP: timedelta(minutes=self.poll_interval_minutes or _MINUTES)}

@@ -26,20 +26,20 @@ MAP = "http://news.test/sitemap.xml"
 HOME = "http://news.test/"
 
 
-async def read(harness: AppHarness, which: Method, **settings: Any) -> PollResult:
+async def read(harness: AppHarness, method: Method, **settings: Any) -> PollResult:
     """Add a source, unless it is there, and do one pass of it."""
     if not await harness.operations.sources.listed():
         await harness.operations.sources.create("news", "site", settings)
     now = harness.runtime.context.clock.now()
     async with harness.runtime.context.database.connection() as connection:
         (claim,) = await sources.claim_feeds(
-            connection, now=now, until=now + timedelta(seconds=30), holder="me", limit=1, name="news", passes=[which]
+            connection, now=now, until=now + timedelta(seconds=30), holder="me", limit=1, name="news", methods=[method]
         )
     return await harness.runtime.poller.poll(claim)
 
 
-async def memory(harness: AppHarness, which: Method) -> dict[str, Any]:
-    ((told,),) = await harness.rows("SELECT memory FROM poll_state WHERE pass = $1", which)
+async def memory(harness: AppHarness, method: Method) -> dict[str, Any]:
+    ((told,),) = await harness.rows("SELECT memory FROM poll_state WHERE pass = $1", method)
     remembered: dict[str, Any] = told
     return remembered
 
@@ -84,12 +84,12 @@ async def test_a_feed_that_is_not_given_is_found_and_saved(site: Site, harness: 
     """Spec 3.4."""
     site.answers[HOME] = Answer('<link rel="alternate" type="application/rss+xml" href="/rss/">', headers=HTML)
     site.answers["http://news.test/rss/"] = rss("http://news.test/a", "http://news.test/b")
-    polled = await read(harness, Method.MAIN, site_url=HOME)
+    polled = await read(harness, Method.FEED, site_url=HOME)
     assert (polled.items, polled.error) == (2, None)
     (source,) = await harness.operations.sources.listed()
     assert source["settings"] == {"site_url": HOME, "feed_url": "http://news.test/rss/"}
     assert site.visits(HOME) == 1
-    await read(harness, Method.MAIN)
+    await read(harness, Method.FEED)
     assert site.visits(HOME) == 1
 
 
@@ -127,7 +127,7 @@ async def test_what_a_feed_asks_for_is_honoured_though_it_has_not_changed(site: 
     ]
     waits = []
     for _ in range(3):
-        await read(harness, Method.MAIN, feed_url=HOME)
+        await read(harness, Method.FEED, feed_url=HOME)
         ((wait,),) = await harness.rows("SELECT next_poll_at - now() FROM poll_state WHERE pass = 'main'")
         waits.append(round(wait / timedelta(minutes=90)))
     assert waits == [1, 3, 1]
@@ -137,16 +137,16 @@ async def test_a_feed_that_moved_for_good_is_learned_in_time(site: Site, harness
     """Spec 3.2: only after repeated sightings."""
     site.answers[HOME] = Answer(status=301, headers={"Location": "/new"})
     site.answers["http://news.test/new"] = rss("http://news.test/a")
-    await read(harness, Method.MAIN, feed_url=HOME)
-    told = await memory(harness, Method.MAIN)
+    await read(harness, Method.FEED, feed_url=HOME)
+    told = await memory(harness, Method.FEED)
     assert (told["moved"]["target"], told["moved"]["count"]) == ("http://news.test/new", 1)
     long_watched = {**told["moved"], "first_seen": "2026-01-01T00:00:00Z", "count": 4}
     told["moved"] = long_watched
     await harness.rows("UPDATE poll_state SET memory = $1 WHERE pass = 'main'", told)
-    await read(harness, Method.MAIN)
+    await read(harness, Method.FEED)
     (source,) = await harness.operations.sources.listed()
     assert source["settings"] == {"feed_url": "http://news.test/new"}
-    assert "moved" not in await memory(harness, Method.MAIN)
+    assert "moved" not in await memory(harness, Method.FEED)
 
 
 async def test_a_spider_obeys_robots_and_hands_on_what_it_finds(site: Site, harness: AppHarness) -> None:
@@ -164,7 +164,7 @@ async def test_a_spider_obeys_robots_and_hands_on_what_it_finds(site: Site, harn
     assert site.visits("http://news.test/private") == 0
     (problem,) = (await memory(harness, Method.SPIDER))["problems"]
     assert "robots.txt" in problem["problem"]
-    (told,) = (await harness.operations.sources.show("news"))["passes"]
+    (told,) = (await harness.operations.sources.show("news"))["methods"]
     assert told["problems"] == [problem]
     assert told["why"].endswith(" The last reading went on without 1 address it could not read.")
     assert await harness.rows("SELECT count(*) FROM documents") == [(0,)]
@@ -202,12 +202,12 @@ async def test_a_site_is_where_its_home_page_leads_to(site: Site, harness: AppHa
 
 
 BAD: list[tuple[str, Method, Callable[[], Answer], Reason]] = [
-    ("login page", Method.MAIN, lambda: Answer(page("Log in"), headers=HTML), Reason.NOT_A_FEED),
-    ("deep feed", Method.MAIN, lambda: Answer("<rss>" + "<a>" * 1_000_000), Reason.PARSE_FAILED),
-    ("entities in a feed", Method.MAIN, lambda: Answer(entities()), Reason.PARSE_FAILED),
-    ("deep JSON", Method.MAIN, lambda: Answer('{"items":' + "[" * 1_000_000), Reason.NOT_A_FEED),
-    ("zeros as a feed", Method.MAIN, lambda: Answer(bomb()), Reason.NOT_A_FEED),
-    ("encoded zeros", Method.MAIN, lambda: Answer(bomb(), headers={"Content-Encoding": "gzip"}), Reason.BODY_TOO_LARGE),
+    ("login page", Method.FEED, lambda: Answer(page("Log in"), headers=HTML), Reason.NOT_A_FEED),
+    ("deep feed", Method.FEED, lambda: Answer("<rss>" + "<a>" * 1_000_000), Reason.PARSE_FAILED),
+    ("entities in a feed", Method.FEED, lambda: Answer(entities()), Reason.PARSE_FAILED),
+    ("deep JSON", Method.FEED, lambda: Answer('{"items":' + "[" * 1_000_000), Reason.NOT_A_FEED),
+    ("zeros as a feed", Method.FEED, lambda: Answer(bomb()), Reason.NOT_A_FEED),
+    ("encoded zeros", Method.FEED, lambda: Answer(bomb(), headers={"Content-Encoding": "gzip"}), Reason.BODY_TOO_LARGE),
     ("zeros in a sitemap", Method.SITEMAP, lambda: Answer(bomb()), Reason.PARSE_FAILED),
     ("zeros in a urlset", Method.SITEMAP, lambda: Answer(gzip.compress(b"<urlset>") + bomb()), Reason.BODY_TOO_LARGE),
     ("entities in a sitemap", Method.SITEMAP, lambda: Answer(entities()), Reason.PARSE_FAILED),
@@ -217,19 +217,19 @@ BAD: list[tuple[str, Method, Callable[[], Answer], Reason]] = [
 ]
 
 
-@pytest.mark.parametrize(("which", "answer", "reason"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
+@pytest.mark.parametrize(("method", "answer", "reason"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
 async def test_bad_input_is_refused_in_bounds_and_disturbs_nobody(
-    which: Method, answer: Callable[[], Answer], reason: Reason, site: Site, harness: AppHarness
+    method: Method, answer: Callable[[], Answer], reason: Reason, site: Site, harness: AppHarness
 ) -> None:
     """Spec 4.3, issue 6: with a reason in the source's health, and the next source is read as ever."""
     site.answers[HOME] = site.answers[MAP] = answer()
-    mode = "spider" if which is Method.SPIDER else "feed"
+    mode = "spider" if method is Method.SPIDER else "feed"
     begun = time.monotonic()
-    polled = await read(harness, which, site_url=HOME, feed_url=HOME, sitemap_url=MAP, ingestion_mode=mode)
+    polled = await read(harness, method, site_url=HOME, feed_url=HOME, sitemap_url=MAP, ingestion_mode=mode)
     assert time.monotonic() - begun < 20
     assert polled.reason is reason
     ((last_reason, last_error),) = await harness.rows(
-        "SELECT last_reason, last_error FROM poll_state WHERE pass = $1", which
+        "SELECT last_reason, last_error FROM poll_state WHERE pass = $1", method
     )
     assert (last_reason, last_error) == (reason, polled.error)
     assert polled.errors == 1
