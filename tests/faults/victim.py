@@ -32,14 +32,14 @@ POINTS = {
     "a poll is settled": "headwater.db.sources:settle_feeds",
     "a URL is claimed": "headwater.fetching.pool:claim",
     "a page has come": "headwater.http.client:HttpClient.get",
-    "a page is read": "headwater.fetching.fetcher:Visitor._read",
+    "a page is read": "headwater.fetching.fetcher:Fetcher._read",
     "the raw file is drafted": "headwater.storage.folder:_write_durably",
     "the raw file is renamed": "headwater.storage.folder:os.replace",
     "the raw file is in place": "headwater.storage.folder:Corpus.write",
     "texts are written": "headwater.db.documents:save_texts",
     "a document is saved": "headwater.db.documents:save_document",
     "queue and log are written": "headwater.fetching.commit:finish",
-    "a batch is committed": "headwater.fetching.pool:Crew._commit",
+    "a batch is committed": "headwater.fetching.pool:FetchPool._commit",
 }
 
 # The same on the way to receivers of webhooks, which most crawls have none of.

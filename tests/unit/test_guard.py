@@ -71,22 +71,22 @@ OPEN = [
 
 
 @pytest.mark.parametrize("address", [address for addresses in REFUSED.values() for address in addresses])
-def test_an_address_outside_the_open_internet_is_refused(address: str) -> None:
+def test_the_guard_refuses_an_address_outside_the_open_internet(address: str) -> None:
     with pytest.raises(AddressRefused):
         AddressGuard().check(address)
 
 
 @pytest.mark.parametrize("address", OPEN)
-def test_an_address_of_the_open_internet_passes(address: str) -> None:
+def test_the_guard_allows_an_address_of_the_open_internet(address: str) -> None:
     AddressGuard().check(address)
 
 
-def test_the_refusal_is_an_os_error_that_names_the_address_and_the_setting() -> None:
-    with pytest.raises(OSError, match=r"10\.0\.0\.1 is a private or reserved address; the setting allow_networks"):
+def test_a_refusal_is_an_os_error_that_names_address_and_setting() -> None:
+    with pytest.raises(OSError, match=r"10\.0\.0\.1 .* allow_networks"):
         AddressGuard().check("10.0.0.1")
 
 
-def test_an_allowed_network_passes_and_nothing_beside_it() -> None:
+def test_an_allowed_network_does_not_allow_its_neighbours() -> None:
     guard = AddressGuard([ip_network("10.1.0.0/16"), ip_network("fd00::/64")])
     guard.check("10.1.255.255")
     guard.check("fd00::1")
@@ -96,16 +96,16 @@ def test_an_allowed_network_passes_and_nothing_beside_it() -> None:
 
 
 @pytest.mark.parametrize("spelling", ["127.0.0.1", "::ffff:127.0.0.1", "64:ff9b::7f00:1"])
-def test_an_allowed_ipv4_network_is_allowed_in_every_spelling(spelling: str) -> None:
+def test_an_allowed_ipv4_network_covers_its_ipv6_forms(spelling: str) -> None:
     AddressGuard([ip_network("127.0.0.0/8")]).check(spelling)
 
 
-def test_a_scoped_address_is_refused_even_inside_an_allowed_network() -> None:
+def test_the_guard_refuses_a_scoped_address_inside_an_allowed_network() -> None:
     with pytest.raises(AddressRefused):
         AddressGuard([ip_network("fe80::/10")]).check("fe80::1%eth0")
 
 
-def passes(address: IPv4Address | IPv6Address | str) -> bool:
+def is_allowed(address: IPv4Address | IPv6Address | str) -> bool:
     try:
         AddressGuard().check(str(address))
     except AddressRefused:
@@ -114,18 +114,18 @@ def passes(address: IPv4Address | IPv6Address | str) -> bool:
 
 
 @given(st.ip_addresses(v=4))
-def test_an_ipv4_address_that_passes_is_unicast_and_of_no_special_use(address: IPv4Address) -> None:
+def test_an_allowed_ipv4_address_is_unicast_and_not_special(address: IPv4Address) -> None:
     special = address.is_private or address.is_loopback or address.is_link_local or address.is_multicast
-    assert not (passes(address) and (special or address.is_reserved or address.is_unspecified))
+    assert not (is_allowed(address) and (special or address.is_reserved or address.is_unspecified))
 
 
 @given(st.ip_addresses(v=6))
-def test_an_ipv6_address_that_passes_is_unicast_and_of_no_special_use(address: IPv6Address) -> None:
+def test_an_allowed_ipv6_address_is_unicast_and_not_special(address: IPv6Address) -> None:
     if address.ipv4_mapped is None and address not in ip_network("64:ff9b::/96"):
         special = address.is_private or address.is_loopback or address.is_link_local or address.is_multicast
-        assert not (passes(address) and (special or address.is_reserved or address.is_site_local))
+        assert not (is_allowed(address) and (special or address.is_reserved or address.is_site_local))
 
 
 @given(st.ip_addresses(v=4))
-def test_ipv4_inside_ipv6_passes_only_where_the_ipv4_address_does(address: IPv4Address) -> None:
-    assert passes(f"::ffff:{address}") == passes(f"64:ff9b::{address}") == passes(address)
+def test_an_ipv6_form_is_allowed_only_if_its_ipv4_address_is(address: IPv4Address) -> None:
+    assert is_allowed(f"::ffff:{address}") == is_allowed(f"64:ff9b::{address}") == is_allowed(address)

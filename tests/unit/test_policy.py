@@ -11,7 +11,7 @@ from headwater.core import backoff, days, politeness
 from headwater.core.frontier import Origin
 from headwater.core.reasons import Reason
 from headwater.frontier.priority import HIGHEST, LOWEST, priority
-from headwater.http.statuses import reason_of_status
+from headwater.http.responses import reason_of_status
 
 NOW = datetime(2026, 3, 12, 12, 0, tzinfo=UTC)
 

@@ -184,7 +184,7 @@ class BrowserClient:
                     url=url,
                     limits=replace(limits, total_seconds=seconds),
                     lead=lead,
-                    blame=self._client.blame,
+                    classify_error=self._client.classify_error,
                     clock=self._clock,
                 )
                 return await rendering.run()

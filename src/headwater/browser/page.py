@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from playwright.async_api import CDPSession, Page
 
 DiscoveredUrl = Callable[[str], AbstractAsyncContextManager[AdmittedRequest]]
-Blame = Callable[[Exception, str], Awaitable[HeadwaterError]]
+ClassifyError = Callable[[Exception, str], Awaitable[HeadwaterError]]
 
 # A page is read without its looks: those are answered with nothing, so that scripts which wait for them go on.
 _ASKED_FOR = frozenset({"Script", "XHR", "Fetch"})
@@ -84,7 +84,7 @@ class Rendering:
         url: str,
         limits: Limits,
         lead: DiscoveredUrl,
-        blame: Blame,
+        classify_error: ClassifyError,
         clock: Callable[[], datetime],
     ) -> None:
         self._page = page
@@ -93,7 +93,7 @@ class Rendering:
         self._url = url
         self._limits = limits
         self._lead = lead
-        self._blame = blame
+        self._classify_error = classify_error
         self._clock = clock
         loop = asyncio.get_running_loop()
         self._outcome: asyncio.Future[Response] = loop.create_future()  # set where there is nothing to be rendered
@@ -149,7 +149,7 @@ class Rendering:
                     await first_of(asyncio.wait([self._outcome]), self._rest())
         except TimeoutError as error:
             if not self._rendered.is_set():
-                raise await self._blame(error, self._url) from error
+                raise await self._classify_error(error, self._url) from error
         if self._outcome.done():
             return self._outcome.result()
         return await self._taken()
@@ -245,7 +245,7 @@ class Rendering:
                 await self._refuse(event)
         except Exception as error:  # noqa: BLE001 (it is told where the document is waited for)
             if is_document and not isinstance(error, _CalledOff):
-                self._fail(await self._blame(error, url) if isinstance(error, OSError) else error)
+                self._fail(await self._classify_error(error, url) if isinstance(error, OSError) else error)
             elif is_document and not self._document:
                 self._fail(crashed(url))  # no script of the page's could have called it off
             await self._refuse(event)
@@ -311,7 +311,7 @@ class Rendering:
             if isinstance(passage.error, TooMuchCame):
                 raise self._too_large()
             error = passage.error or ConnectionError(f"the browser says {came['responseErrorReason']}")
-            raise await self._blame(error, url) from error
+            raise await self._classify_error(error, url) from error
         told = _joined(came["responseHeaders"])
         length = told.get("content-length", "") if "content-encoding" not in told else ""
         raw = [header for header in came["responseHeaders"] if header["name"].lower() not in _DROPPED]

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from headwater.core.backoff import retry_wait
 from headwater.core.reasons import Reason, ReasonClass
 from headwater.core.webhook import Answered, Delivery, DeliveryStatus, Settlement
-from headwater.http.statuses import reason_of_status
+from headwater.http.responses import reason_of_status
 
 SECRET_PREFIX = "whsec_"  # noqa: S105 (what a secret begins with, for whoever meets one)
 LONGEST_WAIT = timedelta(hours=1)

@@ -22,8 +22,7 @@ from headwater.db.verify import raw_file_of
 from headwater.extraction.registry import NormalizedPage, normalize
 from headwater.frontier.complete import Finish
 from headwater.frontier.submit import Candidate, find
-from headwater.http.redirects import MAX_HOPS, redirect_target
-from headwater.http.statuses import reason_of_status
+from headwater.http.responses import MAX_HOPS, reason_of_status, redirect_target
 from headwater.politeness.gate import Gate
 from headwater.politeness.host_lease import HostLease
 from headwater.sandbox.pool import Sandbox

@@ -1,1 +1,1 @@
-"""The only HTTP client, and the guard that decides which addresses it may connect to."""
+"""The only HTTP client, and the guard that decides which addresses the client may connect to."""

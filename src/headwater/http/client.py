@@ -1,4 +1,4 @@
-"""The one HTTP client: a request with caps on everything, sent once, to an address the guard has seen."""
+"""The only HTTP client. It caps every part of an answer and connects only to addresses that the guard allows."""
 
 import asyncio
 import re
@@ -22,28 +22,28 @@ from yarl import URL
 from headwater.core.errors import ExchangeFailed, HeadwaterError, InvalidURL
 from headwater.core.http import Limits, Response
 from headwater.core.reasons import Reason
-from headwater.http.decode import ACCEPT_ENCODING, inflater_for
 from headwater.http.guard import AddressGuard, AddressRefused
-from headwater.http.http_errors import cause_of, failure, shown_host, too_large
+from headwater.http.http_errors import cause_of, map_error, shown_host, too_large
 from headwater.http.offline_detector import OfflineDetector
+from headwater.http.responses import ACCEPT_ENCODING, inflater_for
 
 ConnectTo = Mapping[str, tuple[str, int]]
 Permit = Callable[[], Awaitable[None]]
 OnSent = Callable[[], None]
 
-_NOTHING: Mapping[str, str] = MappingProxyType({})
-_FIXED_NOWHERE: ConnectTo = MappingProxyType({})
-_KEEP_ALIVE_SECONDS = 15.0  # longer than the pause that most who want one ask for, which is ten seconds
-_HEADER_LINE_BYTES = 64 * 1024  # some sites send policies far over the usual 8 KiB
-_BODILESS = {204, 304}
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+_NO_FIXED_ADDRESSES: ConnectTo = MappingProxyType({})
+_KEEP_ALIVE_SECONDS = 15.0  # longer than the usual Crawl-delay of ten seconds
+_HEADER_LINE_BYTES = 64 * 1024  # some sites send policy headers far over the usual 8 KiB
+_STATUSES_WITHOUT_BODY = {204, 304}
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 class HttpClient:
-    """An async context manager holding the connections; `get` and `post` are all it does.
+    """Sends GET and POST requests. The client is an async context manager that holds the connections.
 
-    `connect_to` sends the connections for a host ("news.demo.test", "*.demo.test") to a fixed address and port, while
-    URL and Host header stay as they are. The guard judges that address like any other.
+    `connect_to` maps a host ("news.demo.test", "*.demo.test") to a fixed address and port. URL and Host header stay
+    as they are. The guard checks that address like any other.
     """
 
     def __init__(
@@ -51,17 +51,17 @@ class HttpClient:
         *,
         guard: AddressGuard,
         clock: Callable[[], datetime],
-        connect_to: ConnectTo = _FIXED_NOWHERE,
+        connect_to: ConnectTo = _NO_FIXED_ADDRESSES,
         max_connections: int = 100,
     ) -> None:
         self._guard = guard
         self._clock = clock
         self._connect_to = connect_to
         self.resolver = GuardedResolver(guard, connect_to)
-        # Not the connector's own limit: waiting for a place must not eat up the time the host has to answer.
-        self._places = asyncio.Semaphore(max_connections)
-        self._witnesses = OfflineDetector()
-        self._kept: WeakSet[ResponseHandler] = WeakSet()
+        # The connector's own limit would count the wait for a slot as time of the host.
+        self._connection_slots = asyncio.Semaphore(max_connections)
+        self._offline_detector = OfflineDetector()
+        self._used_connections: WeakSet[ResponseHandler] = WeakSet()
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
@@ -88,7 +88,7 @@ class HttpClient:
         await self._session.close()
 
     def is_confidential(self, url: str) -> bool:
-        """Tell whether nobody on the way can read what is sent: it is encrypted, or goes where an operator leads it."""
+        """Return whether a request stays secret: the URL uses https, or the operator fixed the host's address."""
         parts = urlsplit(url)
         return parts.scheme == "https" or fixed_address(parts.hostname or "", self._connect_to) is not None
 
@@ -97,16 +97,16 @@ class HttpClient:
         url: str,
         *,
         user_agent: str,
-        headers: Mapping[str, str] = _NOTHING,
+        headers: Mapping[str, str] = _NO_HEADERS,
         limits: Limits = Limits(),  # noqa: B008 (frozen)
         permit: Permit | None = None,
         on_sent: OnSent | None = None,
     ) -> Response:
-        """Send one GET and return the answer, whatever its status; redirects are not followed.
+        """Send one GET and return the response of any status. The client follows no redirect.
 
-        `url` is sent as it is: it must be normalized. Raises ExchangeFailed where no whole answer came within the
-        limits, InvalidURL where the address cannot be used, and nothing else. `permit` is asked last, when nothing more
-        has to be waited for; what it raises is passed on, and nothing is sent. `on_sent` is told when it has left.
+        `url` must be normalized, because the client sends it unchanged. The client awaits `permit` right before it
+        connects; an error of `permit` passes on, and the client sends nothing. The client calls `on_sent` after the
+        request left. Raises ExchangeFailed without a whole response within the limits, InvalidURL for an unusable URL.
         """
         request = _Request("GET", url, {"User-Agent": user_agent, **headers}, on_sent=on_sent)
         return await self._send(request, limits, permit)
@@ -121,12 +121,12 @@ class HttpClient:
         limits: Limits,
         permit: Permit | None = None,
     ) -> Response:
-        """Send one POST and return the answer, in all else as `get` does."""
+        """Send one POST and return the response. The same rules apply as for `get`."""
         return await self._send(_Request("POST", url, {"User-Agent": user_agent, **headers}, body), limits, permit)
 
     async def _send(self, request: "_Request", limits: Limits, permit: Permit | None = None) -> Response:
         url = request.url
-        async with self._places:
+        async with self._connection_slots:
             if permit:
                 await permit()
             deadline = _now() + self._seconds(limits)
@@ -136,56 +136,59 @@ class HttpClient:
             except HeadwaterError:
                 raise
             except Exception as error:
-                raise await self.blame(error, url) from error
+                raise await self.classify_error(error, url) from error
 
     def _seconds(self, limits: Limits) -> float:
-        """Return how long an exchange may take that begins now."""
+        """Return how long a request that begins now may take."""
         if limits.ends_at is None:
             return limits.total_seconds
         return min(limits.total_seconds, (limits.ends_at - self._clock()).total_seconds())
 
-    async def blame(self, error: Exception, url: str) -> HeadwaterError:
-        """Say in our words why there was no answer, and whether that is our own network's fault."""
-        told = failure(error, url)
-        if await self._witnesses.is_ours(cause_of(error), shown_host(url)):
-            return ExchangeFailed(f"{told}, and nobody else can be reached", reason=Reason.OFFLINE, url=url)
-        return told
+    async def classify_error(self, error: Exception, url: str) -> HeadwaterError:
+        """Return our own error for a failed request; its reason is OFFLINE if our own network failed."""
+        classified = map_error(error, url)
+        if await self._offline_detector.is_offline(cause_of(error), shown_host(url)):
+            message = f"{classified}, and no other host can be reached; check this machine's network"
+            return ExchangeFailed(message, reason=Reason.OFFLINE, url=url)
+        return classified
 
     async def _exchange(self, request: "_Request", limits: Limits, deadline: float) -> Response:
         assert self._session is not None, "HttpClient is used inside `async with`"
         url = request.url
-        on_connected = partial(self._witnesses.add, shown_host(url))
-        sending = _Sending(self._clock, on_connected, request.on_sent, deadline, limits.ends_at, self._kept)
-        _sending.set(sending)
+        on_connected = partial(self._offline_detector.add, shown_host(url))
+        timing = _SendTiming(
+            self._clock, on_connected, request.on_sent, deadline, limits.ends_at, self._used_connections
+        )
+        _send_timing.set(timing)
         async with self._session.request(
             request.method,
-            _as_given(url),
+            _parse_normalized(url),
             headers={"Accept-Encoding": ACCEPT_ENCODING, **request.headers},
             data=request.body,
             allow_redirects=False,
             timeout=_timeout(limits.connect_seconds, limits.read_seconds),
         ) as answer:
-            # Leaving with part of the body unread closes the connection.
+            # An exit with part of the body unread closes the connection.
             body = await _read_body(answer, url, limits)
-        assert sending.at is not None
+        assert timing.sent_at is not None
         return Response(
             url=url,
             status=answer.status,
             headers=_headers(answer),
             body=body,
-            sent_at=sending.at,
-            elapsed_seconds=_now() - sending.tick,
+            sent_at=timing.sent_at,
+            elapsed_seconds=_now() - timing.sent_tick,
         )
 
     def _open_socket(self, target: aiohttp.AddrInfoType) -> socket.socket:
-        """Make the socket for one address: the last step before connecting, so nothing can change in between."""
+        """Check the address and open its socket. This is the last step before the connection to the very address."""
         family, kind, protocol, _, address = target
         self._guard.check(str(address[0]))
         return socket.socket(family, kind, protocol)
 
 
 def fixed_address(host: str, connect_to: ConnectTo) -> tuple[str, int] | None:
-    """Return where connections for a host go without a look-up, if it is one of those."""
+    """Return the fixed address of a host in `connect_to`; None if the host needs a look-up."""
     name = host.lower().rstrip(".")
     labels = name.split(".")
     patterns = [name, *("*." + ".".join(labels[start:]) for start in range(1, len(labels)))]
@@ -194,7 +197,7 @@ def fixed_address(host: str, connect_to: ConnectTo) -> tuple[str, int] | None:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """What is sent, and who is told when it has left."""
+    """One request; `on_sent` runs after the request left."""
 
     method: str
     url: str
@@ -204,68 +207,67 @@ class _Request:
 
 
 @dataclass(slots=True)
-class _Sending:
-    """When a request left, and by when it must."""
+class _SendTiming:
+    """The time limits of one request and the moment when the request left."""
 
     clock: Callable[[], datetime]
     on_connected: Callable[[tuple[str, int]], None]
     on_sent: OnSent | None
     deadline: float  # by the loop's time
     ends_at: datetime | None
-    kept: WeakSet[ResponseHandler]  # connections that something was sent on
-    on_kept: bool = False
-    at: datetime | None = None
-    tick: float = 0.0
+    used_connections: WeakSet[ResponseHandler]
+    on_used_connection: bool = False
+    sent_at: datetime | None = None
+    sent_tick: float = 0.0
 
     @property
     def is_too_late(self) -> bool:
-        """Whether its time is up; the loop's stands still while the machine sleeps, the clock's does not."""
+        """Whether the time is up. The loop's time stops while the machine sleeps, but the clock's time does not."""
         return _now() >= self.deadline or (self.ends_at is not None and self.clock() >= self.ends_at)
 
-    def note(self, connection: Connection) -> None:
-        self.at, self.tick = self.clock(), _now()
+    def record_sent(self, connection: Connection) -> None:
+        self.sent_at, self.sent_tick = self.clock(), _now()
         if self.on_sent:
             self.on_sent()
         if connection.protocol is not None:
-            self.on_kept = connection.protocol in self.kept
-            self.kept.add(connection.protocol)
+            self.on_used_connection = connection.protocol in self.used_connections
+            self.used_connections.add(connection.protocol)
         if connection.transport and (peer := connection.transport.get_extra_info("peername")):
             self.on_connected(peer[:2])
 
 
-_sending: ContextVar[_Sending] = ContextVar("_sending")
+_send_timing: ContextVar[_SendTiming] = ContextVar("_send_timing")
 
 
 class _TimedRequest(aiohttp.ClientRequest):
-    """Notes when it has left, not when it is about to: on a busy machine much time may lie between.
+    """Records the time after the request left, because a busy machine may wait long before it sends.
 
-    It does not leave once its time is up: whoever was frozen until then may no longer hold the host. (What is posted
-    has left when its head has; the body follows.)
+    No request leaves after its time limit: a process that was frozen until then may have lost the host's lease.
     """
 
     async def send(self, conn: Connection) -> aiohttp.ClientResponse:
-        sending = _sending.get()
-        if sending.is_too_late:
+        timing = _send_timing.get()
+        if timing.is_too_late:
             raise TimeoutError
         response = await super().send(conn)
-        sending.note(conn)
+        timing.record_sent(conn)
         return response
 
 
 class GuardedResolver(AbstractResolver):
-    """Looks names up and passes on only the addresses the guard lets through."""
+    """Resolves host names and returns only the addresses that the guard allows."""
 
     def __init__(self, guard: AddressGuard, connect_to: ConnectTo) -> None:
         self._guard = guard
         self._connect_to = connect_to
 
     async def close(self) -> None:
-        """Close nothing: there is nothing open."""
+        """Do nothing: the resolver holds no connection. aiohttp requires this method."""
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """Return the addresses that may be connected to; raise OSError where there are none."""
+        """Return the allowed addresses of a host; raise OSError if there is none."""
         fixed = fixed_address(host, self._connect_to)
         found = [fixed] if fixed else await self._look_up(host, port, family)
         allowed, refusal = [], OSError(f"{host} has no address")
@@ -286,7 +288,7 @@ class GuardedResolver(AbstractResolver):
             answers = await loop.getaddrinfo(
                 host, port, family=family, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG
             )
-        except UnicodeError:  # a label that no name server could hold
+        except UnicodeError:  # a label is too long or empty
             raise OSError(f"{host} is not a host name") from None
         return [(str(address[0]), port) for *_, address in answers]
 
@@ -297,34 +299,34 @@ def _resolved(host: str, address: str, port: int) -> ResolveResult:
 
 
 async def _send_once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """Keep aiohttp from sending a GET again by itself when the connection breaks: a visit is one request.
+    """Stop aiohttp from repeating a GET on a broken connection.
 
-    A kept connection is closed in good order by a server that has waited long enough. Nobody hears a request that
-    crosses this, so it is sent anew; on a connection that was made for it, the same is a failure.
+    A server may close an idle connection at the moment when we send on it. The server then reads no request, so the
+    client sends a GET once more. The same error on a new connection is a failure.
     """
     while True:
         try:
             return await handler(request)
         except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-            is_closed = isinstance(error, aiohttp.ServerDisconnectedError) and _sending.get().on_kept
-            if not (is_closed and request.method == "GET"):
-                raise failure(error, str(request.url)) from error
+            is_idle_close = isinstance(error, aiohttp.ServerDisconnectedError) and _send_timing.get().on_used_connection
+            if not (is_idle_close and request.method == "GET"):
+                raise map_error(error, str(request.url)) from error
 
 
-def _as_given(url: str) -> URL:
-    """Take a normalized URL without touching its escapes."""
+def _parse_normalized(url: str) -> URL:
+    """Parse a normalized URL and keep its percent-escapes unchanged."""
     try:
         parsed = URL(url, encoded=True)
         if parsed.scheme in ("http", "https") and parsed.raw_host and parsed.port:
             return parsed
     except ValueError as error:
         raise InvalidURL(f"{url} cannot be used: {error}", url=url) from error
-    raise InvalidURL(f"{url} is not a web address", url=url)
+    raise InvalidURL(f"{url} is not an http or https URL with a host", url=url)
 
 
 async def _read_body(answer: aiohttp.ClientResponse, url: str, limits: Limits) -> bytes:
     cap = limits.body_bytes
-    if not limits.cut and answer.status not in _BODILESS and (answer.content_length or 0) > cap:
+    if not limits.cut and answer.status not in _STATUSES_WITHOUT_BODY and (answer.content_length or 0) > cap:
         raise too_large(url, f"{shown_host(url)}: the body is", cap)
     inflater = inflater_for(", ".join(answer.headers.getall("Content-Encoding", ())))
     pieces: list[bytes] = []
@@ -339,7 +341,7 @@ async def _read_body(answer: aiohttp.ClientResponse, url: str, limits: Limits) -
                     return b"".join(pieces)[:cap]
                 raise too_large(url, f"{shown_host(url)}: the body is", cap)
             if inflater is not None:
-                await asyncio.sleep(0)  # a step is short, but a chunk may hold thousands
+                await asyncio.sleep(0)  # one chunk may need thousands of steps
     if inflater is not None and not inflater.complete:
         raise aiohttp.ClientPayloadError("the compressed body is cut off")
     return b"".join(pieces)
@@ -354,7 +356,7 @@ def _headers(answer: aiohttp.ClientResponse) -> dict[str, str]:
 
 
 def _text(raw: bytes) -> str:
-    """Decode any header; what could be neither stored nor sent back (a control character in an ETag) is dropped."""
+    """Decode a header and drop control characters, which can be neither stored nor sent back in an ETag."""
     try:
         text = raw.decode()
     except UnicodeDecodeError:

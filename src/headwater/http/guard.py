@@ -1,4 +1,4 @@
-"""Which network addresses may be connected to: the open internet, and what an operator allows besides."""
+"""The rule for network addresses: we connect to the open internet and to networks that an operator allows."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -42,9 +42,9 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 
 
 class AddressRefused(OSError):
-    """The address is not part of the open internet and nobody allowed it.
+    """The address is not part of the open internet, and no setting allows it.
 
-    An OSError, so that it passes through a connector like any other failure to connect.
+    This is an OSError, so a connector passes it on like any other failed connection.
     """
 
 
@@ -53,32 +53,32 @@ class AddressGuard:
 
     def __init__(self, allowed: Iterable[Network] = ()) -> None:
         self._allowed = tuple(allowed)
-        self._refusal = lru_cache(maxsize=4096)(self._judge)  # what may be said of an address never changes
+        self._find_refusal = lru_cache(maxsize=4096)(self._explain_refusal)  # the answer for an address never changes
 
     def check(self, address: str) -> None:
-        """Raise AddressRefused unless `address` may be connected to."""
-        if refusal := self._refusal(address):
+        """Raise AddressRefused unless the guard allows a connection to `address`."""
+        if refusal := self._find_refusal(address):
             raise AddressRefused(refusal)
 
-    def _judge(self, address: str) -> str | None:
-        """Say why an address may not be connected to; None where it may."""
+    def _explain_refusal(self, address: str) -> str | None:
+        """Return why the guard refuses an address; None if the guard allows it."""
         if "%" in address:
-            return f"{address} means something on one local network only"
+            return f"{address} is valid on one local network only"
         try:
-            given = ip_address(address)
+            parsed = ip_address(address)
         except ValueError:
             return f"{address!r} is not a network address"
-        reached = _reached_ipv4(given) or given
-        if self._is_allowed(given) or self._is_allowed(reached) or _is_open(reached):
+        reached = _embedded_ipv4(parsed) or parsed
+        if self._is_allowed(parsed) or self._is_allowed(reached) or _is_open(reached):
             return None
-        return f"{address} is a private or reserved address; the setting allow_networks names those that may be visited"
+        return f"{address} is a private or reserved address; add its network to the setting allow_networks to allow it"
 
     def _is_allowed(self, address: IPv4Address | IPv6Address) -> bool:
         return any(address in network for network in self._allowed)
 
 
-def _reached_ipv4(address: IPv4Address | IPv6Address) -> IPv4Address | None:
-    """Return the IPv4 host behind an address that is only another spelling of it (IPv4-mapped, NAT64)."""
+def _embedded_ipv4(address: IPv4Address | IPv6Address) -> IPv4Address | None:
+    """Return the IPv4 address that an IPv6 address contains (IPv4-mapped, NAT64); None if it contains none."""
     if isinstance(address, IPv4Address):
         return None
     if address in _NAT64:

@@ -1,4 +1,4 @@
-"""A look at the network without using it: does a name resolve, is an address free, who answers on this machine."""
+"""Checks for the doctor: does a name resolve, is a port free, which program answers on a port of this machine."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ _ANSWER_BYTES = 64 * 1024
 
 
 def resolve(host: str) -> list[str]:
-    """Return the addresses of a name, or raise OSError. Blocks, sometimes for long."""
+    """Return the addresses of a name or raise OSError. The call blocks, sometimes for many seconds."""
     try:
         answers = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except UnicodeError:
@@ -26,16 +26,16 @@ def resolve(host: str) -> list[str]:
 
 
 def try_to_listen(host: str, port: int) -> None:
-    """Take an address and give it back at once; raise OSError where it cannot be had."""
+    """Bind an address and release it at once; raise OSError if the address cannot be bound."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as taken:
-        # Taken only, not listened on: a program that starts at this moment is not kept from it.
-        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        taken.bind((host, port))
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        # The probe does not listen, so another program can start on the port at the same moment.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind((host, port))
 
 
 async def ask_this_machine(host: str, port: int, path: str, *, user_agent: str, seconds: float) -> dict[str, Any]:
-    """Return the JSON object that is answered on an address of this machine; empty where there is none."""
+    """Return the JSON object that a program on this machine answers; an empty one if no program answers with one."""
     address = await asyncio.to_thread(_reachable, host)
     client = HttpClient(
         guard=AddressGuard([ip_network(address)]),
@@ -53,8 +53,8 @@ async def ask_this_machine(host: str, port: int, path: str, *, user_agent: str, 
 
 
 def _reachable(host: str) -> str:
-    """Return the address under which something that listens on `host` can be reached from here."""
-    address = ip_address(resolve(host or "0.0.0.0")[0])  # noqa: S104 (not to listen on)
+    """Return the address that reaches a program which listens on `host` of this machine."""
+    address = ip_address(resolve(host or "0.0.0.0")[0])  # noqa: S104 (we do not listen on it)
     if address.is_unspecified:
         return "127.0.0.1" if address.version == 4 else "::1"
     return str(address)

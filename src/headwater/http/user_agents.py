@@ -1,8 +1,8 @@
-"""Who we say we are (spec: honest by default; a source may choose to look like a browser)."""
+"""The User-Agent header: honest by default. A source may choose a header that looks like a browser (spec 1.3)."""
 
 from datetime import date, timedelta
 
-# One browser of one day, as 002 asks for; bump both together.
+# Change version and release date together.
 _CHROME_VERSION = 146
 CHROME_RELEASED = date(2026, 3, 10)
 _STALE = timedelta(days=366)
@@ -11,7 +11,7 @@ STYLES = HONEST, BROWSER = "honest", "browser"
 
 
 def user_agent(style: str, version: str, contact_url: str = "") -> str:
-    """Return the header for a style; the browser's own is marked with our name as well."""
+    """Return the header for a style. The browser style also contains our name."""
     if style == BROWSER:
         return (
             "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/537.36 (KHTML, like Gecko) "
@@ -22,5 +22,5 @@ def user_agent(style: str, version: str, contact_url: str = "") -> str:
 
 
 def browser_is_stale(today: date) -> bool:
-    """Tell whether the browser we look like is over a year old: worth a warning, never a failure."""
+    """Return whether the browser of the browser style is over a year old. This is a warning, never a failure."""
     return today - CHROME_RELEASED > _STALE

@@ -25,7 +25,7 @@ from headwater.core.urls import host_of as read_host
 from headwater.db import hosts
 from headwater.db.coalescer import Coalescer
 from headwater.db.pool import Connection, Database
-from headwater.http.redirects import MAX_HOPS, redirect_target
+from headwater.http.responses import MAX_HOPS, redirect_target
 from headwater.politeness.api_budget import Budgets
 from headwater.politeness.host_lease import HostLease
 from headwater.politeness.robots import MAX_BYTES, RobotsVerdict, check_robots, within_limit

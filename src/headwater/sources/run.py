@@ -28,8 +28,7 @@ from headwater.feeds.page_links import FeedLink
 from headwater.feeds.parser import parse_feed_page
 from headwater.feeds.site_links import ClassifiedLinks, sort_links
 from headwater.feeds.sitemap_selection import SitemapReading, read_sitemap
-from headwater.http.redirects import MAX_HOPS, redirect_target
-from headwater.http.statuses import reason_of_status
+from headwater.http.responses import MAX_HOPS, reason_of_status, redirect_target
 from headwater.politeness.gate import Gate
 from headwater.politeness.request_rate import Pace
 from headwater.politeness.robots import named_sitemaps
