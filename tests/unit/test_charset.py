@@ -17,7 +17,7 @@ CYRILLIC = "Размер"
         (WORD.encode("latin-1"), None, WORD),
         (WORD.encode("latin-1"), "text/html; charset=us-ascii", WORD),
         ("„Größe“".encode("cp1252"), "text/html; charset=ISO-8859-1", "„Größe“"),
-        # header before meta, and a mark before both
+        # the header goes before meta, and a byte order mark before both
         (f"<meta charset=windows-1251>{CYRILLIC}".encode("koi8-r"), "text/html; charset=koi8-r", CYRILLIC),
         (f"\ufeff<meta charset=koi8-r>{CYRILLIC}".encode(), "text/html; charset=koi8-r", CYRILLIC),
         (f"\ufeff{CYRILLIC}".encode("utf-16-be"), "text/html; charset=utf-8", CYRILLIC),
@@ -30,19 +30,21 @@ CYRILLIC = "Размер"
         ("<meta charset=shift_jis>日本語①".encode("cp932"), None, "日本語①"),
         ("<meta charset=gb2312>简体中文鎔".encode("gbk"), None, "简体中文鎔"),
         ("<meta charset=iso-2022-jp>日本語".encode("iso-2022-jp"), None, "日本語"),
-        # lies
+        # false declarations
         (WORD.encode(), "text/html; charset=iso-8859-1", WORD),
         (f"<meta charset=utf-16>{WORD}".encode(), None, WORD),
         (WORD.encode(), "text/html; charset=utf-16", WORD),
         (f"<meta charset=utf-8>{CYRILLIC}".encode("cp1251"), "text/html; charset=windows-1251", CYRILLIC),
         ("Où sont passées les clés ?".encode("cp1252"), "text/html; charset=utf-8", "Où sont passées les clés ?"),
         (f"<meta charset=rot13>{WORD}".encode(), "text/html; charset=unicode_escape", WORD),
-        # a broken byte breaks one character only
+        # one broken byte changes one character only
         (f"{WORD} ".encode() * 5 + b"\xff", None, f"{WORD} " * 5 + "\ufffd"),
         (f"<meta charset=utf-8>{WORD}\xff".encode() + b"\xff", None, "\xff\ufffd"),
     ],
 )
-def test_the_charset_is_found(body: bytes, content_type: str | None, text: str) -> None:
+def test_the_charset_comes_from_byte_order_mark_header_or_declaration(
+    body: bytes, content_type: str | None, text: str
+) -> None:
     assert decode_html(body, content_type).endswith(text)
 
 
@@ -50,8 +52,8 @@ def test_the_charset_is_found(body: bytes, content_type: str | None, text: str) 
 @pytest.mark.parametrize(
     ("head", "content_type"), [(b"<meta charset=utf-8>", None), (b"", "text/html; charset=utf-8"), (b"", None)]
 )
-def test_halves_of_pairs_do_not_make_a_page_another_charset(lone: bytes, head: bytes, content_type: str | None) -> None:
-    """Spec 4.3: programs that encode UTF-16 a half at a time leave them in UTF-8."""
+def test_lone_surrogates_in_utf8_do_not_change_the_charset(lone: bytes, head: bytes, content_type: str | None) -> None:
+    """Spec 4.3: some programs encode each half of a UTF-16 pair in UTF-8."""
     body = head + b"Foot" + lone + b"bridge " * 20 + lone + "\u201cWe would\u201d ".encode() + lone * 5
     text = decode_html(body, content_type)
     assert "\u201cWe would\u201d " in text
@@ -79,7 +81,7 @@ CODECS = [
 
 @pytest.mark.parametrize("content_type", [None, "text/html; charset=utf-8", "text/html; charset=ISO-8859-1"])
 @pytest.mark.parametrize(("language", "codec"), CODECS)
-def test_a_script_is_told_by_its_look_where_its_charset_is_not_said_or_not_true(
+def test_the_charset_of_a_non_latin_script_is_detected_without_a_true_declaration(
     language: str, codec: str, content_type: str | None
 ) -> None:
     page = f"<html><head><title>{SENTENCES[language]}</title></head><body><p>{SENTENCES[language]}</p></body></html>"
@@ -88,14 +90,14 @@ def test_a_script_is_told_by_its_look_where_its_charset_is_not_said_or_not_true(
     assert decode_xml(feed.encode(codec), content_type) == feed
 
 
-def test_western_letters_are_no_other_script() -> None:
+def test_western_letters_are_not_detected_as_another_script() -> None:
     page = "<p>ÄÖÜÉ « Über Öl » „Größe“ ¡Ünïcödé!</p>"
     assert decode_html(page.encode("cp1252"), "text/html; charset=windows-1252") == page
     assert decode_html(page.encode("cp1252"), None) == page
 
 
 @pytest.mark.parametrize(("language", "codec"), CODECS)
-def test_a_broken_byte_does_not_make_a_declaration_untrue(language: str, codec: str) -> None:
+def test_a_declaration_is_believed_despite_a_broken_byte(language: str, codec: str) -> None:
     label = {"cp949": "euc-kr", "cp932": "shift_jis", "big5hkscs": "big5", "cp874": "tis-620"}.get(codec, codec)
     body = f"<p>{SENTENCES[language]}</p>".encode(codec) + b"\xff\x00"
     assert SENTENCES[language] in decode_html(body, f"text/html; charset={label}")
