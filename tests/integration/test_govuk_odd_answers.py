@@ -161,7 +161,7 @@ async def test_the_last_good_day_of_a_source_that_is_off_is_shown_only_when_aske
     async with open_day_harness(make_settings(), pages()) as harness:
         await harness.ingest()
         async with harness.runtime.context.database.connection() as connection:
-            await sources.add_source(connection, "other", "manual", {}, now=NIGHT, due={Method.MAIN: None})
+            await sources.add_source(connection, "other", "manual", {}, now=NIGHT, due={Method.FEED: None})
         await harness.operations.sources.switch("govuk", enabled=False)
         assert (await harness.view(None, source="govuk")).day == DAY
         assert (await harness.view(None)).day == DAY  # the last that has anything in it

@@ -113,7 +113,7 @@ class SlotsMachine(RuleBasedStateMachine):
         async with self.runtime.context.database.connection() as connection:
             await connection.execute("TRUNCATE sources CASCADE")
             settings = {"schedule": "0 * * * *", "timezone": "UTC", "fetch_items": False}
-            assert await sources.add_source(connection, "tick", self.kind, settings, now=START, due={Method.MAIN: None})
+            assert await sources.add_source(connection, "tick", self.kind, settings, now=START, due={Method.FEED: None})
 
     def start(self) -> Scheduler:
         context = replace(self.runtime.context, holder=f"instance {len(self.dead)}-{id(self)}")
