@@ -29,7 +29,7 @@ from headwater.core.run import Trigger
 from headwater.core.settings import Settings
 from headwater.db import sources
 from headwater.db.context import open_database_context
-from headwater.db.sources import FeedClaim
+from headwater.db.sources import PollClaim
 from headwater.demo.web import DemoWeb
 
 _NOT_PRODUCT = ("headwater.demo", "headwater.app.metrics")
@@ -126,10 +126,10 @@ async def _walk_all(runtime: Runtime) -> dict[str, Walk]:
     return walks
 
 
-async def _claim(runtime: Runtime, name: str) -> FeedClaim:
+async def _claim(runtime: Runtime, name: str) -> PollClaim:
     now = runtime.context.clock.now()
     async with runtime.context.database.connection() as connection:
-        claims = await sources.claim_feeds(
+        claims = await sources.claim_polls(
             connection, now=now, until=now + timedelta(minutes=1), holder="trace", limit=1, name=name
         )
     return claims[0]

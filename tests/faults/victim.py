@@ -29,7 +29,7 @@ POINTS = {
     "URLs of a poll are submitted": "headwater.discovery.save:submit",
     "items of a poll are saved": "headwater.db.items:save_items",
     "days of a poll are rebuilt": "headwater.documents.daily_index:rebuild",
-    "a poll is settled": "headwater.db.sources:settle_feeds",
+    "a poll is settled": "headwater.db.sources:finish_polls",
     "a URL is claimed": "headwater.fetching.pool:claim",
     "a page has come": "headwater.http.client:HttpClient.get",
     "a page is read": "headwater.fetching.fetcher:Fetcher._read",

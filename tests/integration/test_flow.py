@@ -23,7 +23,7 @@ async def poll(harness: AppHarness, name: str) -> PollResult:
     """Poll a source as if it were due."""
     now = harness.runtime.context.clock.now()
     async with harness.runtime.context.database.connection() as connection:
-        (claim,) = await sources.claim_feeds(
+        (claim,) = await sources.claim_polls(
             connection, now=now, until=now + timedelta(seconds=30), holder="me", limit=1, name=name
         )
     return await harness.runtime.poller.poll(claim)

@@ -228,9 +228,9 @@ async def test_whether_a_feed_is_read_already_is_asked_of_its_index(database: Da
         NOW,
     )
     await connection.execute("ANALYZE sources")
-    assert await sources.source_of_feed(connection, "http://h77.test/feed") == "f77"
+    assert await sources.find_feed_owner(connection, "http://h77.test/feed") == "f77"
     for mode in MODES:
-        explained = await explain(database, "source_of_feed", "http://h77.test/feed", mode=mode)
+        explained = await explain(database, "find_feed_owner", "http://h77.test/feed", mode=mode)
         assert [node.get("Index Name") for node in _nodes(explained.plan) if "Index Name" in node] == ["sources_feed"]
 
 

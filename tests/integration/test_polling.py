@@ -12,7 +12,7 @@ from headwater.app.polling import PollerRole
 from headwater.app.roles import run_roles
 from headwater.core.poll import PollResult
 from headwater.core.settings import Settings
-from headwater.db.sources import FeedClaim
+from headwater.db.sources import PollClaim
 from tests.harness import AppHarness, open_harness
 from tests.server import Site, rss
 
@@ -136,7 +136,7 @@ async def test_what_has_waited_for_half_its_lease_is_given_back_and_not_begun(
         left: list[float] = []
         poll = harness.runtime.poller.poll
 
-        async def noted(claim: FeedClaim) -> PollResult:
+        async def noted(claim: PollClaim) -> PollResult:
             left.append((claim.lease.until - harness.runtime.context.clock.now()).total_seconds())
             return await poll(claim)
 

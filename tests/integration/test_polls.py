@@ -55,7 +55,7 @@ async def test_what_a_server_asks_for_after_a_refusal_is_honoured(site: Site, ha
     site.answers[FEED] = Answer(status=503, headers={"Retry-After": "7200"})
     async with harness.runtime.context.database.connection() as connection:
         now = harness.runtime.context.clock.now()
-        claim, *_ = await sources.claim_feeds(
+        claim, *_ = await sources.claim_polls(
             connection, now=now, until=now + timedelta(minutes=1), holder="t", limit=1, name="news.test"
         )
     failed = await harness.runtime.poller.poll(claim)

@@ -7,7 +7,7 @@ import pytest
 
 from headwater.core.errors import LeaseLost
 from headwater.db import sources
-from headwater.db.sources import FeedClaim
+from headwater.db.sources import PollClaim
 from headwater.discovery.lease_renewal import renewing
 from tests.harness import AppHarness
 from tests.integration.test_polling import eventually
@@ -15,11 +15,11 @@ from tests.integration.test_polling import eventually
 LEASE = timedelta(seconds=0.3)
 
 
-async def claim_of(harness: AppHarness) -> FeedClaim:
+async def claim_of(harness: AppHarness) -> PollClaim:
     await harness.operations.sources.create("news", "site", {"feed_url": "http://news.test/feed"})
     context, now = harness.runtime.context, harness.runtime.context.clock.now()
     async with context.database.connection() as connection:
-        (claim,) = await sources.claim_feeds(connection, now=now, until=now + LEASE, holder="us", limit=1, name="news")
+        (claim,) = await sources.claim_polls(connection, now=now, until=now + LEASE, holder="us", limit=1, name="news")
     return claim
 
 

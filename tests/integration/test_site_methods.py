@@ -32,7 +32,7 @@ async def read(harness: AppHarness, method: Method, **settings: Any) -> PollResu
         await harness.operations.sources.create("news", "site", settings)
     now = harness.runtime.context.clock.now()
     async with harness.runtime.context.database.connection() as connection:
-        (claim,) = await sources.claim_feeds(
+        (claim,) = await sources.claim_polls(
             connection, now=now, until=now + timedelta(seconds=30), holder="me", limit=1, name="news", methods=[method]
         )
     return await harness.runtime.poller.poll(claim)

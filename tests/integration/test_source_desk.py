@@ -168,7 +168,7 @@ async def test_a_change_that_is_not_about_time_leaves_the_next_reading_as_it_was
     await harness.rows(
         "UPDATE poll_state SET next_poll_at = now() + '3 days', next_poll_why = 'asked' WHERE pass = 'main'"
     )
-    await harness.operations.sources.ask_backfill("news.test", date(2024, 1, 1))
+    await harness.operations.sources.request_backfill("news.test", date(2024, 1, 1))
     before = await harness.rows("SELECT pass, next_poll_at, next_poll_why, backfill_since FROM poll_state ORDER BY 1")
     await harness.operations.sources.edit("news.test", {"category": "News"})
     after = await harness.rows("SELECT pass, next_poll_at, next_poll_why, backfill_since FROM poll_state ORDER BY 1")
@@ -386,7 +386,7 @@ async def test_whatever_is_done_to_sources_at_once_no_url_is_lost_or_left_withou
                 lambda: mine.sync(name),  # noqa: B023
                 lambda: mine.remove(name),  # noqa: B023
                 lambda: mine.edit(name, {"priority": chance.randint(1, 10)}),  # noqa: B023
-                lambda: mine.ask_backfill(name, date(2024, 1, 1)),  # noqa: B023
+                lambda: mine.request_backfill(name, date(2024, 1, 1)),  # noqa: B023
                 lambda: harness.operations.frontier.hand_in([f"http://{name}/x{chance.random()}"], name),  # noqa: B023
             ]
             try:
@@ -466,7 +466,7 @@ async def test_a_backfill_that_cannot_be_is_refused(
     await harness.operations.sources.create("news", "site", {"feed_url": FEED})
     with pytest.raises(OperatorError, match="since: 2999-01-01 is yet to come"):
         await harness.operations.sources.backfill("news", date(2999, 1, 1))
-    shown = await harness.operations.sources.ask_backfill("news", date(1, 1, 1))
+    shown = await harness.operations.sources.request_backfill("news", date(1, 1, 1))
     assert shown["methods"][1]["backfill_since"].year in (1969, 1970)
     assert site.seen == []
 

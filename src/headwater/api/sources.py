@@ -116,4 +116,4 @@ def _add_deeds(app: FastAPI, sources: LiveSourceOperations) -> None:
     @app.post("/sources/{name}/backfill", tags=[_TAG], status_code=202, dependencies=TOKEN)
     async def backfill(name: Name, wanted: shapes.BackfillRequest) -> shapes.WholeSource:
         """Let the running program read a source's sitemaps back to a day."""
-        return shapes.WholeSource(**await sources.ask_backfill(name, wanted.since))
+        return shapes.WholeSource(**await sources.request_backfill(name, wanted.since))

@@ -107,7 +107,7 @@ class Visit:
         if state is State.OK or (state is State.WARNING and await _lacks_only_what_is_optional(connection)):
             with contextlib.suppress(Exception):
                 self.feed_host = await _host_to_look_up(connection, self._settings)
-                self.browsing = await sources.sources_that_browse(connection)
+                self.browsing = await sources.get_browser_sources(connection)
             self._note("leases", await isolated(_leases(connection, reading), _STEP_SECONDS))
             self._note("hosts", await isolated(_hosts(connection, reading), _STEP_SECONDS))
             self._note("hand-offs", await isolated(_handoffs(connection, reading, self._settings), _STEP_SECONDS))
@@ -160,7 +160,7 @@ async def _embedded(settings: Settings) -> AsyncIterator[str]:
 async def _host_to_look_up(connection: Connection, settings: Settings) -> str | None:
     """Return the host of the oldest source's feed that is not at an address which the settings give."""
     fixed = dict(split_connect_to(part) for part in settings.connect_to)
-    for source in sorted(await sources.all_sources(connection), key=lambda source: source.id):
+    for source in sorted(await sources.get_all_sources(connection), key=lambda source: source.id):
         # A connection for one visit gives JSON as its text.
         feed_url = msgspec.json.decode(str(source.settings)).get("feed_url")
         host = urlsplit(feed_url or "").hostname

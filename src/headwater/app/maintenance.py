@@ -33,7 +33,7 @@ async def _rescue_holds(context: DatabaseContext) -> int:
 
 async def _rescue_feeds(context: DatabaseContext) -> int:
     async with context.database.connection() as connection:
-        return await sources.return_expired_feeds(connection, context.clock.now())
+        return await sources.release_expired_polls(connection, context.clock.now())
 
 
 async def _rescue_runs(context: DatabaseContext) -> int:

@@ -15,7 +15,7 @@ from headwater.core.source import Method
 from headwater.core.waiting import wait_for_any
 from headwater.db import sources
 from headwater.db.pool import is_down
-from headwater.db.sources import FeedClaim
+from headwater.db.sources import PollClaim
 from headwater.politeness.worker_slots import WorkerSlots
 
 log = structlog.get_logger()
@@ -45,7 +45,7 @@ class PollerRole:
         self._context = runtime.context
         self._on_poll = on_poll
         self._polls: dict[asyncio.Task[None], UUID] = {}  # and the token of each
-        self._ready: deque[FeedClaim] = deque()  # claimed, not begun
+        self._ready: deque[PollClaim] = deque()  # claimed, not begun
         self._few = asyncio.Event()  # more should be claimed
         self._methods = methods
         self._lease = timedelta(seconds=runtime.context.settings.lease_seconds)
@@ -100,7 +100,7 @@ class PollerRole:
             return True
         now = self._context.clock.now()
         async with self._context.database.connection() as connection:
-            claims = await sources.claim_feeds(
+            claims = await sources.claim_polls(
                 connection,
                 now=now,
                 until=now + self._lease,
@@ -127,7 +127,7 @@ class PollerRole:
             self._polls[task] = claim.lease.token
             task.add_done_callback(self._polls.pop)
 
-    def _is_old(self, claim: FeedClaim) -> bool:
+    def _is_old(self, claim: PollClaim) -> bool:
         """Tell whether a claim has waited for too long to be begun with."""
         return claim.lease.until - self._context.clock.now() < self._lease / 2
 
@@ -145,7 +145,7 @@ class PollerRole:
         waiting = self._runtime.poller.waiting
         return sum(self._polls.get(poll) in waiting for poll in polls) if waiting else 0
 
-    async def _poll(self, claim: FeedClaim) -> None:
+    async def _poll(self, claim: PollClaim) -> None:
         try:
             polled = await self._runtime.poller.poll(claim)
         except LeaseLost as error:

@@ -74,7 +74,7 @@ class SchedulerRole:
     async def _look(self, keeper: AsyncIOScheduler) -> None:
         """Bring the jobs in line with the sources; take up what was missed."""
         async with self._context.database.connection() as connection:
-            known = await sources.all_sources(connection)
+            known = await sources.get_all_sources(connection)
         scheduled = {source.name: (source, trigger) for source in known if (trigger := self._trigger(source))}
         for job in keeper.get_jobs():
             if job.id not in scheduled:

@@ -272,7 +272,7 @@ class _Run:
         if source is None:
             await sources.add_source(connection, SOURCE, "manual", {}, now=now, due={})
             source = await sources.get_source(connection, SOURCE)
-        if source is None or not await sources.keep_source(connection, source.id):
+        if source is None or not await sources.prevent_removal(connection, source.id):
             raise OperatorError(f"The source {SOURCE} was removed just now.", reason=Reason.UNKNOWN_SOURCE)
         return source.id
 

@@ -19,7 +19,7 @@ from headwater.db.sql import query
 
 
 @dataclass(frozen=True, slots=True)
-class FeedClaim:
+class PollClaim:
     """A source that is ours to poll until the lease ends."""
 
     source: Source
@@ -35,7 +35,7 @@ class FeedClaim:
 
 
 @dataclass(frozen=True, slots=True)
-class PollEnding:
+class PollOutcome:
     """How a poll ends; `error` is None when it went well, and `coming` where it is not polled again by itself."""
 
     coming: PollPlan | None
@@ -54,7 +54,7 @@ def source_of(row: Mapping[str, Any]) -> Source:
 
 
 @lru_cache(maxsize=4096)
-def asker_of(source: str, asking: str) -> FetchProfile:
+def parse_fetch_profile(source: str, asking: str) -> FetchProfile:
     """Return for whom the pages of a source are asked for, as its row says in JSON; most pages are of few sources."""
     told = msgspec.json.decode(asking)
     return FetchProfile(
@@ -67,12 +67,12 @@ def asker_of(source: str, asking: str) -> FetchProfile:
     )
 
 
-async def keep_source(connection: Connection, source_id: int) -> bool:
+async def prevent_removal(connection: Connection, source_id: int) -> bool:
     """Let nobody remove a source before the transaction ends; False where somebody has."""
-    return bool(await connection.fetchval(query("keep_source"), source_id))
+    return bool(await connection.fetchval(query("prevent_removal"), source_id))
 
 
-def asking_of(asker: FetchProfile, gap: timedelta, selectors: Mapping[str, str]) -> dict[str, Any]:
+def fetch_profile_json(asker: FetchProfile, gap: timedelta, selectors: Mapping[str, str]) -> dict[str, Any]:
     """Say in JSON how a source's requests are made, how far they are apart, and where the fields of its pages are."""
     return {
         "user_agent": asker.user_agent,
@@ -107,7 +107,7 @@ async def add_source(
     if row is None:
         try:
             async with connection.transaction():
-                row = await connection.fetchrow(query("revive_source"), name, kind, settings, now)
+                row = await connection.fetchrow(query("restore_source"), name, kind, settings, now)
         except asyncpg.UniqueViolationError:
             return None
     if row:
@@ -115,9 +115,9 @@ async def add_source(
     return source_of(row) if row else None
 
 
-async def removed_among(connection: Connection, names: Collection[str]) -> set[str]:
+async def find_removed_names(connection: Connection, names: Collection[str]) -> set[str]:
     """Tell which names are of sources that were removed."""
-    return {row["name"] for row in await connection.fetch(query("removed_among"), list(names))}
+    return {row["name"] for row in await connection.fetch(query("find_removed_names"), list(names))}
 
 
 async def save_methods(connection: Connection, source_id: int, due: Mapping[Method, datetime | None]) -> None:
@@ -125,19 +125,19 @@ async def save_methods(connection: Connection, source_id: int, due: Mapping[Meth
     await connection.execute(query("save_methods"), source_id, list(due), list(due.values()))
 
 
-async def change_settings(connection: Connection, source_id: int, settings: Mapping[str, Any]) -> bool:
+async def replace_settings(connection: Connection, source_id: int, settings: Mapping[str, Any]) -> bool:
     """Replace a source's settings; False when another source reads that feed."""
     try:
         async with connection.transaction():
-            await connection.execute(query("change_settings"), source_id, settings)
+            await connection.execute(query("replace_settings"), source_id, settings)
     except asyncpg.UniqueViolationError:
         return False
     return True
 
 
-async def learn_settings(connection: Connection, source_id: int, settings: Mapping[str, Any]) -> None:
+async def merge_settings(connection: Connection, source_id: int, settings: Mapping[str, Any]) -> None:
     """Put settings that were found out in place of those a source had."""
-    await connection.execute(query("learn_settings"), source_id, settings)
+    await connection.execute(query("merge_settings"), source_id, settings)
 
 
 async def make_method_due(
@@ -166,9 +166,9 @@ async def replan_methods(
     )
 
 
-async def switch_source(connection: Connection, source_id: int, *, enabled: bool) -> None:
+async def set_source_enabled(connection: Connection, source_id: int, *, enabled: bool) -> None:
     """Let a source be polled, or not."""
-    await connection.execute(query("switch_source"), source_id, enabled)
+    await connection.execute(query("set_source_enabled"), source_id, enabled)
 
 
 async def lock_source(connection: Connection, name: str) -> tuple[Source, bool] | None:
@@ -178,14 +178,14 @@ async def lock_source(connection: Connection, name: str) -> tuple[Source, bool] 
     return (source_of(row), row["is_removed"]) if row else None
 
 
-async def remove_source(connection: Connection, source_id: int) -> bool:
+async def delete_unused_source(connection: Connection, source_id: int) -> bool:
     """Delete a source that has brought nothing yet; False where it has."""
-    return bool(await connection.fetchval(query("remove_source"), source_id))
+    return bool(await connection.fetchval(query("delete_unused_source"), source_id))
 
 
-async def retire_source(connection: Connection, source_id: int, now: datetime) -> None:
+async def mark_source_removed(connection: Connection, source_id: int, now: datetime) -> None:
     """Read a source no more; what it has brought stays."""
-    await connection.execute(query("retire_source"), source_id, now)
+    await connection.execute(query("mark_source_removed"), source_id, now)
 
 
 async def end_removed_urls(connection: Connection, source_id: int, after: int, limit: int) -> list[int]:
@@ -193,9 +193,9 @@ async def end_removed_urls(connection: Connection, source_id: int, after: int, l
     return [row["id"] for row in await connection.fetch(query("end_removed_urls"), source_id, after, limit)]
 
 
-async def ask_backfill(connection: Connection, source_id: int, since: datetime, now: datetime) -> bool:
+async def request_backfill(connection: Connection, source_id: int, since: datetime, now: datetime) -> bool:
     """Let the next reading of a source's sitemaps go back to a time; False where it has none, or is being read."""
-    return bool(await connection.fetchval(query("ask_backfill"), source_id, since, now))
+    return bool(await connection.fetchval(query("request_backfill"), source_id, since, now))
 
 
 async def get_source(connection: Connection, name: str) -> Source | None:
@@ -204,19 +204,19 @@ async def get_source(connection: Connection, name: str) -> Source | None:
     return source_of(row) if row else None
 
 
-async def all_sources(connection: Connection) -> list[Source]:
+async def get_all_sources(connection: Connection) -> list[Source]:
     """Return every source."""
-    return [source_of(row) for row in await connection.fetch(query("all_sources"))]
+    return [source_of(row) for row in await connection.fetch(query("get_all_sources"))]
 
 
-async def sources_that_browse(connection: Connection) -> list[str]:
+async def get_browser_sources(connection: Connection) -> list[str]:
     """Name the sources whose pages are asked for by a browser."""
-    return [row["name"] for row in await connection.fetch(query("sources_that_browse"))]
+    return [row["name"] for row in await connection.fetch(query("get_browser_sources"))]
 
 
-async def source_of_feed(connection: Connection, feed_url: str) -> str | None:
+async def find_feed_owner(connection: Connection, feed_url: str) -> str | None:
     """Name the source that reads this feed already, if there is one."""
-    name: str | None = await connection.fetchval(query("source_of_feed"), feed_url)
+    name: str | None = await connection.fetchval(query("find_feed_owner"), feed_url)
     return name
 
 
@@ -230,9 +230,9 @@ async def list_methods(connection: Connection, source_id: int | None = None) -> 
     return [dict(row) for row in await connection.fetch(query("list_methods"), source_id)]
 
 
-async def source_urls(connection: Connection, source_id: int) -> dict[str, int]:
+async def count_source_urls(connection: Connection, source_id: int) -> dict[str, int]:
     """Count the URLs that a source has brought, by status."""
-    return {row["status"]: row["urls"] for row in await connection.fetch(query("source_urls"), source_id)}
+    return {row["status"]: row["urls"] for row in await connection.fetch(query("count_source_urls"), source_id)}
 
 
 async def last_items(connection: Connection, source_id: int, limit: int) -> list[dict[str, Any]]:
@@ -240,7 +240,7 @@ async def last_items(connection: Connection, source_id: int, limit: int) -> list
     return [dict(row) for row in await connection.fetch(query("last_items"), source_id, limit)]
 
 
-async def claim_feeds(
+async def claim_polls(
     connection: Connection,
     *,
     now: datetime,
@@ -249,11 +249,11 @@ async def claim_feeds(
     limit: int,
     methods: Collection[Method] = (Method.FEED,),
     name: str | None = None,
-) -> list[FeedClaim]:
+) -> list[PollClaim]:
     """Claim passes that are due, or those of a source, due or not; one that somebody is at is left alone."""
-    rows = await connection.fetch(query("claim_feeds"), now, limit, holder, until, name, list(methods))
+    rows = await connection.fetch(query("claim_polls"), now, limit, holder, until, name, list(methods))
     return [
-        FeedClaim(
+        PollClaim(
             source_of(row),
             Method(row["method"]),
             lease_of(row),
@@ -269,9 +269,9 @@ async def claim_feeds(
     ]
 
 
-async def renew_feed(connection: Connection, claim: FeedClaim, until: datetime) -> bool:
+async def renew_poll(connection: Connection, claim: PollClaim, until: datetime) -> bool:
     """Keep a poll's lease until then; False when it is somebody else's by now."""
-    return bool(await connection.fetchval(query("renew_feed"), claim.source.id, claim.lease.token, until))
+    return bool(await connection.fetchval(query("renew_poll"), claim.source.id, claim.lease.token, until))
 
 
 async def reserve_request(
@@ -282,23 +282,23 @@ async def reserve_request(
     return moment
 
 
-async def hold_feed(connection: Connection, claim: FeedClaim) -> bool:
+async def lock_poll(connection: Connection, claim: PollClaim) -> bool:
     """Tell whether the poll is still its holder's, and lock it until the transaction ends."""
-    return bool(await connection.fetchval(query("hold_feed"), claim.source.id, claim.lease.token))
+    return bool(await connection.fetchval(query("lock_poll"), claim.source.id, claim.lease.token))
 
 
-async def keep_memory(connection: Connection, claim: FeedClaim, memory: Mapping[str, Any]) -> None:
+async def save_memory(connection: Connection, claim: PollClaim, memory: Mapping[str, Any]) -> None:
     """Keep what a poll has learned so far."""
-    await connection.execute(query("keep_memory"), claim.source.id, claim.lease.token, memory)
+    await connection.execute(query("save_memory"), claim.source.id, claim.lease.token, memory)
 
 
-async def note_wait(connection: Connection, claim: FeedClaim, why: str) -> None:
+async def save_wait_reason(connection: Connection, claim: PollClaim, why: str) -> None:
     """Say for those who look on what a poll waits for."""
-    await connection.execute(query("note_wait"), claim.source.id, claim.lease.token, why)
+    await connection.execute(query("save_wait_reason"), claim.source.id, claim.lease.token, why)
 
 
-async def settle_feeds(
-    connection: Connection, endings: Sequence[tuple[FeedClaim, PollEnding]], now: datetime, *, unhurried: bool = False
+async def finish_polls(
+    connection: Connection, endings: Sequence[tuple[PollClaim, PollOutcome]], now: datetime, *, unhurried: bool = False
 ) -> list[bool]:
     """End polls; tell of each whether it was still its holder's: otherwise nothing of it was changed.
 
@@ -306,7 +306,7 @@ async def settle_feeds(
     """
     coming = [ending.coming for _, ending in endings]
     rows = await connection.fetch(
-        query("settle_feeds"),
+        query("finish_polls"),
         [claim.source.id for claim, _ in endings],
         [claim.lease.token for claim, _ in endings],
         [when.at if when else None for when in coming],
@@ -326,13 +326,13 @@ async def settle_feeds(
     return [claim.lease.token in settled for claim, _ in endings]
 
 
-async def release_feed(
-    connection: Connection, claim: FeedClaim, next_poll_at: datetime | None, why: str | None
+async def release_poll(
+    connection: Connection, claim: PollClaim, next_poll_at: datetime | None, why: str | None
 ) -> None:
     """Give a poll back undone, at no cost."""
-    await connection.execute(query("release_feed"), claim.source.id, claim.lease.token, next_poll_at, why)
+    await connection.execute(query("release_poll"), claim.source.id, claim.lease.token, next_poll_at, why)
 
 
-async def return_expired_feeds(connection: Connection, now: datetime) -> int:
+async def release_expired_polls(connection: Connection, now: datetime) -> int:
     """Take polls back from holders that are late; return how many."""
-    return len(await connection.fetch(query("return_expired_feeds"), now))
+    return len(await connection.fetch(query("release_expired_polls"), now))

@@ -216,7 +216,7 @@ async def _reach_back(operations: Operations, host: str, day: date) -> None:
     """Let sitemaps that are read later than on their day be read for what was new then."""
     if day < day_of(operations.runtime.context.clock.now(), operations.runtime.context.settings.timezone):
         with contextlib.suppress(RunUnderWay):  # by another demo, or one that died at it
-            await operations.sources.ask_backfill(host, day - timedelta(days=1))
+            await operations.sources.request_backfill(host, day - timedelta(days=1))
 
 
 @contextlib.asynccontextmanager

@@ -9,11 +9,11 @@ from headwater.core.errors import LeaseLost
 from headwater.db import runs, sources
 from headwater.db.pool import Database, is_down
 from headwater.db.runs import RunClaim
-from headwater.db.sources import FeedClaim
+from headwater.db.sources import PollClaim
 
 
 @contextlib.asynccontextmanager
-async def renewing(database: Database, clock: Clock, claim: FeedClaim, run: RunClaim | None) -> AsyncIterator[None]:
+async def renewing(database: Database, clock: Clock, claim: PollClaim, run: RunClaim | None) -> AsyncIterator[None]:
     """Keep the lease while the block runs; the block is stopped when the lease is another's."""
     reading = asyncio.current_task()
     assert reading is not None
@@ -27,7 +27,7 @@ async def renewing(database: Database, clock: Clock, claim: FeedClaim, run: RunC
             wanted = clock.now() + length
             try:
                 async with database.connection() as connection:
-                    lost = not await sources.renew_feed(connection, claim, wanted)
+                    lost = not await sources.renew_poll(connection, claim, wanted)
                     if run and not lost:
                         lost = not await runs.renew_run(connection, run, wanted)
                 until = wanted

@@ -25,7 +25,7 @@ from headwater.db import daily, runs, sources
 from headwater.db.coalescer import Coalescer
 from headwater.db.pool import Connection, Database, is_down
 from headwater.db.runs import RunClaim, RunEnding
-from headwater.db.sources import FeedClaim, PollEnding
+from headwater.db.sources import PollClaim, PollOutcome
 from headwater.discovery.lease_renewal import renewing
 from headwater.discovery.reader import DiscoveryRunner, Kept, OnLeads, Part, Reading
 from headwater.discovery.save import category_of
@@ -78,7 +78,7 @@ class Poller:
 
     async def poll(
         self,
-        claim: FeedClaim,
+        claim: PollClaim,
         *,
         run: RunClaim | None = None,
         tally: RunCounters | None = None,
@@ -135,11 +135,11 @@ class Poller:
             await self._show_links(category)
         return polled
 
-    async def _nothing_more(self, claim: FeedClaim, kind: Kind, reading: Reading) -> PollResult:
+    async def _nothing_more(self, claim: PollClaim, kind: Kind, reading: Reading) -> PollResult:
         """End a poll after which there is nothing to save: most are so, and several end in one statement."""
         coming = self._plan(claim, kind, Read(), reading.asked, left=reading.left)
         brought_new = bool(reading.new_urls)
-        ending = PollEnding(
+        ending = PollOutcome(
             coming, Reason.POLLED, None, 0, None, reading.memory, brought_new, is_unfinished=bool(reading.left)
         )
         if not await self._settling.do((claim, ending)):
@@ -154,7 +154,7 @@ class Poller:
 
     async def release(
         self,
-        claim: FeedClaim,
+        claim: PollClaim,
         next_poll_at: datetime | None = None,
         why: str | None = None,
         *,
@@ -164,7 +164,7 @@ class Poller:
         """Give a claim back undone, at no cost to the source. A run at a slot never was; another has failed."""
 
         async def work(connection: Connection) -> None:
-            await sources.release_feed(connection, claim, next_poll_at, why)
+            await sources.release_poll(connection, claim, next_poll_at, why)
             if run and run.slot:
                 await runs.drop_run(connection, run)
             elif run:
@@ -172,14 +172,14 @@ class Poller:
 
         await self._database.transact(work)
 
-    async def _stopped(self, claim: FeedClaim, kind: Kind | None, reading: Reading, run: RunClaim | None) -> None:
+    async def _stopped(self, claim: PollClaim, kind: Kind | None, reading: Reading, run: RunClaim | None) -> None:
         """Give a claim back in the middle of its reading; a run that had begun has failed, and its slot is free."""
         await self._keeper.save_partial(claim, kind, reading, run)
 
         async def work(connection: Connection) -> None:
             kept, _ = await self._keeper.keep_day(connection, claim, kind, reading, run) if run and run.day else Kept()
             kept += reading.saved.items
-            await sources.release_feed(connection, claim, None, None)
+            await sources.release_poll(connection, claim, None, None)
             if run:
                 await runs.end_run(
                     connection, run, RunEnding(Reason.SHUTDOWN, None, reading.tally, kept), self._clock.now()
@@ -187,13 +187,13 @@ class Poller:
 
         await self._database.transact(work)
 
-    async def _settle(self, endings: Sequence[tuple[FeedClaim, PollEnding]]) -> list[bool]:
+    async def _settle(self, endings: Sequence[tuple[PollClaim, PollOutcome]]) -> list[bool]:
         return await self._database.run(
-            lambda connection: sources.settle_feeds(connection, endings, self._clock.now(), unhurried=True)
+            lambda connection: sources.finish_polls(connection, endings, self._clock.now(), unhurried=True)
         )
 
     async def _failed(
-        self, claim: FeedClaim, kind: Kind | None, error: HeadwaterError, reading: Reading, run: RunClaim | None
+        self, claim: PollClaim, kind: Kind | None, error: HeadwaterError, reading: Reading, run: RunClaim | None
     ) -> PollResult:
         await self._keeper.save_partial(claim, kind, reading, run)
         ours = error.reason.kind is ReasonClass.OURS and error.reason not in BODY_REASONS
@@ -202,7 +202,7 @@ class Poller:
         coming = self._plan(claim, kind, Failed(ours), asked, is_hopeless=not error.retryable)
         errors = self._errors(claim, coming, ours=ours)
         memory = claim.memory if reading.saved_memory is None else reading.saved_memory
-        ending = PollEnding(coming, error.reason, _told(error), errors, None, memory)
+        ending = PollOutcome(coming, error.reason, _told(error), errors, None, memory)
         kept, handoff_ids = reading.saved.items, reading.saved.handoff_ids
         if run:
             kept, handoff_ids = await self._database.transact(
@@ -216,21 +216,21 @@ class Poller:
     async def _fail_run(
         self,
         connection: Connection,
-        claim: FeedClaim,
+        claim: PollClaim,
         kind: Kind | None,
-        ending: PollEnding,
+        ending: PollOutcome,
         reading: Reading,
         run: RunClaim,
     ) -> Kept:
         """End a run that failed; what was read of a day is kept, and its index stays as it was."""
         saved = Kept(reading.saved.items, reading.saved.handoff_ids)
         kept = await self._keeper.keep_day(connection, claim, kind, reading, run) if run.day else saved
-        await sources.settle_feeds(connection, [(claim, ending)], self._clock.now())
+        await sources.finish_polls(connection, [(claim, ending)], self._clock.now())
         ended = RunEnding(ending.reason, ending.error, reading.tally, kept.items)
         await runs.end_run(connection, run, ended, self._clock.now())
         return kept
 
-    def _errors(self, claim: FeedClaim, coming: PollPlan | None, *, ours: bool) -> int:
+    def _errors(self, claim: PollClaim, coming: PollPlan | None, *, ours: bool) -> int:
         """Count the errors in a row. A pass that was only tried, since a feed was too short, has failed nobody."""
         if coming:
             return coming.errors
@@ -238,7 +238,7 @@ class Poller:
 
     def _plan(
         self,
-        claim: FeedClaim,
+        claim: PollClaim,
         kind: Kind | None,
         outcome: Read | Failed,
         asked: RequestedDelay | None,
@@ -266,11 +266,11 @@ class Poller:
             chance=random.random(),  # noqa: S311 - spreads polls, guards nothing
         )
 
-    def _interval(self, kind: Kind, claim: FeedClaim) -> timedelta | None:
+    def _interval(self, kind: Kind, claim: PollClaim) -> timedelta | None:
         return kind.methods(self._default_interval).get(claim.method)
 
     async def _save(
-        self, connection: Connection, claim: FeedClaim, kind: Kind, reading: Reading, run: RunClaim | None
+        self, connection: Connection, claim: PollClaim, kind: Kind, reading: Reading, run: RunClaim | None
     ) -> PollResult:
         now = self._clock.now()
         source = claim.source
@@ -280,7 +280,7 @@ class Poller:
         await self._learn(connection, source, reading.learned)
         read = Read(total.items, total.new_items)
         coming = self._plan(claim, kind, read, reading.asked, left=reading.left)
-        ending = PollEnding(
+        ending = PollOutcome(
             coming,
             Reason.POLLED,
             None,
@@ -290,7 +290,7 @@ class Poller:
             brought_new=bool(total.new_items or total.new_urls or reading.new_urls),
             is_unfinished=bool(reading.left),
         )
-        await sources.settle_feeds(connection, [(claim, ending)], now)
+        await sources.finish_polls(connection, [(claim, ending)], now)
         new, latest = await self._end_run(connection, source, run, reading, total) if run else (None, None)
         overflowed = claim.method is Method.FEED and is_overflow(
             seen=total.items, new=total.new_items, known_before=claim.rhythm is not None
@@ -330,7 +330,7 @@ class Poller:
         if not learned:
             return
         if "feed_url" in learned:
-            reader = await sources.source_of_feed(connection, learned["feed_url"])
+            reader = await sources.find_feed_owner(connection, learned["feed_url"])
             if reader and reader != source.name:
                 log.warning("learn.taken", source=source.name, feed_url=learned["feed_url"], read_by=reader)
                 return
@@ -339,7 +339,7 @@ class Poller:
         except OperatorError as error:
             log.warning("learn.unusable", source=source.name, error=str(error))
             return
-        await sources.learn_settings(connection, source.id, learned)
+        await sources.merge_settings(connection, source.id, learned)
         log.info("learned", source=source.name, **learned)
 
 
@@ -357,10 +357,10 @@ def _left_out(refused: Mapping[str, str]) -> str | None:
 
 
 def _asking(source: Source, kind: Kind) -> dict[str, Any]:
-    return sources.asking_of(kind.asker(source.name), kind.gap, kind.selectors.given())
+    return sources.fetch_profile_json(kind.asker(source.name), kind.gap, kind.selectors.given())
 
 
-def _polled(claim: FeedClaim, reading: Reading) -> PollResult:
+def _polled(claim: PollClaim, reading: Reading) -> PollResult:
     """Tell of a poll that went well, apart from its items."""
     return PollResult(
         claim.source,

@@ -20,7 +20,7 @@ from headwater.core.run import RunCounters
 from headwater.core.source import DiscoveredUrl
 from headwater.db import sources
 from headwater.db.pool import Connection, Database, is_down
-from headwater.db.sources import FeedClaim
+from headwater.db.sources import PollClaim
 from headwater.discovery.deadline import Deadline
 from headwater.discovery.save import Found, save_leads
 from headwater.frontier.submit import Submitted
@@ -102,7 +102,7 @@ class DiscoveryRunner:
         self._key_of = key_of
         self.waiting: set[UUID] = set()  # the readings that wait for their budgets, by the tokens of their leases
 
-    async def read(self, claim: FeedClaim, kind: Kind, reading: Reading, save_part: SavePart) -> None:
+    async def read(self, claim: PollClaim, kind: Kind, reading: Reading, save_part: SavePart) -> None:
         """Let the kind do its work, within its deadline; a fault in it is told like any other.
 
         What it had found before is in the reading, whatever happens.
@@ -143,13 +143,13 @@ class DiscoveryRunner:
 
     @contextlib.asynccontextmanager
     async def _waits(
-        self, claim: FeedClaim, deadline: Deadline, save_part: SavePart, until: datetime
+        self, claim: PollClaim, deadline: Deadline, save_part: SavePart, until: datetime
     ) -> AsyncIterator[None]:
         """Let no time pass for a reading while a request of it waits for its budget; what it has by then is saved."""
         await save_part()
         why = f"It waits for its budget; the next request may go at {until:%H:%M:%S} UTC."
         async with self._database.connection() as connection:
-            await sources.note_wait(connection, claim, why)
+            await sources.save_wait_reason(connection, claim, why)
         token = claim.lease.token
         self.waiting.add(token)
         try:
@@ -159,7 +159,7 @@ class DiscoveryRunner:
             if not deadline.is_paused:  # no other request of it waits
                 self.waiting.discard(token)
 
-    async def _gather(self, claim: FeedClaim, kind: Kind, run: Run, reading: Reading, save_part: SavePart) -> None:
+    async def _gather(self, claim: PollClaim, kind: Kind, run: Run, reading: Reading, save_part: SavePart) -> None:
         async for found in kind.discover(run):
             if len(reading.found) >= _PART:  # before the next is taken up, which the memory does not know yet
                 await save_part()
@@ -172,14 +172,14 @@ class DiscoveryRunner:
                 reading.on_leads(reading.leads)
         await self._submit_leads(claim, kind, reading)
 
-    async def _submit_leads(self, claim: FeedClaim, kind: Kind, reading: Reading) -> None:
+    async def _submit_leads(self, claim: PollClaim, kind: Kind, reading: Reading) -> None:
         """Submit a slice: a reading that fails later, or dies, has lost nothing, and the next finds them known."""
         leads, reading.pending = reading.pending, []
         if not leads:
             return
 
         async def work(connection: Connection) -> Submitted:
-            if not await sources.hold_feed(connection, claim):
+            if not await sources.lock_poll(connection, claim):
                 raise LeaseLost(f"The poll of {claim.source.name} took longer than its lease.")
             origin = kind.origin_of(claim.method)
             return await save_leads(connection, claim.source, kind, origin, leads, self._clock.now(), self._key_of)

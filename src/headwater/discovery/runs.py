@@ -18,7 +18,7 @@ from headwater.core.source import Method, Source
 from headwater.db import runs, sources
 from headwater.db.pool import Connection, Database
 from headwater.db.runs import RunClaim, RunEnding
-from headwater.db.sources import FeedClaim
+from headwater.db.sources import PollClaim
 from headwater.discovery.poller import Poller
 from headwater.discovery.reader import OnLeads
 from headwater.handoff.attempts import Handoffs
@@ -32,7 +32,7 @@ class StartedRun:
     """A run that was begun: its source is ours to read."""
 
     run: RunClaim
-    claim: FeedClaim
+    claim: PollClaim
 
 
 class Runner:
@@ -67,14 +67,14 @@ class Runner:
         """Begin a run; None where the source is being read already, or the slot is or was another's."""
 
         async def work(connection: Connection) -> StartedRun | None:
-            if not await sources.keep_source(connection, source.id):
+            if not await sources.prevent_removal(connection, source.id):
                 return None  # somebody has removed it
             now = self._clock.now()
             lease = Lease(self._holder, uuid4(), now + self._lease, 1)
             run = await runs.take_run(connection, source, trigger, lease=lease, now=now, slot=slot, day=day)
             if run is None:
                 return None
-            claims = await sources.claim_feeds(
+            claims = await sources.claim_polls(
                 connection,
                 now=now,
                 until=lease.until,

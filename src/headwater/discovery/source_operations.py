@@ -21,7 +21,7 @@ from headwater.core.text import make_storable
 from headwater.core.urls import normalize_url
 from headwater.db import sources
 from headwater.db.pool import Connection
-from headwater.db.sources import FeedClaim
+from headwater.db.sources import PollClaim
 from headwater.discovery.operations import in_the_way
 from headwater.discovery.trial import Stage, Trial, passing_http
 from headwater.feeds.page_links import FeedLink
@@ -144,7 +144,7 @@ class LiveSourceOperations(SourceOperations):
         chosen = name or await self._free_name(address, title)
         kind, settings = prepare(chosen, "site", given)
 
-        async def insert(connection: Connection) -> tuple[FeedClaim, bool]:
+        async def insert(connection: Connection) -> tuple[PollClaim, bool]:
             """Add the row and claim its first reading at once, so that no running poller is faster."""
             _, was_there = await self._insert(connection, chosen, "site", kind, settings)
             return (await self._claim(connection, chosen, method))[0], was_there
@@ -164,17 +164,17 @@ class LiveSourceOperations(SourceOperations):
     async def _free_name(self, url: str, title: str = "") -> str:
         return free_name(url, title, {source.name for source in await self._all()})
 
-    async def _take_back(self, claim: FeedClaim) -> None:
+    async def _take_back(self, claim: PollClaim) -> None:
         """Remove a source that was not found to be one; one that somebody has read meanwhile stays."""
 
         async def work(connection: Connection) -> bool:
             await sources.lock_source(connection, claim.source.name)
-            if await sources.remove_source(connection, claim.source.id):
+            if await sources.delete_unused_source(connection, claim.source.id):
                 return False
             methods = await sources.list_methods(connection, claim.source.id)
             if any(one["last_success_at"] for one in methods):
                 return False
-            await sources.retire_source(connection, claim.source.id, self._context.clock.now())
+            await sources.mark_source_removed(connection, claim.source.id, self._context.clock.now())
             return True
 
         if await self._context.database.transact(work):
@@ -199,16 +199,16 @@ class LiveSourceOperations(SourceOperations):
         assert claim is not None
         return await self._read(claim.source, self._runtime.poller.poll(claim, on_leads=on_leads))
 
-    async def ask_backfill(self, name: str, since: date) -> dict[str, Any]:
+    async def request_backfill(self, name: str, since: date) -> dict[str, Any]:
         """Let the running program read a source's sitemaps back to a day; return all that is known of the source."""
         await self._ask_backfill(name, since, claims=False)
         return await self.show(name)
 
-    async def _ask_backfill(self, name: str, since: date, *, claims: bool) -> FeedClaim | None:
-        async def work(connection: Connection) -> FeedClaim | None:
+    async def _ask_backfill(self, name: str, since: date, *, claims: bool) -> PollClaim | None:
+        async def work(connection: Connection) -> PollClaim | None:
             source = await self._get(connection, name)
             moment = self._beginning(source, since)
-            if not await sources.ask_backfill(connection, source.id, moment, self._context.clock.now()):
+            if not await sources.request_backfill(connection, source.id, moment, self._context.clock.now()):
                 methods = await sources.list_methods(connection, source.id)
                 if any(one["method"] == Method.SITEMAP for one in methods):
                     raise await in_the_way(self._context, source)
@@ -252,10 +252,10 @@ class LiveSourceOperations(SourceOperations):
             raise unknown(name)
         return source
 
-    async def _claim(self, connection: Connection, name: str, method: Method) -> list[FeedClaim]:
+    async def _claim(self, connection: Connection, name: str, method: Method) -> list[PollClaim]:
         now = self._context.clock.now()
         until = now + timedelta(seconds=self._context.settings.lease_seconds)
-        return await sources.claim_feeds(
+        return await sources.claim_polls(
             connection, now=now, until=until, holder=self._context.holder, limit=1, methods=(method,), name=name
         )
 

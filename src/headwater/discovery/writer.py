@@ -10,7 +10,7 @@ from headwater.core.politeness import KeyOf
 from headwater.db import sources
 from headwater.db.pool import Connection, Database, is_down
 from headwater.db.runs import RunClaim
-from headwater.db.sources import FeedClaim
+from headwater.db.sources import PollClaim
 from headwater.discovery.reader import Kept, Part, Reading
 from headwater.discovery.save import category_of, rebuild_days, rebuild_read_day, save_items, save_links
 from headwater.handoff.queue import queue_handoffs
@@ -31,11 +31,11 @@ class DiscoveryWriter:
         self._key_of = key_of
 
     async def save(
-        self, connection: Connection, claim: FeedClaim, kind: Kind, reading: Reading, run: RunClaim | None
+        self, connection: Connection, claim: PollClaim, kind: Kind, reading: Reading, run: RunClaim | None
     ) -> Part:
         """Save what was found since the last part. Must run inside a transaction."""
         source, now = claim.source, self._clock.now()
-        if not await sources.hold_feed(connection, claim):
+        if not await sources.lock_poll(connection, claim):
             raise LeaseLost(f"The poll of {source.name} took longer than its lease.")
         saved, urls, touched = await save_items(
             connection, source, kind, kind.origin_of(claim.method), reading.found, now, self._key_of
@@ -50,7 +50,7 @@ class DiscoveryWriter:
             await rebuild_days(connection, source, timezone, saved)
         return Part(len(saved), sum(item.is_new for item in saved), urls.new, urls.refused, handoff_ids)
 
-    async def save_part(self, claim: FeedClaim, kind: Kind, reading: Reading, run: RunClaim | None) -> None:
+    async def save_part(self, claim: PollClaim, kind: Kind, reading: Reading, run: RunClaim | None) -> None:
         """Save what a kind has brought so far, with its memory: whoever reads after a kill goes on from here."""
         if not (kind.in_parts and reading.found):
             return
@@ -60,14 +60,14 @@ class DiscoveryWriter:
 
         async def work(connection: Connection) -> Part:
             part = await self.save(connection, claim, kind, reading, run)
-            await sources.keep_memory(connection, claim, memory)
+            await sources.save_memory(connection, claim, memory)
             return part
 
         reading.saved += await self._database.transact(work)
         reading.saved_memory = memory
         reading.found.clear()
 
-    async def save_partial(self, claim: FeedClaim, kind: Kind | None, reading: Reading, run: RunClaim | None) -> None:
+    async def save_partial(self, claim: PollClaim, kind: Kind | None, reading: Reading, run: RunClaim | None) -> None:
         """Save what a kind that is saved in parts had found before its reading broke off, if it can be saved."""
         if kind is None:
             return
@@ -79,10 +79,10 @@ class DiscoveryWriter:
             log.warning("part.not_kept", source=claim.source.name, items=len(reading.found), error=words_of(error))
 
     async def keep_day(
-        self, connection: Connection, claim: FeedClaim, kind: Kind | None, reading: Reading, run: RunClaim
+        self, connection: Connection, claim: PollClaim, kind: Kind | None, reading: Reading, run: RunClaim
     ) -> Kept:
         """Save the items that were found before a reading broke off, if they can be saved."""
-        if kind is None or not await sources.hold_feed(connection, claim):
+        if kind is None or not await sources.lock_poll(connection, claim):
             return Kept()
         try:
             refuse_shared_places(claim.source.name, reading.found)

@@ -91,7 +91,7 @@ class DayOperations:
 
     async def _dated(self, connection: Connection, name: str | None) -> dict[str, tuple[Source, Kind]]:
         """Return the sources of dated days, or the one of that name; raise where there is no source of it."""
-        known = await sources.all_sources(connection)
+        known = await sources.get_all_sources(connection)
         if name is not None and name not in [source.name for source in known]:
             raise unknown(name)
         found: dict[str, tuple[Source, Kind]] = {}

@@ -53,7 +53,7 @@ class UpkeepOperations:
     async def sweep_all(self, *, older_than: timedelta, dry_run: bool = False) -> tuple[list[Sweep], list[str]]:
         """Do the same for every source; also name the folders that belong to none, which are left alone."""
         async with self._context.database.connection() as connection:
-            names = [source.name for source in await sources.all_sources(connection)]
+            names = [source.name for source in await sources.get_all_sources(connection)]
         sweeps = []
         for name in names:
             try:

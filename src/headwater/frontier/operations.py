@@ -78,7 +78,7 @@ class FrontierOperations:
         if source is None:
             await sources.add_source(connection, MANUAL, MANUAL, {}, now=now, due={})
             source = await sources.get_source(connection, MANUAL)
-        if source is None or not await sources.keep_source(connection, source.id):
+        if source is None or not await sources.prevent_removal(connection, source.id):
             raise OperatorError(f"The source {name} was removed just now.", reason=Reason.UNKNOWN_SOURCE)
         return source.id, priority(kind_of(source).priority, Origin.MANUAL)
 
@@ -261,7 +261,7 @@ async def _require_reason(connection: Connection, reason: str, status: str | Non
 
 
 async def _require_source(connection: Connection, name: str) -> None:
-    names = [source.name for source in await sources.all_sources(connection)]
+    names = [source.name for source in await sources.get_all_sources(connection)]
     if name not in names:
         raise OperatorError(
             f"There is no source named {presentable(name)}. There are {_listed(names)}.", reason=Reason.UNKNOWN_SOURCE

@@ -67,7 +67,7 @@ async def import_sources(
     if not listed:
         raise Unreadable("There is no source in it: neither a feed in OPML, nor an entry in YAML under `sources`.")
     async with context.database.connection() as connection:
-        there = await sources.all_sources(connection)
+        there = await sources.get_all_sources(connection)
     imported, new = _sort_out(listed, there)
     if dry_run:
         return imported
@@ -79,7 +79,7 @@ async def import_sources(
         }
 
         async def work(connection: Connection, due: Mapping[str, datetime] = due, start: int = start) -> set[str]:
-            back = await sources.removed_among(connection, due)
+            back = await sources.find_removed_names(connection, due)
             for one in new[start : start + _SLICE]:
                 await _add(connection, one, due[one.name], interval, now)
             return back
@@ -95,7 +95,7 @@ async def _add(connection: Connection, one: _New, due: datetime, interval: timed
     if source:
         await save_fetch_profile(connection, source, one.kind)
     if source and not one.enabled:
-        await sources.switch_source(connection, source.id, enabled=False)
+        await sources.set_source_enabled(connection, source.id, enabled=False)
 
 
 def _sort_out(listed: list[ListedSource], there: list[Source]) -> tuple[Imported, list[_New]]:
@@ -172,10 +172,10 @@ def _slug(text: str) -> str:
     return re.sub(r"[^a-z0-9._-]+", "-", text.lower()).strip("._-")[:64].rstrip("._-")
 
 
-def export_yaml(all_sources: list[Source]) -> bytes:
+def export_yaml(get_all_sources: list[Source]) -> bytes:
     """Return a file of sources, whole, that can be imported."""
     entries = []
-    for source in all_sources:
+    for source in get_all_sources:
         entry: dict[str, Any] = {"name": source.name, "kind": source.kind}
         if not source.enabled:
             entry["enabled"] = False
@@ -183,7 +183,7 @@ def export_yaml(all_sources: list[Source]) -> bytes:
     return write_yaml(entries)
 
 
-def export_opml(all_sources: list[Source], now: datetime) -> tuple[bytes, list[str]]:
+def export_opml(get_all_sources: list[Source], now: datetime) -> tuple[bytes, list[str]]:
     """Return the feeds as any feed reader takes them, and the names of the sources that have none."""
     feeds = [
         OpmlFeed(
@@ -192,8 +192,8 @@ def export_opml(all_sources: list[Source], now: datetime) -> tuple[bytes, list[s
             source.settings.get("site_url"),
             source.settings.get("category") or "",
         )
-        for source in all_sources
+        for source in get_all_sources
         if source.settings.get("feed_url")
     ]
-    without = [source.name for source in all_sources if not source.settings.get("feed_url")]
+    without = [source.name for source in get_all_sources if not source.settings.get("feed_url")]
     return write_opml(feeds, title="Headwater", now=now), without

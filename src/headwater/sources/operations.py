@@ -68,7 +68,7 @@ class SourceOperations:
             raise unknown(name)
         row = found[0]
         async with self._context.database.connection() as connection:
-            urls = await sources.source_urls(connection, row["id"])
+            urls = await sources.count_source_urls(connection, row["id"])
             items = await sources.last_items(connection, row["id"], _ITEMS_SHOWN)
         kind = kind_or_why(row)
         defaults = {} if isinstance(kind, str) else msgspec.to_builtins(kind)
@@ -107,7 +107,7 @@ class SourceOperations:
         """Add the row; tell also whether there was a source of this name before."""
         await require_unread(connection, settings)
         now = self._context.clock.now()
-        was_there = bool(await sources.removed_among(connection, [name]))
+        was_there = bool(await sources.find_removed_names(connection, [name]))
         due = {method: now if gap else None for method, gap in kind.methods(self._interval).items()}
         source = await sources.add_source(connection, name, kind_name, settings, now=now, due=due)
         if source is None:
@@ -124,7 +124,7 @@ class SourceOperations:
         async def is_there(connection: Connection) -> bool:
             """Tell whether nobody has removed it again, and let nobody do so meanwhile."""
             source = await sources.get_source(connection, name)
-            return source is not None and await sources.keep_source(connection, source.id)
+            return source is not None and await sources.prevent_removal(connection, source.id)
 
         async for _ in retry_all(self._context.database, self._context.clock.now(), filters, may=is_there):
             pass
@@ -151,7 +151,7 @@ class SourceOperations:
         changed = {field for field in fields if source.settings.get(field) != settings.get(field)}
         if "feed_url" in changed:
             await require_unread(connection, settings)
-        if not await sources.change_settings(connection, source.id, settings):
+        if not await sources.replace_settings(connection, source.id, settings):
             raise OperatorError(f"Source {source.name}: another reads this feed already.", reason=Reason.SOURCE_EXISTS)
         await save_fetch_profile(connection, source, kind)
         now, gaps = self._context.clock.now(), kind.methods(self._interval)
@@ -180,7 +180,7 @@ class SourceOperations:
 
         async def work(connection: Connection) -> None:
             source = await self._locked(connection, name)
-            await sources.switch_source(connection, source.id, enabled=enabled)
+            await sources.set_source_enabled(connection, source.id, enabled=enabled)
 
         await self._context.database.transact(work)
         return await self.show(name)
@@ -196,9 +196,9 @@ class SourceOperations:
             if found is None:
                 raise unknown(name)
             source, was_removed = found
-            kept = was_removed or not await sources.remove_source(connection, source.id)
+            kept = was_removed or not await sources.delete_unused_source(connection, source.id)
             if kept and not was_removed:
-                await sources.retire_source(connection, source.id, self._context.clock.now())
+                await sources.mark_source_removed(connection, source.id, self._context.clock.now())
             return source, kept, was_removed
 
         source, kept, was_removed = await self._context.database.transact(work)
@@ -249,7 +249,7 @@ class SourceOperations:
 
     async def _all(self) -> list[Source]:
         async with self._context.database.connection() as connection:
-            return await sources.all_sources(connection)
+            return await sources.get_all_sources(connection)
 
     def _sandbox(self) -> AbstractAsyncContextManager[Sandbox]:
         """Lend a place to read what came from outside."""

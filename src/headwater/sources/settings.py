@@ -51,14 +51,14 @@ def _holds_only_storable(value: Any) -> bool:
 async def require_unread(connection: Connection, settings: Mapping[str, Any]) -> None:
     """Refuse a feed that another source reads."""
     feed_url = settings.get("feed_url")
-    known = await sources.source_of_feed(connection, feed_url) if isinstance(feed_url, str) else None
+    known = await sources.find_feed_owner(connection, feed_url) if isinstance(feed_url, str) else None
     if known:
         raise OperatorError(f"{feed_url} is read by source {known} already.", reason=Reason.SOURCE_EXISTS)
 
 
 async def save_fetch_profile(connection: Connection, source: Source, kind: Kind) -> None:
     """Let the pages of a source be asked for and read by its settings as they are now, before it is polled again."""
-    asking = sources.asking_of(kind.asker(source.name), kind.gap, kind.selectors.given())
+    asking = sources.fetch_profile_json(kind.asker(source.name), kind.gap, kind.selectors.given())
     await sources.save_fetch_profile(connection, source.id, asking)
 
 

@@ -14,11 +14,11 @@ WITH given AS MATERIALIZED (
 INSERT INTO poll_state (source_id, pass, next_poll_at) SELECT $1, pass, due FROM given
 ON CONFLICT DO NOTHING
 
--- name: change_settings
+-- name: replace_settings
 -- $1 source, $2 settings
 UPDATE sources SET settings = $2 WHERE id = $1
 
--- name: learn_settings
+-- name: merge_settings
 -- Put what was found out in place of what was set. $1 source, $2 settings
 UPDATE sources SET settings = settings || $2 WHERE id = $1
 
@@ -30,14 +30,14 @@ SET next_poll_at = least(next_poll_at, greatest($3, last_polled_at + $4::interva
 WHERE source_id = $1 AND pass = $2
 RETURNING true
 
--- name: revive_source
+-- name: restore_source
 -- One that was removed may be added again: it keeps its id and what it has brought. $1 name, $2 kind, $3 settings, $4 now
 UPDATE sources
 SET kind = $2, settings = $3, enabled = true, created_at = $4, removed_at = NULL, asking = '{}', next_request_at = NULL
 WHERE name = $1 AND removed_at IS NOT NULL
 RETURNING id, name, kind, settings, enabled, created_at
 
--- name: removed_among
+-- name: find_removed_names
 -- Which of these names are of sources that were removed. $1 names
 SELECT name FROM sources WHERE name = ANY ($1::text[]) AND removed_at IS NOT NULL
 
@@ -65,7 +65,7 @@ FROM (
 ) plan
 WHERE f.source_id = $1 AND f.pass = plan.pass
 
--- name: switch_source
+-- name: set_source_enabled
 -- $1 source, $2 whether it is polled
 UPDATE sources SET enabled = $2 WHERE id = $1
 
@@ -78,7 +78,7 @@ SELECT f.pass FROM poll_state f JOIN sources s ON s.id = f.source_id WHERE s.nam
 SELECT id, name, kind, settings, enabled, created_at, removed_at IS NOT NULL AS is_removed
 FROM sources WHERE name = $1 FOR UPDATE
 
--- name: retire_source
+-- name: mark_source_removed
 -- It is read no more, and keeps what it has brought. $1 id, $2 now
 WITH gone AS (DELETE FROM poll_state WHERE source_id = $1)
 UPDATE sources SET removed_at = $2, enabled = false WHERE id = $1
@@ -99,7 +99,7 @@ WITH chosen AS MATERIALIZED (
 UPDATE url_frontier u SET status = 'dead', reason = 'source_removed' FROM chosen WHERE u.id = chosen.id
 RETURNING u.id
 
--- name: ask_backfill
+-- name: request_backfill
 -- Let the next reading of the sitemaps go back to a time; answers nothing where there are none, or somebody reads them.
 -- $1 source, $2 since, $3 now
 UPDATE poll_state
@@ -108,14 +108,14 @@ SET backfill_since = least(backfill_since, $2), next_poll_at = least(next_poll_a
 WHERE source_id = $1 AND pass = 'sitemap' AND lease_token IS NULL
 RETURNING true
 
--- name: remove_source
+-- name: delete_unused_source
 -- Only one that has brought nothing: what was brought refers to it. $1 id
 DELETE FROM sources s
 WHERE s.id = $1 AND NOT EXISTS (SELECT 1 FROM items WHERE source_id = s.id)
   AND NOT EXISTS (SELECT 1 FROM url_frontier WHERE source_id = s.id)
 RETURNING true
 
--- name: keep_source
+-- name: prevent_removal
 -- Let nobody remove a source before the transaction ends; answers nothing where somebody has. $1 id
 SELECT true FROM sources WHERE id = $1 AND removed_at IS NULL FOR KEY SHARE
 
@@ -123,13 +123,13 @@ SELECT true FROM sources WHERE id = $1 AND removed_at IS NULL FOR KEY SHARE
 -- $1 name
 SELECT id, name, kind, settings, enabled, created_at FROM sources WHERE name = $1 AND removed_at IS NULL
 
--- name: all_sources
+-- name: get_all_sources
 SELECT id, name, kind, settings, enabled, created_at FROM sources WHERE removed_at IS NULL ORDER BY name
 
--- name: sources_that_browse
+-- name: get_browser_sources
 SELECT name FROM sources WHERE removed_at IS NULL AND enabled AND asking -> 'needs_browser' = 'true' ORDER BY name
 
--- name: source_of_feed
+-- name: find_feed_owner
 -- Only asked like this does it use its index. $1 feed URL
 SELECT name FROM sources WHERE settings ->> 'feed_url' = $1 AND settings ? 'feed_url' AND removed_at IS NULL
 
@@ -158,7 +158,7 @@ FROM poll_state f JOIN sources s ON s.id = f.source_id
 WHERE s.removed_at IS NULL AND ($1::int IS NULL OR f.source_id = $1)
 ORDER BY f.source_id, f.pass
 
--- name: source_urls
+-- name: count_source_urls
 -- How many URLs a source has brought, by where they stand. $1 source
 SELECT status, count(*) AS urls FROM url_frontier WHERE source_id = $1 GROUP BY 1
 
@@ -166,7 +166,7 @@ SELECT status, count(*) AS urls FROM url_frontier WHERE source_id = $1 GROUP BY 
 -- $1 source, $2 how many
 SELECT title, url, published_at, published_is_sighting FROM items WHERE source_id = $1 ORDER BY published_at DESC LIMIT $2
 
--- name: claim_feeds
+-- name: claim_polls
 -- $1 now, $2 how many, $3 holder, $4 until, $5 one source's name or NULL for whatever is due, $6 methods. Two looks, since a
 -- plan that is to serve both would read them all. The first request of a list gets its moment here, where the gap between
 -- two of its source is known.
@@ -193,19 +193,19 @@ WHERE f.source_id = taken.source_id AND f.pass = taken.pass AND s.id = f.source_
 RETURNING s.id, s.name, s.kind, s.settings, s.enabled, s.created_at, s.asking, paced.moment, f.pass AS method, f.memory, f.consecutive_errors,
           f.last_success_at, f.rhythm, f.backfill_since, f.lease_holder, f.lease_token, f.lease_until, f.attempts
 
--- name: hold_feed
+-- name: lock_poll
 -- The fence of a poll. $1 source, $2 token
 SELECT true FROM poll_state WHERE source_id = $1 AND lease_token = $2 FOR UPDATE
 
--- name: keep_memory
+-- name: save_memory
 -- What a poll that goes on has learned. $1 source, $2 token, $3 memory
 UPDATE poll_state SET memory = $3 WHERE source_id = $1 AND lease_token = $2
 
--- name: note_wait
+-- name: save_wait_reason
 -- A poll says what it waits for. $1 source, $2 token, $3 why
 UPDATE poll_state SET next_poll_why = $3 WHERE source_id = $1 AND lease_token = $2
 
--- name: settle_feeds
+-- name: finish_polls
 -- End polls, each fenced by its token; answers the tokens that were still in force. Arrays: $1 sources, $2 tokens, $3 next
 -- polls, $4 why then, $5 rhythms, $6 reasons, $7 errors or NULL, $8 errors in a row, $9 items or NULL, $10 memories,
 -- $11 whether something new came, $14 whether a backfill goes on with the next; $12 now, $13 whether this need not wait for the disk: should the server die before it is
@@ -226,14 +226,14 @@ FROM unnest($1::int[], $2::uuid[], $3::timestamptz[], $4::text[], $5::jsonb[], $
 WHERE f.source_id = ANY ($1) AND f.source_id = g.source_id AND f.lease_token = g.token
 RETURNING g.token
 
--- name: release_feed
+-- name: release_poll
 -- Give a poll back undone, at no cost. $1 source, $2 token, $3 next poll or NULL to leave it, $4 why then
 UPDATE poll_state
 SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, attempts = greatest(attempts - 1, 0),
     next_poll_at = coalesce($3, next_poll_at), next_poll_why = CASE WHEN $3 IS NULL THEN next_poll_why ELSE $4 END
 WHERE source_id = $1 AND lease_token = $2
 
--- name: return_expired_feeds
+-- name: release_expired_polls
 -- A poll whose holder is late is due again at once, but one that keeps losing its holder waits longer each time. $1 now
 UPDATE poll_state
 SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, last_reason = 'worker_lost',
@@ -255,6 +255,6 @@ RETURNING next_request_at - $3::interval AS moment
 -- $1 source, $2 how its requests are made
 UPDATE sources SET asking = $2 WHERE id = $1 AND asking <> $2
 
--- name: renew_feed
+-- name: renew_poll
 -- A poll that goes on keeps its lease. Answers nothing when it has lost it. $1 source, $2 token, $3 until
 UPDATE poll_state SET lease_until = $3 WHERE source_id = $1 AND lease_token = $2 RETURNING true
