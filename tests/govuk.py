@@ -10,9 +10,9 @@ from typing import Any
 from headwater.app.metrics import Metrics
 from headwater.app.operations import Operations
 from headwater.app.runtime import Runtime, open_runtime
-from headwater.core.day import DayFilter
 from headwater.core.settings import Settings
 from headwater.db.context import open_database_context
+from headwater.db.daily import DayFilter
 from headwater.demo.govuk import GovukApi
 from headwater.demo.govuk_pages import GovukPage, content_id
 from headwater.demo.govuk_site import serving

@@ -5,10 +5,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from headwater.core.article import Article
-from headwater.core.document import NewDocument
 from headwater.db import documents
+from headwater.db.documents import NewDocument
 from headwater.db.pool import Connection, Database
+from headwater.extraction.article import Article
 
 HOST = "http://news.test"
 NOON = datetime(2026, 3, 12, 12, tzinfo=UTC)

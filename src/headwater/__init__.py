@@ -7,11 +7,11 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from headwater.core.article import Article
 from headwater.core.errors import HeadwaterError, InvalidURL, Unreadable
 from headwater.core.reasons import Reason
 from headwater.core.source import Item, Undated
 from headwater.core.urls import normalize_url
+from headwater.extraction.article import Article
 from headwater.extraction.pdf.document import Artifact, BodyStatus, PdfDocument
 from headwater.feeds.feed import Feed, FeedEntry
 from headwater.feeds.sitemap_entry import SitemapEntry, SitemapRef

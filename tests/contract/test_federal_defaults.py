@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.core.days import day_of
+from headwater.core.dates import day_of
 from headwater.core.settings import Settings
 from headwater.demo.federal_api import ApiHost, CongressStandIn, RegisterApi
 from headwater.demo.federal_run import read_federal, shares

@@ -12,8 +12,8 @@ from headwater.app.canonical import run_now
 from headwater.app.maintenance import RESCUERS
 from headwater.app.roles import fetch_pool_at_work
 from headwater.app.runtime import open_runtime
-from headwater.core.canonical import CanonicalTotals
-from headwater.core.canonical_rules import uid_of
+from headwater.canonical.operations import CanonicalTotals
+from headwater.canonical.rules import uid_of
 from headwater.core.errors import OperatorError
 from headwater.core.settings import Settings
 from headwater.db import canonical

@@ -12,8 +12,8 @@ from headwater.app.canonical import CanonicalRole
 from headwater.app.maintenance import MaintenanceRole
 from headwater.app.polling import PollerRole
 from headwater.app.roles import make_fetch_pool, run_roles
-from headwater.core.canonical import CanonicalTotals, Failed
-from headwater.core.canonical_rules import uid_of
+from headwater.canonical.operations import CanonicalTotals, Failed
+from headwater.canonical.rules import uid_of
 from headwater.core.settings import Settings
 from tests.harness import AppHarness, open_harness
 from tests.integration.test_canonical import FEED, HTML, add_feed, canonical_run, pages, told

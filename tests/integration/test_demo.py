@@ -19,7 +19,7 @@ from rich.cells import cell_len
 
 from headwater.app.maintenance import RESCUERS
 from headwater.browser.chromium import find_program
-from headwater.core.days import day_of
+from headwater.core.dates import day_of
 from headwater.core.errors import OperatorError
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from headwater.core.days import day_of
+from headwater.core.dates import day_of
 from headwater.core.errors import OperatorError
 from headwater.core.settings import Settings
 from headwater.demo.answers import Answer, Body, Maker, always, status

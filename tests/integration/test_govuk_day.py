@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headwater.core.days import bounds
+from headwater.core.dates import bounds
 from headwater.core.settings import Settings
 from headwater.demo.arrival import TOLERANCE_SECONDS
 from headwater.demo.govuk import GovukApi

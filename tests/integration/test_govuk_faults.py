@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from headwater.core.days import day_of
+from headwater.core.dates import day_of
 from headwater.core.http import Response
 from headwater.core.settings import Settings
 from headwater.demo.answers import Answer, Body, Maker, always, busy, hang, reset, status, truncated, whole

@@ -18,7 +18,7 @@ from headwater import Item, Kind, Run
 from headwater.app.maintenance import rescue_expired
 from headwater.app.runtime import Runtime, open_runtime
 from headwater.app.scheduler import SchedulerRole
-from headwater.core.days import day_before
+from headwater.core.dates import day_before
 from headwater.core.poll import PollResult
 from headwater.core.settings import Settings
 from headwater.core.source import Method

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.core.canonical import FailureCode
-from headwater.core.canonical_rules import CODES, code_of, uid_of
+from headwater.canonical.rules import CODES, code_of, uid_of
 from headwater.core.reasons import Reason, ReasonClass
+from headwater.db.canonical import FailureCode
 
 # What only an operator meets never ends a URL: it waits until that is mended. Nor does what is said of hand-offs.
 NO_FAILURES = (ReasonClass.DONE, ReasonClass.CONFIG, ReasonClass.HANDOFF)

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
-from headwater.core.days import bounds
+from headwater.core.dates import bounds
 from headwater.demo.answers import Maker, always, busy, hang, reset, status, truncated
 from headwater.demo.govuk import GovukApi, RateLimit
 from headwater.demo.govuk_faults import (

@@ -7,9 +7,9 @@ import pytest
 from bench.extract_pages import CORPORA, Page, read_pages
 from bench.extract_scores import Found, score_corpora
 
-from headwater.core.article import Article
 from headwater.core.errors import HeadwaterError
 from headwater.core.reasons import Reason
+from headwater.extraction.article import Article
 from headwater.extraction.html.html_v1 import extract_html
 
 EVERY = 6  # for the floors

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.core.article import Article
+from headwater.extraction.article import Article
 from headwater.extraction.html.metadata import TRUST
 from headwater.feeds.feed import FeedEntry
 from headwater.fetching.merge_metadata import fuse

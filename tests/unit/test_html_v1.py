@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.core.article import Article
 from headwater.core.errors import HeadwaterError, OperatorError, Unreadable
 from headwater.core.reasons import Reason
 from headwater.core.text import squeezed
+from headwater.extraction.article import Article
 from headwater.extraction.html.html_v1 import extract_html
 from headwater.extraction.html.metadata import TRUST
 from headwater.extraction.registry import NORMALIZERS, normalize

@@ -12,9 +12,9 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from headwater.app.doctor_finding import Finding, State
+from headwater.canonical.operations import CanonicalTotals
 from headwater.cli import show, show_sources
 from headwater.cli.output import print_json
-from headwater.core.canonical import CanonicalTotals
 from headwater.core.poll import PollResult
 from headwater.core.reasons import Reason
 from headwater.core.source import Source

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.core.article import Article
 from headwater.core.errors import Unreadable
 from headwater.core.reasons import Reason
+from headwater.extraction.article import Article
 from headwater.extraction.read_file import read
 from headwater.extraction.registry import normalize, normalize_as
 from headwater.extraction.sniffing import REGISTER_ROOTS, choose

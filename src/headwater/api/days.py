@@ -8,8 +8,8 @@ from fastapi import Depends, FastAPI, Path, Query
 from headwater.api import day_shapes as shapes
 from headwater.api.token import TOKEN
 from headwater.app.operations import Operations
-from headwater.core.day import DayFilter
 from headwater.documents.days import DayView
+from headwater.documents.operations import DayFilter
 
 _READING = "reading"
 _RUNS = "runs"

@@ -8,8 +8,8 @@ from datetime import timedelta
 import structlog
 
 from headwater.app.runtime import Runtime
+from headwater.canonical.operations import CanonicalTotals
 from headwater.canonical.run import FetchPool
-from headwater.core.canonical import CanonicalTotals
 from headwater.core.errors import LeaseLost, OperatorError
 from headwater.core.reasons import Reason
 from headwater.core.waiting import wait_for, wait_for_any

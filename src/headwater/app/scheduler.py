@@ -14,7 +14,7 @@ from apscheduler.triggers.base import BaseTrigger
 
 from headwater.app.runtime import Runtime
 from headwater.core import cron
-from headwater.core.days import day_before
+from headwater.core.dates import day_before
 from headwater.core.errors import HeadwaterError, LeaseLost
 from headwater.core.poll import PollResult
 from headwater.core.run import Trigger

@@ -10,7 +10,7 @@ from headwater.core.settings import Settings
 from headwater.db.context import open_database_context
 
 if TYPE_CHECKING:
-    from headwater.core.canonical import CanonicalTotals
+    from headwater.canonical.operations import CanonicalTotals
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from headwater.canonical.redis import Command
-from headwater.core.canonical_rules import ARTICLE_LIFE, ATTEMPT_LIFE, LINK_LIFE
+from headwater.db.canonical import ARTICLE_LIFE, ATTEMPT_LIFE, LINK_LIFE
 
 LINKS = b"rss:category_links:"
 ARTICLE = b"rss:article_canonical:"

@@ -11,7 +11,7 @@ import structlog
 
 from headwater.canonical import keyspace
 from headwater.canonical.redis import Command, Redis, Refused
-from headwater.core.canonical_rules import ARTICLE_LIFE, ATTEMPT_LIFE, LINK_LIFE, LONGEST_CATEGORY, code_of, uid_of
+from headwater.canonical.rules import LONGEST_CATEGORY, code_of, uid_of
 from headwater.core.clock import Clock
 from headwater.core.errors import HeadwaterError
 from headwater.core.reasons import Reason
@@ -19,6 +19,7 @@ from headwater.core.text import clean
 from headwater.core.url_input import presentable, why_unusable
 from headwater.core.urls import MAX_URL_LENGTH
 from headwater.db import canonical
+from headwater.db.canonical import ARTICLE_LIFE, ATTEMPT_LIFE, LINK_LIFE
 from headwater.db.pool import Connection, Database, is_down
 
 log = structlog.get_logger()

@@ -14,9 +14,9 @@ from uuid import uuid4
 
 import structlog
 
+from headwater.canonical.operations import TOLD, CanonicalTotals, Deferred, Failed
 from headwater.canonical.projection import Projection
-from headwater.core.canonical import TOLD, CanonicalTotals, Deferred, Failed, FailureCode
-from headwater.core.canonical_rules import code_of
+from headwater.canonical.rules import code_of
 from headwater.core.clock import Clock
 from headwater.core.errors import HeadwaterError, InvalidURL, LeaseLost, OperatorError
 from headwater.core.frontier import Origin, UrlStatus
@@ -27,7 +27,7 @@ from headwater.core.text import one_line
 from headwater.core.url_input import presentable
 from headwater.core.urls import identify, url_hash
 from headwater.db import canonical, frontier, hosts, sources
-from headwater.db.canonical import Mark, Standing
+from headwater.db.canonical import FailureCode, Mark, Standing
 from headwater.db.pool import Connection, Database, is_down
 from headwater.frontier.priority import priority
 from headwater.frontier.submit import Candidate, submit

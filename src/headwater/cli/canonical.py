@@ -5,11 +5,11 @@ from dataclasses import asdict
 
 import typer
 
+from headwater.canonical.operations import CanonicalTotals
 from headwater.cli.bars import watching
 from headwater.cli.common import Json, run, settings_with_logs
 from headwater.cli.output import print_json
 from headwater.cli.show import console, plain
-from headwater.core.canonical import CanonicalTotals
 from headwater.core.reasons import Reason
 
 canonical_app = typer.Typer(help="Canonical articles of the links of all categories.", no_args_is_help=True)

@@ -9,7 +9,6 @@ import typer
 from headwater.cli import show, show_days
 from headwater.cli.common import Json, run, settings_with_logs
 from headwater.cli.output import print_json
-from headwater.core.day import DayFilter
 from headwater.core.errors import OperatorError
 from headwater.core.reasons import Reason
 from headwater.core.run import RunCounters
@@ -48,6 +47,7 @@ def daily(
 ) -> None:
     """Show a day as a table: what was NEW and LATEST, and whether it is complete."""
     from headwater.app.sessions import with_reader
+    from headwater.documents.operations import DayFilter
 
     wanted = None if day == "latest" else _date(day)
     if bucket is not None and bucket.upper() not in ("NEW", "LATEST"):
@@ -86,6 +86,8 @@ def ingest(
 
 async def _ingest(operations: "Operations", source: str, day: date | None, tally: RunCounters) -> dict[str, Any]:
     """Read a day; return the run, and how the day stands after it."""
+    from headwater.documents.operations import DayFilter
+
     ended = await operations.runs.ingest(source, day, tally)
     (stands,) = (await operations.days.day(ended["day"], DayFilter(source=source))).sources
     return ended | {"state": stands.state}

@@ -28,7 +28,7 @@ from headwater.core.settings import FILE_VARIABLE, SETTINGS_FILE
 
 if TYPE_CHECKING:
     from headwater.app.doctor import Finding
-    from headwater.core.canonical import CanonicalTotals
+    from headwater.canonical.operations import CanonicalTotals
     from headwater.demo.outcome import DemoOutcome, Fate
     from headwater.demo.progress import Progress
 

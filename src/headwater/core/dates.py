@@ -1,7 +1,12 @@
-"""Reading the dates that feeds and pages give: what is impossible, relative or absurd is no date, and never "now"."""
+"""Dates of feeds and pages, and days of time zones.
+
+An impossible, relative or absurd date is no date, and never "now". A day is half-open and has 23, 24 or 25 hours
+(spec 6.2).
+"""
 
 import re
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 # Older or later than this is a default value or a slip, not a date of something published on the web.
 MIN_YEAR = 1990
@@ -174,3 +179,32 @@ def _in_range(moment: datetime | None) -> datetime | None:
         moment = moment.replace(tzinfo=UTC)
     year = moment.year if moment.tzinfo is UTC else moment.astimezone(UTC).year
     return moment if MIN_YEAR <= year <= MAX_YEAR else None
+
+
+def check_timezone(name: str) -> None:
+    """Raise a ValueError for a name that is no time zone."""
+    try:
+        ZoneInfo(name)
+    except (ValueError, OSError, KeyError):
+        raise ValueError(f"{name!r} is not a time zone such as Europe/London") from None
+
+
+def day_of(moment: datetime, timezone: str) -> date:
+    """Return the local day of a moment."""
+    return moment.astimezone(ZoneInfo(timezone)).date()
+
+
+def day_before(moment: datetime, timezone: str) -> date:
+    """Return the last local day that has ended at a moment."""
+    return day_of(moment, timezone) - timedelta(days=1)
+
+
+def bounds(day: date, timezone: str) -> tuple[datetime, datetime]:
+    """Return the day's first moment and the next day's first moment, in UTC."""
+    zone = ZoneInfo(timezone)
+    return _first_moment(day, zone), _first_moment(day + timedelta(days=1), zone)
+
+
+def _first_moment(day: date, zone: ZoneInfo) -> datetime:
+    # Some clocks skip midnight. The conversion to UTC then returns the first moment that exists.
+    return datetime.combine(day, time(0), tzinfo=zone).astimezone(UTC)

@@ -2,17 +2,29 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Any
 
-from headwater.core.canonical import FailureCode
-from headwater.core.canonical_rules import ARTICLE_LIFE, ATTEMPT_LIFE, LINK_LIFE
 from headwater.core.lease import Lease
 from headwater.core.reasons import Reason
 from headwater.db.pool import Connection
 from headwater.db.sql import query
 
+LINK_LIFE = timedelta(hours=48)
+ARTICLE_LIFE = timedelta(days=7)
+ATTEMPT_LIFE = timedelta(days=30)
 Page = tuple[datetime, str, str]  # where the page before ended
+
+
+class FailureCode(StrEnum):
+    """Why there is no article, in the five words that other programs on the same Redis know."""
+
+    BAD_HTML = "FAIL_BAD_HTML"
+    HTTP = "FAIL_HTTP"
+    TIMEOUT = "FAIL_TIMEOUT"
+    PARSE = "FAIL_PARSE"
+    EMPTY = "FAIL_EMPTY"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,22 @@
 """Typed functions over queries/daily.sql."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
-from headwater.core.day import DayFilter
 from headwater.db.pool import Connection
 from headwater.db.sql import query
+
+
+@dataclass(frozen=True, slots=True)
+class DayFilter:
+    """What to show of a day; None: whatever there is."""
+
+    source: str | None = None
+    bucket: str | None = None
+    organisation: str | None = None
+    document_type: str | None = None
 
 
 async def rebuild_days(connection: Connection, source_id: int, days: Mapping[date, tuple[datetime, datetime]]) -> None:

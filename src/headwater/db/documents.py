@@ -1,21 +1,40 @@
 """Typed functions over queries/documents.sql."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
 import asyncpg
 
-from headwater.core.document import NewDocument
 from headwater.core.errors import OperatorError
 from headwater.core.reasons import Reason
 from headwater.db.pool import Connection
 from headwater.db.sql import query
+from headwater.extraction.article import Article
 
 # A tsvector holds at most 1 MB; this many characters fit, whatever the script.
 SEARCHED_CHARACTERS = 100_000
 _INDEXING_SECONDS = 7 * 86_400.0  # longer than it takes, however many there are
+
+
+@dataclass(frozen=True, slots=True)
+class NewDocument:
+    """A document about to be saved; `raw_path` is below the corpus folder and its bytes hash to `raw_hash`.
+
+    `fetched_url`, `content_type` and `selectors` are what its normalizer was given besides the bytes: with them the
+    same text can be derived from the raw file again.
+    """
+
+    article: Article
+    content_hash: bytes
+    normalizer: str
+    raw_path: str
+    raw_hash: bytes
+    raw_bytes: int
+    fetched_url: str
+    content_type: str | None
+    selectors: Mapping[str, str] = field(default_factory=dict)
 
 
 async def save_texts(connection: Connection, texts: Mapping[bytes, str], now: datetime) -> set[bytes]:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from uuid import NAMESPACE_URL, uuid5
 from zlib import crc32
 
-from headwater.core.days import bounds
+from headwater.core.dates import bounds
 
 LONDON = "Europe/London"
 _MINUTE, _SECOND = timedelta(minutes=1), timedelta(seconds=1)

@@ -8,8 +8,7 @@ from datetime import date
 from typing import Any
 
 from headwater.app.operations import Operations
-from headwater.core.canonical import CanonicalTotals
-from headwater.core.day import DayFilter
+from headwater.canonical.operations import CanonicalTotals
 from headwater.core.handoff import JobFilter
 from headwater.core.reasons import Reason, ReasonClass
 from headwater.core.urls import host_of
@@ -21,6 +20,7 @@ from headwater.demo.federal_sites import API_HOST, READERS, SHARES
 from headwater.demo.progress import counted
 from headwater.demo.visits import DemoRequest
 from headwater.demo.web import DemoWeb
+from headwater.documents.operations import DayFilter
 
 _WITH_DOCUMENT = (Reason.STORED, Reason.LINKED)
 _NEVER_TRIED = "pending"

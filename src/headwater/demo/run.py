@@ -17,9 +17,8 @@ from headwater.app.operations import Operations
 from headwater.app.polling import LONG_AT_ONCE, LONG_METHODS, PollerRole
 from headwater.app.roles import Role, at_work, make_fetch_pool
 from headwater.app.runtime import open_runtime
-from headwater.core.canonical import CanonicalTotals
-from headwater.core.day import DayFilter
-from headwater.core.days import day_of
+from headwater.canonical.operations import CanonicalTotals
+from headwater.core.dates import day_of
 from headwater.core.errors import OperatorError, RunUnderWay
 from headwater.core.frontier import UrlStatus
 from headwater.core.reasons import Reason
@@ -34,6 +33,7 @@ from headwater.demo.outcome import DATED_SOURCE, DemoOutcome, look, unfinished_h
 from headwater.demo.progress import Progress, told_again, waited_for
 from headwater.demo.web import DemoWeb
 from headwater.documents.days import DayState
+from headwater.documents.operations import DayFilter
 from headwater.politeness.gate import Gate
 
 DELAY_MS = 50

@@ -9,7 +9,7 @@ import structlog
 from headwater.app.maintenance import rescue_expired
 from headwater.app.metrics import Metrics
 from headwater.app.runtime import Runtime
-from headwater.core.days import day_before, day_of
+from headwater.core.dates import day_before, day_of
 from headwater.core.errors import HeadwaterError, OperatorError, RunUnderWay
 from headwater.core.poll import PollResult
 from headwater.core.reasons import Reason

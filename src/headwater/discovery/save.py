@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
-from headwater.core.canonical_rules import LONGEST_CATEGORY, uid_of
-from headwater.core.days import bounds
+from headwater.canonical.rules import LONGEST_CATEGORY, uid_of
+from headwater.core.dates import bounds
 from headwater.core.errors import InvalidURL
 from headwater.core.frontier import Origin
 from headwater.core.politeness import KeyOf

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from headwater.app.maintenance import rescue_expired
 from headwater.app.metrics import Metrics
 from headwater.app.runtime import Runtime
-from headwater.core.days import bounds, day_before, day_of
+from headwater.core.dates import bounds, day_before, day_of
 from headwater.core.errors import HeadwaterError, InvalidURL, LeaseLost, OperatorError
 from headwater.core.poll import PollResult
 from headwater.core.reasons import Reason

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import NoReturn
 
 from headwater.app.runtime import Runtime
-from headwater.core.days import day_before
+from headwater.core.dates import day_before
 from headwater.core.errors import HeadwaterError, NotNow, Unreadable
 from headwater.core.poll_plan import format_duration
 from headwater.core.reasons import Reason

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from datetime import date
 
-from headwater.core.days import bounds, day_of
+from headwater.core.dates import bounds, day_of
 from headwater.db import daily
 from headwater.db.items import SavedItem
 from headwater.db.pool import Connection

@@ -6,14 +6,14 @@ from enum import StrEnum
 from typing import Any
 
 from headwater.core import cron
-from headwater.core.day import DayFilter
-from headwater.core.days import bounds, day_before, day_of
+from headwater.core.dates import bounds, day_before, day_of
 from headwater.core.errors import HeadwaterError, OperatorError
 from headwater.core.reasons import Reason
 from headwater.core.source import Source
 from headwater.core.text import make_storable
 from headwater.db import daily, runs, sources
 from headwater.db.context import DatabaseContext
+from headwater.db.daily import DayFilter
 from headwater.db.pool import Connection
 from headwater.sources.kind import Kind
 from headwater.sources.registry import kind_of

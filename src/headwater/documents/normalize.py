@@ -4,11 +4,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from headwater.core.article import Article
 from headwater.core.errors import InvalidURL, OperatorError, SandboxFailed
 from headwater.core.reasons import BODY_REASONS, Reason
 from headwater.core.settings import Settings
 from headwater.core.urls import normalize_url
+from headwater.extraction.article import Article
 from headwater.extraction.pdf.document import BodyStatus
 from headwater.extraction.read_file import Reading, read
 from headwater.sandbox.pool import make_sandbox

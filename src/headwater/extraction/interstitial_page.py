@@ -8,7 +8,7 @@ from itertools import islice, pairwise
 
 from selectolax.lexbor import LexborHTMLParser
 
-from headwater.core.article import Article
+from headwater.extraction.article import Article
 from headwater.extraction.html.blocks import HEADINGS, Block, Element
 from headwater.extraction.interstitial_words import VOICE, fold, has_only_words_of_missing
 

@@ -11,8 +11,8 @@ from itertools import islice, pairwise
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from headwater.core.article import Article
 from headwater.core.reasons import Reason
+from headwater.extraction.article import Article
 from headwater.extraction.html.blocks import Block
 from headwater.extraction.interstitial_page import (
     FIRST_LINES,

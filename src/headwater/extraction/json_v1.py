@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 import msgspec
 
-from headwater.core.article import Article
 from headwater.core.dates import parse_date
 from headwater.core.errors import Unreadable
 from headwater.core.reasons import Reason
 from headwater.core.text import clean, one_line
+from headwater.extraction.article import Article
 from headwater.extraction.text_blocks import Blocks, paragraphs_of
 
 _LARGEST = 5_000_000  # bytes

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from headwater.core.article import Article
 from headwater.core.errors import Unreadable
 from headwater.core.reasons import Reason
+from headwater.extraction.article import Article
 from headwater.extraction.pdf.document import BodyStatus
 from headwater.extraction.registry import normalize_as
 from headwater.extraction.sniffing import choose

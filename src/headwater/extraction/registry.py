@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 
-from headwater.core.article import Article
+from headwater.extraction.article import Article
 from headwater.extraction.html.html_v1 import normalize_html
 from headwater.extraction.sniffing import choose
 

@@ -10,12 +10,12 @@ import structlog
 
 from headwater.core.backoff import retry_wait
 from headwater.core.clock import Clock
-from headwater.core.document import NewDocument
 from headwater.core.errors import HeadwaterError, NotNow, OperatorError
 from headwater.core.frontier import Claim, Exchange, FetchOutcome, UrlStatus
 from headwater.core.http import Limits, Response
 from headwater.core.reasons import BODY_REASONS, Reason
 from headwater.core.urls import host_of, page_subpath
+from headwater.db.documents import NewDocument
 from headwater.db.frontier import is_dead
 from headwater.db.pool import Database, is_down
 from headwater.db.verify import raw_file_of

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from headwater.core.article import Article
 from headwater.core.text import one_line
+from headwater.extraction.article import Article
 from headwater.extraction.html.metadata import is_picture, person
 from headwater.feeds.feed import FeedEntry
 

@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 import msgspec
 
 from headwater.core import cron
-from headwater.core.days import check_timezone
+from headwater.core.dates import check_timezone
 from headwater.core.errors import InvalidURL
 from headwater.core.frontier import Origin
 from headwater.core.source import DiscoveredUrl, FetchProfile, Item, Method

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from selectolax.lexbor import LexborHTMLParser
 
-from headwater.core.article import Article
 from headwater.core.charset import read_html
 from headwater.core.errors import HeadwaterError, OperatorError, Unreadable
 from headwater.core.html_depth import has_too_many_attributes, has_too_many_options, is_too_deep
 from headwater.core.reasons import Reason
 from headwater.core.text import blocks_of_markup, clean
+from headwater.extraction.article import Article
 from headwater.extraction.html.blocks import read_blocks
 from headwater.extraction.html.main_text import find_main_text
 from headwater.extraction.html.metadata import TRUST, read_metadata

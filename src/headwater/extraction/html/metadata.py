@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 import ada_url
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from headwater.core.article import Article
 from headwater.core.dates import parse_local_date
 from headwater.core.text import one_line, plain_text, strip_markup
+from headwater.extraction.article import Article
 from headwater.extraction.html import json_ld
 from headwater.extraction.html.blocks import UNSEEN
 from headwater.extraction.html.titles import best_title, is_agreed

@@ -11,10 +11,10 @@ from itertools import chain, pairwise
 import pypdfium2
 import pypdfium2.raw as pdfium
 
-from headwater.core.article import Article
 from headwater.core.errors import Unreadable
 from headwater.core.reasons import Reason
 from headwater.core.text import one_line
+from headwater.extraction.article import Article
 from headwater.extraction.pdf.aligned_tables import aligned_tables
 from headwater.extraction.pdf.document import Artifact, BodyStatus, PdfDocument
 from headwater.extraction.pdf.drawings import Rule

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 from lxml import etree
 
-from headwater.core.article import Article
 from headwater.core.dates import parse_date
 from headwater.core.errors import Unreadable
 from headwater.core.reasons import Reason
 from headwater.core.text import one_line
+from headwater.extraction.article import Article
 from headwater.extraction.text_blocks import Blocks, paragraphs_of
 from headwater.extraction.xml.tree import find_all, find_text, text_of
 

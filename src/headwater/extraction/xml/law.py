@@ -5,9 +5,9 @@ from datetime import datetime
 
 from lxml import etree
 
-from headwater.core.article import Article
 from headwater.core.dates import parse_date
 from headwater.core.text import one_line
+from headwater.extraction.article import Article
 from headwater.extraction.text_blocks import Blocks
 from headwater.extraction.xml.tree import children, find_all, find_text, name_of, own_text, text_of
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from lxml import etree
 
-from headwater.core.article import Article
 from headwater.core.errors import Unreadable
 from headwater.core.reasons import Reason
 from headwater.core.text import clean
+from headwater.extraction.article import Article
 from headwater.extraction.sniffing import REGISTER_ROOTS
 from headwater.extraction.xml.bill import read_bill_status
 from headwater.extraction.xml.law import read_law

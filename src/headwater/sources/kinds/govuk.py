@@ -7,7 +7,7 @@ from datetime import date, datetime, timedelta
 from typing import Any, ClassVar, Literal
 from urllib.parse import urljoin, urlsplit
 
-from headwater.core.days import bounds
+from headwater.core.dates import bounds
 from headwater.core.errors import ExchangeFailed, HeadwaterError, InvalidURL, Unreadable
 from headwater.core.json_values import clean_json
 from headwater.core.reasons import Reason

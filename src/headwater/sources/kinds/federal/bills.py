@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from headwater.core.days import day_of
+from headwater.core.dates import day_of
 from headwater.core.errors import HeadwaterError, NotNow, OperatorError, Unreadable
 from headwater.core.reasons import Reason
 from headwater.core.source import DiscoveredUrl, Item, Method, Undated

@@ -4,7 +4,7 @@ import re
 from collections.abc import AsyncIterator
 from datetime import date, timedelta
 
-from headwater.core.days import day_of
+from headwater.core.dates import day_of
 from headwater.core.errors import HeadwaterError
 from headwater.core.reasons import Reason
 from headwater.core.source import Item

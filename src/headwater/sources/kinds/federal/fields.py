@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import date, datetime
 from typing import Any
 
-from headwater.core.days import bounds
+from headwater.core.dates import bounds
 from headwater.core.errors import InvalidURL
 from headwater.core.text import one_line
 from headwater.core.urls import normalize_url

@@ -4,7 +4,7 @@ import re
 from collections.abc import AsyncIterator
 from typing import Literal
 
-from headwater.core.days import day_of
+from headwater.core.dates import day_of
 from headwater.core.source import Item, Undated
 from headwater.core.urls import host_of
 from headwater.sources.kind import Kind

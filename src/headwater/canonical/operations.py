@@ -1,20 +1,9 @@
-"""Canonical articles: what a run-once over the links of all categories counts, and how an attempt can fail."""
+"""Results of a canonical run."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
 
 TOLD = 20  # of the URLs that failed, and of those that are deferred
-
-
-class FailureCode(StrEnum):
-    """Why there is no article, in the five words that other programs on the same Redis know."""
-
-    BAD_HTML = "FAIL_BAD_HTML"
-    HTTP = "FAIL_HTTP"
-    TIMEOUT = "FAIL_TIMEOUT"
-    PARSE = "FAIL_PARSE"
-    EMPTY = "FAIL_EMPTY"
 
 
 @dataclass(frozen=True, slots=True)

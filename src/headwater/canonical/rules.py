@@ -1,14 +1,10 @@
-"""Rules of canonical articles: their names, how long each thing lasts, and what a reason is called in five words."""
+"""Rules of canonical articles: the uid of a URL, and the failure code of each reason."""
 
-from datetime import timedelta
 from hashlib import sha1
 
-from headwater.core.canonical import FailureCode
 from headwater.core.reasons import Reason
+from headwater.db.canonical import FailureCode
 
-LINK_LIFE = timedelta(hours=48)
-ARTICLE_LIFE = timedelta(days=7)
-ATTEMPT_LIFE = timedelta(days=30)
 LONGEST_CATEGORY = 200
 
 _CODES = {

@@ -1,0 +1,3 @@
+"""Operations on documents and days."""
+
+from headwater.db.daily import DayFilter as DayFilter
