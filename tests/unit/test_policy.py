@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headwater.core import backoff, days, politeness
+from headwater.core import backoff, dates, politeness
 from headwater.core.frontier import Origin
 from headwater.core.reasons import Reason
 from headwater.frontier.priority import HIGHEST, LOWEST, priority
@@ -237,18 +237,18 @@ def test_robots_are_asked_for_again_after_a_day() -> None:
 )
 def test_a_day_has_as_many_hours_as_its_zone_says(day: date, zone: str, hours: int) -> None:
     """Spec 6.2."""
-    start, end = days.bounds(day, zone)
+    start, end = dates.bounds(day, zone)
     assert end - start == timedelta(hours=hours)
-    assert days.day_of(start, zone) == day
-    assert days.day_of(start - timedelta(microseconds=1), zone) == day - timedelta(days=1)
-    assert days.day_of(end, zone) == day + timedelta(days=1)
+    assert dates.day_of(start, zone) == day
+    assert dates.day_of(start - timedelta(microseconds=1), zone) == day - timedelta(days=1)
+    assert dates.day_of(end, zone) == day + timedelta(days=1)
 
 
 @given(st.datetimes(datetime(1990, 1, 1), datetime(2090, 1, 1)), st.sampled_from(["Europe/London", "Asia/Kolkata"]))
 def test_every_moment_is_in_exactly_the_day_that_bounds_it(naive: datetime, zone: str) -> None:
     """Spec 6.2."""
     moment = naive.replace(tzinfo=UTC)
-    start, end = days.bounds(days.day_of(moment, zone), zone)
+    start, end = dates.bounds(dates.day_of(moment, zone), zone)
     assert start <= moment < end
 
 
