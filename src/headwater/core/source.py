@@ -1,23 +1,25 @@
-"""Sources, and the items they yield."""
+"""Sources, the settings of their requests, and the items they yield."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
 
 
 class Method(StrEnum):
-    """A way to read a source. Each has its own rhythm, memory and lease."""
+    """A way to read a source. Each method has its own interval, state and lease."""
 
-    FEED = "main"  # its list: a feed, an API
+    FEED = "main"  # the source's list of new items: a feed or an API
     SITEMAP = "sitemap"
     SPIDER = "spider"
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A row: a name, the kind that reads it, and the settings that override the kind's defaults."""
+    """A source: its name, the kind that reads it, and the settings that override the kind's defaults."""
 
     id: int
     name: str
@@ -29,48 +31,90 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class FetchProfile:
-    """For whom a request is made: what it calls itself, and the hosts that are declared APIs to it.
-
-    Kept with the source, so that the pages of its items are asked for likewise.
-    """
+    """How requests for a source are made. Pages of items are fetched with the profile of their source."""
 
     source: str = ""
     user_agent: str = "honest"
-    api_hosts: frozenset[str] = frozenset()  # or parts of hosts: asked at the source's rate, without robots.txt
-    budget: str | None = None  # whose key goes to those hosts, and whose hourly budget each request is taken from
-    needs_browser: bool = False  # whether all else is asked for by a browser
+    # Declared APIs: hosts, or parts of hosts. Requests to them keep the source's rate and ignore robots.txt.
+    api_hosts: frozenset[str] = frozenset()
+    budget: str | None = None  # requests to `api_hosts` carry this key and count against its hourly budget
+    needs_browser: bool = False  # a browser makes all other requests
     stealth: str = "full"  # the browser's profile
 
     def asks_api(self, host: str, url: str) -> bool:
-        """Whether a request to a host, for a URL in its one spelling, is one to a declared API."""
+        """Return whether a request for a normalized URL goes to a declared API."""
         if host in self.api_hosts:
             return True
         address = url.partition("://")[2]
         return any("/" in part and address.startswith(part) for part in self.api_hosts)
 
     def browses(self, host: str, url: str) -> bool:
-        """Whether a request is made by a browser; programs ask APIs."""
+        """Return whether a browser makes the request. A browser never calls an API."""
         return self.needs_browser and not self.asks_api(host, url)
 
     def pays(self, host: str, url: str) -> bool:
-        """Whether a request carries the key and is taken from the budget."""
+        """Return whether the request carries the key and counts against its budget."""
         return self.budget is not None and self.asks_api(host, url)
 
 
-class Undated(StrEnum):
-    """What to make of an item without a date of publication."""
+class Timeout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How long one request may take, in seconds. `total` limits the whole request."""
 
-    SIGHTING = "sighting"  # it is as old as our first sight of it
-    EARLIER = "earlier"  # it is older than the day of its update; nobody says how old
-    UNKNOWN = "unknown"  # it belongs to no day before more is known of it
+    connect: float = 10.0
+    read: float = 60.0
+    total: float = 120.0
+
+
+class Retry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How often a request is repeated after a temporary failure. The first wait is `base_seconds`; it then doubles."""
+
+    attempts: int = 3
+    base_seconds: float = 1.0
+    on_rate_limit: bool = False  # repeat after a 429 too, when its Retry-After has passed
+    longest_seconds: float = 60.0  # a server that asks for a longer wait gets it, and the run ends
+
+
+class Selectors(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """CSS selectors for the fields of a source's pages. A selector that matches wins over all other evidence."""
+
+    body: str | None = None
+    title: str | None = None
+    byline: str | None = None
+    published: str | None = None
+    image: str | None = None
+
+    def given(self) -> dict[str, str]:
+        """Return the selectors that are set, by field."""
+        return {field: selector for field, selector in msgspec.structs.asdict(self).items() if selector is not None}
+
+
+class RequestSettings(Protocol):
+    """The attributes of a kind that its requests obey."""
+
+    @property
+    def timeout(self) -> Timeout: ...  # noqa: D102
+    @property
+    def rate_per_second(self) -> float: ...  # noqa: D102
+    @property
+    def concurrency(self) -> int: ...  # noqa: D102
+    @property
+    def retry(self) -> Retry: ...  # noqa: D102
+
+
+class Undated(StrEnum):
+    """What a missing date of publication means."""
+
+    SIGHTING = "sighting"  # the item is as old as our first sight of it
+    EARLIER = "earlier"  # the item is older than the day of its update; its real date is unknown
+    UNKNOWN = "unknown"  # the item belongs to no day until more is known
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """What a source lists: an address with a title, dates and tags, and the raw record they were read from.
+    """An entry that a source lists: an address, a title, dates, tags, and the raw record they come from.
 
-    `published_at` is None where the source gives no date; `undated` tells what that means. `rule` names what decided
-    the dates, where a source has several ways to know them; those that it was told go before those it has inferred.
+    `published_at` is None if the source gives no date; `undated` says what that means. `rule` names the rule that found
+    the dates, if the source has several. A date that the source states wins over one that we infer.
     """
 
     url: str
@@ -81,15 +125,16 @@ class Item:
     raw: Mapping[str, Any] = field(default_factory=dict)
     undated: Undated = Undated.SIGHTING
     rule: str | None = None
-    is_certain: bool = True  # False: its dates were inferred
+    is_certain: bool = True  # False: we inferred the dates
 
 
-class DiscoveredUrl(NamedTuple):  # made for every address of a sitemap
-    """An address worth fetching, of which its source says nothing more.
+class DiscoveredUrl(NamedTuple):  # a sitemap yields one for every address
+    """A URL to fetch. Its source tells nothing else about it.
 
-    `changed_at` is when its page last changed, where that is known: it is fetched again if it was fetched before then.
+    `changed_at` is the time of the page's last change, if the source states it. A page that was fetched before that
+    time is fetched again.
     """
 
     url: str
     changed_at: datetime | None = None
-    depth: int = 0  # how many links away it was found
+    depth: int = 0  # number of links between the start page and this URL

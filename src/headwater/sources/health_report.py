@@ -9,10 +9,10 @@ import msgspec
 from headwater.core import cron
 from headwater.core.errors import HeadwaterError
 from headwater.core.poll_plan import format_duration
+from headwater.core.redirect_history import RedirectHistory
 from headwater.core.source import Method
 from headwater.sources.health import Health, Polls, Verdict, health
 from headwater.sources.kind import Kind
-from headwater.sources.redirect_history import RedirectHistory
 from headwater.sources.registry import configure
 
 HEALTHS = tuple(str(word) for word in Health)
@@ -105,7 +105,7 @@ def _judged(
 def _moved(watched: object, now: datetime) -> str:
     """Say where an address redirects to, while that is not sure enough to be learned."""
     move = RedirectHistory.from_json(watched)
-    return f" {move.told(now)}" if move else ""
+    return f" {move.explain(now)}" if move else ""
 
 
 def _problems(one: Mapping[str, Any]) -> list[Problem]:

@@ -15,10 +15,9 @@ from headwater.core import cron
 from headwater.core.dates import check_timezone
 from headwater.core.errors import InvalidURL
 from headwater.core.frontier import Origin
-from headwater.core.source import DiscoveredUrl, FetchProfile, Item, Method
+from headwater.core.source import DiscoveredUrl, FetchProfile, Item, Method, Retry, Selectors, Timeout
 from headwater.core.urls import host_of
 from headwater.extraction.html.selectors import check_selector
-from headwater.sources.request_settings import Retry, Selectors, Timeout
 from headwater.sources.run import Run
 
 _RANGES = (

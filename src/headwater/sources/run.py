@@ -18,8 +18,9 @@ from headwater.core.http import Response
 from headwater.core.json_values import parse_json
 from headwater.core.poll_plan import RequestedDelay
 from headwater.core.reasons import Reason
+from headwater.core.redirect_history import Hop
 from headwater.core.run import RunCounters
-from headwater.core.source import FetchProfile, Method
+from headwater.core.source import FetchProfile, Method, RequestSettings
 from headwater.core.urls import host_of, normalize_url
 from headwater.feeds.body_description import looks_like_page
 from headwater.feeds.feed import Feed
@@ -33,8 +34,6 @@ from headwater.politeness.gate import Gate
 from headwater.politeness.request_rate import Pace
 from headwater.politeness.robots import named_sitemaps
 from headwater.sandbox.pool import Sandbox
-from headwater.sources.redirect_history import Hop
-from headwater.sources.request_settings import RequestSettings
 
 log = structlog.get_logger()
 _LINKS_SECONDS = 5.0

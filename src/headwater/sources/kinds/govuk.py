@@ -11,12 +11,11 @@ from headwater.core.dates import bounds
 from headwater.core.errors import ExchangeFailed, HeadwaterError, InvalidURL, Unreadable
 from headwater.core.json_values import clean_json
 from headwater.core.reasons import Reason
-from headwater.core.source import Item, Undated
+from headwater.core.source import Item, Retry, Timeout, Undated
 from headwater.core.text import one_line
 from headwater.core.urls import host_of, normalize_url
 from headwater.sources.kind import Kind
 from headwater.sources.kinds.govuk_search import READINGS, Record, Search, moment_of
-from headwater.sources.request_settings import Retry, Timeout
 from headwater.sources.run import Run
 
 _SECOND = timedelta(seconds=1)

@@ -7,12 +7,12 @@ from typing import Any
 from headwater.core.errors import InvalidURL, Unreadable
 from headwater.core.poll_plan import asked_wait
 from headwater.core.reasons import Reason
+from headwater.core.redirect_history import RedirectHistory, update_redirect_history
 from headwater.core.source import Item
 from headwater.core.urls import normalize_url
 from headwater.feeds.feed import Feed, FeedEntry
 from headwater.sources.kinds.site_discovery import FEED_PATHS, find_feeds
 from headwater.sources.kinds.site_state import body_hash, note, remember_answer, validators
-from headwater.sources.redirect_history import RedirectHistory, watch
 from headwater.sources.run import Page, Run
 
 
@@ -54,8 +54,10 @@ async def _find(run: Run, home: str) -> str:
 
 def _note_move(run: Run, url: str, page: Page) -> None:
     """Watch where the feed redirects to, and learn the address once that is sure to stay."""
-    move = watch(RedirectHistory.from_json(run.state.get("moved")), url=url, hops=page.hops, is_feed=True, now=run.now)
-    if move and move.is_learned(run.now):
+    move = update_redirect_history(
+        RedirectHistory.from_json(run.state.get("moved")), url=url, hops=page.hops, is_feed=True, now=run.now
+    )
+    if move and move.is_confirmed(run.now):
         run.learned["feed_url"] = normalize_url(move.target, keep_trailing_slash=True)
         move = None
     note(run.state, "moved", move and move.to_json())

@@ -7,13 +7,12 @@ from datetime import date, timedelta
 from headwater.core.dates import day_of
 from headwater.core.errors import HeadwaterError
 from headwater.core.reasons import Reason
-from headwater.core.source import Item
+from headwater.core.source import Item, Retry
 from headwater.core.urls import host_of
 from headwater.sources.kind import Kind
 from headwater.sources.kinds.federal.counted import Record
 from headwater.sources.kinds.federal.fields import HOME, check_address, inners, midnight, text
 from headwater.sources.kinds.federal.register_search import RegisterSearch
-from headwater.sources.request_settings import Retry
 from headwater.sources.run import Run
 
 _OVERLAP = timedelta(days=7)  # is read again each time: an issue may be late, or be mended

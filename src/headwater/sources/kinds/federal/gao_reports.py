@@ -4,12 +4,11 @@ import re
 from collections.abc import AsyncIterator
 from urllib.parse import urljoin, urlsplit
 
-from headwater.core.source import Item
+from headwater.core.source import Item, Retry
 from headwater.feeds.feed import FeedEntry
 from headwater.sources.kind import Kind
 from headwater.sources.kinds.federal.fields import HOME, check_address
 from headwater.sources.kinds.site_state import remember_answer, validators
-from headwater.sources.request_settings import Retry
 from headwater.sources.run import Run
 
 _PRODUCT = re.compile(r"/products/(gao-(\d\d)-\w{1,20})/?", re.IGNORECASE)
