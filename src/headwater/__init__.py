@@ -13,8 +13,7 @@ from headwater.core.source import Item, Undated
 from headwater.core.urls import normalize_url
 from headwater.extraction.article import Article
 from headwater.extraction.pdf.document import Artifact, BodyStatus, PdfDocument
-from headwater.feeds.feed import Feed, FeedEntry
-from headwater.feeds.sitemap_entry import SitemapEntry, SitemapRef
+from headwater.feeds.results import Feed, FeedEntry, SitemapEntry, SitemapRef
 
 if TYPE_CHECKING:
     from headwater.extraction.html.html_v1 import extract_html

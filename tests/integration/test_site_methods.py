@@ -12,7 +12,7 @@ from headwater.core.poll import PollResult
 from headwater.core.reasons import Reason
 from headwater.core.source import Method
 from headwater.db import sources
-from headwater.feeds.page_links import FeedLink
+from headwater.feeds.results import FeedLink
 from headwater.politeness.request_rate import Pace
 from headwater.sources.kinds.site_discovery import find_feeds, find_sitemaps
 from headwater.sources.registry import kind_of

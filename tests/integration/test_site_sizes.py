@@ -42,7 +42,7 @@ async def count(body: bytes, sandbox: Sandbox, since: datetime) -> int:
     page = Page(Response(f"{HOST}/sitemap.xml", 200, {}, body, NOW, 0.0), sandbox)
     reading = await page.sitemap(since, ["big.example"], "/")
     found = 0
-    for entries in reading.slices():
+    for entries in reading.batches():
         found += len(entries)
         await asyncio.sleep(0)  # as the slices that are submitted on the way
     return found

@@ -110,7 +110,7 @@ async def test_what_has_neither_is_refused_with_what_was_tried_and_not_saved(sit
     with pytest.raises(OperatorError, match=r"/feed, .*robots.txt.*/sitemap.xml.*--mode spider") as refused:
         await harness.operations.sources.add(HOME)
     assert refused.value.reason is Reason.NOT_A_FEED
-    assert "it is an HTML page, titled" in str(refused.value)
+    assert "it is an HTML page with the title" in str(refused.value)
     assert await harness.rows("SELECT count(*) FROM sources") == [(0,)]
     await harness.operations.sources.add(HOME, mode="spider")
     assert list(await methods(harness)) == ["spider"]
@@ -498,7 +498,7 @@ async def test_looking_around_and_trying_save_nothing(site: Site, harness: AppHa
         ({HOME: home()}, "feeds", "no feed; .*--mode spider"),
         ({HOME: Answer(BOMB, headers=XML)}, "address", "declares entities made of entities"),
         ({HOME: Answer("", headers=HTML)}, "address", "the answer is empty"),
-        ({HOME: Answer('{"news": []}', headers=JSON)}, "address", "it is JSON, but no JSON Feed"),
+        ({HOME: Answer('{"news": []}', headers=JSON)}, "address", "it is JSON, but not a JSON Feed"),
         ({HOME: Answer(gzip.compress(b"news"), headers=GZIP)}, "address", r"it is compressed \(gzip\)"),
         ({HOME: sitemap("http://news.test/a")}, "address", "a sitemap, not a feed; `headwater add` reads it"),
         ({HOME: home("/feed"), FEED: rss("http://news.test/a")}, "newest page", "404"),

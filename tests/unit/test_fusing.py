@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from headwater.extraction.article import Article
 from headwater.extraction.html.metadata import TRUST
-from headwater.feeds.feed import FeedEntry
+from headwater.feeds.results import FeedEntry
 from headwater.fetching.merge_metadata import fuse
 
 MARCH, APRIL = datetime(2024, 3, 5, tzinfo=UTC), datetime(2024, 4, 5, tzinfo=UTC)

@@ -24,7 +24,7 @@ from headwater.extraction.html.html_v1 import extract_html
 from headwater.extraction.html.metadata import TRUST
 from headwater.extraction.registry import NORMALIZERS, normalize
 from headwater.extraction.sniffing import choose
-from headwater.feeds.feed import FeedEntry
+from headwater.feeds.results import FeedEntry
 from headwater.fetching.merge_metadata import fuse
 
 URL = "https://example.org/news/2024/ships.html"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from headwater.core.errors import Unreadable
 from headwater.feeds.links import MAX_LINKS, find_feed_links, find_links
-from headwater.feeds.page_links import FeedLink, PageLink
+from headwater.feeds.results import FeedLink, PageLink
 
 URL = "https://example.org/blog/page.html"
 

@@ -16,7 +16,7 @@ from headwater.core.errors import Unreadable
 from headwater.core.reasons import Reason
 from headwater.core.text import unescape_html
 from headwater.feeds.opml import parse_opml, write_opml
-from headwater.feeds.subscriptions import OpmlFeed
+from headwater.feeds.results import OpmlFeed
 
 NOW = datetime(2024, 3, 5, 10, 30, tzinfo=UTC)
 

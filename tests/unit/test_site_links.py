@@ -5,7 +5,7 @@ import time
 import pytest
 
 from headwater.core.errors import Unreadable
-from headwater.feeds.site_links import MOST_LINKS, ClassifiedLinks, looks_like_article, sort_links
+from headwater.feeds.links import MAX_SPIDER_LINKS, ClassifiedLinks, classify_links, looks_like_article
 
 URL = "https://a.example/"
 ARTICLES = [
@@ -52,14 +52,14 @@ def test_what_looks_like_a_list_leads_on(url: str) -> None:
 
 
 def test_patterns_alone_decide_where_they_are_given() -> None:
-    found = sort_links(links("/2026/01/15/ferry", "/s/1", "/print/s/2"), URL, None, ["a.example"], [r"/s/\d+$"])
+    found = classify_links(links("/2026/01/15/ferry", "/s/1", "/print/s/2"), URL, None, ["a.example"], [r"/s/\d+$"])
     assert found.articles == ["https://a.example/s/1", "https://a.example/print/s/2"]
     assert found.navigation == ["https://a.example/2026/01/15/ferry"]
 
 
 def test_with_www_or_without_it_is_the_same_site_and_other_hosts_are_outside() -> None:
     page = links("https://www.a.example/x", "http://a.example/y", "https://shop.a.example/", "https://b.example/z")
-    found = sort_links(page, URL, None, ["www.a.example"], [])
+    found = classify_links(page, URL, None, ["www.a.example"], [])
     assert found.navigation == ["https://www.a.example/x", "http://a.example/y"]
     assert found.external == ["https://shop.a.example/", "https://b.example/z"]
 
@@ -73,12 +73,12 @@ def test_with_www_or_without_it_is_the_same_site_and_other_hosts_are_outside() -
     ],
 )
 def test_what_is_no_page_and_what_is_for_visitors_is_left_out(target: str) -> None:
-    found = sort_links(links(target), URL, None, ["a.example"], [])
+    found = classify_links(links(target), URL, None, ["a.example"], [])
     assert found == ClassifiedLinks()
 
 
 def test_a_document_is_worth_fetching_whatever_the_patterns_say() -> None:
-    assert sort_links(links("/papers/b.PDF"), URL, None, ["a.example"], ["/news/"]).articles == [
+    assert classify_links(links("/papers/b.PDF"), URL, None, ["a.example"], ["/news/"]).articles == [
         "https://a.example/papers/b.PDF"
     ]
 
@@ -87,18 +87,22 @@ def test_a_document_is_worth_fetching_whatever_the_patterns_say() -> None:
     ("head", "rel"), [("<meta name=robots content='noindex, nofollow'>", ""), ("", "nofollow noopener")]
 )
 def test_nofollow_is_obeyed_in_links_and_in_pages(head: str, rel: str) -> None:
-    found = sort_links(links("/x", "/2026/01/15/ferry", "https://b.example/", head=head, rel=rel), URL, None, [], [])
+    found = classify_links(
+        links("/x", "/2026/01/15/ferry", "https://b.example/", head=head, rel=rel), URL, None, [], []
+    )
     assert found == ClassifiedLinks()
 
 
 def test_a_page_of_very_many_links_gives_the_first_of_them() -> None:
-    found = sort_links(links(*(f"/p{number}x" for number in range(3 * MOST_LINKS))), URL, None, ["a.example"], [])
-    assert len(found.navigation) == MOST_LINKS
+    found = classify_links(
+        links(*(f"/p{number}x" for number in range(3 * MAX_SPIDER_LINKS))), URL, None, ["a.example"], []
+    )
+    assert len(found.navigation) == MAX_SPIDER_LINKS
 
 
 def test_a_page_that_is_nested_too_deep_is_refused() -> None:
     with pytest.raises(Unreadable, match="too deep"):
-        sort_links(b"<div>" * 1_000_000, URL, None, ["a.example"], [])
+        classify_links(b"<div>" * 1_000_000, URL, None, ["a.example"], [])
 
 
 @pytest.mark.parametrize("part", ["a", "1", "a1", "a-", "-", "2026/01/", "/2026/01", "1.html"])

@@ -18,7 +18,7 @@ from headwater.core.errors import HeadwaterError, InvalidURL, Unreadable
 from headwater.core.reasons import Reason
 from headwater.core.urls import join_url
 from headwater.feeds import sitemaps
-from headwater.feeds.sitemap_entry import SitemapEntry, SitemapRef
+from headwater.feeds.results import SitemapEntry, SitemapRef
 from headwater.feeds.sitemaps import parse_sitemap
 
 URL = "https://example.org/maps/sitemap.xml"
@@ -375,10 +375,10 @@ def test_what_is_not_a_sitemap_is_refused(body: bytes) -> None:
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        (b"<!DOCTYPE html><html><body></body></html>", "A page was answered"),
-        (b"<html><head></head></html>", "A page was answered"),
-        (BOMB.encode(), "has a DOCTYPE, as no sitemap has"),
-        (BOMB.encode("utf-16"), "has a DOCTYPE, as no sitemap has"),
+        (b"<!DOCTYPE html><html><body></body></html>", "it is a page"),
+        (b"<html><head></head></html>", "it is a page"),
+        (BOMB.encode(), "it has a DOCTYPE"),
+        (BOMB.encode("utf-16"), "it has a DOCTYPE"),
     ],
 )
 def test_a_page_and_a_document_type_are_told_apart(body: bytes, why: str) -> None:

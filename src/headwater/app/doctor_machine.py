@@ -18,8 +18,8 @@ from headwater.app.token import FILE_NAME
 from headwater.browser.chromium import find_program, start_chromium
 from headwater.core.errors import SandboxFailed
 from headwater.core.settings import Settings
-from headwater.feeds.feed import Feed
 from headwater.feeds.parser import parse_feed_page
+from headwater.feeds.results import Feed
 from headwater.http.network_checks import ask_this_machine, resolve, try_to_listen
 from headwater.sandbox.pool import make_sandbox
 from headwater.sources import registry

@@ -15,7 +15,7 @@ from headwater.cli.show_frontier import errors, progress
 from headwater.core.poll import PollResult
 from headwater.core.reasons import Reason
 from headwater.core.source import Method
-from headwater.feeds.page_links import FeedLink
+from headwater.feeds.results import FeedLink
 
 if TYPE_CHECKING:
     from headwater.sources.import_export import Refused

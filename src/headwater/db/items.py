@@ -8,7 +8,7 @@ from typing import Any
 from headwater.core.source import Item
 from headwater.db.pool import Connection
 from headwater.db.sql import query
-from headwater.feeds.feed import FeedEntry
+from headwater.feeds.results import FeedEntry
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from headwater.db.pool import Connection
 from headwater.db.sources import PollClaim
 from headwater.discovery.operations import in_the_way
 from headwater.discovery.trial import Stage, Trial, passing_http
-from headwater.feeds.page_links import FeedLink
+from headwater.feeds.results import FeedLink
 from headwater.sandbox.pool import Sandbox
 from headwater.sources.import_export import free_name
 from headwater.sources.kinds.site import SITEMAP_HOURS, IngestionMode

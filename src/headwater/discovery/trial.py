@@ -16,7 +16,7 @@ from headwater.core.source import DiscoveredUrl, FetchProfile, Item, Method, Sou
 from headwater.core.text import one_line
 from headwater.db.pool import is_down
 from headwater.extraction.registry import NormalizedPage, normalize
-from headwater.feeds.feed import Feed
+from headwater.feeds.results import Feed
 from headwater.politeness.request_rate import Pace
 from headwater.sources.item_validation import check_item, refuse_shared_places
 from headwater.sources.json_state import check_state

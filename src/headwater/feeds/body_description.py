@@ -1,4 +1,4 @@
-"""What came where a feed was expected, in a few words, by how it begins."""
+"""Describe a body that is not a feed, from its first bytes."""
 
 import re
 
@@ -9,9 +9,9 @@ from headwater.core.reasons import Reason
 from headwater.core.text import one_line, unescape_html
 
 BLANKS = "\ufeff\x00 \t\r\n"
-_LOOKED_AT = 64 * 1024  # bytes
-_LOOKED_THROUGH = 8 * 1024  # characters, for a tag
-_LONGEST_TITLE = 80
+_HEAD_BYTES = 64 * 1024
+_TAG_SEARCH_LENGTH = 8 * 1024  # characters
+_MAX_TITLE_LENGTH = 80
 _ROOT = re.compile(
     r"(?:\s++|<\?[^>]*+>|<!--(?:[^-]|-(?!->))*+-->|<!(?i:doctype)[^>\[]*+(?:\[[^\]]*+\][^>]*+)?>)*+"
     r"<([A-Za-z_][\w.:-]{0,79})(?=[\s/>])"
@@ -25,54 +25,54 @@ _HTML_TAG = re.compile(r"<(?i:!doctype\s++html|html|head|body|title|meta|script|
 _TITLE = re.compile(r"<title(?=[\s>])[^<>]*+>([^<]++)", re.IGNORECASE)
 
 
-def not_a_feed(url: str, what: str) -> Unreadable:
-    """Return the error that says what came from `url` in place of a feed."""
-    return Unreadable(f"What came from {url} is not a feed: {what}.", reason=Reason.NOT_A_FEED, url=url)
+def not_a_feed(url: str, description: str) -> Unreadable:
+    """Return the error for a body that is not a feed."""
+    return Unreadable(f"The answer of {url} is not a feed: {description}.", reason=Reason.NOT_A_FEED, url=url)
 
 
-def what_came(body: bytes, content_type: str | None) -> str:
-    """Say what a body that is no feed looks like, such as "it is an HTML page"."""
+def describe_body(body: bytes, content_type: str | None) -> str:
+    """Describe a body that is not a feed, such as "it is an HTML page"."""
     if not body.strip():
         return "the answer is empty"
-    text = _beginning(body, content_type)
-    if kind := _kind_of_bytes(body, text):
-        return f"it is {kind}"
+    text = _decode_head(body, content_type)
+    if file_kind := _binary_kind(body, text):
+        return f"it is {file_kind}"
     root = _ROOT.match(text)
-    if _is_page(text, root):
-        title = _title(text)
-        return f'it is an HTML page, titled "{title}"' if title else "it is an HTML page"
+    if _is_html(text, root):
+        title = _page_title(text)
+        return f'it is an HTML page with the title "{title}"' if title else "it is an HTML page"
     if root:
-        return f"it is XML of another sort, its root element is <{root[1]}>"
+        return f"it is XML with the root element <{root[1]}>"
     if text.startswith("[") and body.rstrip().endswith(b"]"):
-        return "it is JSON, but no JSON Feed"
-    return "it is text of another sort"
+        return "it is JSON, but not a JSON Feed"
+    return "it is text in an unknown format"
 
 
 def looks_like_page(body: bytes, content_type: str | None) -> bool:
-    """Tell whether a body looks like an HTML page, be it a bad one."""
-    text = _beginning(body, content_type)
-    return not _kind_of_bytes(body, text) and _is_page(text, _ROOT.match(text))
+    """Return whether a body looks like an HTML page, even a malformed one."""
+    text = _decode_head(body, content_type)
+    return not _binary_kind(body, text) and _is_html(text, _ROOT.match(text))
 
 
-def _beginning(body: bytes, content_type: str | None) -> str:
-    return decode_xml(body[:_LOOKED_AT], content_type).lstrip(BLANKS)
+def _decode_head(body: bytes, content_type: str | None) -> str:
+    return decode_xml(body[:_HEAD_BYTES], content_type).lstrip(BLANKS)
 
 
-def _kind_of_bytes(body: bytes, text: str) -> str | None:
-    """Name what is no text at all; None for what may be."""
+def _binary_kind(body: bytes, text: str) -> str | None:
+    """Return what binary data a body is, or None if it may be text."""
     if body.startswith(b"%PDF-"):
         return "a PDF"
     return kind_of_file(body) or ("binary data" if not text or is_binary(text) else None)
 
 
-def _is_page(text: str, root: re.Match[str] | None) -> bool:
+def _is_html(text: str, root: re.Match[str] | None) -> bool:
     if root:
         name = root[1].lower()
         return name == "html" or (name in _HTML_NAMES and not text.startswith("<?xml"))
-    return not text.startswith(("{", "[")) and _HTML_TAG.search(text, 0, _LOOKED_THROUGH) is not None
+    return not text.startswith(("{", "[")) and _HTML_TAG.search(text, 0, _TAG_SEARCH_LENGTH) is not None
 
 
-def _title(text: str) -> str:
+def _page_title(text: str) -> str:
     found = _TITLE.search(text)
-    title = one_line(unescape_html(found[1][: 10 * _LONGEST_TITLE])) if found else ""
-    return title if len(title) <= _LONGEST_TITLE else f"{title[:_LONGEST_TITLE].rstrip()}..."
+    title = one_line(unescape_html(found[1][: 10 * _MAX_TITLE_LENGTH])) if found else ""
+    return title if len(title) <= _MAX_TITLE_LENGTH else f"{title[:_MAX_TITLE_LENGTH].rstrip()}..."

@@ -1,6 +1,6 @@
-"""Long texts are taken out of a document before it is parsed, and put back where somebody asks for them.
+"""Take long texts out of a feed document before it is parsed, and put them back when a reader asks for them.
 
-Most of a feed is the text of its entries, of which a reader wants the beginning; to carry all of it through a parser
+Most of a feed is the text of its entries, and a reader needs only the beginning of each. Parsing all of that text
 takes longer than everything else.
 """
 
@@ -17,91 +17,94 @@ _CDATA_END = b"]]>"
 _COMMENT = b"<!--"
 _COMMENT_END = b"-->"
 _OPENING = re.compile(rb"<!(?:\[CDATA\[|--)")
-# A single byte, "!" or "]", is found ten times as quickly as several together, unless a document is full of it.
-_MOST_TRIES = 300
-_LONG_CDATA = 300
-_LONG_TEXT = 800
-_LONGEST_REFERENCE = 10
-_Place = tuple[int, int, bool]  # from where, to where, whether it is CDATA
+# Searching for one byte ("!" or "]") is ten times as fast as for several, unless the document is full of that byte.
+_MAX_FALSE_HITS = 300
+_MIN_CDATA_BYTES = 300
+_MIN_TEXT_BYTES = 800
+_MAX_REFERENCE_LENGTH = 10
+_Span = tuple[int, int, bool]  # start, end, is CDATA
 
 
 class DeferredText:
-    """A document without its long texts. In their places stand marks, which begin with a `nonce` nobody can guess."""
+    """A document without its long texts. A marker stands in place of each text.
+
+    Markers begin with a random `nonce`, so a document cannot contain one by itself.
+    """
 
     def __init__(self, document: bytes) -> None:
         self._whole = document
-        self._texts: dict[str, _Place] = {}  # by their marks
+        self._spans: dict[str, _Span] = {}  # by marker
         self.nonce = secrets.token_hex(8)
-        self._kept: list[bytes] = []
-        self._done = 0
-        self._lift_long_texts()
-        self.document = b"".join((*self._kept, document[self._done :]))
+        self._pieces: list[bytes] = []
+        self._copied_to = 0
+        self._defer_long_texts()
+        self.document = b"".join((*self._pieces, document[self._copied_to :]))
 
-    def text(self, given: str, length: int | None = None) -> str:
-        """Return a text that has the nonce in it with what was lifted from it, or the beginning of that."""
-        place = self._texts.get(given) or self._texts.get(given.strip())
-        if place:  # as most are: nothing else stands beside the mark
-            return self._lifted_text(place, length)
-        return self._marks().sub(lambda mark: self._lifted_text(self._texts[mark[0]], length), given)[:length]
+    def text(self, marked: str, length: int | None = None) -> str:
+        """Return a text that contains the nonce with its markers replaced, up to `length` characters."""
+        span = self._spans.get(marked) or self._spans.get(marked.strip())
+        if span:  # usual: the text is one marker
+            return self._deferred_text(span, length)
+        return self._markers().sub(lambda marker: self._deferred_text(self._spans[marker[0]], length), marked)[:length]
 
-    def markup(self, given: str, length: int) -> str:
-        """Return the beginning of a piece of markup with what was lifted from it."""
-        if self.nonce not in given:
-            return given[:length]
-        return self._marks().sub(lambda mark: html.escape(self._lifted_text(self._texts[mark[0]], length)), given)[
-            :length
-        ]
+    def markup(self, marked: str, length: int) -> str:
+        """Return a piece of markup with its markers replaced by escaped text, up to `length` characters."""
+        if self.nonce not in marked:
+            return marked[:length]
+        return self._markers().sub(
+            lambda marker: html.escape(self._deferred_text(self._spans[marker[0]], length)), marked
+        )[:length]
 
-    def _marks(self) -> re.Pattern[str]:
+    def _markers(self) -> re.Pattern[str]:
         return re.compile(f"{self.nonce}[0-9]+;")
 
-    def _lifted_text(self, place: _Place, length: int | None) -> str:
-        start, end, is_cdata = place
+    def _deferred_text(self, span: _Span, length: int | None) -> str:
+        start, end, is_cdata = span
         if length is not None:
             for size in (length * 3 // 2, length * 6):
                 if size >= end - start:
                     break
-                # not final: the last character may be cut in two, and so may the last reference
+                # `final` is False because the slice may cut the last character and the last reference in two.
                 text, _ = utf_8_decode(self._whole[start : start + size], "strict", False)
                 text = text if is_cdata else unescape_html(text)
-                if len(text) >= length + _LONGEST_REFERENCE:
+                if len(text) >= length + _MAX_REFERENCE_LENGTH:
                     return text[:length]
         text = self._whole[start:end].decode()
         return (text if is_cdata else unescape_html(text))[:length]
 
-    def _lift_long_texts(self) -> None:
+    def _defer_long_texts(self) -> None:
         position = 0
         for start, end in _cdata_sections(self._whole):
-            if start - position > _LONG_TEXT:
-                self._lift_escaped_texts(position, start)
-            if end - start > _LONG_CDATA:
-                self._lift(start + len(_CDATA), end - len(_CDATA_END), is_cdata=True)
+            if start - position > _MIN_TEXT_BYTES:
+                self._defer_escaped_texts(position, start)
+            if end - start > _MIN_CDATA_BYTES:
+                self._defer(start + len(_CDATA), end - len(_CDATA_END), is_cdata=True)
             position = end
-        self._lift_escaped_texts(position, len(self._whole))
+        self._defer_escaped_texts(position, len(self._whole))
 
-    def _lift_escaped_texts(self, position: int, limit: int) -> None:
-        """Lift what is long and has escaped markup in it, in a part of the document without CDATA."""
+    def _defer_escaped_texts(self, position: int, limit: int) -> None:
+        """Defer the long texts with escaped markup in a part of the document that has no CDATA."""
         document = self._whole
         while (escaped := document.find(b"&lt;", position, limit)) >= 0:
             end = document.find(b"<", escaped, limit)
             if end < 0:
                 return
-            # The last ">": one before it may stand in a comment or an attribute, and what follows it is no text then.
+            # Use the last ">". An earlier one may be part of a comment or an attribute.
             start = document.rfind(b">", position, end) + 1
-            if start and end - start > _LONG_TEXT:
-                self._lift(start, end, is_cdata=False)
+            if start and end - start > _MIN_TEXT_BYTES:
+                self._defer(start, end, is_cdata=False)
             position = end
 
-    def _lift(self, start: int, end: int, *, is_cdata: bool) -> None:
-        mark = f"{self.nonce}{len(self._texts)};"
-        self._texts[mark] = (start, end, is_cdata)
-        self._kept += (self._whole[self._done : start], mark.encode())
-        self._done = end
+    def _defer(self, start: int, end: int, *, is_cdata: bool) -> None:
+        marker = f"{self.nonce}{len(self._spans)};"
+        self._spans[marker] = (start, end, is_cdata)
+        self._pieces += (self._whole[self._copied_to : start], marker.encode())
+        self._copied_to = end
 
 
 def _cdata_sections(document: bytes) -> Iterator[tuple[int, int]]:
-    """Tell from where to where each section of CDATA reaches. What looks like one in a comment is none."""
-    tries = _MOST_TRIES
+    """Yield the start and end of each CDATA section. Text that looks like one inside a comment does not count."""
+    tries = _MAX_FALSE_HITS
     mark = document.find(b"!")
     while mark >= 0:
         start, end = mark - 1, mark
@@ -117,16 +120,16 @@ def _cdata_sections(document: bytes) -> Iterator[tuple[int, int]]:
             tries -= 1
         if end < 0:
             return
-        mark = document.find(b"!", end + 1) if tries > 0 else _next_mark(document, end + 1)
+        mark = document.find(b"!", end + 1) if tries > 0 else _find_opening(document, end + 1)
 
 
-def _next_mark(document: bytes, position: int) -> int:
+def _find_opening(document: bytes, position: int) -> int:
     opening = _OPENING.search(document, position)
     return opening.start() + 1 if opening else -1
 
 
 def _end_of_cdata(document: bytes, bracket: int) -> int:
-    for _ in range(_MOST_TRIES):
+    for _ in range(_MAX_FALSE_HITS):
         if bracket < 0 or document[bracket : bracket + len(_CDATA_END)] == _CDATA_END:
             return bracket
         bracket = document.find(b"]", bracket + 1)

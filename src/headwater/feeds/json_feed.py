@@ -7,45 +7,43 @@ from typing import Any
 from headwater.core.dates import parse_date
 from headwater.core.text import one_line, plain_text, strip_markup
 from headwater.feeds.body_description import not_a_feed
-from headwater.feeds.feed import Feed, FeedEntry
-from headwater.feeds.feed_fields import absolute_link, beginning, plain_tags, summary_text
+from headwater.feeds.feed_fields import absolute_link, plain_tags, slice_text, summary_text
+from headwater.feeds.results import Feed, FeedEntry
 
 
 def read_json_feed(text: str, url: str) -> Feed:
-    """Return the feed. Raises Unreadable where the JSON is broken, nested too deep, or says something else."""
+    """Read a JSON Feed. Raises Unreadable if the text is malformed JSON, nested too deep, or not a JSON Feed."""
     try:
         document = json.loads(text)
     except ValueError:
-        raise not_a_feed(url, "it begins as JSON does, and is broken") from None
+        raise not_a_feed(url, "it starts like JSON but is malformed") from None
     except RecursionError:
-        raise not_a_feed(url, "it is JSON, nested too deep") from None
+        raise not_a_feed(url, "it is JSON that is nested too deep") from None
     if "jsonfeed.org" not in _string(document, "version") or not isinstance(document.get("items"), list):
-        raise not_a_feed(url, "it is JSON, but no JSON Feed")
+        raise not_a_feed(url, "it is JSON, but not a JSON Feed")
     author = _author(document)
+    hubs = (absolute_link(_string(hub, "url"), url) for hub in _objects(document.get("hubs")))
     return Feed(
         title=plain_text(_string(document, "title")),
         entries=tuple(_entry(item, url, author) for item in _objects(document["items"])),
         link=absolute_link(_string(document, "home_page_url"), url),
         language=one_line(_string(document, "language")) or None,
-        hub=next(
-            filter(None, (absolute_link(_string(hub, "url"), url) for hub in _objects(document.get("hubs")))), None
-        ),
+        hub=next(filter(None, hubs), None),
     )
 
 
 def _entry(item: Mapping[str, Any], base: str, feed_author: str | None) -> FeedEntry:
     guid = one_line(_string(item, "id"))
-    # only an absolute identifier is an address: a relative one would be joined into a page that does not exist
+    # Only an absolute id is an address. Joining a relative one would make the address of a page that does not exist.
     link = absolute_link(_string(item, "url"), base) or absolute_link(_string(item, "external_url"), base)
     link = link or (absolute_link(guid, base) if guid.startswith(("https://", "http://")) else None)
-    markup = _string(item, "content_html")
-    text = _string(item, "summary") or _string(item, "content_text")
+    text = _string(item, "summary") or _string(item, "content_text") or _string(item, "content_html")
     return FeedEntry(
         url=link,
         title=plain_text(_string(item, "title")),
         published_at=parse_date(_string(item, "date_published")),
         updated_at=parse_date(_string(item, "date_modified")),
-        summary=summary_text(text or markup, beginning),
+        summary=summary_text(text, slice_text),
         guid=guid or None,
         author=_author(item) or feed_author,
         tags=plain_tags(_strings(item.get("tags"))),

@@ -1,19 +1,21 @@
-"""Sitemaps in XML, scanned a piece at a time for the few elements that matter.
+"""Scan an XML sitemap, a piece at a time, for the few elements that matter.
 
-No tree is built, and neither entities nor depth mean anything here, so that no document costs more than its length.
-What is not well-formed is read as far as its elements can be told apart.
+The scanner builds no tree and ignores entities and depth, so the cost of a document depends only on its length. It
+reads a malformed document as far as it can recognize the elements.
 """
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from headwater.core.dates import parse_date
 from headwater.core.errors import InvalidURL, Unreadable
 from headwater.core.text import plain_text, unescape_html
 from headwater.core.urls import MAX_URL_LENGTH, join_url
-from headwater.feeds.sitemap_entry import SitemapEntry, SitemapRef
+from headwater.feeds.results import SitemapEntry, SitemapRef
 
-_LONGEST_PART = 256 * 1024  # a comment, or the text of an element: it is scanned again with every piece until it ends
+# Of a comment or a text. The scanner reads it again with every piece until it ends.
+_MAX_PART_LENGTH = 256 * 1024
 _COMMENT_OR_CDATA = r"<!(?:--.*?(?:-->|\Z)|\[CDATA\[.*?(?:\]\]>|\Z))"
 _SECTION = re.compile(r"<!(?:--.*?(?:-->|\Z)|\[CDATA\[(.*?)(?:\]\]>|\Z))", re.DOTALL)
 _PLAIN_PATH = r"(?:/(?!\.|%2[eE])[A-Za-z0-9%._~!$()*+,;=:@-]*+)++(?:\?[A-Za-z0-9%._~!$()*+,;=:@/?&-]++)?+"
@@ -23,45 +25,43 @@ _NEWS_PREFIX = re.compile(r"\bxmlns:([\w.-]+)\s*=\s*[\"'][^\"'<>]*\bsitemap-news
 
 
 def scan_sitemap(pieces: Iterable[str], url: str) -> Iterator[SitemapEntry | SitemapRef | None]:
-    """Yield what a sitemap lists, None for what has no usable address.
+    """Yield the entries of a sitemap, and None for an entry without a usable address.
 
-    The first piece begins with the root element. Raises Unreadable, after all that could be read, where the document
-    breaks off before its end.
+    The first piece must begin with the root element. Raises Unreadable after the last entry if the document is cut off.
     """
     pieces = iter(pieces)
-    held = next(pieces)
-    scanner = _Scanner(held, url)
-    held = scanner.scan(held)
-    yield from scanner.take()
-    for piece in pieces:
-        held = scanner.scan(held + piece)
-        yield from scanner.take()
-        if len(held) > _LONGEST_PART:
+    start = next(pieces)
+    scanner = _Scanner(start, url)
+    rest = ""
+    for piece in chain([start], pieces):
+        rest = scanner.scan(rest + piece)
+        yield from scanner.take_entries()
+        if len(rest) > _MAX_PART_LENGTH:
             raise Unreadable("The sitemap has a part that is too long to be read.", url=url)
-    scanner.finish(held)
-    yield from scanner.take()
-    if not scanner.complete:
-        raise Unreadable("The sitemap breaks off before its end.", url=url)
+    scanner.finish(rest)
+    yield from scanner.take_entries()
+    if not scanner.is_complete:
+        raise Unreadable("The sitemap is cut off before its end.", url=url)
 
 
 class _Scanner:
-    """Knows what the document calls its elements, and which entry it is in."""
+    """The state of a scan: the names of the elements in this document, and the open entry."""
 
     def __init__(self, start: str, url: str) -> None:
         root = _ROOT.match(start)
         assert root is not None
-        self.complete = root[0].endswith("/>")
-        self._tokens = _tokens(root[1], _NEWS_PREFIX.search(root[0]))
+        self.is_complete = root[0].endswith("/>")
+        self._tokens = _token_pattern(root[1], _NEWS_PREFIX.search(root[0]))
         self._lists_sitemaps = root[2].lower() == "sitemapindex"
         self._url = url
         self._scheme, _, self._host, *_ = join_url("/", url).split("/")
-        # the site's own addresses, where resolving them would change nothing: nearly all, and it takes the longest
+        # Nearly all addresses are plain addresses of the site itself. Resolving them is slow and changes nothing.
         self._plain_address = re.compile(rf"{re.escape(self._scheme)}//{re.escape(self._host)}{_PLAIN_PATH}")
         self._entry: dict[str, str] | None = None
         self._found: list[SitemapEntry | SitemapRef | None] = []
 
     def scan(self, text: str) -> str:
-        """Take in all but what may go on in the next piece, and return that."""
+        """Read the text and return its end that may continue in the next piece."""
         end = len(text)
         for token in self._tokens.finditer(text):
             if token.end() == end:
@@ -70,14 +70,14 @@ class _Scanner:
         return ""
 
     def finish(self, text: str) -> None:
-        """Take in what ends with the document; the text of an element that it cuts off may be a part of one only."""
+        """Read the end of the document. An element that is cut off there is ignored."""
         for token in self._tokens.finditer(text):
             if token["name"] is None:
                 self._read(token)
         self._close_entry()
 
-    def take(self) -> list[SitemapEntry | SitemapRef | None]:
-        """Return what was found since the last time."""
+    def take_entries(self) -> list[SitemapEntry | SitemapRef | None]:
+        """Return the entries since the last call."""
         found, self._found = self._found, []
         return found
 
@@ -87,19 +87,19 @@ class _Scanner:
             name = name.rpartition(":")[2].lower()
             if name in _ENTRIES:
                 self._close_entry()
-                # some write the address of a sitemap without an element of its own
+                # Some publishers write the address directly into the <sitemap> element.
                 self._entry = {"kind": name, "text": text}
             elif self._entry is not None:
                 self._entry.setdefault(name, text)
         elif is_root_end:
-            self.complete = True
+            self.is_complete = True
 
     def _close_entry(self) -> None:
         if self._entry is not None:
-            self._found.append(self._understand(self._entry))
+            self._found.append(self._make_entry(self._entry))
             self._entry = None
 
-    def _understand(self, entry: dict[str, str]) -> SitemapEntry | SitemapRef | None:
+    def _make_entry(self, entry: dict[str, str]) -> SitemapEntry | SitemapRef | None:
         url = self._absolute(_content(entry.get("loc")) or _content(entry["text"]))
         if url is None:
             return None
@@ -115,7 +115,7 @@ class _Scanner:
         if self._plain_address.fullmatch(address) and len(address) <= MAX_URL_LENGTH:
             return address
         if address.startswith(f"{self._host}/"):
-            # publishers forget the scheme of their own addresses: no folder is called like its host
+            # Some publishers omit the scheme of their own addresses. A folder never has the name of its host.
             address = f"{self._scheme}//{address}"
         try:
             return join_url(address, self._url)
@@ -123,16 +123,16 @@ class _Scanner:
             return None
 
 
-def _tokens(prefix: str | None, news_prefix: re.Match[str] | None) -> re.Pattern[str]:
-    """Return what finds the tags that matter, with the text behind them, and the comments and CDATA that may hide some.
+def _token_pattern(prefix: str | None, news_prefix: re.Match[str] | None) -> re.Pattern[str]:
+    """Return the pattern of a token: an important tag with the text after it, a comment, or a CDATA section.
 
-    What breaks off at the end of a piece is found as a token that reaches it.
+    Comments and CDATA sections may hide tags. A token that is cut off at the end of a piece also matches.
     """
     own = f"(?:{re.escape(prefix)}:)?" if prefix else ""
     news = f"(?:news|{re.escape(news_prefix[1])}):" if news_prefix else "(?:news:)?"
     names = rf"(?i:{own}(?:url|sitemap|loc|lastmod)|{news}(?:title|publication_date))"
     text = rf"[^<]*+(?:{_COMMENT_OR_CDATA}[^<]*+)*+(?:<[^<>]*+\Z)?+"
-    # one "<" for all: what begins with the same character is found the faster
+    # All alternatives begin with the same "<", which makes the search faster.
     return re.compile(
         rf"<(?:(?P<name>{names})(?:[\s/][^<>]*+)?>(?P<text>{text})"
         rf"|/(?P<root_end>(?i:{own}(?:urlset|sitemapindex)))\s*>"
@@ -142,7 +142,7 @@ def _tokens(prefix: str | None, news_prefix: re.Match[str] | None) -> re.Pattern
 
 
 def _content(markup: str | None) -> str:
-    """Return the text of an element, as it is meant."""
+    """Return the text of an element, without comments, CDATA marks and references."""
     if not markup:
         return ""
     if "<" not in markup:

@@ -1,4 +1,4 @@
-"""Sitemaps: XML, plain text, and feeds that serve as one; compressed or not, well-formed or not."""
+"""Parse sitemaps: XML, plain text, and feeds that serve as one. They may be compressed or malformed."""
 
 import codecs
 import re
@@ -11,18 +11,18 @@ from headwater.core.inflate import GZIP_MAGIC, BadEncoding, Inflater
 from headwater.core.reasons import Reason
 from headwater.core.urls import MAX_URL_LENGTH, host_of, join_url
 from headwater.feeds.parser import parse_feed
-from headwater.feeds.sitemap_entry import SitemapEntry, SitemapRef
+from headwater.feeds.results import SitemapEntry, SitemapRef
 from headwater.feeds.sitemap_xml import scan_sitemap
 
-# The protocol allows 50,000 addresses and 50 MB; those who do not know write more.
+# The protocol allows 50,000 addresses and 50 MB. Some publishers exceed this.
 MAX_ENTRIES = 250_000
 MAX_BYTES = 100 * 1000 * 1000
 _MAX_FEED_BYTES = 20 * 1024 * 1024
 _STEP = 64 * 1024
-_HEAD_BYTES = 64 * 1024  # in which the root element must start
+_HEAD_BYTES = 64 * 1024  # the root element must start within these
 
-# What may stand where a root element should, and the comments that may hide it.
-_LANDMARK = re.compile(
+# A possible root element, or a comment that may hide one.
+_ROOT_OR_COMMENT = re.compile(
     r"<!--.*?(?:-->|\Z)|<(?:(?P<page>(?i:!doctype\s++html\b|(?:[\w.-]+:)?(?:html|head|body)(?=[\s/>])))"
     r"|!(?P<doctype>(?i:doctype))|(?:[\w.-]+:)?(?i:(?P<sitemap>urlset|sitemapindex)|(?P<feed>rss|rdf|feed))(?=[\s/>]))",
     re.DOTALL,
@@ -32,40 +32,40 @@ _FIRST_LINE = re.compile(r"https?://\S++[ \t]*+(?:[\r\n]|\Z)", re.IGNORECASE)
 
 
 def parse_sitemap(body: bytes | Iterable[bytes], *, url: str) -> Iterator[SitemapEntry | SitemapRef]:
-    """Yield what the sitemap at `url` lists, as it is read; what is no usable address is left out.
+    """Yield the entries of the sitemap at `url` while reading it. Entries without a usable address are left out.
 
-    Raises Unreadable where it is not a sitemap, and, after all that could be read, where it breaks off, cannot be
-    decompressed to its end, or is far larger than the protocol allows; InvalidURL where `url` cannot be used.
+    Raises Unreadable if the body is not a sitemap. Raises Unreadable after the last readable entry if the sitemap is
+    cut off, cannot be decompressed to its end, or is too large. Raises InvalidURL if `url` is not an address.
     """
     host_of(url)
     source = _Source(body, url)
     try:
-        for count, entry in enumerate(_read(source, url)):
+        for count, entry in enumerate(_read_entries(source, url)):
             if count == MAX_ENTRIES:
                 message = f"The sitemap lists more than {MAX_ENTRIES:,} addresses."
                 raise Unreadable(message, reason=Reason.BODY_TOO_LARGE, url=url)
             if entry is not None:
                 yield entry
     except HeadwaterError as error:
-        # what is wrong with the bytes explains what is wrong with the text
+        # A problem with the bytes explains a problem with the text.
         raise source.problem or error from None
     if source.problem:
         raise source.problem
 
 
 class _Source:
-    """The bytes, decompressed, in pieces. They end where something is wrong with them, which is then told."""
+    """The decompressed bytes, in pieces. The pieces end at the first `problem`."""
 
     def __init__(self, body: bytes | Iterable[bytes], url: str) -> None:
         self.problem: Unreadable | None = None
         self._url = url
-        self._pieces = self._within_limit(self._plain(_steps(body)))
+        self._pieces = self._limit(self._decompress(_steps(body)))
 
     def __iter__(self) -> Iterator[bytes]:
         return self._pieces
 
     def head(self) -> bytes:
-        """Return the beginning, which the pieces then go on from."""
+        """Return the beginning. Iteration continues after it."""
         head = bytearray()
         for piece in self._pieces:
             head += piece
@@ -73,16 +73,16 @@ class _Source:
                 break
         return bytes(head)
 
-    def _plain(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    def _decompress(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
         start = b""
         for piece in pieces:
             start += piece
             if len(start) >= len(GZIP_MAGIC):
                 break
         pieces = chain([start], pieces)
-        return self._inflated(pieces) if start.startswith(GZIP_MAGIC) else pieces
+        return self._inflate(pieces) if start.startswith(GZIP_MAGIC) else pieces
 
-    def _inflated(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    def _inflate(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
         inflater = Inflater(gzip=True)
         try:
             for piece in pieces:
@@ -91,9 +91,9 @@ class _Source:
             self._stop(f"The sitemap cannot be decompressed ({error}).", Reason.BAD_ENCODING)
             return
         if not inflater.complete:
-            self._stop("The compressed sitemap breaks off before its end.", Reason.BAD_ENCODING)
+            self._stop("The compressed sitemap is cut off before its end.", Reason.BAD_ENCODING)
 
-    def _within_limit(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    def _limit(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
         room = MAX_BYTES
         for piece in pieces:
             if len(piece) > room:
@@ -112,28 +112,28 @@ def _steps(body: bytes | Iterable[bytes]) -> Iterator[bytes]:
             yield piece[start : start + _STEP]
 
 
-def _read(source: _Source, url: str) -> Iterator[SitemapEntry | SitemapRef | None]:
-    """Yield what is listed, None for what is no usable address, which counts too."""
+def _read_entries(source: _Source, url: str) -> Iterator[SitemapEntry | SitemapRef | None]:
+    """Yield the entries, and None for an entry without a usable address. MAX_ENTRIES counts these too."""
     head = source.head()
-    texts = _decoded(chain([head], source), xml_codec(head))
+    texts = _decode(chain([head], source), xml_codec(head))
     start = next(texts).lstrip("\ufeff\x00 \t\r\n")
     if _FIRST_LINE.match(start):
         return _read_lines(chain([start], texts), source, url)
-    landmark = next((mark for mark in _LANDMARK.finditer(start) if mark.lastgroup), None)
-    match landmark and landmark.lastgroup:
+    root = next((found for found in _ROOT_OR_COMMENT.finditer(start) if found.lastgroup), None)
+    match root and root.lastgroup:
         case "sitemap":
-            assert landmark is not None
-            return scan_sitemap(chain([start[landmark.start() :]], texts), url)
+            assert root is not None
+            return scan_sitemap(chain([start[root.start() :]], texts), url)
         case "feed":
             return _read_feed(head, source, url)
         case "doctype":
-            raise Unreadable("What was answered has a DOCTYPE, as no sitemap has, and is not read.", url=url)
+            raise Unreadable("The answer is not a sitemap: it has a DOCTYPE, which sitemaps do not have.", url=url)
         case "page":
-            raise Unreadable("A page was answered, and not a sitemap.", url=url)
-    raise Unreadable("What was answered is not a sitemap.", url=url)
+            raise Unreadable("The answer is not a sitemap: it is a page.", url=url)
+    raise Unreadable("The answer is not a sitemap.", url=url)
 
 
-def _decoded(pieces: Iterable[bytes], codec: str) -> Iterator[str]:
+def _decode(pieces: Iterable[bytes], codec: str) -> Iterator[str]:
     decoder = codecs.getincrementaldecoder(codec)("replace")
     for piece in pieces:
         yield decoder.decode(piece)
@@ -141,14 +141,14 @@ def _decoded(pieces: Iterable[bytes], codec: str) -> Iterator[str]:
 
 
 def _read_lines(texts: Iterable[str], source: _Source, url: str) -> Iterator[SitemapEntry | None]:
-    held = ""
+    rest = ""
     for text in texts:
-        *lines, held = f"{held}{text}".replace("\r", "\n").split("\n")
+        *lines, rest = f"{rest}{text}".replace("\r", "\n").split("\n")
         yield from (_read_line(line, url) for line in lines)
-        # no address is longer, and what is held must not grow with the document
-        held = held[: MAX_URL_LENGTH + 1]
-    if not source.problem:  # otherwise it may be a part of a line only
-        yield _read_line(held, url)
+        # No address is longer, and a line without end must not fill the memory.
+        rest = rest[: MAX_URL_LENGTH + 1]
+    if not source.problem:  # a problem may have cut the last line
+        yield _read_line(rest, url)
 
 
 def _read_line(line: str, url: str) -> SitemapEntry | None:

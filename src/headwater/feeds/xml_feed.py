@@ -1,4 +1,4 @@
-"""RSS 0.9x to 2.0, RDF and Atom, read from a parsed tree."""
+"""Read RSS 0.9x to 2.0, RDF and Atom from a parsed tree."""
 
 import binascii
 import html
@@ -11,13 +11,8 @@ from lxml import etree
 from headwater.core.dates import parse_date
 from headwater.core.text import one_line, plain_text, strip_markup
 from headwater.feeds.deferred_text import DeferredText
-from headwater.feeds.feed import Feed, FeedEntry
-from headwater.feeds.feed_fields import (
-    absolute_link,
-    author_name,
-    summary_text,
-    ttl_seconds,
-)
+from headwater.feeds.feed_fields import absolute_link, author_name, summary_text, ttl_seconds
+from headwater.feeds.results import Feed, FeedEntry
 from headwater.feeds.xml_names import (
     ATOM_ENTRY,
     ATOM_FEED,
@@ -31,7 +26,7 @@ from headwater.feeds.xml_names import (
 
 _Value = TypeVar("_Value")
 _Elements = list[etree._Element]
-_Places = Sequence[int]
+_Positions = Sequence[int]
 
 _XML_BASE = "{http://www.w3.org/XML/1998/namespace}base"
 _XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
@@ -42,13 +37,13 @@ _ITEMS = Layouts(RSS_ITEM)
 _ENTRIES = Layouts(ATOM_ENTRY)
 _PERSONS = Layouts(PERSON)
 _BASE64_TYPE = "application/octet-stream"
-_LONGEST_TITLE = 20_000  # of markup
+_MAX_TITLE_LENGTH = 20_000  # of markup
 _HTML_TYPES = ("", "text/html", "application/xhtml+xml")
 
 
-def read_xml_feed(root: etree._Element, url: str, lifted: DeferredText) -> Feed | None:
-    """Return the feed that the tree of a lifted document holds, or None where it holds something else."""
-    reader = _Reader(url, lifted)
+def read_xml_feed(root: etree._Element, url: str, deferred: DeferredText) -> Feed | None:
+    """Return the feed in the tree of a document with deferred texts, or None if the tree is not a feed."""
+    reader = _Reader(url, deferred)
     match plain_name(root.tag):
         case "rss" | "rdf" | "channel":
             return reader.rss(root)
@@ -58,157 +53,158 @@ def read_xml_feed(root: etree._Element, url: str, lifted: DeferredText) -> Feed 
 
 
 class _Reader:
-    def __init__(self, url: str, lifted: DeferredText) -> None:
+    def __init__(self, url: str, deferred: DeferredText) -> None:
         self._url = url
-        self._lifted = lifted
-        self._nonce = lifted.nonce
-        # by the text they are read from: the entries of a feed share them
+        self._deferred = deferred
+        self._nonce = deferred.nonce
+        # Entries of a feed repeat the same authors and tags, so each text is read once.
         self._authors = _Memo(author_name)
         self._tags = _Memo(plain_text)
 
     def rss(self, root: etree._Element) -> Feed | None:
-        top, beside = _CHANNELS.laid_out(root)
-        channel = top[beside.channel[0]] if beside.channel else root
-        parts, places = _CHANNELS.laid_out(channel)
-        if channel is root and plain_name(root.tag) == "rdf" and not places.entries:
+        outer_children, outer = _CHANNELS.read_children(root)
+        channel = outer_children[outer.channel[0]] if outer.channel else root
+        children, layout = _CHANNELS.read_children(channel)
+        if channel is root and plain_name(root.tag) == "rdf" and not layout.entries:
             return None
-        link = self._rss_link(parts, places.link, _base(channel, self._url))
-        # RSS 1.0 has its items beside the channel, 2.0 inside it, and some have them in both places
-        entries = self._rss_entries(parts, places.entries, channel, link)
+        link = self._rss_link(children, layout.link, _base(channel, self._url))
+        # RSS 1.0 has its items next to the channel, RSS 2.0 inside it. Some feeds have both.
+        entries = self._rss_entries(children, layout.entries, channel, link)
         if channel is not root:
-            entries += self._rss_entries(top, beside.entries, root, link)
+            entries += self._rss_entries(outer_children, outer.entries, root, link)
         return Feed(
-            title=self._title(parts, places.title),
+            title=self._title(children, layout.title),
             entries=tuple(entries),
             link=link,
-            language=one_line(self._text(parts, places.language)) or None,
-            published_at=self._date(parts, places.published),
-            updated_at=self._date(parts, places.updated),
-            ttl_seconds=ttl_seconds(self._text(parts, places.ttl)),
-            hub=_linked(parts, places.link, "hub", self._url),
+            language=one_line(self._text(children, layout.language)) or None,
+            published_at=self._date(children, layout.published),
+            updated_at=self._date(children, layout.updated),
+            ttl_seconds=ttl_seconds(self._text(children, layout.ttl)),
+            hub=_find_link(children, layout.link, "hub", self._url),
         )
 
     def _rss_entries(
-        self, parts: _Elements, places: _Places, parent: etree._Element, link: str | None
+        self, children: _Elements, positions: _Positions, parent: etree._Element, link: str | None
     ) -> list[FeedEntry]:
         base = _base(parent, link or self._url)
-        return [self._rss_entry(parts[place], base) for place in places]
+        return [self._rss_entry(children[position], base) for position in positions]
 
     def _rss_entry(self, item: etree._Element, base: str) -> FeedEntry:
-        parts, places = _ITEMS.laid_out(item)
+        children, layout = _ITEMS.read_children(item)
         base = _own_base(item, base)
-        guid = self._text(parts, places.guid).strip()
-        link = self._rss_link(parts, places.link, base)
+        guid = self._text(children, layout.guid).strip()
+        link = self._rss_link(children, layout.link, base)
         return FeedEntry(
-            link or _permalink(parts, places.guid, guid) or absolute_link(item.get(_RDF_ABOUT), base),
-            self._title(parts, places.title),
-            self._date(parts, places.published),
-            self._date(parts, places.updated),
-            self._summary(parts, places.summary),
+            link or _permalink(children, layout.guid, guid) or absolute_link(item.get(_RDF_ABOUT), base),
+            self._title(children, layout.title),
+            self._date(children, layout.published),
+            self._date(children, layout.updated),
+            self._summary(children, layout.summary),
             guid if guid == link else one_line(guid) or None,
-            self._author(parts, places),
-            self._tags_of(parts, places.tags),
-            _image(parts, places, base),
+            self._author(children, layout),
+            self._tags_of(children, layout.tags),
+            _image(children, layout, base),
         )
 
     def atom(self, root: etree._Element) -> Feed:
-        parts, places = _FEEDS.laid_out(root)
+        children, layout = _FEEDS.read_children(root)
         base = _base(root, self._url)
-        author = self._author(parts, places)
+        author = self._author(children, layout)
         return Feed(
-            title=self._title(parts, places.title),
-            entries=tuple([self._atom_entry(parts[place], base, author) for place in places.entries]),
-            link=_linked(parts, places.link, "alternate", base),
-            language=one_line(root.get(_XML_LANG, "")) or one_line(self._text(parts, places.language)) or None,
-            published_at=self._date(parts, places.published),
-            updated_at=self._date(parts, places.updated),
-            hub=_linked(parts, places.link, "hub", base),
+            title=self._title(children, layout.title),
+            entries=tuple([self._atom_entry(children[position], base, author) for position in layout.entries]),
+            link=_find_link(children, layout.link, "alternate", base),
+            language=one_line(root.get(_XML_LANG, "")) or one_line(self._text(children, layout.language)) or None,
+            published_at=self._date(children, layout.published),
+            updated_at=self._date(children, layout.updated),
+            hub=_find_link(children, layout.link, "hub", base),
         )
 
     def _atom_entry(self, entry: etree._Element, base: str, feed_author: str | None) -> FeedEntry:
-        parts, places = _ENTRIES.laid_out(entry)
-        guid = self._text(parts, places.guid).strip()
+        children, layout = _ENTRIES.read_children(entry)
+        guid = self._text(children, layout.guid).strip()
         return FeedEntry(
-            _linked(parts, places.link, "alternate", _own_base(entry, base)) or _permalink(parts, places.guid, guid),
-            self._title(parts, places.title),
-            self._date(parts, places.published),
-            self._date(parts, places.updated),
-            self._summary(parts, places.summary),
+            _find_link(children, layout.link, "alternate", _own_base(entry, base))
+            or _permalink(children, layout.guid, guid),
+            self._title(children, layout.title),
+            self._date(children, layout.published),
+            self._date(children, layout.updated),
+            self._summary(children, layout.summary),
             one_line(guid) or None,
-            self._author(parts, places) or feed_author,
-            self._tags_of(parts, places.tags),
-            _image(parts, places, base),
+            self._author(children, layout) or feed_author,
+            self._tags_of(children, layout.tags),
+            _image(children, layout, base),
         )
 
-    def _rss_link(self, parts: _Elements, places: _Places, base: str) -> str | None:
-        for place in places:
-            text = parts[place].text or ""
-            if link := absolute_link(self._lifted.text(text) if self._nonce in text else text, base):
+    def _rss_link(self, children: _Elements, positions: _Positions, base: str) -> str | None:
+        for position in positions:
+            text = children[position].text or ""
+            if link := absolute_link(self._deferred.text(text) if self._nonce in text else text, base):
                 return link
-        return _linked(parts, places, "alternate", base)
+        return _find_link(children, positions, "alternate", base)
 
-    def _author(self, parts: _Elements, places: Layout) -> str | None:
-        """Return the names that Atom gives in elements of their own, else the first text that names an author."""
-        together = self._people(parts, places.people) if places.people else ""
-        return together or self._authors[self._text(parts, places.author)]
+    def _author(self, children: _Elements, layout: Layout) -> str | None:
+        """Return the names in Atom's person elements, else the first text that names an author."""
+        names = self._people(children, layout.people) if layout.people else ""
+        return names or self._authors[self._text(children, layout.author)]
 
-    def _people(self, parts: _Elements, places: _Places) -> str:
+    def _people(self, children: _Elements, positions: _Positions) -> str:
         people: dict[str | None, None] = {}
-        for place in places:
-            person, named = _PERSONS.laid_out(parts[place])
-            if name := self._text(person, named.author):
+        for position in positions:
+            person, person_layout = _PERSONS.read_children(children[position])
+            if name := self._text(person, person_layout.author):
                 people[self._authors[name]] = None
         return ", ".join(filter(None, people))
 
-    def _tags_of(self, parts: _Elements, places: _Places) -> tuple[str, ...]:
-        if not places:
+    def _tags_of(self, children: _Elements, positions: _Positions) -> tuple[str, ...]:
+        if not positions:
             return ()
-        tags = [parts[place].get("term") or self._inner_text(parts[place]) for place in places]
+        tags = [children[position].get("term") or self._inner_text(children[position]) for position in positions]
         return tuple(dict.fromkeys(filter(None, map(self._tags.__getitem__, tags))))
 
-    def _date(self, parts: _Elements, places: _Places) -> datetime | None:
-        for place in places:
-            if date := parse_date(self._inner_text(parts[place])):
+    def _date(self, children: _Elements, positions: _Positions) -> datetime | None:
+        for position in positions:
+            if date := parse_date(self._inner_text(children[position])):
                 return date
         return None
 
-    def _text(self, parts: _Elements, places: _Places) -> str:
+    def _text(self, children: _Elements, positions: _Positions) -> str:
         """Return the text of the first of these elements that has one."""
-        for place in places:
-            if text := self._inner_text(parts[place]):
+        for position in positions:
+            if text := self._inner_text(children[position]):
                 return text
         return ""
 
-    def _title(self, parts: _Elements, places: _Places) -> str:
-        for place in places:
-            element = parts[place]
-            markup = self._inner_markup(element, _LONGEST_TITLE)
+    def _title(self, children: _Elements, positions: _Positions) -> str:
+        for position in positions:
+            element = children[position]
+            markup = self._inner_markup(element, _MAX_TITLE_LENGTH)
             if title := strip_markup(markup) if len(element) else plain_text(markup):
                 return title
         return ""
 
-    def _summary(self, parts: _Elements, places: _Places) -> str:
-        for place in places:
-            if summary := summary_text(parts[place], self._inner_markup):
+    def _summary(self, children: _Elements, positions: _Positions) -> str:
+        for position in positions:
+            if summary := summary_text(children[position], self._inner_markup):
                 return summary
         return ""
 
     def _inner_text(self, element: etree._Element) -> str:
         text = ("".join(map(str, element.itertext())) if len(element) else element.text) or ""
-        return self._lifted.text(text) if self._nonce in text else text
+        return self._deferred.text(text) if self._nonce in text else text
 
     def _inner_markup(self, element: etree._Element, length: int) -> str:
-        """Return the beginning of what an element holds: HTML as text, or XHTML, or HTML unescaped by mistake."""
+        """Return the beginning of the content of an element: HTML as text, XHTML, or HTML that should be escaped."""
         text = element.text or ""
         if len(element):
-            children = "".join(etree.tostring(child, encoding="unicode") for child in element)
-            return self._lifted.markup(html.escape(text) + children, length)
-        text = self._lifted.text(text, length) if self._nonce in text else text[:length]
-        return _decoded(text) if element.keys() and _is_base64(element) else text
+            markup = "".join(etree.tostring(child, encoding="unicode") for child in element)
+            return self._deferred.markup(html.escape(text) + markup, length)
+        text = self._deferred.text(text, length) if self._nonce in text else text[:length]
+        return _decode_base64(text) if element.keys() and _is_base64(element) else text
 
 
 class _Memo(dict[str, _Value]):
-    """What a function says of a text, asked once for each."""
+    """A cache of the results of a function of one text."""
 
     def __init__(self, function: Callable[[str], _Value]) -> None:
         self._function = function
@@ -222,38 +218,40 @@ def _is_base64(element: etree._Element) -> bool:
     return element.get("mode") == "base64" or element.get("type") == _BASE64_TYPE
 
 
-def _decoded(text: str) -> str:
+def _decode_base64(text: str) -> str:
     try:
         return binascii.a2b_base64(text).decode(errors="replace")
     except ValueError:
         return text
 
 
-def _permalink(parts: _Elements, places: _Places, guid: str) -> str | None:
+def _permalink(children: _Elements, positions: _Positions, guid: str) -> str | None:
     if guid[:4].lower() != "http":
         return None
-    is_permalink = all(parts[place].get("isPermaLink", "true").strip().lower() != "false" for place in places)
+    is_permalink = all(
+        children[position].get("isPermaLink", "true").strip().lower() != "false" for position in positions
+    )
     return absolute_link(guid, "") if is_permalink else None
 
 
-def _image(parts: _Elements, places: Layout, base: str) -> str | None:
-    """Return the picture that comes with an entry, the larger ones first."""
-    if not places.pictures and not places.thumbnails:
+def _image(children: _Elements, layout: Layout, base: str) -> str | None:
+    """Return the address of the image of an entry. Full images come before thumbnails."""
+    if not layout.pictures and not layout.thumbnails:
         return None
-    for candidates, usual in ((places.pictures, ""), (places.thumbnails, "image")):
-        for place in candidates:
-            element = parts[place]
-            kind = element.get("medium") or element.get("type") or usual
-            if kind.startswith("image") and (image := absolute_link(element.get("url"), base)):
+    for positions, default in ((layout.pictures, ""), (layout.thumbnails, "image")):
+        for position in positions:
+            element = children[position]
+            medium = element.get("medium") or element.get("type") or default
+            if medium.startswith("image") and (image := absolute_link(element.get("url"), base)):
                 return image
     return None
 
 
-def _linked(parts: _Elements, places: _Places, relation: str, base: str) -> str | None:
-    """Return the first link of a relation, one to a page before one to another representation of it."""
+def _find_link(children: _Elements, positions: _Positions, relation: str, base: str) -> str | None:
+    """Return the first link of a relation. Links to pages come before links to other formats."""
     found = None
-    for place in places:
-        element = parts[place]
+    for position in positions:
+        element = children[position]
         href = element.get("href")
         if href is None or relation not in element.get("rel", "alternate").lower().split():
             continue
@@ -265,12 +263,12 @@ def _linked(parts: _Elements, places: _Places, relation: str, base: str) -> str 
 
 
 def _base(element: etree._Element, base: str) -> str:
-    """Return the base that `xml:base` makes of the given one, on an element and all that it is in."""
+    """Return the base address after every `xml:base` from the root to the element."""
     for ancestor in reversed([element, *element.iterancestors()]):
         base = _own_base(ancestor, base)
     return base
 
 
 def _own_base(element: etree._Element, base: str) -> str:
-    given = element.get(_XML_BASE) if element.keys() else None
-    return (absolute_link(given, base) if given else None) or base
+    own = element.get(_XML_BASE) if element.keys() else None
+    return (absolute_link(own, base) if own else None) or base

@@ -1,4 +1,4 @@
-"""The names under which RSS, RDF and Atom have their fields, and where among an element's children those stand."""
+"""The element names of RSS, RDF and Atom fields, and the positions of these fields among the children of an element."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from lxml import etree
 
-# Names are read as if every document used these prefixes; the vocabularies of RSS and Atom themselves need none.
+# Every document is read as if it used these prefixes. The vocabularies of RSS and Atom have none.
 _PREFIXES = {
     "http://backend.userland.com/rss": "",
     "http://backend.userland.com/rss091": "",
@@ -29,13 +29,14 @@ _PREFIXES = {
     "http://search.yahoo.com/mrss": "media:",
     "http://www.itunes.com/dtds/podcast-1.0.dtd": "itunes:",
 }
-_MOST_LAYOUTS = 500
-_LONGEST_NAME = 200  # that is remembered
-_MOST_TAGS = 100  # of one that is kept
-_LONGEST_TAGS = 4000  # characters of those, together: the feed chooses them
+# Limits of the caches, because a feed chooses its names.
+_MAX_LAYOUTS = 500
+_MAX_NAME_LENGTH = 200
+_MAX_TAGS = 100
+_MAX_TAGS_LENGTH = 4000  # characters of all tags of a layout
 
 Names = dict[str, tuple[str, ...]]
-# For each field the names that it is looked for under, in this order.
+# Each field with its possible names, the preferred name first.
 RSS_CHANNEL: Names = {
     "title": ("title", "dc:title"),
     "link": ("link",),
@@ -80,9 +81,9 @@ ATOM_ENTRY: Names = {
 PERSON: Names = {"author": ("name", "email")}
 
 
-@dataclass(slots=True)  # not frozen: those take three times as long to make
+@dataclass(slots=True)  # not frozen, because a frozen one takes three times as long to create
 class Layout:
-    """Which of an element's children each field is read from, in the order in which they are asked."""
+    """The positions of the children that each field is read from, the preferred child first."""
 
     title: Sequence[int] = ()
     link: Sequence[int] = ()
@@ -102,33 +103,33 @@ class Layout:
 
 
 class Layouts(dict[tuple[object, ...], Layout]):
-    """The layouts of elements of one sort, by the tags of their children: most entries of a feed have the same."""
+    """A cache of layouts, by the tags of the children. Most entries of a feed have the same tags."""
 
     def __init__(self, names: Names) -> None:
         self._names = names
 
-    def laid_out(self, element: etree._Element) -> tuple[list[etree._Element], Layout]:
-        """Return the children of an element, and which of them each field is read from."""
-        children: list[etree._Element] = element[:]  # type: ignore[index, assignment]  # quicker than list(element)
+    def read_children(self, element: etree._Element) -> tuple[list[etree._Element], Layout]:
+        """Return the children of an element and their layout."""
+        children: list[etree._Element] = element[:]  # type: ignore[index, assignment]  # faster than list(element)
         return children, self[tuple([child.tag for child in children])]
 
     def __missing__(self, tags: tuple[object, ...]) -> Layout:
-        layout = _layout(self._names, tags)
-        if len(tags) <= _MOST_TAGS and sum(len(tag) for tag in tags if isinstance(tag, str)) <= _LONGEST_TAGS:
-            if len(self) >= _MOST_LAYOUTS:
+        layout = _make_layout(self._names, tags)
+        if len(tags) <= _MAX_TAGS and sum(len(tag) for tag in tags if isinstance(tag, str)) <= _MAX_TAGS_LENGTH:
+            if len(self) >= _MAX_LAYOUTS:
                 self.clear()
             self[tags] = layout
         return layout
 
 
-def _layout(names: Names, tags: Iterable[object]) -> Layout:
+def _make_layout(names: Names, tags: Iterable[object]) -> Layout:
     by_tag = defaultdict(list)
-    for place, tag in enumerate(tags):
-        by_tag[tag].append(place)
+    for position, tag in enumerate(tags):
+        by_tag[tag].append(position)
     by_name: dict[str, list[int]] = {}
-    for tag, places in by_tag.items():
+    for tag, positions in by_tag.items():
         name = plain_name(tag)
-        by_name[name] = sorted([*by_name[name], *places]) if name in by_name else places
+        by_name[name] = sorted([*by_name[name], *positions]) if name in by_name else positions
     fields: dict[str, list[int]] = {}
     for field, wanted in names.items():
         for name in wanted:
@@ -138,12 +139,12 @@ def _layout(names: Names, tags: Iterable[object]) -> Layout:
 
 
 def plain_name(tag: object) -> str:
-    """Return a name without regard to case, with the prefix that we use for its vocabulary."""
-    return _known_name(tag) if not isinstance(tag, str) or len(tag) <= _LONGEST_NAME else _name_of(tag)
+    """Return the name of a tag in lower case, with our prefix for its vocabulary."""
+    return _cached_name(tag) if not isinstance(tag, str) or len(tag) <= _MAX_NAME_LENGTH else _name_of(tag)
 
 
 @lru_cache(maxsize=1024)
-def _known_name(tag: object) -> str:
+def _cached_name(tag: object) -> str:
     return _name_of(tag)
 
 
@@ -153,5 +154,5 @@ def _name_of(tag: object) -> str:
     namespace, _, local = tag.lower().rpartition("}")
     if namespace:
         return _PREFIXES.get(namespace[1:], "other:") + local
-    # undeclared prefixes stay in the name when a broken document is recovered
+    # The recovering parser leaves undeclared prefixes in the name.
     return local.removeprefix("rss:").removeprefix("atom:").removeprefix("rdf:")

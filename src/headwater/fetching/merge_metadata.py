@@ -6,7 +6,7 @@ from typing import Any
 from headwater.core.text import one_line
 from headwater.extraction.article import Article
 from headwater.extraction.html.metadata import is_picture, person
-from headwater.feeds.feed import FeedEntry
+from headwater.feeds.results import FeedEntry
 
 # A list names the page as its publisher does, and dates it by what the page shows only in part; what it says of the
 # content is often the beginning of it, cut off, and its picture a small one.

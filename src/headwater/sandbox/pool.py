@@ -40,7 +40,7 @@ _PRELOAD = (
     "headwater.feeds.parser",
     "headwater.politeness.robots",
     "headwater.feeds.sitemap_selection",
-    "headwater.feeds.site_links",
+    "headwater.feeds.links",
     "headwater.extraction.pdf.pdf_v1",
     "headwater.extraction.registry",
     "headwater.extraction.interstitials",

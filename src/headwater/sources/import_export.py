@@ -15,7 +15,7 @@ from headwater.db import sources
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import Connection
 from headwater.feeds.opml import write_opml
-from headwater.feeds.subscriptions import OpmlFeed
+from headwater.feeds.results import OpmlFeed
 from headwater.sandbox.pool import Sandbox
 from headwater.sources.kind import Kind
 from headwater.sources.registry import NAME

@@ -23,11 +23,9 @@ from headwater.core.run import RunCounters
 from headwater.core.source import FetchProfile, Method, RequestSettings
 from headwater.core.urls import host_of, normalize_url
 from headwater.feeds.body_description import looks_like_page
-from headwater.feeds.feed import Feed
-from headwater.feeds.links import find_feed_links
-from headwater.feeds.page_links import FeedLink
+from headwater.feeds.links import ClassifiedLinks, classify_links, find_feed_links
 from headwater.feeds.parser import parse_feed_page
-from headwater.feeds.site_links import ClassifiedLinks, sort_links
+from headwater.feeds.results import Feed, FeedLink
 from headwater.feeds.sitemap_selection import SitemapReading, read_sitemap
 from headwater.http.responses import MAX_HOPS, reason_of_status, redirect_target
 from headwater.politeness.gate import Gate
@@ -80,11 +78,11 @@ class Page:
         )
 
     async def links(self, hosts: Collection[str], patterns: Collection[str]) -> ClassifiedLinks:
-        """Read the body as a page and return where it leads: `sort_links` tells what the arguments are."""
+        """Read the body as a page and return where it leads: `classify_links` tells what the arguments are."""
         response = self.response
         content_type = response.headers.get("content-type")
         return await self.sandbox.run(
-            sort_links,
+            classify_links,
             response.body,
             response.url,
             content_type,

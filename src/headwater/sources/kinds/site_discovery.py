@@ -5,7 +5,7 @@ from itertools import chain
 
 from headwater.core.errors import HeadwaterError, NotNow, Unreadable
 from headwater.core.urls import host_of, join_url
-from headwater.feeds.page_links import FeedLink
+from headwater.feeds.results import FeedLink
 from headwater.sources.run import Http, Page
 
 FEED_PATHS = (

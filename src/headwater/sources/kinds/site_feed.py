@@ -10,7 +10,7 @@ from headwater.core.reasons import Reason
 from headwater.core.redirect_history import RedirectHistory, update_redirect_history
 from headwater.core.source import Item
 from headwater.core.urls import normalize_url
-from headwater.feeds.feed import Feed, FeedEntry
+from headwater.feeds.results import Feed, FeedEntry
 from headwater.sources.kinds.site_discovery import FEED_PATHS, find_feeds
 from headwater.sources.kinds.site_state import body_hash, note, remember_answer, validators
 from headwater.sources.run import Page, Run

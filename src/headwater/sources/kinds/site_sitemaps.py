@@ -15,7 +15,7 @@ from headwater.core.errors import HeadwaterError, NotNow, Unreadable
 from headwater.core.reasons import Reason
 from headwater.core.source import DiscoveredUrl, Item
 from headwater.core.urls import host_of, join_url
-from headwater.feeds.sitemap_entry import SitemapEntry, SitemapRef
+from headwater.feeds.results import SitemapEntry, SitemapRef
 from headwater.feeds.sitemap_selection import SitemapReading, is_older
 from headwater.sources.kinds.site_discovery import SITEMAP_PATHS, guessed_sitemaps, named_sitemaps
 from headwater.sources.kinds.site_state import MOST_FAILURES, Problems, body_hash, note, remember_answer, validators
@@ -72,7 +72,7 @@ class Sitemaps:
             if reading is not None:
                 for sitemap in reading.sitemaps:
                     self._follow(sitemap, place)
-                for entries in reading.slices():
+                for entries in reading.batches():
                     for entry in entries:
                         yield self._found(entry)
         self._finish()

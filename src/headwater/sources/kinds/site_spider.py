@@ -14,7 +14,7 @@ from headwater.core.errors import HeadwaterError, InvalidURL, NotNow, Unreadable
 from headwater.core.reasons import Reason
 from headwater.core.source import DiscoveredUrl
 from headwater.core.urls import host_of, normalize_url
-from headwater.feeds.site_links import ClassifiedLinks, site_name
+from headwater.feeds.links import ClassifiedLinks, site_name
 from headwater.sources.kinds.site_state import MOST_FAILURES, Problems
 from headwater.sources.run import Page, Run
 

@@ -15,7 +15,7 @@ from headwater.core.errors import HeadwaterError, NotNow, OperatorError, Unreada
 from headwater.core.reasons import Reason
 from headwater.core.source import DiscoveredUrl, Item, Method, Undated
 from headwater.core.urls import host_of
-from headwater.feeds.sitemap_entry import SitemapRef
+from headwater.feeds.results import SitemapRef
 from headwater.feeds.sitemap_selection import SitemapReading
 from headwater.sources.kind import Kind
 from headwater.sources.kinds.federal.congress import API_URL, CongressApi, congress_on, refuse_to_come
@@ -220,7 +220,7 @@ def _may_hold(sitemap: SitemapRef, wanted: set[int]) -> bool:
 def _bills(reading: SitemapReading, wanted: set[int]) -> Iterator[Bill]:
     if reading.problem:
         raise Unreadable(reading.problem)
-    for entries in reading.slices():
+    for entries in reading.batches():
         for entry in entries:
             name = _BILL.search(entry.url)
             if name and int(name[1]) in wanted:

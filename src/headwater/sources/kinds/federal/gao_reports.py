@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from urllib.parse import urljoin, urlsplit
 
 from headwater.core.source import Item, Retry
-from headwater.feeds.feed import FeedEntry
+from headwater.feeds.results import FeedEntry
 from headwater.sources.kind import Kind
 from headwater.sources.kinds.federal.fields import HOME, check_address
 from headwater.sources.kinds.site_state import remember_answer, validators
