@@ -83,7 +83,7 @@ class PaidHarness:
         added = await self.harness.operations.sources.create(source, "ledger", {"lists": []})
         kind = kinds.LedgerKind(lists=(), **terms)
         pace = Pace(runtime.context.database, runtime.context.clock, added.id, kind.gap)
-        return Http(runtime.gate, runtime.sandbox, kind, pace, kind.asker(source))
+        return Http(runtime.gate, runtime.sandbox, kind, pace, kind.fetch_profile(source))
 
     async def spent(self) -> dict[tuple[str, str], int]:
         rows = await self.harness.rows("SELECT host, child, sum(requests)::int FROM budget_spending GROUP BY 1, 2")

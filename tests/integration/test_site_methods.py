@@ -106,7 +106,7 @@ async def test_all_feeds_and_sitemaps_of_a_site_can_be_asked_for(site: Site, har
     source = await harness.operations.sources.create("news", "site", {"site_url": HOME})
     kind, runtime = kind_of(source), harness.runtime
     pace = Pace(runtime.context.database, runtime.context.clock, source.id, timedelta(milliseconds=10))
-    http = Http(runtime.gate, runtime.sandbox, kind, pace, kind.asker("news"))
+    http = Http(runtime.gate, runtime.sandbox, kind, pace, kind.fetch_profile("news"))
     assert await find_feeds(http, HOME) == [
         FeedLink("http://news.test/news.rss", "News"),
         FeedLink("http://news.test/comments/feed", "Comments"),

@@ -55,11 +55,11 @@ def test_a_look_of_the_browser_without_a_browser_is_refused() -> None:
 
 def test_a_source_is_asked_for_as_its_row_says() -> None:
     """Spec 1.7: the profile is full where the row says nothing; APIs are for programs."""
-    asker = configure("s", "plain", {"needs_browser": True}).asker("s")
-    assert (asker.needs_browser, asker.stealth) == (True, "full")
-    assert asker.browses("news.test", "http://news.test/page")
-    assert not asker.browses("api.test", "http://api.test/list")
-    assert not configure("s", "plain", {}).asker("s").needs_browser
+    profile = configure("s", "plain", {"needs_browser": True}).fetch_profile("s")
+    assert (profile.needs_browser, profile.stealth) == (True, "full")
+    assert profile.browses("news.test", "http://news.test/page")
+    assert not profile.browses("api.test", "http://api.test/list")
+    assert not configure("s", "plain", {}).fetch_profile("s").needs_browser
 
 
 @pytest.mark.parametrize(

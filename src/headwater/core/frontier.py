@@ -67,7 +67,7 @@ class Claim:
     lease: Lease
     host: HostRecord
     source_id: int
-    asker: FetchProfile
+    fetch_profile: FetchProfile
     page_delay_ms: int | None  # what its source asks for
     origin: Origin
     priority: int

@@ -108,7 +108,7 @@ async def claim_urls(
                 lease=Lease(holder, token, until, row["attempts"]),
                 host=host_record(row),
                 source_id=row["source_id"],
-                asker=sources.parse_fetch_profile(row["source_name"], row["asking"]),
+                fetch_profile=sources.parse_fetch_profile(row["source_name"], row["asking"]),
                 page_delay_ms=row["page_delay_ms"],
                 origin=Origin(row["origin"]),
                 priority=row["priority"],

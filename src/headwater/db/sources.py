@@ -28,9 +28,9 @@ class PollClaim:
     memory: Mapping[str, Any]
     consecutive_errors: int
     last_success_at: datetime | None
-    rhythm: Mapping[str, Any] | None
+    adaptive_interval: Mapping[str, Any] | None
     backfill_since: datetime | None
-    asking: Mapping[str, Any]
+    fetch_profile: Mapping[str, Any]
     first_request_at: datetime | None  # the moment of its first request, if that is reserved already
 
 
@@ -54,9 +54,9 @@ def source_of(row: Mapping[str, Any]) -> Source:
 
 
 @lru_cache(maxsize=4096)
-def parse_fetch_profile(source: str, asking: str) -> FetchProfile:
+def parse_fetch_profile(source: str, fetch_profile: str) -> FetchProfile:
     """Return for whom the pages of a source are asked for, as its row says in JSON; most pages are of few sources."""
-    told = msgspec.json.decode(asking)
+    told = msgspec.json.decode(fetch_profile)
     return FetchProfile(
         source,
         told.get("user_agent", "honest"),
@@ -72,22 +72,22 @@ async def prevent_removal(connection: Connection, source_id: int) -> bool:
     return bool(await connection.fetchval(query("prevent_removal"), source_id))
 
 
-def fetch_profile_json(asker: FetchProfile, gap: timedelta, selectors: Mapping[str, str]) -> dict[str, Any]:
+def fetch_profile_json(profile: FetchProfile, gap: timedelta, selectors: Mapping[str, str]) -> dict[str, Any]:
     """Say in JSON how a source's requests are made, how far they are apart, and where the fields of its pages are."""
     return {
-        "user_agent": asker.user_agent,
-        "api_hosts": sorted(asker.api_hosts),
-        "budget": asker.budget,
-        "needs_browser": asker.needs_browser,
-        "stealth": asker.stealth,
+        "user_agent": profile.user_agent,
+        "api_hosts": sorted(profile.api_hosts),
+        "budget": profile.budget,
+        "needs_browser": profile.needs_browser,
+        "stealth": profile.stealth,
         "gap": f"{gap.total_seconds()} seconds",
         "selectors": dict(selectors),
     }
 
 
-async def save_fetch_profile(connection: Connection, source_id: int, asking: Mapping[str, Any]) -> None:
+async def save_fetch_profile(connection: Connection, source_id: int, fetch_profile: Mapping[str, Any]) -> None:
     """Keep how a source's requests are made and its pages read, for the pages of its items and its next poll."""
-    await connection.execute(query("save_fetch_profile"), source_id, asking)
+    await connection.execute(query("save_fetch_profile"), source_id, fetch_profile)
 
 
 async def add_source(

@@ -115,7 +115,7 @@ class Poller:
             await asyncio.shield(self._stopped(claim, kind, reading, run))
             raise
         is_all_saved = not (run or reading.found or reading.learned or reading.saved.items)
-        if is_all_saved and claim.asking == _asking(claim.source, kind):
+        if is_all_saved and claim.fetch_profile == _fetch_profile_json(claim.source, kind):
             return await self._nothing_more(claim, kind, reading)
         try:
             polled = await self._database.transact(lambda connection: self._save(connection, claim, kind, reading, run))
@@ -254,12 +254,14 @@ class Poller:
             return None
         if left:
             why = f"{left:,} are left for the next reading."
-            return PollPlan(self._clock.now() + min(interval, _SOON), why, 0, AdaptiveInterval.from_json(claim.rhythm))
+            return PollPlan(
+                self._clock.now() + min(interval, _SOON), why, 0, AdaptiveInterval.from_json(claim.adaptive_interval)
+            )
         return plan_next(
             self._clock.now(),
             base=interval,
             # Only a list has a pace: how much of it is new tells how often it changes.
-            rhythm=AdaptiveInterval.from_json(claim.rhythm) if claim.method is Method.FEED else None,
+            rhythm=AdaptiveInterval.from_json(claim.adaptive_interval) if claim.method is Method.FEED else None,
             errors=claim.consecutive_errors,
             outcome=outcome,
             asked=asked,
@@ -275,8 +277,8 @@ class Poller:
         now = self._clock.now()
         source = claim.source
         total = reading.saved + await self._keeper.save(connection, claim, kind, reading, run)
-        if (asking := _asking(source, kind)) != claim.asking:
-            await sources.save_fetch_profile(connection, source.id, asking)
+        if (profile := _fetch_profile_json(source, kind)) != claim.fetch_profile:
+            await sources.save_fetch_profile(connection, source.id, profile)
         await self._learn(connection, source, reading.learned)
         read = Read(total.items, total.new_items)
         coming = self._plan(claim, kind, read, reading.asked, left=reading.left)
@@ -293,7 +295,7 @@ class Poller:
         await sources.finish_polls(connection, [(claim, ending)], now)
         new, latest = await self._end_run(connection, source, run, reading, total) if run else (None, None)
         overflowed = claim.method is Method.FEED and is_overflow(
-            seen=total.items, new=total.new_items, known_before=claim.rhythm is not None
+            seen=total.items, new=total.new_items, known_before=claim.adaptive_interval is not None
         )
         if overflowed:
             why = "The feed was all new: what came and went between two polls is looked for."
@@ -356,8 +358,8 @@ def _left_out(refused: Mapping[str, str]) -> str | None:
     return clean(f"{len(refused)} could not be kept, such as {url}: {why}")[:_LONGEST_ERROR]
 
 
-def _asking(source: Source, kind: Kind) -> dict[str, Any]:
-    return sources.fetch_profile_json(kind.asker(source.name), kind.gap, kind.selectors.given())
+def _fetch_profile_json(source: Source, kind: Kind) -> dict[str, Any]:
+    return sources.fetch_profile_json(kind.fetch_profile(source.name), kind.gap, kind.selectors.given())
 
 
 def _polled(claim: PollClaim, reading: Reading) -> PollResult:

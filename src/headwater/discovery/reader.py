@@ -111,7 +111,7 @@ class DiscoveryRunner:
         pace = Pace(self._database, self._clock, source.id, kind.gap, claim.first_request_at)
         deadline = Deadline(kind.deadline)
         while_waiting = partial(self._waits, claim, deadline, save_part)
-        http = Http(self._gate, self._sandbox, kind, pace, kind.asker(source.name), while_waiting=while_waiting)
+        http = Http(self._gate, self._sandbox, kind, pace, kind.fetch_profile(source.name), while_waiting=while_waiting)
         run = Run(
             http,
             reading.memory,

@@ -100,11 +100,11 @@ class Trial:
     def _http_of(self, source: Source, kind: Kind) -> Http:
         context = self._runtime.context
         pace = Pace(context.database, context.clock, source.id, kind.gap)
-        return self._unwaiting(kind, pace, kind.asker(source.name))
+        return self._unwaiting(kind, pace, kind.fetch_profile(source.name))
 
-    def _unwaiting(self, kind: Kind, pace: Pace, asker: FetchProfile) -> Http:
+    def _unwaiting(self, kind: Kind, pace: Pace, profile: FetchProfile) -> Http:
         """Return a way to ask that tells of a budget which is used up, where a run would wait for an hour."""
-        return Http(self._runtime.gate, self._runtime.sandbox, kind, pace, asker, while_waiting=self._refuse_to_wait)
+        return Http(self._runtime.gate, self._runtime.sandbox, kind, pace, profile, while_waiting=self._refuse_to_wait)
 
     def _refuse_to_wait(self, until: datetime) -> NoReturn:
         words = f"{Reason.BUDGET_SPENT.sentence} `headwater source budgets` tells when that is."
@@ -176,7 +176,7 @@ class Trial:
         """Return a way to ask on the terms of a source, and at its pace."""
         context = self._runtime.context
         pace = Pace(context.database, context.clock, source.id, kind.gap)
-        return self._unwaiting(kind, pace, kind.asker(source.name))
+        return self._unwaiting(kind, pace, kind.fetch_profile(source.name))
 
     async def _first_found(self, source: Source, kind: Kind, method: Method) -> list[Item | DiscoveredUrl]:
         found: list[Item | DiscoveredUrl] = []

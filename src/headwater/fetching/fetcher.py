@@ -145,11 +145,11 @@ class Fetcher:
 
     async def _ask(self, visit: _Visit, url: str, headers: Mapping[str, str]) -> Response:
         visit.response = None
-        asker = visit.claim.asker
-        visit.response = await self._gate.send(visit.hold, url, headers=headers, limits=self._limits, asker=asker)
+        profile = visit.claim.fetch_profile
+        visit.response = await self._gate.send(visit.hold, url, headers=headers, limits=self._limits, profile=profile)
         if visit.response.status == 304 and headers and not await self._still_held(visit.claim):
             # What has not changed there is not what we have here: ask for all of it.
-            visit.response = await self._gate.send(visit.hold, url, limits=self._limits, asker=asker)
+            visit.response = await self._gate.send(visit.hold, url, limits=self._limits, profile=profile)
         return visit.response
 
     async def _is_another_address(self, visit: _Visit, url: str) -> bool:
@@ -188,7 +188,7 @@ class Fetcher:
                 Reason.UNCHANGED, UrlStatus.FETCHED, etag=claim.etag, last_modified=claim.last_modified
             )
             return self._end(visit, ending)
-        self._gate.check_key(response, claim.asker)
+        self._gate.check_key(response, claim.fetch_profile)
         reason = reason_of_status(response.status)
         if reason is Reason.RATE_LIMITED:
             return self._end(visit, self._come_back(visit))
@@ -241,7 +241,7 @@ class Fetcher:
             return self._clock.now() < claim.lease.until - MARGIN
 
         subpath = claim.subpath or page_subpath(claim.host.host, claim.url)
-        return await asyncio.to_thread(self._corpus.write, claim.asker.source, subpath, body, still_ours)
+        return await asyncio.to_thread(self._corpus.write, claim.fetch_profile.source, subpath, body, still_ours)
 
     async def _read(self, response: Response, selectors: Mapping[str, str]) -> NormalizedPage:
         return await self._sandbox.run(

@@ -107,7 +107,7 @@ class Gate:
         *,
         headers: Mapping[str, str] | None = None,
         limits: Limits | None = None,
-        asker: FetchProfile = _NOBODY,
+        profile: FetchProfile = _NOBODY,
         on_sent: "OnSent | None" = None,
     ) -> Response:
         """Ask for a URL, holding its host for as long as it is asked; a redirect is returned, not followed.
@@ -116,12 +116,12 @@ class Gate:
         and is told when the request has left. For all others their hosts' turns are kept, and it is told at once.
         """
         host = host_of(url)
-        if asker.asks_api(host, url):
-            return await self._get(url, headers or {}, limits or self.limits, asker, on_sent)
+        if profile.asks_api(host, url):
+            return await self._get(url, headers or {}, limits or self.limits, profile, on_sent)
         if on_sent:
             on_sent()
         async with self.hold(host) as hold:
-            return await self.send(hold, url, headers=headers, limits=limits, asker=asker)
+            return await self.send(hold, url, headers=headers, limits=limits, profile=profile)
 
     async def look_at_robots(self, url: str) -> HostRecord:
         """Read the robots.txt that holds for a URL, where ours is old; return what is known of its host.
@@ -139,25 +139,25 @@ class Gate:
         *,
         headers: Mapping[str, str] | None = None,
         limits: Limits | None = None,
-        asker: FetchProfile = _NOBODY,
+        profile: FetchProfile = _NOBODY,
     ) -> Response:
         """Ask a held host for a URL, if its robots.txt allows (an API has none) and when its turn has come."""
         host = host_of(url)
-        if not asker.asks_api(host, url):
+        if not profile.asks_api(host, url):
             await self.obey_robots(hold, url)
-        if asker.browses(host, url):
-            return await self._browse(hold, url, limits or self.limits, asker)
-        return await self._exchange(hold, url, headers or {}, limits or self.limits, asker)
+        if profile.browses(host, url):
+            return await self._browse(hold, url, limits or self.limits, profile)
+        return await self._exchange(hold, url, headers or {}, limits or self.limits, profile)
 
     async def start_browser(self) -> None:
         """Start the browser ahead of its first page. Raises OperatorError where there is none that starts."""
         await self._browser.start()
 
-    async def _browse(self, hold: HostLease, url: str, limits: Limits, asker: FetchProfile) -> Response:
+    async def _browse(self, hold: HostLease, url: str, limits: Limits, profile: FetchProfile) -> Response:
         """Let the browser ask; whatever its page wants besides is let out likewise, each in its host's turn."""
         from headwater.browser.contexts import Look  # most processes never need it
 
-        look = Look(asker.source, self._user_agents[asker.user_agent], asker.stealth)
+        look = Look(profile.source, self._user_agents[profile.user_agent], profile.stealth)
         room = _room(hold, self._clock.now() + BROWSER_MARGIN)
         limits = replace(limits, total_seconds=room.total_seconds())
         return await self._browser.get(url, look=look, limits=limits, lead=SubresourceGate(self, hold).lead)
@@ -169,13 +169,13 @@ class Gate:
             raise NotAllowed(f"robots.txt of {hold.host.host} forbids {url}.", url=url)
 
     async def _exchange(
-        self, hold: HostLease, url: str, headers: Mapping[str, str], limits: Limits, asker: FetchProfile = _NOBODY
+        self, hold: HostLease, url: str, headers: Mapping[str, str], limits: Limits, profile: FetchProfile = _NOBODY
     ) -> Response:
         """Send in the host's turn; the exchange ends with the hold at the latest, so no two ever overlap."""
         await self.await_turn(hold)
         limits = replace(limits, ends_at=hold.lease.until)
         try:
-            response = await self._get(url, headers, limits, asker)
+            response = await self._get(url, headers, limits, profile)
         except BaseException as error:
             # Unless it never left, it may have been sent; the host gets the benefit of the doubt. One that its budget
             # kept back has had its turn too, or all that wait for the same budget would come one right after the other.
@@ -197,30 +197,35 @@ class Gate:
             hold.answered = True
 
     async def _get(
-        self, url: str, headers: Mapping[str, str], limits: Limits, asker: FetchProfile, on_sent: "OnSent | None" = None
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        limits: Limits,
+        profile: FetchProfile,
+        on_sent: "OnSent | None" = None,
     ) -> Response:
         """Send; where it is to be paid for, with the key and out of the budget."""
-        agent, host = self._user_agents[asker.user_agent], host_of(url)
-        if not self.is_paid(url, asker):
+        agent, host = self._user_agents[profile.user_agent], host_of(url)
+        if not self.is_paid(url, profile):
             return await self._client.get(url, user_agent=agent, headers=headers, limits=limits, on_sent=on_sent)
         response = await self._client.get(
             url,
             user_agent=agent,
             headers={**headers, "X-Api-Key": self.budgets.key},
             limits=limits,
-            permit=lambda: self.budgets.spend(asker.source, host),
+            permit=lambda: self.budgets.spend(profile.source, host),
             on_sent=on_sent,
         )
         await self.budgets.note(host, response)
         return response
 
-    def is_paid(self, url: str, asker: FetchProfile) -> bool:
+    def is_paid(self, url: str, profile: FetchProfile) -> bool:
         """Tell whether a request carries the key and is taken from the budget."""
-        return asker.pays(host_of(url), url) and self._client.is_confidential(url)
+        return profile.pays(host_of(url), url) and self._client.is_confidential(url)
 
-    def check_key(self, response: Response, asker: FetchProfile) -> None:
+    def check_key(self, response: Response, profile: FetchProfile) -> None:
         """Raise OperatorError where an API does not take the key that it was asked with."""
-        if refuses_key(response.status, response.body) and self.is_paid(response.url, asker):
+        if refuses_key(response.status, response.body) and self.is_paid(response.url, profile):
             raise OperatorError(
                 f"{host_of(response.url)} does not take the key of api.data.gov that HEADWATER_API_DATA_GOV_KEY holds: "
                 f"it answered {response.status}."

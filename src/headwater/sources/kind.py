@@ -96,7 +96,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """How long two of its requests are apart at least."""
         return timedelta(seconds=1 / self.rate_per_second)
 
-    def asker(self, source: str) -> FetchProfile:
+    def fetch_profile(self, source: str) -> FetchProfile:
         """Return for whom the requests of a source of this kind are made."""
         stealth = self.stealth or "full"
         return FetchProfile(source, self.user_agent, self.api_hosts, self.budget, self.needs_browser, stealth)

@@ -119,7 +119,7 @@ class Http:
         sandbox: Sandbox,
         terms: RequestSettings,
         pace: Pace,
-        asker: FetchProfile,
+        profile: FetchProfile,
         *,
         while_waiting: Callable[[datetime], AbstractAsyncContextManager[object]] = nullcontext,
     ) -> None:
@@ -127,7 +127,7 @@ class Http:
         self._sandbox = sandbox
         self._retry = terms.retry
         self._pace = pace
-        self._asker = asker
+        self._profile = profile
         self._while_waiting = while_waiting  # entered for as long as a request waits for its budget
         self._in_flight = asyncio.Semaphore(terms.concurrency)
         self._quiet_until = 0.0  # by the loop's time: until then nothing is asked, as a 429 wished
@@ -164,7 +164,7 @@ class Http:
 
     async def _get_once(self, url: str, headers: Mapping[str, str] | None) -> Page:
         page = await self._follow(url, headers)
-        self._gate.check_key(page.response, self._asker)
+        self._gate.check_key(page.response, self._profile)
         try:
             raise_for_status(page.response)
         except ExchangeFailed as error:
@@ -193,7 +193,7 @@ class Http:
 
     async def _ask(self, url: str, headers: Mapping[str, str] | None) -> Response:
         """Ask at the source's pace; where its budget is used up, wait for that while holding nothing at all."""
-        if self._asker.budget is not None:
+        if self._profile.budget is not None:
             self._refuse_undeclared_port(host_of(url))
         while True:
             try:
@@ -202,24 +202,24 @@ class Http:
                         await asyncio.sleep(quiet)
                         await self._pace.wait()
                     return await self._gate.get(
-                        url, headers=headers, limits=self._limits, asker=self._asker, on_sent=on_sent
+                        url, headers=headers, limits=self._limits, profile=self._profile, on_sent=on_sent
                     )
             except NotNow as error:
                 if error.reason is not Reason.BUDGET_SPENT:
                     raise
                 until = error.until
-            log.info("budget.spent", source=self._asker.source, host=host_of(url), until=until.isoformat())
+            log.info("budget.spent", source=self._profile.source, host=host_of(url), until=until.isoformat())
             async with self._while_waiting(until):
                 await self._gate.budgets.wait(until)
 
     def _refuse_undeclared_port(self, host: str) -> None:
         """Refuse to ask an API that is to be paid for where it would not be: at a port that its kind does not name."""
-        declared = self._asker.api_hosts
+        declared = self._profile.api_hosts
         if host in (name.partition("/")[0] for name in declared):
             return
         if _name_of(host) in map(_name_of, declared):
             raise HeadwaterError(
-                f"Source {self._asker.source}: api_hosts: the API is asked at {host}, and the kind declares "
+                f"Source {self._profile.source}: api_hosts: the API is asked at {host}, and the kind declares "
                 f"only {', '.join(sorted(declared))}; there it would get neither key nor budget.",
                 reason=Reason.BAD_SOURCE,
             )
@@ -239,7 +239,7 @@ class Http:
         """Tell whether a 429 says that the budget is used up, which the next attempt then waits for."""
         if error.reason is not Reason.RATE_LIMITED or not error.url:
             return False
-        return self._gate.is_paid(error.url, self._asker)
+        return self._gate.is_paid(error.url, self._profile)
 
     def _wait(self, retry_state: RetryCallState) -> float:
         """Double with each attempt; what a server asks for comes first."""

@@ -58,8 +58,8 @@ async def require_unread(connection: Connection, settings: Mapping[str, Any]) ->
 
 async def save_fetch_profile(connection: Connection, source: Source, kind: Kind) -> None:
     """Let the pages of a source be asked for and read by its settings as they are now, before it is polled again."""
-    asking = sources.fetch_profile_json(kind.asker(source.name), kind.gap, kind.selectors.given())
-    await sources.save_fetch_profile(connection, source.id, asking)
+    profile = sources.fetch_profile_json(kind.fetch_profile(source.name), kind.gap, kind.selectors.given())
+    await sources.save_fetch_profile(connection, source.id, profile)
 
 
 def require_set(source: Source, changes: Mapping[str, Any], unset: Collection[str]) -> None:
