@@ -16,7 +16,7 @@ from headwater.core.clock import Clock
 from headwater.core.errors import HeadwaterError
 from headwater.core.reasons import Reason
 from headwater.core.text import clean
-from headwater.core.url_input import presentable, why_unusable
+from headwater.core.url_input import explain_unstorable, redact
 from headwater.core.urls import MAX_URL_LENGTH
 from headwater.db import canonical
 from headwater.db.canonical import ARTICLE_LIFE, ATTEMPT_LIFE, LINK_LIFE
@@ -160,7 +160,7 @@ class Projection:
             if why is None:
                 usable[uid] = text
             else:
-                refused[uid] = (clean(presentable(text)), why)
+                refused[uid] = (clean(redact(text)), why)
 
         async def work(connection: Connection) -> set[str]:
             await canonical.note_links(connection, category, usable, now)
@@ -313,7 +313,7 @@ def _read(member: bytes) -> tuple[str, str | None]:
         text = member.decode()
     except UnicodeDecodeError:
         return member.decode(errors="replace"), "The address is not UTF-8."
-    return text, why_unusable(text)
+    return text, explain_unstorable(text)
 
 
 def _category(name: bytes) -> str | None:
@@ -330,4 +330,4 @@ def _refused(answers: list[Any]) -> Refused | None:
 
 
 def _shown(key: object) -> str:
-    return presentable(key[:400].decode(errors="backslashreplace")) if isinstance(key, bytes) else str(key)
+    return redact(key[:400].decode(errors="backslashreplace")) if isinstance(key, bytes) else str(key)

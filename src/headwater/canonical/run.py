@@ -24,7 +24,7 @@ from headwater.core.lease import Lease
 from headwater.core.politeness import KeyOf
 from headwater.core.reasons import Reason, ReasonClass
 from headwater.core.text import one_line
-from headwater.core.url_input import presentable
+from headwater.core.url_input import redact
 from headwater.core.urls import identify, url_hash
 from headwater.db import canonical, frontier, hosts, sources
 from headwater.db.canonical import FailureCode, Mark, Standing
@@ -245,7 +245,7 @@ class _Run:
                 await frontier.adopt_urls(connection, list(ids.values()), source_id, Origin.CATEGORY, weight, now)
             again = [ids[uid] for uid, _, is_expired in rows if is_expired and uid in ids]
             await frontier.retry_urls(connection, again, weight, now)
-            refused.update({given[url]: (one_line(presentable(url)), why) for url, why in submitted.refused.items()})
+            refused.update({given[url]: (one_line(redact(url)), why) for url, why in submitted.refused.items()})
             code = code_of(Reason.INVALID_URL)
             marks = [Mark(uid, None, code, Reason.INVALID_URL) for uid in refused]
             await canonical.mark_attempts(connection, marks, now)

@@ -15,7 +15,7 @@ from headwater.core.change import Event, cursor_of
 from headwater.core.errors import InvalidURL, OperatorError
 from headwater.core.reasons import Reason
 from headwater.core.text import make_storable
-from headwater.core.url_input import presentable
+from headwater.core.url_input import redact
 from headwater.core.urls import join_url, normalize_url
 from headwater.core.webhook import Answered, DeliveryStatus, Receiver
 from headwater.db import webhooks
@@ -151,7 +151,7 @@ def _told(row: dict[str, Any]) -> dict[str, Any]:
 def _checked_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise OperatorError(
-            f"name: {presentable(name)!r} must be of lower-case letters, digits, dots, dashes and underscores, 64 at "
+            f"name: {redact(name)!r} must be of lower-case letters, digits, dots, dashes and underscores, 64 at "
             "most, and begin with a letter or digit.",
             reason=Reason.BAD_REQUEST,
         )
@@ -174,9 +174,7 @@ def _checked_events(events: Sequence[str] | None) -> list[str]:
         raise OperatorError(f"events: name one of {', '.join(known)}, or leave them out.", reason=Reason.BAD_REQUEST)
     for event in events or ():
         if event not in known:
-            raise OperatorError(
-                f"events: {presentable(event)!r} is none of {', '.join(known)}.", reason=Reason.BAD_REQUEST
-            )
+            raise OperatorError(f"events: {redact(event)!r} is none of {', '.join(known)}.", reason=Reason.BAD_REQUEST)
     return [str(event) for event in known if events is None or event in events]
 
 
@@ -184,11 +182,11 @@ def _checked_id(text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError:
-        raise OperatorError(f"ids: {presentable(text)!r} is no delivery's id.", reason=Reason.BAD_REQUEST) from None
+        raise OperatorError(f"ids: {redact(text)!r} is no delivery's id.", reason=Reason.BAD_REQUEST) from None
 
 
 def _unknown(name: str) -> OperatorError:
     return OperatorError(
-        f"There is no webhook named {presentable(name)}; `headwater webhook list` lists them.",
+        f"There is no webhook named {redact(name)}; `headwater webhook list` lists them.",
         reason=Reason.UNKNOWN_WEBHOOK,
     )

@@ -1,13 +1,13 @@
-"""What people hand in, before it is known to be an address: what can never be one, and how it may be shown."""
+"""Text that a person or a program hands in as an address: whether it can be stored, and how messages show it."""
 
 import re
 
 _CREDENTIALS = re.compile(r"^(\s*[a-z][a-z0-9+.-]*:/{0,2})?.*@", re.IGNORECASE | re.DOTALL)
-_SHOWN_CHARACTERS = 200
+_MAX_LENGTH = 200
 
 
-def why_unusable(text: str) -> str | None:
-    """Tell why a text cannot be stored, whatever it says; None: it can."""
+def explain_unstorable(text: str) -> str | None:
+    """Return why the database cannot store a text as an address, or None if it can."""
     if "\0" in text:
         return "The address contains a NUL character."
     try:
@@ -17,7 +17,7 @@ def why_unusable(text: str) -> str | None:
     return None
 
 
-def presentable(text: str) -> str:
-    """Return a text so that it can be repeated to whoever gave it and to logs: no password, no bytes, not endless."""
+def redact(text: str) -> str:
+    """Return a text as messages and logs may show it: without credentials, encodable, at most 200 characters."""
     shown = _CREDENTIALS.sub(r"\1***@", text.encode(errors="backslashreplace").decode())
-    return shown if len(shown) <= _SHOWN_CHARACTERS else f"{shown[:_SHOWN_CHARACTERS]}…"
+    return shown if len(shown) <= _MAX_LENGTH else f"{shown[:_MAX_LENGTH]}…"

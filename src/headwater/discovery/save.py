@@ -12,7 +12,7 @@ from headwater.core.errors import InvalidURL
 from headwater.core.frontier import Origin
 from headwater.core.politeness import KeyOf
 from headwater.core.source import DiscoveredUrl, Item, Source
-from headwater.core.url_input import why_unusable
+from headwater.core.url_input import explain_unstorable
 from headwater.core.urls import identify
 from headwater.db import canonical, daily, frontier, hosts, items
 from headwater.db.items import SavedItem
@@ -114,7 +114,7 @@ def category_of(source: Source, kind: Kind) -> str | None:
 
 async def save_links(connection: Connection, category: str, found: list[Found], urls: Submitted, now: datetime) -> None:
     """Keep the addresses of items, as they were given, as links of their category."""
-    given = [item.url for item, _ in found if item.url in urls.known and why_unusable(item.url) is None]
+    given = [item.url for item, _ in found if item.url in urls.known and explain_unstorable(item.url) is None]
     links = {uid_of(url): url for url in given}
     await canonical.note_links(connection, category, links, now)
 

@@ -8,7 +8,7 @@ from typing import Any
 from headwater.core.errors import HeadwaterError
 from headwater.core.reasons import Reason
 from headwater.core.text import make_storable
-from headwater.core.url_input import presentable
+from headwater.core.url_input import redact
 from headwater.db import documents
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import Connection
@@ -51,13 +51,13 @@ class RevisionOperations:
                 raise HeadwaterError(told, reason=Reason.UNKNOWN_DOCUMENT)
             return int(number)
         if "/" not in given and "." in given and given.replace(".", "").strip("+-").isdigit():
-            told = f"{presentable(given)} is no number of a document: those are whole, and from 1 on."
+            told = f"{redact(given)} is no number of a document: those are whole, and from 1 on."
             raise HeadwaterError(told, reason=Reason.UNKNOWN_DOCUMENT)
         async with self._context.database.connection() as connection:
             known = await find(connection, make_storable(given))
             document_id = await documents.document_of_url(connection, known.id) if known else None
         if document_id is None:
-            raise HeadwaterError(f"There is no document of {presentable(given)}.", reason=Reason.UNKNOWN_DOCUMENT)
+            raise HeadwaterError(f"There is no document of {redact(given)}.", reason=Reason.UNKNOWN_DOCUMENT)
         return document_id
 
     async def diff(self, document_id: int, before: int | None = None, after: int | None = None) -> Revisions:

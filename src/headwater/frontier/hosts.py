@@ -9,7 +9,7 @@ from datetime import datetime
 from headwater.core.errors import InvalidURL, OperatorError
 from headwater.core.politeness import KeyOf, group_key, own_key
 from headwater.core.reasons import Reason
-from headwater.core.url_input import presentable
+from headwater.core.url_input import redact
 from headwater.core.urls import host_of
 from headwater.db import hosts
 from headwater.db.pool import Connection, Database
@@ -27,7 +27,7 @@ def read_host(text: str) -> str:
     try:
         return host_of(text if "//" in text else f"https://{text}")
     except InvalidURL as error:
-        raise OperatorError(f"{presentable(text)!r} is not a host: {error}", reason=Reason.UNKNOWN_HOST) from None
+        raise OperatorError(f"{redact(text)!r} is not a host: {error}", reason=Reason.UNKNOWN_HOST) from None
 
 
 def is_key(host: str) -> bool:
@@ -68,7 +68,7 @@ async def group_hosts(database: Database, name: str, members: Collection[str], k
     """Let hosts share one turn, and be as late and as slow as the slowest of them."""
     if not _GROUP_NAME.fullmatch(name):
         raise OperatorError(
-            f"{presentable(name)!r} cannot name a group: use up to 64 of a-z, 0-9, dot, dash, underscore, and begin "
+            f"{redact(name)!r} cannot name a group: use up to 64 of a-z, 0-9, dot, dash, underscore, and begin "
             "with a letter.",
             reason=Reason.BAD_REQUEST,
         )

@@ -9,7 +9,7 @@ from headwater.core.errors import InvalidURL, OperatorError
 from headwater.core.frontier import Origin
 from headwater.core.politeness import KEYS
 from headwater.core.reasons import Reason
-from headwater.core.url_input import presentable, why_unusable
+from headwater.core.url_input import explain_unstorable, redact
 from headwater.core.urls import identify, url_hash
 from headwater.db import frontier, hosts, sources
 from headwater.db.context import DatabaseContext
@@ -52,7 +52,7 @@ class FrontierOperations:
     async def submit(self, urls: Sequence[str], source: str | None = None) -> Submitted:
         """Put a batch of URLs into the frontier in one transaction; each is known or refused afterwards."""
         now = self._context.clock.now()
-        unusable = {url: why for url in urls if (why := why_unusable(url))}
+        unusable = {url: why for url in urls if (why := explain_unstorable(url))}
 
         async def work(connection: Connection) -> Submitted:
             source_id, rank = await self._source(connection, source or MANUAL, now)
@@ -126,13 +126,13 @@ class FrontierOperations:
             try:
                 digests = {url: url_hash(identify(url, keeps_slash=keeps_slash)[0]) for url in urls}
             except InvalidURL as error:
-                given = f"{presentable(error.url)}: " if error.url else ""
+                given = f"{redact(error.url)}: " if error.url else ""
                 raise InvalidURL(f"{given}{error} Nothing was queued.", url=error.url) from None
             found = await frontier.find_urls(connection, digests.values())
         unknown = [url for url, digest in digests.items() if digest not in found]
         if unknown:
             raise OperatorError(
-                f"{presentable(unknown[0])} has never been seen here; nothing was queued.", reason=Reason.UNKNOWN_URL
+                f"{redact(unknown[0])} has never been seen here; nothing was queued.", reason=Reason.UNKNOWN_URL
             )
         ids = {url: found[digest] for url, digest in digests.items()}
         queued = await retry_ids(self._context.database, ids.values(), self._context.clock.now(), priority)
@@ -212,7 +212,7 @@ def _tell_each(urls: Sequence[str], submitted: Submitted) -> list[Handed]:
     seen: set[int] = set()
     for url in urls:
         if why := submitted.refused.get(url):
-            told.append(Handed(presentable(url), None, why_refused=why))
+            told.append(Handed(redact(url), None, why_refused=why))
             continue
         identity = submitted.known[url]
         told.append(Handed(url, identity.url, identity.is_new and identity.id not in seen))
@@ -242,7 +242,7 @@ async def _checked(connection: Connection, filters: dict[str, str | None]) -> di
 def _require_one_of(what: str, value: str, choices: Sequence[str]) -> None:
     if value not in choices:
         raise OperatorError(
-            f"There is no {what} {presentable(value)!r}: choose one of {', '.join(choices)}.", reason=Reason.BAD_REQUEST
+            f"There is no {what} {redact(value)!r}: choose one of {', '.join(choices)}.", reason=Reason.BAD_REQUEST
         )
 
 
@@ -255,7 +255,7 @@ async def _require_reason(connection: Connection, reason: str, status: str | Non
     if reason not in list(Reason):
         there_are = sorted({found for _, found, _ in await frontier.url_counts(connection) if found})
         raise OperatorError(
-            f"There is no reason {presentable(reason)!r}. URLs have ended here with {_listed(there_are)}.",
+            f"There is no reason {redact(reason)!r}. URLs have ended here with {_listed(there_are)}.",
             reason=Reason.BAD_REQUEST,
         )
 
@@ -264,7 +264,7 @@ async def _require_source(connection: Connection, name: str) -> None:
     names = [source.name for source in await sources.get_all_sources(connection)]
     if name not in names:
         raise OperatorError(
-            f"There is no source named {presentable(name)}. There are {_listed(names)}.", reason=Reason.UNKNOWN_SOURCE
+            f"There is no source named {redact(name)}. There are {_listed(names)}.", reason=Reason.UNKNOWN_SOURCE
         )
 
 

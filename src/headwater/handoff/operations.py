@@ -8,7 +8,7 @@ from headwater.core.errors import HandoffsMissing, HeadwaterError, OperatorError
 from headwater.core.handoff import Backlog, HandoffStatus, JobFilter, JobStatus
 from headwater.core.reasons import Reason
 from headwater.core.text import make_storable
-from headwater.core.url_input import presentable
+from headwater.core.url_input import redact
 from headwater.db import handoffs, jobs, sources
 from headwater.db.context import DatabaseContext
 from headwater.db.handoffs import HandoffFilter
@@ -143,7 +143,7 @@ class HandoffOperations:
 def _require(field: str, given: str | None, known: Sequence[str]) -> None:
     if given is not None and given not in known:
         choices = "a code from the closed list of reasons" if field == "reason" else f"one of {', '.join(known)}"
-        raise OperatorError(f"{field}: is {choices}, not {presentable(given)!r}.", reason=Reason.BAD_REQUEST)
+        raise OperatorError(f"{field}: is {choices}, not {redact(given)!r}.", reason=Reason.BAD_REQUEST)
 
 
 async def _require_source(connection: Connection, name: str | None) -> None:

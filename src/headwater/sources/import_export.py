@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 from headwater.core.errors import HeadwaterError, Unreadable
 from headwater.core.poll_plan import first_poll
 from headwater.core.source import Source
-from headwater.core.url_input import presentable
+from headwater.core.url_input import redact
 from headwater.db import sources
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import Connection
@@ -105,7 +105,7 @@ def _sort_out(listed: list[ListedSource], there: list[Source]) -> tuple[Imported
     imported, new = Imported(), list[_New]()
     for one in listed:
         given = one.name or one.settings.get("feed_url") or one.title or one.where
-        given = presentable(str(given))
+        given = redact(str(given))
         try:
             found = _usable(one, known)
         except HeadwaterError as error:

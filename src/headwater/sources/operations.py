@@ -12,7 +12,7 @@ from headwater.core.errors import OperatorError
 from headwater.core.reasons import Reason
 from headwater.core.source import Method, Source
 from headwater.core.text import make_storable
-from headwater.core.url_input import presentable
+from headwater.core.url_input import redact
 from headwater.db import sources
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import Connection
@@ -52,7 +52,7 @@ class SourceOperations:
         """List sources, the worst first, each with its health, why, and the state of its polls."""
         if health is not None and health not in HEALTHS:
             raise OperatorError(
-                f"There is no health {presentable(health)!r}: choose one of {', '.join(HEALTHS)}.",
+                f"There is no health {redact(health)!r}: choose one of {', '.join(HEALTHS)}.",
                 reason=Reason.BAD_REQUEST,
             )
         told = await self._told()

@@ -7,7 +7,7 @@ from headwater.core.errors import InvalidURL, OperatorError
 from headwater.core.reasons import Reason
 from headwater.core.source import Source
 from headwater.core.text import is_storable
-from headwater.core.url_input import presentable
+from headwater.core.url_input import redact
 from headwater.core.urls import normalize_url
 from headwater.db import sources
 from headwater.db.pool import Connection
@@ -21,21 +21,21 @@ def prepare(name: str, kind: str, settings: Mapping[str, Any]) -> tuple[Kind, di
     for field, value in kept.items():
         if not _holds_only_storable((field, value)):
             raise OperatorError(
-                f"Source {presentable(name)}: {presentable(field)}: has a character that no text can hold.",
+                f"Source {redact(name)}: {redact(field)}: has a character that no text can hold.",
                 reason=Reason.BAD_SOURCE,
             )
     if isinstance(address := kept.get("feed_url"), str):
         try:
             kept["feed_url"] = normalize_url(address, keep_trailing_slash=True)
         except InvalidURL as error:
-            raise OperatorError(f"Source {presentable(name)}: feed_url: {error}", reason=Reason.BAD_SOURCE) from None
+            raise OperatorError(f"Source {redact(name)}: feed_url: {error}", reason=Reason.BAD_SOURCE) from None
     return configure(name, kind, kept), kept
 
 
 def unknown(name: str) -> OperatorError:
     """Say that there is no such source."""
     return OperatorError(
-        f"There is no source named {presentable(name)}; `headwater source list` lists them.",
+        f"There is no source named {redact(name)}; `headwater source list` lists them.",
         reason=Reason.UNKNOWN_SOURCE,
     )
 
@@ -67,11 +67,11 @@ def require_set(source: Source, changes: Mapping[str, Any], unset: Collection[st
     for field in unset:
         if field in changes:
             raise OperatorError(
-                f"Source {source.name}: {presentable(field)}: cannot be set and unset at once.",
+                f"Source {source.name}: {redact(field)}: cannot be set and unset at once.",
                 reason=Reason.BAD_REQUEST,
             )
         if field not in source.settings:
             is_set = ", ".join(sorted(source.settings)) or "nothing"
             raise OperatorError(
-                f"Source {source.name}: {presentable(field)}: is not set; set is {is_set}.", reason=Reason.BAD_REQUEST
+                f"Source {source.name}: {redact(field)}: is not set; set is {is_set}.", reason=Reason.BAD_REQUEST
             )
