@@ -8,7 +8,7 @@ import structlog
 from headwater.app.runtime import DELIVERIES_AT_ONCE, Runtime
 from headwater.core.errors import LeaseLost
 from headwater.core.reasons import Reason
-from headwater.core.waiting import wait_for_any
+from headwater.core.waiting import finish_or_cancel, wait_for_any
 from headwater.core.webhook import Answered, Delivery
 from headwater.db.pool import is_down
 
@@ -38,19 +38,14 @@ class DelivererRole:
                     raise
                 log.warning("delivery.claim_failed", error=str(error))
             await wait_for_any((stop, self._room), self._look_seconds)
-        if self._under_way:
-            await asyncio.wait(self._under_way, timeout=grace_seconds)
-        await self._give_back()
+        deliveries = dict(self._under_way)
+        late = await finish_or_cancel(deliveries, grace_seconds)
+        if late:
+            await self._release([deliveries[task] for task in late])
 
-    async def _give_back(self) -> None:
-        interrupted = dict(self._under_way)
-        for task in interrupted:
-            task.cancel()
-        await asyncio.gather(*interrupted, return_exceptions=True)
-        if not interrupted:
-            return
+    async def _release(self, interrupted: list[Delivery]) -> None:
         try:
-            await self._outbox.release(interrupted.values())
+            await self._outbox.release(interrupted)
         except Exception as error:
             if not is_down(error):
                 raise

@@ -12,7 +12,7 @@ from headwater.app.runtime import Runtime
 from headwater.core.errors import LeaseLost
 from headwater.core.poll import PollResult
 from headwater.core.source import Method
-from headwater.core.waiting import wait_for_any
+from headwater.core.waiting import finish_or_cancel, wait_for_any
 from headwater.db import sources
 from headwater.db.pool import is_down
 from headwater.db.sources import PollClaim
@@ -64,11 +64,7 @@ class PollerRole:
             await self._give_back(len(self._ready))
         finally:
             self._ready.clear()  # none of them is begun when another has ended
-        if self._polls:
-            await asyncio.wait(self._polls, timeout=grace_seconds)
-        for poll in self._polls:
-            poll.cancel()
-        await asyncio.gather(*self._polls, return_exceptions=True)
+        await finish_or_cancel(self._polls, grace_seconds)
 
     async def _start_until(self, stop: asyncio.Event) -> None:
         while not stop.is_set():

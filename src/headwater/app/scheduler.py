@@ -19,7 +19,7 @@ from headwater.core.errors import HeadwaterError, LeaseLost
 from headwater.core.poll import PollResult
 from headwater.core.run import Trigger
 from headwater.core.source import Source
-from headwater.core.waiting import wait_for
+from headwater.core.waiting import finish_or_cancel, wait_for
 from headwater.db import sources
 from headwater.db.pool import is_down
 from headwater.discovery.runs import next_due_slot
@@ -65,11 +65,7 @@ class SchedulerRole:
                 await wait_for(stop, _LOOK_SECONDS)
         finally:
             keeper.shutdown(wait=False)
-        if self._runs:
-            await asyncio.wait(self._runs, timeout=grace_seconds)
-        for run in self._runs:
-            run.cancel()
-        await asyncio.gather(*self._runs, return_exceptions=True)
+        await finish_or_cancel(self._runs, grace_seconds)
 
     async def _look(self, keeper: AsyncIOScheduler) -> None:
         """Bring the jobs in line with the sources; take up what was missed."""

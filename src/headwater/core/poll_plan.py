@@ -16,6 +16,7 @@ import msgspec
 
 from headwater.core.backoff import retry_after
 from headwater.core.json_values import JsonState
+from headwater.core.text import format_duration
 
 LONGEST_WAIT = timedelta(hours=24)
 LONGEST_RETRY_AFTER = timedelta(days=7)  # a slip in a header, such as a year, must not end a source unseen
@@ -137,15 +138,6 @@ def asked_wait(headers: Mapping[str, str], ttl_seconds: int | None, now: datetim
     }
     by, longest = max(waits.items(), key=itemgetter(1))
     return RequestedDelay(longest, by) if longest > timedelta(0) else None
-
-
-def format_duration(length: timedelta) -> str:
-    """Say a length of time as people do: 90 seconds, 15 minutes, 2.5 hours, 3 days."""
-    seconds = length.total_seconds()
-    for name, unit in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
-        if seconds >= 2 * unit:
-            return f"{round(seconds / unit, 1):g} {name}"
-    return "1 second" if round(seconds) == 1 else f"{seconds:.0f} seconds"
 
 
 def _adapt(base: timedelta, rhythm: AdaptiveInterval | None, read: Read) -> AdaptiveInterval:

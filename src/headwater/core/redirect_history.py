@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from headwater.core.json_values import JsonState
-from headwater.core.poll_plan import format_duration
+from headwater.core.text import format_duration
 
 MIN_SIGHTINGS = 5
 MIN_AGE = timedelta(days=2)  # longer than the maintenance of a site

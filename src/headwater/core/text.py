@@ -3,6 +3,7 @@
 import html
 import re
 import unicodedata
+from datetime import datetime, timedelta
 from functools import lru_cache
 from html.entities import html5
 
@@ -83,6 +84,23 @@ def is_storable(text: str) -> bool:
 def make_storable(text: str) -> str:
     """Replace the characters that PostgreSQL refuses, so that a query can use any text."""
     return text.replace("\0", " ").encode(errors="replace").decode()
+
+
+def format_duration(length: timedelta) -> str:
+    """Write a duration in its largest fitting unit: 90 seconds, 15 minutes, 2.5 hours, 3 days."""
+    seconds = length.total_seconds()
+    for name, unit in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if seconds >= 2 * unit:
+            return f"{round(seconds / unit, 1):g} {name}"
+    return "1 second" if round(seconds) == 1 else f"{seconds:.0f} seconds"
+
+
+def format_distance(moment: datetime, now: datetime) -> str:
+    """Write how far a time is from now: in 15 minutes, 3 days ago."""
+    distance = moment - now
+    if abs(distance) < timedelta(seconds=1):
+        return "in a moment" if distance > timedelta(0) else "just now"
+    return f"in {format_duration(distance)}" if distance > timedelta(0) else f"{format_duration(-distance)} ago"
 
 
 def clean(text: str) -> str:

@@ -24,6 +24,17 @@ async def wait_for_any(events: Collection[asyncio.Event], seconds: float) -> Non
             wait.cancel()
 
 
+async def finish_or_cancel(tasks: Collection[asyncio.Task[T]], grace_seconds: float) -> set[asyncio.Task[T]]:
+    """Wait until the tasks end. Cancel the tasks that still run after the grace, and return them once they end."""
+    late: set[asyncio.Task[T]] = set()
+    if tasks:
+        _, late = await asyncio.wait(tasks, timeout=grace_seconds)
+    for task in late:
+        task.cancel()
+    await asyncio.gather(*late, return_exceptions=True)
+    return late
+
+
 async def in_thread(work: Callable[..., T], *arguments: Any) -> T:
     """Run in a thread what blocks on the disk; one who is stopped meanwhile waits until it lets go of it."""
     working = asyncio.ensure_future(asyncio.to_thread(work, *arguments))

@@ -16,6 +16,7 @@ from headwater.core.reasons import Reason
 from headwater.core.run import RunCounters, Trigger
 from headwater.core.source import Source
 from headwater.core.text import make_storable
+from headwater.core.waiting import finish_or_cancel
 from headwater.db import runs, sources
 from headwater.db.context import DatabaseContext
 from headwater.discovery.runs import StartedRun
@@ -95,11 +96,7 @@ class LiveRunOperations(RunOperations):
     async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
         """Let what was begun go on until `stop`; then let it end within the grace, or give it back."""
         await stop.wait()
-        if self._under_way:
-            await asyncio.wait(self._under_way, timeout=grace_seconds)
-        for task in self._under_way:
-            task.cancel()
-        await asyncio.gather(*self._under_way, return_exceptions=True)
+        await finish_or_cancel(self._under_way, grace_seconds)
 
     async def _begin(self, name: str, day: date | None) -> StartedRun:
         async with self._context.database.connection() as connection:

@@ -10,10 +10,9 @@ from typing import NoReturn
 from headwater.app.runtime import Runtime
 from headwater.core.dates import day_before
 from headwater.core.errors import HeadwaterError, NotNow, Unreadable
-from headwater.core.poll_plan import format_duration
 from headwater.core.reasons import Reason
 from headwater.core.source import DiscoveredUrl, FetchProfile, Item, Method, Source
-from headwater.core.text import one_line
+from headwater.core.text import format_duration, one_line
 from headwater.db.pool import is_down
 from headwater.extraction.registry import NormalizedPage, normalize
 from headwater.feeds.results import Feed

@@ -11,6 +11,7 @@ import structlog
 from headwater.core.clock import Clock
 from headwater.core.frontier import Claim
 from headwater.core.politeness import KeyOf
+from headwater.core.waiting import wait_for_any
 from headwater.db import hosts
 from headwater.db.pool import Connection, Database, is_down
 from headwater.fetching.commit import commit
@@ -152,14 +153,7 @@ class FetchPool:
             wait = (look_at - self._clock.now()).total_seconds()
             if wait <= 0:
                 return
-            await self._sleep(stop, max(_SHORT, wait))
-
-    async def _sleep(self, stop: asyncio.Event, seconds: float) -> None:
-        """Sleep until there may be something to do."""
-        waits = [asyncio.create_task(event.wait()) for event in (stop, self._changed)]
-        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        for wait in waits:
-            wait.cancel()
+            await wait_for_any((stop, self._changed), max(_SHORT, wait))
 
     async def _wind_up(self, grace_seconds: float) -> None:
         with contextlib.suppress(TimeoutError):

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
-from headwater.core.poll_plan import format_duration
+from headwater.core.text import format_duration
 
 _LATE_AFTER = timedelta(minutes=5)
 _SILENT_AFTER = timedelta(days=7)

@@ -8,9 +8,9 @@ import msgspec
 
 from headwater.core import cron
 from headwater.core.errors import HeadwaterError
-from headwater.core.poll_plan import format_duration
 from headwater.core.redirect_history import RedirectHistory
 from headwater.core.source import Method
+from headwater.core.text import format_duration
 from headwater.sources.health import Health, Polls, Verdict, health
 from headwater.sources.kind import Kind
 from headwater.sources.registry import configure
