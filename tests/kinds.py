@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import pytest
 
 from headwater import Item, Kind, Run
-from headwater.sources.registry import kinds
+from headwater.sources.registry import get_kinds
 
 
 class LedgerKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -33,7 +33,7 @@ class LedgerKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 def install(monkeypatch: pytest.MonkeyPatch, name: str = "ledger", kind: type[Kind] = LedgerKind) -> None:
     """Let a kind be among the installed ones for the time of a test."""
-    monkeypatch.setitem(kinds(), name, kind)
+    monkeypatch.setitem(get_kinds(), name, kind)
 
 
 class PlainKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):

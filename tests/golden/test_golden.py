@@ -10,11 +10,11 @@ import pytest
 from headwater import Item, Kind, Run
 from headwater.core.errors import HeadwaterError
 from headwater.sources import golden
-from headwater.sources.registry import kinds
+from headwater.sources.registry import get_kinds
 
 FOLDER = Path(__file__).parent
 PAIRS = sorted(path.parent for path in FOLDER.glob("*/*/run.json"))
-OURS = {name: kind for name, kind in kinds().items() if kind.__module__.startswith("headwater.")}
+OURS = {name: kind for name, kind in get_kinds().items() if kind.__module__.startswith("headwater.")}
 
 
 @pytest.mark.parametrize("name", OURS)

@@ -27,7 +27,7 @@ from headwater.db.documents import mend_search_index, search_index_is_whole
 from headwater.db.embedded.server import open_server
 from headwater.db.pool import Database
 from headwater.db.sql import query
-from headwater.sources.registry import kinds
+from headwater.sources.registry import get_kinds
 from tests.conftest import Server
 from tests.postgres15 import Postgres15
 from tests.program import address_of, forked, headwater, with_a_mount
@@ -158,7 +158,7 @@ def test_kinds_that_cannot_be_loaded_are_named_with_the_reason(
     tmp_path: Path, doctor: Doctor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spec 1.1: the sources of such a kind cannot be read, and all others can."""
-    installed = f"installed: {', '.join(sorted(kinds()))}"
+    installed = f"installed: {', '.join(sorted(get_kinds()))}"
     healthy = doctor.finds(exit_code=0)["kinds"]
     assert (healthy["state"], healthy["found"]) == ("ok", installed)
     assert "manual, " in installed

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from headwater.core.errors import HeadwaterError
 from headwater.core.http import Response
 from headwater.core.reasons import Reason
-from headwater.sources.json_state import check_state
 from headwater.sources.kinds.site_state import remember_answer, validators
+from headwater.sources.validation import check_state
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 SCALARS = (

@@ -60,7 +60,7 @@ def test_a_name_that_something_else_has_is_refused(
 ) -> None:
     """The entry point or the import could not work, or would take somebody else's place."""
     kinds.install(monkeypatch, "plain", kinds.PlainKind)
-    monkeypatch.setitem(registry.broken(), "broken", "nosuchmodule:Kind: ModuleNotFoundError: ...")
+    monkeypatch.setitem(registry.get_broken_kinds(), "broken", "nosuchmodule:Kind: ModuleNotFoundError: ...")
     with pytest.raises(OperatorError, match=f"^'{name}' cannot name a kind: it is {why}. .*Nothing was written.$"):
         write_skeleton(name, tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from headwater import Item
 from headwater.core.errors import HeadwaterError, StorageFailed
 from headwater.core.reasons import Reason
-from headwater.sources.item_validation import check_item, refuse_shared_places
+from headwater.sources.validation import check_item, refuse_shared_paths
 from headwater.storage.folder import Corpus
 from tests.kinds import LedgerKind
 
@@ -21,7 +21,7 @@ def item(number: int) -> Item:
 
 def are_accepted(places: list[str]) -> bool:
     try:
-        refuse_shared_places("votes", [(item(number), place) for number, place in enumerate(places)])
+        refuse_shared_paths("votes", [(item(number), place) for number, place in enumerate(places)])
     except HeadwaterError:
         return False
     return True
@@ -39,7 +39,7 @@ def can_all_be_kept(places: list[str], folder: Path) -> bool:
 def test_a_place_below_a_page_of_the_same_run_is_refused_and_both_are_named() -> None:
     for order in ([(item(1), "a/b"), (item(2), "a/b/c/d")], [(item(2), "a/b/c/d"), (item(1), "a/b")]):
         with pytest.raises(HeadwaterError) as refused:
-            refuse_shared_places("votes", order)
+            refuse_shared_paths("votes", order)
         assert refused.value.reason is Reason.BAD_SOURCE
         assert str(refused.value) == (
             "Source votes: partition: 'a/b' is given to http://news.test/1, "
@@ -48,7 +48,7 @@ def test_a_place_below_a_page_of_the_same_run_is_refused_and_both_are_named() ->
 
 
 def test_a_page_that_is_listed_twice_is_not_in_its_own_way() -> None:
-    refuse_shared_places("votes", [(item(1), "a"), (item(1), "a/b"), (item(2), None)])
+    refuse_shared_paths("votes", [(item(1), "a"), (item(1), "a/b"), (item(2), None)])
 
 
 @given(st.lists(st.lists(st.sampled_from(["a", "b", "a0", "a "]), min_size=1, max_size=3).map("/".join), max_size=5))

@@ -185,8 +185,8 @@ async def sandbox(settings: Settings) -> Finding:
 async def kinds(settings: Settings) -> Finding:
     """Look whether the installed kinds of source can be loaded."""
     del settings
-    broken = await asyncio.to_thread(registry.broken)
-    installed = f"installed: {', '.join(sorted(registry.kinds()))}"
+    broken = await asyncio.to_thread(registry.get_broken_kinds)
+    installed = f"installed: {', '.join(sorted(registry.get_kinds()))}"
     if not broken:
         return ok(installed)
     return Finding(

@@ -23,7 +23,7 @@ from headwater.core.waiting import finish_or_cancel, wait_for
 from headwater.db import sources
 from headwater.db.pool import is_down
 from headwater.discovery.runs import next_due_slot
-from headwater.sources.registry import kind_of
+from headwater.sources.registry import get_kind
 
 log = structlog.get_logger()
 _LOOK_SECONDS = 30.0
@@ -94,7 +94,7 @@ class SchedulerRole:
         if not source.enabled:
             return None
         try:
-            kind = kind_of(source)
+            kind = get_kind(source)
         except HeadwaterError as error:
             log.warning("schedule.bad_source", source=source.name, error=str(error))
             return None

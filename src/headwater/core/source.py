@@ -1,5 +1,6 @@
 """Sources, the settings of their requests, and the items they yield."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -7,6 +8,8 @@ from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
+
+SOURCE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")  # also the name of a folder; the database checks it too
 
 
 class Method(StrEnum):

@@ -20,7 +20,7 @@ from headwater.core.waiting import finish_or_cancel
 from headwater.db import runs, sources
 from headwater.db.context import DatabaseContext
 from headwater.discovery.runs import StartedRun
-from headwater.sources.registry import kind_of
+from headwater.sources.registry import get_kind
 from headwater.sources.settings import unknown
 
 log = structlog.get_logger()
@@ -112,7 +112,7 @@ class LiveRunOperations(RunOperations):
 
     def _day(self, source: Source, day: date | None) -> date:
         """Return the day to read; refuse what is none that can be."""
-        kind = kind_of(source)
+        kind = get_kind(source)
         if not kind.dated:
             raise OperatorError(
                 f"Source {source.name} is not read by days: `headwater source sync {source.name}` reads it now.",

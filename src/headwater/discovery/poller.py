@@ -34,7 +34,7 @@ from headwater.http.user_agents import BROWSER, CHROME_RELEASED, browser_is_stal
 from headwater.politeness.gate import Gate
 from headwater.sandbox.pool import Sandbox
 from headwater.sources.kind import Kind
-from headwater.sources.registry import kind_of
+from headwater.sources.registry import get_kind
 
 log = structlog.get_logger()
 _SITEMAP_REST = timedelta(hours=1)  # a feed may be too short at every poll
@@ -94,7 +94,7 @@ class Poller:
         reading = Reading(memory, run.day if run else None, by_hand, tally or RunCounters(), on_leads)
         kind = None
         try:
-            kind = kind_of(claim.source)
+            kind = get_kind(claim.source)
             self._mind_the_agent(claim.source, kind)
             async with renewing(self._database, self._clock, claim, run):
                 await self._readers.read(
@@ -337,7 +337,7 @@ class Poller:
                 log.warning("learn.taken", source=source.name, feed_url=learned["feed_url"], read_by=reader)
                 return
         try:
-            kind_of(replace(source, settings={**source.settings, **learned}))
+            get_kind(replace(source, settings={**source.settings, **learned}))
         except OperatorError as error:
             log.warning("learn.unusable", source=source.name, error=str(error))
             return

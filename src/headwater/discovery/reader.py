@@ -27,10 +27,9 @@ from headwater.frontier.submit import Submitted
 from headwater.politeness.gate import Gate
 from headwater.politeness.request_rate import Pace
 from headwater.sandbox.pool import Sandbox
-from headwater.sources.item_validation import check_item, refuse_shared_places
-from headwater.sources.json_state import check_state
 from headwater.sources.kind import Kind
 from headwater.sources.run import Http, Run
+from headwater.sources.validation import check_item, check_state, refuse_shared_paths
 
 log = structlog.get_logger()
 SavePart = Callable[[], Awaitable[None]]
@@ -129,7 +128,7 @@ class DiscoveryRunner:
             reading.asked, reading.left = run.asked, run.left
             if reading.memory != claim.memory:
                 check_state(source.name, reading.memory)
-            refuse_shared_places(source.name, reading.found)
+            refuse_shared_paths(source.name, reading.found)
         except HeadwaterError:
             raise
         except (Exception, SystemExit) as error:  # whatever a kind does, it ends nothing but its own run

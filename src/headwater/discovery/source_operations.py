@@ -30,9 +30,9 @@ from headwater.sources.import_export import free_name
 from headwater.sources.kinds.site import SITEMAP_HOURS, IngestionMode
 from headwater.sources.kinds.site_discovery import FEED_PATHS, SITEMAP_PATHS, find_feeds, find_sitemaps, is_sitemap
 from headwater.sources.operations import SourceOperations
-from headwater.sources.registry import kind_of
+from headwater.sources.registry import get_kind, prepare_settings
 from headwater.sources.run import Page
-from headwater.sources.settings import prepare, unknown
+from headwater.sources.settings import unknown
 
 OnLeads = Callable[[int], None]
 Mode = IngestionMode
@@ -128,7 +128,7 @@ class LiveSourceOperations(SourceOperations):
     async def _add_spider(self, address: str, name: str | None, settings: dict[str, Any]) -> PollResult:
         """Add a site whose pages are walked through, once it has answered; that takes long and is left for later."""
         chosen = name or await self._free_name(address)
-        prepare(chosen, "site", {**settings, "site_url": address})
+        prepare_settings(chosen, "site", {**settings, "site_url": address})
         try:
             await passing_http(self._runtime).get(address)
         except HeadwaterError as error:
@@ -142,7 +142,7 @@ class LiveSourceOperations(SourceOperations):
         """Add a site and read it at once; one that cannot be read is taken back."""
         address = str(given.get("feed_url") or given.get("sitemap_url"))
         chosen = name or await self._free_name(address, title)
-        kind, settings = prepare(chosen, "site", given)
+        kind, settings = prepare_settings(chosen, "site", given)
 
         async def insert(connection: Connection) -> tuple[PollClaim, bool]:
             """Add the row and claim its first reading at once, so that no running poller is faster."""
@@ -219,7 +219,7 @@ class LiveSourceOperations(SourceOperations):
         return await self._context.database.transact(work)
 
     def _beginning(self, source: Source, day: date) -> datetime:
-        timezone = kind_of(source).timezone or self._context.settings.timezone
+        timezone = get_kind(source).timezone or self._context.settings.timezone
         if day > day_of(self._context.clock.now(), timezone):
             raise OperatorError(f"since: {day} is yet to come.", reason=Reason.BAD_REQUEST)
         return bounds(max(day, _EARLIEST), timezone)[0]
@@ -262,7 +262,7 @@ class LiveSourceOperations(SourceOperations):
     def _last_day(self, source: Source) -> date | None:
         """Return the last day that is over, for a source of dated days."""
         try:
-            kind = kind_of(source)
+            kind = get_kind(source)
         except OperatorError:
             return None  # the run will say so
         timezone = kind.timezone or self._context.settings.timezone
@@ -321,7 +321,7 @@ def _not_added(url: str, why: str, reason: Reason) -> OperatorError:
 
 
 def _why_no_backfill(source: Source, since: date) -> str:
-    kind = kind_of(source)
+    kind = get_kind(source)
     given = next((given for name, given in _REACHES_BACK.items() if hasattr(kind, name)), None)
     if given is None:
         return (

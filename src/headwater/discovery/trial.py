@@ -17,12 +17,11 @@ from headwater.db.pool import is_down
 from headwater.extraction.registry import NormalizedPage, normalize
 from headwater.feeds.results import Feed
 from headwater.politeness.request_rate import Pace
-from headwater.sources.item_validation import check_item, refuse_shared_places
-from headwater.sources.json_state import check_state
 from headwater.sources.kind import Kind
 from headwater.sources.kinds.site_discovery import find_feeds, find_sitemaps, is_sitemap
-from headwater.sources.registry import kind_of
+from headwater.sources.registry import get_kind
 from headwater.sources.run import Http, Page, Run
+from headwater.sources.validation import check_item, check_state, refuse_shared_paths
 
 _LOOKED_AT = 20  # of what a kind yields
 _WORDS_SHOWN = 30
@@ -82,7 +81,7 @@ class Trial:
         """Walk from a source's settings to its newest article; tell whether all went well."""
         with contextlib.suppress(_Stopped):
             with self._stage("settings") as stage:
-                kind = kind_of(source)
+                kind = get_kind(source)
                 methods = list(kind.methods(timedelta(minutes=self._runtime.context.settings.poll_interval_minutes)))
                 if not methods:
                     raise HeadwaterError("Nothing is read: its pages are handed in.")
@@ -196,7 +195,7 @@ class Trial:
             if is_down(error):
                 raise
             raise HeadwaterError(f"{type(error).__name__}: {error}") from error
-        refuse_shared_places(source.name, places)
+        refuse_shared_paths(source.name, places)
         check_state(source.name, run.state)
         return found
 

@@ -14,9 +14,8 @@ from headwater.db.sources import PollClaim
 from headwater.discovery.reader import Kept, Part, Reading
 from headwater.discovery.save import category_of, rebuild_days, rebuild_read_day, save_items, save_links
 from headwater.handoff.queue import queue_handoffs
-from headwater.sources.item_validation import refuse_shared_places
-from headwater.sources.json_state import check_state
 from headwater.sources.kind import Kind
+from headwater.sources.validation import check_state, refuse_shared_paths
 
 log = structlog.get_logger()
 
@@ -56,7 +55,7 @@ class DiscoveryWriter:
             return
         memory = deepcopy(reading.memory)
         check_state(claim.source.name, memory)
-        refuse_shared_places(claim.source.name, reading.found)
+        refuse_shared_paths(claim.source.name, reading.found)
 
         async def work(connection: Connection) -> Part:
             part = await self.save(connection, claim, kind, reading, run)
@@ -85,7 +84,7 @@ class DiscoveryWriter:
         if kind is None or not await sources.lock_poll(connection, claim):
             return Kept()
         try:
-            refuse_shared_places(claim.source.name, reading.found)
+            refuse_shared_paths(claim.source.name, reading.found)
             async with connection.transaction():
                 origin = kind.origin_of(claim.method)
                 saved = await save_items(

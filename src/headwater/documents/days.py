@@ -16,7 +16,7 @@ from headwater.db.context import DatabaseContext
 from headwater.db.daily import DayFilter
 from headwater.db.pool import Connection
 from headwater.sources.kind import Kind
-from headwater.sources.registry import kind_of
+from headwater.sources.registry import get_kind
 from headwater.sources.settings import unknown
 
 # Read this long after its end, a day lacks too much of what was updated again since.
@@ -97,7 +97,7 @@ class DayOperations:
         found: dict[str, tuple[Source, Kind]] = {}
         for source in known:
             try:
-                kind = kind_of(source)
+                kind = get_kind(source)
             except OperatorError:
                 continue  # a kind that is not installed here; `source list` tells
             if kind.dated and name in (None, source.name):

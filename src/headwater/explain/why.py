@@ -19,7 +19,7 @@ from headwater.frontier.priority import ORIGIN_BONUS, priority
 from headwater.politeness.gate import ROBOTS_AGENT
 from headwater.politeness.robots import RobotsVerdict, check_robots
 from headwater.sandbox.pool import Sandbox
-from headwater.sources.registry import kind_of
+from headwater.sources.registry import get_kind
 
 FETCHING = "fetching"
 
@@ -189,7 +189,7 @@ def _moved_to(known: Known) -> str | None:
 def _priority(known: Known) -> Priority:
     now = known.queued.priority if known.queued else None
     try:
-        base = kind_of(known.source).priority
+        base = get_kind(known.source).priority
     except OperatorError:  # its kind is no longer installed, or takes other settings
         base = None
     total = None if base is None else priority(base, known.origin, known.depth)

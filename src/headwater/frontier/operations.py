@@ -20,7 +20,7 @@ from headwater.frontier.hosts import is_key, read_host
 from headwater.frontier.priority import priority
 from headwater.frontier.retry import PRIORITY, Retried, retry_all, retry_ids
 from headwater.frontier.submit import Candidate, Submitted, submit
-from headwater.sources.registry import kind_of
+from headwater.sources.registry import get_kind
 
 BATCH = 1000
 MANUAL = "manual"  # the source of what a person hands in without naming one
@@ -80,7 +80,7 @@ class FrontierOperations:
             source = await sources.get_source(connection, MANUAL)
         if source is None or not await sources.prevent_removal(connection, source.id):
             raise OperatorError(f"The source {name} was removed just now.", reason=Reason.UNKNOWN_SOURCE)
-        return source.id, priority(kind_of(source).priority, Origin.MANUAL)
+        return source.id, priority(get_kind(source).priority, Origin.MANUAL)
 
     async def urls(self, *, limit: int = 10_000, after: int = 0, **filters: str | None) -> list[dict[str, Any]]:
         """List URLs by pages (`status`, `reason`, `host`, `source`, `after` an id), each with its end or its wait."""

@@ -18,11 +18,10 @@ import msgspec
 from headwater.core.http import Response
 from headwater.core.source import DiscoveredUrl, Item, Method
 from headwater.sandbox.pool import Sandbox
-from headwater.sources.item_validation import check_item, refuse_shared_places
-from headwater.sources.json_state import check_state
 from headwater.sources.kind import Kind
-from headwater.sources.kind_settings import read_settings
+from headwater.sources.registry import read_settings
 from headwater.sources.run import Http, Page, Run, raise_for_status
+from headwater.sources.validation import check_item, check_state, refuse_shared_paths
 
 T = TypeVar("T")
 
@@ -104,7 +103,7 @@ async def replay(kind: type[Kind], folder: Path) -> dict[str, Any]:
         else:
             places.append((found, check_item(folder.name, configured, found)))
             told["items"].append(_told_item(found) | {"subpath": places[-1][1]})
-    refuse_shared_places(folder.name, places)
+    refuse_shared_paths(folder.name, places)
     check_state(folder.name, state)
     if run.learned:
         told["learned"] = run.learned

@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from headwater.core.errors import HeadwaterError, Unreadable
 from headwater.core.poll_plan import first_poll
-from headwater.core.source import Source
+from headwater.core.source import SOURCE_NAME, Source
 from headwater.core.url_input import redact
 from headwater.db import sources
 from headwater.db.context import DatabaseContext
@@ -18,8 +18,8 @@ from headwater.feeds.opml import write_opml
 from headwater.feeds.results import OpmlFeed
 from headwater.sandbox.pool import Sandbox
 from headwater.sources.kind import Kind
-from headwater.sources.registry import NAME
-from headwater.sources.settings import prepare, save_fetch_profile
+from headwater.sources.registry import prepare_settings
+from headwater.sources.settings import save_fetch_profile
 from headwater.sources.source_lists import LARGEST, ListedSource, read_source_list, write_yaml
 
 LARGEST_FILE = LARGEST
@@ -132,7 +132,7 @@ def _usable(one: ListedSource, taken: Collection[str]) -> _New:
     if one.why_not:
         raise HeadwaterError(one.why_not)
     name = one.name or free_name(_address(one.settings), one.title, taken)
-    kind, settings = prepare(name, one.kind, one.settings)
+    kind, settings = prepare_settings(name, one.kind, one.settings)
     return _New(name, one.kind, kind, settings, one.enabled)
 
 
@@ -142,7 +142,7 @@ def _address(settings: Mapping[str, Any]) -> str:
 
 def free_name(url: str, title: str, taken: Collection[str]) -> str:
     """Name a source: as its title, if that can be a name, else by its host, and by more where that is taken."""
-    if NAME.fullmatch(title) and title not in taken:
+    if SOURCE_NAME.fullmatch(title) and title not in taken:
         return title
     name = host_name(url)
     if name not in taken:

@@ -58,7 +58,7 @@ def _taken_by(name: str) -> str | None:
     """Tell what has a name already: its module could not be imported, or would hide another."""
     if keyword.iskeyword(name):
         return "a word of the language Python"
-    if name in registry.kinds() or name in registry.broken():
+    if name in registry.get_kinds() or name in registry.get_broken_kinds():
         return "a kind that is installed already"
     if name in sys.stdlib_module_names:
         return "a module of Python's own"

@@ -21,8 +21,8 @@ from headwater.sandbox.pool import Sandbox, make_sandbox
 from headwater.sources.health_report import HEALTHS, kind_or_why, tell_source
 from headwater.sources.import_export import Imported, export_opml, export_yaml, import_sources
 from headwater.sources.kind import Kind
-from headwater.sources.registry import kind_of
-from headwater.sources.settings import prepare, require_set, require_unread, save_fetch_profile, unknown
+from headwater.sources.registry import get_kind, prepare_settings
+from headwater.sources.settings import require_set, require_unread, save_fetch_profile, unknown
 
 _SLICE = 2000  # URLs ended at once
 _ITEMS_SHOWN = 5
@@ -93,7 +93,7 @@ class SourceOperations:
 
     async def create(self, name: str, kind: str, settings: Mapping[str, Any]) -> Source:
         """Add a source of any kind. It is polled when it is due: by the running poller at once, or at its schedule."""
-        configured, settings = prepare(name, kind, settings)
+        configured, settings = prepare_settings(name, kind, settings)
         source, was_there = await self._context.database.transact(
             lambda connection: self._insert(connection, name, kind, configured, settings)
         )
@@ -138,7 +138,7 @@ class SourceOperations:
             source = await self._locked(connection, name)
             require_set(source, changes, unset)
             merged = {field: value for field, value in {**source.settings, **changes}.items() if field not in unset}
-            kind, settings = prepare(name, source.kind, merged)
+            kind, settings = prepare_settings(name, source.kind, merged)
             await self._replace_settings(connection, source, kind, settings)
 
         await self._context.database.transact(work)
@@ -171,7 +171,7 @@ class SourceOperations:
     def _gaps(self, source: Source) -> Mapping[Method, timedelta | None]:
         """Return the intervals of a source as its row has them; none where that cannot be used."""
         try:
-            return kind_of(source).methods(self._interval)
+            return get_kind(source).methods(self._interval)
         except OperatorError:
             return {}
 
