@@ -23,7 +23,7 @@ async def take(
         row = await connection.fetchrow(query("lock_budget"), fingerprint, host)
     assert row is not None, "it has just been met"
     spent = await _read_spending(connection, fingerprint, host, child, now)
-    again = split.allowance(child, row["hourly_limit"], row["empty_until"]).free_at(spent, now)
+    again = split.allowance(child, row["hourly_limit"], row["exhausted_until"]).free_at(spent, now)
     if again is None:
         bucket = api_budget.bucket_of(now)
         await connection.execute(query("spend"), fingerprint, host, child, bucket, bucket - _KEPT)
@@ -57,7 +57,7 @@ async def _list_sources(
     paying = [source["name"] for source in await connection.fetch(query("sources_that_pay"), row["host"])]
     listed = []
     for child in split.children:
-        allowance = split.allowance(child, row["hourly_limit"], row["empty_until"])
+        allowance = split.allowance(child, row["hourly_limit"], row["exhausted_until"])
         spent = await _read_spending(connection, fingerprint, row["host"], child, now)
         listed.append(
             {

@@ -28,7 +28,7 @@ TABLES = (
     "url_frontier",
     "sightings",
     "frontier_queue",
-    "frontier_tally",
+    "frontier_counts",
     "fetch_log",
     "items",
     "item_observations",

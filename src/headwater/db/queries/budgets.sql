@@ -1,6 +1,6 @@
 -- name: lock_budget
 -- Taken before read_spending, so that it sees what everybody else has spent. $1 key fingerprint, $2 host
-SELECT hourly_limit, empty_until FROM budgets WHERE key_fingerprint = $1 AND host = $2 FOR UPDATE
+SELECT hourly_limit, exhausted_until FROM budgets WHERE key_fingerprint = $1 AND host = $2 FOR UPDATE
 
 -- name: meet_budget
 -- Make sure that there is a budget. $1 key fingerprint, $2 host, $3 limit if it is new
@@ -29,22 +29,22 @@ WHERE b.hourly_limit <> $3 OR b.limit_seen_at IS NULL
 
 -- name: exhaust_budget
 -- Nothing goes until then. $1 key fingerprint, $2 host, $3 until, $4 limit if it is new
-INSERT INTO budgets AS b (key_fingerprint, host, hourly_limit, empty_until) VALUES ($1, $2, $4, $3)
-ON CONFLICT (key_fingerprint, host) DO UPDATE SET empty_until = greatest(b.empty_until, $3)
+INSERT INTO budgets AS b (key_fingerprint, host, hourly_limit, exhausted_until) VALUES ($1, $2, $4, $3)
+ON CONFLICT (key_fingerprint, host) DO UPDATE SET exhausted_until = greatest(b.exhausted_until, $3)
 
 -- name: list_budgets
 -- The hosts that a key has been used at. $1 key fingerprint
-SELECT host, hourly_limit, limit_seen_at, empty_until FROM budgets WHERE key_fingerprint = $1 ORDER BY host
+SELECT host, hourly_limit, limit_seen_at, exhausted_until FROM budgets WHERE key_fingerprint = $1 ORDER BY host
 
 -- name: sources_that_need_key
 -- Those that are read, and ask with the key: all with a budget, but for bills that are not looked up.
 SELECT name FROM sources
-WHERE asking ->> 'budget' IS NOT NULL AND enabled AND removed_at IS NULL
+WHERE fetch_profile ->> 'budget' IS NOT NULL AND enabled AND removed_at IS NULL
   AND settings ->> 'lookups_per_run' IS DISTINCT FROM '0'
 ORDER BY name
 
 -- name: sources_that_pay
 -- The sources whose requests to a host are taken from a budget, as far as they have been polled. $1 host
 SELECT name FROM sources
-WHERE asking ->> 'budget' IS NOT NULL AND EXISTS (
-    SELECT 1 FROM jsonb_array_elements_text(asking -> 'api_hosts') AS part (declared) WHERE split_part(declared, '/', 1) = $1)
+WHERE fetch_profile ->> 'budget' IS NOT NULL AND EXISTS (
+    SELECT 1 FROM jsonb_array_elements_text(fetch_profile -> 'api_hosts') AS part (declared) WHERE split_part(declared, '/', 1) = $1)

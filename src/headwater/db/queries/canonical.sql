@@ -34,14 +34,14 @@ RETURNING true
 -- name: ask_new_links
 -- The snapshot: what is linked in any category and was not attempted lately is asked for now.
 -- $1 links since, $2 attempts since, $3 now
-INSERT INTO canonical_attempts AS a (uid, url, categories, asked_at)
+INSERT INTO canonical_attempts AS a (uid, url, categories, requested_at)
 SELECT uid, min(url), array_agg(category ORDER BY category), $3 FROM category_links l
 WHERE seen_at > $1
   AND NOT EXISTS (SELECT FROM canonical_attempts k
-                  WHERE k.uid = l.uid AND (k.asked_at IS NOT NULL OR k.attempted_at > $2))
+                  WHERE k.uid = l.uid AND (k.requested_at IS NOT NULL OR k.attempted_at > $2))
 GROUP BY uid ORDER BY uid
 ON CONFLICT (uid) DO UPDATE
-    SET url = excluded.url, categories = excluded.categories, asked_at = excluded.asked_at, url_id = NULL
+    SET url = excluded.url, categories = excluded.categories, requested_at = excluded.requested_at, url_id = NULL
 
 -- name: list_in_more_categories
 -- A link that came to a category after its article was made or asked for puts it into that category too, as long as it
@@ -54,7 +54,7 @@ WITH page AS MATERIALIZED (
     SELECT uid, array_agg(category ORDER BY category) AS categories
     FROM page JOIN canonical_attempts a USING (uid)
     WHERE category <> ALL (a.categories)
-      AND (a.asked_at IS NOT NULL OR (a.url_id IS NOT NULL AND a.code IS NULL AND a.attempted_at > $3))
+      AND (a.requested_at IS NOT NULL OR (a.url_id IS NOT NULL AND a.code IS NULL AND a.attempted_at > $3))
     GROUP BY uid
 ), listed AS (
     UPDATE canonical_attempts a SET categories = a.categories || lacking.categories, is_projected = false
@@ -64,18 +64,18 @@ WITH page AS MATERIALIZED (
 SELECT category, uid, (SELECT count(*) FROM listed) AS listed FROM page ORDER BY category DESC, uid DESC LIMIT 1
 
 -- name: count_asked
-SELECT count(*) FROM canonical_attempts WHERE asked_at IS NOT NULL
+SELECT count(*) FROM canonical_attempts WHERE requested_at IS NOT NULL
 
 -- name: unsubmitted
 -- What is asked for and not in the frontier yet, by pages. $1 after this uid, $2 how many
 SELECT uid, url, attempted_at IS NOT NULL AS is_expired FROM canonical_attempts
-WHERE asked_at IS NOT NULL AND url_id IS NULL AND uid > $1
+WHERE requested_at IS NOT NULL AND url_id IS NULL AND uid > $1
 ORDER BY uid LIMIT $2
 
 -- name: keep_submitted
 -- Arrays: $1 uids, $2 url ids
 UPDATE canonical_attempts a SET url_id = g.url_id
-FROM unnest($1::text[], $2::bigint[]) AS g (uid, url_id) WHERE a.uid = g.uid AND a.asked_at IS NOT NULL
+FROM unnest($1::text[], $2::bigint[]) AS g (uid, url_id) WHERE a.uid = g.uid AND a.requested_at IS NOT NULL
 
 -- name: follow_asked
 -- Where that stands which is asked for, by pages: of an address that moved, where its page is now. For one that waits,
@@ -83,17 +83,17 @@ FROM unnest($1::text[], $2::bigint[]) AS g (uid, url_id) WHERE a.uid = g.uid AND
 -- attempt ended. $1 after this uid, $2 how many, $3 now
 WITH RECURSIVE asked AS MATERIALIZED (
     SELECT uid, url, url_id FROM canonical_attempts
-    WHERE asked_at IS NOT NULL AND url_id IS NOT NULL AND uid > $1 ORDER BY uid LIMIT $2
+    WHERE requested_at IS NOT NULL AND url_id IS NOT NULL AND uid > $1 ORDER BY uid LIMIT $2
 ), way AS (
-    SELECT asked.uid, page.id, page.status, page.reason, page.moved_to, 0 AS hops
+    SELECT asked.uid, page.id, page.status, page.reason, page.redirect_target, 0 AS hops
     FROM asked
     JOIN url_frontier given ON given.id = asked.url_id
-    JOIN url_frontier page ON page.id = coalesce(given.same_as, given.id)
+    JOIN url_frontier page ON page.id = coalesce(given.alias_of, given.id)
     UNION ALL
-    SELECT way.uid, page.id, page.status, page.reason, page.moved_to, way.hops + 1
+    SELECT way.uid, page.id, page.status, page.reason, page.redirect_target, way.hops + 1
     FROM way
-    JOIN url_frontier given ON given.id = way.moved_to
-    JOIN url_frontier page ON page.id = coalesce(given.same_as, given.id)
+    JOIN url_frontier given ON given.id = way.redirect_target
+    JOIN url_frontier page ON page.id = coalesce(given.alias_of, given.id)
     WHERE way.status = 'dead' AND way.reason = 'redirect' AND way.hops < 10
 ), here AS (
     SELECT DISTINCT ON (uid) uid, id, status, reason FROM way ORDER BY uid, hops DESC
@@ -116,10 +116,10 @@ ORDER BY asked.uid
 -- name: mark_attempts
 -- Arrays: $1 uids, $2 url ids or NULL, $3 codes or NULL, $4 reasons; $5 now. Answers those that were asked for.
 UPDATE canonical_attempts a
-SET asked_at = NULL, attempted_at = $5, url_id = coalesce(g.url_id, a.url_id), code = g.code, reason = g.reason,
+SET requested_at = NULL, attempted_at = $5, url_id = coalesce(g.url_id, a.url_id), code = g.code, reason = g.reason,
     is_projected = false
 FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[]) AS g (uid, url_id, code, reason)
-WHERE a.uid = g.uid AND a.asked_at IS NOT NULL
+WHERE a.uid = g.uid AND a.requested_at IS NOT NULL
 RETURNING a.uid
 
 -- name: note_refused_links
@@ -138,8 +138,8 @@ ON CONFLICT (uid) DO NOTHING
 
 -- name: forget_asked
 -- Of what is asked for and was never attempted here, what another program has attempted. $1 uids, $2 now. Answers them.
-UPDATE canonical_attempts SET asked_at = NULL, attempted_at = $2, is_projected = true
-WHERE uid = ANY ($1::text[]) AND asked_at IS NOT NULL AND attempted_at IS NULL
+UPDATE canonical_attempts SET requested_at = NULL, attempted_at = $2, is_projected = true
+WHERE uid = ANY ($1::text[]) AND requested_at IS NOT NULL AND attempted_at IS NULL
 RETURNING uid
 
 -- name: drop_unattempted
@@ -148,7 +148,7 @@ DELETE FROM canonical_attempts WHERE uid = ANY ($1::text[]) AND attempted_at IS 
 
 -- name: put_off_asked
 -- $1 uids
-UPDATE canonical_attempts SET asked_at = NULL WHERE uid = ANY ($1::text[]) AND attempted_at IS NOT NULL
+UPDATE canonical_attempts SET requested_at = NULL WHERE uid = ANY ($1::text[]) AND attempted_at IS NOT NULL
 
 -- name: redis_mark
 SELECT redis_mark FROM canonical_state
@@ -189,7 +189,7 @@ SELECT a.uid, a.url, a.categories, a.attempted_at, a.code, d.raw_bytes, d.title,
 FROM canonical_attempts a
 LEFT JOIN documents d ON d.url_id = a.url_id AND a.code IS NULL AND a.attempted_at > $4
 LEFT JOIN texts t USING (content_hash)
-WHERE NOT a.is_projected AND a.asked_at IS NULL AND a.attempted_at > $1
+WHERE NOT a.is_projected AND a.requested_at IS NULL AND a.attempted_at > $1
   AND (a.attempted_at, a.uid) > ($2::timestamptz, $3::text)
 ORDER BY a.attempted_at, a.uid LIMIT $5
 

@@ -8,17 +8,17 @@ SELECT last_position FROM change_state FOR UPDATE
 -- that somebody has read up to since. $1 the last position that was given, $2 how many. Answers how many got one. (The ids
 -- are named twice: joined to their rows only, a long backlog would be read as a whole for each batch.)
 WITH latest AS MATERIALIZED (
-    SELECT max(changed_at) AS changed_at FROM changes WHERE leads
+    SELECT max(changed_at) AS changed_at FROM changes WHERE advances_time
 ), came AS MATERIALIZED (
     SELECT id, row_number() OVER (ORDER BY id) AS place,
            unnumbered.changed_at > greatest(
                latest.changed_at, '-infinity',
-               max(unnumbered.changed_at) OVER (ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) AS leads
+               max(unnumbered.changed_at) OVER (ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) AS advances_time
     FROM (SELECT id, changed_at FROM changes WHERE position IS NULL ORDER BY id LIMIT $2) unnumbered, latest
 ), beginning AS MATERIALIZED (
     SELECT greatest($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS position
 ), numbered AS (
-    UPDATE changes c SET position = beginning.position + came.place, leads = came.leads FROM came, beginning
+    UPDATE changes c SET position = beginning.position + came.place, advances_time = came.advances_time FROM came, beginning
     WHERE c.id = ANY (ARRAY(SELECT id FROM came)) AND c.id = came.id
     RETURNING c.position
 ), counted AS (
@@ -37,7 +37,7 @@ SELECT greatest(last_position, (extract(epoch FROM clock_timestamp()) * 1000000)
 
 -- name: position_before
 -- The position right before all that changed at a time or later; NULL where nothing did. $1 time
-SELECT position - 1 FROM changes WHERE leads AND changed_at >= $1 ORDER BY changed_at LIMIT 1
+SELECT position - 1 FROM changes WHERE advances_time AND changed_at >= $1 ORDER BY changed_at LIMIT 1
 
 -- name: positions_after
 -- $1 after this position, $2 how many

@@ -1,9 +1,9 @@
 -- name: find_urls
 -- Which URLs are known, by the id of the page they are the address of, and the priority of those that wait. $1 hashes.
 -- LATERAL makes it one look into an index for each, whatever the planner believes of a table it has no statistics of yet.
-SELECT u.url_hash, coalesce(u.same_as, u.id) AS id, CASE WHEN q.lease_token IS NULL THEN q.priority END AS priority
+SELECT u.url_hash, coalesce(u.alias_of, u.id) AS id, CASE WHEN q.lease_token IS NULL THEN q.priority END AS priority
 FROM unnest($1::bytea[]) AS g (url_hash)
-CROSS JOIN LATERAL (SELECT f.id, f.url_hash, f.same_as FROM url_frontier f WHERE f.url_hash = g.url_hash LIMIT 1) u
+CROSS JOIN LATERAL (SELECT f.id, f.url_hash, f.alias_of FROM url_frontier f WHERE f.url_hash = g.url_hash LIMIT 1) u
 LEFT JOIN LATERAL (SELECT w.priority, w.lease_token FROM frontier_queue w WHERE w.url_id = u.id LIMIT 1) q ON true
 
 -- name: raise_priorities
@@ -91,7 +91,7 @@ WITH ready AS MATERIALIZED (
 ), pages AS MATERIALIZED (
     SELECT claimed.url_id, claimed.politeness_key, claimed.attempts, claimed.priority,
            u.url, u.host, u.source_id, u.subpath, u.depth, u.hops, u.origin, u.etag, u.last_modified,
-           s.name AS source_name, s.asking::text, s.asking -> 'selectors' AS selectors, s.page_delay_ms
+           s.name AS source_name, s.fetch_profile::text, s.fetch_profile -> 'selectors' AS selectors, s.page_delay_ms
     FROM claimed
     CROSS JOIN LATERAL (SELECT f.* FROM url_frontier f WHERE f.id = claimed.url_id LIMIT 1) u
     JOIN sources s ON s.id = u.source_id
@@ -105,7 +105,7 @@ WITH ready AS MATERIALIZED (
 )
 SELECT picked.politeness_key, held.url_id, held.attempts, held.priority,
        held.url, held.host, held.source_id, held.subpath, held.depth, held.hops, held.origin, held.etag,
-       held.last_modified, held.source_name, held.asking, held.selectors, held.page_delay_ms,
+       held.last_modified, held.source_name, held.fetch_profile, held.selectors, held.page_delay_ms,
        held.crawl_delay_ms, held.backoff_ms, held.last_throttled_at,
        CASE WHEN held.host = held.politeness_key THEN held.robots_txt ELSE member.robots_txt END AS robots_txt,
        CASE WHEN held.host = held.politeness_key THEN held.robots_fetched_at ELSE member.robots_fetched_at END
@@ -169,7 +169,7 @@ SELECT count(*) AS queued, count(lease_token) AS leased, min(due_at) AS next_due
 
 -- name: note_moves
 -- Pages that moved elsewhere. Arrays: $1 ids, $2 ids of the targets
-UPDATE url_frontier u SET moved_to = g.target FROM unnest($1::bigint[], $2::bigint[]) AS g (id, target) WHERE u.id = g.id
+UPDATE url_frontier u SET redirect_target = g.target FROM unnest($1::bigint[], $2::bigint[]) AS g (id, target) WHERE u.id = g.id
 
 -- name: name_twins
 -- Pages were read that other addresses of their hosts had led to; those addresses are the same pages from now on.
@@ -180,16 +180,16 @@ WITH given AS MATERIALIZED (
     FROM unnest($1::bigint[], $2::text[], $3::bytea[]) AS g (page_id, url, url_hash)
     JOIN url_frontier u ON u.id = g.page_id
 ), named AS (
-    INSERT INTO url_frontier AS t (url, url_hash, host, source_id, origin, depth, parent_id, same_as,
+    INSERT INTO url_frontier AS t (url, url_hash, host, source_id, origin, depth, parent_id, alias_of,
                                    status, reason, discovered_at, last_fetched_at)
     SELECT url, url_hash, host, source_id, origin, depth, page_id, page_id, 'fetched', 'same_page', $4, $4
     FROM given ORDER BY url_hash
     ON CONFLICT (url_hash) DO UPDATE
-        SET same_as = excluded.same_as, status = 'fetched', reason = 'same_page', last_fetched_at = $4
-        WHERE t.status = 'pending' AND t.id <> excluded.same_as
-    RETURNING id, same_as
+        SET alias_of = excluded.alias_of, status = 'fetched', reason = 'same_page', last_fetched_at = $4
+        WHERE t.status = 'pending' AND t.id <> excluded.alias_of
+    RETURNING id, alias_of
 )
-SELECT id, same_as FROM named
+SELECT id, alias_of FROM named
 
 -- name: leave_queue
 -- After name_twins, in a statement of its own: one that was queued at that very moment is seen only now. $1 url ids
@@ -246,7 +246,7 @@ ORDER BY q.url_id LIMIT $5
 -- Fetch again what ended, and at once what waits; what is being fetched stays as it is. $1 ids, $2 priority, $3 now.
 -- Answers the ids that are queued now.
 WITH given AS MATERIALIZED (
-    SELECT DISTINCT coalesce(same_as, id) AS id FROM url_frontier WHERE id = ANY ($1::bigint[])
+    SELECT DISTINCT coalesce(alias_of, id) AS id FROM url_frontier WHERE id = ANY ($1::bigint[])
 ), reopened AS (
     UPDATE url_frontier u SET status = 'pending', reason = NULL
     FROM given WHERE u.id = given.id AND u.status <> 'pending'
@@ -295,7 +295,7 @@ CROSS JOIN LATERAL (
 -- Which pages were fetched before they changed. Arrays: $1 ids, $2 when each changed; $3 not those fetched since then
 SELECT page.id
 FROM unnest($1::bigint[], $2::timestamptz[]) AS g (id, changed_at)
-CROSS JOIN LATERAL (SELECT coalesce(same_as, id) AS id FROM url_frontier WHERE id = g.id LIMIT 1) known
+CROSS JOIN LATERAL (SELECT coalesce(alias_of, id) AS id FROM url_frontier WHERE id = g.id LIMIT 1) known
 CROSS JOIN LATERAL (
     SELECT id FROM url_frontier
     WHERE id = known.id AND status = 'fetched' AND last_fetched_at < least(g.changed_at, $3)
@@ -325,20 +325,20 @@ SELECT EXISTS (SELECT FROM url_frontier
 
 -- name: url_counts
 -- How many URLs there are of each status and reason.
-SELECT status, reason, sum(urls)::bigint AS urls FROM frontier_tally GROUP BY 1, 2 HAVING sum(urls) <> 0 ORDER BY 1, 2
+SELECT status, reason, sum(urls)::bigint AS urls FROM frontier_counts GROUP BY 1, 2 HAVING sum(urls) <> 0 ORDER BY 1, 2
 
 -- name: leased_urls
 -- How many URLs are being fetched.
 SELECT count(*) FROM frontier_queue WHERE lease_token IS NOT NULL
 
--- name: fold_tally
+-- name: merge_frontier_counts
 -- Sum the tally up into as few rows as it needs. Nobody who adds to it waits; a second one who folds leaves it to the first.
 WITH mine AS MATERIALIZED (
-    SELECT pg_try_advisory_xact_lock(hashtext('headwater.frontier_tally')) AS locked
+    SELECT pg_try_advisory_xact_lock(hashtext('headwater.frontier_counts')) AS locked
 ), folded AS (
-    DELETE FROM frontier_tally WHERE (SELECT locked FROM mine) RETURNING status, reason, urls
+    DELETE FROM frontier_counts WHERE (SELECT locked FROM mine) RETURNING status, reason, urls
 )
-INSERT INTO frontier_tally (status, reason, urls)
+INSERT INTO frontier_counts (status, reason, urls)
 SELECT status, reason, sum(urls) FROM folded GROUP BY 1, 2 HAVING sum(urls) <> 0
 
 -- name: prune_log

@@ -5,7 +5,7 @@
 SELECT i.id AS reference_id, i.source_id, page.id AS page_id,
        CASE WHEN page.status = 'pending' AND q.lease_token IS NOT NULL THEN 'fetching' ELSE page.status END AS status
 FROM (SELECT id, source_id, url_id FROM items WHERE id = ANY ($1::text[]) ORDER BY url_id) i
-CROSS JOIN LATERAL page_waited_for(i.url_id) page
+CROSS JOIN LATERAL find_final_page(i.url_id) page
 LEFT JOIN LATERAL (SELECT w.lease_token FROM frontier_queue w WHERE w.url_id = page.id LIMIT 1) q ON true
 
 -- name: jobs_of_items
@@ -32,7 +32,7 @@ SELECT settle_jobs($1::bigint[])
 -- ended. $1 how many
 SELECT j.job_id, page.id AS page_id, page.status <> 'pending' AS has_ended
 FROM (SELECT job_id, url_id FROM ingestion_jobs WHERE is_successor ORDER BY url_id LIMIT $1) j
-CROSS JOIN LATERAL page_waited_for(j.url_id) page
+CROSS JOIN LATERAL find_final_page(j.url_id) page
 LEFT JOIN LATERAL (SELECT w.lease_token FROM frontier_queue w WHERE w.url_id = page.id LIMIT 1) q ON true
 WHERE q.lease_token IS NULL
 
@@ -46,7 +46,7 @@ FROM unnest($1::bigint[], $2::bigint[]) AS g (job_id, page_id) WHERE j.job_id = 
 SELECT j.job_id, page.id AS page_id, page.status = 'dead' AS is_dead
 FROM (SELECT job_id, url_id FROM ingestion_jobs
       WHERE job_id = ANY ($1::bigint[]) AND status = 'failed' ORDER BY url_id) j
-CROSS JOIN LATERAL page_waited_for(j.url_id) page
+CROSS JOIN LATERAL find_final_page(j.url_id) page
 
 -- name: jobs_to_reopen
 -- Which of these have failed, and no other job has been made for their payload since. $1 ids

@@ -7,11 +7,11 @@ RETURNING id, name, kind, settings, enabled, created_at
 -- name: save_methods
 -- $1 source; arrays: $2 its methods, $3 when each is due if it is new
 WITH given AS MATERIALIZED (
-    SELECT * FROM unnest($2::text[], $3::timestamptz[]) AS g (pass, due)
+    SELECT * FROM unnest($2::text[], $3::timestamptz[]) AS g (method, due)
 ), gone AS (
-    DELETE FROM poll_state WHERE source_id = $1 AND NOT pass = ANY ($2::text[])
+    DELETE FROM poll_state WHERE source_id = $1 AND NOT method = ANY ($2::text[])
 )
-INSERT INTO poll_state (source_id, pass, next_poll_at) SELECT $1, pass, due FROM given
+INSERT INTO poll_state (source_id, method, next_poll_at) SELECT $1, method, due FROM given
 ON CONFLICT DO NOTHING
 
 -- name: replace_settings
@@ -23,17 +23,17 @@ UPDATE sources SET settings = $2 WHERE id = $1
 UPDATE sources SET settings = settings || $2 WHERE id = $1
 
 -- name: make_method_due
--- Let a pass be due at once, but no sooner than a rest after the last. Answers nothing where there is none. $1 source,
--- $2 pass, $3 now, $4 rest, $5 why
+-- Let a method be due at once, but no sooner than a rest after the last. Answers nothing where there is none. $1 source,
+-- $2 method, $3 now, $4 rest, $5 why
 UPDATE poll_state
 SET next_poll_at = least(next_poll_at, greatest($3, last_polled_at + $4::interval)), next_poll_why = $5
-WHERE source_id = $1 AND pass = $2
+WHERE source_id = $1 AND method = $2
 RETURNING true
 
 -- name: restore_source
 -- One that was removed may be added again: it keeps its id and what it has brought. $1 name, $2 kind, $3 settings, $4 now
 UPDATE sources
-SET kind = $2, settings = $3, enabled = true, created_at = $4, removed_at = NULL, asking = '{}', next_request_at = NULL
+SET kind = $2, settings = $3, enabled = true, created_at = $4, removed_at = NULL, fetch_profile = '{}', next_request_at = NULL
 WHERE name = $1 AND removed_at IS NOT NULL
 RETURNING id, name, kind, settings, enabled, created_at
 
@@ -42,7 +42,7 @@ RETURNING id, name, kind, settings, enabled, created_at
 SELECT name FROM sources WHERE name = ANY ($1::text[]) AND removed_at IS NOT NULL
 
 -- name: replan_methods
--- After a change of settings: whoever reads with the old ones has lost its lease. A pass is due when it was, but where its
+-- After a change of settings: whoever reads with the old ones has lost its lease. A method is due when it was, but where its
 -- interval has changed not later than that says, and at once where what it reads has changed.
 -- $1 source, arrays: $2 methods, $3 interval of each or NULL, $4 whether that has changed; $5 now, $6 whether to begin afresh
 UPDATE poll_state f
@@ -50,20 +50,20 @@ SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, attempts = 0,
     next_poll_at = plan.due,
     next_poll_why = CASE WHEN plan.due IS DISTINCT FROM f.next_poll_at THEN 'Its settings were changed.'
                          ELSE f.next_poll_why END,
-    memory = CASE WHEN $6 THEN '{}' ELSE f.memory END,
-    rhythm = CASE WHEN $6 THEN NULL ELSE f.rhythm END,
+    state = CASE WHEN $6 THEN '{}' ELSE f.state END,
+    adaptive_interval = CASE WHEN $6 THEN NULL ELSE f.adaptive_interval END,
     last_error = CASE WHEN $6 THEN NULL ELSE f.last_error END,
     consecutive_errors = CASE WHEN $6 THEN 0 ELSE f.consecutive_errors END
 FROM (
-    SELECT g.pass, CASE WHEN g.gap IS NULL AND g.has_changed AND w.backfill_since IS NULL THEN NULL
+    SELECT g.method, CASE WHEN g.gap IS NULL AND g.has_changed AND w.backfill_since IS NULL THEN NULL
                         WHEN g.gap IS NULL THEN w.next_poll_at  -- it may have been asked for
                         WHEN $6 OR w.next_poll_at IS NULL THEN $5::timestamptz
                         WHEN g.has_changed THEN least(w.next_poll_at, $5 + g.gap)
                         ELSE w.next_poll_at END AS due
-    FROM unnest($2::text[], $3::interval[], $4::boolean[]) AS g (pass, gap, has_changed)
-    JOIN poll_state w ON w.source_id = $1 AND w.pass = g.pass
+    FROM unnest($2::text[], $3::interval[], $4::boolean[]) AS g (method, gap, has_changed)
+    JOIN poll_state w ON w.source_id = $1 AND w.method = g.method
 ) plan
-WHERE f.source_id = $1 AND f.pass = plan.pass
+WHERE f.source_id = $1 AND f.method = plan.method
 
 -- name: set_source_enabled
 -- $1 source, $2 whether it is polled
@@ -71,7 +71,7 @@ UPDATE sources SET enabled = $2 WHERE id = $1
 
 -- name: lock_methods
 -- First the methods, then the source, as polls do. $1 name
-SELECT f.pass FROM poll_state f JOIN sources s ON s.id = f.source_id WHERE s.name = $1 ORDER BY f.pass FOR UPDATE OF f
+SELECT f.method FROM poll_state f JOIN sources s ON s.id = f.source_id WHERE s.name = $1 ORDER BY f.method FOR UPDATE OF f
 
 -- name: lock_source
 -- Nobody submits for it until the transaction ends. $1 name
@@ -105,7 +105,7 @@ RETURNING u.id
 UPDATE poll_state
 SET backfill_since = least(backfill_since, $2), next_poll_at = least(next_poll_at, $3),
     next_poll_why = 'A backfill was asked for.', attempts = 0
-WHERE source_id = $1 AND pass = 'sitemap' AND lease_token IS NULL
+WHERE source_id = $1 AND method = 'sitemap' AND lease_token IS NULL
 RETURNING true
 
 -- name: delete_unused_source
@@ -127,7 +127,7 @@ SELECT id, name, kind, settings, enabled, created_at FROM sources WHERE name = $
 SELECT id, name, kind, settings, enabled, created_at FROM sources WHERE removed_at IS NULL ORDER BY name
 
 -- name: get_browser_sources
-SELECT name FROM sources WHERE removed_at IS NULL AND enabled AND asking -> 'needs_browser' = 'true' ORDER BY name
+SELECT name FROM sources WHERE removed_at IS NULL AND enabled AND fetch_profile -> 'needs_browser' = 'true' ORDER BY name
 
 -- name: find_feed_owner
 -- Only asked like this does it use its index. $1 feed URL
@@ -135,7 +135,7 @@ SELECT name FROM sources WHERE settings ->> 'feed_url' = $1 AND settings ? 'feed
 
 -- name: list_sources
 -- Each source, or the one of this name, with what it has brought and the usual time between two of its items, and the
--- state of its first pass. $1 name or NULL
+-- state of its first method. $1 name or NULL
 SELECT s.id, s.name, s.kind, s.settings, s.enabled, s.created_at, f.next_poll_at, f.last_polled_at, f.last_success_at,
        f.last_reason, f.last_error, coalesce(f.consecutive_errors, 0) AS consecutive_errors,
        f.lease_token IS NOT NULL AS polling,
@@ -145,18 +145,18 @@ SELECT s.id, s.name, s.kind, s.settings, s.enabled, s.created_at, f.next_poll_at
         FROM (SELECT i.published_at FROM items i WHERE i.source_id = s.id AND NOT i.published_is_sighting
               ORDER BY i.published_at DESC LIMIT 20) lately) AS usual_gap
 FROM sources s
-LEFT JOIN LATERAL (SELECT * FROM poll_state p WHERE p.source_id = s.id ORDER BY p.pass LIMIT 1) f ON true
+LEFT JOIN LATERAL (SELECT * FROM poll_state p WHERE p.source_id = s.id ORDER BY p.method LIMIT 1) f ON true
 WHERE s.removed_at IS NULL AND ($1::text IS NULL OR s.name = $1)
 ORDER BY s.name
 
 -- name: list_methods
 -- How each way to read a source stands. $1 source or NULL for all
-SELECT f.source_id, f.pass AS method, f.next_poll_at, f.next_poll_why, f.last_polled_at, f.last_success_at, f.last_new_at,
+SELECT f.source_id, f.method, f.next_poll_at, f.next_poll_why, f.last_polled_at, f.last_success_at, f.last_new_at,
        f.last_reason, f.last_error, f.last_item_count, f.consecutive_errors, f.backfill_since,
-       f.lease_token IS NOT NULL AS polling, f.memory -> 'problems' AS problems, f.memory -> 'moved' AS moved
+       f.lease_token IS NOT NULL AS polling, f.state -> 'problems' AS problems, f.state -> 'moved' AS moved
 FROM poll_state f JOIN sources s ON s.id = f.source_id
 WHERE s.removed_at IS NULL AND ($1::int IS NULL OR f.source_id = $1)
-ORDER BY f.source_id, f.pass
+ORDER BY f.source_id, f.method
 
 -- name: count_source_urls
 -- How many URLs a source has brought, by where they stand. $1 source
@@ -171,35 +171,35 @@ SELECT title, url, published_at, published_is_sighting FROM items WHERE source_i
 -- plan that is to serve both would read them all. The first request of a list gets its moment here, where the gap between
 -- two of its source is known.
 WITH due AS MATERIALIZED (
-    SELECT f.source_id, f.pass FROM poll_state f JOIN sources s ON s.id = f.source_id
-    WHERE $5::text IS NULL AND f.lease_token IS NULL AND f.next_poll_at <= $1 AND f.pass = ANY ($6::text[]) AND s.enabled
+    SELECT f.source_id, f.method FROM poll_state f JOIN sources s ON s.id = f.source_id
+    WHERE $5::text IS NULL AND f.lease_token IS NULL AND f.next_poll_at <= $1 AND f.method = ANY ($6::text[]) AND s.enabled
     ORDER BY f.next_poll_at LIMIT $2
     FOR UPDATE OF f SKIP LOCKED
 ), named AS MATERIALIZED (
-    SELECT f.source_id, f.pass FROM poll_state f JOIN sources s ON s.id = f.source_id
-    WHERE $5 IS NOT NULL AND s.name = $5 AND s.removed_at IS NULL AND f.lease_token IS NULL AND f.pass = ANY ($6::text[])
+    SELECT f.source_id, f.method FROM poll_state f JOIN sources s ON s.id = f.source_id
+    WHERE $5 IS NOT NULL AND s.name = $5 AND s.removed_at IS NULL AND f.lease_token IS NULL AND f.method = ANY ($6::text[])
     FOR UPDATE OF f SKIP LOCKED
 ), taken AS MATERIALIZED (
     SELECT * FROM due UNION ALL SELECT * FROM named
 ), paced AS (
-    UPDATE sources s SET next_request_at = greatest(s.next_request_at, $1) + (s.asking ->> 'gap')::interval
-    FROM taken WHERE s.id = taken.source_id AND taken.pass = 'main' AND s.asking ? 'gap'
-    RETURNING s.id, s.next_request_at - (s.asking ->> 'gap')::interval AS moment
+    UPDATE sources s SET next_request_at = greatest(s.next_request_at, $1) + (s.fetch_profile ->> 'gap')::interval
+    FROM taken WHERE s.id = taken.source_id AND taken.method = 'main' AND s.fetch_profile ? 'gap'
+    RETURNING s.id, s.next_request_at - (s.fetch_profile ->> 'gap')::interval AS moment
 )
 UPDATE poll_state f
 SET lease_holder = $3, lease_token = gen_random_uuid(), lease_until = $4, attempts = f.attempts + 1
-FROM sources s, taken LEFT JOIN paced ON paced.id = taken.source_id AND taken.pass = 'main'
-WHERE f.source_id = taken.source_id AND f.pass = taken.pass AND s.id = f.source_id
-RETURNING s.id, s.name, s.kind, s.settings, s.enabled, s.created_at, s.asking, paced.moment, f.pass AS method, f.memory, f.consecutive_errors,
-          f.last_success_at, f.rhythm, f.backfill_since, f.lease_holder, f.lease_token, f.lease_until, f.attempts
+FROM sources s, taken LEFT JOIN paced ON paced.id = taken.source_id AND taken.method = 'main'
+WHERE f.source_id = taken.source_id AND f.method = taken.method AND s.id = f.source_id
+RETURNING s.id, s.name, s.kind, s.settings, s.enabled, s.created_at, s.fetch_profile, paced.moment, f.method, f.state, f.consecutive_errors,
+          f.last_success_at, f.adaptive_interval, f.backfill_since, f.lease_holder, f.lease_token, f.lease_until, f.attempts
 
 -- name: lock_poll
 -- The fence of a poll. $1 source, $2 token
 SELECT true FROM poll_state WHERE source_id = $1 AND lease_token = $2 FOR UPDATE
 
--- name: save_memory
--- What a poll that goes on has learned. $1 source, $2 token, $3 memory
-UPDATE poll_state SET memory = $3 WHERE source_id = $1 AND lease_token = $2
+-- name: save_state
+-- What a poll that goes on has learned. $1 source, $2 token, $3 state
+UPDATE poll_state SET state = $3 WHERE source_id = $1 AND lease_token = $2
 
 -- name: save_wait_reason
 -- A poll says what it waits for. $1 source, $2 token, $3 why
@@ -207,21 +207,21 @@ UPDATE poll_state SET next_poll_why = $3 WHERE source_id = $1 AND lease_token = 
 
 -- name: finish_polls
 -- End polls, each fenced by its token; answers the tokens that were still in force. Arrays: $1 sources, $2 tokens, $3 next
--- polls, $4 why then, $5 rhythms, $6 reasons, $7 errors or NULL, $8 errors in a row, $9 items or NULL, $10 memories,
+-- polls, $4 why then, $5 adaptive intervals, $6 reasons, $7 errors or NULL, $8 errors in a row, $9 items or NULL, $10 states,
 -- $11 whether something new came, $14 whether a backfill goes on with the next; $12 now, $13 whether this need not wait for the disk: should the server die before it is
 -- there, the polls come back when their leases end, as if their holder had died
 UPDATE poll_state f
 SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, attempts = 0,
-    last_polled_at = $12, next_poll_at = g.next_poll_at, next_poll_why = g.why, rhythm = g.rhythm,
+    last_polled_at = $12, next_poll_at = g.next_poll_at, next_poll_why = g.why, adaptive_interval = g.adaptive_interval,
     last_reason = g.reason, last_error = g.error, consecutive_errors = g.errors,
     last_success_at = CASE WHEN g.error IS NULL THEN $12 ELSE f.last_success_at END,
-    last_item_count = coalesce(g.items, f.last_item_count), memory = g.memory,
+    last_item_count = coalesce(g.items, f.last_item_count), state = g.state,
     last_new_at = CASE WHEN g.is_new THEN $12 ELSE f.last_new_at END,
     -- What was asked for is done, or is not tried again.
     backfill_since = CASE WHEN g.error IS NULL AND NOT g.is_unfinished OR g.next_poll_at IS NULL THEN NULL ELSE f.backfill_since END
 FROM unnest($1::int[], $2::uuid[], $3::timestamptz[], $4::text[], $5::jsonb[], $6::text[], $7::text[], $8::int[],
             $9::int[], $10::jsonb[], $11::boolean[], $14::boolean[])
-    AS g (source_id, token, next_poll_at, why, rhythm, reason, error, errors, items, memory, is_new, is_unfinished),
+    AS g (source_id, token, next_poll_at, why, adaptive_interval, reason, error, errors, items, state, is_new, is_unfinished),
     set_config('synchronous_commit', CASE WHEN $13 THEN 'off' ELSE current_setting('synchronous_commit') END, true) AS durability
 WHERE f.source_id = ANY ($1) AND f.source_id = g.source_id AND f.lease_token = g.token
 RETURNING g.token
@@ -253,7 +253,7 @@ RETURNING next_request_at - $3::interval AS moment
 
 -- name: save_fetch_profile
 -- $1 source, $2 how its requests are made
-UPDATE sources SET asking = $2 WHERE id = $1 AND asking <> $2
+UPDATE sources SET fetch_profile = $2 WHERE id = $1 AND fetch_profile <> $2
 
 -- name: renew_poll
 -- A poll that goes on keeps its lease. Answers nothing when it has lost it. $1 source, $2 token, $3 until

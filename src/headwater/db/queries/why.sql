@@ -7,7 +7,7 @@ SELECT u.id, u.url, u.host, u.status, u.reason, u.origin, u.depth, u.hops, u.dis
        q.priority, q.due_at, q.attempts, q.lease_holder, q.lease_until, ahead.urls AS ahead
 FROM url_frontier u
 JOIN sources s ON s.id = u.source_id
-LEFT JOIN url_frontier page ON page.id = u.same_as
+LEFT JOIN url_frontier page ON page.id = u.alias_of
 LEFT JOIN url_frontier came ON came.id = u.parent_id
 LEFT JOIN frontier_queue q ON q.url_id = u.id
 LEFT JOIN LATERAL (
@@ -22,8 +22,8 @@ WHERE u.url_hash = $1
 
 -- name: why_addresses
 -- Other addresses of a page, and where it has moved to. $1 id, $2 how many
-SELECT url, same_as IS NOT NULL AS is_same_page FROM url_frontier
-WHERE same_as = $1 OR (parent_id = $1 AND hops > 0 AND same_as IS NULL)
+SELECT url, alias_of IS NOT NULL AS is_same_page FROM url_frontier
+WHERE alias_of = $1 OR (parent_id = $1 AND hops > 0 AND alias_of IS NULL)
 ORDER BY id DESC LIMIT $2
 
 -- name: why_sightings

@@ -1,14 +1,15 @@
--- What runs brought, on its way to the jobs: one row for each payload of an item. It is completed once a job exists for that
--- payload, be it made now or before. May be taken back alone (migrate down --only handoffs): everything else runs without.
+-- Hand-offs: payloads that runs found, on their way to jobs. There is one row for each payload of an item. A hand-off is
+-- completed when a job for its payload exists, new or old. `migrate down --only handoffs` drops this table alone: all other
+-- parts work without it.
 CREATE TABLE ingestion_handoffs (
     handoff_id     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     reference_id   text NOT NULL REFERENCES items,
     payload_hash   text NOT NULL CHECK (payload_hash ~ '^[0-9a-f]{64}$'),
     source_id      int NOT NULL REFERENCES sources,
-    scrape_run_id  bigint REFERENCES runs ON DELETE SET NULL,   -- the last run that brought this payload
+    scrape_run_id  bigint REFERENCES runs ON DELETE SET NULL,   -- the last run that found this payload
     status         text NOT NULL DEFAULT 'queued' CHECK (status IN ('queued', 'running', 'completed', 'failed')),
     reason_code    text NOT NULL,
-    error          text,                                        -- the last one, in the words of whoever met it
+    error          text,                                        -- the message of the last failure
     job_id         bigint REFERENCES ingestion_jobs,
     created_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
     updated_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -17,8 +18,8 @@ CREATE TABLE ingestion_handoffs (
     lease_until    timestamptz,
     attempts       int NOT NULL DEFAULT 0 CHECK (attempts >= 0),
     UNIQUE (reference_id, payload_hash),
-    CONSTRAINT lease_is_whole CHECK (num_nulls(lease_holder, lease_token, lease_until) IN (0, 3)),
-    CONSTRAINT who_runs_holds_the_lease CHECK ((status = 'running') = (lease_token IS NOT NULL))
+    CONSTRAINT lease_is_complete CHECK (num_nulls(lease_holder, lease_token, lease_until) IN (0, 3)),
+    CONSTRAINT running_handoff_has_a_lease CHECK ((status = 'running') = (lease_token IS NOT NULL))
 );
 CREATE INDEX ingestion_handoffs_source ON ingestion_handoffs (source_id, handoff_id);
 CREATE INDEX ingestion_handoffs_run ON ingestion_handoffs (scrape_run_id, handoff_id) WHERE scrape_run_id IS NOT NULL;

@@ -1,0 +1,520 @@
+-- Sources ------------------------------------------------------------------------------------------------------------
+
+CREATE TABLE sources (
+    id               int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name             text NOT NULL UNIQUE,
+    kind             text NOT NULL,
+    settings         jsonb NOT NULL DEFAULT '{}',
+    fetch_profile    jsonb NOT NULL DEFAULT '{}',   -- how its requests are made: {"user_agent", "api_hosts", "budget"}
+    page_delay_ms    int                            -- the pause between two pages of one host; NULL: no pause
+        GENERATED ALWAYS AS (ceil(1000 / nullif((settings ->> 'rate_per_second')::float, 0))::int) STORED
+        CHECK (page_delay_ms >= 0),
+    enabled          boolean NOT NULL DEFAULT true,
+    next_request_at  timestamptz,                   -- when any process may send its next request
+    created_at       timestamptz NOT NULL,
+    removed_at       timestamptz,                   -- a removed source keeps its name, its items and its URLs
+    CONSTRAINT source_name_is_a_folder_name CHECK (name ~ '^[a-z0-9][a-z0-9._-]{0,63}$'),
+    CONSTRAINT settings_are_an_object CHECK (jsonb_typeof(settings) = 'object')
+);
+-- Only one source reads a feed, even if two people add it at once.
+CREATE UNIQUE INDEX sources_feed ON sources ((settings ->> 'feed_url')) WHERE settings ? 'feed_url' AND removed_at IS NULL;
+
+-- One row for each method that reads a source: its list (a feed or an API), its sitemaps, its pages.
+CREATE TABLE poll_state (
+    source_id           int NOT NULL REFERENCES sources ON DELETE CASCADE,
+    method              text NOT NULL DEFAULT 'main' CHECK (method IN ('main', 'sitemap', 'spider')),
+    next_poll_at        timestamptz,                    -- NULL: no interval plans the next poll
+    next_poll_why       text,                           -- a sentence that explains next_poll_at
+    adaptive_interval   jsonb,                          -- how far the interval is stretched
+    last_polled_at      timestamptz,
+    last_success_at     timestamptz,
+    last_new_at         timestamptz,                    -- when a poll last found something new
+    last_reason         text,
+    last_error          text,
+    last_item_count     int NOT NULL DEFAULT 0,
+    consecutive_errors  int NOT NULL DEFAULT 0 CHECK (consecutive_errors >= 0),
+    backfill_since      timestamptz,                    -- the next poll also reads older items, back to this time
+    state               jsonb NOT NULL DEFAULT '{}',    -- run.state of the kind: validators, cursors
+    lease_holder        text,
+    lease_token         uuid,
+    lease_until         timestamptz,
+    attempts            int NOT NULL DEFAULT 0 CHECK (attempts >= 0),
+    PRIMARY KEY (source_id, method),
+    CONSTRAINT lease_is_complete CHECK (num_nulls(lease_holder, lease_token, lease_until) IN (0, 3))
+);
+CREATE INDEX poll_state_due ON poll_state (next_poll_at) WHERE lease_token IS NULL;
+CREATE INDEX poll_state_leased ON poll_state (lease_until) WHERE lease_token IS NOT NULL;
+
+-- Frontier -----------------------------------------------------------------------------------------------------------
+
+-- Hosts: politeness survives restarts and holds for all workers on all machines.
+CREATE TABLE host_state (
+    host                text PRIMARY KEY,   -- or a politeness key: domain:example.org, group:name
+    politeness_key      text REFERENCES host_state,     -- the row that sets the pace of this host; NULL: this row does
+    not_before          timestamptz NOT NULL DEFAULT '-infinity',   -- no request to this host is sent earlier
+    ready_at            timestamptz,        -- when its next URL may be claimed; NULL: no URL is queued
+    reserved_until      timestamptz,        -- a poll waits for the host, so claims leave it alone
+    closed_until        timestamptz,        -- an operator closed the host; the year 9999 means until it is opened again
+    backoff_ms          int NOT NULL DEFAULT 0 CHECK (backoff_ms >= 0),
+    blocked_reason      text,
+    last_throttled_at   timestamptz,        -- the last 429 or 503
+    keeps_slash         boolean NOT NULL DEFAULT false,     -- /a/ and /a are two pages on this host
+    crawl_delay_ms      int CHECK (crawl_delay_ms >= 0),
+    robots_txt          text,               -- NULL, with robots_fetched_at set: the host has none and allows everything
+    robots_fetched_at   timestamptz,
+    lease_holder        text,
+    lease_token         uuid,
+    lease_until         timestamptz,
+    CONSTRAINT lease_is_complete CHECK (num_nulls(lease_holder, lease_token, lease_until) IN (0, 3)),
+    CONSTRAINT politeness_key_is_another_row CHECK (politeness_key IS DISTINCT FROM host),
+    CONSTRAINT only_a_politeness_key_is_queued_or_leased
+        CHECK (politeness_key IS NULL OR (ready_at IS NULL AND lease_token IS NULL))
+) WITH (fillfactor = 70);
+CREATE INDEX host_state_ready ON host_state (ready_at) WHERE ready_at IS NOT NULL;
+CREATE INDEX host_state_leased ON host_state (lease_until) WHERE lease_token IS NOT NULL;
+CREATE INDEX host_state_members ON host_state (politeness_key) WHERE politeness_key IS NOT NULL;
+CREATE INDEX host_state_closed ON host_state (closed_until) WHERE closed_until IS NOT NULL;
+CREATE INDEX host_state_blocked ON host_state (not_before) WHERE blocked_reason IS NOT NULL;
+CREATE INDEX host_state_slash ON host_state (host) WHERE keeps_slash;
+
+-- Every URL that was ever seen, once. Claims do not touch this row.
+-- There is no foreign key for `host` and `source_id`. A submit would spend a fifth of its time to check the host and a
+-- tenth to check the source. No code deletes a host. Only a source without URLs is deleted, and each submit locks its
+-- source against that (prevent_removal, or the row of its poll).
+-- No index has a column that the end of a fetch changes: the update then stays on its page and touches no index.
+CREATE TABLE url_frontier (
+    id               bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    url              text NOT NULL,
+    url_hash         bytea NOT NULL UNIQUE CHECK (octet_length(url_hash) = 32),
+    host             text NOT NULL,
+    source_id        int NOT NULL,
+    origin           text NOT NULL CHECK (origin IN ('feed', 'sitemap', 'spider', 'manual', 'category')),
+    parent_id        bigint REFERENCES url_frontier,    -- the page that named this URL or redirected to it
+    alias_of         bigint REFERENCES url_frontier,    -- this URL redirects, within its host, to that page
+    redirect_target  bigint REFERENCES url_frontier,    -- this URL redirects to another host or to a known page
+    depth            smallint NOT NULL DEFAULT 0 CHECK (depth >= 0),
+    hops             smallint NOT NULL DEFAULT 0 CHECK (hops >= 0),     -- redirects that led here
+    subpath          text,      -- of its raw file in the source's folder; NULL: by host and URL hash
+    status           text NOT NULL DEFAULT 'pending' CHECK (status IN ('pending', 'fetched', 'dead')),
+    reason           text,
+    discovered_at    timestamptz NOT NULL,
+    last_fetched_at  timestamptz,
+    fetch_count      int NOT NULL DEFAULT 0,
+    etag             text,
+    last_modified    text,
+    CONSTRAINT ended_url_has_a_reason CHECK (status = 'pending' OR reason IS NOT NULL),
+    CONSTRAINT alias_is_fetched CHECK (alias_of IS NULL OR (status = 'fetched' AND alias_of <> id))
+) WITH (fillfactor = 90);
+CREATE INDEX url_frontier_source ON url_frontier (source_id, id);
+CREATE INDEX url_frontier_host ON url_frontier (host, id);
+CREATE INDEX url_frontier_parent ON url_frontier (parent_id) WHERE parent_id IS NOT NULL;
+CREATE INDEX url_frontier_aliases ON url_frontier (alias_of) WHERE alias_of IS NOT NULL;
+-- Two pages of a source must not share one raw file. The order is byte by byte, so all paths in a folder are neighbors.
+CREATE INDEX url_frontier_subpath ON url_frontier (source_id, subpath COLLATE "C") WHERE subpath IS NOT NULL;
+
+-- The queue: one narrow row for each pending URL. A URL that has ended has no row.
+-- There is no foreign key for `url_id`: a submit writes both rows in one transaction, and no code deletes a URL.
+CREATE TABLE frontier_queue (
+    url_id          bigint PRIMARY KEY,
+    politeness_key  text NOT NULL,
+    priority        smallint NOT NULL CHECK (priority BETWEEN 1 AND 10),
+    due_at          timestamptz NOT NULL,
+    lease_holder    text,
+    lease_token     uuid,
+    lease_until     timestamptz,
+    attempts        int NOT NULL DEFAULT 0 CHECK (attempts >= 0),
+    CONSTRAINT lease_is_complete CHECK (num_nulls(lease_holder, lease_token, lease_until) IN (0, 3))
+) WITH (fillfactor = 80);
+-- Each query repeats the predicate of the index it needs. All rows satisfy both predicates. The planner then cannot
+-- choose the wrong index when its statistics are old.
+CREATE INDEX frontier_queue_pick ON frontier_queue (politeness_key, priority DESC, due_at)
+    WHERE lease_token IS NULL AND priority > 0;
+CREATE INDEX frontier_queue_due ON frontier_queue (politeness_key, due_at) WHERE lease_token IS NULL AND attempts >= 0;
+CREATE INDEX frontier_queue_leased ON frontier_queue (lease_until) WHERE lease_token IS NOT NULL;
+
+-- The sources that also list a URL, besides the source that submitted it.
+CREATE TABLE sightings (
+    url_id         bigint NOT NULL REFERENCES url_frontier ON DELETE CASCADE,
+    source_id      int NOT NULL REFERENCES sources ON DELETE CASCADE,
+    origin         text NOT NULL CHECK (origin IN ('feed', 'sitemap', 'spider', 'manual', 'category')),
+    first_seen_at  timestamptz NOT NULL,
+    PRIMARY KEY (url_id, source_id)
+);
+CREATE INDEX sightings_source ON sightings (source_id);
+
+-- Every fetch attempt, also each failed one.
+CREATE TABLE fetch_log (
+    id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    url_id       bigint NOT NULL REFERENCES url_frontier ON DELETE CASCADE,
+    holder       text NOT NULL,
+    attempt      int NOT NULL,
+    finished_at  timestamptz NOT NULL,
+    sent_at      timestamptz,
+    http_status  smallint,
+    body_bytes   int,
+    elapsed_ms   int,
+    reason       text NOT NULL,
+    detail       text
+);
+CREATE INDEX fetch_log_url ON fetch_log (url_id, id);
+CREATE INDEX fetch_log_finished ON fetch_log (finished_at);
+
+-- The number of URLs of each status and reason is the sum of these rows. Triggers add a row for each difference, so no
+-- transaction waits for another. Maintenance merges the rows.
+CREATE TABLE frontier_counts (
+    status  text NOT NULL,
+    reason  text,
+    urls    bigint NOT NULL
+);
+
+CREATE FUNCTION count_new_urls() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO frontier_counts (status, reason, urls) SELECT status, reason, count(*) FROM new_rows GROUP BY 1, 2;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER count_new AFTER INSERT ON url_frontier REFERENCING NEW TABLE AS new_rows
+    FOR EACH STATEMENT EXECUTE FUNCTION count_new_urls();
+
+CREATE FUNCTION count_changed_urls() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO frontier_counts (status, reason, urls)
+    SELECT status, reason, sum(n)
+    FROM (SELECT status, reason, 1 AS n FROM new_rows UNION ALL SELECT status, reason, -1 FROM old_rows) both_sides
+    GROUP BY 1, 2 HAVING sum(n) <> 0;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER count_changed AFTER UPDATE ON url_frontier REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows
+    FOR EACH STATEMENT EXECUTE FUNCTION count_changed_urls();
+
+CREATE FUNCTION count_deleted_urls() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO frontier_counts (status, reason, urls) SELECT status, reason, -count(*) FROM old_rows GROUP BY 1, 2;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER count_deleted AFTER DELETE ON url_frontier REFERENCING OLD TABLE AS old_rows
+    FOR EACH STATEMENT EXECUTE FUNCTION count_deleted_urls();
+
+-- Items and days -----------------------------------------------------------------------------------------------------
+
+-- The entries that sources list. The id is the SHA-256 of "source:url", in hex.
+CREATE TABLE items (
+    id                     text PRIMARY KEY CHECK (id ~ '^[0-9a-f]{64}$'),
+    source_id              int NOT NULL REFERENCES sources,
+    url                    text NOT NULL,
+    url_id                 bigint REFERENCES url_frontier,     -- NULL: its page is not fetched
+    title                  text NOT NULL,
+    published_at           timestamptz NOT NULL,
+    published_is_sighting  boolean NOT NULL,    -- the source gave no date, so published_at is the first sighting
+    updated_at             timestamptz,
+    tags                   jsonb NOT NULL DEFAULT '{}',
+    raw                    jsonb NOT NULL DEFAULT '{}',
+    first_seen_at          timestamptz NOT NULL,
+    last_seen_at           timestamptz NOT NULL
+);
+CREATE INDEX items_source ON items (source_id, published_at DESC);
+CREATE INDEX items_url ON items (url_id) WHERE url_id IS NOT NULL;
+
+-- Each pair of dates that an item was ever seen with. Days are rebuilt from these rows, so an update tomorrow does not
+-- change today.
+CREATE TABLE item_observations (
+    item_id       text NOT NULL REFERENCES items ON DELETE CASCADE,
+    source_id     int NOT NULL REFERENCES sources,
+    published_at  timestamptz,      -- NULL: the item is older than its update, but its age is unknown
+    updated_at    timestamptz,
+    rule          text,             -- the rule that decided the dates
+    is_certain    boolean NOT NULL DEFAULT true,    -- the source gave the dates; false: they were inferred
+    observed_at   timestamptz NOT NULL,
+    UNIQUE NULLS NOT DISTINCT (item_id, published_at, updated_at)
+);
+CREATE INDEX item_observations_published ON item_observations (source_id, published_at);
+CREATE INDEX item_observations_updated ON item_observations (source_id, updated_at) WHERE updated_at IS NOT NULL;
+
+-- The NEW and LATEST items of a day in the source's time zone. The rows of a source and day are always rebuilt together.
+CREATE TABLE daily_index (
+    source_id     int NOT NULL REFERENCES sources ON DELETE CASCADE,
+    day           date NOT NULL,
+    item_id       text NOT NULL REFERENCES items ON DELETE CASCADE,
+    bucket        text NOT NULL CHECK (bucket IN ('NEW', 'LATEST')),
+    published_at  timestamptz,      -- the observed dates that put the item into this day
+    updated_at    timestamptz,
+    rule          text,
+    PRIMARY KEY (source_id, day, item_id)
+);
+CREATE INDEX daily_index_day ON daily_index (day);
+
+-- When all items of a day were last read. A day that is read long after its end lacks the items that changed since.
+CREATE TABLE days_read (
+    source_id  int NOT NULL REFERENCES sources ON DELETE CASCADE,
+    day        date NOT NULL,
+    read_at    timestamptz NOT NULL,
+    PRIMARY KEY (source_id, day)
+);
+
+-- One reading of a source, at a slot of its schedule or by hand. A slot whose run failed may get another run.
+CREATE TABLE runs (
+    id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    source_id      int NOT NULL REFERENCES sources ON DELETE CASCADE,
+    trigger        text NOT NULL CHECK (trigger IN ('schedule', 'manual', 'sync')),
+    slot           timestamptz,
+    day            date,        -- in the source's time zone; NULL: the run reads no day
+    status         text NOT NULL DEFAULT 'running' CHECK (status IN ('running', 'succeeded', 'failed')),
+    reason         text,
+    error          text,        -- the message that explains the reason
+    item_count     int,
+    page_count     int CHECK (page_count >= 0),
+    fetched_count  int CHECK (fetched_count >= 0),
+    total_count    int CHECK (total_count >= 0),    -- the number of items that the source reports
+    new_count      int CHECK (new_count >= 0),
+    latest_count   int CHECK (latest_count >= 0),
+    started_at     timestamptz NOT NULL,
+    finished_at    timestamptz,
+    lease_holder   text,
+    lease_token    uuid,
+    lease_until    timestamptz,
+    attempts       int NOT NULL DEFAULT 0 CHECK (attempts >= 0),
+    CONSTRAINT lease_is_complete CHECK (num_nulls(lease_holder, lease_token, lease_until) IN (0, 3)),
+    CONSTRAINT running_run_has_a_lease CHECK ((status = 'running') = (lease_token IS NOT NULL)),
+    CONSTRAINT ended_run_has_a_reason CHECK ((status = 'running') = (reason IS NULL AND finished_at IS NULL)),
+    CONSTRAINT scheduled_run_has_a_slot CHECK ((trigger = 'schedule') = (slot IS NOT NULL))
+);
+CREATE UNIQUE INDEX runs_succeeded_slot ON runs (source_id, slot) WHERE slot IS NOT NULL AND status = 'succeeded';
+CREATE UNIQUE INDEX runs_running ON runs (source_id) WHERE status = 'running';
+CREATE INDEX runs_slot ON runs (source_id, slot) WHERE slot IS NOT NULL;
+CREATE INDEX runs_day ON runs (source_id, day, id) WHERE day IS NOT NULL;
+CREATE INDEX runs_source ON runs (source_id, id);
+CREATE INDEX runs_leased ON runs (lease_until) WHERE lease_token IS NOT NULL;
+
+-- API budgets --------------------------------------------------------------------------------------------------------
+
+-- The requests that a key may send to an API host in a rolling hour.
+CREATE TABLE budgets (
+    key_fingerprint  text NOT NULL CHECK (key_fingerprint ~ '^[0-9a-f]{16}$'),  -- never the key itself
+    host             text NOT NULL,
+    hourly_limit     int NOT NULL CHECK (hourly_limit > 0),
+    limit_seen_at    timestamptz,   -- when the host last reported another limit; NULL: never, the default holds
+    exhausted_until  timestamptz,   -- the host reported that no request is left
+    PRIMARY KEY (key_fingerprint, host)
+);
+
+-- Requests are counted in buckets of a few seconds. New requests delete the buckets that are too old to count.
+CREATE TABLE budget_spending (
+    key_fingerprint  text NOT NULL,
+    host             text NOT NULL,
+    bucket           timestamptz NOT NULL,
+    child            text NOT NULL,     -- the child API below the host
+    requests         int NOT NULL CHECK (requests > 0),
+    PRIMARY KEY (key_fingerprint, host, bucket, child),
+    FOREIGN KEY (key_fingerprint, host) REFERENCES budgets ON DELETE CASCADE
+);
+
+-- Documents ----------------------------------------------------------------------------------------------------------
+
+-- Each text is stored once, however many pages have it.
+CREATE TABLE texts (
+    content_hash   bytea PRIMARY KEY CHECK (octet_length(content_hash) = 32),
+    body           text NOT NULL,
+    first_seen_at  timestamptz NOT NULL
+);
+
+-- One document for each URL. The text can be derived again from the raw file, fetched_url, content_type and selectors.
+CREATE TABLE documents (
+    id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    url_id         bigint NOT NULL UNIQUE REFERENCES url_frontier,
+    source_id      int NOT NULL REFERENCES sources,
+    revision       int NOT NULL DEFAULT 1 CHECK (revision >= 1),
+    content_hash   bytea NOT NULL REFERENCES texts,
+    body_status    text NOT NULL DEFAULT 'ok' CHECK (body_status IN ('ok', 'scanned_no_text')),
+    title          text NOT NULL,
+    byline         text,
+    published_at   timestamptz,
+    updated_at     timestamptz,     -- when the page last changed, by the page or its feed
+    language       text,
+    image          text,
+    abstract       text,
+    canonical_url  text,
+    provenance     jsonb NOT NULL,
+    confidence     jsonb NOT NULL DEFAULT '{}',     -- of each field, from 0 to 1
+    artifacts      jsonb NOT NULL DEFAULT '[]',     -- tables that the text cannot show
+    normalizer     text NOT NULL,
+    selectors      jsonb NOT NULL DEFAULT '{}',     -- the source's selectors that the normalizer used
+    fetched_url    text,            -- the URL of the bytes, after redirects
+    content_type   text,            -- the header of the answer, with its charset; NULL: it had none
+    raw_path       text NOT NULL,   -- below the corpus folder
+    raw_hash       bytea NOT NULL CHECK (octet_length(raw_hash) = 32),
+    raw_bytes      int NOT NULL,
+    fetched_at     timestamptz NOT NULL,
+    search         tsvector NOT NULL
+);
+CREATE INDEX documents_search ON documents USING gin (search);
+CREATE INDEX documents_fetched ON documents (fetched_at DESC, id DESC);
+CREATE INDEX documents_source ON documents (source_id, id);
+CREATE INDEX documents_text ON documents (content_hash);
+
+-- The earlier texts of a document.
+CREATE TABLE document_revisions (
+    document_id   bigint NOT NULL REFERENCES documents ON DELETE CASCADE,
+    revision      int NOT NULL CHECK (revision >= 1),
+    content_hash  bytea NOT NULL REFERENCES texts,
+    title         text NOT NULL,
+    raw_hash      bytea NOT NULL CHECK (octet_length(raw_hash) = 32),
+    fetched_at    timestamptz NOT NULL,
+    replaced_at   timestamptz NOT NULL,
+    PRIMARY KEY (document_id, revision)
+);
+CREATE INDEX document_revisions_text ON document_revisions (content_hash);
+
+-- Canonical articles -------------------------------------------------------------------------------------------------
+
+-- The URLs that sources with a category list, unchanged, and the URLs that other programs put into Redis.
+CREATE TABLE category_links (
+    category      text NOT NULL CHECK (category <> ''),
+    uid           text NOT NULL CHECK (uid ~ '^[0-9a-f]{16}$'),     -- sha1(url)[:16]
+    url           text NOT NULL,
+    seen_at       timestamptz NOT NULL,
+    is_projected  boolean NOT NULL DEFAULT false,                   -- Redis has it
+    PRIMARY KEY (category, uid)
+);
+CREATE INDEX category_links_seen ON category_links (seen_at);
+CREATE INDEX category_links_unprojected ON category_links (seen_at) WHERE NOT is_projected;
+
+-- The attempts to make articles of these links. The current run has requested a link, or the link was attempted, or
+-- both: a link is attempted again after 30 days.
+CREATE TABLE canonical_attempts (
+    uid           text PRIMARY KEY CHECK (uid ~ '^[0-9a-f]{16}$'),
+    url           text,                                             -- NULL: another program attempted it
+    categories    text[] NOT NULL DEFAULT '{}',
+    url_id        bigint REFERENCES url_frontier,                   -- NULL: not submitted yet, or refused
+    requested_at  timestamptz,
+    attempted_at  timestamptz,
+    code          text CHECK (code IN ('FAIL_BAD_HTML', 'FAIL_HTTP', 'FAIL_TIMEOUT', 'FAIL_PARSE', 'FAIL_EMPTY')),
+    reason        text,                                             -- our own reason code for the failure
+    is_projected  boolean NOT NULL DEFAULT false,                   -- Redis has it
+    CONSTRAINT link_is_requested_or_attempted CHECK (num_nonnulls(requested_at, attempted_at) > 0),
+    CONSTRAINT failed_link_is_attempted CHECK (code IS NULL OR attempted_at IS NOT NULL)
+);
+CREATE INDEX canonical_attempts_requested ON canonical_attempts (uid) WHERE requested_at IS NOT NULL;
+CREATE INDEX canonical_attempts_url ON canonical_attempts (url_id) WHERE url_id IS NOT NULL;
+CREATE INDEX canonical_attempts_unprojected ON canonical_attempts (attempted_at, uid) WHERE NOT is_projected;
+
+-- The lease of the only run that may work at a time, and the mark of the Redis server that has everything.
+CREATE TABLE canonical_state (
+    is_single_row  boolean PRIMARY KEY DEFAULT true CHECK (is_single_row),
+    redis_mark     text,            -- the value that the last run left in that server
+    lease_holder   text,
+    lease_token    uuid,
+    lease_until    timestamptz,
+    attempts       int NOT NULL DEFAULT 0 CHECK (attempts >= 0),
+    CONSTRAINT lease_is_complete CHECK (num_nulls(lease_holder, lease_token, lease_until) IN (0, 3))
+);
+INSERT INTO canonical_state DEFAULT VALUES;
+
+-- Changes and webhooks -----------------------------------------------------------------------------------------------
+
+-- Changes of documents and jobs, for other programs. The transaction that makes a change also writes its row. A row gets
+-- its position after that transaction has committed, so a reader of positions misses no row that commits late.
+-- Positions rise and may have gaps.
+CREATE TABLE changes (
+    id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,     -- in order for each URL
+    position       bigint UNIQUE CHECK (position > 0),
+    url_id         bigint NOT NULL,
+    revision       int CHECK (revision > 0),                            -- of the URL's document
+    is_correction  boolean NOT NULL DEFAULT false,                      -- only other fields of the document changed
+    job_id         bigint,
+    reason         text,                                                -- why the job failed
+    changed_at     timestamptz NOT NULL,
+    -- This change is later than all changes before it. Such changes have the same order by position and by time, so an
+    -- index finds the first change since a time.
+    advances_time  boolean NOT NULL DEFAULT false,
+    CONSTRAINT change_is_of_a_document_or_a_job CHECK (num_nonnulls(revision, job_id) = 1),
+    CONSTRAINT change_of_a_job_has_a_reason CHECK ((job_id IS NULL) = (reason IS NULL)),
+    CONSTRAINT correction_is_of_a_document CHECK (NOT is_correction OR revision IS NOT NULL)
+);
+CREATE INDEX changes_unnumbered ON changes (id) WHERE position IS NULL;
+CREATE INDEX changes_advancing_time ON changes (changed_at) WHERE advances_time;
+
+-- The last position in use. The transaction that assigns the next positions locks this row.
+CREATE TABLE change_state (
+    is_single_row  boolean PRIMARY KEY DEFAULT true CHECK (is_single_row),
+    last_position  bigint NOT NULL DEFAULT 0
+);
+INSERT INTO change_state DEFAULT VALUES;
+
+CREATE FUNCTION record_new_documents() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO changes (url_id, revision, changed_at) SELECT url_id, revision, fetched_at FROM new_rows ORDER BY id;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER record_new AFTER INSERT ON documents REFERENCING NEW TABLE AS new_rows
+    FOR EACH STATEMENT EXECUTE FUNCTION record_new_documents();
+
+-- The query `save_document` compares the same columns.
+CREATE FUNCTION record_changed_documents() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO changes (url_id, revision, changed_at, is_correction)
+    SELECT n.url_id, n.revision, n.fetched_at, n.content_hash = o.content_hash
+    FROM new_rows n JOIN old_rows o USING (id)
+    WHERE (n.content_hash, n.title, n.byline, n.published_at, n.language, n.image, n.abstract)
+          IS DISTINCT FROM
+          (o.content_hash, o.title, o.byline, o.published_at, o.language, o.image, o.abstract)
+    ORDER BY id;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER record_changed AFTER UPDATE ON documents REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows
+    FOR EACH STATEMENT EXECUTE FUNCTION record_changed_documents();
+
+-- Receivers of changes.
+CREATE TABLE webhooks (
+    id              int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name            text NOT NULL UNIQUE CHECK (name ~ '^[a-z0-9][a-z0-9._-]{0,63}$'),
+    url             text NOT NULL,
+    secret          bytea NOT NULL CHECK (octet_length(secret) = 32),
+    events          text[] NOT NULL CHECK (cardinality(events) > 0 AND events <@ ARRAY['document.ready', 'job.failed']),
+    enabled         boolean NOT NULL DEFAULT true,
+    position        bigint NOT NULL,    -- all changes up to this position have become deliveries
+    failures        int NOT NULL DEFAULT 0 CHECK (failures >= 0),   -- attempts in a row that failed, of any delivery
+    failing_reason  text,
+    error           text,               -- the message that explains failing_reason
+    not_before      timestamptz,        -- no attempt is made earlier
+    delivered_at    timestamptz,        -- when it last accepted a delivery
+    created_at      timestamptz NOT NULL
+);
+
+-- The outbox of a webhook: a limited number of pending and parked deliveries, and the deliveries of the last days.
+CREATE TABLE deliveries (
+    id             uuid PRIMARY KEY DEFAULT gen_random_uuid(),
+    webhook_id     int NOT NULL REFERENCES webhooks ON DELETE CASCADE,
+    position       bigint NOT NULL REFERENCES changes (position),
+    url_id         bigint NOT NULL,
+    event          text NOT NULL,
+    status         text NOT NULL DEFAULT 'pending' CHECK (status IN ('pending', 'delivered', 'parked', 'dismissed')),
+    reason         text,                -- of a pending delivery: the result of its last attempt
+    due_at         timestamptz NOT NULL,
+    failing_since  timestamptz,
+    ended_at       timestamptz,
+    lease_holder   text,
+    lease_token    uuid,
+    lease_until    timestamptz,
+    attempts       int NOT NULL DEFAULT 0 CHECK (attempts >= 0),
+    UNIQUE (webhook_id, position),
+    CONSTRAINT lease_is_complete CHECK (num_nulls(lease_holder, lease_token, lease_until) IN (0, 3)),
+    CONSTRAINT ended_delivery_has_a_reason CHECK (status = 'pending' OR (reason IS NOT NULL AND ended_at IS NOT NULL)),
+    CONSTRAINT ended_delivery_has_no_lease CHECK (status = 'pending' OR lease_token IS NULL)
+);
+CREATE INDEX deliveries_document ON deliveries (webhook_id, url_id, position);
+CREATE INDEX deliveries_open ON deliveries (webhook_id, position) WHERE status IN ('pending', 'parked');
+CREATE INDEX deliveries_leased ON deliveries (lease_until) WHERE lease_token IS NOT NULL;
+CREATE INDEX deliveries_ended ON deliveries (ended_at) WHERE status IN ('delivered', 'dismissed');
+
+-- Every attempt of a delivery.
+CREATE TABLE delivery_log (
+    id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    delivery_id  uuid NOT NULL REFERENCES deliveries ON DELETE CASCADE,
+    attempt      int NOT NULL,
+    ended_at     timestamptz NOT NULL,
+    elapsed_ms   int,
+    http_status  int,
+    reason       text NOT NULL,
+    detail       text
+);
+CREATE INDEX delivery_log_delivery ON delivery_log (delivery_id);
+CREATE INDEX delivery_log_ended ON delivery_log (ended_at);

@@ -1,2 +1,0 @@
-DROP TABLE poll_state;
-DROP TABLE sources;

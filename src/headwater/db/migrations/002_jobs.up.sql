@@ -1,0 +1,97 @@
+-- Jobs: work for other programs that waits for a page. There is one job for each payload of an item. Any transaction that
+-- ends the page also settles the jobs that wait for it. The status `running` is not stored: a queued job is running while
+-- its page is being fetched.
+CREATE TABLE ingestion_jobs (
+    job_id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    reference_id   text NOT NULL REFERENCES items,
+    payload_hash   text NOT NULL CHECK (payload_hash ~ '^[0-9a-f]{64}$'),
+    source_id      int NOT NULL REFERENCES sources,
+    url_id         bigint NOT NULL REFERENCES url_frontier,     -- its page now: jobs follow redirects
+    scrape_run_id  bigint REFERENCES runs ON DELETE SET NULL,   -- the run that found the payload
+    status         text NOT NULL DEFAULT 'queued' CHECK (status IN ('queued', 'ready', 'failed')),
+    reason         text,
+    -- A fetch of the page had already begun when the payload changed: this job waits for the next fetch.
+    is_successor   boolean NOT NULL DEFAULT false,
+    created_at     timestamptz NOT NULL,
+    updated_at     timestamptz NOT NULL,
+    settled_at     timestamptz,
+    CONSTRAINT failed_job_has_a_reason CHECK ((status = 'failed') = (reason IS NOT NULL)),
+    CONSTRAINT settled_job_has_a_time CHECK ((status = 'queued') = (settled_at IS NULL)),
+    CONSTRAINT successor_is_queued CHECK (status = 'queued' OR NOT is_successor)
+);
+CREATE UNIQUE INDEX ingestion_jobs_payload ON ingestion_jobs (reference_id, payload_hash)
+    WHERE status IN ('queued', 'ready');
+CREATE INDEX ingestion_jobs_reference ON ingestion_jobs (reference_id, job_id);
+CREATE INDEX ingestion_jobs_waiting ON ingestion_jobs (url_id) WHERE status = 'queued';
+CREATE INDEX ingestion_jobs_successors ON ingestion_jobs (job_id) WHERE is_successor;
+CREATE INDEX ingestion_jobs_source ON ingestion_jobs (source_id, job_id);
+CREATE INDEX ingestion_jobs_run ON ingestion_jobs (scrape_run_id, job_id) WHERE scrape_run_id IS NOT NULL;
+CREATE INDEX ingestion_jobs_failed ON ingestion_jobs (job_id) WHERE status = 'failed';
+
+-- Return the page that a URL leads to, through aliases and redirects. Redirects may form a circle, so at most 11 rows are
+-- followed. Each row is locked: a transaction that ends the page waits, and then finds the jobs that were added meanwhile.
+CREATE FUNCTION find_final_page(start bigint) RETURNS url_frontier LANGUAGE plpgsql AS $$
+DECLARE
+    page url_frontier;
+    next_id bigint := start;
+BEGIN
+    FOR step IN 0..10 LOOP
+        SELECT * INTO page FROM url_frontier WHERE id = next_id FOR NO KEY UPDATE;
+        next_id := CASE WHEN page.alias_of IS NOT NULL THEN page.alias_of
+                        WHEN page.status = 'dead' AND page.reason = 'redirect' THEN page.redirect_target END;
+        EXIT WHEN next_id IS NULL;
+    END LOOP;
+    RETURN page;
+END $$;
+
+-- Set jobs to the state of their pages: ready, failed, or still waiting. A session may have planned this query, and the
+-- one in settle_waiting_jobs, while the table was empty. The options keep such a plan fast: no sequential scan, IS TRUE
+-- hides another index, and OFFSET 0 fixes the order of the join.
+CREATE FUNCTION settle_jobs(jobs bigint[]) RETURNS void LANGUAGE sql
+SET enable_seqscan = off AS $$
+    WITH waiting AS MATERIALIZED (
+        SELECT job_id, url_id FROM ingestion_jobs
+        WHERE job_id = ANY (jobs) AND (status = 'queued' AND NOT is_successor) IS TRUE
+        ORDER BY url_id
+    ), ended AS MATERIALIZED (
+        SELECT waiting.job_id, page.id, page.status, page.reason, clock_timestamp() AS now
+        FROM waiting CROSS JOIN LATERAL find_final_page(waiting.url_id) page
+    )
+    UPDATE ingestion_jobs j
+    SET url_id = ended.id, updated_at = ended.now,
+        status = CASE ended.status WHEN 'fetched' THEN 'ready' WHEN 'dead' THEN 'failed' ELSE 'queued' END,
+        reason = CASE ended.status WHEN 'dead' THEN ended.reason END,
+        settled_at = CASE WHEN ended.status <> 'pending' THEN ended.now END
+    FROM ended
+    WHERE j.job_id = ANY (jobs) AND j.job_id = ended.job_id AND (j.status = 'queued') IS TRUE
+      AND (ended.status <> 'pending' OR j.url_id <> ended.id)
+$$;
+
+-- Settle the jobs of each URL that ends. Most URLs have no job: that costs one search in a small index for each URL.
+CREATE FUNCTION settle_waiting_jobs() RETURNS trigger LANGUAGE plpgsql
+SET enable_seqscan = off AS $$
+DECLARE
+    jobs bigint[];
+BEGIN
+    SELECT array_agg(waiting.job_id) INTO jobs
+    FROM new_rows CROSS JOIN LATERAL (
+        SELECT job_id FROM ingestion_jobs WHERE url_id = new_rows.id AND status = 'queued' OFFSET 0
+    ) waiting
+    WHERE new_rows.status <> 'pending';
+    IF jobs IS NOT NULL THEN
+        PERFORM settle_jobs(jobs);
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER settle_waiting AFTER UPDATE ON url_frontier REFERENCING NEW TABLE AS new_rows
+    FOR EACH STATEMENT EXECUTE FUNCTION settle_waiting_jobs();
+
+CREATE FUNCTION record_failed_jobs() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO changes (url_id, job_id, reason, changed_at)
+    SELECT n.url_id, n.job_id, n.reason, n.settled_at FROM new_rows n JOIN old_rows o USING (job_id)
+    WHERE n.status = 'failed' AND o.status <> 'failed' ORDER BY job_id;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER record_failed AFTER UPDATE ON ingestion_jobs REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows
+    FOR EACH STATEMENT EXECUTE FUNCTION record_failed_jobs();

@@ -1,2 +1,0 @@
-DROP TABLE item_observations;
-DROP TABLE items;

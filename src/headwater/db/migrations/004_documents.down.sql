@@ -1,2 +1,0 @@
-DROP TABLE documents;
-DROP TABLE texts;

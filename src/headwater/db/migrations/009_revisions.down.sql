@@ -1,2 +1,0 @@
-DROP TABLE document_revisions;
-ALTER TABLE documents DROP COLUMN revision;

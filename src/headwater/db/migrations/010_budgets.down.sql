@@ -1,2 +1,0 @@
-DROP TABLE budget_spending;
-DROP TABLE budgets;

@@ -1,1 +1,0 @@
-ALTER TABLE poll_state DROP COLUMN next_request_at;
