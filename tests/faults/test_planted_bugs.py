@@ -47,7 +47,7 @@ async def found_without_the_trigger_that_settles_jobs(harness: Harness) -> None:
 
 
 async def found_without_the_trigger_that_notes_new_documents(harness: Harness) -> None:
-    await harness.rows("DROP TRIGGER note_new ON documents")
+    await harness.rows("DROP TRIGGER record_new ON documents")
     await harness.start("up")
     await harness.until_done(60)
 

@@ -146,7 +146,7 @@ async def test_a_newer_server_s_backup_goes_into_an_older_server_and_work_goes_o
             assert await moved.rows(SCHEMA) == await stocked.rows(SCHEMA)
             site.answers["http://f.test/page"] = Answer(page("after the move"), headers=HTML)
             await moved.fetch("http://f.test/page")
-            known = "SELECT (SELECT sum(urls) FROM frontier_tally), (SELECT count(*) FROM documents)"
+            known = "SELECT (SELECT sum(urls) FROM frontier_counts), (SELECT count(*) FROM documents)"
             assert (await stocked.rows(known), await moved.rows(known)) == ([(5, 4)], [(6, 5)])
             assert await moved.rows("SELECT FROM documents WHERE id > $1", *(await stocked.rows(LAST))[0])
 

@@ -385,7 +385,7 @@ async def test_a_deadline_that_ends_after_a_wait_fails_the_run_and_loses_nothing
         assert polled.reason is Reason.TIMEOUT
         assert "deadline of 2 seconds" in (polled.error or "")
         assert await paid.harness.rows("SELECT count(*) FROM items") == [(0,)]
-        assert await paid.harness.rows("SELECT memory, lease_token FROM poll_state") == [({}, None)]
+        assert await paid.harness.rows("SELECT state, lease_token FROM poll_state") == [({}, None)]
 
 
 async def test_a_poll_that_is_stopped_while_it_waits_is_given_back(site: Site, open_paid: Open) -> None:
@@ -410,7 +410,7 @@ async def test_without_a_key_a_run_fails_with_a_sentence_and_loses_nothing(site:
         assert failed.reason is Reason.BAD_SETTING
         assert "HEADWATER_API_DATA_GOV_KEY" in (failed.error or "")
         assert site.visits(LIST) == 1
-        assert await paid.harness.rows("SELECT memory FROM poll_state") == [({"read": 1},)]
+        assert await paid.harness.rows("SELECT state FROM poll_state") == [({"read": 1},)]
         paid.pay_with(KEY)
         assert (await paid.harness.operations.sources.sync("bills")).error is None
 

@@ -246,7 +246,7 @@ async def test_the_command_shows_what_is_left(database: Database, database_url: 
     async with database.connection() as connection:
         for name, others in (("crs", {}), ("elsewhere", {"api_hosts": ["api2.test"]}), ("unpaid", {"budget": None})):
             await connection.execute(
-                "INSERT INTO sources (name, kind, created_at, asking) VALUES ($1, 'manual', now(), $2)",
+                "INSERT INTO sources (name, kind, created_at, fetch_profile) VALUES ($1, 'manual', now(), $2)",
                 name,
                 asking | others,
             )

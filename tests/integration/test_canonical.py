@@ -267,7 +267,7 @@ async def test_what_a_killed_program_was_at_is_gone_on_with_when_its_leases_are_
     await harness.rows("UPDATE host_state SET not_before = 'yesterday', ready_at = 'yesterday'")
     totals = await canonical_run(harness)
     assert totals.stored + totals.skipped == totals.new > 0
-    assert await harness.rows("SELECT count(*) FROM canonical_attempts WHERE code IS NULL AND asked_at IS NULL") == [
+    assert await harness.rows("SELECT count(*) FROM canonical_attempts WHERE code IS NULL AND requested_at IS NULL") == [
         (2,)
     ]
 
@@ -321,7 +321,7 @@ async def test_what_a_killed_run_asked_for_is_listed_in_what_links_it_since(site
     pages(site, "a")
     await add_feed(harness)
     await canonical_run(harness)
-    await harness.rows("UPDATE canonical_attempts SET asked_at = attempted_at, attempted_at = NULL")
+    await harness.rows("UPDATE canonical_attempts SET requested_at = attempted_at, attempted_at = NULL")
     url = "http://news.test/a"
     async with harness.runtime.context.database.connection() as connection:
         await canonical.note_links(connection, "another", {uid_of(url): url}, harness.runtime.context.clock.now())

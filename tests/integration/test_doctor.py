@@ -596,7 +596,7 @@ async def test_where_there_is_no_browser_it_says_which_sources_need_one(current_
     """Spec 1.7."""
     await tell(
         current_url,
-        """INSERT INTO sources (name, kind, settings, created_at, asking)
+        """INSERT INTO sources (name, kind, settings, created_at, fetch_profile)
            VALUES ('gao', 'manual', '{}', now(), '{"needs_browser": true}'),
                   ('bbc', 'manual', '{}', now(), '{"needs_browser": false}')""",
     )
@@ -693,7 +693,7 @@ async def test_sources_that_need_a_key_where_there_is_none_are_named(current_url
     assert doctor.finds(exit_code=0, database_url=current_url)["api key"]["state"] == "not configured"
     await tell(
         current_url,
-        "INSERT INTO sources (name, kind, settings, created_at, asking, enabled) VALUES "
+        "INSERT INTO sources (name, kind, settings, created_at, fetch_profile, enabled) VALUES "
         """('bills', 'bills', '{"lookups_per_run": 0}', now(), '{"budget": "api.data.gov"}', true), """
         """('crs', 'crs_reports', '{}', now(), '{"budget": "api.data.gov"}', true), """
         """('gao', 'gao_reports', '{}', now(), '{}', true), """
@@ -713,6 +713,6 @@ async def test_all_else_is_checked_where_hand_offs_are_taken_back(current_url: s
         "DELETE FROM schema_migrations WHERE name = 'handoffs'",
     )
     found = doctor.finds(exit_code=0, database_url=current_url)
-    assert "021_handoffs" in found["schema"]["found"]
+    assert "003_handoffs" in found["schema"]["found"]
     checked = states(found, "leases", "hosts", "index", "webhooks", "hand-offs")
     assert list(checked.values()) == ["ok", "ok", "ok", "not configured", "not configured"]

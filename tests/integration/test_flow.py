@@ -179,7 +179,7 @@ async def test_an_unchanged_feed_is_not_read_again(site: Site, harness: AppHarne
     assert [(poll.reason, poll.items) for poll in (unchanged, same_body)] == [(Reason.POLLED, 0)] * 2
     feeds = [seen for seen in site.seen if seen.url == FEED]
     assert [seen.headers.get("If-None-Match") for seen in feeds] == [None, '"v1"', '"v1"']
-    assert await harness.rows("SELECT last_item_count FROM poll_state WHERE pass = 'main'") == [(1,)]
+    assert await harness.rows("SELECT last_item_count FROM poll_state WHERE method = 'main'") == [(1,)]
 
 
 @pytest.mark.both_servers
@@ -192,13 +192,13 @@ async def test_a_failing_feed_backs_off_and_recovers(site: Site, harness: AppHar
         failed = await harness.operations.sources.sync("news.test")
         assert failed.reason is Reason.NOT_FOUND
         ((counted, wait),) = await harness.rows(
-            "SELECT consecutive_errors, next_poll_at - clock_timestamp() FROM poll_state WHERE pass = 'main'"
+            "SELECT consecutive_errors, next_poll_at - clock_timestamp() FROM poll_state WHERE method = 'main'"
         )
         assert counted == errors
         assert timedelta(minutes=15 * 2**errors - 1) < wait < timedelta(minutes=15 * 2**errors * 1.1)
     site.answers[FEED] = rss("http://news.test/a", "http://news.test/b")
     assert (await harness.operations.sources.sync("news.test")).new_items == 1
-    assert await harness.rows("SELECT consecutive_errors, last_error FROM poll_state WHERE pass = 'main'") == [
+    assert await harness.rows("SELECT consecutive_errors, last_error FROM poll_state WHERE method = 'main'") == [
         (0, None)
     ]
 

@@ -282,10 +282,10 @@ async def test_a_poll_of_a_closed_host_is_deferred(lasting: timedelta | None, si
     polled = await harness.operations.sources.sync("news.test")
     assert (polled.reason, polled.deferred) == (Reason.HOST_CLOSED, True)
     assert len(site.seen) == visits
-    assert await harness.rows("SELECT consecutive_errors, lease_token FROM poll_state WHERE pass = 'main'") == [
+    assert await harness.rows("SELECT consecutive_errors, lease_token FROM poll_state WHERE method = 'main'") == [
         (0, None)
     ]
-    waits = "SELECT next_poll_at > now() + interval '{}' FROM poll_state WHERE pass = 'main'"
+    waits = "SELECT next_poll_at > now() + interval '{}' FROM poll_state WHERE method = 'main'"
     assert await harness.rows(waits.format("1 hour")) == [(True,)]
     await harness.operations.frontier.close_host("news.test", timedelta(minutes=1))
     assert await harness.rows(waits.format("1 hour")) == [(False,)]

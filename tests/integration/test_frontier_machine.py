@@ -30,7 +30,7 @@ from headwater.frontier import rescue
 from headwater.frontier.claim import claim
 from headwater.frontier.complete import Finish
 from headwater.frontier.operations import FOREVER
-from headwater.frontier.prune import fold_tally
+from headwater.frontier.prune import merge_frontier_counts
 from headwater.frontier.retry import retry_ids
 from headwater.frontier.submit import Candidate, submit
 from headwater.frontier.sweep import Sweeper
@@ -41,7 +41,7 @@ START = datetime(2026, 3, 12, 12, 0, tzinfo=UTC)
 HOSTS = ("a.test", "x.shared.test", "y.shared.test")
 # Of tables as small as these it costs less than to truncate them.
 CLEAR = "; ".join(
-    f"DELETE FROM {table}" for table in ("fetch_log", "frontier_queue", "url_frontier", "host_state", "frontier_tally")
+    f"DELETE FROM {table}" for table in ("fetch_log", "frontier_queue", "url_frontier", "host_state", "frontier_counts")
 )
 EVERY_HOST = 20  # more than there are hosts and keys
 # In a suite the same stories are told every time; HEADWATER_TEST_EXAMPLES=3000 tells so many new ones.
@@ -308,7 +308,7 @@ class FrontierMachine(RuleBasedStateMachine):
     @rule()
     def the_sweeper_finds_nothing(self) -> None:
         assert self.run(Sweeper(self.database).sweep()) == 0
-        self.run(fold_tally(self.database))
+        self.run(merge_frontier_counts(self.database))
 
     # What happens most often in life does so here: each name is chosen as often as any other.
     urls_are_claimed_too, urls_are_claimed_as_well = urls_are_claimed, urls_are_claimed
@@ -320,7 +320,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     async def compare(self) -> None:
         urls = await self.watcher.fetch(
-            "SELECT u.*, t.url AS twin_of FROM url_frontier u LEFT JOIN url_frontier t ON t.id = u.same_as"
+            "SELECT u.*, t.url AS twin_of FROM url_frontier u LEFT JOIN url_frontier t ON t.id = u.alias_of"
         )
         self.url_ids = {row["url"]: row["id"] for row in urls}
         assert {row["url"]: page_of(row) for row in urls} == self.model.pages
@@ -336,7 +336,7 @@ class FrontierMachine(RuleBasedStateMachine):
             self.wakes_in_time(row["host"], row["ready_at"])
         tally = await self.watcher.fetch(
             "SELECT status, reason, sum(urls) AS urls, (SELECT count(*) FROM fetch_log) AS attempts "
-            "FROM frontier_tally GROUP BY 1, 2"
+            "FROM frontier_counts GROUP BY 1, 2"
         )
         assert {(row["status"], row["reason"]): row["urls"] for row in tally if row["urls"]} == self.model.tally()
         assert {row["attempts"] for row in tally} <= {self.model.attempts_logged}

@@ -16,7 +16,7 @@ from headwater.db import sources
 from headwater.db.context import open_database_context
 from headwater.db.pool import Database
 from headwater.frontier import rescue
-from headwater.frontier.prune import fold_tally, prune_log
+from headwater.frontier.prune import merge_frontier_counts, prune_log
 from headwater.frontier.retry import retry_all
 from tests.integration.test_frontier import LEASE, NOW, STORED, Frontier
 
@@ -66,7 +66,7 @@ async def test_the_counters_equal_a_recount_whatever_happens(frontier: Frontier)
     async def twin() -> None:
         number = chance.randrange(10**6)
         fetched = await frontier.rows(
-            "SELECT id FROM url_frontier WHERE status = 'fetched' AND same_as IS NULL LIMIT 1"
+            "SELECT id FROM url_frontier WHERE status = 'fetched' AND alias_of IS NULL LIMIT 1"
         )
         for (page_id,) in fetched:
             other = (int(str(page_id)), f"http://h0.test/twin-{number}", number.to_bytes(32, "big"))
@@ -80,7 +80,7 @@ async def test_the_counters_equal_a_recount_whatever_happens(frontier: Frontier)
         await rescue.rescue_holds(frontier.database, frontier.now)
 
     async def fold() -> None:
-        await fold_tally(frontier.database)
+        await merge_frontier_counts(frontier.database)
 
     for _ in range(120):
         frontier.now += timedelta(seconds=1)
@@ -89,7 +89,7 @@ async def test_the_counters_equal_a_recount_whatever_happens(frontier: Frontier)
     assert len(await counted(frontier)) >= 5, "the mix must reach most of the ends"
     await frontier.rows("DELETE FROM frontier_queue")
     await frontier.rows("TRUNCATE fetch_log")
-    await frontier.rows("DELETE FROM url_frontier WHERE same_as IS NOT NULL")
+    await frontier.rows("DELETE FROM url_frontier WHERE alias_of IS NOT NULL")
     assert await counted(frontier) == await recounted(frontier)
 
 
@@ -104,12 +104,12 @@ async def test_counters_are_right_while_many_change_and_fold_them_at_once(fronti
 
     async def fold() -> None:
         for _ in range(20):
-            await fold_tally(frontier.database)
+            await merge_frontier_counts(frontier.database)
 
     await asyncio.gather(work(), work(), fold(), fold())
     assert await counted(frontier) == await recounted(frontier)
-    await fold_tally(frontier.database)
-    ((rows,),) = await frontier.rows("SELECT count(*) FROM frontier_tally")
+    await merge_frontier_counts(frontier.database)
+    ((rows,),) = await frontier.rows("SELECT count(*) FROM frontier_counts")
     assert rows == len(await counted(frontier))
 
 
@@ -141,7 +141,7 @@ async def test_maintenance_prunes_and_folds_by_itself(
         running = asyncio.create_task(MaintenanceRole(context, look_seconds=0.02).run(stop, 1.0))
         while await frontier.rows("SELECT 1 FROM fetch_log WHERE finished_at < now() - interval '3 days'"):
             await asyncio.sleep(0.02)
-        while await frontier.rows("SELECT 1 FROM frontier_tally GROUP BY status, reason HAVING count(*) > 1"):
+        while await frontier.rows("SELECT 1 FROM frontier_counts GROUP BY status, reason HAVING count(*) > 1"):
             await asyncio.sleep(0.02)
         stop.set()
         await running

@@ -58,7 +58,7 @@ async def settings(
     await connection.execute(
         "WITH added AS (INSERT INTO sources (name, kind, settings, created_at) "
         "VALUES ('govuk', 'govuk', $1::jsonb, clock_timestamp()) RETURNING id) "
-        "INSERT INTO poll_state (source_id, pass) SELECT id, 'main' FROM added",
+        "INSERT INTO poll_state (source_id, method) SELECT id, 'main' FROM added",
         json.dumps(SETTINGS),
     )
     await connection.close()

@@ -430,7 +430,7 @@ async def test_without_hand_offs_everything_runs_and_applied_again_they_work(sit
     listing(site, a="A", b="B", c="C")
     without = await sync(harness)
     assert (without.items, without.new_items, without.handoffs) == (3, 1, None)
-    with pytest.raises(HandoffsMissing, match="021_handoffs"):
+    with pytest.raises(HandoffsMissing, match="003_handoffs"):
         await harness.operations.handoffs.listed(source="shop")
     assert len(await jobs(harness)) == 2, "jobs stay"
     await MaintenanceRole(harness.runtime.context)._look()

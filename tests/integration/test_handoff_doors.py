@@ -256,17 +256,17 @@ async def test_taken_back_hand_offs_are_missed_by_name_and_work_again_when_appli
     assert (await program("migrate", "down", "--only", "handoffs", "--yes")).stdout == "taken back 021 handoffs\n"
     status, answer = await api.get("/scraping/news/handoffs")
     assert (status, answer["error"]["reason"]) == (503, Reason.HANDOFFS_MISSING)
-    assert "021_handoffs" in answer["error"]["message"]
+    assert "003_handoffs" in answer["error"]["message"]
     assert (await api.get("/handoffs/1"))[0] == (await api.post("/handoffs/1/retry", {}))[0] == 503
     status, synced = await api.post("/scraping/news/sync", {})
     assert (status, synced["items"], counts(synced)) == (200, 2, dict.fromkeys(COUNTS))
     assert (await api.get("/jobs"))[1]["total"] == 2
     assert (await api.get("/why", params={"url": "http://news.test/a"}))[1]["handoffs"] == []
     by_cli = await program("source", "sync", "news")
-    assert "Nothing was handed off. Hand-offs are not there: migration 021_handoffs" in by_cli.stdout
+    assert "Nothing was handed off. Hand-offs are not there: migration 003_handoffs" in by_cli.stdout
     refused = await program("handoff", "list")
-    assert (refused.returncode, "021_handoffs" in refused.stderr) == (2, True)
-    assert "021_handoffs" in json.dumps(json.loads((await program("doctor", "--json")).stdout))
+    assert (refused.returncode, "003_handoffs" in refused.stderr) == (2, True)
+    assert "003_handoffs" in json.dumps(json.loads((await program("doctor", "--json")).stdout))
 
     assert (await program("migrate", "up")).stdout == "applied 021 handoffs\n"
     _, again = await api.post("/scraping/news/sync", {})

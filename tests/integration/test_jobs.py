@@ -250,7 +250,7 @@ async def test_a_finish_that_meets_a_hand_off_half_way_waits_for_its_job_and_set
         async with handing.transaction():
             await handing.execute("DELETE FROM ingestion_handoffs")
             await handing.execute("UPDATE ingestion_jobs SET status = 'failed', reason = 'gone', settled_at = now()")
-            await handing.fetch("SELECT * FROM page_waited_for($1)", url_id)
+            await handing.fetch("SELECT * FROM find_final_page($1)", url_id)
             finishing = asyncio.create_task(end(harness, taken, FetchOutcome(Reason.NOT_FOUND, UrlStatus.DEAD)))
             while not await harness.rows("SELECT FROM pg_locks WHERE NOT granted"):
                 await asyncio.sleep(0.01)
@@ -325,7 +325,7 @@ async def test_a_job_that_is_retried_while_its_payload_is_handed_off_leaves_that
     handing = await asyncpg.connect(database_url)
     try:
         async with handing.transaction():
-            await handing.fetch("SELECT * FROM page_waited_for($1)", url_id)
+            await handing.fetch("SELECT * FROM find_final_page($1)", url_id)
             retrying = asyncio.create_task(harness.operations.handoffs.retry_job(job_id))
             while not await harness.rows("SELECT FROM pg_locks WHERE NOT granted"):
                 await asyncio.sleep(0.01)

@@ -38,7 +38,7 @@ async def fill(database: Database, changes: int) -> None:
             NOW,
         )
         await connection.execute(
-            "INSERT INTO changes (position, leads, url_id, revision, changed_at) "
+            "INSERT INTO changes (position, advances_time, url_id, revision, changed_at) "
             "SELECT CASE WHEN n <= $1 THEN n END, n <= $1, n % 1000, 1, $2::timestamptz + (n - $1) * interval '1 s' "
             "FROM generate_series(1, $1 + $3::int) AS n",
             changes,

@@ -25,7 +25,7 @@ def entries(*names: str) -> Answer:
 
 
 async def pass_row(harness: AppHarness, columns: str, method: str = "main") -> tuple[Any, ...]:
-    (row,) = await harness.rows(f"SELECT {columns} FROM poll_state WHERE pass = $1", method)
+    (row,) = await harness.rows(f"SELECT {columns} FROM poll_state WHERE method = $1", method)
     return row
 
 
@@ -272,7 +272,7 @@ async def test_passes_are_brought_in_line_and_keep_what_they_know(site: Site, ha
         assert await pass_row(harness, "next_poll_at") == (before,)
         assert await pass_row(harness, "next_poll_at", "spider") == (due,)
         await sources.save_methods(connection, source.id, {Method.FEED: due})
-    assert await harness.rows("SELECT pass FROM poll_state WHERE pass <> 'sitemap'") == [("main",)]
+    assert await harness.rows("SELECT method FROM poll_state WHERE method <> 'sitemap'") == [("main",)]
 
 
 async def test_a_source_with_a_schedule_tells_when_it_is_read_next(site: Site, harness: AppHarness) -> None:

@@ -159,7 +159,7 @@ async def test_a_stop_does_not_wait_for_a_full_poller(site: Site, make_settings:
     async with open_harness(settings) as harness:
         await harness.operations.sources.add(FEED)
         site.hanging.add(FEED)
-        await harness.rows("UPDATE poll_state SET next_poll_at = 'yesterday' WHERE pass = 'main'")
+        await harness.rows("UPDATE poll_state SET next_poll_at = 'yesterday' WHERE method = 'main'")
         stop = asyncio.Event()
         working = asyncio.create_task(run_roles([PollerRole(harness.runtime)], stop))
         await eventually(lambda: FEED in site.waiting)
@@ -168,7 +168,7 @@ async def test_a_stop_does_not_wait_for_a_full_poller(site: Site, make_settings:
         await working
         assert time.monotonic() - begun < 9
         assert await held_leases(harness) == {}
-        assert await harness.rows("SELECT consecutive_errors FROM poll_state WHERE pass = 'main'") == [(0,)]
+        assert await harness.rows("SELECT consecutive_errors FROM poll_state WHERE method = 'main'") == [(0,)]
 
 
 async def test_an_add_that_is_stopped_leaves_no_source_behind(site: Site, harness: AppHarness) -> None:
@@ -217,7 +217,7 @@ async def test_sigterm_gives_every_lease_back_within_ten_seconds(
         site.hanging.add(url)
     async with open_harness(settings) as harness:
         await harness.operations.sources.add(FEED)
-        await harness.rows("UPDATE poll_state SET next_poll_at = 'yesterday' WHERE pass = 'main'")
+        await harness.rows("UPDATE poll_state SET next_poll_at = 'yesterday' WHERE method = 'main'")
         site.hanging.add(FEED)
         serving = asyncio.create_task(serve(settings, list(RoleName), make_app))
         await eventually(lambda: {*slow, FEED} <= site.waiting)
@@ -241,7 +241,7 @@ async def test_whatever_a_dead_process_held_comes_back(site: Site, harness: AppH
     past = "lease_holder = 'dead', lease_token = gen_random_uuid(), lease_until = now() - interval '1 second'"
     await harness.rows(f"UPDATE frontier_queue SET {past}, attempts = 1")
     await harness.rows(f"UPDATE host_state SET {past}")
-    await harness.rows(f"UPDATE poll_state SET {past}, attempts = 1 WHERE pass = 'main'")
+    await harness.rows(f"UPDATE poll_state SET {past}, attempts = 1 WHERE method = 'main'")
     assert await rescue_expired(harness.runtime.context) == 3
     assert await held_leases(harness) == {}
     await harness.work()

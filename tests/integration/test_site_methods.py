@@ -39,7 +39,7 @@ async def read(harness: AppHarness, method: Method, **settings: Any) -> PollResu
 
 
 async def memory(harness: AppHarness, method: Method) -> dict[str, Any]:
-    ((told,),) = await harness.rows("SELECT memory FROM poll_state WHERE pass = $1", method)
+    ((told,),) = await harness.rows("SELECT state FROM poll_state WHERE method = $1", method)
     remembered: dict[str, Any] = told
     return remembered
 
@@ -128,7 +128,7 @@ async def test_what_a_feed_asks_for_is_honoured_though_it_has_not_changed(site: 
     waits = []
     for _ in range(3):
         await read(harness, Method.FEED, feed_url=HOME)
-        ((wait,),) = await harness.rows("SELECT next_poll_at - now() FROM poll_state WHERE pass = 'main'")
+        ((wait,),) = await harness.rows("SELECT next_poll_at - now() FROM poll_state WHERE method = 'main'")
         waits.append(round(wait / timedelta(minutes=90)))
     assert waits == [1, 3, 1]
 
@@ -142,7 +142,7 @@ async def test_a_feed_that_moved_for_good_is_learned_in_time(site: Site, harness
     assert (told["moved"]["target"], told["moved"]["count"]) == ("http://news.test/new", 1)
     long_watched = {**told["moved"], "first_seen": "2026-01-01T00:00:00Z", "count": 4}
     told["moved"] = long_watched
-    await harness.rows("UPDATE poll_state SET memory = $1 WHERE pass = 'main'", told)
+    await harness.rows("UPDATE poll_state SET state = $1 WHERE method = 'main'", told)
     await read(harness, Method.FEED)
     (source,) = await harness.operations.sources.listed()
     assert source["settings"] == {"feed_url": "http://news.test/new"}
@@ -229,7 +229,7 @@ async def test_bad_input_is_refused_in_bounds_and_disturbs_nobody(
     assert time.monotonic() - begun < 20
     assert polled.reason is reason
     ((last_reason, last_error),) = await harness.rows(
-        "SELECT last_reason, last_error FROM poll_state WHERE pass = $1", method
+        "SELECT last_reason, last_error FROM poll_state WHERE method = $1", method
     )
     assert (last_reason, last_error) == (reason, polled.error)
     assert polled.errors == 1

@@ -154,7 +154,7 @@ async def test_a_changed_interval_or_schedule_counts_at_once(site: Site, harness
     assert main["next_poll_why"] == "Its settings were changed."
     await harness.operations.sources.edit("news.test", {"schedule": "0 6 * * *"})
     assert (await methods(harness))["main"]["next_poll_why"] == "At its schedule, 0 6 * * * (America/New_York)."
-    assert await harness.rows("SELECT next_poll_at FROM poll_state WHERE pass = 'main'") == [(None,)]
+    assert await harness.rows("SELECT next_poll_at FROM poll_state WHERE method = 'main'") == [(None,)]
     await harness.operations.sources.edit("news.test", {}, ["schedule"])
     assert (await methods(harness))["main"]["next_poll_at"] <= datetime.now(UTC) + timedelta(seconds=5)
 
@@ -166,12 +166,12 @@ async def test_a_change_that_is_not_about_time_leaves_the_next_reading_as_it_was
     site.answers[FEED] = rss("http://news.test/a")
     await harness.operations.sources.add(FEED)
     await harness.rows(
-        "UPDATE poll_state SET next_poll_at = now() + '3 days', next_poll_why = 'asked' WHERE pass = 'main'"
+        "UPDATE poll_state SET next_poll_at = now() + '3 days', next_poll_why = 'asked' WHERE method = 'main'"
     )
     await harness.operations.sources.request_backfill("news.test", date(2024, 1, 1))
-    before = await harness.rows("SELECT pass, next_poll_at, next_poll_why, backfill_since FROM poll_state ORDER BY 1")
+    before = await harness.rows("SELECT method, next_poll_at, next_poll_why, backfill_since FROM poll_state ORDER BY 1")
     await harness.operations.sources.edit("news.test", {"category": "News"})
-    after = await harness.rows("SELECT pass, next_poll_at, next_poll_why, backfill_since FROM poll_state ORDER BY 1")
+    after = await harness.rows("SELECT method, next_poll_at, next_poll_why, backfill_since FROM poll_state ORDER BY 1")
     assert after == before
     assert None not in after[1]
 
@@ -182,9 +182,9 @@ async def test_a_source_that_reads_something_else_now_begins_afresh(site: Site, 
     site.answers["http://news.test/new"] = Answer(rss("http://news.test/b").body, headers={"ETag": '"1"'})
     await harness.operations.sources.add(FEED)
     await harness.operations.sources.edit("news.test", {"priority": 7, "sitemap_hours": 12})
-    assert await harness.rows("SELECT memory ->> 'etag' FROM poll_state WHERE pass = 'main'") == [('"1"',)]
+    assert await harness.rows("SELECT state ->> 'etag' FROM poll_state WHERE method = 'main'") == [('"1"',)]
     await harness.operations.sources.edit("news.test", {"feed_url": "http://news.test/new"})
-    assert await harness.rows("SELECT memory FROM poll_state WHERE pass = 'main'") == [({},)]
+    assert await harness.rows("SELECT state FROM poll_state WHERE method = 'main'") == [({},)]
     assert (await harness.operations.sources.sync("news.test")).new_items == 1
     assert "If-None-Match" not in site.seen[-1].headers
 
@@ -254,10 +254,10 @@ async def test_a_pass_that_is_read_before_the_one_that_is_told_of_is_named(site:
     (listed,) = await harness.operations.sources.listed()
     assert listed["next_poll_at"] == (await methods(harness))["sitemap"]["next_poll_at"]
     assert re.fullmatch(r"Polled .* ago\. Next in 1\d.* minutes\. Its sitemaps are due now\.", listed["why"])
-    await harness.rows("UPDATE poll_state SET next_poll_at = now() + '5 minutes' WHERE pass = 'sitemap'")
+    await harness.rows("UPDATE poll_state SET next_poll_at = now() + '5 minutes' WHERE method = 'sitemap'")
     (listed,) = await harness.operations.sources.listed()
     assert re.search(r"Its sitemaps are read first, in (5|4\.9) minutes\.$", listed["why"])
-    await harness.rows("UPDATE poll_state SET next_poll_at = now() + '1 day' WHERE pass = 'sitemap'")
+    await harness.rows("UPDATE poll_state SET next_poll_at = now() + '1 day' WHERE method = 'sitemap'")
     (listed,) = await harness.operations.sources.listed()
     assert "sitemaps" not in listed["why"]
     assert listed["next_poll_at"] == (await methods(harness))["main"]["next_poll_at"]

@@ -149,7 +149,7 @@ async def test_a_backfill_that_is_stopped_is_left_for_the_running_program(
     async with database.connection() as connection:
         left = await connection.fetchrow(
             "SELECT backfill_since IS NOT NULL AS asked, next_poll_at <= now() AS due, lease_token IS NULL AS free "
-            "FROM poll_state WHERE pass = 'sitemap'"
+            "FROM poll_state WHERE method = 'sitemap'"
         )
     assert tuple(left or ()) == (True, True, True)
 

@@ -110,7 +110,7 @@ async def test_first_polls_are_spread_over_an_interval(harness: AppHarness) -> N
     body = "".join(f"- feed_url: https://site{number}.example/feed\n" for number in range(1800))
     imported = await harness.operations.sources.import_list(body.encode())
     assert len(imported.added) == 1800
-    due = [row[0] for row in await harness.rows("SELECT next_poll_at FROM poll_state WHERE pass = 'main' ORDER BY 1")]
+    due = [row[0] for row in await harness.rows("SELECT next_poll_at FROM poll_state WHERE method = 'main' ORDER BY 1")]
     assert len(set(due)) == 1800
     assert max(due) - min(due) < timedelta(minutes=15)
     assert max(due) > datetime.now(UTC) + timedelta(minutes=13)

@@ -21,12 +21,12 @@ class Books:
 
     def __init__(self, limit: int, split: Split) -> None:
         self.limit, self.split = limit, split
-        self.empty_until: datetime | None = None
+        self.exhausted_until: datetime | None = None
         self.counts: Counter[tuple[datetime, str]] = Counter()
         self.sent: list[tuple[datetime, str]] = []
 
     def allowance(self, child: str) -> Allowance:
-        return self.split.allowance(child, self.limit, self.empty_until)
+        return self.split.allowance(child, self.limit, self.exhausted_until)
 
     def spent(self, child: str) -> list[Spent]:
         buckets = {bucket for bucket, _ in self.counts}
@@ -73,7 +73,7 @@ def test_no_rolling_hour_has_more_than_the_limit_and_no_source_more_than_its_sha
         if what == "limit":
             books.limit = number
         elif what == "empty":
-            books.empty_until = now + timedelta(seconds=number)
+            books.exhausted_until = now + timedelta(seconds=number)
         else:
             for _ in range(number):
                 told = ask(books, books.split.child_of(source), now) or told
@@ -83,7 +83,7 @@ def ask(books: Books, child: str, now: datetime) -> datetime | None:
     """Ask once, and hold the answer against the model."""
     before = [books.model(now - LONGEST + TICK, whose) for whose in (None, child)]
     allowed, spent = books.allowance(child), books.spent(child)
-    is_empty = books.empty_until is not None and books.empty_until > now
+    is_empty = books.exhausted_until is not None and books.exhausted_until > now
     again = books.take(child, now)
     assert (again is None) == (allowed.left(spent, now) > 0)
     if again is None:
@@ -92,7 +92,7 @@ def ask(books: Books, child: str, now: datetime) -> datetime | None:
         assert books.model(now - HOUR - ON_THE_WAY, child) <= allowed.share
     else:
         assert is_empty or before[0] >= books.limit or before[1] >= allowed.share
-        assert now < again <= max(now + LONGEST, books.empty_until or now)
+        assert now < again <= max(now + LONGEST, books.exhausted_until or now)
         assert allowed.free_at(spent, again) is None
         assert allowed.free_at(spent, again - TICK) == again
     return again

@@ -9,7 +9,7 @@ from headwater.api.source_shapes import SyncedSource
 
 HandoffStatus = Literal["queued", "running", "completed", "failed"]
 JobStatus = Literal["queued", "running", "ready", "failed"]
-_COUNT = "None: migration 021_handoffs is not applied."
+_COUNT = "None: migration 003_handoffs is not applied."
 
 
 class Synced(SyncedSource):

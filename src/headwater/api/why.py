@@ -155,7 +155,7 @@ class Why(BaseModel):
     fetches: list[Fetch] = Field(description="The latest, oldest of them first.")
     fetches_total: int
     document: KeptDocument | None
-    handoffs: list[HandedOff] = Field(description="The latest first; none where migration 021_handoffs is not applied.")
+    handoffs: list[HandedOff] = Field(description="The latest first; none where migration 003_handoffs is not applied.")
     jobs: list[WaitingJob] = Field(description="The latest first.")
     next_at: datetime | None = Field(description="When it may be asked for at the earliest; None: now, or not at all.")
     lines: list[Line] = Field(description="All of it in plain words; what happens next comes last.")

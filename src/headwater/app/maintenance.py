@@ -15,7 +15,7 @@ from headwater.db.clock import SYNC_SECONDS
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import is_down
 from headwater.frontier import rescue
-from headwater.frontier.prune import fold_tally, prune_log
+from headwater.frontier.prune import merge_frontier_counts, prune_log
 from headwater.frontier.sweep import Sweeper
 from headwater.handoff.attempts import make_handoffs
 from headwater.handoff.jobs import promote_successors
@@ -134,7 +134,7 @@ class MaintenanceRole:
             log.warning("hosts.woken", hosts=woken)
 
     async def _fold(self) -> None:
-        await fold_tally(self._context.database)
+        await merge_frontier_counts(self._context.database)
 
     async def _prune(self) -> None:
         keep = timedelta(days=self._context.settings.fetch_log_days)

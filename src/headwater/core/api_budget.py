@@ -61,12 +61,12 @@ class Allowance:
 
     limit: int
     share: int
-    empty_until: datetime | None = None  # the host has said that nothing is left
+    exhausted_until: datetime | None = None  # the host has said that nothing is left
 
     def free_at(self, spent: Sequence[Spent], now: datetime) -> datetime | None:
         """Tell when the next request may go, if nobody else asks; None: now."""
         waits = (
-            self.empty_until if self._is_empty(now) else None,
+            self.exhausted_until if self._is_empty(now) else None,
             _free_at(self.limit, ((bucket, by_all) for bucket, by_all, _ in spent), now),
             _free_at(self.share, ((bucket, by_child) for bucket, _, by_child in spent), now),
         )
@@ -80,7 +80,7 @@ class Allowance:
         return max(0, min(self.limit - by_all, self.share - by_child))
 
     def _is_empty(self, now: datetime) -> bool:
-        return self.empty_until is not None and self.empty_until > now
+        return self.exhausted_until is not None and self.exhausted_until > now
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +103,10 @@ class Split:
         """Return those of some sources that use a share."""
         return sorted(source for source in sources if self.child_of(source) == child)
 
-    def allowance(self, child: str, limit: int, empty_until: datetime | None = None) -> Allowance:
+    def allowance(self, child: str, limit: int, exhausted_until: datetime | None = None) -> Allowance:
         """Return what a child may spend under a limit; never nothing, or it would wait for ever."""
         scaled = DEFAULT_SPLIT.get(child, 0) * limit // DEFAULT_LIMIT
-        return Allowance(limit, self.overrides.get(child, max(1, scaled)), empty_until)
+        return Allowance(limit, self.overrides.get(child, max(1, scaled)), exhausted_until)
 
 
 def child_name(source: str) -> str:

@@ -189,7 +189,7 @@ class Reason(StrEnum):
     HANDOFFS_MISSING = (
         "handoffs_missing",
         ReasonClass.CONFIG,
-        "Hand-offs are not there: migration 021_handoffs is not applied (`headwater migrate up` applies it).",
+        "Hand-offs are not there: migration 003_handoffs is not applied (`headwater migrate up` applies it).",
     )
     UNKNOWN_DAY = "unknown_day", ReasonClass.CONFIG, "No day has been read yet."
     SOURCE_EXISTS = "source_exists", ReasonClass.CONFIG, "There is a source of this name or for this feed already."

@@ -108,7 +108,7 @@ async def claim_urls(
                 lease=Lease(holder, token, until, row["attempts"]),
                 host=host_record(row),
                 source_id=row["source_id"],
-                fetch_profile=sources.parse_fetch_profile(row["source_name"], row["asking"]),
+                fetch_profile=sources.parse_fetch_profile(row["source_name"], row["fetch_profile"]),
                 page_delay_ms=row["page_delay_ms"],
                 origin=Origin(row["origin"]),
                 priority=row["priority"],
@@ -181,7 +181,7 @@ async def name_twins(
 ) -> dict[int, int]:
     """Let other addresses (page id, url, hash) stand for pages; return the ids of those that were free to."""
     rows = await connection.fetch(query("name_twins"), *map(list, zip(*twins, strict=True)), now)
-    named = {row["id"]: row["same_as"] for row in rows}
+    named = {row["id"]: row["alias_of"] for row in rows}
     await connection.execute(query("leave_queue"), list(named))
     return named
 
@@ -296,9 +296,9 @@ async def leased_urls(connection: Connection) -> int:
     return count
 
 
-async def fold_tally(connection: Connection) -> None:
+async def merge_frontier_counts(connection: Connection) -> None:
     """Sum up what has gathered in the tally."""
-    await connection.execute(query("fold_tally"))
+    await connection.execute(query("merge_frontier_counts"))
 
 
 async def prune_log(connection: Connection, before: datetime, limit: int) -> int:

@@ -1,4 +1,4 @@
-"""Typed functions over queries/jobs.sql. What settles a job is in the database itself: migration 020_jobs."""
+"""Typed functions over queries/jobs.sql. What settles a job is in the database itself: migration 002_jobs."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import astuple

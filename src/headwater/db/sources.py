@@ -25,7 +25,7 @@ class PollClaim:
     source: Source
     method: Method
     lease: Lease
-    memory: Mapping[str, Any]
+    state: Mapping[str, Any]
     consecutive_errors: int
     last_success_at: datetime | None
     adaptive_interval: Mapping[str, Any] | None
@@ -43,7 +43,7 @@ class PollOutcome:
     error: str | None
     consecutive_errors: int
     item_count: int | None
-    memory: Mapping[str, Any]
+    state: Mapping[str, Any]
     brought_new: bool = False
     is_unfinished: bool = False  # a backfill goes on with the next
 
@@ -257,12 +257,12 @@ async def claim_polls(
             source_of(row),
             Method(row["method"]),
             lease_of(row),
-            row["memory"],
+            row["state"],
             row["consecutive_errors"],
             row["last_success_at"],
-            row["rhythm"],
+            row["adaptive_interval"],
             row["backfill_since"],
-            row["asking"],
+            row["fetch_profile"],
             row["moment"],
         )
         for row in rows
@@ -287,9 +287,9 @@ async def lock_poll(connection: Connection, claim: PollClaim) -> bool:
     return bool(await connection.fetchval(query("lock_poll"), claim.source.id, claim.lease.token))
 
 
-async def save_memory(connection: Connection, claim: PollClaim, memory: Mapping[str, Any]) -> None:
+async def save_state(connection: Connection, claim: PollClaim, state: Mapping[str, Any]) -> None:
     """Keep what a poll has learned so far."""
-    await connection.execute(query("save_memory"), claim.source.id, claim.lease.token, memory)
+    await connection.execute(query("save_state"), claim.source.id, claim.lease.token, state)
 
 
 async def save_wait_reason(connection: Connection, claim: PollClaim, why: str) -> None:
@@ -316,7 +316,7 @@ async def finish_polls(
         [ending.error for _, ending in endings],
         [ending.consecutive_errors for _, ending in endings],
         [ending.item_count for _, ending in endings],
-        [ending.memory for _, ending in endings],
+        [ending.state for _, ending in endings],
         [ending.brought_new for _, ending in endings],
         now,
         unhurried,

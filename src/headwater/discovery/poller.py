@@ -90,7 +90,7 @@ class Poller:
         and ended together with it; one that is given back undone never was.
         """
         by_hand = run is not None and run.slot is None
-        memory = copy_json(claim.memory)
+        memory = copy_json(claim.state)
         reading = Reading(memory, run.day if run else None, by_hand, tally or RunCounters(), on_leads)
         kind = None
         try:
@@ -201,7 +201,7 @@ class Poller:
         asked = RequestedDelay(wait, "Retry-After") if wait else None
         coming = self._plan(claim, kind, Failed(ours), asked, is_hopeless=not error.retryable)
         errors = self._errors(claim, coming, ours=ours)
-        memory = claim.memory if reading.saved_memory is None else reading.saved_memory
+        memory = claim.state if reading.saved_memory is None else reading.saved_memory
         ending = PollOutcome(coming, error.reason, _told(error), errors, None, memory)
         kept, handoff_ids = reading.saved.items, reading.saved.handoff_ids
         if run:

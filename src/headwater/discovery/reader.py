@@ -126,7 +126,7 @@ class DiscoveryRunner:
             async with deadline:
                 await self._gather(claim, kind, run, reading, save_part)
             reading.asked, reading.left = run.asked, run.left
-            if reading.memory != claim.memory:
+            if reading.memory != claim.state:
                 check_state(source.name, reading.memory)
             refuse_shared_paths(source.name, reading.found)
         except HeadwaterError:

@@ -59,7 +59,7 @@ class DiscoveryWriter:
 
         async def work(connection: Connection) -> Part:
             part = await self.save(connection, claim, kind, reading, run)
-            await sources.save_memory(connection, claim, memory)
+            await sources.save_state(connection, claim, memory)
             return part
 
         reading.saved += await self._database.transact(work)

@@ -18,6 +18,6 @@ async def prune_log(database: Database, now: datetime, keep: timedelta) -> int:
             return pruned
 
 
-async def fold_tally(database: Database) -> None:
+async def merge_frontier_counts(database: Database) -> None:
     """Sum up the tally of URLs, which every change adds a row to."""
-    await database.transact(frontier.fold_tally)
+    await database.transact(frontier.merge_frontier_counts)

@@ -422,7 +422,7 @@ CREATE TABLE changes (
     job_id         bigint,
     reason         text,                                                -- why the job failed
     changed_at     timestamptz NOT NULL,
-    -- This change is later than all changes before it. Such changes have the same order by position and by time, so an
+    -- This change is later than all changes before it. These changes have the same order by position and by time, so an
     -- index finds the first change since a time.
     advances_time  boolean NOT NULL DEFAULT false,
     CONSTRAINT change_is_of_a_document_or_a_job CHECK (num_nonnulls(revision, job_id) = 1),

@@ -11,7 +11,7 @@ RETURNING content_hash
 -- $18 where the bytes came from, $19 their content type, $20 how its text came out, $21 tables kept apart, $22 updated,
 -- $23 confidence, $24 the source's selectors.
 -- A tsvector holds at most 1 MB, so the text to search in is cut by the caller. A text that has changed stays as a revision.
--- Answers whether it was there and says something else now: what migration 025_corrections has told to others.
+-- Answers whether it was there and says something else now: the trigger `record_changed` compares the same columns.
 WITH was AS (
     SELECT id, revision, content_hash, title, byline, published_at, language, image, abstract, raw_hash, fetched_at
     FROM documents WHERE url_id = $1
