@@ -267,9 +267,9 @@ async def test_what_a_killed_program_was_at_is_gone_on_with_when_its_leases_are_
     await harness.rows("UPDATE host_state SET not_before = 'yesterday', ready_at = 'yesterday'")
     totals = await canonical_run(harness)
     assert totals.stored + totals.skipped == totals.new > 0
-    assert await harness.rows("SELECT count(*) FROM canonical_attempts WHERE code IS NULL AND requested_at IS NULL") == [
-        (2,)
-    ]
+    assert await harness.rows(
+        "SELECT count(*) FROM canonical_attempts WHERE code IS NULL AND requested_at IS NULL"
+    ) == [(2,)]
 
 
 async def test_many_links_go_by_batches(site: Site, harness: AppHarness) -> None:

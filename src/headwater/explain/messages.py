@@ -49,7 +49,7 @@ def tell(why: Why) -> list[Line]:
         "Hand-off": _handoffs,
     }
     lines = [Line(label, text) for label, words in chapters.items() for text in words(why)]
-    return [*lines, Line("PollPlan", next_step(why))]
+    return [*lines, Line("Next", next_step(why))]
 
 
 def to_json(why: Why) -> dict[str, Any]:
