@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 
 from headwater.demo.answers import conditional
-from headwater.demo.feeds import Line, atom, gmt, iso_z, rss
+from headwater.demo.feeds import DemoEntry, atom, gmt, iso_z, rss
 from headwater.demo.plan import FeedPlan, Piece, Site
 
 CORPORA = Path(os.environ.get("HEADWATER_CORPORA") or Path(__file__).parent.parent.parent / "shared" / "corpora")
@@ -35,10 +35,10 @@ def _write(site: Site) -> bytes:
     assert site.feed
     today = datetime.now(UTC)
     lines = [
-        Line(site.url(piece), piece.story(1), today - timedelta(days=piece.days_ago or 0), None, piece.stamp)
+        DemoEntry(site.url(piece), piece.story(1), today - timedelta(days=piece.days_ago or 0), None, piece.stamp)
         for piece in site.listed
     ]
-    text: str = site.feed.write(url=site.feed_url, title=site.title, home=site.home, lines=lines)
+    text: str = site.feed.write(url=site.feed_url, title=site.title, home=site.home, entries=lines)
     return text.encode()
 
 
@@ -94,24 +94,24 @@ def _site(number: int) -> Site:
     )
 
 
-def _with_texts(write: Callable[..., str], end: str, text_of: Callable[[Line], str]) -> Callable[..., str]:
+def _with_texts(write: Callable[..., str], end: str, text_of: Callable[[DemoEntry], str]) -> Callable[..., str]:
     """Write each entry with the whole text of its page, as most feeds do."""
 
-    def write_all(*, url: str, title: str, home: str, lines: Sequence[Line]) -> str:
-        *entries, rest = write(url=url, title=title, home=home, lines=lines).split(end)
-        return "".join(f"{entry}{text_of(line)}{end}" for entry, line in zip(entries, lines, strict=True)) + rest
+    def write_all(*, url: str, title: str, home: str, entries: Sequence[DemoEntry]) -> str:
+        *written, rest = write(url=url, title=title, home=home, entries=entries).split(end)
+        return "".join(f"{text}{text_of(entry)}{end}" for text, entry in zip(written, entries, strict=True)) + rest
 
     return write_all
 
 
-def _rss_text(line: Line) -> str:
+def _rss_text(entry: DemoEntry) -> str:
     content = "http://purl.org/rss/1.0/modules/content/"
-    return f'<content:encoded xmlns:content="{content}"><![CDATA[{_html(line)}]]></content:encoded>\n'
+    return f'<content:encoded xmlns:content="{content}"><![CDATA[{_html(entry)}]]></content:encoded>\n'
 
 
-def _atom_text(line: Line) -> str:
-    return f'<content type="html">{escape(_html(line))}</content>\n'
+def _atom_text(entry: DemoEntry) -> str:
+    return f'<content type="html">{escape(_html(entry))}</content>\n'
 
 
-def _html(line: Line) -> str:
-    return "\n".join(f"<p>{escape(paragraph)}</p>" for paragraph in line.story.paragraphs)
+def _html(entry: DemoEntry) -> str:
+    return "\n".join(f"<p>{escape(paragraph)}</p>" for paragraph in entry.story.paragraphs)

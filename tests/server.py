@@ -8,7 +8,7 @@ from typing import Self
 
 from aiohttp import web
 
-from headwater.demo.arrival import arrival
+from headwater.demo.visits import arrival
 
 
 @dataclass(frozen=True)

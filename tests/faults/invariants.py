@@ -8,7 +8,7 @@ from pathlib import Path
 from headwater.app.maintenance import RESCUERS
 from headwater.core.reasons import Reason, ReasonClass
 from headwater.db.sql import query
-from headwater.demo.arrival import TOLERANCE_SECONDS
+from headwater.demo.visits import TOLERANCE_SECONDS
 from tests.faults.harness import Harness
 
 Invariant = Callable[[Harness], Awaitable[list[str]]]

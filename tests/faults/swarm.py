@@ -14,12 +14,23 @@ from typing import Any
 from headwater.core.reasons import Reason
 from headwater.demo.answers import always, busy, gzipped, heals, mislabelled, redirect, reset, status, truncated, whole
 from headwater.demo.content import Part, Story
-from headwater.demo.endings import GONE, NOT_FOUND, REDIRECTED, REFUSED, ROBOTS_BLOCKED, SAME_PAGE
 from headwater.demo.expected import expected_outcomes
 from headwater.demo.feeds import rss
 from headwater.demo.pages import Sheet
 from headwater.demo.pdf import pdf
-from headwater.demo.plan import STORED, STORED_OR_LINKED, FeedPlan, Piece, Site
+from headwater.demo.plan import (
+    GONE,
+    NOT_FOUND,
+    REDIRECTED,
+    REFUSED,
+    ROBOTS_BLOCKED,
+    SAME_PAGE,
+    STORED,
+    STORED_OR_LINKED,
+    FeedPlan,
+    Piece,
+    Site,
+)
 from headwater.demo.web import DemoWeb
 
 TODAY = date(2026, 3, 3)

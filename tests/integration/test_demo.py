@@ -27,9 +27,8 @@ from headwater.db.embedded.server import open_server
 from headwater.demo import build, run
 from headwater.demo.answers import status
 from headwater.demo.federal_sites import FEDERAL
-from headwater.demo.feeds import Line
+from headwater.demo.feeds import DemoEntry, sitemap
 from headwater.demo.run import open_demo
-from headwater.demo.sitemaps import sitemap
 from headwater.demo.sites import GAZETTE, KAWABE, LEDGER, SITES
 from headwater.demo.web import DemoWeb
 from tests.harness import open_harness
@@ -308,8 +307,8 @@ async def test_a_day_that_lacks_what_a_sitemap_says_is_new_is_wrong(
 ) -> None:
     """Spec 3.3, 9.2: the page is found all the same, but by a sitemap that has neither title nor date for it."""
 
-    def without_news(_publication: str, lines: Iterable[Line]) -> str:
-        return sitemap((line.url, None) for line in lines)
+    def without_news(_publication: str, entries: Iterable[DemoEntry]) -> str:
+        return sitemap((entry.url, None) for entry in entries)
 
     monkeypatch.setattr(build, "news_sitemap", without_news)
     monkeypatch.setattr(run, "DemoWeb", partial(DemoWeb, sites=(LEDGER,)))

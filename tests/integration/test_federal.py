@@ -16,18 +16,18 @@ from headwater.core.dates import day_of
 from headwater.core.errors import OperatorError
 from headwater.core.settings import Settings
 from headwater.demo.answers import Answer, Body, Maker, always, status
-from headwater.demo.federal_api import CongressStandIn, RegisterApi, altered
+from headwater.demo.api import altered, error_under_200, text_under_200
+from headwater.demo.federal_api import CongressServer, RegisterApi
 from headwater.demo.federal_run import shares
 from headwater.demo.federal_sites import (
     API,
     API_HOST,
     GOVINFO,
     KEY,
-    READERS,
     REGISTER,
+    SOURCES,
     register_document,
 )
-from headwater.demo.govuk_faults import error_under_200, text_under_200
 from headwater.demo.plan import Site
 from headwater.demo.web import DemoWeb
 from headwater.discovery.trial import Stage
@@ -55,7 +55,7 @@ async def open_federal(settings: Settings, *sites: Site) -> AsyncIterator[AppHar
 
 
 async def add(harness: AppHarness, name: str, **overrides: Any) -> None:
-    reader = READERS[name]
+    reader = SOURCES[name]
     own = {"budget": None} if name == "federal_register" else {}  # as its kind has it, not the demo
     given = {**reader.settings, **own, "rate_per_second": 1000, "retry": RETRY, **overrides}
     await harness.operations.sources.create(name, reader.kind, given)
@@ -182,7 +182,7 @@ async def test_a_list_of_congress_that_does_not_add_up_saves_nothing(
     make_settings: MakeSettings, name: str, fault: str
 ) -> None:
     make, nth = LIST_FAULTS[fault]
-    api = CongressStandIn(laws=LAWS, reports=REPORTS, per_page=2)
+    api = CongressServer(laws=LAWS, reports=REPORTS, per_page=2)
     async with open_federal(make_settings(api_data_gov_key=KEY), serving(API, api)) as harness:
         await add(harness, name, fetch_items=False)
         is_that_page = 2 * (nth - 1)
@@ -199,7 +199,7 @@ async def test_an_api_that_says_429_empties_the_share_of_everybody_and_the_run_w
     make_settings: MakeSettings,
 ) -> None:
     """Spec 1.4: never an exception."""
-    api = CongressStandIn(limit=1, per_page=1)
+    api = CongressServer(limit=1, per_page=1)
     api.laws = [{"congress": 119, "number": str(number), "type": "S"} for number in range(3)]
     async with open_federal(make_settings(api_data_gov_key=KEY), serving(API, api)) as harness:
         await add(harness, "public_laws")
@@ -349,7 +349,7 @@ async def test_settings_that_cannot_work_are_refused_with_the_field(
     harness: AppHarness, name: str, settings: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(OperatorError, match=rf"Source {name}: {words}"):
-        await harness.operations.sources.create(name, READERS[name].kind, settings)
+        await harness.operations.sources.create(name, SOURCES[name].kind, settings)
     assert await harness.operations.sources.listed() == []
 
 
@@ -361,9 +361,9 @@ async def test_a_bill_that_cannot_be_looked_up_keeps_no_other(
     api = API.api(TODAY, 0)
     usual, asked = api.reply, []
 
-    def reply(request: Any, headers: Any) -> Any:
+    def reply(request: Any) -> Any:
         asked.append(request.path)
-        return answer if request.path.endswith("/hr/2") else usual(request, headers)
+        return answer if request.path.endswith("/hr/2") else usual(request)
 
     api.reply = reply  # type: ignore[method-assign]
     settings = make_settings(api_data_gov_key=KEY, host_delay_ms=1)
@@ -385,7 +385,7 @@ async def test_an_api_that_fails_for_every_bill_fails_the_run_after_a_few(make_s
     api = API.api(TODAY, 0)
     asked = []
 
-    def reply(request: Any, _headers: Any) -> Any:
+    def reply(request: Any) -> Any:
         asked.append(request.path)
         return 500, {"error": "x"}
 

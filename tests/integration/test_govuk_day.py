@@ -10,10 +10,10 @@ import pytest
 
 from headwater.core.dates import bounds
 from headwater.core.settings import Settings
-from headwater.demo.arrival import TOLERANCE_SECONDS
-from headwater.demo.govuk import GovukApi
+from headwater.demo.govuk_api import GovukApi
 from headwater.demo.govuk_pages import LONDON, READING, RIVERS, TAXON_NAMES, make_catalogue
 from headwater.demo.govuk_site import GOVUK, expected_day, govuk_api
+from headwater.demo.visits import TOLERANCE_SECONDS
 from tests.govuk import DAY, HOME, NIGHT, NOON, DayHarness, open_day_harness, page
 
 MakeSettings = Callable[..., Settings]

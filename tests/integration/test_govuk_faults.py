@@ -14,9 +14,7 @@ from headwater.core.dates import day_of
 from headwater.core.http import Response
 from headwater.core.settings import Settings
 from headwater.demo.answers import Answer, Body, Maker, always, busy, hang, reset, status, truncated, whole
-from headwater.demo.arrival import TOLERANCE_SECONDS
-from headwater.demo.govuk import GovukApi
-from headwater.demo.govuk_faults import (
+from headwater.demo.api import (
     ApiRequest,
     When,
     empty_page,
@@ -27,7 +25,9 @@ from headwater.demo.govuk_faults import (
     text_error,
     text_under_200,
 )
+from headwater.demo.govuk_api import GovukApi
 from headwater.demo.govuk_pages import LONDON, GovukPage, make_catalogue
+from headwater.demo.visits import TOLERANCE_SECONDS
 from headwater.http.client import HttpClient
 from headwater.sources.kinds import govuk_search
 from tests.govuk import DAY, NIGHT, RETRY, DayHarness, open_day_harness, page
@@ -54,8 +54,8 @@ FAULTS: dict[str, tuple[Maker, When, str]] = {
     "reset": (always(reset), ApiRequest.is_search, "network"),
     "broken off": (always(truncated), ApiRequest.is_search, "network"),
     "an early empty page": (empty_page, is_page, "incomplete"),
-    "a short page": (short_page(), is_page, "incomplete"),
-    "a shrunk total": (shrunk_total(), ApiRequest.is_search, "incomplete"),
+    "a short page": (short_page, is_page, "incomplete"),
+    "a shrunk total": (shrunk_total, ApiRequest.is_search, "incomplete"),
     "a moved total": (moved_total, ApiRequest.is_search, "incomplete"),
     "an error under 200": (always(error_under_200), ApiRequest.is_search, "incomplete"),
     "words under 200": (always(text_under_200), ApiRequest.is_search, "incomplete"),
@@ -206,7 +206,7 @@ HEALING: dict[str, tuple[Maker, When, int]] = {
     "broken off": (always(truncated), ApiRequest.is_search, 2),
     "429 without a word": (always(status(429)), ApiRequest.is_search, 3),
     "a moved total": (moved_total, ApiRequest.is_search, 1),
-    "a shrunk total": (shrunk_total(), ApiRequest.is_search, 1),
+    "a shrunk total": (shrunk_total, ApiRequest.is_search, 1),
     "an empty page": (empty_page, is_page, 2),
     "an error under 200": (always(error_under_200), ApiRequest.is_search, 1),
     "words under 200": (always(text_under_200), ApiRequest.is_search, 1),

@@ -12,7 +12,7 @@ from headwater.core.settings import Settings
 from headwater.core.source import Method
 from headwater.db import sources
 from headwater.demo.answers import Answer, Body, Maker, always, status, whole
-from headwater.demo.govuk_faults import ApiRequest
+from headwater.demo.api import ApiRequest
 from tests.govuk import DAY, NIGHT, NOON, open_day_harness, page
 
 MakeSettings = Callable[..., Settings]

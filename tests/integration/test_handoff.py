@@ -22,7 +22,7 @@ from headwater.db import migrate
 from headwater.db.handoffs import HandoffEnding
 from headwater.db.pool import Connection, Database, open_database
 from headwater.demo.answers import always, status
-from headwater.demo.govuk_faults import ApiRequest
+from headwater.demo.api import ApiRequest
 from headwater.handoff.attempts import Handoffs, MakeJobs
 from headwater.handoff.jobs import SLICE, make_jobs
 from headwater.storage.backup import back_up

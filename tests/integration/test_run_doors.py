@@ -17,8 +17,8 @@ from headwater.app import schema
 from headwater.app.roles import RoleName, serve
 from headwater.core.settings import Settings
 from headwater.demo.answers import always, status
-from headwater.demo.govuk import GovukApi
-from headwater.demo.govuk_faults import ApiRequest
+from headwater.demo.api import ApiRequest
+from headwater.demo.govuk_api import GovukApi
 from headwater.demo.govuk_site import serving
 from headwater.demo.web import DemoWeb
 from tests.govuk import NIGHT, QUICK, page

@@ -17,7 +17,7 @@ from headwater.core.settings import Settings
 from headwater.core.source import Source
 from headwater.db import sources
 from headwater.demo.answers import always, hang, status
-from headwater.demo.govuk_faults import ApiRequest
+from headwater.demo.api import ApiRequest
 from tests import kinds
 from tests.govuk import DAY, NIGHT, NOON, DayHarness, open_day_harness, page
 

@@ -19,10 +19,9 @@ from hypothesis import strategies as st
 from headwater.core.politeness import longer_backoff
 from headwater.demo import answers
 from headwater.demo.answers import Answer, bomb, busy, drip, oversized, reset, status, truncated
-from headwater.demo.arrival import arrival, departure
 from headwater.demo.run import DELAY_MS
 from headwater.demo.sites import GAZETTE
-from headwater.demo.visits import DemoRequest, find_violations
+from headwater.demo.visits import DemoRequest, arrival, departure, find_violations
 from headwater.demo.web import DemoWeb
 from tests.visitor import TODAY, get, visitor
 

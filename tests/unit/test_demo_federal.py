@@ -7,7 +7,7 @@ import aiohttp
 import msgspec
 import pytest
 
-from headwater.demo.federal_api import CongressStandIn, RegisterApi
+from headwater.demo.federal_api import CongressServer, RegisterApi
 from headwater.demo.federal_sites import API, KEY, register_document
 from headwater.demo.plan import Site
 from headwater.demo.web import DemoWeb
@@ -23,14 +23,11 @@ async def client() -> AsyncIterator[aiohttp.ClientSession]:
     bills = [{"congress": 119, "type": "HR", "number": "1", "title": "One"}]
     laws = [{"congress": 119, "number": str(number)} for number in range(300)]
     sites: tuple[Site, ...] = (
-        Site(
-            host="register.demo.test", title="", pieces=(), api=lambda _today, _seed: RegisterApi(documents, cap_at=50)
-        ),
+        Site(host="register.demo.test", title="", api=lambda _today, _seed: RegisterApi(documents, cap_at=50)),
         Site(
             host=API.host,
             title="",
-            pieces=(),
-            api=lambda _today, _seed: CongressStandIn(bills=bills, laws=laws, limit=4),
+            api=lambda _today, _seed: CongressServer(bills=bills, laws=laws, limit=4),
         ),
     )
     async with DemoWeb(today=TODAY, sites=sites) as web, visitor(web) as session:

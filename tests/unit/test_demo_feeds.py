@@ -15,10 +15,10 @@ from lxml import etree
 from selectolax.lexbor import LexborHTMLParser
 
 from headwater.core.urls import host_of
-from headwater.demo.endings import REDIRECTED
 from headwater.demo.expected import Expected, expected_outcomes
 from headwater.demo.federal_sites import FEDERAL
 from headwater.demo.govuk_site import GOVUK
+from headwater.demo.plan import REDIRECTED
 from headwater.demo.sites import GAZETTE
 from headwater.demo.web import DemoWeb
 from tests.visitor import TODAY, get, visitor

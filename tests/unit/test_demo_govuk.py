@@ -1,4 +1,4 @@
-"""The demo web's stand-in for GOV.UK behaves as the real APIs are known to (spec 6.1, 6.2, 6.5, 9.2)."""
+"""The demo web's GOV.UK behaves as the real APIs are known to (spec 6.1, 6.2, 6.5, 9.2)."""
 
 import asyncio
 import json
@@ -18,8 +18,7 @@ from selectolax.lexbor import LexborHTMLParser
 
 from headwater.core.dates import bounds
 from headwater.demo.answers import Maker, always, busy, hang, reset, status, truncated
-from headwater.demo.govuk import GovukApi, RateLimit
-from headwater.demo.govuk_faults import (
+from headwater.demo.api import (
     ApiRequest,
     empty_page,
     error_under_200,
@@ -29,7 +28,8 @@ from headwater.demo.govuk_faults import (
     text_error,
     text_under_200,
 )
-from headwater.demo.govuk_pages import LONDON, READING, RIVERS, TAXON_NAMES, GovukPage, content_id, make_catalogue
+from headwater.demo.govuk_api import GovukApi, RateLimit
+from headwater.demo.govuk_pages import LONDON, RIVERS, TAXON_NAMES, GovukPage, content_id, make_catalogue
 from headwater.demo.govuk_site import GOVUK, expected_day, govuk_api, serving
 from headwater.demo.web import DemoWeb
 from tests.visitor import TODAY, get, visitor
@@ -37,7 +37,6 @@ from tests.visitor import TODAY, get, visitor
 HOME = "http://govuk.demo.test"
 SUMMER = datetime(2026, 7, 13, 9, 30, tzinfo=UTC)
 RIVER_TAXON = next(iter(TAXON_NAMES))
-LONGEST_TEXT = "x" * 512
 
 
 def page(link: str, at: datetime | None = SUMMER, **details: Any) -> GovukPage:
@@ -56,7 +55,7 @@ def minutes(number: float) -> timedelta:
 
 
 class Visit:
-    """A visitor of an API."""
+    """A client of an API."""
 
     def __init__(self, api: GovukApi, client: aiohttp.ClientSession) -> None:
         self.api = api
@@ -81,7 +80,7 @@ async def visiting(api: GovukApi) -> AsyncIterator[Visit]:
         yield Visit(api, client)
 
 
-async def test_a_search_without_wishes_gives_ten_results_with_the_default_fields_only() -> None:
+async def test_a_search_without_parameters_gives_ten_results_with_the_default_fields() -> None:
     """Spec 6.1."""
     pages = [
         page(f"/p/{n}", organisations=(RIVERS,), taxons=(RIVER_TAXON,), latest_change_note="More.") for n in range(30)
@@ -90,43 +89,23 @@ async def test_a_search_without_wishes_gives_ten_results_with_the_default_fields
         answer, body = await visit.get("/api/search.json")
         assert answer.headers["Content-Type"] == "application/json; charset=utf-8"
         found = json.loads(body)
-    assert list(found) == [
-        "results",
-        "total",
-        "start",
-        "aggregates",
-        "suggested_queries",
-        "suggested_autocomplete",
-        "es_cluster",
-    ]
+    assert list(found) == ["results", "total", "start"]
     assert (found["total"], found["start"], len(found["results"])) == (30, 0, 10)
     first = found["results"][0]
     assert set(first) == {
-        *("description", "format", "link", "organisations", "public_timestamp", "title", "world_locations"),
-        *("topical_events", "organisation_content_ids", "expanded_organisations"),
-        *("index", "es_score", "_id", "elasticsearch_type", "document_type"),
+        *("description", "format", "link", "organisations", "public_timestamp", "title", "_id", "document_type")
     }
-    assert (first["document_type"], first["elasticsearch_type"], first["_id"]) == ("edition", "edition", first["link"])
+    assert (first["document_type"], first["_id"]) == ("edition", first["link"])
     assert first["public_timestamp"] == "2026-07-13T09:30:00Z"
-    assert first["organisations"] == [
-        {
-            "title": "Department for Rivers and Weirs",
-            "slug": "department-for-rivers-and-weirs",
-            "acronym": "DRW",
-            "organisation_type": "ministerial_department",
-            "link": "/government/organisations/department-for-rivers-and-weirs",
-            "content_id": RIVERS.content_id,
-            "organisation_state": "live",
-        }
-    ]
+    assert first["organisations"] == [{"title": RIVERS.title, "slug": RIVERS.slug}]
 
 
-async def test_only_fields_that_were_asked_for_are_returned_and_only_where_there_is_something() -> None:
+async def test_only_requested_fields_with_a_value_are_returned() -> None:
     """Spec 6.1."""
     full = page("/full", taxons=(RIVER_TAXON,), latest_change_note="More.", document_type="policy_paper")
     bare = page("https://elsewhere.test/x", None, content_id=None)
-    asked = "title,content_id,content_store_document_type,taxons,updated_at,latest_change_note,public_timestamp,topics"
-    always_there = {"index", "es_score", "_id", "elasticsearch_type", "document_type"}
+    asked = "title,content_id,content_store_document_type,taxons,updated_at,latest_change_note,public_timestamp"
+    always_there = {"_id", "document_type"}
     async with visiting(GovukApi([full, bare])) as visit:
         first, second = (await visit.search(fields=asked, order="public_timestamp"))["results"]
     assert {name: first[name] for name in first.keys() - always_there} == {
@@ -142,7 +121,7 @@ async def test_only_fields_that_were_asked_for_are_returned_and_only_where_there
     assert second.keys() - always_there == {"title", "content_store_document_type", "taxons", "updated_at"}
 
 
-async def test_the_first_publication_can_be_filtered_by_and_is_returned_for_niche_types_only() -> None:
+async def test_every_page_can_be_filtered_by_first_publication_but_only_niche_types_show_it() -> None:
     """Spec 6.1."""
     pages = [page("/usual"), page("/niche", document_type="drug_safety_update")]
     async with visiting(GovukApi(pages)) as visit:
@@ -153,58 +132,37 @@ async def test_the_first_publication_can_be_filtered_by_and_is_returned_for_nich
 
 
 @pytest.mark.parametrize(
-    ("query", "error"),
+    "query",
     [
-        ("foo=1&bar=2", "Unexpected parameters: foo, bar"),
-        ("count=1501", '"count" must not be greater than 1500'),
-        ("count=-1", '"count" must be a whole number that is not negative, not "-1"'),
-        ("count=ten", '"count" must be a whole number that is not negative, not "ten"'),
-        ("count=1&count=2", '"count" may be given once, not 2 times'),
-        ("start=900001", '"start" must not be greater than 900000'),
-        (f"q={LONGEST_TEXT}x", '"q" must not be longer than 512 characters'),
-        ("order=first_published_at", 'Results cannot be sorted by "first_published_at"'),
-        ("order=-updated_at", 'Results cannot be sorted by "updated_at"'),
-        ("fields=title,nonsense", "No such fields are returned: nonsense"),
-        ("filter_nonsense=1", 'There is no filter by "nonsense"'),
-        ("reject_title=1", 'There is no reject by "title"'),
-        (
-            "filter_public_timestamp=from:yesterday",
-            '"filter_public_timestamp" takes from: and to: with ISO 8601 dates, not "from:yesterday"',
-        ),
-        (
-            "filter_public_timestamp=2026-07-13",
-            '"filter_public_timestamp" takes from: and to: with ISO 8601 dates, not "2026-07-13"',
-        ),
-        (
-            # a plus that was not encoded is a space
-            "filter_public_timestamp=from:2026-07-13T00:00:00+01:00",
-            '"filter_public_timestamp" takes from: and to: with ISO 8601 dates, not "from:2026-07-13T00:00:00 01:00"',
-        ),
-        (
-            "filter_public_timestamp=from:2026-07-13&filter_public_timestamp=to:2026-07-14",
-            '"filter_public_timestamp" may be given once, not 2 times',
-        ),
-        (
-            "order=x&foo=1",
-            'Results cannot be sorted by "x". Unexpected parameters: foo',
-        ),
+        "foo=1&bar=2",
+        "count=1501",
+        "count=-1",
+        "count=ten",
+        "count=1&count=2",
+        "start=900001",
+        "order=first_published_at",
+        "order=-updated_at",
+        "fields=title,nonsense",
+        "filter_nonsense=1",
+        "filter_public_timestamp=from:yesterday",
+        "filter_public_timestamp=2026-07-13",
+        "filter_public_timestamp=from:2026-07-13T00:00:00+01:00",  # a plus that is not encoded is a space
+        "filter_public_timestamp=from:2026-07-13&filter_public_timestamp=to:2026-07-14",
     ],
 )
-async def test_what_search_does_not_know_it_refuses(query: str, error: str) -> None:
+async def test_the_search_refuses_a_query_that_it_does_not_know(query: str) -> None:
     async with visiting(GovukApi([page("/a")])) as visit:
         answer, body = await visit.get(f"/api/search.json?{query}")
-    assert (answer.status, json.loads(body)) == (422, {"error": error})
+    assert (answer.status, list(json.loads(body))) == (422, ["error"])
 
 
-@pytest.mark.parametrize(
-    "query", ["count=0", "count=1500", "start=900000", f"q={LONGEST_TEXT}", "c=1", "q=", "order=-end_date"]
-)
-async def test_what_lies_just_within_the_rules_is_answered(query: str) -> None:
+@pytest.mark.parametrize("query", ["count=0", "count=1500", "start=900000"])
+async def test_the_search_accepts_the_largest_numbers(query: str) -> None:
     async with visiting(GovukApi([page("/a")])) as visit:
         assert (await visit.get(f"/api/search.json?{query}"))[0].status == 200
 
 
-async def test_by_default_the_order_has_nothing_to_do_with_time_and_pages_join_up() -> None:
+async def test_the_default_order_does_not_follow_time_and_pages_join_up() -> None:
     pages = [page(f"/p/{n}", SUMMER + minutes(n)) for n in range(50)]
     async with visiting(GovukApi(pages)) as visit:
         once = await visit.links(count=50)
@@ -217,17 +175,15 @@ async def test_by_default_the_order_has_nothing_to_do_with_time_and_pages_join_u
     assert once not in ([page.link for page in pages], [page.link for page in reversed(pages)])
 
 
-async def test_an_order_is_kept_up_or_down_and_what_has_no_value_comes_last() -> None:
+async def test_pages_without_the_value_come_last_in_both_directions() -> None:
     pages = [page("/late", SUMMER + minutes(9)), page("/never", None), page("/early")]
     async with visiting(GovukApi(pages)) as visit:
         assert await visit.links(order="public_timestamp") == ["/early", "/late", "/never"]
         assert await visit.links(order="-public_timestamp") == ["/late", "/early", "/never"]
-        assert await visit.links(order="-title") == ["/never", "/late", "/early"]
-        assert (await visit.search(order="title"))["results"][0]["es_score"] is None
 
 
-async def test_what_has_the_same_time_comes_in_another_order_with_every_request() -> None:
-    """Spec 6.2: nothing sorts a window stably, so pages of one neither join up nor cover it."""
+async def test_pages_with_the_same_time_come_in_another_order_with_every_request() -> None:
+    """Spec 6.2: no order of a window is stable, so its pages neither join up nor cover it."""
     api = GovukApi([page(f"/p/{n}") for n in range(40)])
     async with visiting(api) as visit:
         orders = [await visit.links(order="public_timestamp", count=40) for _ in range(5)]
@@ -243,14 +199,13 @@ async def test_what_has_the_same_time_comes_in_another_order_with_every_request(
         ("from:2026-07-12T23:00:01Z,to:2026-07-13T22:59:58Z", {"/noon"}),
         ("from:2026-07-12T23:00:00,to:2026-07-13T22:59:59", {"/first", "/noon", "/last"}),
         ("from:2026-07-13T00:00:00+01:00,to:2026-07-13T23:59:59+01:00", {"/first", "/noon", "/last"}),
-        ("from:2026-07-13,to:2026-07-13", {"/noon", "/last", "/next"}),
         ("from:2026-07-13T12:00:00Z,to:2026-07-13T12:00:00Z", {"/noon"}),
         ("from:2026-07-13T12:00:01Z", {"/last", "/next"}),
-        ("to:2026-07-12", {"/first"}),
+        ("to:2026-07-12T23:00:00", {"/first"}),
         ("to:2026-07-13T22:59:59.500Z", {"/first", "/noon", "/last"}),
     ],
 )
-async def test_spans_of_time_have_both_their_ends_and_are_those_of_utc(span: str, found: set[str]) -> None:
+async def test_spans_include_both_ends_and_are_in_utc(span: str, found: set[str]) -> None:
     """Spec 6.2."""
     moments = {
         "/first": datetime(2026, 7, 12, 23, tzinfo=UTC),
@@ -262,49 +217,6 @@ async def test_spans_of_time_have_both_their_ends_and_are_those_of_utc(span: str
     async with visiting(GovukApi([page(link, at) for link, at in moments.items()])) as visit:
         assert set(await visit.links(filter_public_timestamp=span)) == found
         assert set(await visit.links(filter_first_published_at=span)) == found
-        assert set(await visit.links(reject_public_timestamp=span)) == moments.keys() - found
-
-
-@pytest.mark.parametrize(
-    ("query", "found"),
-    [
-        ("filter_organisations=office-for-public-reading", {"/read", "/both"}),
-        ("filter_organisations=office-for-public-reading&filter_organisations=nobody", {"/read", "/both"}),
-        (
-            "filter_any_organisations=office-for-public-reading"
-            "&filter_any_organisations=department-for-rivers-and-weirs",
-            {"/read", "/both", "/river"},
-        ),
-        (
-            "filter_all_organisations=office-for-public-reading"
-            "&filter_all_organisations=department-for-rivers-and-weirs",
-            {"/both"},
-        ),
-        ("filter_organisations=_MISSING", {"/nobody"}),
-        ("filter_organisations=_MISSING&filter_organisations=office-for-public-reading", {"/read", "/both", "/nobody"}),
-        ("reject_organisations=_MISSING", {"/read", "/both", "/river"}),
-        ("reject_organisations=office-for-public-reading", {"/river", "/nobody"}),
-        ("filter_public_timestamp=_MISSING", {"/nobody"}),
-        ("reject_public_timestamp=_MISSING", {"/read", "/both", "/river"}),
-        ("filter_content_store_document_type=policy_paper", {"/read"}),
-        ("filter_link=/both", {"/both"}),
-        ("filter_document_type=edition&reject_link=/both", {"/read", "/river", "/nobody"}),
-        ("q=READ", {"/read"}),
-        ("q=about+%2Fr", {"/read", "/river"}),
-    ],
-)
-async def test_filters_keep_and_reject(query: str, found: set[str]) -> None:
-    pages = [
-        page("/read", organisations=(READING,), document_type="policy_paper"),
-        page("/river", organisations=(RIVERS,)),
-        page("/both", organisations=(READING, RIVERS)),
-        page("/nobody", None),
-    ]
-    async with visiting(GovukApi(pages)) as visit:
-        _, body = await visit.get(f"/api/search.json?{query}")
-    answer = json.loads(body)
-    assert {result["link"] for result in answer["results"]} == found
-    assert answer["total"] == len(found)
 
 
 @pytest.mark.parametrize(
@@ -318,7 +230,7 @@ async def test_filters_keep_and_reject(query: str, found: set[str]) -> None:
         ({"total_as_object": True, "cap_at": 20}, {"value": 20, "relation": "gte"}),
     ],
 )
-async def test_the_total_may_become_an_object_or_stop_though_the_results_do_not(
+async def test_the_total_can_become_an_object_or_stop_while_results_do_not(
     settings: dict[str, Any], total: object
 ) -> None:
     api = GovukApi([page(f"/p/{n}") for n in range(30)], **settings)
@@ -327,15 +239,13 @@ async def test_the_total_may_become_an_object_or_stop_though_the_results_do_not(
         assert len(await visit.links(start=25)) == 5
 
 
-async def test_the_content_api_tells_more_of_a_page_and_in_london_time() -> None:
+async def test_the_content_api_gives_the_dates_of_a_page_in_london_time() -> None:
     """Spec 6.1."""
     known = page(
         "/government/publications/a",
         public_timestamp=SUMMER + minutes(1),
-        organisations=(RIVERS,),
         taxons=(RIVER_TAXON,),
         document_type="policy_paper",
-        latest_change_note="More.",
     )
     winter = page("/winter", datetime(2026, 1, 13, 9, 30, tzinfo=UTC))
     async with visiting(GovukApi([known, winter])) as visit:
@@ -344,20 +254,14 @@ async def test_the_content_api_tells_more_of_a_page_and_in_london_time() -> None
     item = json.loads(body)
     assert answer.content_type == "application/json"
     assert (item["base_path"], item["title"], item["content_id"]) == (known.link, known.title, known.content_id)
-    assert (item["document_type"], item["schema_name"]) == ("policy_paper", "publication")
+    assert item["document_type"] == "policy_paper"
     assert item["first_published_at"] == "2026-07-13T10:30:00+01:00"
     assert item["public_updated_at"] == "2026-07-13T10:31:00+01:00"
-    assert item["details"]["change_history"] == [
-        {"note": "First published.", "public_timestamp": "2026-07-13T10:30:00+01:00"},
-        {"note": "More.", "public_timestamp": "2026-07-13T10:31:00+01:00"},
-    ]
     assert item["links"]["taxons"] == [{"content_id": RIVER_TAXON, "title": TAXON_NAMES[RIVER_TAXON]}]
-    assert [organisation["slug"] for organisation in item["links"]["organisations"]] == [RIVERS.slug]
     assert json.loads(other)["first_published_at"] == "2026-01-13T09:30:00+00:00"
-    assert len(json.loads(other)["details"]["change_history"]) == 1
 
 
-async def test_the_content_api_may_disagree_with_search_and_does_not_know_every_page() -> None:
+async def test_the_content_api_can_disagree_with_the_search_and_lack_pages() -> None:
     earlier = SUMMER - timedelta(days=4)
     pages = [
         page("/differs", content_updated_at=earlier, content_first_published_at=earlier),
@@ -374,11 +278,10 @@ async def test_the_content_api_may_disagree_with_search_and_does_not_know_every_
             assert (answer.status, json.loads(body)["error"]["code"]) == (404, 404), path
     assert item["public_updated_at"] == item["first_published_at"] == "2026-07-09T10:30:00+01:00"
     assert undated["public_updated_at"] is None
-    assert undated["details"]["change_history"] == []
 
 
 @given(st.lists(st.floats(0, 3).map(lambda moment: round(moment, 2)), max_size=60).map(sorted), st.integers(1, 12))
-def test_a_client_gets_no_more_than_its_limit_in_any_second_and_no_less(times: list[float], limit: int) -> None:
+def test_a_client_gets_exactly_its_limit_in_any_second(times: list[float], limit: int) -> None:
     gate = RateLimit(limit)
     admitted: list[float] = []
     for now in times:
@@ -389,7 +292,7 @@ def test_a_client_gets_no_more_than_its_limit_in_any_second_and_no_less(times: l
     assert gate.admits("somebody else", 3.0)
 
 
-async def test_the_content_api_refuses_too_many_requests_in_a_second_and_search_does_not() -> None:
+async def test_only_the_content_api_refuses_too_many_requests_in_a_second() -> None:
     async with visiting(GovukApi([page("/a")], limit_per_second=10)) as visit:
         answers = await asyncio.gather(*(visit.get("/api/content/a") for _ in range(12)))
         assert sorted(answer.status for answer, _ in answers) == [200] * 10 + [429] * 2
@@ -401,7 +304,7 @@ async def test_the_content_api_refuses_too_many_requests_in_a_second_and_search_
 
 async def test_requests_are_kept_with_their_parameters() -> None:
     async with visiting(GovukApi([page("/a")])) as visit:
-        await visit.search(filter_link=["/a", "/b"], q="")
+        await visit.get("/api/search.json?filter_link=%2Fa&filter_link=%2Fb&q=")
         await visit.get("/api/content/a")
         search, content = visit.api.requests
     assert search == ApiRequest("/api/search.json", {"filter_link": ("/a", "/b"), "q": ("",)})
@@ -410,7 +313,7 @@ async def test_requests_are_kept_with_their_parameters() -> None:
     assert content.first("start") is None
 
 
-async def test_a_fault_comes_with_the_nth_request_it_is_meant_for_and_so_many_times() -> None:
+async def test_a_fault_starts_with_the_nth_matching_request_and_lasts_so_many_times() -> None:
     async with visiting(GovukApi([page("/a")])) as visit:
 
         async def statuses(*paths: str) -> list[int]:
@@ -438,7 +341,7 @@ async def test_a_fault_comes_with_the_nth_request_it_is_meant_for_and_so_many_ti
         (error_under_200, 200, b'{"error": '),
     ],
 )
-async def test_errors_come_as_text_under_a_json_type_or_under_200(fault: Any, code: int, start: bytes) -> None:
+async def test_errors_can_be_text_under_a_json_type_or_under_200(fault: Any, code: int, start: bytes) -> None:
     """Spec 6.5."""
     async with visiting(GovukApi([page("/a")])) as visit:
         visit.api.faults.plan(always(fault))
@@ -449,9 +352,9 @@ async def test_errors_come_as_text_under_a_json_type_or_under_200(fault: Any, co
 
 
 @pytest.mark.parametrize("fault", [reset, truncated, hang])
-async def test_connections_break_off_here_too(fault: Any) -> None:
+async def test_faults_can_cut_the_connection_to_an_api(fault: Any) -> None:
     async with visiting(GovukApi([page("/a")])) as visit:
-        visit.api.faults.plan(always(fault), times=None)  # aiohttp asks by itself once more after a reset
+        visit.api.faults.plan(always(fault), times=None)  # aiohttp repeats a request after a reset
         with pytest.raises((aiohttp.ClientError, TimeoutError)):
             async with visit.client.get(f"{HOME}/api/search.json", timeout=aiohttp.ClientTimeout(total=0.1)) as answer:
                 await answer.read()
@@ -459,50 +362,33 @@ async def test_connections_break_off_here_too(fault: Any) -> None:
         assert len(await visit.links()) == 1
 
 
-@pytest.mark.parametrize("total_as_object", [False, True])
 @pytest.mark.parametrize(
     ("fault", "start", "total", "results"),
-    [
-        (empty_page, 10, 30, 0),
-        (short_page(), 10, 30, 9),
-        (short_page(by=4), 10, 30, 6),
-        (shrunk_total(), 20, 29, 9),
-        (shrunk_total(by=13), 10, 17, 7),
-        (shrunk_total(by=25), 10, 5, 0),
-        (moved_total, 20, 31, 10),
-    ],
+    [(empty_page, 10, 30, 0), (short_page, 10, 30, 9), (shrunk_total, 20, 29, 9), (moved_total, 20, 31, 10)],
 )
-async def test_a_page_of_results_is_wrong_in_its_own_way(
-    fault: Maker, start: int, total: int, results: int, total_as_object: bool
-) -> None:
+async def test_a_fault_alters_a_page_of_results(fault: Maker, start: int, total: int, results: int) -> None:
     """Spec 6.5."""
-    api = GovukApi([page(f"/p/{n}") for n in range(30)], total_as_object=total_as_object)
+    api = GovukApi([page(f"/p/{n}") for n in range(30)])
     async with visiting(api) as visit:
         api.faults.plan(fault, when=ApiRequest.is_search)
         wrong = await visit.search(start=start)
         right = await visit.search(start=start)
     assert wrong["results"] == right["results"][:results]
     assert len(wrong["results"]) == results
-    wrong_total, right_total = [
-        found["total"]["value"] if total_as_object else found["total"] for found in (wrong, right)
-    ]
-    assert (wrong_total, right_total) == (total, 30)
-    assert wrong["start"] == start
+    assert (wrong["total"], right["total"], wrong["start"]) == (total, 30, start)
 
 
-async def test_pages_come_change_and_go_between_two_requests() -> None:
+async def test_pages_can_change_between_two_requests() -> None:
     first = page("/a")
     async with visiting(GovukApi([first])) as visit:
         visit.api.put(replace(first, public_timestamp=SUMMER + minutes(5)))
         visit.api.put(page("/b"))
         assert await visit.links(order="public_timestamp") == ["/b", "/a"]
-        visit.api.withdraw("/b")
-        assert await visit.links() == ["/a"]
-        assert visit.api.pages == (replace(first, public_timestamp=SUMMER + minutes(5)),)
+        assert visit.api.pages[0] == replace(first, public_timestamp=SUMMER + minutes(5))
 
 
 async def read_day(visit: Visit, day: date) -> dict[str, str]:
-    """What two queries tell of a London day, if each fits one page."""
+    """Return the labels of a London day by two queries, each of which fits one page."""
     start, end = bounds(day, LONDON)
     span = f"from:{start:%Y-%m-%dT%H:%M:%SZ},to:{end - timedelta(seconds=1):%Y-%m-%dT%H:%M:%SZ}"
     new = await visit.links(filter_first_published_at=span, count=1500)
@@ -514,22 +400,22 @@ DAYS = [TODAY, date(2026, 7, 14), date(2026, 3, 30), date(2026, 10, 26)]  # the 
 
 
 @pytest.mark.parametrize("today", DAYS)
-async def test_two_queries_tell_of_the_host_what_is_expected_of_a_day(today: date) -> None:
+async def test_two_queries_find_the_expected_labels_of_a_day(today: date) -> None:
     """Spec 6.2."""
     yesterday = today - timedelta(days=1)
     async with DemoWeb(today=today, sites=(GOVUK,)) as web, visitor(web) as client:
-        visit = Visit(govuk_api(today, 1), client)
-        told = {day: await read_day(visit, day) for day in (yesterday, today)}
-    assert told[yesterday] == expected_day(yesterday) == expected_day(yesterday, today=today)
-    assert told[today] == expected_day(today, today=today)
-    assert sorted(told[yesterday].values()) == ["LATEST"] * 4 + ["NEW"] * 7
-    assert sorted(told[today].values()) == ["LATEST", "NEW"]
+        visit = Visit(govuk_api(today), client)
+        labels = {day: await read_day(visit, day) for day in (yesterday, today)}
+    assert labels[yesterday] == expected_day(yesterday) == expected_day(yesterday, today=today)
+    assert labels[today] == expected_day(today, today=today)
+    assert sorted(labels[yesterday].values()) == ["LATEST"] * 4 + ["NEW"] * 7
+    assert sorted(labels[today].values()) == ["LATEST", "NEW"]
     assert expected_day(today - timedelta(days=2), today=today) == {}
 
 
 async def test_the_host_has_every_trap_of_a_day() -> None:
     """Spec 6.2."""
-    pages = govuk_api(TODAY, 1).pages
+    pages = govuk_api(TODAY).pages
     start, end = bounds(TODAY - timedelta(days=1), LONDON)
     first = {page.link: page.first_published_at for page in pages if page.first_published_at}
     in_day = [page for page in pages if page.public_timestamp and start <= page.public_timestamp < end]
@@ -548,10 +434,10 @@ async def test_the_host_has_every_trap_of_a_day() -> None:
         assert sum(bool(is_there(page)) for page in pages) == 1, name
 
 
-async def test_pages_and_api_share_the_host_and_tell_the_same() -> None:
+async def test_pages_and_api_share_the_host_and_agree() -> None:
     async with DemoWeb(today=TODAY, sites=(GOVUK,)) as web, visitor(web) as client:
-        visit = Visit(govuk_api(TODAY, 1), client)
-        results = (await visit.search(count=50, fields="title,link,description"))["results"]
+        visit = Visit(govuk_api(TODAY), client)
+        results = (await visit.search(count=50, fields="title,link"))["results"]
         own = [result for result in results if result["link"].startswith("/")]
         assert (len(results), len(own)) == (14, 13)
         for result in own:
@@ -559,7 +445,6 @@ async def test_pages_and_api_share_the_host_and_tell_the_same() -> None:
             assert (answer.status, answer.content_type) == (200, "text/html")
             tree = LexborHTMLParser(body)
             assert [heading.text() for heading in tree.css("h1")] == [result["title"]]
-            assert result["description"] in tree.text()
         assert (await visit.get("/"))[0].content_type == "text/html"
         assert [(await visit.get(path))[0].status for path in ("/api", "/api/nothing", "/nothing")] == [404] * 3
         assert (await visit.get("/api/nothing"))[0].content_type == "application/json"
@@ -567,7 +452,7 @@ async def test_pages_and_api_share_the_host_and_tell_the_same() -> None:
         assert [(await visit.get("/api/search.json"))[0].status for _ in range(2)] == [503, 200]
 
 
-async def test_a_made_day_has_so_many_pages_of_each_sort_and_is_the_same_every_time() -> None:
+async def test_a_generated_day_has_the_requested_pages_of_each_kind() -> None:
     """Spec 6.2."""
     for day in (TODAY, date(2026, 3, 29), date(2026, 10, 25)):
         pages = make_catalogue(day, new=700, latest=500, others=100)
@@ -575,10 +460,9 @@ async def test_a_made_day_has_so_many_pages_of_each_sort_and_is_the_same_every_t
             labels = list((await read_day(visit, day)).values())
         assert (labels.count("NEW"), labels.count("LATEST"), len(pages)) == (700, 500, 1300)
     assert pages == make_catalogue(date(2026, 10, 25), new=700, latest=500, others=100)
-    assert pages != make_catalogue(date(2026, 10, 25), new=700, latest=500, others=100, seed=2)
 
 
-async def test_a_day_of_thousands_takes_several_requests_and_any_of_them_can_be_broken() -> None:
+async def test_a_day_of_thousands_takes_several_requests_and_each_can_get_a_fault() -> None:
     """Spec 6.2, 6.5."""
     pages = make_catalogue(TODAY, new=2000, latest=1000)
     async with visiting(GovukApi(pages)) as visit:

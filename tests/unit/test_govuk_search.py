@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from headwater.core.errors import HeadwaterError
 from headwater.core.reasons import Reason
 from headwater.core.run import RunCounters
-from headwater.demo.govuk import GovukApi, read_parameters
-from headwater.demo.govuk_faults import ApiRequest
+from headwater.demo.api import ApiRequest, read_parameters
+from headwater.demo.govuk_api import GovukApi
 from headwater.demo.govuk_pages import GovukPage
 from headwater.sources.kinds import govuk_search
 from headwater.sources.kinds.govuk_search import Search

@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 from headwater.core.errors import HeadwaterError
 from headwater.core.reasons import Reason
 from headwater.core.run import RunCounters
+from headwater.demo.api import ApiRequest, read_parameters
 from headwater.demo.federal_api import RegisterApi
 from headwater.demo.federal_sites import register_document
-from headwater.demo.govuk import read_parameters
-from headwater.demo.govuk_faults import ApiRequest
 from headwater.sources.kinds.federal import register_search
 from headwater.sources.kinds.federal.register_search import RegisterSearch
 
@@ -37,7 +36,7 @@ class RequestedDelay:
         del headers
         self.number += 1
         address = urlsplit(url)
-        status, body = self.api.reply(ApiRequest(address.path, read_parameters(address.query)), {})
+        status, body = self.api.reply(ApiRequest(address.path, read_parameters(address.query)))
         assert status == 200
         told = self.alter(self.number, body)
 

@@ -1,7 +1,8 @@
-"""How an address answers. A new behaviour, good or bad, is one small function.
+"""How an address of the demo web answers. Each behaviour, good or bad, is one small function.
 
-A `Maker` makes an `Answer` of a `Body`. A fault is an `Answer` by itself: `heals` and `always` make a `Maker` of it,
-`DemoWeb.break_host` gives it to a whole host. One that breaks the connection off raises ConnectionError.
+A `Maker` makes an `Answer` from a `Body`. A fault is an `Answer` that needs no body: `heals` and `always` make a
+`Maker` from it, and `DemoWeb.break_host` applies it to a whole host. A fault that closes the connection raises
+ConnectionError.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from http.cookies import CookieError, SimpleCookie
 from itertools import chain, repeat
 
 from aiohttp import web
@@ -20,14 +22,30 @@ from aiohttp import web
 Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 HTML = "text/html; charset=utf-8"
-_DRIP_SECONDS, _DRIPS = 0.1, 600  # a minute: longer than any visitor waits for a page
-_FAR_TOO_MUCH = 64 * 1024 * 1024
-_BOMB = gzip.compress(bytes(1024 * 1024), mtime=0) * 64  # as many members, a mebibyte each
+_DRIP_SECONDS, _DRIPS = 0.1, 600  # one minute: longer than a client waits for a page
+_OVERSIZED_BYTES = 64 * 1024 * 1024
+_BOMB = gzip.compress(bytes(1024 * 1024), mtime=0) * 64  # 64 gzip members of one mebibyte each
+_CHALLENGE = """<!doctype html>
+<html lang="en">
+<head><title>Just a moment...</title></head>
+<body>
+<p id="challenge">Checking your browser before you go on.</p>
+<script>
+if (!navigator.webdriver && navigator.languages.length) {
+    let proof = 7;
+    for (const mark of "$TOKEN" + navigator.userAgent) proof = (proof * 31 + mark.codePointAt(0)) % 1000000007;
+    document.cookie = `proof=${proof}; path=/`;
+    location.reload();
+}
+</script>
+</body>
+</html>
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """The bytes an address stands for, their type, and since when they have been so."""
+    """The content of an address, its type, and the time of its last change."""
 
     content: bytes
     content_type: str
@@ -38,7 +56,7 @@ Maker = Callable[[Body], Answer]
 
 
 def whole(body: Body, status: int = 200) -> Answer:
-    """Answer with all of it, every time."""
+    """Answer every request with the whole body."""
 
     async def answer(_request: web.BaseRequest) -> web.StreamResponse:
         return web.Response(status=status, body=body.content, headers={"Content-Type": body.content_type})
@@ -47,12 +65,12 @@ def whole(body: Body, status: int = 200) -> Answer:
 
 
 def conditional(body: Body) -> Answer:
-    """Send ETag and Last-Modified, and 304 to a visitor who has these bytes already."""
+    """Send ETag and Last-Modified. Answer 304 if the client already has these bytes."""
     tag = hashlib.sha256(body.content).hexdigest()[:32]
     validators = {"ETag": f'"{tag}"', "Last-Modified": format_datetime(body.modified, usegmt=True)}
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
-        if _has_it(request, tag, body.modified):
+        if _is_unchanged(request, tag, body.modified):
             return web.Response(status=304, headers=validators)
         return web.Response(body=body.content, headers={"Content-Type": body.content_type, **validators})
 
@@ -60,7 +78,7 @@ def conditional(body: Body) -> Answer:
 
 
 def gzipped(body: Body) -> Answer:
-    """Send it compressed."""
+    """Send the body compressed with gzip."""
     packed = gzip.compress(body.content, mtime=0)
 
     async def answer(_request: web.BaseRequest) -> web.StreamResponse:
@@ -80,7 +98,7 @@ def mislabelled(declared: str, sent: str) -> Maker:
 
 
 def redirect(status: int, to: str) -> Maker:
-    """Send visitors on to another address."""
+    """Redirect to another address."""
 
     def make(_body: Body) -> Answer:
         async def answer(_request: web.BaseRequest) -> web.StreamResponse:
@@ -92,12 +110,12 @@ def redirect(status: int, to: str) -> Maker:
 
 
 def always(fault: Answer) -> Maker:
-    """Answer with the fault every time."""
+    """Answer every request with the fault."""
     return lambda _body: fault
 
 
 def heals(fault: Answer, after: int = 1) -> Maker:
-    """Answer with the fault at first, then with the whole body."""
+    """Answer the first `after` requests with the fault, and later ones with the whole body."""
 
     def make(body: Body) -> Answer:
         answers = chain(repeat(fault, after), repeat(whole(body)))
@@ -107,7 +125,7 @@ def heals(fault: Answer, after: int = 1) -> Maker:
 
 
 def status(code: int) -> Answer:
-    """Answer with a status and next to nothing else."""
+    """Answer with a status and an empty body."""
 
     async def answer(_request: web.BaseRequest) -> web.StreamResponse:
         return web.Response(status=code)
@@ -116,7 +134,7 @@ def status(code: int) -> Answer:
 
 
 def busy(seconds: int, *, as_date: bool = False) -> Answer:
-    """Ask the visitor to come back later: 429, with Retry-After in seconds or as a date."""
+    """Answer 429 with Retry-After, in seconds or as a date."""
 
     async def answer(_request: web.BaseRequest) -> web.StreamResponse:
         then = datetime.now(UTC) + timedelta(seconds=seconds)
@@ -127,9 +145,9 @@ def busy(seconds: int, *, as_date: bool = False) -> Answer:
 
 
 async def reset(request: web.BaseRequest) -> web.StreamResponse:
-    """Break the connection off before a word was said."""
+    """Reset the connection before any byte is sent."""
     if request.transport is not None:
-        # Without lingering the kernel sends RST where it would say goodbye.
+        # With a linger time of 0 the kernel sends RST instead of FIN.
         no_lingering = struct.pack("ii", 1, 0)
         request.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, no_lingering)
         request.transport.abort()
@@ -137,7 +155,7 @@ async def reset(request: web.BaseRequest) -> web.StreamResponse:
 
 
 async def drip(request: web.BaseRequest) -> web.StreamResponse:
-    """Send a little and a little more, always in time for the next byte and never done."""
+    """Send a few bytes at a time, so that no read times out and the answer never ends."""
     response = await _begin(request, {})
     for _ in range(_DRIPS):
         await response.write(b"<!-- wait -->\n")
@@ -146,13 +164,13 @@ async def drip(request: web.BaseRequest) -> web.StreamResponse:
 
 
 async def hang(_request: web.BaseRequest) -> web.StreamResponse:
-    """Say nothing for as long as the visitor stays."""
+    """Send nothing until the client leaves."""
     never: asyncio.Future[web.StreamResponse] = asyncio.Future()
     return await never
 
 
 async def truncated(request: web.BaseRequest) -> web.StreamResponse:
-    """Promise more bytes than come."""
+    """Close the connection before all announced bytes are sent."""
     response = await _begin(request, {"Content-Length": "50000"})
     await response.write(b"<!doctype html><html><head><title>Half a page</title></head><body><p>It begins with")
     if request.transport is not None:
@@ -161,16 +179,31 @@ async def truncated(request: web.BaseRequest) -> web.StreamResponse:
 
 
 async def oversized(request: web.BaseRequest) -> web.StreamResponse:
-    """Announce a body that nobody can want."""
-    response = await _begin(request, {"Content-Length": str(_FAR_TOO_MUCH)})
-    for _ in range(_FAR_TOO_MUCH // 65536):
+    """Send a body that exceeds every limit."""
+    response = await _begin(request, {"Content-Length": str(_OVERSIZED_BYTES)})
+    for _ in range(_OVERSIZED_BYTES // 65536):
         await response.write(bytes(65536))
     return response
 
 
 async def bomb(_request: web.BaseRequest) -> web.StreamResponse:
-    """Send a small body that inflates to far too much."""
+    """Send a small gzip body that inflates beyond every limit."""
     return web.Response(body=_BOMB, headers={"Content-Type": HTML, "Content-Encoding": "gzip"})
+
+
+def walled(body: Body) -> Answer:
+    """Answer 200 with a challenge until the request has the cookie that the script of the challenge makes.
+
+    The script makes it only in a browser that does not look automated.
+    """
+    token = hashlib.sha256(body.content).hexdigest()[:16]
+    challenge = _CHALLENGE.replace("$TOKEN", token).encode()
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        proved = _cookie(request) == str(_proof(token + request.headers.get("User-Agent", "")))
+        return web.Response(body=body.content if proved else challenge, headers={"Content-Type": HTML})
+
+    return answer
 
 
 async def _begin(request: web.BaseRequest, headers: Mapping[str, str]) -> web.StreamResponse:
@@ -179,9 +212,24 @@ async def _begin(request: web.BaseRequest, headers: Mapping[str, str]) -> web.St
     return response
 
 
-def _has_it(request: web.BaseRequest, tag: str, modified: datetime) -> bool:
-    """Tell whether a 304 is due; If-Modified-Since counts only where no If-None-Match was sent (RFC 9110, 13.2.2)."""
+def _is_unchanged(request: web.BaseRequest, tag: str, modified: datetime) -> bool:
+    """Check whether to answer 304. If-None-Match overrides If-Modified-Since (RFC 9110, 13.2.2)."""
     if request.if_none_match is not None:
         return any(known.value in (tag, "*") for known in request.if_none_match)
     since = request.if_modified_since
     return since is not None and since >= modified
+
+
+def _proof(text: str) -> int:
+    proof = 7
+    for mark in text:
+        proof = (proof * 31 + ord(mark)) % 1_000_000_007
+    return proof
+
+
+def _cookie(request: web.BaseRequest) -> str | None:
+    try:
+        cookie = SimpleCookie(request.headers.get("Cookie", "")).get("proof")
+    except CookieError:
+        return None
+    return cookie.value if cookie else None

@@ -1,4 +1,4 @@
-"""From a line of the table to a host that answers: the same site, day and seed give the same bytes."""
+"""Make the answers of a host from its `Site`. The same site, day and seed give the same bytes."""
 
 import gzip
 from collections.abc import Mapping
@@ -8,28 +8,27 @@ from zlib import crc32
 
 from headwater.demo.answers import HTML, Answer, Body, whole
 from headwater.demo.content import Story
-from headwater.demo.feeds import Line
+from headwater.demo.feeds import DemoEntry, news_sitemap, sitemap, sitemap_index
 from headwater.demo.pages import Frame, Sheet, Teaser, article_page, error_page, list_page
 from headwater.demo.plan import Piece, Site
-from headwater.demo.sitemaps import news_sitemap, sitemap, sitemap_index
 
 _TEXT = "text/plain; charset=utf-8"
 _XML = "application/xml; charset=utf-8"
 _GZIP = "application/gzip"
 _FIRST_MINUTE, _LAST_MINUTE = 12 * 60 + 5, 17 * 60 + 55
-_NEWS_DAYS = 1  # how many days ago a story may be from and still be news
+_NEWS_DAYS = 1  # the news sitemap has the stories of the last two days
 
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """All addresses of a host, what answers below `/api/` if it has an API, and the answer for every other one."""
+    """The answers of a host by path, the answer for other paths, and the answer for all paths below `/api/`."""
 
     answers: Mapping[str, Answer]
     otherwise: Answer
     api: Answer | None = None
 
     def answer_at(self, path: str) -> Answer:
-        """Return what an address, without its query, answers with."""
+        """Return the answer for a path without its query."""
         if self.api is not None and path.startswith("/api/"):
             return self.api
         return self.answers.get(path, self.otherwise)
@@ -46,7 +45,7 @@ class _Builder:
         self.today = today
         self.seed = seed
         self.zone = timezone(timedelta(hours=site.utc_offset_hours))
-        self.modified = datetime.combine(today, time(), UTC)  # before every visit on that day
+        self.modified = datetime.combine(today, time(), UTC)  # before every request of that day
         self.own = tuple(piece for piece in site.pieces if piece.link is None)
         self.articles = tuple(piece for piece in self.own if piece.answer is whole and piece.form is article_page)
         self.teasers = tuple(Teaser(site.url(piece), self.story(piece)) for piece in self.articles)
@@ -59,8 +58,9 @@ class _Builder:
         answers |= {self.site.path(piece): piece.answer(self.page(piece)) for piece in self.own if piece.answer}
         if self.site.feed is not None:
             answers[self.site.feed.path] = self.site.feed.answer(self.feed())
-        if self.site.robots is not None:
-            answers["/robots.txt"] = self.site.robots_answer(self.body(self.site.robots.encode(), _TEXT))
+        if self.site.robots is not None or self.site.robots_answer is not None:
+            robots = self.body((self.site.robots or "").encode(), _TEXT)
+            answers["/robots.txt"] = (self.site.robots_answer or whole)(robots)
         if self.site.sitemaps:
             answers |= {path: whole(body) for path, body in self.sitemaps().items()}
         missing = self.body(error_page(self.frame, self.site.home))
@@ -84,25 +84,25 @@ class _Builder:
     def feed(self) -> Body:
         assert self.site.feed is not None
         assert self.site.feed_url is not None
-        lines = tuple(map(self.line, self.site.listed))
-        text = self.site.feed.write(url=self.site.feed_url, title=self.site.title, home=self.site.home, lines=lines)
+        entries = tuple(map(self.entry, self.site.listed))
+        text = self.site.feed.write(url=self.site.feed_url, title=self.site.title, home=self.site.home, entries=entries)
         return self.body(text.encode(), self.site.feed.content_type)
 
     def sitemaps(self) -> dict[str, Body]:
-        lines = tuple(map(self.line, self.articles))
+        entries = tuple(map(self.entry, self.articles))
         lists = [self.site.home, *(f"{self.site.home}section/{topic}" for topic in self.frame.topics)]
         fresh = [piece for piece in self.articles if piece.days_ago is not None and piece.days_ago <= _NEWS_DAYS]
-        stories = sitemap((line.url, line.updated or line.published) for line in lines)
+        stories = sitemap((entry.url, entry.updated or entry.published) for entry in entries)
         files = {"/sitemaps/stories.xml.gz": self.body(gzip.compress(stories.encode(), mtime=0), _GZIP)}
         if self.site.sitemap_of_lists:
             files["/sitemaps/lists.xml"] = self.body(sitemap((url, None) for url in lists).encode(), _XML)
-        news = news_sitemap(self.site.title, map(self.line, fresh))
+        news = news_sitemap(self.site.title, map(self.entry, fresh))
         files["/sitemaps/news.xml"] = self.body(news.encode(), _XML)
         index = sitemap_index((f"http://{self.site.host}{path}" for path in files), self.modified)
         return {"/sitemap_index.xml": self.body(index.encode(), _XML), **files}
 
-    def line(self, piece: Piece) -> Line:
-        return Line(self.site.url(piece), self.story(piece), *self.moments(piece), piece.stamp)
+    def entry(self, piece: Piece) -> DemoEntry:
+        return DemoEntry(self.site.url(piece), self.story(piece), *self.moments(piece), piece.stamp)
 
     def story(self, piece: Piece) -> Story:
         return piece.story(self.seed)

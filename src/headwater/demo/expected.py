@@ -8,11 +8,10 @@ from urllib.parse import urljoin
 
 from headwater.core.reasons import Reason
 from headwater.core.source import Method
-from headwater.demo.endings import NO_BROWSER
 from headwater.demo.federal_run import has_federal
 from headwater.demo.federal_sites import FEDERAL
 from headwater.demo.govuk_site import GOVUK, expected_day
-from headwater.demo.plan import Piece, Site
+from headwater.demo.plan import NO_BROWSER, Piece, Site
 from headwater.demo.web import DemoWeb
 
 _LOST = {Reason.WORKER_LOST}

@@ -1,4 +1,4 @@
-"""The hosts of the demo web that answer badly, slowly or oddly; the digest's feed leads to what they have."""
+"""The hosts of the demo web that answer badly, slowly or oddly. The feed of `DIGEST` links to their pages."""
 
 from headwater.demo.answers import (
     always,
@@ -15,8 +15,7 @@ from headwater.demo.answers import (
     status,
     truncated,
 )
-from headwater.demo.endings import GIVEN_UP, ROBOTS_BLOCKED, TOO_LARGE, WAITS
-from headwater.demo.plan import Piece, Site
+from headwater.demo.plan import GIVEN_UP, ROBOTS_BLOCKED, TOO_LARGE, WAITS, Piece, Site
 
 _FILLER = "# One of very many lines that say nothing at all.\n"
 
@@ -25,7 +24,7 @@ ARCHIVE = Site(
     title="The Valley Archive",
     look="council",
     folder="/pages",
-    # the end is past the 500 KiB that are read
+    # the last rule is beyond the 500 KiB that Headwater reads
     robots=f"User-agent: *\nAllow: /\n{_FILLER * 11_000}User-agent: *\nDisallow: /\n",
     pieces=(
         Piece("Minutes of the bridge committee are set in type", "councils", 0, answer=gzipped),
@@ -108,7 +107,6 @@ COUNTY = Site(
     host="county.demo.test",
     title="The County Paper",
     look="gazette",
-    robots="",
     robots_answer=redirect(301, "http://digest.demo.test/robots.txt"),
     pieces=(
         Piece("County lends its snow ploughs to the town", "budgets", 1),
@@ -120,7 +118,6 @@ COUNTY = Site(
 CLINIC = Site(
     host="clinic.demo.test",
     title="Hollin Hill Clinic",
-    robots="",
     robots_answer=always(status(503)),
     pieces=(
         Piece("Clinic opens on two more evenings", "councils", 1, ends=WAITS),
@@ -131,7 +128,6 @@ CLINIC = Site(
 BATHS = Site(
     host="baths.demo.test",
     title="Wendham Baths",
-    robots="",
     robots_answer=always(busy(1)),
     pieces=(Piece("Outdoor pool opens a month early", "councils", 1, ends=WAITS),),
 )
@@ -139,7 +135,6 @@ BATHS = Site(
 QUARRY = Site(
     host="quarry.demo.test",
     title="Hollin Hill Quarry",
-    robots="",
     robots_answer=always(hang),
     pieces=(Piece("Blasting ends before the bird season", "councils", 2, ends=WAITS),),
 )
@@ -147,12 +142,11 @@ QUARRY = Site(
 MAST = Site(
     host="mast.demo.test",
     title="The Mast on the Hill",
-    robots="",
     robots_answer=always(reset),
     pieces=(Piece("Second transmitter goes on the air", "councils", 3, ends=WAITS),),
 )
 
-# All that is missing answers 200, robots.txt too; an HTML page forbids nothing.
+# An unknown address answers 200, also robots.txt. An HTML page forbids nothing.
 MUSEUM = Site(
     host="museum.demo.test",
     title="Millrace Museum",

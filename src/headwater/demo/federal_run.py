@@ -9,7 +9,7 @@ from typing import Any
 
 from headwater.app.operations import Operations
 from headwater.core.errors import RunUnderWay
-from headwater.demo.federal_sites import API_HOST, BACKFILL_SINCE, FEDERAL, READERS
+from headwater.demo.federal_sites import API_HOST, BACKFILL_SINCE, FEDERAL, SOURCES
 from headwater.demo.progress import Progress
 from headwater.demo.web import DemoWeb
 
@@ -31,22 +31,22 @@ async def read_federal(operations: Operations, today: date, progress: Progress) 
     been put aside.
     """
     sources = {source["name"]: source for source in await operations.sources.listed()}
-    for name, reader in READERS.items():
+    for name, reader in SOURCES.items():
         if name not in sources:
             since = {"since": (today - _WEEK).isoformat()} if name == REGISTER else {}
             await operations.sources.create(name, reader.kind, {**reader.settings, **since})
-    unread = [name for name in READERS if name not in sources or sources[name]["last_success_at"] is None]
+    unread = [name for name in SOURCES if name not in sources or sources[name]["last_success_at"] is None]
     if BILLS in unread:
-        progress("federal", 0, len(READERS), BILLS)
+        progress("federal", 0, len(SOURCES), BILLS)
         if not await _read(operations, BILLS):
             return False
     if others := [name for name in unread if name != BILLS]:
         async with _backfilling(operations):
             for done, name in enumerate(others, start=1):
-                progress("federal", done, len(READERS), name)
+                progress("federal", done, len(SOURCES), name)
                 if not await _read(operations, name):
                     return False
-    progress("federal", len(READERS), len(READERS), "")
+    progress("federal", len(SOURCES), len(SOURCES), "")
     if BILLS not in sources or sources[BILLS]["enabled"]:
         # The backfill would be taken up again, and wait for an hour.
         await operations.sources.switch(BILLS, enabled=False)

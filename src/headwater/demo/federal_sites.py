@@ -1,8 +1,9 @@
-"""The federal government on the demo web: its hosts, and the sources that read them.
+"""The federal government on the demo web: its hosts, its documents, and the sources that read them.
 
-All addresses and numbers are fixed; the Federal Register's days are counted back from the web's day.
+All addresses and numbers are fixed. The days of the Federal Register are relative to the day of the web.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
@@ -10,22 +11,21 @@ from html import escape
 from typing import Any
 
 from headwater.core.reasons import Reason
-from headwater.demo.federal_api import ApiHost, CongressStandIn, Record, RegisterApi
-from headwater.demo.federal_forms import bill_status, law, old_bill_status, register_notice, unknown_bill_status
-from headwater.demo.pages import Form
+from headwater.demo.federal_api import CongressServer, Record, RegisterApi
+from headwater.demo.feeds import sitemap, sitemap_index
+from headwater.demo.pages import Form, Sheet
 from headwater.demo.pdf import pdf
-from headwater.demo.plan import NO_IDENTITY, STORED, Piece, Site
-from headwater.demo.sitemaps import sitemap, sitemap_index
+from headwater.demo.plan import NOT_SUBMITTED, STORED, Piece, Site
 
 KEY = "demo" * 10
-# With the key, at the host that bills and federal_register share. Most of it is for bills, though fewer than a backfill
-# needs; what is left to the others is enough for demos that are killed and begin again.
+# The budget of the key at the host that bills and federal_register share. Bills get most of it, but less than their
+# backfill needs. The rest is enough for demos that are killed and start again.
 HOURLY_LIMIT = 32
 SHARES: Mapping[str, int] = {"bills": 24, "federal_register": 8}
 BILLS_AN_HOUR = SHARES["bills"]
 BACKFILL_SINCE = date(2023, 6, 1)
 CONGRESS, EARLIER = 119, 118
-_RATE = 20  # of pages too: no more than the demo's pause between two requests allows
+_RATE = 20  # requests per second: as many as the demo's pause between two requests to a host allows
 _XML = "application/xml; charset=utf-8"
 API_HOST = "api.demo.test"
 _GOVINFO, _CONGRESS = "http://govinfo.demo.test", "http://congress.demo.test"
@@ -35,53 +35,112 @@ _INDEX = "/sitemap/bulkdata/BILLSTATUS/sitemapindex.xml"
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
-    """A source of the demo: its kind and its settings."""
+class DemoSource:
+    """A source of the demo."""
 
     kind: str
     settings: Mapping[str, Any]
 
 
-READERS: Mapping[str, Reader] = {
-    "bills": Reader(
-        "bills",
-        {
-            "sitemap_url": f"{_GOVINFO}{_INDEX}",
-            "api_url": _API_URL,
-            "congresses": [CONGRESS],
-            "rate_per_second": _RATE,
-        },
-    ),
-    "public_laws": Reader(
-        "public_laws",
-        {
-            "api_url": _API_URL,
-            "files_url": f"{_GOVINFO}/content/pkg",
-            "congresses": [CONGRESS],
-            "rate_per_second": _RATE,
-        },
-    ),
-    "federal_register": Reader(
-        "federal_register",
-        # The real API takes no key and has its own host. Here it shares both with bills, to show that they get along.
-        {"site_url": f"http://{API_HOST}", "budget": "api.data.gov", "rate_per_second": _RATE},
-    ),
-    "crs": Reader(
-        "crs_reports",
-        {"api_url": _API_URL, "files_url": f"{_CONGRESS}/crs_external_products", "rate_per_second": _RATE},
-    ),
-    "gao": Reader("gao_reports", {"feed_url": "http://gao.demo.test/rss/reports.xml", "rate_per_second": _RATE}),
+_BILL_FILE = re.compile(r"BILLSTATUS-(\d+)([a-z]+)(\d+)")
+_PROLOG = '<?xml version="1.0" encoding="UTF-8"?>\n'
+
+
+def bill_status(sheet: Sheet) -> bytes:
+    """Write BILLSTATUS with schema 3.0.0."""
+    return _bill_status(sheet, "3.0.0")
+
+
+def unknown_bill_status(sheet: Sheet) -> bytes:
+    """Write BILLSTATUS with an unknown schema."""
+    return _bill_status(sheet, "9.0.0")
+
+
+def _bill_status(sheet: Sheet, version: str) -> bytes:
+    congress, kind, number = _bill(sheet)
+    return f"""{_PROLOG}<billStatus><version>{version}</version><bill>
+<number>{number}</number><type>{kind}</type><congress>{congress}</congress>
+<updateDate>2026-01-15T07:00:00Z</updateDate><introducedDate>2025-03-04</introducedDate>
+<title>{escape(sheet.story.headline)}</title>
+<sponsors><item><fullName>{escape(sheet.story.byline)}</fullName></item></sponsors>
+<summaries><summary><actionDate>2025-03-04</actionDate><text>{_cdata(sheet)}</text></summary></summaries>
+<actions><item><actionDate>2025-03-04</actionDate><text>Introduced in House</text></item></actions>
+</bill></billStatus>
+""".encode()
+
+
+def old_bill_status(sheet: Sheet) -> bytes:
+    """Write BILLSTATUS with schema 1.0.0."""
+    congress, kind, number = _bill(sheet)
+    summary = f"<item><actionDate>2025-03-04</actionDate><text>{_cdata(sheet)}</text></item>"
+    return f"""{_PROLOG}<billStatus><bill>
+<billNumber>{number}</billNumber><billType>{kind}</billType><congress>{congress}</congress><version>1.0.0</version>
+<createDate>2025-03-05T07:00:00Z</createDate><introducedDate>2025-03-04</introducedDate>
+<title>{escape(sheet.story.headline)}</title>
+<summaries><billSummaries>{summary}</billSummaries></summaries>
+</bill></billStatus>
+""".encode()
+
+
+def register_notice(sheet: Sheet) -> bytes:
+    """Write a notice of the Federal Register."""
+    paragraphs = "\n".join(f"<P>{escape(paragraph)}</P>" for paragraph in sheet.story.paragraphs)
+    return f"""<NOTICE><PREAMB><AGENCY TYPE="F">DEPARTMENT OF WATERWAYS</AGENCY>
+<SUBJECT>{escape(sheet.story.headline)}</SUBJECT>
+<SUM><HD SOURCE="HED">SUMMARY:</HD><P>{escape(sheet.story.summary)}</P></SUM></PREAMB>
+<SUPLINF>{paragraphs}</SUPLINF></NOTICE>
+""".encode()
+
+
+def law(sheet: Sheet) -> bytes:
+    """Write a public law in USLM."""
+    sections = "\n".join(
+        f'<section><num value="{number}">Sec. {number}. </num><content>{escape(paragraph)}</content></section>'
+        for number, paragraph in enumerate(sheet.story.paragraphs, start=1)
+    )
+    return f"""{_PROLOG}<pLaw xmlns="http://schemas.gpo.gov/xml/uslm" xmlns:dc="http://purl.org/dc/elements/1.1/">
+<meta><dc:title>{escape(sheet.story.headline)}</dc:title><approvedDate>2025-06-02</approvedDate></meta>
+<main>{sections}</main></pLaw>
+""".encode()
+
+
+def _bill(sheet: Sheet) -> tuple[str, str, str]:
+    found = _BILL_FILE.search(sheet.url)
+    assert found
+    return found[1], found[2].upper(), found[3]
+
+
+def _cdata(sheet: Sheet) -> str:
+    return f"<![CDATA[{''.join(f'<p>{escape(paragraph)}</p>' for paragraph in sheet.story.paragraphs)}]]>"
+
+
+def _federal(kind: str, **settings: Any) -> DemoSource:
+    return DemoSource(kind, {"rate_per_second": _RATE, **settings})
+
+
+_OF_CONGRESS = {"api_url": _API_URL, "congresses": [CONGRESS]}
+SOURCES: Mapping[str, DemoSource] = {
+    "bills": _federal("bills", sitemap_url=f"{_GOVINFO}{_INDEX}", **_OF_CONGRESS),
+    "public_laws": _federal("public_laws", files_url=f"{_GOVINFO}/content/pkg", **_OF_CONGRESS),
+    # The real API has its own host and needs no key. Here it shares both with bills, so that their budgets meet.
+    "federal_register": _federal("federal_register", site_url=f"http://{API_HOST}", budget="api.data.gov"),
+    "crs": _federal("crs_reports", api_url=_API_URL, files_url=f"{_CONGRESS}/crs_external_products"),
+    "gao": _federal("gao_reports", feed_url="http://gao.demo.test/rss/reports.xml"),
 }
 
 
 def _file(path: str, text: str) -> Piece:
-    """Return a file that is read for what it lists, and is no page of its own."""
-    return Piece(
-        path, "councils", None, path=path, form=lambda _sheet: text.encode(), content_type=_XML, ends=NO_IDENTITY
-    )
+    """Return a file that only lists other addresses."""
+    return _document(path, path, lambda _sheet: text.encode(), ends=NOT_SUBMITTED)
 
 
-# The Federal Register: number, headline, how many days ago.
+def _document(
+    title: str, path: str, form: Form, days_ago: int | None = None, *, ends: frozenset[Reason] = STORED
+) -> Piece:
+    return Piece(title, "rivers", days_ago, path=path, form=form, content_type=_XML, ends=ends)
+
+
+# The documents of the Federal Register: number, headline, age in days.
 _NOTICES = (
     ("2026-00101", "Drawbridge operation on the lower Wend", 0),
     ("2026-00102", "Meeting of the ferry advisory committee", 2),
@@ -107,8 +166,7 @@ def register_document(number: str, title: str, day: date, site: str = f"http://{
     }
 
 
-def _register_api(today: date, seed: int) -> RegisterApi:
-    del seed
+def _register_api(today: date, _seed: int) -> RegisterApi:
     return RegisterApi(
         register_document(number, title, today - timedelta(days=days_ago)) for number, title, days_ago in _NOTICES
     )
@@ -118,14 +176,8 @@ REGISTER = Site(
     host=API_HOST,
     title="Federal Register of the Valley",
     pieces=tuple(
-        Piece(
-            title,
-            "rivers",
-            days_ago,
-            path=_register_path(number),
-            form=register_notice,
-            content_type=_XML,
-            ends=STORED if days_ago < 7 else NO_IDENTITY,
+        _document(
+            title, _register_path(number), register_notice, days_ago, ends=STORED if days_ago < 7 else NOT_SUBMITTED
         )
         for number, title, days_ago in _NOTICES
     ),
@@ -133,7 +185,7 @@ REGISTER = Site(
 )
 
 
-# Bills: Congress, number, headline, how its status is written.
+# The bills: Congress, number, headline, form of the status.
 _BILLS: tuple[tuple[int, int, str, Form], ...] = (
     (CONGRESS, 1, "Ferry Timetables Act", bill_status),
     (CONGRESS, 2, "Weirs and Locks Act", old_bill_status),
@@ -156,15 +208,8 @@ def _law_path(number: int) -> str:
 
 def _bill_piece(congress: int, number: int, title: str, form: Form) -> Piece:
     ends = frozenset({Reason.UNKNOWN_SCHEMA}) if form is unknown_bill_status else STORED
-    return Piece(
-        title,
-        "rivers",
-        None,
-        path=_bill_path(congress, number),
-        form=form,
-        content_type=_XML,
-        ends=ends if congress == CONGRESS else NO_IDENTITY,  # the backfill waits for its budget to the end
-    )
+    # The budget ends before the backfill reaches the bills of the earlier Congress.
+    return _document(title, _bill_path(congress, number), form, ends=ends if congress == CONGRESS else NOT_SUBMITTED)
 
 
 def _series(congress: int) -> Piece:
@@ -183,15 +228,18 @@ GOVINFO = Site(
         _file(_INDEX, sitemap_index((f"{_GOVINFO}{piece.path}" for piece in _SERIES), _CHANGED)),
         *_SERIES,
         *(_bill_piece(*bill) for bill in _BILLS),
-        *(Piece(title, "rivers", None, path=_law_path(number), form=law, content_type=_XML) for number, title in _LAWS),
+        *(_document(title, _law_path(number), law) for number, title in _LAWS),
     ),
 )
 
 
-def _congress_api(today: date, seed: int) -> CongressStandIn:
-    del today, seed
-    return CongressStandIn(
-        bills=map(_bill_record, _BILLS), laws=map(_law_record, _LAWS), reports=map(_report, _REPORTS)
+def _congress_api(limit: int = 1_000, register: RegisterApi | None = None) -> CongressServer:
+    return CongressServer(
+        bills=map(_bill_record, _BILLS),
+        laws=map(_law_record, _LAWS),
+        reports=map(_report, _REPORTS),
+        limit=limit,
+        register=register,
     )
 
 
@@ -234,7 +282,7 @@ def _report(numbered: tuple[str, str]) -> Record:
     }
 
 
-API = Site(host=API_HOST, title="API of Congress", pieces=(), api=_congress_api)
+API = Site(host=API_HOST, title="API of Congress", api=lambda _today, _seed: _congress_api())
 CONGRESS_SITE = Site(
     host="congress.demo.test",
     title="Congress of the Valley",
@@ -267,11 +315,10 @@ GAO = Site(
 )
 
 
-def _shared_api(today: date, seed: int) -> ApiHost:
-    apis = {"/api/v1/": _register_api(today, seed), "/api/v3/": _congress_api(today, seed)}
-    return ApiHost(apis, limit=HOURLY_LIMIT)
+def _shared_api(today: date, seed: int) -> CongressServer:
+    return _congress_api(HOURLY_LIMIT, _register_api(today, seed))
 
 
-# REGISTER and API are its two halves, each for itself.
+# REGISTER and API are the two halves of this host.
 SHARED = replace(REGISTER, title="APIs with one key", api=_shared_api)
 FEDERAL = (SHARED, GOVINFO, CONGRESS_SITE, GAO)

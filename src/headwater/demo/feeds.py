@@ -1,7 +1,7 @@
-"""Feeds as publishers write them, with dates in the forms that are met in the wild."""
+"""Feeds and sitemaps as publishers write them, with dates in the forms that real feeds use."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from email.utils import format_datetime
@@ -12,10 +12,14 @@ from headwater.demo.content import Story
 
 Stamp = Callable[[datetime], str]
 
+_PROLOG = '<?xml version="1.0" encoding="UTF-8"?>'
+_NAMESPACE = "http://www.sitemaps.org/schemas/sitemap/0.9"
+_NEWS_NAMESPACE = "http://www.google.com/schemas/sitemap-news/0.9"
+
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """What a feed says of one address; an undated line has `published` None."""
+class DemoEntry:
+    """An entry of a feed or a sitemap. An undated entry has `published` None."""
 
     url: str
     story: Story
@@ -30,7 +34,7 @@ def gmt(moment: datetime) -> str:
 
 
 def est(moment: datetime) -> str:
-    """`Tue, 03 Mar 2026 09:05:00 EST`: a named zone, which always means five hours behind."""
+    """`Tue, 03 Mar 2026 09:05:00 EST`: a named zone, always five hours behind UTC."""
     return format_datetime(moment.astimezone(timezone(timedelta(hours=-5)))).replace("-0500", "EST")
 
 
@@ -49,9 +53,9 @@ def iso_offset(moment: datetime) -> str:
     return moment.astimezone(timezone(timedelta(hours=2))).isoformat()
 
 
-def rss(*, url: str, title: str, home: str, lines: Sequence[Line]) -> str:
+def rss(*, url: str, title: str, home: str, entries: Sequence[DemoEntry]) -> str:
     """Write RSS 2.0."""
-    items = "\n".join(map(_rss_item, lines))
+    items = "\n".join(map(_rss_item, entries))
     return f"""<?xml version="1.0" encoding="UTF-8"?>
 <rss version="2.0" xmlns:atom="http://www.w3.org/2005/Atom" xmlns:dc="http://purl.org/dc/elements/1.1/">
 <channel>
@@ -66,10 +70,10 @@ def rss(*, url: str, title: str, home: str, lines: Sequence[Line]) -> str:
 """
 
 
-def atom(*, url: str, title: str, home: str, lines: Sequence[Line]) -> str:
-    """Write Atom 1.0, where every entry must be dated."""
-    newest = max(moment for line in lines if (moment := line.updated or line.published) is not None)
-    entries = "\n".join(map(_atom_entry, lines))
+def atom(*, url: str, title: str, home: str, entries: Sequence[DemoEntry]) -> str:
+    """Write Atom 1.0. Every entry must have a date."""
+    newest = max(moment for entry in entries if (moment := entry.updated or entry.published) is not None)
+    written = "\n".join(map(_atom_entry, entries))
     return f"""<?xml version="1.0" encoding="utf-8"?>
 <feed xmlns="http://www.w3.org/2005/Atom" xml:lang="en">
 <title>{escape(title)}</title>
@@ -77,58 +81,90 @@ def atom(*, url: str, title: str, home: str, lines: Sequence[Line]) -> str:
 <link rel="self" href="{url}"/>
 <link rel="alternate" type="text/html" href="{home}"/>
 <updated>{iso_z(newest)}</updated>
-{entries}
+{written}
 </feed>
 """
 
 
-def json_feed(*, url: str, title: str, home: str, lines: Sequence[Line]) -> str:
+def json_feed(*, url: str, title: str, home: str, entries: Sequence[DemoEntry]) -> str:
     """Write JSON Feed 1.1."""
     feed = {
         "version": "https://jsonfeed.org/version/1.1",
         "title": title,
         "home_page_url": home,
         "feed_url": url,
-        "items": list(map(_json_item, lines)),
+        "items": list(map(_json_item, entries)),
     }
     return json.dumps(feed, ensure_ascii=False, indent=1)
 
 
-def _rss_item(line: Line) -> str:
-    dated = "" if line.published is None else f"<pubDate>{line.stamp(line.published)}</pubDate>\n"
+def sitemap_index(urls: Iterable[str], modified: datetime) -> str:
+    """Write a sitemap index."""
+    named = "\n".join(f"<sitemap><loc>{url}</loc><lastmod>{iso_z(modified)}</lastmod></sitemap>" for url in urls)
+    return f'{_PROLOG}\n<sitemapindex xmlns="{_NAMESPACE}">\n{named}\n</sitemapindex>\n'
+
+
+def sitemap(pages: Iterable[tuple[str, datetime | None]]) -> str:
+    """Write a sitemap of addresses, with the time of the last change where it is known."""
+    written = "\n".join(f"<url><loc>{escape(url)}</loc>{_last_modified(changed)}</url>" for url, changed in pages)
+    return f'{_PROLOG}\n<urlset xmlns="{_NAMESPACE}">\n{written}\n</urlset>\n'
+
+
+def news_sitemap(publication: str, entries: Iterable[DemoEntry]) -> str:
+    """Write a news sitemap, with title and language for each story."""
+    written = "\n".join(_news(publication, entry) for entry in entries)
+    return f'{_PROLOG}\n<urlset xmlns="{_NAMESPACE}" xmlns:news="{_NEWS_NAMESPACE}">\n{written}\n</urlset>\n'
+
+
+def _rss_item(entry: DemoEntry) -> str:
+    dated = "" if entry.published is None else f"<pubDate>{entry.stamp(entry.published)}</pubDate>\n"
     return f"""<item>
-<title>{escape(line.story.headline)}</title>
-<link>{escape(line.url)}</link>
-<guid isPermaLink="false">{escape(line.url.partition("?")[0])}</guid>
-{dated}<dc:creator>{escape(line.story.byline)}</dc:creator>
-<category>{line.story.topic}</category>
-<description>{escape(f"<p>{escape(line.story.summary)}</p>")}</description>
+<title>{escape(entry.story.headline)}</title>
+<link>{escape(entry.url)}</link>
+<guid isPermaLink="false">{escape(entry.url.partition("?")[0])}</guid>
+{dated}<dc:creator>{escape(entry.story.byline)}</dc:creator>
+<category>{entry.story.topic}</category>
+<description>{escape(f"<p>{escape(entry.story.summary)}</p>")}</description>
 </item>"""
 
 
-def _atom_entry(line: Line) -> str:
-    assert line.published is not None
-    return f"""<entry xml:lang="{line.story.language}">
-<title>{escape(line.story.headline)}</title>
-<id>{escape(line.url)}</id>
-<link rel="alternate" type="text/html" href="{escape(line.url)}"/>
-<published>{line.stamp(line.published)}</published>
-<updated>{line.stamp(line.updated or line.published)}</updated>
-<author><name>{escape(line.story.byline)}</name></author>
-<category term="{line.story.topic}"/>
-<summary>{escape(line.story.summary)}</summary>
+def _atom_entry(entry: DemoEntry) -> str:
+    assert entry.published is not None
+    return f"""<entry xml:lang="{entry.story.language}">
+<title>{escape(entry.story.headline)}</title>
+<id>{escape(entry.url)}</id>
+<link rel="alternate" type="text/html" href="{escape(entry.url)}"/>
+<published>{entry.stamp(entry.published)}</published>
+<updated>{entry.stamp(entry.updated or entry.published)}</updated>
+<author><name>{escape(entry.story.byline)}</name></author>
+<category term="{entry.story.topic}"/>
+<summary>{escape(entry.story.summary)}</summary>
 </entry>"""
 
 
-def _json_item(line: Line) -> dict[str, Any]:
-    moments = {"date_published": line.published, "date_modified": line.updated}
+def _json_item(entry: DemoEntry) -> dict[str, Any]:
+    moments = {"date_published": entry.published, "date_modified": entry.updated}
     return {
-        "id": line.url,
-        "url": line.url,
-        "title": line.story.headline,
-        "summary": line.story.summary,
-        "language": line.story.language,
-        "authors": [{"name": line.story.byline}],
-        "tags": [line.story.topic],
-        **{name: line.stamp(moment) for name, moment in moments.items() if moment is not None},
+        "id": entry.url,
+        "url": entry.url,
+        "title": entry.story.headline,
+        "summary": entry.story.summary,
+        "language": entry.story.language,
+        "authors": [{"name": entry.story.byline}],
+        "tags": [entry.story.topic],
+        **{name: entry.stamp(moment) for name, moment in moments.items() if moment is not None},
     }
+
+
+def _last_modified(changed: datetime | None) -> str:
+    return "" if changed is None else f"<lastmod>{iso_offset(changed)}</lastmod>"
+
+
+def _news(publication: str, entry: DemoEntry) -> str:
+    assert entry.published is not None
+    language = f"<news:language>{entry.story.language}</news:language>"
+    return f"""<url><loc>{escape(entry.url)}</loc><news:news>
+<news:publication><news:name>{escape(publication)}</news:name>{language}</news:publication>
+<news:publication_date>{iso_z(entry.published)}</news:publication_date>
+<news:title>{escape(entry.story.headline)}</news:title>
+</news:news></url>"""

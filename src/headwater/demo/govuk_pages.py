@@ -1,109 +1,136 @@
-"""What the stand-in for GOV.UK has in its index: pages, and large made-up days of them."""
+"""The pages in GOV.UK's index, their form in both APIs, and large generated days of them."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, date, datetime, timedelta
 from random import Random
 from types import MappingProxyType
+from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 from zlib import crc32
+from zoneinfo import ZoneInfo
 
 from headwater.core.dates import bounds
 
 LONDON = "Europe/London"
+_ZONE = ZoneInfo(LONDON)
 _MINUTE, _SECOND = timedelta(minutes=1), timedelta(seconds=1)
-
-# Types that the index keeps apart; all others are its "edition".
-_OWN_TYPES = frozenset({"aaib_report", "drug_safety_update", "raib_report", "research_for_development_output"})
-_DATED_TYPES = frozenset({"drug_safety_update", "research_for_development_output"})
+# The search gives these types by their name, with the first publication date. It gives all others as "edition".
+_OWN_TYPES = frozenset({"drug_safety_update", "research_for_development_output"})
 
 
 def content_id(key: str) -> str:
-    """Return the id that a page, an organisation or a taxon of that name has on every run."""
+    """Return the id of a page or a taxon. The same name gives the same id on every run."""
     return str(uuid5(NAMESPACE_URL, key))
 
 
 @dataclass(frozen=True, slots=True)
 class Organisation:
-    """One that publishes."""
+    """An organisation that publishes pages."""
 
     title: str
     slug: str
-    acronym: str
-    organisation_type: str = "ministerial_department"
-
-    @property
-    def link(self) -> str:
-        """Where its own page would be."""
-        return f"/government/organisations/{self.slug}"
-
-    @property
-    def content_id(self) -> str:
-        """Its id."""
-        return content_id(self.link)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GovukPage:
-    """A page as search knows it; what the Content API says otherwise is in the last three fields."""
+    """A page as the search knows it. The last three fields are what the Content API knows otherwise."""
 
     title: str
-    link: str  # a path, or the address of a page elsewhere
+    link: str  # a path, or the address of a page on another host
     description: str = ""
     first_published_at: datetime | None
-    public_timestamp: datetime | None  # of the last major update
-    updated_at: datetime  # of the index, which is no business of the page
+    public_timestamp: datetime | None  # the last major update
+    updated_at: datetime  # the last change of the index
     content_id: str | None = None
     document_type: str = "guidance"  # the content_store_document_type
     organisations: tuple[Organisation, ...] = ()
     taxons: tuple[str, ...] = ()  # ids
     latest_change_note: str | None = None
     in_content: bool = True  # False: the Content API answers 404
-    content_first_published_at: datetime | None = None  # None: as search has it
-    content_updated_at: datetime | None = None  # None: as search has it
+    content_first_published_at: datetime | None = None  # None: as in the search
+    content_updated_at: datetime | None = None  # None: as in the search
 
     @property
     def index_type(self) -> str:
-        """What search calls its document_type unless content_store_document_type is asked for."""
+        """The document_type in the search, unless content_store_document_type is asked for."""
         return self.document_type if self.document_type in _OWN_TYPES else "edition"
 
     @property
-    def shows_first_published_at(self) -> bool:
-        """Whether search gives the date that it lets every page be filtered by."""
-        return self.document_type in _DATED_TYPES
-
-    @property
     def popularity(self) -> float:
-        """How popular it is: by chance, and always the same."""
+        """A popularity that has nothing to do with time and is the same on every run."""
         return crc32(self.link.encode()) / 2**32
 
 
-RIVERS = Organisation("Department for Rivers and Weirs", "department-for-rivers-and-weirs", "DRW")
-READING = Organisation("Office for Public Reading", "office-for-public-reading", "OPR", "executive_agency")
-ROADS = Organisation("Roads & Ferries Agency", "roads-and-ferries-agency", "RFA", "executive_agency")
+RIVERS = Organisation("Department for Rivers and Weirs", "department-for-rivers-and-weirs")
+READING = Organisation("Office for Public Reading", "office-for-public-reading")
+ROADS = Organisation("Roads & Ferries Agency", "roads-and-ferries-agency")
 TAXON_NAMES: Mapping[str, str] = MappingProxyType(
     {
         content_id(f"taxon/{name}"): name
         for name in ("Rivers and floods", "Libraries and reading", "Transport", "Public money", "Weather")
     }
 )
-_ORGANISATIONS = (RIVERS, READING, ROADS)
 _TYPES = ("guidance", "press_release", "policy_paper", "news_story", "official_statistics", "transparency")
 
 
-def make_catalogue(day: date, *, new: int, latest: int, others: int = 0, seed: int = 1) -> list[GovukPage]:
-    """Make the pages of a London day: so many first published on it, so many older ones updated on it, and others.
+def _utc_text(moment: datetime | None) -> str | None:
+    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" if moment else None
 
-    Whatever the seed: the first two of each sort stand on the day's first and last second, minutes are shared by
-    several pages, and of the new ones some were updated again on the day, some after it, and some have no
-    public_timestamp. The others were touched before the day or after it only.
+
+def _london_text(moment: datetime | None) -> str | None:
+    return moment.astimezone(_ZONE).isoformat(timespec="seconds") if moment else None
+
+
+FIELDS: Mapping[str, Callable[[GovukPage], Any]] = {
+    "content_id": lambda page: page.content_id,
+    "content_store_document_type": lambda page: page.document_type,
+    "description": lambda page: page.description,
+    "first_published_at": lambda page: _utc_text(page.first_published_at) if page.index_type in _OWN_TYPES else None,
+    "format": lambda page: page.document_type,
+    "latest_change_note": lambda page: page.latest_change_note,
+    "link": lambda page: page.link,
+    "organisations": lambda page: list(map(asdict, page.organisations)),
+    "public_timestamp": lambda page: _utc_text(page.public_timestamp),
+    "taxons": lambda page: list(page.taxons),
+    "title": lambda page: page.title,
+    "updated_at": lambda page: _utc_text(page.updated_at),
+}
+_DEFAULT_FIELDS = ("description", "format", "link", "organisations", "public_timestamp", "title")
+
+
+def search_result(page: GovukPage, fields: tuple[str, ...] | None) -> dict[str, Any]:
+    """Write a search result with the fields that were asked for, if they have a value."""
+    values = {name: value for name in fields or _DEFAULT_FIELDS if (value := FIELDS[name](page)) is not None}
+    return values | {"_id": page.link, "document_type": page.index_type}
+
+
+def content_item(page: GovukPage) -> dict[str, Any]:
+    """Write a page as the Content API does, with times of London."""
+    return {
+        "base_path": page.link,
+        "content_id": page.content_id,
+        "document_type": page.document_type,
+        "first_published_at": _london_text(page.content_first_published_at or page.first_published_at),
+        "links": {"taxons": [{"content_id": taxon, "title": TAXON_NAMES[taxon]} for taxon in page.taxons]},
+        "public_updated_at": _london_text(page.content_updated_at or page.public_timestamp),
+        "title": page.title,
+    }
+
+
+def make_catalogue(day: date, *, new: int, latest: int, others: int = 0) -> list[GovukPage]:
+    """Make the pages of a London day: first published on it, older ones updated on it, and others.
+
+    The first two of each kind are on the first and the last second of the day, and several pages share a minute. Some
+    new pages were updated again on the day, some after it, and some have no public_timestamp. The others changed only
+    before the day or after it.
     """
-    return list(_Maker(day, seed).pages(new, latest, others))
+    return list(_CatalogueMaker(day).pages(new, latest, others))
 
 
-class _Maker:
-    def __init__(self, day: date, seed: int) -> None:
-        self.random = Random(f"{seed}/{day}")  # noqa: S311 - not a secret
+class _CatalogueMaker:
+    def __init__(self, day: date) -> None:
+        self.random = Random(f"1/{day}")  # noqa: S311 - not a secret
         self.start, self.end = bounds(day, LONDON)
 
     def pages(self, new: int, latest: int, others: int) -> Iterator[GovukPage]:
@@ -116,21 +143,19 @@ class _Maker:
             published = self.before()
             yield self.page("other", number, published, self.after() if number % 2 else published)
 
-    def page(self, sort: str, number: int, published: datetime, updated: datetime | None) -> GovukPage:
-        link = f"/government/publications/{sort}-notice-{number}"
+    def page(self, kind: str, number: int, published: datetime, updated: datetime | None) -> GovukPage:
+        link = f"/government/publications/{kind}-notice-{number}"
         taxon = self.random.choice(list(TAXON_NAMES))
         return GovukPage(
-            title=f"{TAXON_NAMES[taxon]}: {sort} notice {number}",
+            title=f"{TAXON_NAMES[taxon]}: {kind} notice {number}",
             link=link,
-            description=f"What notice {number} says, in one sentence.",
             first_published_at=published,
             public_timestamp=updated,
             updated_at=(updated or published) + 90 * _SECOND,
             content_id=content_id(link),
             document_type=self.random.choice(_TYPES),
-            organisations=(self.random.choice(_ORGANISATIONS),),
+            organisations=(self.random.choice((RIVERS, READING, ROADS)),),
             taxons=(taxon,),
-            latest_change_note=None if updated == published else "Figures corrected.",
         )
 
     def in_day(self, number: int) -> datetime:
@@ -154,5 +179,4 @@ class _Maker:
         return self.between(self.end, self.end + timedelta(days=1))
 
     def between(self, earliest: datetime, end: datetime) -> datetime:
-        """Return some full minute after the earliest, or that one."""
         return earliest + self.random.randrange(max(1, (end - earliest) // _MINUTE)) * _MINUTE

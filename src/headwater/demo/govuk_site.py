@@ -1,6 +1,6 @@
-"""GOV.UK on the demo web: a host whose pages and whose API are made from one table, with each trap of a London day.
+"""GOV.UK on the demo web: pages and APIs from one table, which has each trap of a London day.
 
-Times are those of London. A page tells the days of the table and hours of its own, as all pages of the demo web do.
+The times of the table are those of London. The pages show its days, with hours of their own.
 """
 
 from collections.abc import Mapping
@@ -9,10 +9,10 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Literal
 from zoneinfo import ZoneInfo
 
-from headwater.demo.govuk import GovukApi
+from headwater.demo.govuk_api import GovukApi
 from headwater.demo.govuk_pages import LONDON, READING, RIVERS, ROADS, TAXON_NAMES, GovukPage, Organisation, content_id
 from headwater.demo.pages import slug
-from headwater.demo.plan import NO_IDENTITY, STORED, Piece, Site
+from headwater.demo.plan import NOT_SUBMITTED, STORED, Piece, Site
 
 Label = Literal["NEW", "LATEST"]
 
@@ -23,7 +23,7 @@ _TAXONS = {name: taxon for taxon, name in TAXON_NAMES.items()}
 
 @dataclass(frozen=True, slots=True)
 class _At:
-    """A time in London so many days before the web's day."""
+    """A time in London, some days before the day of the web."""
 
     days_ago: int
     hour: int = 9
@@ -49,9 +49,9 @@ class _Row:
     document_type: str = "guidance"
     organisations: tuple[Organisation, ...] = (RIVERS,)
     taxon: str = "Rivers and floods"
-    elsewhere: str | None = None  # the address, where it is no page of this host
+    elsewhere: str | None = None  # the address, if the page is on another host
     in_content: bool = True
-    content_updated: _At | None = None  # where the Content API says otherwise
+    content_updated: _At | None = None  # the time of the Content API, if it is another
 
     @property
     def path(self) -> str:
@@ -77,15 +77,14 @@ class _Row:
             updated_days_ago=self.updated.days_ago if self.updated and is_later else None,
             path=self.path,
             link=self.elsewhere,
-            ends=STORED if self.label(1) else NO_IDENTITY,  # what the day before is not about is not found
+            ends=STORED if self.label(1) else NOT_SUBMITTED,  # only the pages of the day before are submitted
         )
 
-    def page(self, today: date, seed: int) -> GovukPage:
+    def page(self, today: date) -> GovukPage:
         published, updated = self.published.on(today), _on(today, self.updated)
         return GovukPage(
             title=self.headline,
             link=self.link,
-            description=self.piece().story(seed).summary,
             first_published_at=published,
             public_timestamp=updated,
             updated_at=(updated or published) + _INDEXED_AFTER,
@@ -110,7 +109,7 @@ _ROWS = (
         "Grants for village reading rooms open to all",
         "libraries",
         _At(1, 7, 0),
-        _At(1, 16, 45),  # once more on the day it appeared
+        _At(1, 16, 45),  # a second time on the day of its publication
         organisations=(READING,),
         taxon="Libraries and reading",
     ),
@@ -124,7 +123,7 @@ _ROWS = (
         organisations=(READING, ROADS),
         taxon="Public money",
     ),
-    # It was in the day before, until it was updated again.
+    # It was one of the day before until its next update.
     _Row("Flood warnings by telephone: how to be called", "weather", _At(30), _At(0, 0, 30), taxon="Weather"),
     _Row("Notice to mariners on the lower Wend", "rivers", _At(1, 12, 0), None),
     _Row(
@@ -157,9 +156,9 @@ _ROWS = (
 )
 
 
-def govuk_api(today: date, seed: int) -> GovukApi:
-    """Make the API of the host on a day."""
-    return GovukApi(row.page(today, seed) for row in _ROWS)
+def govuk_api(today: date, _seed: int = 1) -> GovukApi:
+    """Make the API of the host for a day."""
+    return GovukApi(row.page(today) for row in _ROWS)
 
 
 GOVUK = Site(
@@ -172,11 +171,11 @@ GOVUK = Site(
 
 
 def serving(api: GovukApi, *, pieces: tuple[Piece, ...] = ()) -> Site:
-    """Return the host with an API that stays in the hands of whoever made it, over pages that need not be there."""
+    """Return the host with this API, and with these pages in place of its own."""
     return replace(GOVUK, pieces=pieces, api=lambda _today, _seed: api)
 
 
 def expected_day(day: date, *, today: date | None = None) -> Mapping[str, Label]:
-    """Tell what each link is to a London day of GOVUK, on a web whose day is `today`: the day after, if not told."""
+    """Return the label of each link of a London day, on a web whose day is `today` (by default the day after)."""
     days_ago = 1 if today is None else (today - day).days
     return {row.link: label for row in _ROWS if (label := row.label(days_ago)) is not None}

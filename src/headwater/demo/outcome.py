@@ -12,13 +12,12 @@ from headwater.canonical.operations import CanonicalTotals
 from headwater.core.handoff import JobFilter
 from headwater.core.reasons import Reason, ReasonClass
 from headwater.core.urls import host_of
-from headwater.demo.arrival import TOLERANCE_SECONDS
-from headwater.demo.endings import NO_BROWSER
 from headwater.demo.expected import Expected
 from headwater.demo.federal_run import BILLS, REGISTER, has_federal, shares
-from headwater.demo.federal_sites import API_HOST, READERS, SHARES
+from headwater.demo.federal_sites import API_HOST, SHARES, SOURCES
+from headwater.demo.plan import NO_BROWSER
 from headwater.demo.progress import counted
-from headwater.demo.visits import DemoRequest
+from headwater.demo.visits import TOLERANCE_SECONDS, DemoRequest
 from headwater.demo.web import DemoWeb
 from headwater.documents.operations import DayFilter
 
@@ -227,7 +226,7 @@ async def _check_shared_key(operations: Operations, web: DemoWeb, sources: list[
     if not has_federal(web):
         return Check(name, "no such sources")
     read = {source["name"] for source in sources if source["last_success_at"]}
-    wrong = [f"{source}: not read" for source in READERS if source not in read]
+    wrong = [f"{source}: not read" for source in SOURCES if source not in read]
     if not any(map(_is_counted, web.requests)):
         return Check(name, "from an earlier run", tuple(wrong))
     spent = {child["source"]: child["spent"] for child in await shares(operations)}

@@ -1,11 +1,12 @@
 """The HTML around a story. A look is a folder in `looks/` with `page.html`, `head.html` and `article.html`.
 
-A `Form` writes the page of one story: in its site's look (`article_page`), or otherwise (`variants`, `pdf`).
+A `Form` writes the page of one story: in the look of its site (`article_page`), as a variant of it, or as PDF.
 """
 
 import json
 import re
 import unicodedata
+from calendar import month_name
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,24 +19,10 @@ from zlib import crc32
 
 from headwater.demo.content import Story
 
-_MONTHS = (
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-)
 _NOT_SLUG = re.compile(r"[^a-z0-9]+")
 _RIGHT_TO_LEFT = frozenset({"ar"})
 
-# Where a look says in its head when a story appeared and when it was changed.
+# The tags in the head of a look with the publication date and the date of the last change.
 _DATE_META = {
     "gazette": (
         '<meta property="article:published_time" content="{}">',
@@ -56,7 +43,7 @@ class Teaser:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What all pages of a site share."""
+    """The parts that all pages of a site share."""
 
     host: str
     title: str
@@ -68,7 +55,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """All that the page of one story is made from. `url` is where it is best read: what is canonical."""
+    """The values from which the page of one story is written. `url` is the canonical address."""
 
     frame: Frame
     url: str
@@ -81,13 +68,13 @@ Form = Callable[[Sheet], bytes]
 
 
 def slug(text: str) -> str:
-    """Return the text as it stands in an address: ASCII, lower case, hyphens; a number where nothing is left of it."""
+    """Return the text in ASCII, lower case and hyphens for an address. If no character is left, return a number."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
     return _NOT_SLUG.sub("-", plain.lower()).strip("-") or str(crc32(text.encode()))
 
 
 def article_page(sheet: Sheet) -> bytes:
-    """Write the page of one story in its site's look."""
+    """Write the page of one story in the look of its site."""
     frame, story = sheet.frame, sheet.story
     values = article_values(sheet)
     head = template(frame.look, "head.html").substitute(values)
@@ -96,7 +83,7 @@ def article_page(sheet: Sheet) -> bytes:
 
 
 def article_values(sheet: Sheet) -> dict[str, str]:
-    """Return what templates of articles may ask for."""
+    """Return the values that the templates of articles use."""
     frame, story = sheet.frame, sheet.story
     image = f"http://{frame.host}/media/{slug(story.headline)}"
     return {
@@ -119,15 +106,31 @@ def article_values(sheet: Sheet) -> dict[str, str]:
 
 
 def list_page(frame: Frame, url: str, title: str, teasers: Sequence[Teaser]) -> bytes:
-    """Write a page that only leads to others: the front page or a section."""
+    """Write a page of links: the front page or a section."""
     main = f"<h1>{escape(title)}</h1>\n" + "\n".join(map(_teaser, teasers))
     return _page(frame, url, title, "", main, kind="list").encode()
 
 
 def error_page(frame: Frame, url: str) -> bytes:
-    """Write what a visitor sees where no page is."""
+    """Write the page for an unknown address."""
     main = "<h1>Page not found</h1>\n<p>There is nothing at this address. It may have been mistyped, or moved.</p>"
     return _page(frame, url, "Page not found", "", main, kind="error").encode()
+
+
+def _variant(name: str) -> Form:
+    return lambda sheet: template("variants", name).substitute(article_values(sheet)).encode()
+
+
+amp_page = _variant("amp.html")
+print_page = _variant("print.html")
+login_wall = _variant("login.html")
+cookie_wall = _variant("cookies.html")
+challenge_page = _variant("challenge.html")
+
+
+def soft_404(sheet: Sheet) -> bytes:
+    """Write the page for an unknown address, for an answer with status 200."""
+    return error_page(sheet.frame, sheet.url)
 
 
 def _page(frame: Frame, url: str, title: str, head: str, main: str, *, kind: str, language: str = "en") -> str:
@@ -189,7 +192,7 @@ def _dateline(published: datetime | None, updated: datetime | None) -> str:
 
 
 def _time(moment: datetime) -> str:
-    words = f"{moment.day} {_MONTHS[moment.month - 1]} {moment.year}, {moment:%H:%M}"
+    words = f"{moment.day} {month_name[moment.month]} {moment.year}, {moment:%H:%M}"
     return f'<time datetime="{moment.isoformat()}">{words}</time>'
 
 
@@ -233,7 +236,7 @@ def _script_json(record: object) -> str:
 
 @cache
 def _utilities() -> str:
-    """Return the kind of small-class style sheet that sites carry along whole and use little of."""
+    """Return a large style sheet of utility classes, as many sites have, of which a page uses few."""
     sides = {"": "", "t": "-top", "b": "-bottom", "l": "-left", "r": "-right"}
     spaces = [
         f"{short}{side}-{step}{{{name}{suffix}:{step / 4:g}rem}}"

@@ -1,4 +1,4 @@
-"""The nouns of the table in `sites`: a site, its pieces, its feed."""
+"""The classes of the table in `sites.py`: a site, its pieces and its feed; and the ends that a piece can have."""
 
 import re
 from collections.abc import Callable
@@ -14,21 +14,32 @@ from headwater.demo.feeds import Stamp, gmt
 from headwater.demo.pages import Form, article_page, slug
 
 STORED = frozenset({Reason.STORED})
-STORED_OR_LINKED = frozenset({Reason.STORED, Reason.LINKED})  # linked is whichever of two pages comes second
-NO_IDENTITY: frozenset[Reason] = frozenset()  # reached only by a redirect that leads nowhere
+STORED_OR_LINKED = frozenset({Reason.STORED, Reason.LINKED})  # the second of two equal pages is linked
+NOT_SUBMITTED: frozenset[Reason] = frozenset()  # only a redirect leads to the address, or no link at all
+REDIRECTED = frozenset({Reason.REDIRECT})
+SAME_PAGE = frozenset({Reason.SAME_PAGE})
+REDIRECT_LIMIT = frozenset({Reason.REDIRECT_LIMIT})
+NOT_FOUND = frozenset({Reason.NOT_FOUND})
+GONE = frozenset({Reason.GONE})
+REFUSED = frozenset({Reason.HTTP_4XX})
+ROBOTS_BLOCKED = frozenset({Reason.ROBOTS_BLOCKED})
+TOO_LARGE = frozenset({Reason.BODY_TOO_LARGE})
+GIVEN_UP = frozenset({Reason.MAX_RETRIES, Reason.WORKER_LOST})  # the second if the last attempt was killed
+NO_BROWSER = frozenset({Reason.NO_BROWSER})  # the URL waits until there is a browser
+WAITS = frozenset({Reason.ROBOTS_UNREACHABLE})  # the URL waits until the host's robots.txt can be read
 _CRAWL_DELAY = re.compile(r"^crawl-delay:\s*([\d.]+)", re.IGNORECASE | re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """An address of a site and the line the site's feed has about it.
+    """An address of a site, and the entry about it in the site's feed.
 
-    With `link` it is a line only: the page is at that other address, whose own piece tells how it ends.
+    With `link` it is only an entry: the page is at that other address and has a piece of its own.
     """
 
     headline: str
     topic: str
-    days_ago: int | None  # None: no date anywhere
+    days_ago: int | None  # None: it has no date
     _: KW_ONLY
     updated_days_ago: int | None = None
     language: str = "en"
@@ -37,20 +48,20 @@ class Piece:
     link: str | None = None
     listed: bool = True
     form: Form = article_page
-    title: str | None = None  # of the page, where it is not the headline
+    title: str | None = None  # the title of the page, if it is not the headline
     content_type: str = HTML
-    canonical: str | None = None  # the path of the page that this one is another form of
-    answer: Maker | None = whole  # None: nothing is at the address
+    canonical: str | None = None  # the path of the page of which this one is a variant
+    answer: Maker | None = whole  # None: the address is unknown
     ends: frozenset[Reason] = STORED
 
     def story(self, seed: int) -> Story:
-        """Return what it tells on a web with that seed."""
+        """Return its story on a web with that seed."""
         return write_story(self.headline, topic=self.topic, language=self.language, seed=seed)
 
 
 @dataclass(frozen=True, slots=True)
 class FeedPlan:
-    """Where a site's feed is, how it is written and how it answers."""
+    """The path, the format and the behaviour of a site's feed."""
 
     path: str
     write: Callable[..., str]
@@ -60,23 +71,23 @@ class FeedPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """A host and all that is on it. `robots` None: there is no robots.txt, so it answers like all that is missing."""
+    """A host and its content. With neither `robots` nor `robots_answer`, robots.txt is a missing page."""
 
     host: str
     title: str
     look: str = "wire"
     folder: str = "/news"
     utc_offset_hours: int = 0
-    pieces: tuple[Piece, ...]
+    pieces: tuple[Piece, ...] = ()
     feed: FeedPlan | None = None
     robots: str | None = None
-    robots_answer: Maker = whole
+    robots_answer: Maker | None = None
     missing_status: int = 404
     sitemaps: bool = False
     sitemap_of_lists: bool = True
-    api: Callable[[date, int], Answer] | None = None  # made for a day and a seed, it answers to all below /api/
-    walled: bool = False  # only a browser gets past its wall, so a source that needs one has its pages
-    read_by: Method = Method.FEED  # how it becomes known: by a feed, its own or another's, or as a source of its own
+    api: Callable[[date, int], Answer] | None = None  # makes, for a day and a seed, the answer for all below /api/
+    walled: bool = False  # only a browser can read its pages, so a source that needs one has them
+    read_by: Method = Method.FEED  # FEED: a feed, its own or another's; otherwise the host is a source of its own
 
     @property
     def home(self) -> str:
@@ -90,7 +101,7 @@ class Site:
 
     @property
     def settings(self) -> dict[str, Any] | None:
-        """What a source without a feed that reads it is told; None: there is none."""
+        """The settings of the source that reads the site without a feed, or None."""
         match self.read_by:
             case Method.SITEMAP:
                 return {"sitemap_url": f"{self.home}sitemap_index.xml"}
@@ -101,19 +112,19 @@ class Site:
 
     @property
     def crawl_delay(self) -> float | None:
-        """The seconds its robots.txt asks for between two requests."""
-        wish = _CRAWL_DELAY.search(self.robots or "")
-        return float(wish[1]) if wish else None
+        """The seconds between two requests for which its robots.txt asks."""
+        found = _CRAWL_DELAY.search(self.robots or "")
+        return float(found[1]) if found else None
 
     @property
     def listed(self) -> tuple[Piece, ...]:
-        """The pieces that feeds have lines about."""
+        """The pieces of which feeds have entries."""
         return tuple(piece for piece in self.pieces if piece.listed)
 
     def path(self, piece: Piece) -> str:
-        """Return where on this host the piece is."""
+        """Return the path of a piece on this host."""
         return piece.path or f"{self.folder}/{slug(piece.headline)}"
 
     def url(self, piece: Piece) -> str:
-        """Return the address the feed gives for the piece."""
+        """Return the address that the feed gives for a piece."""
         return piece.link or f"http://{self.host}{self.path(piece)}"

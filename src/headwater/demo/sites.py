@@ -1,32 +1,35 @@
-"""The hosts of the demo web: a new host is a few lines here and a line in `SITES`, or in `faulty_sites` likewise.
+"""The hosts of the demo web. To add a host, add a `Site` here or in `faulty_sites.py`, and add it to its tuple.
 
-Headlines are written by hand, so addresses are the same whatever the seed and the day; two pieces with one headline,
-topic and language have the same text, wherever they stand.
+The headlines do not depend on the seed or the day, so the addresses do not either. Two pieces with the same headline,
+topic and language have the same text on every host.
 """
 
 from dataclasses import replace
 
 from headwater.core.reasons import Reason
 from headwater.core.source import Method
-from headwater.demo.answers import HTML, always, conditional, redirect, status
-from headwater.demo.endings import (
+from headwater.demo.answers import HTML, always, conditional, redirect, status, walled
+from headwater.demo.faulty_sites import FAULTY
+from headwater.demo.federal_sites import FEDERAL
+from headwater.demo.feeds import atom, est, iso_offset, iso_z, json_feed, plus_one, rss
+from headwater.demo.govuk_site import GOVUK
+from headwater.demo.pages import amp_page, challenge_page, cookie_wall, login_wall, print_page, soft_404
+from headwater.demo.pdf import pdf
+from headwater.demo.plan import (
     GIVEN_UP,
     GONE,
     NOT_FOUND,
+    NOT_SUBMITTED,
     REDIRECT_LIMIT,
     REDIRECTED,
     REFUSED,
     ROBOTS_BLOCKED,
     SAME_PAGE,
+    STORED_OR_LINKED,
+    FeedPlan,
+    Piece,
+    Site,
 )
-from headwater.demo.faulty_sites import FAULTY
-from headwater.demo.federal_sites import FEDERAL
-from headwater.demo.feeds import atom, est, iso_offset, iso_z, json_feed, plus_one, rss
-from headwater.demo.govuk_site import GOVUK
-from headwater.demo.pdf import pdf
-from headwater.demo.plan import NO_IDENTITY, STORED_OR_LINKED, FeedPlan, Piece, Site
-from headwater.demo.variants import amp, challenge, cookie_wall, for_print, login_wall, soft_404
-from headwater.demo.wall import walled
 
 _RSS = "application/rss+xml; charset=utf-8"
 _ATOM = "application/atom+xml; charset=utf-8"
@@ -62,7 +65,7 @@ _BUDGET = Piece(
     form=pdf,
     content_type=_PDF,
 )
-# What a terminal must never be told to do: change colours by markup or by escape, turn the line round, overflow.
+# A title that attacks a terminal: markup, escape codes, a change of writing direction, and a very long word.
 HOSTILE_TITLE = f"[bold red]Sale[/bold red] \x1b[31mto\u202eday\x1b[0m :bomb: [/] \\[link] {'only' * 40}"
 
 GAZETTE = Site(
@@ -82,8 +85,8 @@ GAZETTE = Site(
         Piece("La bibliothèque du quai rouvre ses portes aux lecteurs", "libraries", 5, language="fr", stamp=plus_one),
         Piece("Ferry and tram tickets become one from next month", "transport", 9),
         _MARKET,
-        replace(_MARKET, path="/amp/covered-market", form=amp, canonical=_MARKET.path),
-        replace(_MARKET, path="/print/covered-market", form=for_print, canonical=_MARKET.path),
+        replace(_MARKET, path="/amp/covered-market", form=amp_page, canonical=_MARKET.path),
+        replace(_MARKET, path="/print/covered-market", form=print_page, canonical=_MARKET.path),
     ),
 )
 
@@ -102,7 +105,7 @@ COUNCIL = Site(
         Piece("Partnerstadt baut den Uferweg am Fluss aus", "rivers", 8, language="de", stamp=iso_offset),
         Piece("Riverside embankment to be raised before autumn", "rivers", 12, updated_days_ago=7, stamp=iso_z),
         _BUDGET,
-        # What the bytes are counts, not what they are called.
+        # The bytes decide that this is a PDF, not the content type.
         replace(_BUDGET, headline="Budget book, part two", path="/papers/budget-2", content_type=HTML),
     ),
 )
@@ -124,7 +127,9 @@ WIRE = Site(
         Piece(_WEIR, "rivers", 3, path=_WEIR_PATH, listed=False, ends=SAME_PAGE),
         Piece(_MAPS, "libraries", 4, path="/out/4471", answer=_TO_THE_MIRROR, ends=REDIRECTED),
         Piece(_CIRCLE, "councils", 5, path="/r/there", answer=redirect(302, "/r/back"), ends=REDIRECT_LIMIT),
-        Piece(_CIRCLE, "councils", 5, path="/r/back", answer=redirect(302, "/r/there"), listed=False, ends=NO_IDENTITY),
+        Piece(
+            _CIRCLE, "councils", 5, path="/r/back", answer=redirect(302, "/r/there"), listed=False, ends=NOT_SUBMITTED
+        ),
         Piece("Story withdrawn by the desk", "councils", 5, answer=None, ends=NOT_FOUND),
         Piece("Story withdrawn by a court", "councils", 5, answer=always(status(410)), ends=GONE),
         Piece("Story for member papers", "councils", 6, answer=always(status(403)), ends=REFUSED),
@@ -172,58 +177,32 @@ SAHIFA = Site(
     ),
 )
 
-# A soft 404 and walls of three sorts answer 200: only what they say gives them away.
+# A soft 404 and three kinds of interstitial pages answer 200: only their text shows what they are.
+_COOKIE_WALL = {Reason.COOKIE_WALL}
+_INTERSTITIALS = (
+    ("Found in the reading room: a folder of letters", "libraries", 2, soft_404, "Page not found", {Reason.SOFT_404}),
+    ("For members: garden plots to let", "councils", 3, login_wall, "Log in to read on", {Reason.LOGIN_WALL}),
+    ("Wanted: a rower for the Sunday crew", "rivers", 3, cookie_wall, "Your privacy and our cookies", _COOKIE_WALL),
+    ("To give away: a tram seat, hardly used", "transport", 4, challenge_page, "Just a moment...", GIVEN_UP),
+)
 BOARD = Site(
     host="board.demo.test",
     title="Wendham Notice Board",
     look="council",
     folder="/notices",
     feed=FeedPlan("/notices.json", json_feed, _JSON),
-    robots="",
-    robots_answer=always(status(403)),  # which forbids nothing: only what can be read does
+    robots_answer=always(status(403)),  # a robots.txt that is refused forbids nothing
     pieces=(
         Piece(HOSTILE_TITLE, "budgets", 0, path="/notices/sale", stamp=iso_z),
         Piece("Lost near the weir: one grey bicycle", "rivers", 1, stamp=iso_z),
-        Piece(
-            "Found in the reading room: a folder of letters",
-            "libraries",
-            2,
-            form=soft_404,
-            title="Page not found",
-            stamp=iso_z,
-            ends=frozenset({Reason.SOFT_404}),
-        ),
-        Piece(
-            "For members: garden plots to let",
-            "councils",
-            3,
-            form=login_wall,
-            title="Log in to read on",
-            stamp=iso_z,
-            ends=frozenset({Reason.LOGIN_WALL}),
-        ),
-        Piece(
-            "Wanted: a rower for the Sunday crew",
-            "rivers",
-            3,
-            form=cookie_wall,
-            title="Your privacy and our cookies",
-            stamp=iso_z,
-            ends=frozenset({Reason.COOKIE_WALL}),
-        ),
-        Piece(
-            "To give away: a tram seat, hardly used",
-            "transport",
-            4,
-            form=challenge,
-            title="Just a moment...",
-            stamp=iso_z,
-            ends=GIVEN_UP,
+        *(
+            Piece(headline, topic, days_ago, form=form, title=title, stamp=iso_z, ends=frozenset(ends))
+            for headline, topic, days_ago, form, title, ends in _INTERSTITIALS
         ),
     ),
 )
 
-# Nothing leads here but its sitemaps, and what they call old stays where it is.
+# Only its sitemaps lead to its pages. A page that they call old is not fetched.
 LEDGER = Site(
     host="ledger.demo.test",
     title="The Wendham Ledger",
@@ -236,11 +215,11 @@ LEDGER = Site(
         Piece("Accounts of the harbour trust are open to all", "budgets", 0),
         Piece("Auditors praise the tidy books of the tram company", "budgets", 1),
         Piece("How to read a town budget in an hour", "budgets", None),
-        Piece("Ledger of a hundred years ago is put on show", "libraries", 30, ends=NO_IDENTITY),
+        Piece("Ledger of a hundred years ago is put on show", "libraries", 30, ends=NOT_SUBMITTED),
     ),
 )
 
-# Without a feed or a sitemap: whoever wants to know walks through it.
+# It has neither a feed nor a sitemap, so a spider reads it.
 GUIDE = Site(
     host="guide.demo.test",
     title="The Valley Guide",
@@ -251,11 +230,11 @@ GUIDE = Site(
         Piece("Walks along the Wend for dry days", "rivers", 3),
         Piece("Reading rooms that stay open late", "libraries", 12),
         Piece("Where to wait for the hill tram in the rain", "transport", 40),
-        Piece("A guide that no page leads to", "transport", 2, form=for_print, ends=NO_IDENTITY),
+        Piece("A guide that no page leads to", "transport", 2, form=print_page, ends=NOT_SUBMITTED),
     ),
 )
 
-# Who comes without a browser sees nothing but its wall.
+# A client without a browser gets only a challenge.
 VAULT = Site(
     host="vault.demo.test",
     title="The Wendham Vault",
@@ -269,7 +248,7 @@ VAULT = Site(
 
 _WITHOUT_FEED = (MIRROR, *FAULTY)
 
-# Its feed leads to all that stands on hosts without a feed.
+# Its feed links to the pages of all hosts without a feed.
 DIGEST = Site(
     host="digest.demo.test",
     title="The Valley Digest",

@@ -19,11 +19,10 @@ from typing import Self
 from aiohttp import web
 
 from headwater.demo.answers import Answer
-from headwater.demo.arrival import arrival, departure
 from headwater.demo.build import build_host
 from headwater.demo.plan import Site
 from headwater.demo.sites import SITES
-from headwater.demo.visits import DemoRequest, Violation, find_violations
+from headwater.demo.visits import DemoRequest, Violation, arrival, departure, find_violations
 
 Listen = Callable[[tuple[str, int]], socket.socket]
 

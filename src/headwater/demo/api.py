@@ -1,0 +1,162 @@
+"""The base of the demo web's APIs: JSON answers, a record of the requests, and faults for chosen requests.
+
+A site that has such an API as `api` passes it all requests below `/api/`. A fault is a `Maker`: it makes another
+`Answer` from the right body. `always` makes one from an `Answer`, for example `plan(always(status(500)))`.
+"""
+
+from abc import ABC, abstractmethod
+from collections import defaultdict, deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+from aiohttp import web
+
+from headwater.demo.answers import Answer, Body, Maker, whole
+
+_JSON = "application/json; charset=utf-8"
+_SEARCH_PATH = "/api/search.json"
+CONTENT_PATH = "/api/content"
+_KEPT_REQUESTS = 20_000  # bounds the memory of a web that runs for long
+
+Parameters = Mapping[str, tuple[str, ...]]
+JsonObject = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRequest:
+    """A request to an API: the path, and each parameter of the query with all its values."""
+
+    path: str
+    query: Parameters
+    headers: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    def is_search(self) -> bool:
+        """Check whether GOV.UK's search API is meant."""
+        return self.path == _SEARCH_PATH
+
+    def is_content(self) -> bool:
+        """Check whether GOV.UK's Content API is meant."""
+        return self.path.startswith(f"{CONTENT_PATH}/")
+
+    def first(self, name: str) -> str | None:
+        """Return the first value of a parameter."""
+        return self.query.get(name, (None,))[0]
+
+
+def read_parameters(raw_query: str) -> Parameters:
+    """Return each parameter of a query string with all its values, in their order."""
+    parameters: defaultdict[str, tuple[str, ...]] = defaultdict(tuple)
+    for name, value in parse_qsl(raw_query, keep_blank_values=True):
+        parameters[name] += (value,)
+    return dict(parameters)
+
+
+class DemoApi(ABC):
+    """Answers with JSON, or with the fault that is planned for a request."""
+
+    def __init__(self) -> None:
+        self.faults = Faults()
+        self.requests: deque[ApiRequest] = deque(maxlen=_KEPT_REQUESTS)
+
+    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request."""
+        path, _, raw_query = request.raw_path.partition("?")
+        asked = ApiRequest(path, read_parameters(raw_query), request.headers)
+        self.requests.append(asked)
+        status, payload = self.reply(asked)
+        body = Body(msgspec.json.encode(payload), _JSON, datetime.now(UTC))
+        fault = self.faults.due(asked)
+        response = await (whole(body, status) if fault is None else fault(body))(request)
+        response.headers.update(self.headers())
+        return response
+
+    @abstractmethod
+    def reply(self, asked: ApiRequest) -> tuple[int, JsonObject]:
+        """Return the status and the JSON of the right answer."""
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers that every answer has."""
+        return {}
+
+
+When = Callable[[ApiRequest], bool]
+
+
+@dataclass(slots=True)
+class _Plan:
+    fault: Maker
+    when: When
+    first: int
+    last: float
+    seen: int = 0
+
+    def applies_to(self, asked: ApiRequest) -> bool:
+        if not self.when(asked):
+            return False
+        self.seen += 1
+        return self.first <= self.seen <= self.last
+
+
+class Faults:
+    """The faults that are planned for an API."""
+
+    def __init__(self) -> None:
+        self._plans: list[_Plan] = []
+
+    def plan(self, fault: Maker, *, when: When = lambda _asked: True, nth: int = 1, times: int | None = 1) -> None:
+        """Answer with a fault from the nth request that matches `when` on, for `times` requests; None: without end.
+
+        Each plan counts all requests that match it. If several plans apply to a request, the first one is used.
+        """
+        self._plans.append(_Plan(fault, when, nth, float("inf") if times is None else nth + times - 1))
+
+    def clear(self) -> None:
+        """Remove all plans."""
+        self._plans.clear()
+
+    def due(self, asked: ApiRequest) -> Maker | None:
+        """Return the fault for a request, and count the request."""
+        applicable = [plan.fault for plan in self._plans if plan.applies_to(asked)]
+        return applicable[0] if applicable else None
+
+
+def _text_as_json(text: str, code: int) -> Answer:
+    async def answer(_request: web.BaseRequest) -> web.StreamResponse:
+        return web.Response(status=code, body=text.encode(), headers={"Content-Type": _JSON})
+
+    return answer
+
+
+def text_error(code: int) -> Answer:
+    """Answer with an error as plain text under a JSON content type."""
+    return _text_as_json(f"The search did not answer ({code})", code)
+
+
+text_under_200 = _text_as_json("The search is away for a moment. Please come back later.", 200)
+error_under_200 = _text_as_json('{"error": "The search could not be reached"}', 200)
+
+
+def altered(alter: Callable[[JsonObject], JsonObject]) -> Maker:
+    """Return a fault that alters the JSON of the right answer."""
+
+    def make(body: Body) -> Answer:
+        content = msgspec.json.encode(alter(msgspec.json.decode(body.content)))
+        return whole(Body(content, body.content_type, body.modified))
+
+    return make
+
+
+empty_page = altered(lambda page: page | {"results": []})
+short_page = altered(lambda page: page | {"results": page["results"][:-1]})
+moved_total = altered(lambda page: page | {"total": page["total"] + 1})
+
+
+@altered
+def shrunk_total(page: JsonObject) -> JsonObject:
+    """Remove the last result from the total and the pages: they agree, and both are wrong."""
+    total = max(0, page["total"] - 1)
+    return page | {"total": total, "results": page["results"][: max(0, total - page["start"])]}
