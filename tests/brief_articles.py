@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from tests.wall_pages import bare, with_nav
-from tests.walls_in_sites import with_cards
+from tests.interstitial_pages import bare, with_cards, with_nav
 
 # headline, paragraphs
 _BRIEFS: tuple[tuple[str, str], ...] = (

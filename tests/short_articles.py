@@ -3,14 +3,14 @@
 
 from collections.abc import Iterator
 
-from tests.wall_pages import bare, with_long_footer, with_nav
+from tests.interstitial_pages import bare, with_long_footer, with_nav
 
 _PLAIN = (
     "The archivist had counted the boxes twice before she rang the mayor on Monday morning.",
     "Nobody in the town remembers who carried them down to the cellar, or in which of the dry years that was.",
     "A small prize is promised to whoever brings the last of them back before the fair in May.",
 )
-# headline, paragraphs: where there are none, they have nothing to do with what the headline sounds like
+# A headline and its paragraphs. Without paragraphs, the page has three that do not fit the headline.
 _ARTICLES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Endangered page of history not found in archive", ()),
     ("Just a moment: how the minister lost his temper, and then his post", ()),

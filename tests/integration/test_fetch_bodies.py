@@ -11,9 +11,9 @@ from headwater.canonical.rules import code_of
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
 from tests.harness import AppHarness, open_harness
+from tests.interstitial_pages import interstitials
 from tests.server import Answer, Site, page
 from tests.short_articles import articles
-from tests.wall_pages import walls
 
 HTML = {"Content-Type": "text/html; charset=utf-8"}
 PAGE = "http://news.test/a"
@@ -80,7 +80,7 @@ async def test_what_is_no_page_is_kept_as_it_came_and_ends_with_the_reason(
 
 async def test_walls_of_each_sort_are_told_and_an_article_about_one_is_kept(site: Site, harness: AppHarness) -> None:
     """Issue 8, spec 5.3: what stands in the way is a reason, not a document."""
-    told = {f"http://wall{number}.test/": wall for number, wall in enumerate(list(walls())[::7])}
+    told = {f"http://wall{number}.test/": wall for number, wall in enumerate(list(interstitials())[::7])}
     assert {reason for _, reason, _ in told.values()} == WALLS
     site.answers |= {url: Answer(body, headers=HTML) for url, (_, _, body) in told.items()}
     kept = {f"http://article{number}.test/": body for number, (_, body) in enumerate(list(articles())[::12])}

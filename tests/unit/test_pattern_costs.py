@@ -22,16 +22,19 @@ from headwater.extraction.pdf.dehyphenation import joined
 from headwater.extraction.pdf.page_content import SOFT_HYPHEN
 from tests.unit.pdf_writer import page_of, pdf
 
-ROOMS = ("normalize", "formats", "policy", "sources", "net")
+PACKAGES = ("core", "extraction", "feeds", "politeness", "sources", "http")
 SHORT, LONGER = 600, (2000, 5000, 10_000, 20_000)  # characters
 SUSPECT, TOO_LONG = 0.0004, 0.5  # seconds of this thread, which others on the machine do not lengthen
 LONG_FOR_A_PDF = 1.5
 OPERATIONS = ("search", "match", "fullmatch", "sub", "finditer", "findall", "split")
 # Patterns whose texts are cut before: how long they are at most.
 CUT: dict[str, int] = {
-    "pdf_furniture._PAGE_NUMBER": 40,
-    "pdf_joints._ADDRESS": 300,
+    "headers_footers._PAGE_NUMBER": 40,
+    "dehyphenation._ADDRESS": 300,
     "pdf_titles._NO_TITLE": 300,
+    **{f"interstitials._{sort}_NAMES": 120 for sort in ("CHALLENGE", "NOT_FOUND", "LOGIN")},
+    **{f"interstitials._{sort}_SENTENCES": 400 for sort in ("CHALLENGE", "NOT_FOUND", "LOGIN", "CONSENT")},
+    **{f"interstitials.{name}": 400 for name in ("_CONSENT_PROSE", "_POLICY", "_AGREE")},
 }
 OF_CATEGORY = {
     sre.CATEGORY_DIGIT: "1",
@@ -45,7 +48,7 @@ OF_CATEGORY = {
 
 def modules() -> Iterator[ModuleType]:
     for found in pkgutil.walk_packages(headwater.__path__, "headwater."):
-        if found.name.split(".")[1] in ROOMS and "skeleton" not in found.name:
+        if found.name.split(".")[1] in PACKAGES and "skeleton" not in found.name:
             yield importlib.import_module(found.name)
 
 
@@ -59,7 +62,7 @@ def patterns_in(value: object) -> Iterator[re.Pattern[Any]]:
 
 
 def operations(module: ModuleType, name: str) -> list[str]:
-    """Tell what a module does with a pattern, by its name or, if it is one of several, by that of a variable."""
+    """Return the operations of a module on a pattern, by its name. A pattern of a list is used through a variable."""
     source = inspect.getsource(module)
     used = [one for one in OPERATIONS if re.search(rf"\b{name}\.{one}\b", source)]
     is_elsewhere = name.isupper() and not name.startswith("_")

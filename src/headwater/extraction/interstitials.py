@@ -1,301 +1,288 @@
-"""Pages that stand in the way of the page that was asked for: they answer 200, and are no documents.
+# ruff: noqa: RUF001 (letters of other scripts)
+"""Recognize interstitials: pages that answer 200 in place of the requested page.
 
-What a page calls itself must as a whole be what such pages are called, or one of its lines must say what only they say;
-and then nothing may be left that an article consists of. What the words leave open the markup decides, and it is looked
-at only then. No rule is about a single site.
+There are four sorts: bot walls, "page not found" pages, cookie-consent pages and login pages. A page is an interstitial
+if a title, a heading or a whole sentence is one that only such pages have, and if the page has almost no other prose.
+An article about such pages has other prose. When in doubt, a page is not an interstitial, so that no article is lost.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from itertools import islice, pairwise
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import islice
 
-from selectolax.lexbor import LexborHTMLParser, LexborNode
+from selectolax.lexbor import LexborHTMLParser
 
 from headwater.core.reasons import Reason
 from headwater.extraction.article import Article
-from headwater.extraction.html.blocks import Block
-from headwater.extraction.interstitial_page import (
-    FIRST_LINES,
-    MOST_OF_A_WALL,
-    SENTENCE,
-    Page,
-    bare,
-    is_paragraph,
-    sentences_of,
-    whole_sentences,
-)
-from headwater.extraction.interstitial_words import (
-    AGREE,
-    CHALLENGE_MAKERS,
-    CHALLENGE_NAMES,
-    CHALLENGE_SAYS,
-    CHALLENGE_VOICE,
-    CHALLENGE_WORDS,
-    CONSENT_SAYS,
-    CONSENT_SURE,
-    CONSENT_WEB,
-    CONSENT_WORDS,
-    LOGIN_BEGINS,
-    LOGIN_FOR_OTHER,
-    LOGIN_HELPS,
-    LOGIN_HINTS,
-    LOGIN_SAYS,
-    LOGIN_WORDS,
-    POLICIES,
-    PRICES,
-    THIS,
-    VOICE,
-    fold,
-    is_excuse,
-    is_mostly_of_missing,
-    is_number_of_missing,
-    names_what_is_missing,
-    says_missing,
-    speaks_of_missing,
-)
+from headwater.extraction.html.blocks import HEADINGS, Block, size_of
+from headwater.extraction.html.titles import SEPARATOR
 
-# Of its paragraphs, in letters, as MOST_OF_A_WALL is.
-_MOST_OF_A_CHALLENGE = 1_200
-_MOST_OF_OTHERS = 600
-# Of an article there is at least one paragraph of this size, or there are several that have it together.
-_PARAGRAPH = 200
-_LONGEST_BUTTON = 40
-_LONGEST_OFFER = 250
-_SHORT_ORDER = 45
-_LONGEST_ORDER = 90
-_MOST_BUTTONS = 400
-_MOST_OF_A_BUTTON = 12
-_ASKING_FOR_CONSENT = (CONSENT_SURE, CONSENT_WEB, CONSENT_SAYS)
-_BUTTONS = "button, a, input[type=submit], input[type=button], [role=button]"
+_MAX_OTHER_PROSE = 100  # letters in sentences that interstitials do not have
+_MAX_PROSE = 1_500  # letters of an interstitial that its markup confirms
+_MAX_LETTERS_OF_SCRIPT_PAGE = 300  # of a page that only runs the script of a bot wall
+_MAX_LETTERS_OF_CONSENT_PAGE = 2_000
+_MAX_NAME, _MAX_LINE, _MAX_LINES, _MAX_BUTTONS, _MAX_BUTTON_PARTS = 120, 400, 60, 200, 12
+_CARD_BLOCKS = 2
+_NOT_PROSE = HEADINGS | {"li", "td", "th", "dd", "dt", "figcaption"}
+_FRAME_NAMES = frozenset({"footer", "bottom", "copyright", "legal", "imprint", "nav", "menu", "navigation", "sidebar"})
+_SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|[。！？\n]")
+_EDGES = " .!?…:;,-–—¿¡“”\"'()"
 
-_MISSING_MARKS = (
-    'body[class*="404"], html[class*="404"], [class*="error-404"], [class*="error404"], [class*="page-404"], '
-    '[class*="not-found"], [class*="notfound"], [class*="not_found"], [id*="404"], [id*="not-found"], '
-    '[id*="notfound"], meta[name="robots"][content*="noindex"]'
+
+def _pattern(*alternatives: str) -> re.Pattern[str]:
+    """Compile the alternatives. They match whole texts in lower case, without the signs at both ends."""
+    return re.compile("|".join(f"(?:{alternative})" for alternative in alternatives))
+
+
+_HUMAN = r"you(?:'re| are) (?:a |an |not a )?(?:real )?(?:human|robot|bot|person)\b"
+_CHALLENGE_NAMES = _pattern(
+    r"(?:just )?(?:a|one) (?:moment|second)(?:,? please)?|please wait|attention required|one more step|waiting room",
+    r"access(?: to this page)? (?:has been |is )?denied|(?:error )?403 ?-? ?forbidden|too many requests|robot or human",
+    r"are you a (?:human|robot|bot)|human verification|(?:\w+ )?security (?:check|verification|checkpoint)",
+    r"request (?:rejected|unsuccessful)|pardon our interruption|you have been blocked|(?:re ?)?captcha",
+    r"(?:nur )?einen moment(?:, bitte)?|sicherheitsüberprüfung|un instant|veuillez patienter|acceso denegado",
 )
-# What only the pages have that keep programs out; fields with a test are on ordinary pages too.
+_CHALLENGE_SENTENCES = _pattern(
+    rf"(?:please |let's |.* ?we need to )?(?:verify|confirm|verifying|making sure|checking) (?:that )?{_HUMAN}.*",
+    r"(?:please |you need to )?enable (?:js|javascript) (?:and (?:cookies|disable) .*|(?:in your browser )?to .*)",
+    r"javascript is (?:required|disabled)|this requires javascript|checking (?:your browser|if the site connection) .*",
+    rf"(?:press (?:&|and) hold|.* hold the button) to confirm (?:that )?{_HUMAN}.*|ray id: .*|reference #.*",
+    r"(?:please )?(?:complete|solve|pass) the (?:captcha|security check|challenge|puzzle)\b.*",
+    r"\S+ needs to review the security of your connection .*|this website is using a security service .*",
+    r"incapsula incident id.*|request unsuccessful|the requested url was rejected|you are unable to access .*",
+    r"(?:sorry, )?you have been blocked|your (?:ip|request) has been blocked.*|you don't have permission to access .*",
+    r"we(?:'ve| have) detected unusual (?:traffic|activity) from your .*|you have been placed in a .*waiting room",
+    r"something about your browser made us think that you (?:might|may) be a bot|请完成安全验证.*",
+    r"bitte bestätigen sie, dass sie (?:kein roboter|ein mensch) sind|nous devons vérifier que vous êtes humain\b.*",
+    r"confirma que no eres un robot\b.*|подтвердите, что вы не робот",
+)
 _CHALLENGE_MARKS = (
-    'script[src*="captcha-delivery"], script[src*="/orchestrate/"], script[src*="awswaf"], script[src*="_Incapsula_"], '
-    'iframe[src*="_Incapsula_"], script[src*="/anubis/"], [id="px-captcha"], [id="cf-error-details"], '
-    '[id="challenge-form"], [id="challenge-stage"], [id="challenge-running"], [id="challenge-container"], '
-    '[id="challenge-error-text"], [id="challenge-error-title"]'
+    'script[src*="captcha-delivery"], script[src*="/orchestrate/"], script[src*="awswaf"], [src*="_Incapsula_"], '
+    'script[src*="/anubis/"], [id="px-captcha"], [id="cf-error-details"], [id^="challenge-"]'
 )
-_CHALLENGE_SCRIPTS = (
-    "_cf_chl_opt",
-    "gokuProps",
-    "_Incapsula_Resource",
-    "captcha-delivery",
-    "_pxAppId",
-    "AwsWafIntegration",
+_CHALLENGE_SCRIPTS = ("_cf_chl_opt", "gokuProps", "_Incapsula_Resource", "captcha-delivery", "AwsWafIntegration")
+
+_OOPS = r"(?:(?:oops|whoops|oh no|uh oh|hmm|sorry|apologies|error|404|but)[ ,.!:-]+)*"
+_THING = (
+    r"(?:the |this |that |your )?(?:requested )?(?:page|article|document|file|url|content|link|item|story|video|product"
+    r"|job|listing|event|(?:roll call )?votes?(?: \d+)?)"
+)
+_IS_GONE = (
+    r"(?:(?:is |was |were |be |has been |could |can |currently )*(?:not|no longer|isn't|wasn't|couldn't|can't) (?:be )?"
+    r"(?:found|available|exist)|(?:doesn't|does not|no longer) exists?|is missing|has gone missing|(?:has|may have|was)"
+    r"(?: \w+ or)?(?: been)? (?:moved|removed|deleted|expired)(?: or \w+)?)(?: on this server| anymore| yet| \(404)?"
+)
+_NOT_FOUND_NAMES = _pattern(r"(?:http )?(?:error )?(?:404|410)(?: error)?(?: ?-? ?(?:page )?not found)?|not found")
+_NOT_FOUND_SENTENCES = _pattern(
+    rf"{_OOPS}{_THING}(?: (?:you|for|with|at|that) .{{0,45}})? ?{_IS_GONE}|{_THING} was deleted by its author",
+    rf"{_OOPS}(?:we )?(?:couldn't|could not|can't|cannot) find {_THING}(?: you.{{0,40}})?",
+    rf"{_OOPS}(?:it looks like nothing was found at this location|no results were found)",
+    r"there is currently no text in this page|leider existiert die angeforderte seite nicht",
+    r"(?:diese |die (?:\w+ ){0,3})?seite (?:wurde |konnte |gibt es )?(?:leider )?nicht (?:mehr|gefunden(?: werden)?)",
+    r"(?:oups[ !]*)?(?:la |cette )?page (?:\w+ ){0,3}(?:introuvable|non trouvée|n'existe (?:pas|plus).{0,25})",
+    r"(?:lo sentimos, )?(?:la )?página (?:\w+ ){0,3}no (?:encontrada|existe|disponible|se encuentra).{0,25}",
+    r"(?:a )?página (?:\w+ ){0,3}não (?:encontrada|existe).{0,20}",
+    r"(?:la )?pagina (?:\w+ ){0,3}non (?:trovata|esiste).{0,25}",
+    r"(?:de )?pagina (?:\w+ ){0,3}(?:niet gevonden|bestaat niet.{0,5})|siden blev ikke fundet|siden ble ikke funnet",
+    "vi fant ikke siden|sidan hittades inte|sivua ei löytynyt|nie znaleziono strony|stránka nenalezena",
+    "az oldal nem található|pagina nu a fost găsită|η σελίδα δεν βρέθηκε|sayfa bulunamadı|страница не найдена",
+    "сторінку не знайдено|الصفحة غير موجودة|הדף לא נמצא|không tìm thấy trang|halaman tidak ditemukan",
+    "(?:您访问的)?页面不存在|找不到(?:网页|網頁|页面|頁面)|페이지를 찾을 수 없습니다",
+    "(?:お探しの)?ページ(?:[がは]見つかりません(?:でした)?|は存在しません)",
+)
+_NOT_FOUND_MARKS = (
+    'body[class*="404"], html[class*="404"], [class*="error-404"], [class*="error404"], [class*="page-404"], '
+    '[class*="not-found"], [class*="notfound"], [id*="not-found"], meta[name="robots"][content*="noindex"]'
 )
 
+_LOGIN_NAMES = _pattern(
+    r"(?:please )?(?:log|sign)[ -]?in(?: to .{1,40})?|login|(?:member|customer|user) (?:login|area)|my account",
+    r"protected: .*|(?:bitte )?(?:anmelden|einloggen)|anmeldung|mein konto|(?:se )?connexion|connectez-vous",
+    r"iniciar sesión|accedi|entrar|inloggen|logga in|log ind|logg inn|zaloguj się|вход|войти|登录|登入|ログイン|로그인",
+)
+_LOGIN_SENTENCES = _pattern(
+    r"(?:this|the full) (?:article|story|content|post) is (?:only )?(?:for|available to|reserved for) (?:our )?"
+    r"(?:subscribers|members)(?: only)?|you(?:'ve| have) reached your limit of free articles.*",
+    r"(?:please )?(?:log ?in|sign in|subscribe|register)(?: or \w+)? to (?:continue(?: reading)?|read (?:on|more"
+    r"|this (?:article|story).{0,40}|the full (?:article|story)))|already a (?:subscriber|member)\? (?:log|sign) in",
+    r"you (?:must|need to) (?:be logged in|log in|sign in) to .*|you do not (?:currently )?have access to this article",
+    r"(?:this )?(?:content|post|page) is password protected|(?:dieser artikel ist )?nur für abonnenten",
+    r"bereits abonnent|(?:article|contenu) réservé aux abonnés|déjà abonné|contenido exclusivo para suscriptores",
+    r"contenuto riservato agli abbonati|conteúdo exclusivo para assinantes",
+)
 
-def find_wall(
+_CONSENT_SENTENCES = _pattern(
+    r"we (?:and .{1,60} |would like to |also )?(?:use|set|store) .*\b(?:cookies|information on (?:a|your) device)\b.*",
+    r"(?:by|if you|when you visit) .*\bcookies\b.*|(?:wir|mit cookies) .*(?:cookies|einwilligung).*",
+    r"(?:nous|avec votre accord,) .*(?:cookies|traceurs).*|(?:nosotros|utilizamos|usamos) .*cookies.*",
+    r"(?:noi|utilizziamo) .*cookie.*|wij gebruiken cookies.*|my i nasi partnerzy .*cookie.*|我们.*cookie.*同意.*",
+)
+_CONSENT_PROSE = _pattern(
+    r".*(?:consent|privacy|cookie|tracking|your choices|partners|zustimm|einwilligung|akzeptier|consenso|zgod).*"
+)
+_POLICY = re.compile(r".*(?:policy|notice|statement|datenschutzerklärung|richtlinie|politique|política|informativa).*")
+_AGREE = re.compile(
+    r"(?:accept|agree|allow|reject|i understand|got it|akzeptier|alle? (?:cookies )?akzeptieren|zustimmen|einverstanden"
+    r"|accepter|tout accepter|aceptar|accetta|aceitar|akkoord|zgadzam się|全部接受)\b.{0,30}"
+)
+_BUTTONS = "button, input[type=submit], input[type=button], [role=button]"
+
+
+def find_interstitial(
     tree: LexborHTMLParser, article: Article, blocks: Sequence[Block], kept: Sequence[Block]
 ) -> Reason | None:
-    """Return what keeps the page from being read; `blocks` are all that is seen of it, `kept` would be the document."""
-    page = Page(tree, article, blocks, kept)
-    if page.size > MOST_OF_A_WALL and not page.plain_names:
+    """Return which interstitial a page is. `blocks` are all its blocks, `kept` are those of its main text."""
+    page = _Page(tree, article, blocks, kept)
+    is_long = sum(block.size for block in kept if block.is_prose) > _MAX_PROSE
+    if is_long and not page.is_named(_NOT_FOUND_NAMES, _NOT_FOUND_SENTENCES):
         return None
-    return next((reason for reason, stands_here in _WALLS.items() if stands_here(page)), None)
+    return next((reason for reason, is_sort in _SORTS.items() if is_sort(page)), None)
 
 
-def _is_challenge(page: Page) -> bool:
-    if page.is_longer(_MOST_OF_A_CHALLENGE) or (page.is_stated and page.size):
+class _Page:
+    """The texts of a page, in lower case. Most pages need only the names."""
+
+    def __init__(
+        self, tree: LexborHTMLParser, article: Article, blocks: Sequence[Block], kept: Sequence[Block]
+    ) -> None:
+        self.tree = tree
+        self._article = article
+        self._blocks = blocks
+        self._kept = kept or blocks
+        self.names = _names(tree, article, blocks)
+
+    @cached_property
+    def letters(self) -> int:
+        return sum(block.size for block in self._blocks)
+
+    @cached_property
+    def sentences(self) -> list[str]:
+        """The names, and the sentences of short lines from the heading on."""
+        first = next((number for number, block in enumerate(self._blocks) if block.element.tag == "h1"), 0)
+        lines = (block.text for block in self._blocks[first : first + _MAX_LINES] if len(block.text) <= _MAX_LINE)
+        return [*self.names, *(sentence for line in lines for sentence in _sentences(line))]
+
+    @cached_property
+    def prose(self) -> list[str]:
+        """The sentences of the paragraphs."""
+        return [sentence for text in _paragraphs(self._blocks, self._kept) for sentence in _sentences(text)]
+
+    @cached_property
+    def is_stated(self) -> bool:
+        """Whether the page has prose, and its metadata describes an article."""
+        provenance = self._article.provenance
+        is_dated = provenance.get("published_at") in ("json-ld", "opengraph") or provenance.get("byline") == "json-ld"
+        return bool(self.prose) and (is_dated or self.has_mark('meta[property="og:type"][content="article"]'))
+
+    def is_named(self, *patterns: re.Pattern[str]) -> bool:
+        """Return whether a title or a main heading matches as a whole."""
+        return any(pattern.fullmatch(name) for name in self.names for pattern in patterns)
+
+    def says(self, pattern: re.Pattern[str]) -> bool:
+        """Return whether a sentence matches as a whole."""
+        return any(map(pattern.fullmatch, self.sentences))
+
+    def has_other_prose(self, own: re.Pattern[str]) -> bool:
+        """Return whether much of the prose is in sentences without the words of the interstitial."""
+        other = (text for text in self.prose if len(text) > _MAX_LINE or not own.fullmatch(text))
+        return sum(map(size_of, other)) >= _MAX_OTHER_PROSE
+
+    def has_mark(self, selector: str, *scripts: str) -> bool:
+        """Return whether an element matches, or a script contains one of the names."""
+        return self.tree.css_first(selector) is not None or any(map(self.tree.scripts_contain, scripts))
+
+
+def _is_challenge(page: _Page) -> bool:
+    if page.is_stated:
         return False
-    if page.is_named(CHALLENGE_NAMES.fullmatch):
-        if _begins_as_article(page, _is_own_of_challenge):
-            return False
-        if page.is_marked(_CHALLENGE_MARKS, *_CHALLENGE_SCRIPTS) or page.says(_names_maker_of_challenge):
-            return True
-        least = SENTENCE if page.says(_asks_to_pass, except_headlines=True) else 0
-        return not page.has_prose(_is_own_of_challenge, least)
-    if page.is_longer(_MOST_OF_OTHERS) or page.has_prose(_is_own_of_challenge):
-        return False
-    return page.says(_asks_to_pass) or (not page.size and page.is_marked(_CHALLENGE_MARKS, *_CHALLENGE_SCRIPTS))
-
-
-def _is_missing(page: Page) -> bool:
-    if _is_named_missing(page):
-        if page.is_stated and page.has_prose(_is_own_of_missing, SENTENCE):
-            return False
-        return not _is_article(page) or page.is_marked(_MISSING_MARKS)
-    if page.is_stated or page.is_longer(_MOST_OF_OTHERS) or page.has_prose(_is_own_of_missing, SENTENCE):
-        return False
-    if any(is_number_of_missing(name) or says_missing(name) for name in page.plain_names):
-        return not page.has_prose(_is_own_of_missing) or page.is_marked(_MISSING_MARKS)
-    said = [*page.names, *(line for line, _ in page.lines), *(text for text, _ in page.kept)]
-    return not page.has_prose(_is_own_of_missing) and any(_says_missing(text) for text in said)
-
-
-def _is_named_missing(page: Page) -> bool:
-    if any(map(names_what_is_missing, page.plain_names)):
+    is_named = page.is_named(_CHALLENGE_NAMES, _CHALLENGE_SENTENCES)
+    if (is_named or page.says(_CHALLENGE_SENTENCES)) and not page.has_other_prose(_CHALLENGE_SENTENCES):
         return True
-    is_hinted = any(is_excuse(name) or says_missing(name) for name in page.plain_names)
-    return is_hinted and any(map(names_what_is_missing, page.first_sentences))
+    is_short = page.letters <= (_MAX_PROSE if is_named else _MAX_LETTERS_OF_SCRIPT_PAGE)
+    return is_short and page.has_mark(_CHALLENGE_MARKS, *_CHALLENGE_SCRIPTS)
 
 
-def _is_consent(page: Page) -> bool:
-    if page.is_stated or page.is_named(POLICIES.fullmatch) or page.has_prose(CONSENT_WORDS.search, SENTENCE):
+def _is_not_found(page: _Page) -> bool:
+    if page.is_stated:
         return False
-    said = [(text, block) for text, block in page.kept if block.links * 2 <= block.size]
-    about = [(text, block) for text, block in said if CONSENT_WORDS.search(text)]
-    if 2 * sum(block.size for _, block in about) <= sum(block.size for _, block in said):
+    is_named = page.is_named(_NOT_FOUND_NAMES, _NOT_FOUND_SENTENCES)
+    if not is_named and not page.says(_NOT_FOUND_SENTENCES):
         return False
-    if not any(all(pattern.search(text) for pattern in _ASKING_FOR_CONSENT) for text, _ in about):
+    return not page.has_other_prose(_NOT_FOUND_SENTENCES) or (is_named and page.has_mark(_NOT_FOUND_MARKS))
+
+
+def _is_login(page: _Page) -> bool:
+    is_form = page.is_named(_LOGIN_NAMES) and page.has_mark('input[type="password"], input[type="email"]')
+    return (is_form or page.says(_LOGIN_SENTENCES)) and not page.has_other_prose(_LOGIN_SENTENCES)
+
+
+def _is_consent(page: _Page) -> bool:
+    if page.is_stated or page.letters > _MAX_LETTERS_OF_CONSENT_PAGE or page.is_named(_POLICY):
         return False
-    voiced = sum(block.size for text, block in about if VOICE.search(text))
-    voiceless = sum(block.size for text, block in about if is_paragraph(block) and not VOICE.search(text))
-    return voiced > voiceless and any(map(AGREE.search, _buttons(page)))
-
-
-def _is_login(page: Page) -> bool:
-    if page.is_longer(_MOST_OF_OTHERS) or page.has_prose(_is_own_of_login, _PARAGRAPH):
+    if not page.says(_CONSENT_SENTENCES):
         return False
-    if _has_paragraphs(list(page.prose(_is_own_of_login))):
-        return False
-    asked = [line for line, is_headline in page.lines if not is_headline and not LOGIN_FOR_OTHER.search(line)]
-    if any(map(_asks_to_log_in, asked)):
-        return True
-    if not page.has_prose(_is_own_of_login) and any(map(_hints_at_login, asked)):
-        return True
-    return not page.has_prose(_is_own_of_login, SENTENCE) and _is_form_to_log_in(page)
+    return not page.has_other_prose(_CONSENT_PROSE) and any(map(_AGREE.fullmatch, _buttons(page)))
 
 
-def _is_form_to_log_in(page: Page) -> bool:
-    begins = [*page.names, *(bare(line) for line, _ in page.lines[:FIRST_LINES])]
-    if not any(map(LOGIN_BEGINS.match, begins)):
-        return False
-    return page.is_marked('input[type="password"]') or (
-        page.says(LOGIN_HELPS.search) and page.is_marked('input[type="email"], input[name="username"]')
-    )
-
-
-_WALLS: dict[Reason, Callable[[Page], bool]] = {
+_SORTS = {
     Reason.CHALLENGE: _is_challenge,
-    Reason.SOFT_404: _is_missing,
+    Reason.SOFT_404: _is_not_found,
     Reason.COOKIE_WALL: _is_consent,
     Reason.LOGIN_WALL: _is_login,
 }
 
 
-def _is_own_of_challenge(text: str) -> bool:
-    is_possible = CHALLENGE_SAYS.search(text) or _speaks_of(CHALLENGE_WORDS, text, CHALLENGE_VOICE)
-    return bool(is_possible) and _is_mostly(text, _is_sentence_of_challenge)
+def _names(tree: LexborHTMLParser, article: Article, blocks: Sequence[Block]) -> list[str]:
+    """Return the titles, their parts, and the first main headings."""
+    node = tree.css_first("title")
+    titles = {article.title or "", " ".join(node.text().split()) if node else ""}
+    parts = [part for title in titles for part in (title, *SEPARATOR.split(title))]
+    headings = islice((block.text for block in blocks if block.element.tag == "h1"), 2)
+    return [_fold(name) for name in (*parts, *headings) if 0 < len(name) <= _MAX_NAME]
 
 
-def _asks_to_pass(line: str) -> bool:
-    if not CHALLENGE_SAYS.search(line):
-        return False
-    return any(map(_orders_to_pass, whole_sentences(line))) and _is_own_of_challenge(line)
+def _paragraphs(blocks: Sequence[Block], kept: Sequence[Block]) -> Iterator[str]:
+    """Yield the paragraphs of the main text and below the heading, without the frame of the page and its cards.
+
+    A card is a paragraph below a link. It presents another page.
+    """
+    kept_ids = set(map(id, kept))
+    since_link = since_heading = len(blocks)
+    for block in blocks:
+        since_link, since_heading = since_link + 1, since_heading + 1
+        if block.element.tag == "h1":
+            since_link, since_heading = len(blocks), 0
+        elif block.links * 2 > block.size:
+            since_link = 0
+        elif (
+            (id(block) in kept_ids or since_heading <= _CARD_BLOCKS)
+            and since_link > _CARD_BLOCKS
+            and block.is_prose
+            and block.element.tag not in _NOT_PROSE
+            and not _is_in_frame(block)
+        ):
+            yield block.text
 
 
-def _is_sentence_of_challenge(sentence: str) -> bool:
-    return _speaks_of(CHALLENGE_WORDS, sentence, CHALLENGE_VOICE) or _orders_to_pass(sentence)
+def _is_in_frame(block: Block) -> bool:
+    return any(not _FRAME_NAMES.isdisjoint(element.names) for element in block.element.near())
 
 
-def _orders_to_pass(sentence: str) -> bool:
-    return _is_order(CHALLENGE_SAYS, sentence) or _speaks_of(CHALLENGE_SAYS, sentence, CHALLENGE_VOICE)
+def _buttons(page: _Page) -> Iterator[str]:
+    yield from page.sentences  # a link may look like a button
+    for node in islice(page.tree.css(_BUTTONS), _MAX_BUTTONS):
+        texts = (
+            part.text_content or ""
+            for part in islice(node.traverse(include_text=True), _MAX_BUTTON_PARTS)
+            if part.is_text_node
+        )
+        yield _fold((node.attributes.get("value") or " ".join(texts))[:_MAX_LINE])
 
 
-def _names_maker_of_challenge(line: str) -> bool:
-    return any(_speaks_of(CHALLENGE_MAKERS, sentence, CHALLENGE_VOICE) for sentence in whole_sentences(line))
+def _sentences(text: str) -> list[str]:
+    return [folded for sentence in _SENTENCE_END.split(text) if (folded := _fold(sentence))]
 
 
-def _is_own_of_missing(text: str) -> bool:
-    return (is_mostly_of_missing(text) or _says_missing(text)) and _is_mostly(text, _is_sentence_of_missing)
-
-
-def _is_sentence_of_missing(sentence: str) -> bool:
-    return is_mostly_of_missing(sentence) or _says_missing(sentence) or VOICE.search(sentence) is not None
-
-
-def _says_missing(text: str) -> bool:
-    return any(map(speaks_of_missing, sentences_of(text))) or any(map(names_what_is_missing, whole_sentences(text)))
-
-
-def _is_own_of_login(text: str) -> bool:
-    is_possible = any(pattern.search(text) for pattern in (LOGIN_WORDS, PRICES, LOGIN_SAYS, LOGIN_HINTS))
-    return is_possible and _is_mostly(text, _is_sentence_of_login)
-
-
-def _asks_to_log_in(line: str) -> bool:
-    if not LOGIN_SAYS.search(line):
-        return False
-    return any(map(_orders_to_log_in, whole_sentences(line))) and _is_own_of_login(line)
-
-
-def _is_sentence_of_login(sentence: str) -> bool:
-    if _orders_to_log_in(sentence) or _hints_at_login(sentence):
-        return True
-    return len(sentence) <= _LONGEST_OFFER and bool(PRICES.search(sentence) or _speaks_of(LOGIN_WORDS, sentence))
-
-
-def _orders_to_log_in(sentence: str) -> bool:
-    """Tell whether that is asked of the reader, or said of the page itself: others are asked in the news."""
-    return _is_order(LOGIN_SAYS, sentence) or bool(
-        LOGIN_SAYS.search(sentence) and (THIS.search(sentence) or VOICE.search(sentence))
-    )
-
-
-def _hints_at_login(text: str) -> bool:
-    return _is_order(LOGIN_HINTS, text) or _speaks_of(LOGIN_HINTS, text)
-
-
-def _is_order(orders: re.Pattern[str], sentence: str) -> bool:
-    """Tell whether a sentence begins so, or says little else."""
-    said = orders.search(sentence)
-    return said is not None and len(sentence) <= (_SHORT_ORDER if said.start() else _LONGEST_ORDER)
-
-
-def _is_mostly(text: str, is_own: Callable[[str], bool]) -> bool:
-    """Tell whether most of what a text says is the wall's own."""
-    sentences = whole_sentences(text)
-    return 3 * sum(len(sentence) for sentence in sentences if is_own(sentence)) > 2 * sum(map(len, sentences))
-
-
-def _speaks_of(words: re.Pattern[str], text: str, voice: re.Pattern[str] = VOICE) -> bool:
-    return bool(words.search(text) and voice.search(text))
-
-
-def _has_paragraphs(prose: Sequence[Block]) -> bool:
-    return any(block.size >= _PARAGRAPH for block in prose) or (
-        len(prose) > 1 and sum(block.size for block in prose) >= _PARAGRAPH
-    )
-
-
-def _begins_as_article(page: Page, is_own: Callable[[str], object]) -> bool:
-    return page.report is not None and not is_own(page.folded(page.report))
-
-
-def _is_article(page: Page) -> bool:
-    """Tell whether paragraphs follow each other in one place; those of a list of articles stand below a link each."""
-    if _begins_as_article(page, _is_own_of_missing):
-        return True
-    below_links = {id(block) for (_, above), (_, block) in pairwise(page.kept) if above.links * 2 > above.size}
-    places: dict[int, list[Block]] = {}
-    for block in page.prose(_is_own_of_missing):
-        if id(block) not in below_links:
-            places.setdefault(id(block.element.parent), []).append(block)
-    return any(len(place) > 1 and _has_paragraphs(place) for place in places.values())
-
-
-def _buttons(page: Page) -> Iterator[str]:
-    """Yield what can be pressed, or looks so."""
-    yield from (line for line, _ in page.lines if len(line) <= _LONGEST_BUTTON)
-    for node in islice(page.tree.css(_BUTTONS), _MOST_BUTTONS):
-        yield fold(_label_of(node))
-
-
-def _label_of(node: LexborNode) -> str:
-    """Return what a button says within a few elements: to read all that is nested in each would take seconds."""
-    parts, waiting = [node.attributes.get("value") or ""], [node.first_child]
-    for _ in range(_MOST_OF_A_BUTTON):
-        inner = waiting.pop() if waiting else None
-        if inner is None:
-            break
-        waiting += [following for following in (inner.next, inner.first_child) if following is not None]
-        if inner.tag == "-text":
-            parts.append(inner.text_content or "")
-    said = " ".join(" ".join(parts).split())
-    return said if len(said) <= _LONGEST_BUTTON else ""
+def _fold(text: str) -> str:
+    return " ".join(text.lower().replace("’", "'").split()).strip(_EDGES)

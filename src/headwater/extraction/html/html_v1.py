@@ -20,7 +20,7 @@ from headwater.extraction.html.selectors import SELECTOR_KEYS, check_selector
 from headwater.extraction.sniffing import check_page
 
 _ABSTRACT_OVER = 40
-_LONGEST_WALL = 6_000  # only where a page is not found is there as much: what else the site has
+_MAX_INTERSTITIAL_LENGTH = 6_000  # a page that is not found may present many other pages
 _LONGEST_ABSTRACT = 5000
 # No page is meant to be read that is longer, and to parse it could take a gigabyte.
 _MOST_TAGS = 150_000  # those of a second or two
@@ -107,12 +107,12 @@ def _article(text: str, markup: bytes, url: str, selectors: Mapping[str, str]) -
     if selected := _selected_text(tree, selectors.get("body")):
         return _completed(article, selected, selected, "selector", 1.0)
     found = find_main_text(text, blocks, elements)
-    if len(found.text) <= _LONGEST_WALL:
-        # imported here: its words take a while to load, and only short pages need them
-        from headwater.extraction.interstitials import find_wall
+    if len(found.text) <= _MAX_INTERSTITIAL_LENGTH:
+        # Imported here, because only short pages need its patterns.
+        from headwater.extraction.interstitials import find_interstitial
 
-        if wall := find_wall(tree, article, blocks, found.blocks):
-            raise Unreadable(wall.sentence, reason=wall, url=url)
+        if reason := find_interstitial(tree, article, blocks, found.blocks):
+            raise Unreadable(reason.sentence, reason=reason, url=url)
     if not found.text:
         raise Unreadable("The page holds no text to keep.", reason=Reason.EMPTY_TEXT, url=url)
     text, markdown = clean(found.text), found.markdown

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
-_SEPARATOR = re.compile(
+SEPARATOR = re.compile(
     r" [-|\u2013\u2014\u00b7\u2022\u00bb\u203a:/~]+ | ?[|_\uff5c] ?| [\u00ab\u2039] |-(?=[^- a-z0-9]+$)"
 )
 # What sets a site's name apart too, but a headline's own parts as well.
@@ -67,7 +67,7 @@ def _begins(title: str, heading: str) -> bool:
     """Tell whether a title is the heading, with or without something set apart behind it."""
     if len(heading) < _SHORTEST or not title.startswith(heading):
         return False
-    return len(title) == len(heading) or _SEPARATOR.match(title, len(heading)) is not None
+    return len(title) == len(heading) or SEPARATOR.match(title, len(heading)) is not None
 
 
 def _is_set_apart(heading: str, title: str) -> bool:
@@ -76,12 +76,12 @@ def _is_set_apart(heading: str, title: str) -> bool:
         return True
     if len(title) > _LONGEST or len(heading) < _SHORTEST:
         return False
-    marks = [mark for pattern in (_SEPARATOR, _COLON) for mark in pattern.finditer(title)]
+    marks = [mark for pattern in (SEPARATOR, _COLON) for mark in pattern.finditer(title)]
     return any(heading in (title[: mark.start()], title[mark.end() :]) for mark in marks)
 
 
 def _without_site(title: str, sites: set[str]) -> str:
-    for separator in reversed(list(_SEPARATOR.finditer(title))):
+    for separator in reversed(list(SEPARATOR.finditer(title))):
         before, behind = title[: separator.start()].strip(), title[separator.end() :].strip()
         if before and _is_site(behind, sites):
             return before

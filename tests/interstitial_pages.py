@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001 (signs of other scripts)
-"""Pages that stand in the way in many looks and languages."""
+"""Interstitials of each sort, in several looks and languages."""
 
 from collections.abc import Iterator
 
@@ -79,49 +79,26 @@ _MISSING = (
     ("en", "Oops! That page can&rsquo;t be found.", f"It looks like nothing was found at this location. {_SEARCH}"),
     ("en", "404 Not Found", "The requested URL was not found on this server."),
     ("en", "Sorry, we couldn't find that page", "Check the address, or use the menu above to find what you want."),
-    ("en", "If you entered a web address please check it was correct", "Page not found"),
     ("en", "This page doesn't exist", "You may have followed an old link. Let us take you home."),
     ("en", "The page you were looking for doesn't exist", "It may have been moved or deleted."),
     ("en", "Error 404", "The page cannot be found."),
     ("en", "Not Found", "Apologies, but no results were found. Perhaps searching will help find a related post."),
-    ("en", "Hmm, this page has gone missing", "We couldn't find the page you're looking for."),
-    ("en", "The requested page could not be found", "You can contact us if you think that this is our mistake."),
     (
         "en",
         "Sorry, this page isn't available",
         "The link you followed may be broken, or the page may have been removed.",
     ),
+    ("en", "Requested Page Not Found (404)", "Return to the home page of the White House."),
+    ("en", "Roll call vote not available", "The roll call vote you requested is not available yet."),
     ("de", "Seite nicht gefunden", "Die von Ihnen gesuchte Seite konnte leider nicht gefunden werden."),
-    ("de", "Diese Seite gibt es nicht mehr", "Bitte prüfen Sie die Adresse oder nutzen Sie unsere Suche."),
     ("fr", "Page introuvable", "La page que vous cherchez n'existe pas ou a été déplacée."),
-    ("fr", "Oups ! Cette page n'existe plus", "Revenez à l'accueil ou utilisez le moteur de recherche du site."),
     ("es", "Página no encontrada", "Lo sentimos, la página que buscas no existe o ha sido eliminada."),
-    ("pt", "Página não encontrada", "A página que você procura não existe ou foi removida."),
     ("it", "Pagina non trovata", "La pagina che stai cercando non esiste o è stata spostata."),
     ("nl", "Pagina niet gevonden", "De pagina die u zoekt bestaat niet meer."),
-    ("sv", "Sidan hittades inte", "Sidan du letar efter finns tyvärr inte längre."),
-    ("da", "Siden blev ikke fundet", "Den side, du leder efter, findes desværre ikke længere."),
-    ("no", "Vi fant ikke siden", "Siden du leter etter finnes dessverre ikke lenger."),
-    ("fi", "Sivua ei löytynyt", "Etsimääsi sivua ei valitettavasti löytynyt."),
-    ("pl", "Nie znaleziono strony", "Strona, której szukasz, nie istnieje lub została usunięta."),
-    ("cs", "Stránka nenalezena", "Požadovaná stránka nebyla nalezena."),
-    ("hu", "Az oldal nem található", "A keresett oldal nem található vagy törölték."),
-    ("ro", "Pagina nu a fost găsită", "Ne pare rău, pagina căutată nu există."),
-    ("el", "Η σελίδα δεν βρέθηκε", "Η σελίδα που ζητήσατε δεν υπάρχει."),
-    ("tr", "Sayfa bulunamadı", "Aradığınız sayfa bulunamadı veya silinmiş olabilir."),
     ("ru", "Страница не найдена", "К сожалению, запрошенная страница не существует или была удалена."),
-    ("uk", "Сторінку не знайдено", "На жаль, сторінка, яку ви шукаєте, не існує."),
     ("ar", "الصفحة غير موجودة", "عذراً، الصفحة التي تبحث عنها غير موجودة."),
-    ("he", "הדף לא נמצא", "מצטערים, הדף שחיפשת אינו קיים."),
-    ("fa", "صفحه مورد نظر یافت نشد", "متاسفانه صفحه مورد نظر شما وجود ندارد."),
-    ("hi", "पृष्ठ नहीं मिला", "क्षमा करें, आप जिस पेज को खोज रहे हैं वह मौजूद नहीं है।"),
-    ("vi", "Không tìm thấy trang", "Rất tiếc, trang bạn đang tìm kiếm không tồn tại."),
-    ("id", "Halaman tidak ditemukan", "Maaf, halaman yang Anda cari tidak tersedia."),
-    ("th", "ไม่พบหน้าที่คุณต้องการ", "ขออภัย ไม่พบหน้าที่คุณกำลังค้นหา"),
     ("zh", "页面不存在", "抱歉，您访问的页面不存在或已被删除。"),
-    ("zh-TW", "找不到網頁", "很抱歉，您要瀏覽的頁面不存在。"),
     ("ja", "ページが見つかりません", "お探しのページは見つかりませんでした。"),
-    ("ko", "페이지를 찾을 수 없습니다", "요청하신 페이지를 찾을 수 없습니다."),
 )
 # The title is the site's, and only a line of the page says it.
 _MISSING_WITHIN = (
@@ -217,7 +194,6 @@ _CHALLENGES = (
     ("Acceso denegado", "<p>Confirma que no eres un robot para seguir.</p>"),
     ("Подождите...", "<p>Подтвердите, что вы не робот.</p>"),
     ("请稍候…", "<p>请完成安全验证，以确认您不是机器人。</p>"),
-    ("しばらくお待ちください...", "<p>続行する前に、人間であることを確認します。</p>"),
 )
 
 _PAYWALLS = (
@@ -229,17 +205,10 @@ _PAYWALLS = (
     " and three more this month.</p>",
     "<div>Exclusive to members. <a href='/in'>Sign in</a> or <a href='/join'>join</a> to read the full story.</div>",
     "<p>Dieser Artikel ist nur für Abonnenten.</p><p>Bereits Abonnent? Hier anmelden</p>",
-    "<p>Jetzt testen und weiterlesen: 4 Wochen für 1 €, danach 9,99 € im Monat, jederzeit kündbar.</p>"
-    "<p>Sie haben schon ein Abo? Anmelden</p>",
     "<p>Article réservé aux abonnés</p><p>Déjà abonné ? Se connecter</p>",
     "<p>Contenido exclusivo para suscriptores. ¿Ya eres suscriptor? Inicia sesión</p>",
     "<p>Contenuto riservato agli abbonati.</p><p>Accedi per continuare a leggere.</p>",
     "<p>Conteúdo exclusivo para assinantes. Já é assinante? Faça login para continuar lendo.</p>",
-    "<p>Dit artikel is alleen voor abonnees. Log in om verder te lezen.</p>",
-    "<p>Artykuł dostępny tylko dla prenumeratorów. Zaloguj się, aby czytać dalej.</p>",
-    "<p>Материал доступен только для подписчиков. Войдите, чтобы продолжить чтение.</p>",
-    "<p>この記事は会員限定です。続きを読むにはログインしてください。</p>",
-    "<p>本文仅限订阅用户阅读，请先登录。</p>",
 )
 _LOGINS = (
     ("Log in", "<p>Log in to read on.</p>"),
@@ -275,13 +244,6 @@ _CONSENTS = (
         " We respect your right to privacy, so you can choose not to allow some types.</p><a href='#'>Allow All</a>",
     ),
     (
-        "Weiter mit Werbung oder Pur-Abo",
-        "<h1>Weiterlesen mit Werbung</h1><p>Besuchen Sie uns wie gewohnt mit Werbung und Tracking. Ihre Zustimmung"
-        " können"
-        " Sie jederzeit in unserer Datenschutzerklärung widerrufen.</p><button>Akzeptieren und weiter</button>"
-        "<p>Pur-Abo: ohne Werbebanner und Tracking lesen, für unsere Abonnenten.</p>",
-    ),
-    (
         "Votre vie privée",
         "<a href='#'>Continuer sans accepter</a><p>Avec votre accord, nous et nos partenaires utilisons des cookies"
         " pour"
@@ -298,11 +260,6 @@ _CONSENTS = (
         "<input type='submit' value='Accetta'>",
     ),
     (
-        "Uw privacy",
-        "<p>Wij gebruiken cookies en vragen uw toestemming om advertenties op uw interesses af te stemmen.</p>"
-        "<button name='choice' value='1'>Akkoord</button>",
-    ),
-    (
         "Twoja prywatność",
         "<p>My i nasi partnerzy używamy plików cookie. Prosimy o Twoją zgodę na przetwarzanie danych w celach"
         " reklamowych."
@@ -312,21 +269,76 @@ _CONSENTS = (
 )
 
 
-def walls() -> Iterator[tuple[str, Reason, str]]:
-    """Yield what each is, how it must end, and the page."""
-    for number, (language, heading, said) in enumerate(_MISSING):
-        for look in (bare, LOOKS[1 + number % 4]):
-            page = look(heading, f"<h1>{heading}</h1><p>{said}</p>")
-            yield f"{language} {heading} {look.__name__}", Reason.SOFT_404, page
-    for look in LOOKS:
-        yield (
-            f"wordpress {look.__name__}",
-            Reason.SOFT_404,
-            look("Page not found", f"<h1>Oops!</h1><div>{_SEARCH}</div>"),
-        )
-    for body in _MISSING_WITHIN:
-        for look in LOOKS[:3]:
-            yield f"within {body} {look.__name__}", Reason.SOFT_404, look("Valley Online", body)
+_CARDS = (
+    "The ferry house is a hotel",
+    "Four hundred oaks for the ring road",
+    "A choir of bakers wins the regional contest",
+)
+_ABOUT = (
+    "Valley Portal has the news that matters to people who live by the river. We have an office in each of the three"
+    " towns, and a team that works every day to make it better for you."
+)
+
+
+def with_cards(title: str, body: str) -> str:
+    links = "".join(f"<div class='n'><a href='/{name}'>{name}</a></div>" for name in ("Home", "News", "Sport", "Jobs"))
+    cards = "".join(
+        f"<div class='c'><a href='/{number}'><div>{text}</div></a><div class='t'>{text}. {_ABOUT[:90]}</div></div>"
+        for number, text in enumerate(_CARDS)
+    )
+    return bare(
+        title,
+        f"<div class='x1'>{links}</div><div class='x2'><div>{body}</div></div><div class='x3'>{cards}</div>"
+        f"<div class='x4'><div>{_ABOUT}</div><div>© Valley Portal 2024</div></div>",
+    )
+
+
+_PASSWORD = "<form><label>Password: <input type='password'></label><input type='submit' value='Enter'></form>"
+_EMAIL = "<form><input type='email'><a href='/help'>Can't access your account?</a><button>Next</button></form>"
+_IN_SITES: tuple[tuple[Reason, str, str], ...] = (
+    (Reason.SOFT_404, "Lamp", "<h1>Sorry, this product is no longer available</h1><p>You may like one of these.</p>"),
+    (
+        Reason.SOFT_404,
+        "Job expired",
+        "<h1>This job is no longer available</h1><p>The position you are looking for has been filled.</p>",
+    ),
+    (Reason.SOFT_404, "Events", "<h1>This event has passed or been removed</h1><p>Look at our calendar.</p>"),
+    (Reason.SOFT_404, "Wiki", "<h1>Reed boats</h1><p>There is currently no text in this page. You can search.</p>"),
+    (Reason.SOFT_404, "Stories", "<h2>This story was deleted by its author</h2><a href='/'>Go to the front page</a>"),
+    (
+        Reason.CHALLENGE,
+        "Valley Portal - Are you a robot?",
+        "<h1>We've detected unusual activity from your network</h1><p>To continue, please click the box below to let"
+        " us know you're not a robot.</p>",
+    ),
+    (
+        Reason.CHALLENGE,
+        "Loading",
+        "<noscript><h1>JavaScript is required</h1><p>Please enable JavaScript in your browser to continue.</p>"
+        "</noscript>",
+    ),
+    (
+        Reason.LOGIN_WALL,
+        "Protected: Minutes",
+        f"<h1>Protected: Minutes</h1><p>This content is password protected. To view it please enter"
+        f" your password below:</p>{_PASSWORD}",
+    ),
+    (
+        Reason.LOGIN_WALL,
+        "Silt in slow rivers",
+        "<h1>Silt in slow rivers</h1><div>You do not currently have access to this article. Buy it for $39.95.</div>",
+    ),
+    (Reason.LOGIN_WALL, "Sign in to your account", f"<h1>Sign in</h1>{_EMAIL}"),
+)
+
+
+def interstitials() -> Iterator[tuple[str, Reason, str]]:
+    """Yield the name, the expected reason and the markup of each page."""
+    for number, (language, heading, text) in enumerate(_MISSING):
+        look = LOOKS[number % 5]
+        yield f"{language} {heading}", Reason.SOFT_404, look(heading, f"<h1>{heading}</h1><p>{text}</p>")
+    for number, body in enumerate(_MISSING_WITHIN):
+        yield f"within {body}", Reason.SOFT_404, LOOKS[number % 3]("Valley Online", body)
     for body, attributes in _MISSING_MARKED:
         yield f"marked {body[:30]}", Reason.SOFT_404, with_nav("Lost", body, "", attributes)
     for title, body in _CHALLENGES:
@@ -339,6 +351,8 @@ def walls() -> Iterator[tuple[str, Reason, str]]:
         yield f"login {title}", Reason.LOGIN_WALL, bare(title, body + _FIELDS)
     for number, (title, body) in enumerate(_CONSENTS):
         yield f"consent {title}", Reason.COOKIE_WALL, LOOKS[number % 2](title, body)
+    for number, (reason, title, body) in enumerate(_IN_SITES):
+        yield title, reason, (bare, with_nav, with_cards)[number % 3](title, body)
 
 
 _STATED = (
