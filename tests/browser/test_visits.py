@@ -63,10 +63,10 @@ async def test_a_page_is_stored_as_its_scripts_have_left_it_each_request_in_its_
     written = "document.querySelector('h1').textContent += ' or two'; document.title += ' or two'"
     site.answers["http://cdn.test/5.js"] = Answer(written)
     assert await fetch(harness, f"{NEWS}/page") == {f"{NEWS}/page": "stored"}
-    (line,) = await harness.operations.documents()
-    document = await harness.operations.document(line["id"]) or {}
-    assert document["title"] == "Written by a script or two"
-    assert await harness.operations.raw_matches(document)
+    (line,) = (await harness.operations.documents.list_page()).documents
+    document = await harness.operations.documents.get(line.id)
+    assert document.title == "Written by a script or two"
+    assert await harness.operations.documents.raw_file_matches(document)
     asked = [seen.url for seen in site.seen]
     own = [f"{NEWS}/{path}" for path in ("robots.txt", "page", "0.js", "1.js", "2.js")]
     assert sorted(asked) == sorted([*own, "http://cdn.test/robots.txt", "http://cdn.test/5.js"])

@@ -399,7 +399,7 @@ async def test_stealth_is_the_default_and_a_source_may_choose_another_profile(
         await harness.operations.frontier.submit([url], source)
         told[url] = "driven true" if source == "bare" else "driven false"
     await harness.work()
-    assert {line["url"]: line["title"] for line in await harness.operations.documents()} == told
+    assert {line.url: line.title for line in (await harness.operations.documents.list_page()).documents} == told
 
 
 def test_the_image_with_a_browser_is_that_of_the_locked_playwright() -> None:

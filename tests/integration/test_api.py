@@ -148,11 +148,11 @@ async def test_markdown_is_made_once_at_a_time_and_who_waits_too_long_is_told_wh
         _, listed = await api.get("/documents?limit=1")
         path = f"/documents/{listed['documents'][0]['id']}/markdown"
         (operations,) = operations
-        operations.deriving.patience_seconds = 0.01
-        async with operations.deriving.turn, api.session.get(api.base + path) as response:
+        operations.documents.markdown_wait_seconds = 0.01
+        async with operations.documents.markdown_lock, api.session.get(api.base + path) as response:
             assert (response.status, response.headers["Retry-After"]) == (503, "5")
             assert (await response.json())["error"]["reason"] == Reason.BUSY
-        operations.deriving.patience_seconds = 60
+        operations.documents.markdown_wait_seconds = 60
         async with api.session.get(api.base + path) as one, api.session.get(api.base + path) as other:
             assert (one.status, other.status) == (200, 200)
 

@@ -1,11 +1,12 @@
 """Where the fields of a document come from: its feed, its page, its source's selectors (spec 5.1, 5.2; issue 8)."""
 
 import re
-from typing import Any
+from datetime import date
 
 import pytest
 
 from headwater.core.errors import OperatorError
+from headwater.documents.operations import Document
 from headwater.explain.messages import tell
 from tests.harness import AppHarness
 from tests.server import Answer, Site, page
@@ -35,11 +36,10 @@ def html(head: str = "", extra: str = "", window: str = "All that is new") -> An
     return Answer(re.sub("<title>.*?</head>", f"<title>{window}</title>{head}</head>", markup), headers=HTML)
 
 
-async def fields(harness: AppHarness) -> dict[str, Any]:
-    """The document there is, with where its fields come from."""
+async def fields(harness: AppHarness) -> Document:
+    """The only document."""
     ((number,),) = await harness.rows("SELECT id FROM documents")
-    document = await harness.operations.document(number)
-    return {**document, "published_at": document["published_at"] and f"{document['published_at']:%Y-%m-%d}"}
+    return await harness.operations.documents.get(number)
 
 
 async def test_what_a_page_only_shows_is_taken_from_the_feed_that_led_to_it(site: Site, harness: AppHarness) -> None:
@@ -47,15 +47,20 @@ async def test_what_a_page_only_shows_is_taken_from_the_feed_that_led_to_it(site
     await harness.operations.sources.add(FEED, "news")
     await harness.work()
     document = await fields(harness)
-    assert [document[name] for name in ("title", "byline", "published_at", "abstract", "image")] == [
-        *("Listed", "Lee Listed", "2026-03-12", SUMMARY, PICTURE)
-    ]
-    assert document["provenance"] == {
+    assert (document.title, document.byline, document.abstract, document.image) == (
+        "Listed",
+        "Lee Listed",
+        SUMMARY,
+        PICTURE,
+    )
+    assert document.published_at
+    assert document.published_at.date() == date(2026, 3, 12)
+    assert document.provenance == {
         **dict.fromkeys(("title", "byline", "published_at", "abstract", "image"), "feed"),
         **dict.fromkeys(("text", "language"), "dom"),
     }
-    assert document["confidence"].keys() == document["provenance"].keys()
-    assert "The report on the river" in document["text"]
+    assert document.confidence.keys() == document.provenance.keys()
+    assert "The report on the river" in document.text
 
 
 async def test_a_title_that_the_page_shows_twice_is_not(site: Site, harness: AppHarness) -> None:
@@ -63,8 +68,8 @@ async def test_a_title_that_the_page_shows_twice_is_not(site: Site, harness: App
     await harness.operations.sources.add(FEED, "news")
     await harness.work()
     document = await fields(harness)
-    assert (document["title"], document["provenance"]["title"]) == ("the river", "dom")
-    assert document["provenance"]["byline"] == "feed"
+    assert (document.title, document.provenance["title"]) == ("the river", "dom")
+    assert document.provenance["byline"] == "feed"
 
 
 async def test_what_a_page_states_as_data_is_not(site: Site, harness: AppHarness) -> None:
@@ -72,10 +77,10 @@ async def test_what_a_page_states_as_data_is_not(site: Site, harness: AppHarness
     await harness.operations.sources.add(FEED, "news")
     await harness.work()
     document = await fields(harness)
-    assert (document["byline"], document["published_at"]) == ("Sue Stated", "2026-03-01")
-    assert document["title"] == "the river"
-    assert {document["provenance"][name] for name in ("title", "byline", "published_at")} == {"json-ld"}
-    assert document["provenance"]["abstract"] == "feed"
+    assert (document.byline, f"{document.published_at:%Y-%m-%d}") == ("Sue Stated", "2026-03-01")
+    assert document.title == "the river"
+    assert {document.provenance[name] for name in ("title", "byline", "published_at")} == {"json-ld"}
+    assert document.provenance["abstract"] == "feed"
 
 
 async def test_our_own_sighting_is_nobodys_date(site: Site, harness: AppHarness) -> None:
@@ -84,9 +89,9 @@ async def test_our_own_sighting_is_nobodys_date(site: Site, harness: AppHarness)
     await harness.operations.sources.add(FEED, "news")
     await harness.work()
     document = await fields(harness)
-    assert document["title"] == "Listed"
-    assert document["published_at"] is None
-    assert "published_at" not in document["provenance"]
+    assert document.title == "Listed"
+    assert document.published_at is None
+    assert "published_at" not in document.provenance
 
 
 async def test_where_a_redirect_leads_has_what_the_feed_said(site: Site, harness: AppHarness) -> None:
@@ -95,7 +100,7 @@ async def test_where_a_redirect_leads_has_what_the_feed_said(site: Site, harness
     await harness.operations.sources.add(FEED, "news")
     await harness.work()
     document = await fields(harness)
-    assert (document["url"], document["title"]) == (moved, "Listed")
+    assert (document.url, document.title) == (moved, "Listed")
 
 
 async def test_of_several_lists_that_of_the_pages_own_source_is_believed(site: Site, harness: AppHarness) -> None:
@@ -106,7 +111,7 @@ async def test_of_several_lists_that_of_the_pages_own_source_is_believed(site: S
     await harness.operations.sources.add(another, "a-digest")
     await harness.rows("UPDATE items SET first_seen_at = 'yesterday' WHERE title = 'Digested'")
     await harness.work()
-    assert (await fields(harness))["title"] == "Listed"
+    assert (await fields(harness)).title == "Listed"
 
 
 async def test_a_date_that_a_source_only_inferred_does_not_stand_in_for_what_the_page_states(
@@ -118,7 +123,7 @@ async def test_a_date_that_a_source_only_inferred_does_not_stand_in_for_what_the
     await harness.rows("UPDATE item_observations SET is_certain = false")
     await harness.work()
     document = await fields(harness)
-    assert (document["published_at"][:10], document["provenance"]["published_at"]) == ("2026-02-01", "meta")
+    assert (f"{document.published_at:%Y-%m-%d}", document.provenance["published_at"]) == ("2026-02-01", "meta")
 
 
 async def test_selectors_of_a_source_win_and_those_that_match_nothing_do_not(site: Site, harness: AppHarness) -> None:
@@ -128,9 +133,9 @@ async def test_selectors_of_a_source_win_and_those_that_match_nothing_do_not(sit
     await harness.operations.sources.add(FEED, "news", {"selectors": selectors})
     await harness.work()
     document = await fields(harness)
-    assert document["text"] == "The words that a selector finds, and nothing around them."
-    assert (document["title"], document["byline"]) == ("All that is new", "Sue Stated")
-    assert [document["provenance"][name] for name in ("text", "title", "byline")] == ["selector", "selector", "json-ld"]
+    assert document.text == "The words that a selector finds, and nothing around them."
+    assert (document.title, document.byline) == ("All that is new", "Sue Stated")
+    assert [document.provenance[name] for name in ("text", "title", "byline")] == ["selector", "selector", "json-ld"]
     await harness.operations.sources.edit("news", {"selectors": {"body": "p"}})
     async with harness.operations.upkeep.verify() as verified:
         assert not verified.progress.findings
@@ -147,7 +152,7 @@ async def test_a_change_of_selectors_holds_for_the_next_page(site: Site, harness
         await harness.operations.sources.edit("news", {"selectors": {"body": selector}} if selector else {}, unset)
         await harness.operations.frontier.retry([PAGE])
         await harness.work()
-        origins.append((await fields(harness))["provenance"]["text"])
+        origins.append((await fields(harness)).provenance["text"])
     assert origins == ["selector", "dom"]
     assert site.visits(FEED) == polls
 

@@ -62,8 +62,7 @@ async def test_the_keyspace_is_written_as_others_know_it(
     assert told(await canonical_run(harness)) == (2, 1, 0, {"FAIL_HTTP": 1}, 0)
     uid, gone = uid_of(A), uid_of(B)
     article = redis_server.article(uid)
-    document = await harness.operations.document(1)
-    assert document
+    document = await harness.operations.documents.get(1)
     assert {name: article[name] for name in ("uid", "url", "category", "status", "title", "language")} == {
         "uid": uid,
         "url": A,
@@ -72,9 +71,9 @@ async def test_the_keyspace_is_written_as_others_know_it(
         "title": "story a",
         "language": "en",
     }
-    assert article["clean_text"] == document["text"]
-    assert int(article["text_len"]) == len(document["text"])
-    assert int(article["raw_len"]) == document["raw_bytes"]
+    assert article["clean_text"] == document.text
+    assert int(article["text_len"]) == len(document.text)
+    assert int(article["raw_len"]) == document.raw_bytes
     assert before <= int(article["fetched_ts"]) <= time.time() + 1
     assert article["published_at"].startswith("2026-03-12")
     assert set(article) >= {"abstract", "image", "byline"}

@@ -78,7 +78,7 @@ async def test_a_revision_came_when_its_text_did_however_often_it_was_fetched_si
         for _ in bodies[1:]:
             await harness.operations.frontier.retry([URL])
             await harness.work()
-        found = await harness.operations.diffs.diff(await harness.operations.diffs.find(URL))
+        found = await harness.operations.documents.diff(await harness.operations.documents.find(URL))
     assert found.before_came_at < found.after_came_at < found.after_fetched_at
 
 
@@ -124,10 +124,10 @@ async def test_the_command_tells_what_changed(updated: Settings, tmp_path: Path)
         (("1", "--to", "99999999999999999999"), "no revision 99999999999999999999;"),
         (("55",), "There is no document 55."),
         (("9223372036854775808",), "There is no document 9223372036854775808."),
-        (("9" * 5000,), "no document with a number of 5,000 digits."),
+        (("9" * 5000,), "no document with an id of 5,000 digits."),
         (("http://news.test/none",), "no document of http://news.test/none."),
         (("nonsense",), "no scheme"),
-        (("1.5",), "1.5 is no number of a document"),
+        (("1.5",), "1.5 is not the id of a document"),
     ):
         code, said = await loop.run_in_executor(None, run, *wrong)
         assert code == 2, said

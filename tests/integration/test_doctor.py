@@ -23,7 +23,7 @@ import pytest
 from headwater.app.maintenance import RESCUERS
 from headwater.browser.chromium import find_program
 from headwater.db import migrate
-from headwater.db.documents import mend_search_index, search_index_is_whole
+from headwater.db.documents import rebuild_search_index, search_index_is_whole
 from headwater.db.embedded.server import open_server
 from headwater.db.pool import Database
 from headwater.db.sql import query
@@ -631,7 +631,7 @@ async def test_a_search_index_that_is_broken_or_gone_is_named_and_made_anew_as_i
         assert found["state"] == "failed"
         assert "`headwater migrate up`" in found["mend"]
         mended = await asyncio.to_thread(headwater, "migrate", "up", cwd=tmp_path, database_url=current_url)
-        assert (mended.returncode, mended.stdout) == (0, "applied 004 documents: its search index, anew\n")
+        assert (mended.returncode, mended.stdout) == (0, "applied the search index of documents\n")
         assert doctor.finds(exit_code=0, database_url=current_url)["index"]["state"] == "ok"
     again = await asyncio.to_thread(headwater, "migrate", "up", cwd=tmp_path, database_url=current_url)
     assert again.stdout == "nothing to be applied\n"
@@ -641,7 +641,7 @@ async def test_only_one_makes_the_search_index_anew_and_nobody_waits(database: D
     """Machines that start together all migrate; each waits for all statements that were begun before its own."""
     async with database.connection() as first, database.connection() as second:
         await first.execute("DROP INDEX documents_search")
-        assert sorted(await asyncio.gather(mend_search_index(first), mend_search_index(second))) == [False, True]
+        assert sorted(await asyncio.gather(rebuild_search_index(first), rebuild_search_index(second))) == [False, True]
         assert await search_index_is_whole(first)
 
 

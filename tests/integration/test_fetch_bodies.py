@@ -73,7 +73,7 @@ async def test_what_is_no_page_is_kept_as_it_came_and_ends_with_the_reason(
     outcomes = await harness.fetch(*site.answers)
     for name, (_, reasons) in NO_PAGES.items():
         assert outcomes[f"http://news.test/{name}"] in reasons
-    assert await harness.operations.counts() == (0, 0)
+    assert await harness.operations.documents.count() == (0, 0)
     kept = [path.read_bytes() for path in (tmp_path / "data/corpus").rglob("raw/**/*") if path.is_file()]
     assert sorted(kept) == sorted(body for body, _ in NO_PAGES.values())
 
@@ -161,4 +161,4 @@ async def test_a_huge_or_hostile_text_is_stored_and_searchable(site: Site, harne
         headers=HTML,
     )
     assert await harness.fetch(PAGE) == {PAGE: "stored"}
-    assert len(await harness.operations.search("w1ord")) == 1
+    assert len((await harness.operations.documents.search("w1ord")).hits) == 1

@@ -30,7 +30,7 @@ async def test_within_the_host_a_redirect_is_followed_in_place(site: Site, harne
         f"{NEW}{status}": "same_page" for status in STATUSES
     }
     assert all(site.visits(url) == 1 for url in site.answers)
-    assert await harness.operations.counts() == (len(STATUSES), len(STATUSES))
+    assert await harness.operations.documents.count() == (len(STATUSES), len(STATUSES))
 
 
 async def test_to_another_host_a_redirect_ends_the_url_and_submits_the_other(site: Site, harness: AppHarness) -> None:
@@ -60,8 +60,8 @@ async def test_where_a_redirect_led_is_not_downloaded_again_when_a_feed_lists_it
     await harness.work()
     assert site.visits(NEW) == 1
     items = (await harness.operations.days.day(date(2026, 3, 12))).items
-    found = [await harness.operations.document(item["document_id"]) for item in items]
-    assert [document and document["url"] for document in found] == [OLD] * 3
+    found = [await harness.operations.documents.get(item["document_id"]) for item in items]
+    assert [document.url for document in found] == [OLD] * 3
 
 
 @pytest.mark.both_servers
@@ -111,10 +111,9 @@ async def test_an_item_finds_its_document_behind_a_redirect_to_another_host(site
     await harness.operations.sources.add(FEED)
     await harness.work()
     items = (await harness.operations.days.day(date(2026, 3, 12))).items
-    document = await harness.operations.document(items[0]["document_id"])
-    assert document
-    assert document["url"] == ABROAD
-    assert document["published_at"] is not None
+    document = await harness.operations.documents.get(items[0]["document_id"])
+    assert document.url == ABROAD
+    assert document.published_at is not None
 
 
 @pytest.mark.parametrize(("hops", "fate"), [(5, "stored"), (6, "redirect_limit")])

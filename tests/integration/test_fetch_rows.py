@@ -38,7 +38,7 @@ async def test_200_with_a_text_that_is_known_is_linked_and_the_text_kept_once(si
     site.answers["http://copy.test/a"] = Answer(page("the same", extra="<!-- other bytes -->"), headers=HTML)
     outcomes = await harness.fetch(PAGE, "http://copy.test/a")
     assert sorted(map(str, outcomes.values())) == ["linked", "stored"]
-    assert await harness.operations.counts() == (2, 1)
+    assert await harness.operations.documents.count() == (2, 1)
 
 
 @pytest.mark.both_servers
@@ -104,7 +104,7 @@ async def test_a_refusal_ends_the_url_at_once_with_its_reason(site: Site, harnes
         site.answers[f"{PAGE}{status}"] = Answer("no", status=status)
     assert await harness.fetch(*site.answers) == {f"{PAGE}{status}": reason for status, reason in REFUSALS.items()}
     assert all(site.visits(url) == 1 for url in site.answers)
-    assert await harness.operations.counts() == (0, 0)
+    assert await harness.operations.documents.count() == (0, 0)
 
 
 @pytest.mark.parametrize(

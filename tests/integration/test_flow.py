@@ -45,18 +45,17 @@ async def test_a_feed_becomes_items_documents_a_day_and_a_search(
     assert (polled.items, polled.new_urls, polled.source.name, polled.title) == (2, 2, "news.test", "A feed")
     await harness.work()
     assert await harness.outcomes() == {"http://news.test/a": "stored", "http://news.test/b": "stored"}
-    (hit,) = await harness.operations.search("defence flooding")
-    assert hit["url"] == "http://news.test/a"
-    assert "⟦flood⟧" in hit["snippet"]
+    (hit,) = (await harness.operations.documents.search("defence flooding")).hits
+    assert hit.url == "http://news.test/a"
+    assert "⟦flood⟧" in hit.snippet
     items = (await harness.operations.days.day(date(2026, 3, 12))).items
     assert [(item["bucket"], item["title"]) for item in items] == [("NEW", "Entry 1"), ("NEW", "Entry 0")]
-    document = await harness.operations.document(items[0]["document_id"])
-    assert document
-    raw = (tmp_path / "data/corpus" / document["raw_path"]).read_bytes()
+    document = await harness.operations.documents.get(items[0]["document_id"])
+    raw = (tmp_path / "data/corpus" / document.raw_path).read_bytes()
     assert raw == page("library hours").encode()
-    assert document["raw_hash"] == hashlib.sha256(raw).digest()
-    assert document["content_hash"] == hashlib.sha256(document["text"].encode()).digest()
-    assert document["provenance"]["title"]
+    assert document.raw_hash == hashlib.sha256(raw).hexdigest()
+    assert document.content_hash == hashlib.sha256(document.text.encode()).hexdigest()
+    assert document.provenance["title"]
 
 
 async def test_a_disk_that_refuses_costs_a_page_nothing(site: Site, harness: AppHarness, tmp_path: Path) -> None:

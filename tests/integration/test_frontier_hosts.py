@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from headwater.app.operations import Reader
+from headwater.app.operations import LocalOperations
 from headwater.core.errors import OperatorError
 from headwater.core.frontier import FetchOutcome, UrlStatus
 from headwater.core.reasons import Reason
@@ -158,7 +158,7 @@ async def test_hosts_of_a_domain_share_its_turn_and_a_group_takes_them_out(
 ) -> None:
     """Spec 2.3: politeness by registrable domain, for a host an operator names first too; groups give back to it."""
     async with open_database_context(make_settings(politeness_scope="domain")) as context:
-        frontier = Reader(context).frontier
+        frontier = LocalOperations(context).frontier
         await frontier.group_hosts("apart", ["cdn.example.org"])
         await frontier.close_host("www.example.org")
         await frontier.hand_in([f"http://{name}.example.org/" for name in ("www", "cdn", "new")])

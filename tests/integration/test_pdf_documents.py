@@ -39,7 +39,7 @@ async def test_a_fetched_pdf_becomes_a_document(site: Site, harness: AppHarness)
     ((title, body, status, normalizer, artifacts),) = await harness.rows(ROW)
     assert (title, status, normalizer, artifacts) == ("Contract Oversight Needs a Common System", "ok", "pdf_v1", 0)
     assert REVIEW in body
-    ((hit,),) = [[row["url"]] for row in await harness.operations.search("internal control")]
+    ((hit,),) = [[hit.url] for hit in (await harness.operations.documents.search("internal control")).hits]
     assert hit == "http://a.test/report"
 
 
@@ -48,9 +48,8 @@ async def test_artifacts_are_kept_with_their_document(site: Site, harness: AppHa
     site.answers["http://a.test/ld"] = Answer(SAMPLES["lda_complex"](), headers=AS_PDF)
     await harness.fetch("http://a.test/ld")
     ((number,),) = await harness.rows("SELECT id FROM documents")
-    document = await harness.operations.document(number)
-    assert document
-    (table,) = document["artifacts"]
+    document = await harness.operations.documents.get(number)
+    (table,) = document.artifacts
     assert (table["name"], table["page"], table["why"]) == ("table-1", 1, "over 20 columns")
     assert table["rows"][0][:2] == ["Name", "M1"]
 

@@ -335,7 +335,7 @@ async def test_what_ended_with_its_source_goes_to_the_next_that_lists_it(site: S
         "http://news.test/b": "stored",
         "http://news.test/c": "stored",
     }
-    assert {row["source"] for row in await harness.operations.documents()} == {"new"}
+    assert {line.source for line in (await harness.operations.documents.list_page()).documents} == {"new"}
 
 
 async def test_a_removal_that_was_cut_short_is_ended_by_the_next(site: Site, harness: AppHarness) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.documents.diff import MOST_CHANGES, Change, TextDiff, diff_texts
+from headwater.documents.diff import MAX_CHANGES, ParagraphChange, TextDiff, diff_texts
 
 CHANCE = Random(1)
 CHARACTERS = "".join(map(chr, range(0x4E00, 0x4E00 + 3000)))
@@ -24,16 +24,16 @@ def paragraphs(text: str) -> list[str]:
     return [line.strip() for line in text.split("\n") if line.strip()]
 
 
-def sides(change: Change) -> tuple[str, str]:
+def sides(change: ParagraphChange) -> tuple[str, str]:
     """The paragraph before and after."""
-    before = "".join(text for kind, text in change.pieces if kind != "added")
-    after = "".join(text for kind, text in change.pieces if kind != "removed")
+    before = "".join(piece.text for piece in change.pieces if piece.kind != "added")
+    after = "".join(piece.text for piece in change.pieces if piece.kind != "removed")
     return before, after
 
 
 def told(diff: TextDiff) -> list[tuple[str, int, str]]:
     return [
-        (change.kind, change.paragraph, "|".join(f"{kind[0]}:{text}" for kind, text in change.pieces))
+        (change.kind, change.paragraph, "|".join(f"{piece.kind[0]}:{piece.text}" for piece in change.pieces))
         for change in diff.changes
     ]
 
@@ -41,8 +41,8 @@ def told(diff: TextDiff) -> list[tuple[str, int, str]]:
 @given(PARAGRAPHS)
 def test_a_text_does_not_differ_from_itself(text: str) -> None:
     diff = diff_texts(text, text, "t", "t")
-    assert (diff.changes, diff.unchanged) == ((), len(paragraphs(text)))
-    assert diff.sentences() == ["Nothing has changed."]
+    assert (diff.changes, diff.unchanged) == ([], len(paragraphs(text)))
+    assert diff.summary == ["Nothing has changed."]
 
 
 @given(PARAGRAPHS, PARAGRAPHS)
@@ -50,7 +50,7 @@ def test_what_is_told_makes_one_text_of_the_other(before: str, after: str) -> No
     """Nothing is told twice, nothing is left out, and every word is where it was."""
     old, new = paragraphs(before), paragraphs(after)
     diff = diff_texts(before, after)
-    assert diff.told_all
+    assert diff.has_all_changes
     assert diff.unchanged + diff.changed + diff.removed == len(old)
     assert diff.unchanged + diff.changed + diff.added == len(new)
     came = {change.paragraph: change for change in diff.changes if change.kind != "removed"}
@@ -73,7 +73,7 @@ def test_what_is_told_makes_one_text_of_the_other(before: str, after: str) -> No
 def test_words_that_changed_are_marked() -> None:
     diff = diff_texts("The hall opens in March.\n\nEntry is free.", "The hall opens in late April.\n\nEntry is free.")
     assert told(diff) == [("changed", 1, "s:The hall opens in|r: March|a: late April|s:.")]
-    assert diff.sentences() == ["1 paragraph was changed; 1 is as before."]
+    assert diff.summary == ["1 paragraph was changed; 1 is as before."]
 
 
 def test_a_word_is_the_same_whatever_sign_follows_it() -> None:
@@ -87,7 +87,7 @@ def test_changes_with_next_to_nothing_between_them_are_told_as_one() -> None:
         "The council has rejected a proposal by a private investor without a vote, it said in a statement.",
     )
     (change,) = diff.changes
-    assert [kind for kind, _ in change.pieces] == ["same", "removed", "added", "same"]
+    assert [piece.kind for piece in change.pieces] == ["same", "removed", "added", "same"]
 
 
 OPENING = "The museum of the town opens at nine on weekdays and at noon on Sundays."
@@ -152,9 +152,9 @@ def test_a_number_a_date_or_a_time_is_one_word(before: str, after: str) -> None:
 def test_a_number_that_changed_in_a_table_is_told_with_its_row() -> None:
     before, after = "Fares\n\nAdults\n\n2.40\n\n£1.20\n\nDogs", "Fares\n\nAdults\n\n2.40\n\n£1.25\n\nDogs"
     (change,) = diff_texts(before, after).changes
-    assert (change.kind, change.paragraph, change.behind) == ("changed", 4, "Adults")
+    assert (change.kind, change.paragraph, change.row_label) == ("changed", 4, "Adults")
     (change,) = diff_texts("Adults\n\nThey pay 2", "Adults\n\nThey pay 3").changes
-    assert change.behind == ""
+    assert change.row_label == ""
 
 
 def test_paragraphs_that_came_and_went_are_told_whole() -> None:
@@ -166,7 +166,7 @@ def test_paragraphs_that_came_and_went_are_told_whole() -> None:
         ("added", 3, "a:A note from the editors follows."),
         ("added", 4, "a:And another."),
     ]
-    assert diff.sentences() == [
+    assert diff.summary == [
         "The title changed from “Old” to “New”.",
         "2 paragraphs were added and 1 removed; 2 are as before.",
     ]
@@ -198,5 +198,5 @@ def test_huge_and_hostile_texts_are_compared_in_bounded_time() -> None:
         began = time.process_time()
         diff = diff_texts(before, after)
         assert time.process_time() - began < 3
-        assert len(diff.changes) <= MOST_CHANGES
+        assert len(diff.changes) <= MAX_CHANGES
         assert diff.unchanged + diff.changed + diff.added == len(paragraphs(after))

@@ -20,6 +20,7 @@ from headwater.core.reasons import Reason
 from headwater.core.source import Source
 from headwater.demo.outcome import Check, DemoOutcome, Fate
 from headwater.demo.sites import HOSTILE_TITLE
+from headwater.documents.operations import Hit
 
 # What markup, emoji codes, escapes and marks of direction are made of, and anything else.
 HOSTILE_TEXT = st.text(st.sampled_from("[]/\\:bold x\x1b\x9b\x07\r\n\t\u202e\u2066⟦⟧\ufeff…") | st.characters())
@@ -64,7 +65,8 @@ def row(**fields: Any) -> dict[str, Any]:
 def test_every_view_of_a_hostile_title_is_harmless(capsys: pytest.CaptureFixture[str]) -> None:
     source = Source(1, "board", "feed", {}, True, datetime(2026, 3, 3))
     show.day(date(2026, 3, 3), [row(bucket="NEW")])
-    show.hits(HOSTILE_TITLE, [row(published_at=None, snippet=HOSTILE_TITLE)])
+    hit = Hit(1, "http://board.demo.test/", "board.demo.test", HOSTILE_TITLE, None, 1.0, HOSTILE_TITLE)
+    show.hits(HOSTILE_TITLE, [hit])
     show.hits(HOSTILE_TITLE, [])
     show_sources.added(
         PollResult(source, Reason.POLLED, title=HOSTILE_TITLE, refused={HOSTILE_TITLE: HOSTILE_TITLE}), []

@@ -1,10 +1,10 @@
-"""The desk: everything a door may ask for, in one place. Doors shape the answers, they decide nothing."""
+"""The operations of Headwater, by noun. The API, the command line and the demo call these and nothing behind them."""
 
 import asyncio
-import hashlib
-from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from headwater.app.metrics import Metrics
@@ -12,79 +12,42 @@ from headwater.app.runtime import Runtime
 from headwater.changes.change_operations import ChangeOperations
 from headwater.changes.operations import LiveWebhookOperations, WebhookOperations
 from headwater.core.api_budget import Split, fingerprint
-from headwater.core.text import make_storable
-from headwater.db import budgets, documents, frontier
+from headwater.db import budgets, frontier
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import AWAY, is_down
 from headwater.discovery.operations import LiveRunOperations, RunOperations
 from headwater.discovery.source_operations import LiveSourceOperations
 from headwater.documents.days import DayOperations
-from headwater.documents.derive import Deriving
-from headwater.documents.revisions import RevisionOperations
+from headwater.documents.operations import DocumentOperations, OpenSandbox
 from headwater.documents.upkeep import UpkeepOperations
 from headwater.explain.why import Why, explain
 from headwater.frontier.operations import FrontierOperations
 from headwater.handoff.operations import HandoffOperations
-from headwater.sandbox.pool import Sandbox, make_sandbox
+from headwater.sandbox.pool import make_sandbox
 from headwater.sources.operations import SourceOperations
-from headwater.storage.folder import Corpus
 
-DATABASE_AWAY = AWAY  # what an answer fails with while the database is away
+DATABASE_AWAY = AWAY  # the errors of an operation while the database is away
 
 
-class Reader:
-    """What can be asked without reaching out."""
+class LocalOperations:
+    """The operations that need the database and the raw files, but no network."""
 
-    def __init__(self, context: DatabaseContext) -> None:
+    def __init__(self, context: DatabaseContext, open_sandbox: OpenSandbox | None = None) -> None:
         self._context = context
+        self._open_sandbox = open_sandbox or partial(make_sandbox, context.settings)
+        self.documents = DocumentOperations(context, self._open_sandbox)
         self.frontier = FrontierOperations(context)
         self.sources: SourceOperations = SourceOperations(context)
         self.upkeep = UpkeepOperations(context)
         self.days = DayOperations(context)
         self.runs: RunOperations = RunOperations(context)
-        self.diffs = RevisionOperations(context)
-        self.deriving = Deriving(context)
         self.handoffs = HandoffOperations(context)
         self.changes = ChangeOperations(context)
         self.webhooks: WebhookOperations = WebhookOperations(context)
 
-    async def search(self, words: str, *, limit: int = 10, offset: int = 0) -> list[dict[str, Any]]:
-        """Search documents, best first."""
-        async with self._context.database.connection() as connection:
-            return await documents.search_documents(connection, make_storable(words), limit, offset)
-
-    async def documents(
-        self, *, limit: int = 50, before: tuple[datetime, int] | None = None, source: str | None = None
-    ) -> list[dict[str, Any]]:
-        """List documents, newest first."""
-        return await self._context.database.transact(
-            lambda connection: documents.list_documents(
-                connection, limit=limit, before=before, source=make_storable(source) if source else None
-            )
-        )
-
-    async def document(self, document_id: int) -> dict[str, Any] | None:
-        """Return one document with its text, provenance and earlier revisions."""
-        async with self._context.database.connection() as connection:
-            document = await documents.get_document(connection, document_id)
-            return document and document | {"revisions": await documents.revisions(connection, document_id)}
-
-    async def markdown(self, document_id: int) -> str:
-        """Return a document as Markdown."""
-        return await self.deriving.markdown(self._sandbox(), document_id)
-
-    async def raw_matches(self, document: Mapping[str, Any]) -> bool:
-        """Tell whether a document's raw file is the one its row was made from."""
-        body = await asyncio.to_thread(Corpus(self._context.settings.data_dir / "corpus").read, document["raw_path"])
-        return bool(hashlib.sha256(body).digest() == document["raw_hash"])
-
     async def why(self, url: str) -> Why:
-        """Tell all that is known of a URL; raise for one that has never been seen."""
-        return await explain(self._context, url, self._sandbox())
-
-    def _sandbox(self) -> AbstractAsyncContextManager[Sandbox]:
-        """Lend a place to read what came from outside."""
-        return make_sandbox(self._context.settings)
+        """Return everything that is known about a URL."""
+        return await explain(self._context, url, self._open_sandbox())
 
     async def budgets(self) -> list[dict[str, Any]] | None:
         """List the hosts that the api.data.gov key was used at, with the budget of each source; None: no key is set."""
@@ -100,23 +63,18 @@ class Reader:
         async with self._context.database.connection() as connection:
             return await frontier.unfinished_urls(connection)
 
-    async def counts(self) -> tuple[int, int]:
-        """Count documents and distinct texts."""
-        async with self._context.database.connection() as connection:
-            return await documents.document_counts(connection)
-
     async def check_database(self) -> None:
-        """Raise when the database does not answer."""
+        """Raise an error if the database does not answer."""
         await self._context.database.ping()
 
 
-class Operations(Reader):
-    """What can be asked of a process that reaches out."""
+class Operations(LocalOperations):
+    """All operations, also those that use the network."""
 
-    _LOOK_SECONDS = 2.0  # whoever reads metrics has little patience
+    _METRICS_TIMEOUT_SECONDS = 2.0
 
     def __init__(self, runtime: Runtime, metrics: Metrics, *, ready: Callable[[], bool] = lambda: True) -> None:
-        super().__init__(runtime.context)
+        super().__init__(runtime.context, lambda: nullcontext(runtime.sandbox))
         self.sources: LiveSourceOperations = LiveSourceOperations(runtime, metrics)
         self.runs: LiveRunOperations = LiveRunOperations(runtime, metrics)
         self.webhooks: LiveWebhookOperations = LiveWebhookOperations(runtime)
@@ -125,13 +83,10 @@ class Operations(Reader):
         self.is_ready = ready
         self.settings = runtime.context.settings
 
-    def _sandbox(self) -> AbstractAsyncContextManager[Sandbox]:
-        return nullcontext(self.runtime.sandbox)
-
     async def measure(self) -> bytes:
-        """Write the metrics; without what only the database knows while it is away."""
+        """Return the metrics. Gauges of the database are left out while it is away."""
         try:
-            async with asyncio.timeout(self._LOOK_SECONDS):
+            async with asyncio.timeout(self._METRICS_TIMEOUT_SECONDS):
                 self.metrics.holds((await self.frontier.stats())["urls"])
                 self.metrics.owes(await self.webhooks.listed(), self.runtime.context.clock.now())
                 self.metrics.awaits(await self.handoffs.backlog(), self.runtime.context.clock.now())

@@ -1,39 +1,45 @@
-"""The schema, for the doors."""
+"""Operations on the database schema."""
 
+from headwater.core.record import record
 from headwater.core.settings import Settings
 from headwater.db import documents, migrate
+from headwater.db.migrate import require_optional as require_optional
 from headwater.db.pool import open_database
 
 
+@record
+class MigrationStatus:
+    """A migration that this program knows."""
+
+    number: int
+    name: str
+    applied: bool
+
+
 async def up(settings: Settings) -> list[str]:
-    """Apply what is missing, and make the search index anew if it is not whole; name what was applied."""
+    """Apply the missing migrations, and rebuild the search index if it is not whole. Returns what was done."""
     async with open_database(settings) as database:
         steps = [f"{step.number:03} {step.name}" for step in await migrate.up(database)]
         async with database.connection() as connection:
-            mended = await documents.mend_search_index(connection)
-    return [*steps, "004 documents: its search index, anew"] if mended else steps
+            rebuilt = await documents.rebuild_search_index(connection)
+    return [*steps, "the search index of documents"] if rebuilt else steps
 
 
 async def down(settings: Settings, to: int) -> list[str]:
-    """Take back what is above a number; name what was taken back."""
+    """Take back the migrations with a number above `to`. Returns their names."""
     async with open_database(settings) as database:
         return [f"{step.number:03} {step.name}" for step in await migrate.down(database, to)]
 
 
 async def down_only(settings: Settings, name: str) -> list[str]:
-    """Take one migration back and leave the others; name it, if it was in force."""
+    """Take one migration back and leave the others. Returns its name if it was applied."""
     async with open_database(settings) as database:
         return [f"{step.number:03} {step.name}" for step in await migrate.down_only(database, name)]
 
 
-def require_optional(name: str) -> None:
-    """Refuse what cannot be taken back alone."""
-    migrate.require_optional(name)
-
-
-async def status(settings: Settings) -> list[dict[str, object]]:
-    """List the migrations this program knows and whether each is in force."""
+async def status(settings: Settings) -> list[MigrationStatus]:
+    """List the migrations that this program knows."""
     async with open_database(settings) as database, database.connection() as connection:
         numbers = await migrate.applied(connection)
     migrate.refuse_newer(numbers)
-    return [{"number": step.number, "name": step.name, "applied": step.number in numbers} for step in migrate.known()]
+    return [MigrationStatus(step.number, step.name, step.number in numbers) for step in migrate.known()]

@@ -1,10 +1,10 @@
-"""For doors that ask one thing and leave: open what it takes, ask, close."""
+"""Open the operations for one call, and close them after it."""
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from headwater.app.metrics import Metrics
-from headwater.app.operations import Operations, Reader
+from headwater.app.operations import LocalOperations, Operations
 from headwater.app.runtime import open_runtime
 from headwater.core.settings import Settings
 from headwater.db.context import open_database_context
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-async def with_reader(settings: Settings, ask: Callable[[Reader], Awaitable[T]]) -> T:
-    """Ask something that needs only what is stored."""
+async def with_reader(settings: Settings, ask: Callable[[LocalOperations], Awaitable[T]]) -> T:
+    """Call an operation that needs no network."""
     async with open_database_context(settings) as context:
-        return await ask(Reader(context))
+        return await ask(LocalOperations(context))
 
 
 async def with_operations(settings: Settings, ask: Callable[[Operations], Awaitable[T]]) -> T:
-    """Ask something that reaches out."""
+    """Call an operation that uses the network."""
     async with open_database_context(settings) as context, open_runtime(context) as runtime:
         return await ask(Operations(runtime, Metrics()))
 

@@ -10,14 +10,14 @@ import typer
 from headwater import __version__
 from headwater.cli import show
 from headwater.cli.canonical import canonical_app
-from headwater.cli.common import Json, configuration, run, settings_with_logs
+from headwater.cli.common import Json, configuration, run, run_local, settings_with_logs
 from headwater.cli.days import daily, ingest, runs, today
 from headwater.cli.diff import diff
 from headwater.cli.frontier import frontier_app
 from headwater.cli.handoff import handoff_app
 from headwater.cli.logs import set_up_logs
 from headwater.cli.new import new
-from headwater.cli.normalizing import normalize
+from headwater.cli.normalize import normalize
 from headwater.cli.output import print_json
 from headwater.cli.sources import add, source_app
 from headwater.cli.upkeep import backup, restore, verify
@@ -25,10 +25,22 @@ from headwater.cli.webhooks import webhook_app
 from headwater.cli.why import why
 from headwater.core.errors import OperatorError
 from headwater.core.reasons import Reason
+from headwater.core.record import record
 from headwater.core.settings import markdown, masked, table
 
 if TYPE_CHECKING:
     from headwater.demo.run import Demo
+
+
+@record
+class SettingLine:
+    """A setting, its value, and where the value comes from."""
+
+    name: str
+    value: str
+    origin: str
+    help: str
+
 
 app = typer.Typer(
     name="headwater",
@@ -155,15 +167,12 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Search the documents, best first."""
-    from headwater.app.sessions import with_reader
-
-    settings = settings_with_logs("error")
     query = " ".join(words)
-    hits = run(with_reader(settings, lambda reader: reader.search(query, limit=limit)))
+    found = run_local(lambda operations: operations.documents.search(query, limit=limit))
     if as_json:
-        print_json({"hits": hits})
+        print_json(found)
     else:
-        show.hits(query, hits)
+        show.hits(query, found.hits)
 
 
 @app.command()
@@ -193,18 +202,18 @@ def config(
         return
     loaded = configuration()
     rows = [
-        {
-            "name": setting.name,
-            "value": masked(setting, getattr(loaded.settings, setting.name)),
-            "origin": loaded.origins[setting.name],
-            "help": setting.metadata["help"],
-        }
+        SettingLine(
+            name=setting.name,
+            value=masked(setting, getattr(loaded.settings, setting.name)),
+            origin=loaded.origins[setting.name],
+            help=setting.metadata["help"],
+        )
         for setting in table()
     ]
     if as_json:
         print_json(rows)
     else:
-        show.settings(rows)
+        show.print_table(rows, ("setting", "name"), ("value", "value"), ("from", "origin"))
 
 
 @migrate_app.command("up")

@@ -4,10 +4,10 @@ import asyncio
 import os
 import re
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -15,6 +15,9 @@ from headwater.cli.logs import set_up_logs
 from headwater.core.errors import OperatorError
 from headwater.core.reasons import Reason
 from headwater.core.settings import Configuration, Settings, load
+
+if TYPE_CHECKING:
+    from headwater.app.operations import LocalOperations, Operations
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a script.")]
 T = TypeVar("T")
@@ -59,6 +62,20 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         raise SystemExit(128 + received[0]) from None
     except KeyboardInterrupt:
         raise SystemExit(128 + signal.SIGINT) from None
+
+
+def run_local(operation: "Callable[[LocalOperations], Awaitable[T]]") -> T:
+    """Run an operation that needs no network, and return its record."""
+    from headwater.app.sessions import with_reader
+
+    return run(with_reader(settings_with_logs("error"), operation))
+
+
+def run_live(operation: "Callable[[Operations], Awaitable[T]]", log_level: str | None = "error") -> T:
+    """Run an operation that uses the network, and return its record."""
+    from headwater.app.sessions import with_operations
+
+    return run(with_operations(settings_with_logs(log_level), operation))
 
 
 def wait(work: Callable[[], T]) -> T:

@@ -9,7 +9,7 @@ from headwater.cli.common import Json, run, settings_with_logs
 from headwater.cli.output import format_json, print_json
 
 if TYPE_CHECKING:
-    from headwater.app.operations import Reader
+    from headwater.app.operations import LocalOperations
     from headwater.changes.change_operations import ChangePage
 
 
@@ -39,11 +39,11 @@ def new(
         show_changes.following(page.next)
 
 
-async def _page(reader: "Reader", since: str | None, limit: int) -> "ChangePage":
+async def _page(reader: "LocalOperations", since: str | None, limit: int) -> "ChangePage":
     return await reader.changes.page(since or await reader.changes.lately(), limit)
 
 
-async def _follow(reader: "Reader", since: str | None, *, as_json: bool) -> None:
+async def _follow(reader: "LocalOperations", since: str | None, *, as_json: bool) -> None:
     async for change in reader.changes.follow(since or await reader.changes.lately()):
         if as_json:
             typer.echo(format_json(change.told(), indent=None))

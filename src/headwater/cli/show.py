@@ -11,9 +11,9 @@ import sys
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +28,11 @@ from headwater.core.settings import FILE_VARIABLE, SETTINGS_FILE
 
 if TYPE_CHECKING:
     from headwater.app.doctor import Finding
+    from headwater.app.schema import MigrationStatus
     from headwater.canonical.operations import CanonicalTotals
     from headwater.demo.outcome import DemoOutcome, Fate
     from headwater.demo.progress import Progress
+    from headwater.documents.operations import Hit
 
 console = Console(highlight=False, soft_wrap=True, emoji=False)
 _MARGIN = 29  # where the doctor's words begin
@@ -52,6 +54,27 @@ def plain(text: str) -> str:
     # What is no tag is not escaped, but a backslash before its bracket is taken for an escape all the same; and so are
     # those at the end, if a tag follows.
     return _LONE_ESCAPE.sub(r"\\\\", escape(body)) + "\\" * 2 * (len(seen) - len(body))
+
+
+Column = tuple[str, str | Callable[[Any], object]]
+
+
+def print_table(rows: Iterable[object], *columns: Column) -> None:
+    """Print records as a table. A column is its title, and an attribute or a function of the record."""
+    grid = Table(*(title for title, _ in columns), box=None, pad_edge=False)
+    for row in rows:
+        cells = [getattr(row, cell) if isinstance(cell, str) else cell(row) for _, cell in columns]
+        grid.add_row(*(plain(format_cell(value)) for value in cells))
+    console.print(grid)
+
+
+def format_cell(value: object) -> str:
+    """Write a value as a table shows it: `-` for none, thousands with commas, times to the minute."""
+    if value is None or value == "":
+        return "-"
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
 def ready(address: str) -> None:
@@ -78,15 +101,15 @@ def day(wanted: date, rows: list[dict[str, Any]], *, brief: bool = False) -> Non
                     console.print(f"         [dim]{plain(row['url'])}[/]")
 
 
-def hits(query: str, rows: list[dict[str, Any]]) -> None:
-    """Show what a search found."""
-    if not rows:
+def hits(query: str, found: "Sequence[Hit]") -> None:
+    """Show the documents that match a search."""
+    if not found:
         console.print(f"Nothing found for '{plain(query)}'.")
-    for row in rows:
-        published = f"{row['published_at']:%Y-%m-%d}" if row["published_at"] else "undated"
-        console.print(f"[bold]{plain(row['title'] or '(no title)')}[/]  {published}  {plain(row['source'])}")
-        console.print(_snippet(row["snippet"]))
-        console.print(f"  [dim]{plain(row['url'])}[/]\n")
+    for hit in found:
+        published = f"{hit.published_at:%Y-%m-%d}" if hit.published_at else "undated"
+        console.print(f"[bold]{plain(hit.title or '(no title)')}[/]  {published}  {plain(hit.source)}")
+        console.print(_snippet(hit.snippet))
+        console.print(f"  [dim]{plain(hit.url)}[/]\n")
 
 
 def _snippet(marked: str) -> Text:
@@ -122,14 +145,6 @@ def findings(found: "dict[str, Finding]") -> None:
         console.print(textwrap.fill(f"Failed: {', '.join(failed)}.", console.width, subsequent_indent=" " * 8))
 
 
-def settings(rows: list[dict[str, Any]]) -> None:
-    """Show the settings."""
-    grid = Table("setting", "value", "from", box=None, pad_edge=False)
-    for row in rows:
-        grid.add_row(row["name"], plain(row["value"]) or "-", plain(row["origin"]))
-    console.print(grid)
-
-
 def migrations(verb: str, names: list[str]) -> None:
     """Show what was done to the schema."""
     for name in names:
@@ -138,10 +153,10 @@ def migrations(verb: str, names: list[str]) -> None:
         console.print(f"nothing to be {verb}")
 
 
-def schema(rows: list[dict[str, Any]]) -> None:
-    """Show which migrations are in force."""
+def schema(rows: "Sequence[MigrationStatus]") -> None:
+    """Show which migrations are applied."""
     for row in rows:
-        console.print(f"{row['number']:03} {row['name']:<12} {'applied' if row['applied'] else 'not applied'}")
+        console.print(f"{row.number:03} {row.name:<12} {'applied' if row.applied else 'not applied'}")
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from headwater.core.errors import OperatorError
 from headwater.core.reasons import Reason
 
 if TYPE_CHECKING:
-    from headwater.app.operations import Reader
+    from headwater.app.operations import LocalOperations
     from headwater.documents.upkeep import Verified
     from headwater.storage.backup_manifest import Manifest
 
@@ -74,7 +74,7 @@ def verify(
 
     settings = settings_with_logs("error")
 
-    async def ask(reader: "Reader") -> bool:
+    async def ask(reader: "LocalOperations") -> bool:
         async with AsyncExitStack() as told:
             with show.progress(quiet=as_json) as on_progress:
                 verified = await told.enter_async_context(

@@ -1,18 +1,25 @@
 """Records: the frozen dataclasses that operations take and return."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeVar, dataclass_transform
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar, dataclass_transform
 
 T = TypeVar("T")
+LARGEST_ID = 2**63 - 1
+"""The largest number that a bigint column can hold."""
 
 
 @dataclass_transform(frozen_default=True)
 def record(cls: type[T]) -> type[T]:
-    """Make a class a frozen dataclass. The API documents each field by the docstring below the field.
+    """Make a class a frozen dataclass. The docstring below a field describes the field in OpenAPI.
 
     A request body with a field that the class does not have is refused.
     """
     cls.__pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}  # type: ignore[attr-defined]
     make: Callable[[type[T]], type[T]] = dataclass(frozen=True, slots=True)
     return make(cls)
+
+
+def field_values(value: Any) -> dict[str, Any]:
+    """Return the fields of a record by name, to make a larger record of them."""
+    return {field.name: getattr(value, field.name) for field in fields(value)}

@@ -3,27 +3,27 @@
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import asyncpg
 
 from headwater.core.errors import OperatorError
 from headwater.core.reasons import Reason
+from headwater.core.record import record
 from headwater.db.pool import Connection
 from headwater.db.sql import query
 from headwater.extraction.article import Article
 
-# A tsvector holds at most 1 MB; this many characters fit, whatever the script.
-SEARCHED_CHARACTERS = 100_000
-_INDEXING_SECONDS = 7 * 86_400.0  # longer than it takes, however many there are
+SEARCHED_CHARACTERS = 100_000  # a tsvector holds at most 1 MB, and this many characters of any script fit
+_INDEXING_SECONDS = 7 * 86_400.0  # longer than the largest index takes
 
 
 @dataclass(frozen=True, slots=True)
 class NewDocument:
-    """A document about to be saved; `raw_path` is below the corpus folder and its bytes hash to `raw_hash`.
+    """A document to save. `raw_path` is below the corpus folder, and the bytes there hash to `raw_hash`.
 
-    `fetched_url`, `content_type` and `selectors` are what its normalizer was given besides the bytes: with them the
-    same text can be derived from the raw file again.
+    The normalizer read the bytes with `fetched_url`, `content_type` and `selectors`. They are saved too, so that the
+    same text can be made from the raw file again.
     """
 
     article: Article
@@ -37,8 +37,104 @@ class NewDocument:
     selectors: Mapping[str, str] = field(default_factory=dict)
 
 
+@record
+class DocumentLine:
+    """A document in a list."""
+
+    id: int
+    url: str
+    source: str
+    title: str
+    published_at: datetime | None
+    language: str | None
+    fetched_at: datetime
+
+
+@record
+class Revision:
+    """An earlier revision of a document."""
+
+    revision: int
+    title: str
+    content_hash: str
+    """SHA-256 of the text."""
+    raw_hash: str
+    """SHA-256 of the raw bytes."""
+    fetched_at: datetime
+    replaced_at: datetime
+
+
+@record
+class Document(DocumentLine):
+    """A document with its text and provenance."""
+
+    text: str
+    byline: str | None
+    image: str | None
+    abstract: str | None
+    updated_at: datetime | None
+    """When the page was last changed, by its own statement or by its feed's."""
+    canonical_url: str | None
+    """The address that the page names as its canonical one."""
+    provenance: Mapping[str, str]
+    """For each field, where its value comes from."""
+    confidence: Mapping[str, float]
+    """For each field, how far its value can be trusted, from 0 to 1."""
+    normalizer: str
+    content_hash: str
+    """SHA-256 of the text."""
+    raw_path: str
+    """The path of the raw bytes below the corpus folder."""
+    raw_hash: str
+    """SHA-256 of the raw bytes."""
+    raw_bytes: int
+    body_status: str
+    """`ok`, or `scanned_no_text` for a PDF of pictures."""
+    artifacts: list[Mapping[str, Any]]
+    """Tables that the text cannot show, row by row."""
+    revision: int
+    """1 at first. It grows by one each time the text changes."""
+    revisions: list[Revision]
+    """The earlier revisions, newest first."""
+
+
+@record
+class RevisionText:
+    """A document at one of its revisions."""
+
+    id: int
+    url: str
+    revision: int
+    last_revision: int
+    title: str
+    text: str
+    came_at: datetime
+    fetched_at: datetime
+
+
+@record
+class Hit:
+    """A document that matches a search."""
+
+    id: int
+    url: str
+    source: str
+    title: str
+    published_at: datetime | None
+    rank: float
+    snippet: str
+    """Words around the matches. Each match is between ⟦ and ⟧."""
+
+
+class DocumentCounts(NamedTuple):
+    """How many documents and how many distinct texts are stored."""
+
+    documents: int
+    texts: int
+
+
 async def save_texts(connection: Connection, texts: Mapping[bytes, str], now: datetime) -> set[bytes]:
-    """Keep each text once; return the hashes of those that were new."""
+    """Save each text once. Returns the hashes of the new texts."""
     rows = await connection.fetch(query("save_texts"), list(texts), list(texts.values()), now)
     return {row["content_hash"] for row in rows}
 
@@ -46,9 +142,9 @@ async def save_texts(connection: Connection, texts: Mapping[bytes, str], now: da
 async def save_document(
     connection: Connection, url_id: int, source_id: int, document: NewDocument, now: datetime
 ) -> bool:
-    """Keep the document of a URL; its text must be saved before. Tell whether it says something else than it did."""
+    """Save the document of a URL. Its text must be saved before. Returns whether a known document changed."""
     article = document.article
-    is_another: bool = await connection.fetchval(
+    has_changed: bool = await connection.fetchval(
         query("save_document"),
         url_id,
         source_id,
@@ -75,7 +171,7 @@ async def save_document(
         article.confidence,
         document.selectors,
     )
-    return is_another
+    return has_changed
 
 
 async def current_texts(connection: Connection, url_ids: Collection[int]) -> dict[int, bytes]:
@@ -84,68 +180,67 @@ async def current_texts(connection: Connection, url_ids: Collection[int]) -> dic
     return {row["url_id"]: row["content_hash"] for row in rows}
 
 
-async def revisions(connection: Connection, document_id: int) -> list[dict[str, Any]]:
-    """List what a document's text was before, newest first."""
-    return [dict(row) for row in await connection.fetch(query("revisions"), document_id)]
+async def get_document(connection: Connection, document_id: int) -> Document | None:
+    """Return a document with its text, provenance and earlier revisions."""
+    row = await connection.fetchrow(query("get_document"), document_id)
+    if row is None:
+        return None
+    revisions = [Revision(**revision) for revision in await connection.fetch(query("revisions"), document_id)]
+    return Document(**row, revisions=revisions)
 
 
-async def revision_text(connection: Connection, document_id: int, revision: int | None) -> dict[str, Any] | None:
-    """Return a document's title and text at a revision, by default the last; None where there is no such."""
+async def get_revision(connection: Connection, document_id: int, revision: int | None) -> RevisionText | None:
+    """Return a document at a revision, by default the last. Returns None if there is no such revision."""
     row = await connection.fetchrow(query("revision_text"), document_id, revision)
-    return dict(row) if row else None
+    return RevisionText(**row) if row else None
 
 
-async def document_of_url(connection: Connection, url_id: int) -> int | None:
-    """Return the document of a URL."""
+async def find_document(connection: Connection, url_id: int) -> int | None:
+    """Return the id of the document of a URL."""
     document_id: int | None = await connection.fetchval(query("document_of_url"), url_id)
     return document_id
 
 
 async def list_documents(
     connection: Connection, *, limit: int, before: tuple[datetime, int] | None, source: str | None
-) -> list[dict[str, Any]]:
-    """List documents, newest first; `before` is the (fetched_at, id) of the last of the page before.
+) -> list[DocumentLine]:
+    """List documents, newest first. `before` is the (fetched_at, id) of the last one on the page before.
 
-    Must run inside a transaction.
+    Call it inside a transaction.
     """
     await connection.execute(query("plan_anew"))
     fetched_before, id_before = before or (None, None)
     rows = await connection.fetch(query("list_documents"), limit, fetched_before, id_before, source)
-    return [dict(row) for row in rows]
+    return [DocumentLine(**row) for row in rows]
 
 
-async def get_document(connection: Connection, document_id: int) -> dict[str, Any] | None:
-    """Return a document with its text and provenance."""
-    row = await connection.fetchrow(query("get_document"), document_id)
-    return dict(row) if row else None
+async def search_documents(connection: Connection, words: str, limit: int, offset: int) -> list[Hit]:
+    """Search titles and texts, best first."""
+    return [Hit(**row) for row in await connection.fetch(query("search_documents"), words, limit, offset)]
 
 
-async def search_documents(connection: Connection, words: str, limit: int, offset: int) -> list[dict[str, Any]]:
-    """Search titles and texts, best first; matches in the snippet stand between the marks ⟦ and ⟧."""
-    return [dict(row) for row in await connection.fetch(query("search_documents"), words, limit, offset)]
-
-
-async def document_counts(connection: Connection) -> tuple[int, int]:
+async def count_documents(connection: Connection) -> DocumentCounts:
     """Count documents and distinct texts."""
     row = await connection.fetchrow(query("document_counts"))
     assert row is not None
-    return row["documents"], row["texts"]
+    return DocumentCounts(**row)
 
 
 async def search_index_is_whole(connection: Connection) -> bool | None:
-    """Tell whether the index that documents are searched by can be used; None where there is none."""
+    """Return whether the search index of the documents can be used. Returns None if there is no index."""
     whole: bool | None = await connection.fetchval(query("search_index_is_whole"))
     return whole
 
 
-async def mend_search_index(connection: Connection) -> bool:
-    """Make the index that documents are searched by anew, unless it is whole or another is at it; tell whether.
+async def rebuild_search_index(connection: Connection) -> bool:
+    """Rebuild the search index of the documents if it is not whole. Returns whether it was rebuilt.
 
-    It is done in no transaction. The connection is to be closed afterwards: it has a lock, and no limit of time.
+    Another process that rebuilds it already is left alone. Call this outside a transaction, and close the connection
+    afterwards: the connection then has a lock and no time limit.
     """
     if not await connection.fetchval(query("try_to_lock_search_index")) or await search_index_is_whole(connection):
         return False
-    await connection.execute(query("let_statements_take_long"))
+    await connection.execute(query("remove_statement_timeout"))
     try:
         await connection.execute(query("drop_search_index"), timeout=_INDEXING_SECONDS)
         await connection.execute(query("make_search_index"), timeout=_INDEXING_SECONDS)

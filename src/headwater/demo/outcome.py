@@ -19,7 +19,7 @@ from headwater.demo.plan import NO_BROWSER
 from headwater.demo.progress import counted
 from headwater.demo.visits import TOLERANCE_SECONDS, DemoRequest
 from headwater.demo.web import DemoWeb
-from headwater.documents.operations import DayFilter
+from headwater.documents.operations import DayFilter, Document
 
 _WITH_DOCUMENT = (Reason.STORED, Reason.LINKED)
 _NEVER_TRIED = "pending"
@@ -121,7 +121,9 @@ async def look(
     fates = await operations.frontier.urls()
     sources = await operations.sources.listed()
     items = (await operations.days.day(web.today)).items
-    documents = [await operations.document(line["id"]) or {} for line in await operations.documents(limit=500)]
+    documents = [
+        await operations.documents.get(line.id) for line in (await operations.documents.list_page(limit=500)).documents
+    ]
     checks = [
         _check_ends(expected, fates),
         _check_feeds(expected, sources, items),
@@ -130,14 +132,14 @@ async def look(
         await _check_shared_key(operations, web, sources),
         await _check_limit_of_key(operations, web),
         await _check_handoffs(operations, expected, fates),
-        _check_counts(expected, *await operations.counts()),
+        _check_counts(expected, *await operations.documents.count()),
         _check_titles(expected, documents),
         _check_variants(expected, documents),
         await _check_raw_files(operations, documents),
         _check_walls(expected, fates),
         _check_politeness(web, delay_seconds),
     ]
-    by_host = Counter(host_of(document["url"]) for document in documents)
+    by_host = Counter(host_of(document.url) for document in documents)
     return DemoOutcome(web.today, dict(sorted(by_host.items())), _fates(fates), items, articles, {}, checks)
 
 
@@ -294,19 +296,19 @@ def _check_counts(expected: Expected, documents: int, texts: int) -> Check:
     return Check("one document per page, one text per content", found, wrong)
 
 
-def _check_titles(expected: Expected, documents: list[dict[str, Any]]) -> Check:
+def _check_titles(expected: Expected, documents: list[Document]) -> Check:
     wrong = [
-        f"{document['url']}: {document['title']!r}, expected {expected.titles[document['url']]!r}"
+        f"{document.url}: {document.title!r}, expected {expected.titles[document.url]!r}"
         for document in documents
-        if document["url"] in expected.titles  # what should be no document at all is told of above
-        and _words(document["title"]) != _words(expected.titles[document["url"]])
+        if document.url in expected.titles  # what should be no document at all is told of above
+        and _words(document.title) != _words(expected.titles[document.url])
     ]
     found = counted(len(documents), "title")
     return Check("every title is as it was written, in every charset", found, tuple(wrong))
 
 
-def _check_variants(expected: Expected, documents: list[dict[str, Any]]) -> Check:
-    found = {document["url"]: document["canonical_url"] for document in documents}
+def _check_variants(expected: Expected, documents: list[Document]) -> Check:
+    found = {document.url: document.canonical_url for document in documents}
     wrong = [
         f"{url}: {found.get(url)}, expected {canonical}"
         for url, canonical in expected.canonicals.items()
@@ -321,8 +323,8 @@ def _words(text: str) -> list[str]:
     return re.findall(r"\w+", text)
 
 
-async def _check_raw_files(operations: Operations, documents: list[dict[str, Any]]) -> Check:
-    wrong = [document["url"] for document in documents if not await operations.raw_matches(document)]
+async def _check_raw_files(operations: Operations, documents: list[Document]) -> Check:
+    wrong = [document.url for document in documents if not await operations.documents.raw_file_matches(document)]
     return Check("every raw file matches its row", counted(len(documents), "file"), tuple(wrong))
 
 

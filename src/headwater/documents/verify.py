@@ -16,8 +16,7 @@ from enum import StrEnum
 from headwater.core.errors import SandboxFailed, Unreadable
 from headwater.db.pool import Database
 from headwater.db.verify import StoredDocument, documents_to_verify
-from headwater.documents.derive import derive
-from headwater.extraction.registry import NORMALIZERS
+from headwater.extraction.registry import NORMALIZERS, NormalizedPage, normalize_as
 from headwater.sandbox.pool import Sandbox
 from headwater.storage.folder import Corpus
 
@@ -148,7 +147,7 @@ class Verifier:
         if document.normalizer not in NORMALIZERS:
             return Fault.NO_NORMALIZER, document.normalizer
         try:
-            page = await derive(self._sandbox, document, body, self._sandbox_seconds)
+            page = await normalize_again(self._sandbox, document, body, self._sandbox_seconds)
         except Unreadable as error:
             return Fault.TEXT_DIFFERS, str(error)
         except SandboxFailed as error:
@@ -157,6 +156,20 @@ class Verifier:
         if digest == document.content_hash:
             return None
         return Fault.TEXT_DIFFERS, _unlike(document.content_hash, digest)
+
+
+async def normalize_again(sandbox: Sandbox, document: StoredDocument, body: bytes, seconds: float) -> NormalizedPage:
+    """Normalize the raw file of a document with the same normalizer and input as when it was stored."""
+    return await sandbox.run(
+        normalize_as,
+        document.normalizer,
+        body,
+        document.fetched_url or document.url,
+        document.content_type,
+        document.selectors,
+        returns=NormalizedPage,
+        seconds=seconds,
+    )
 
 
 def _unlike(saved: bytes, found: bytes) -> str:

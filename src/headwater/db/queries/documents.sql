@@ -1,5 +1,5 @@
 -- name: save_texts
--- Keep each text once. Arrays: $1 hashes, $2 bodies; $3 now. Answers the hashes that were new.
+-- Saves each text once and returns the hashes of the new texts. Arrays: $1 hashes, $2 bodies; $3 now
 INSERT INTO texts (content_hash, body, first_seen_at)
 SELECT content_hash, body, $3 FROM unnest($1::bytea[], $2::text[]) AS g (content_hash, body) ORDER BY content_hash
 ON CONFLICT DO NOTHING
@@ -8,10 +8,11 @@ RETURNING content_hash
 -- name: save_document
 -- $1 url id, $2 source, $3 content hash, $4 title, $5 byline, $6 published, $7 language, $8 image, $9 abstract,
 -- $10 canonical URL, $11 provenance, $12 normalizer, $13 raw path, $14 raw hash, $15 raw bytes, $16 now, $17 what to search in,
--- $18 where the bytes came from, $19 their content type, $20 how its text came out, $21 tables kept apart, $22 updated,
+-- $18 fetched URL, $19 content type, $20 body status, $21 artifacts, $22 updated,
 -- $23 confidence, $24 the source's selectors.
--- A tsvector holds at most 1 MB, so the text to search in is cut by the caller. A text that has changed stays as a revision.
--- Answers whether it was there and says something else now: the trigger `record_changed` compares the same columns.
+-- The caller cuts the text to search in, because a tsvector holds at most 1 MB. A text that changed stays as a revision.
+-- Returns whether the document was known and one of its fields changed. The trigger `record_changed` compares
+-- the same columns.
 WITH was AS (
     SELECT id, revision, content_hash, title, byline, published_at, language, image, abstract, raw_hash, fetched_at
     FROM documents WHERE url_id = $1
@@ -45,12 +46,12 @@ RETURNING EXISTS (
 SELECT url_id, content_hash FROM documents WHERE url_id = ANY ($1::bigint[])
 
 -- name: revisions
--- What a document's text was before, newest first. $1 document id
-SELECT revision, title, content_hash, raw_hash, fetched_at, replaced_at FROM document_revisions
+-- The earlier revisions of a document, newest first. $1 document id
+SELECT revision, title, encode(content_hash, 'hex') AS content_hash, encode(raw_hash, 'hex') AS raw_hash, fetched_at, replaced_at FROM document_revisions
 WHERE document_id = $1 ORDER BY revision DESC
 
 -- name: list_documents
--- Newest first, by pages. $1 how many, $2 fetched before or NULL, $3 id before or NULL, $4 source name or NULL
+-- Newest first. $1 limit, $2 fetched before or NULL, $3 id before or NULL, $4 source name or NULL
 SELECT d.id, u.url, s.name AS source, d.title, d.language, d.fetched_at,
        coalesce(d.published_at, (SELECT min(i.published_at) FROM items i
         WHERE i.url_id = d.url_id AND NOT i.published_is_sighting)) AS published_at
@@ -64,14 +65,14 @@ SELECT d.id, u.url, s.name AS source, d.title, d.byline, d.language,
        coalesce(d.published_at, (SELECT min(i.published_at) FROM items i
         WHERE i.url_id = d.url_id AND NOT i.published_is_sighting)) AS published_at,
        d.updated_at, d.image, d.abstract,
-       d.canonical_url, d.provenance, d.confidence, d.normalizer, d.raw_path, d.raw_hash, d.raw_bytes, d.fetched_at, d.content_hash,
-       d.revision, d.body_status, d.artifacts, t.body AS text
+       d.canonical_url, d.provenance, d.confidence, d.normalizer, d.raw_path, encode(d.raw_hash, 'hex') AS raw_hash,
+       d.raw_bytes, d.fetched_at, encode(d.content_hash, 'hex') AS content_hash, d.revision, d.body_status, d.artifacts, t.body AS text
 FROM documents d
 JOIN url_frontier u ON u.id = d.url_id JOIN sources s ON s.id = d.source_id JOIN texts t USING (content_hash)
 WHERE d.id = $1
 
 -- name: search_documents
--- Best first. A word or phrase in the title counts more. $1 query in web-search syntax, $2 how many, $3 how many to pass over
+-- Best first. A word or phrase in the title counts more. $1 query in web-search syntax, $2 limit, $3 offset
 SELECT found.id, u.url, s.name AS source, found.title, found.rank,
        coalesce(found.published_at, (SELECT min(i.published_at) FROM items i
         WHERE i.url_id = found.url_id AND NOT i.published_is_sighting)) AS published_at,
@@ -90,8 +91,8 @@ ORDER BY found.rank DESC, found.fetched_at DESC, found.id DESC
 SELECT (SELECT count(*) FROM documents) AS documents, (SELECT count(*) FROM texts) AS texts
 
 -- name: revision_text
--- A document as it was at a revision, or is. $1 document id, $2 revision or NULL for what it is
--- It came when the one before was replaced; the first came with its text, unless another page had that before.
+-- A document at a revision. $1 document id, $2 revision, or NULL for the last
+-- A revision came when the one before it was replaced. The first one came when its text was first seen on any page.
 SELECT d.id, u.url, d.revision AS last_revision, r.revision, r.title, r.fetched_at, t.body AS text,
        coalesce((SELECT o.replaced_at FROM document_revisions o WHERE o.document_id = d.id AND o.revision = r.revision - 1),
                 t.first_seen_at) AS came_at
@@ -110,20 +111,20 @@ WHERE d.id = $1 AND r.revision = coalesce($2::int, d.revision)
 SELECT id FROM documents WHERE url_id = $1
 
 -- name: search_index_is_whole
--- NULL where there is none.
+-- NULL if there is no index.
 SELECT (SELECT indisvalid AND indisready FROM pg_index WHERE indexrelid = to_regclass('documents_search'))
 
 -- name: try_to_lock_search_index
--- For as long as this connection lasts. Nobody waits for it: whoever makes an index waits for all that were begun before.
+-- The connection keeps the lock until it closes. No process waits for the lock.
 SELECT pg_try_advisory_lock(hashtext('headwater.search_index'))
 
 -- name: drop_search_index
 DROP INDEX CONCURRENTLY IF EXISTS documents_search
 
 -- name: make_search_index
--- As migration 004 does, while documents are read and written. One that is cut short is not whole.
+-- The same index as in migration 004, made while documents are read and written. An interrupted index is not whole.
 CREATE INDEX CONCURRENTLY documents_search ON documents USING gin (search)
 
--- name: let_statements_take_long
--- On this connection.
+-- name: remove_statement_timeout
+-- For this connection.
 SET statement_timeout = 0
