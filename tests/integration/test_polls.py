@@ -296,7 +296,7 @@ async def test_a_feed_that_redirects_for_good_is_told_before_it_is_learned(site:
     site.answers["http://news.test/moved"] = entries("a", "b")
     await harness.operations.sources.sync("news.test")
     (source,) = await harness.operations.sources.listed()
-    assert "It redirects for good to http://news.test/moved, seen once" in source["why"]
+    assert "It redirects permanently to http://news.test/moved, seen once" in source["why"]
 
 
 async def test_a_trial_refuses_what_a_run_would(

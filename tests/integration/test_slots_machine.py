@@ -117,7 +117,7 @@ class SlotsMachine(RuleBasedStateMachine):
 
     def start(self) -> Scheduler:
         context = replace(self.runtime.context, holder=f"instance {len(self.dead)}-{id(self)}")
-        return Scheduler(replace(self.runtime, records=context), self.done)
+        return Scheduler(replace(self.runtime, context=context), self.done)
 
     @rule(which=st.integers(0, 1))
     def an_instance_looks(self, which: int) -> None:

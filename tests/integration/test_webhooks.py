@@ -286,14 +286,14 @@ async def test_retry_after_is_honoured(receiver: ReceiverServer, quick: AppHarne
     receiver.behaviours["hook"] = [(503, {"Retry-After": "7200"})]
     await quick.operations.webhooks.add("hook", receiver.url("hook"))
     await write_all(database_of(quick), "a")
-    (delivery,) = await quick.parts.outbox.claim(10)
-    await quick.parts.outbox.deliver(delivery)
+    (delivery,) = await quick.runtime.outbox.claim(10)
+    await quick.runtime.outbox.deliver(delivery)
     ((pause, due),) = await quick.rows(
         "SELECT not_before - now(), due_at - now() FROM webhooks w JOIN deliveries d ON d.webhook_id = w.id"
     )
     assert timedelta(minutes=119) < min(pause, due) <= max(pause, due) <= timedelta(hours=2)
     await write_all(database_of(quick), "b")
-    assert await quick.parts.outbox.claim(10) == []
+    assert await quick.runtime.outbox.claim(10) == []
 
 
 async def test_one_that_keeps_failing_is_given_up_only_if_others_are_taken(
@@ -303,7 +303,7 @@ async def test_one_that_keeps_failing_is_given_up_only_if_others_are_taken(
     receiver.behaviours["hook"] = [500]
     await quick.operations.webhooks.add("hook", receiver.url("hook"))
     await write_all(database_of(quick), "a")
-    box = quick.parts.outbox
+    box = quick.runtime.outbox
 
     async def attempt() -> None:
         await quick.rows("UPDATE webhooks SET not_before = NULL, failures = 0")
@@ -330,7 +330,7 @@ async def test_what_was_sent_and_not_marked_is_sent_again_with_the_same_id(
     async with open_database_context(make_settings(lease_seconds=5)) as context, open_runtime(context) as runtime:
         (lost,) = await runtime.outbox.claim(10)
         await runtime.courier.bring(lost.receiver, lost.id, lost.change)
-    assert await quick.parts.outbox.claim(10) == []
+    assert await quick.runtime.outbox.claim(10) == []
     await quick.rows("UPDATE deliveries SET lease_until = now()")
     assert await rescue_expired(quick.runtime.context) == 1
     async with delivering(quick):
@@ -341,7 +341,7 @@ async def test_what_was_sent_and_not_marked_is_sent_again_with_the_same_id(
     (row,) = await quick.operations.webhooks.deliveries("hook")
     assert [attempt["reason"] for attempt in row["log"]] == [Reason.WORKER_LOST, Reason.DELIVERED]
     with pytest.raises(Exception, match="no longer ours"):
-        await quick.parts.outbox.deliver(lost)
+        await quick.runtime.outbox.deliver(lost)
     assert (await quick.operations.webhooks.deliveries("hook"))[0]["attempts"] == 2
 
 
@@ -351,7 +351,7 @@ async def test_a_stop_gives_back_what_is_under_way(receiver: ReceiverServer, qui
     await quick.operations.webhooks.add("hook", receiver.url("hook"))
     await write_all(database_of(quick), "a")
     stop = asyncio.Event()
-    working = asyncio.create_task(DelivererRole(quick.parts).run(stop, 0.01))
+    working = asyncio.create_task(DelivererRole(quick.runtime).run(stop, 0.01))
     await until(lambda: receiver.received("hook"))
     stop.set()
     await working

@@ -37,7 +37,7 @@ def opened(site: Site, make_settings: Callable[..., Settings]) -> MakeHarness:
 async def told(harness: AppHarness, url: str) -> str:
     """All that is said of a URL, a line each, with TIME for every time."""
     lines = tell(await harness.operations.why(url))
-    assert [line.label for line in lines].count("PollPlan") == 1
+    assert [line.label for line in lines].count("Next") == 1
     return "\n".join(WHEN.sub("TIME", f"{line.label}: {line.text}") for line in lines)
 
 
@@ -137,7 +137,7 @@ GIVEN_UP = [
     (
         Answer(status=302, headers={"Location": "javascript:alert(1)"}),
         "The redirect names no usable address.",
-        "redirects to an unusable address: The address must start with http or https, not 'javascript'.)",
+        "redirects to an unusable URL: The address must start with http or https, not 'javascript'.)",
     ),
 ]
 
@@ -345,7 +345,7 @@ async def test_a_host_that_asks_to_come_back_later(site: Site, harness: AppHarne
         (
             "hangs",
             "The server, or the page in the browser, took longer than the time allowed.",
-            "(news.test: no whole answer in the time allowed)",
+            "(news.test: no whole response within the time limit)",
         ),
     ],
 )

@@ -72,7 +72,7 @@ def test_the_command_prints_prose_of_80_columns_or_json(hostile: Settings, tmp_p
     lines = shown.stdout.splitlines()
     assert lines[0] == A
     assert [line.split()[0] for line in lines[1:] if not line.startswith(" ")] == [
-        *("Status", "Seen", "Priority", "Robots", "Host", "Fetches", "Document", "PollPlan")
+        *("Status", "Seen", "Priority", "Robots", "Host", "Fetches", "Document", "Next")
     ]
     assert max(cell_len(line) for line in lines) <= 80
     assert all(mark.isprintable() or mark == "\n" for mark in shown.stdout)
@@ -80,7 +80,7 @@ def test_the_command_prints_prose_of_80_columns_or_json(hostile: Settings, tmp_p
     printed = headwater("why", A, "--json", cwd=tmp_path, **where)
     answer = json.loads(printed.stdout)
     assert (answer["status"], answer["reason"], answer["robots"]["allowed"]) == ("fetched", "stored", True)
-    assert answer["lines"][-1]["label"] == "PollPlan"
+    assert answer["lines"][-1]["label"] == "Next"
 
 
 def test_the_command_refuses_bad_input_with_one_line(hostile: Settings, tmp_path: Path) -> None:
