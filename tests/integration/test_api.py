@@ -138,16 +138,16 @@ async def test_markdown_is_made_once_at_a_time_and_who_waits_too_long_is_told_wh
     filled: Settings,
 ) -> None:
     """Spec 4.3, 8.1: whoever reads must not take the sandbox from the crawl."""
-    operations: list[Operations] = []
+    made: list[Operations] = []
 
     def make(operations: Operations) -> FastAPI:
-        operations.append(operations)
+        made.append(operations)
         return make_app(operations)
 
     async with open_api(filled, make) as api:
         _, listed = await api.get("/documents?limit=1")
         path = f"/documents/{listed['documents'][0]['id']}/markdown"
-        (operations,) = operations
+        (operations,) = made
         operations.documents.markdown_wait_seconds = 0.01
         async with operations.documents.markdown_lock, api.session.get(api.base + path) as response:
             assert (response.status, response.headers["Retry-After"]) == (503, "5")
