@@ -46,12 +46,21 @@ class Queue:
     async def finish(self, claims: Sequence[Claim], now: datetime) -> int:
         """End claims as fetched, in one transaction, the way a crew's committer does; answer how many were ours."""
         exchange = Exchange(sent_at=now, http_status=200, body_bytes=50_000, elapsed_ms=120)
-        release = HostRelease(now + self._delay)
+        not_before = now + self._delay
 
         async def work(connection: Connection) -> int:
             held = await still_held(connection, claims)
             ours = [claimed for claimed in claims if claimed.url_id in held]
-            await finish(connection, [Finish(claimed, _STORED, release, exchange) for claimed in ours], now)
+            finishes = [
+                Finish(
+                    claimed,
+                    _STORED,
+                    HostRelease(claimed.host.politeness_key, claimed.lease.token, not_before),
+                    exchange,
+                )
+                for claimed in ours
+            ]
+            await finish(connection, finishes, now)
             return len(ours)
 
         return await self.database.transact(work)

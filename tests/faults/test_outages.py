@@ -40,7 +40,7 @@ async def test_a_host_that_was_asked_has_its_pause_though_the_database_dies_righ
     with own_server(tmp_path / "database") as server:
         settings = make_settings(database_url=server.url, host_delay_ms=60_000)
         async with open_harness(settings) as harness:
-            async with harness.runtime.gate.hold("news.test") as hold:
+            async with harness.runtime.gate.lease_host("news.test") as hold:
                 hold.last_sent_at = harness.runtime.context.clock.now()
             await server.restart(signal.SIGKILL)
         async with open_harness(settings) as harness:

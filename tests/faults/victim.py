@@ -24,7 +24,7 @@ DEADLY = "http://h0.test/0-0"  # for the plant of that name
 
 # Each strikes right after a call of the named function, given as module:attribute.
 POINTS = {
-    "a host is held for a poll": "headwater.db.hosts:hold_hosts",
+    "a host is leased for a poll": "headwater.db.hosts:lease_hosts",
     "robots.txt is read": "headwater.politeness.gate:Gate._read_robots",
     "URLs of a poll are submitted": "headwater.discovery.save:submit",
     "items of a poll are saved": "headwater.db.items:save_items",

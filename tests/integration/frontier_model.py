@@ -156,10 +156,10 @@ class Model:
             page.status, page.reason = ending.status, ending.reason
             page.visits += 1
 
-    def release(self, key: str, token: UUID, release: HostRelease) -> None:
-        """Give back a host, if the token still holds it."""
-        host = self.hosts[key]
-        if host.lease and host.lease[0] == token:
+    def release(self, release: HostRelease) -> None:
+        """Release a host whose lease still has the token."""
+        host = self.hosts[release.politeness_key]
+        if host.lease and host.lease[0] == release.token:
             host.lease, host.not_before, host.backoff_ms = None, release.not_before, release.backoff_ms
 
     def name_twin(self, url: str, twin: str) -> None:

@@ -36,7 +36,7 @@ class Keyring:
     async def answer(self, status: int = 200, host: str = HOST, **headers: str) -> None:
         """Let a host answer."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        await self.budgets.note(host, Response(f"https://{host}/", status, named, b"", self.clock.at, 0.1))
+        await self.budgets.read_answer(host, Response(f"https://{host}/", status, named, b"", self.clock.at, 0.1))
 
     async def shares(self, host: str = HOST) -> dict[str, int]:
         async with self.database.connection() as connection:

@@ -222,7 +222,7 @@ async def test_the_key_itself_is_never_kept(keyring: Keyring) -> None:
         assert len(rows) == 2
         assert all(KEY not in row["b"] and fingerprint(KEY) in row["b"] for row in rows)
         with pytest.raises(asyncpg.CheckViolationError):
-            await books.observe(connection, KEY, HOST, 1000, NOW)
+            await books.save_limit(connection, KEY, HOST, 1000, NOW)
 
 
 async def test_a_missing_key_is_said_to_the_operator(database: Database) -> None:

@@ -49,7 +49,9 @@ class Frontier:
         async def work(connection: Connection) -> bool:
             if claimed.url_id not in await still_held(connection, [claimed]):
                 return False
-            await finish(connection, [Finish(claimed, ending, HostRelease(not_before or self.now))], self.now)
+            key, token = claimed.host.politeness_key, claimed.lease.token
+            release = HostRelease(key, token, not_before or self.now)
+            await finish(connection, [Finish(claimed, ending, release)], self.now)
             return True
 
         return await self.database.transact(work)

@@ -320,7 +320,7 @@ async def test_what_was_submitted_while_its_host_was_grouped_is_moved_by_the_swe
     await frontier.end(claim, STORED)
 
     async def group(connection: Connection) -> asyncio.Task[object]:
-        await hosts.meet_hosts(connection, ["group:news"])
+        await hosts.add_hosts(connection, {"group:news": "group:news"})
         assert await hosts.join_key(connection, ["a.test"], "group:news") == {"a.test"}
         submitting = asyncio.create_task(frontier.put("http://a.test/2"))
         while not await frontier.rows(

@@ -65,6 +65,10 @@ def key_of(host: str) -> str:
     return "domain:shared.test" if host.endswith(".shared.test") else host
 
 
+def release_of(claimed: Claim, not_before: datetime, backoff_ms: int = 0) -> HostRelease:
+    return HostRelease(claimed.host.politeness_key, claimed.lease.token, not_before, backoff_ms)
+
+
 class FrontierMachine(RuleBasedStateMachine):
     """Does the same to both and compares."""
 
@@ -141,10 +145,10 @@ class FrontierMachine(RuleBasedStateMachine):
         ending = (
             FetchOutcome(Reason.STORED, UrlStatus.FETCHED) if stored else FetchOutcome(Reason.NOT_FOUND, UrlStatus.DEAD)
         )
-        release = HostRelease(self.now + wait, backoff_ms)
+        release = release_of(claimed, self.now + wait, backoff_ms)
         assert len(self.commit(claimed, ending, release)) == 1
         self.model.end(claimed.url, ending)
-        self.model.release(claimed.host.politeness_key, claimed.lease.token, release)
+        self.model.release(release)
 
     @has_held
     @rule(data=st.data(), why=reasons_to_wait, due=waits, wait=waits, backoff_ms=backoffs)
@@ -153,10 +157,10 @@ class FrontierMachine(RuleBasedStateMachine):
     ) -> None:
         claimed = self.some_claim(data, held=True)
         ending = FetchOutcome(why[0], UrlStatus.PENDING, due_at=self.now + due, counts=why[1])
-        release = HostRelease(self.now + wait, backoff_ms)
+        release = release_of(claimed, self.now + wait, backoff_ms)
         assert len(self.commit(claimed, ending, release)) == 1
         self.model.end(claimed.url, ending)
-        self.model.release(claimed.host.politeness_key, claimed.lease.token, release)
+        self.model.release(release)
 
     @has_held
     @rule(data=st.data(), number=pages, wait=waits)
@@ -165,23 +169,29 @@ class FrontierMachine(RuleBasedStateMachine):
         twin = f"http://{claimed.host.host}/{number}"
         if twin in self.model.pages and self.model.pages[twin].visits:
             return  # known as a page of its own: it is not followed
-        ending, release = FetchOutcome(Reason.STORED, UrlStatus.FETCHED), HostRelease(self.now + wait)
+        ending, release = (
+            FetchOutcome(Reason.STORED, UrlStatus.FETCHED),
+            release_of(claimed, self.now + wait),
+        )
         assert len(self.commit(claimed, ending, release, twins=(twin,))) == 1
         self.model.end(claimed.url, ending)
         self.model.name_twin(claimed.url, twin)
-        self.model.release(claimed.host.politeness_key, claimed.lease.token, release)
+        self.model.release(release)
 
     @has_held
     @rule(data=st.data(), host=hosts, number=pages, wait=waits)
     def a_redirect_leads_elsewhere(self, data: st.DataObject, host: str, number: int, wait: timedelta) -> None:
         claimed = self.some_claim(data, held=True)
         target = f"http://{host}/{number}"
-        ending, release = FetchOutcome(Reason.REDIRECT, UrlStatus.DEAD), HostRelease(self.now + wait)
+        ending, release = (
+            FetchOutcome(Reason.REDIRECT, UrlStatus.DEAD),
+            release_of(claimed, self.now + wait),
+        )
         onward = Candidate(target, self.source_id, Origin.FEED, claimed.priority, hops=1, parent_id=claimed.url_id)
         assert len(self.commit(claimed, ending, release, onward=onward)) == 1
         self.model.put({target: (host, claimed.priority)})
         self.model.end(claimed.url, ending)
-        self.model.release(claimed.host.politeness_key, claimed.lease.token, release)
+        self.model.release(release)
 
     @has_stale
     @rule(data=st.data(), wait=waits, stored=st.booleans())
@@ -192,8 +202,9 @@ class FrontierMachine(RuleBasedStateMachine):
             if stored
             else FetchOutcome(Reason.TIMEOUT, UrlStatus.PENDING)
         )
-        release = HostRelease(self.now + wait, 8000)
-        assert self.commit(self.some_claim(data, held=False), ending, release, twins=("http://a.test/stale",)) == []
+        claimed = self.some_claim(data, held=False)
+        release = release_of(claimed, self.now + wait, 8000)
+        assert self.commit(claimed, ending, release, twins=("http://a.test/stale",)) == []
 
     @rule(wait=st.sampled_from([0.5, 1, 1, 30, 61, 100]))
     def time_passes(self, wait: float) -> None:
@@ -270,7 +281,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
         async def work(connection: Connection) -> bool:
             known = await store_hosts.get_or_create_host(connection, host, key_of(host))
-            ((_, held),) = await store_hosts.hold_hosts(connection, [(host, lease)], self.now, DELAY_MS)
+            ((_, held),) = await store_hosts.lease_hosts(connection, [(host, lease)], self.now, DELAY_MS)
             if held:
                 return True
             await store_hosts.reserve_host(connection, known.politeness_key, self.now, timedelta(seconds=2))
@@ -290,9 +301,9 @@ class FrontierMachine(RuleBasedStateMachine):
     def a_poll_gives_its_host_back(self, data: st.DataObject, wait: timedelta, backoff_ms: int) -> None:
         """Some of them late, when it is no longer theirs."""
         key, token = data.draw(st.sampled_from(self.polls))
-        release = HostRelease(self.now + wait, backoff_ms)
-        self.transact(lambda connection: store_hosts.release_hosts(connection, [(key, token, release)]))
-        self.model.release(key, token, release)
+        release = HostRelease(key, token, self.now + wait, backoff_ms)
+        self.transact(lambda connection: store_hosts.release_hosts(connection, [release]))
+        self.model.release(release)
 
     @rule(host=hosts, delay_ms=st.sampled_from([None, 0, 3000]))
     def a_robots_file_is_read(self, host: str, delay_ms: int | None) -> None:

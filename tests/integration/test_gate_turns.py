@@ -121,7 +121,7 @@ async def test_what_was_held_up_until_its_hold_was_over_is_not_sent(
 
     monkeypatch.setattr(HttpClient, "get", held_up)
     settings = make_settings(connect_to=site.connect_to, lease_seconds=lease_seconds)
-    async with open_harness(settings) as harness, harness.runtime.gate.hold("a.test") as hold:
+    async with open_harness(settings) as harness, harness.runtime.gate.lease_host("a.test") as hold:
         with pytest.raises(ExchangeFailed) as caught:
             await harness.runtime.gate.send(hold, "http://a.test/page")
     assert caught.value.reason is Reason.TIMEOUT

@@ -9,7 +9,7 @@ import pytest
 
 from headwater.app.maintenance import rescue_expired
 from headwater.core.errors import OperatorError
-from headwater.core.frontier import Claim, FetchOutcome, UrlStatus
+from headwater.core.frontier import Claim, FetchOutcome, HostRelease, UrlStatus
 from headwater.core.handoff import HandoffCounts, JobFilter
 from headwater.core.reasons import Reason
 from headwater.core.urls import url_hash
@@ -61,7 +61,8 @@ async def end(harness: AppHarness, taken: Claim, ending: FetchOutcome) -> bool:
     async def work(connection: Connection) -> bool:
         if not await still_held(connection, [taken]):
             return False
-        await finish(connection, [Finish(taken, ending, harness.runtime.gate.hold_of(taken).release(now))], now)
+        release = HostRelease(taken.host.politeness_key, taken.lease.token, now)
+        await finish(connection, [Finish(taken, ending, release)], now)
         return True
 
     return await harness.runtime.context.database.transact(work)

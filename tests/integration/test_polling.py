@@ -5,6 +5,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -136,9 +137,9 @@ async def test_what_has_waited_for_half_its_lease_is_given_back_and_not_begun(
         left: list[float] = []
         poll = harness.runtime.poller.poll
 
-        async def noted(claim: PollClaim) -> PollResult:
+        async def noted(claim: PollClaim, **options: Any) -> PollResult:
             left.append((claim.lease.until - harness.runtime.context.clock.now()).total_seconds())
-            return await poll(claim)
+            return await poll(claim, **options)
 
         monkeypatch.setattr(harness.runtime.poller, "poll", noted)
 
@@ -167,7 +168,7 @@ async def test_a_host_that_was_taken_for_one_who_left_is_given_back(harness: App
     """Spec 2.4: whenever he leaves."""
 
     async def hold(host: str) -> None:
-        async with harness.runtime.gate.hold(host):
+        async with harness.runtime.gate.lease_host(host):
             await asyncio.Event().wait()
 
     for _ in range(2):  # at first the hosts are new
@@ -186,7 +187,7 @@ async def test_of_many_who_want_a_host_at_once_each_has_it_for_himself(harness: 
 
     async def hold() -> None:
         nonlocal inside, most
-        async with harness.runtime.gate.hold("busy.test"):
+        async with harness.runtime.gate.lease_host("busy.test"):
             inside += 1
             most = max(most, inside)
             await asyncio.sleep(0)

@@ -16,13 +16,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.core.politeness import longer_backoff
 from headwater.demo import answers
 from headwater.demo.answers import Answer, bomb, busy, drip, oversized, reset, status, truncated
 from headwater.demo.run import DELAY_MS
 from headwater.demo.sites import GAZETTE
 from headwater.demo.visits import DemoRequest, arrival, departure, find_violations
 from headwater.demo.web import DemoWeb
+from headwater.politeness.host_lease import longer_backoff
 from tests.visitor import TODAY, get, visitor
 
 HOST = "wire.demo.test"

@@ -57,8 +57,8 @@ def test_a_source_is_asked_for_as_its_row_says() -> None:
     """Spec 1.7: the profile is full where the row says nothing; APIs are for programs."""
     profile = configure("s", "plain", {"needs_browser": True}).fetch_profile("s")
     assert (profile.needs_browser, profile.stealth) == (True, "full")
-    assert profile.browses("news.test", "http://news.test/page")
-    assert not profile.browses("api.test", "http://api.test/list")
+    assert not profile.asks_api("http://news.test/page")
+    assert profile.asks_api("http://api.test/list")
     assert not configure("s", "plain", {}).fetch_profile("s").needs_browser
 
 

@@ -2,18 +2,27 @@
 
 from datetime import UTC, date, datetime, timedelta
 from email.utils import format_datetime
+from uuid import uuid4
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headwater.core import backoff, dates, politeness
-from headwater.core.frontier import Origin
+from headwater.core.frontier import HostRecord, Origin
 from headwater.core.reasons import Reason
 from headwater.frontier.priority import HIGHEST, LOWEST, priority
 from headwater.http.responses import reason_of_status
+from headwater.politeness import host_lease
 
 NOW = datetime(2026, 3, 12, 12, 0, tzinfo=UTC)
+
+
+def lease_with(
+    crawl_delay_ms: int | None, default_ms: int, backoff_ms: int, politeness_key: str = "a.test"
+) -> host_lease.HostLease:
+    host = HostRecord("a.test", politeness_key, crawl_delay_ms, backoff_ms)
+    return host_lease.HostLease(host, uuid4(), NOW, default_ms)
 
 
 @given(st.integers(1, 10), st.sampled_from(Origin), st.integers(0, 50))
@@ -114,25 +123,26 @@ def test_no_retry_after_header_is_an_error(header: str) -> None:
 )
 def test_the_hosts_own_wish_goes_before_the_default(crawl_delay: int | None, backoff_ms: int, expected_ms: int) -> None:
     """Spec 4.1."""
-    assert politeness.delay(crawl_delay, 1000, backoff_ms) == timedelta(milliseconds=expected_ms)
+    assert lease_with(crawl_delay, 1000, backoff_ms).delay == timedelta(milliseconds=expected_ms)
 
 
 def test_a_crawl_delay_is_cut_at_the_cap() -> None:
     """Spec 4.1."""
-    assert politeness.capped_crawl_delay_ms(86400, 60) == 60_000
-    assert politeness.capped_crawl_delay_ms(-1, 60) == 0
-    assert politeness.capped_crawl_delay_ms(None, 60) is None
+    assert host_lease.capped_crawl_delay_ms(86400, 60) == 60_000
+    assert host_lease.capped_crawl_delay_ms(-1, 60) == 0
+    assert host_lease.capped_crawl_delay_ms(None, 60) is None
 
 
 delays = st.one_of(st.none(), st.integers(0, 3_600_000))
 
 
-@given(delays, st.integers(0, 3_600_000), st.integers(0, politeness.LONGEST_BACKOFF_MS), st.booleans())
+@given(delays, st.integers(0, 3_600_000), st.integers(0, host_lease.LONGEST_BACKOFF_MS), st.booleans())
 def test_no_host_is_asked_sooner_than_it_wishes_or_its_back_off_says(
     crawl_delay: int | None, default: int, backoff_ms: int, shared: bool
 ) -> None:
     """Spec 4.1, 4.2: nor, where it shares its turn, sooner than the others wish."""
-    pause = politeness.delay(crawl_delay, default, backoff_ms, shared=shared) / timedelta(milliseconds=1)
+    lease = lease_with(crawl_delay, default, backoff_ms, politeness_key="group:g" if shared else "a.test")
+    pause = lease.delay / timedelta(milliseconds=1)
     asked = [backoff_ms, default if crawl_delay is None else crawl_delay, *([default] if shared else [])]
     assert pause == max(asked)
 
@@ -142,26 +152,26 @@ def test_each_complaint_slows_down_at_least_twofold_up_to_an_hour(times: int, de
     """Spec 4.2."""
     in_force = timedelta(milliseconds=delay_ms)
     for _ in range(times):
-        longer = timedelta(milliseconds=politeness.longer_backoff(in_force, chance))
-        longest = timedelta(milliseconds=politeness.LONGEST_BACKOFF_MS)
+        longer = timedelta(milliseconds=host_lease.longer_backoff(in_force, chance))
+        longest = timedelta(milliseconds=host_lease.LONGEST_BACKOFF_MS)
         assert min(2 * in_force, longest) <= longer <= longest
         assert longer <= max(timedelta(seconds=1), 2.5 * in_force)
         in_force = longer
 
 
-@given(st.integers(0, politeness.LONGEST_BACKOFF_MS), st.integers(0, 10_000))
+@given(st.integers(0, host_lease.LONGEST_BACKOFF_MS), st.integers(0, 10_000))
 def test_good_answers_shorten_a_back_off_and_never_lengthen_it(backoff_ms: int, seconds: int) -> None:
     """Spec 4.2: forgiven after quiet."""
     quiet = timedelta(seconds=seconds)
-    left = politeness.shorter_backoff(backoff_ms, NOW - quiet, NOW)
-    assert left == (0 if quiet >= politeness.QUIET else backoff_ms // 2)
-    assert politeness.shorter_backoff(backoff_ms, None, NOW) == 0
+    left = host_lease.shorter_backoff(backoff_ms, NOW - quiet, NOW)
+    assert left == (0 if quiet >= host_lease.QUIET else backoff_ms // 2)
+    assert host_lease.shorter_backoff(backoff_ms, None, NOW) == 0
 
 
 @given(st.floats(allow_nan=False), st.floats(0, 3600))
 def test_no_crawl_delay_is_over_the_cap_or_under_nothing(wished: float, cap: float) -> None:
     """Spec 4.1."""
-    delay_ms = politeness.capped_crawl_delay_ms(wished, cap)
+    delay_ms = host_lease.capped_crawl_delay_ms(wished, cap)
     assert delay_ms is not None
     assert 0 <= delay_ms <= cap * 1000
     if 0 <= wished <= cap:
@@ -185,18 +195,18 @@ def test_all_hosts_below_a_registrable_domain_share_its_turn(
 
 def test_a_429_doubles_the_delay_with_a_little_by_chance() -> None:
     """Spec 4.2."""
-    assert politeness.longer_backoff(timedelta(seconds=1), 0) == 2000
-    assert politeness.longer_backoff(timedelta(seconds=2), 0) == 4000
-    assert politeness.longer_backoff(timedelta(seconds=2), 1) == 5000
-    assert politeness.longer_backoff(timedelta(0), 0) == 1000
-    assert politeness.longer_backoff(timedelta(days=9), 0) == politeness.LONGEST_BACKOFF_MS
+    assert host_lease.longer_backoff(timedelta(seconds=1), 0) == 2000
+    assert host_lease.longer_backoff(timedelta(seconds=2), 0) == 4000
+    assert host_lease.longer_backoff(timedelta(seconds=2), 1) == 5000
+    assert host_lease.longer_backoff(timedelta(0), 0) == 1000
+    assert host_lease.longer_backoff(timedelta(days=9), 0) == host_lease.LONGEST_BACKOFF_MS
 
 
 def test_a_good_answer_halves_the_back_off_and_a_long_quiet_forgives_it() -> None:
     """Spec 4.2."""
-    assert politeness.shorter_backoff(2000, NOW - timedelta(minutes=5), NOW) == 1000
-    assert politeness.shorter_backoff(1, NOW - timedelta(minutes=5), NOW) == 0
-    assert politeness.shorter_backoff(3_600_000, NOW - politeness.QUIET, NOW) == 0
+    assert host_lease.shorter_backoff(2000, NOW - timedelta(minutes=5), NOW) == 1000
+    assert host_lease.shorter_backoff(1, NOW - timedelta(minutes=5), NOW) == 0
+    assert host_lease.shorter_backoff(3_600_000, NOW - host_lease.QUIET, NOW) == 0
 
 
 @pytest.mark.parametrize(
@@ -219,9 +229,9 @@ def test_hosts_of_one_registrable_domain_share_a_turn(host: str, key: str) -> No
 
 def test_robots_are_asked_for_again_after_a_day() -> None:
     """Spec 4.1."""
-    assert politeness.robots_are_fresh(NOW - timedelta(hours=23), NOW)
-    assert not politeness.robots_are_fresh(NOW - timedelta(hours=24), NOW)
-    assert not politeness.robots_are_fresh(None, NOW)
+    assert host_lease.robots_are_fresh(NOW - timedelta(hours=23), NOW)
+    assert not host_lease.robots_are_fresh(NOW - timedelta(hours=24), NOW)
+    assert not host_lease.robots_are_fresh(None, NOW)
 
 
 @pytest.mark.parametrize(

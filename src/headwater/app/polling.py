@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Collection
 from datetime import timedelta
-from uuid import UUID
+from functools import partial
 
 import structlog
 
@@ -16,7 +16,7 @@ from headwater.core.waiting import finish_or_cancel, wait_for_any
 from headwater.db import sources
 from headwater.db.pool import is_down
 from headwater.db.sources import PollClaim
-from headwater.politeness.worker_slots import WorkerSlots
+from headwater.politeness.worker_slots import WorkerSlot, WorkerSlots
 
 log = structlog.get_logger()
 # Each has places of its own: what takes minutes must not keep the quick ones waiting.
@@ -24,13 +24,13 @@ QUICK_METHODS = (Method.FEED,)
 LONG_METHODS = (Method.SITEMAP, Method.SPIDER)
 LONG_AT_ONCE = 4
 MANY_ERRORS = 10  # in a row: somebody should look
-_ASIDE_FOR_A_PLACE = 100  # as many polls wait for their hosts at most, for each that is at work
+_MOST_WAITING_PER_SLOT = 100  # polls that wait for their hosts or budgets
 
 
 class PollerRole:
-    """Claims what is due and reads it, at most so many at once.
+    """Claims the sources that are due and polls a few of them at once.
 
-    Not counted are those that wait for a budget, for their host's turn, or for the host to be theirs or given back.
+    A poll that waits for a budget, for its host's turn, or for the lease or release of its host needs no slot.
     """
 
     def __init__(
@@ -44,17 +44,14 @@ class PollerRole:
         self._runtime = runtime
         self._context = runtime.context
         self._on_poll = on_poll
-        self._polls: dict[asyncio.Task[None], UUID] = {}  # and the token of each
+        self._polls: set[asyncio.Task[None]] = set()
         self._ready: deque[PollClaim] = deque()  # claimed, not begun
         self._few = asyncio.Event()  # more should be claimed
         self._methods = methods
         self._lease = timedelta(seconds=runtime.context.settings.lease_seconds)
         self._at_once = at_once or runtime.context.settings.poll_concurrency
-        self._places = WorkerSlots(
-            self._at_once,
-            most_aside=_ASIDE_FOR_A_PLACE * self._at_once,
-            count_idle=self._count_those_who_wait_for_a_budget,
-            on_free=self._fill_places,
+        self._slots = WorkerSlots(
+            self._at_once, most_waiting=_MOST_WAITING_PER_SLOT * self._at_once, on_free=self._fill_slots
         )
 
     async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
@@ -89,9 +86,8 @@ class PollerRole:
         A few more are claimed than there are places for, so that no place waits for the next claim.
         """
         await self._give_back(sum(map(self._is_old, self._ready)))
-        self._places.let_return()
         self._start_ready()
-        wanted = self._places.free + self._at_once - len(self._ready)
+        wanted = self._slots.free + self._at_once - len(self._ready)
         if wanted <= self._at_once // 2:
             return True
         now = self._context.clock.now()
@@ -108,20 +104,20 @@ class PollerRole:
         self._start_ready()
         return bool(self._ready) or len(claims) == wanted
 
-    def _fill_places(self) -> None:
+    def _fill_slots(self) -> None:
         self._start_ready()
         if len(self._ready) <= self._at_once // 4:
             self._few.set()
 
     def _start_ready(self) -> None:
-        for _ in range(min(self._places.free, len(self._ready))):
+        for _ in range(min(self._slots.free, len(self._ready))):
             if self._is_old(self._ready[0]):
                 self._few.set()  # it is given back then
                 return
             claim = self._ready.popleft()
-            task = self._places.start(self._poll(claim))
-            self._polls[task] = claim.lease.token
-            task.add_done_callback(self._polls.pop)
+            task = self._slots.start(partial(self._poll, claim))
+            self._polls.add(task)
+            task.add_done_callback(self._polls.discard)
 
     def _is_old(self, claim: PollClaim) -> bool:
         """Tell whether a claim has waited for too long to be begun with."""
@@ -137,13 +133,9 @@ class PollerRole:
                     raise
                 log.warning("poll.not_given_back", source=claim.source.name, error=str(error))
 
-    def _count_those_who_wait_for_a_budget(self, polls: Collection[asyncio.Task[None]]) -> int:
-        waiting = self._runtime.poller.waiting
-        return sum(self._polls.get(poll) in waiting for poll in polls) if waiting else 0
-
-    async def _poll(self, claim: PollClaim) -> None:
+    async def _poll(self, claim: PollClaim, slot: WorkerSlot) -> None:
         try:
-            polled = await self._runtime.poller.poll(claim)
+            polled = await self._runtime.poller.poll(claim, slot=slot)
         except LeaseLost as error:
             log.warning("poll.lease_lost", source=claim.source.name, error=str(error))
             return

@@ -111,28 +111,13 @@ async def open_runtime(context: DatabaseContext) -> AsyncIterator[Runtime]:
         browser,
         _open_projection(context) as projection,
     ):
-        gate = Gate(
+        budgets = Budgets(
             database=context.database,
-            client=client,
-            browser=browser,
-            budgets=Budgets(
-                database=context.database,
-                clock=context.clock,
-                key=settings.api_data_gov_key,
-                rate_limits=settings.rate_limits,
-            ),
-            sandbox=sandbox,
             clock=context.clock,
-            holder=context.holder,
-            user_agents={
-                style: user_agents.user_agent(style, __version__, settings.contact_url) for style in user_agents.STYLES
-            },
-            default_delay_ms=settings.host_delay_ms,
-            crawl_delay_cap_seconds=settings.crawl_delay_cap_seconds,
-            lease_seconds=settings.lease_seconds,
-            limits=Limits(body_bytes=settings.max_body_mb * 1024 * 1024),
-            key_of=key_of,
+            key=settings.api_data_gov_key,
+            rate_limits=settings.rate_limits,
         )
+        gate = Gate(context, client=client, browser=browser, budgets=budgets, sandbox=sandbox)
         poller = Poller(
             database=context.database,
             gate=gate,

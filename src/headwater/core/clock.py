@@ -1,15 +1,15 @@
-"""Who tells the time."""
+"""The clock of the process."""
 
 from datetime import datetime
 from typing import Protocol
 
 
 class Clock(Protocol):
-    """Tells the time; in tests another may."""
+    """Returns the time. Tests use clocks of their own."""
 
     def now(self) -> datetime:
         """Return the time, in UTC."""
 
     @property
     def is_settled(self) -> bool:
-        """Whether hosts may be taken by this time: not while a step of it is waited out."""
+        """Whether hosts may be leased by this time. They may not while the clock waits after a step."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
+from uuid import UUID
 
 from headwater.core.lease import Lease
 from headwater.core.reasons import Reason
@@ -68,7 +69,7 @@ class Claim:
     host: HostRecord
     source_id: int
     fetch_profile: FetchProfile
-    page_delay_ms: int | None  # what its source asks for
+    delay_ms: int  # between two requests to the host: the source's setting, else the default
     origin: Origin
     priority: int
     subpath: str | None  # where its raw bytes go below its source's folder; None: by host and URL hash
@@ -79,10 +80,11 @@ class Claim:
     selectors: Mapping[str, str] = field(default_factory=dict)  # where its source says that the fields of its pages are
 
 
-@dataclass(frozen=True, slots=True)
-class HostRelease:
-    """How a host is given back: not before when, with what back-off since when, and why it is blocked if it is."""
+class HostRelease(NamedTuple):
+    """The end of a host's lease: when the host may be asked again, its back-off, and why it is blocked."""
 
+    politeness_key: str
+    token: UUID  # of the lease; a lease with another token stays
     not_before: datetime
     backoff_ms: int = 0
     last_throttled_at: datetime | None = None

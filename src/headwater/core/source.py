@@ -44,20 +44,10 @@ class FetchProfile:
     needs_browser: bool = False  # a browser makes all other requests
     stealth: str = "full"  # the browser's profile
 
-    def asks_api(self, host: str, url: str) -> bool:
+    def asks_api(self, url: str) -> bool:
         """Return whether a request for a normalized URL goes to a declared API."""
-        if host in self.api_hosts:
-            return True
         address = url.partition("://")[2]
-        return any("/" in part and address.startswith(part) for part in self.api_hosts)
-
-    def browses(self, host: str, url: str) -> bool:
-        """Return whether a browser makes the request. A browser never calls an API."""
-        return self.needs_browser and not self.asks_api(host, url)
-
-    def pays(self, host: str, url: str) -> bool:
-        """Return whether the request carries the key and counts against its budget."""
-        return self.budget is not None and self.asks_api(host, url)
+        return any(address.startswith(part if "/" in part else f"{part}/") for part in self.api_hosts)
 
 
 class Timeout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -13,7 +13,7 @@ from headwater.db.sql import query
 _KEPT = 2 * api_budget.HOUR
 
 
-async def take(
+async def spend(
     connection: Connection, fingerprint: str, host: str, child: str, split: Split, now: datetime
 ) -> datetime | None:
     """Take a request from a child and its parent, or tell when to come back. Must run inside a transaction."""
@@ -30,7 +30,7 @@ async def take(
     return again
 
 
-async def observe(connection: Connection, fingerprint: str, host: str, limit: int, now: datetime) -> None:
+async def save_limit(connection: Connection, fingerprint: str, host: str, limit: int, now: datetime) -> None:
     """Keep the limit that a host has told; the shares of its sources follow."""
     await connection.execute(query("observe_limit"), fingerprint, host, limit, now)
 

@@ -1,12 +1,11 @@
-"""The database's time, carried on a clock of this machine that only goes forward.
+"""The database's time, on a clock of this machine that only runs forward.
 
-Leases and politeness hold across machines, so all of them must agree on the time: the database's. Asking it before
-every decision would cost a round trip, so it is carried on, and looked at every second. A step of this machine's wall
-clock changes nothing, and its sleep is counted in.
+Leases and politeness hold across machines, so all machines use one time: the database's. A question before every
+decision would cost a round trip, so this clock keeps the time and compares it with the server every second. A step of
+this machine's wall clock changes nothing, and the clock also counts the time while the machine sleeps.
 
-The server's clock may step too, and then what was written by the old time is read by the new: a host that is held, or
-has its pause, would seem to be free. So nobody takes the new time at once. Whoever sees a step goes on by the old time
-with what is under way, takes no host, and changes over when all that anybody held by the old time must have ended.
+The server's clock may step, too. A lease written by the old time would then seem to be over. So no process follows a
+step at once: it keeps the old time for its own work, leases no host, and follows when all leases by the old time ended.
 """
 
 import time
@@ -20,16 +19,16 @@ from headwater.db.sql import query
 
 log = structlog.get_logger()
 SYNC_SECONDS = 1.0
-_SHORT_ROUND_TRIP = 0.002  # as good as any
+_SHORT_ROUND_TRIP = 0.002  # a shorter one makes the reading no better
 _READINGS = 8
-# What is off by more than the first has stepped; less is made good little by little, by the second at each reading.
+# A difference over _STEP is a step of the server's clock. The clock corrects a smaller one by _SLEW at each reading.
 _STEP, _SLEW = timedelta(seconds=1), timedelta(milliseconds=10)
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # goes on while the machine sleeps, where there is one
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # also runs while the machine sleeps
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The server's time, when it was so on the clock that only goes forward, and how long the answer took."""
+    """The server's time, our own clock at that moment, and the duration of the round trip."""
 
     server: datetime
     at: float
@@ -43,7 +42,7 @@ class Reading:
 
 
 async def read_server_time(connection: Connection, readings: int = _READINGS) -> Reading:
-    """Read the server's time; of a few readings the quickest is the truest."""
+    """Read the server's time. The quickest of a few readings is the most exact."""
     best = None
     for _ in range(readings):
         before = time.clock_gettime(_CLOCK)
@@ -58,34 +57,37 @@ async def read_server_time(connection: Connection, readings: int = _READINGS) ->
 
 
 class DatabaseClock:
-    """Tells the time; `sync` keeps it true."""
+    """Returns the time; `sync` keeps it exact."""
 
     def __init__(self) -> None:
         self._base = datetime.now(UTC)
         self._at = time.clock_gettime(_CLOCK)
-        self._synced = False
+        self._is_synced = False
         self._stepped_at: float | None = None
 
     def now(self) -> datetime:
         """Return the time, in UTC."""
-        return self._time_at(time.clock_gettime(_CLOCK))
+        return self._base + timedelta(seconds=time.clock_gettime(_CLOCK) - self._at)
 
     @property
     def is_settled(self) -> bool:
-        """Whether hosts may be taken by this time: not while a step of it is waited out."""
+        """Whether hosts may be leased by this time. They may not while the clock waits after a step."""
         return self._stepped_at is None
 
     async def sync(self, database: Database, settle_seconds: float = 0.0) -> None:
-        """Compare with the server's time; a step of it is followed after `settle_seconds`, the first time at once."""
+        """Compare the clock with the server's time. Follow a step after `settle_seconds`, the first time at once."""
         async with database.connection() as connection:
-            reading = await read_server_time(connection, 1 if self._synced else _READINGS)
-        if self._synced:
+            reading = await read_server_time(connection, 1 if self._is_synced else _READINGS)
+        if self._is_synced:
             self._follow(reading, settle_seconds)
         else:
             self._set(reading)
 
     def _follow(self, reading: Reading, settle_seconds: float) -> None:
-        error = self._error(reading)
+        # The truth lies within half a round trip: only the rest of the difference is an error for certain.
+        own = self._base + timedelta(seconds=reading.at - self._at)
+        ahead, doubt = reading.server - own, timedelta(seconds=reading.seconds / 2)
+        error = max(ahead - doubt, timedelta(0)) + min(ahead + doubt, timedelta(0))
         if abs(error) <= _STEP:
             self._base += max(-_SLEW, min(_SLEW, error))
             self._stepped_at = None
@@ -96,13 +98,5 @@ class DatabaseClock:
             log.info("clock.settled", seconds=error.total_seconds())
             self._set(reading)
 
-    def _error(self, reading: Reading) -> timedelta:
-        """Tell how far off this clock is for certain: the truth lies within half a round trip."""
-        ahead, doubt = reading.server - self._time_at(reading.at), timedelta(seconds=reading.seconds / 2)
-        return max(ahead - doubt, timedelta(0)) + min(ahead + doubt, timedelta(0))
-
     def _set(self, reading: Reading) -> None:
-        self._base, self._at, self._synced, self._stepped_at = reading.server, reading.at, True, None
-
-    def _time_at(self, tick: float) -> datetime:
-        return self._base + timedelta(seconds=tick - self._at)
+        self._base, self._at, self._is_synced, self._stepped_at = reading.server, reading.at, True, None

@@ -1,4 +1,4 @@
-"""What several ask of the database at the same time is asked once."""
+"""Turns calls that arrive at the same time into one call for all of them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -9,53 +9,38 @@ R = TypeVar("R")
 
 
 class Coalescer(Generic[T, R]):
-    """Does for a batch what each would do alone: whoever comes while one batch is under way is part of the next.
-
-    Nobody waits for company: one who comes alone is a batch of one, at once.
-    """
+    """Runs `work` for batches. A lone call runs at once; calls that arrive meanwhile form the next batch."""
 
     def __init__(self, work: Callable[[Sequence[T]], Awaitable[Sequence[R]]]) -> None:
         self._work = work
         self._waiting: list[tuple[T, asyncio.Future[R]]] = []
-        self._working: asyncio.Task[None] | None = None
+        self._running: asyncio.Task[None] | None = None
 
-    async def do(self, part: T) -> R:
-        """Do a part of the next batch; it is done even if the one who asked is cancelled meanwhile."""
-        return await self.begin(part)
+    def submit(self, argument: T) -> asyncio.Future[R]:
+        """Add an argument to the next batch and return its future result. A cancelled caller does not stop the work."""
+        result: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        self._waiting.append((argument, result))
+        if self._running is None:
+            self._running = asyncio.create_task(self._run())
+        return result
 
-    def begin(self, part: T) -> asyncio.Future[R]:
-        """Put a part into the next batch; return what will have its result."""
-        answer: asyncio.Future[R] = asyncio.get_running_loop().create_future()
-        self._waiting.append((part, answer))
-        if self._working is None:
-            self._working = asyncio.create_task(self._do_all())
-        return answer
-
-    async def _do_all(self) -> None:
+    async def _run(self) -> None:
+        batch: list[tuple[T, asyncio.Future[R]]] = []
         try:
             while self._waiting:
                 batch, self._waiting = self._waiting, []
-                await self._do_batch(batch)
+                try:
+                    results = await self._work([argument for argument, _ in batch])
+                except Exception as error:  # noqa: BLE001 (each caller gets it)
+                    for _, result in batch:
+                        if not result.done():
+                            result.set_exception(error)
+                            result.exception()  # a cancelled caller does not read it
+                else:
+                    for (_, result), value in zip(batch, results, strict=True):
+                        if not result.done():
+                            result.set_result(value)
         finally:
-            self._working = None
-
-    async def _do_batch(self, batch: Sequence[tuple[T, asyncio.Future[R]]]) -> None:
-        try:
-            results = await self._work([part for part, _ in batch])
-        except Exception as error:  # noqa: BLE001 (whatever it is, it is told to all who asked)
-            for answer in _awaited(batch):
-                answer.set_exception(error)
-                answer.exception()  # one who was cancelled does not look
-        except BaseException:
-            for _, answer in batch:
-                answer.cancel()
-            raise
-        else:
-            for (_, answer), result in zip(batch, results, strict=True):
-                if not answer.done():
-                    answer.set_result(result)
-
-
-def _awaited(batch: Sequence[tuple[T, asyncio.Future[R]]]) -> list[asyncio.Future[R]]:
-    """Return the answers that nobody has cancelled."""
-    return [answer for _, answer in batch if not answer.done()]
+            self._running = None
+            for _, result in batch:
+                result.cancel()  # without effect on a result that is there

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 from headwater.core.frontier import Claim, Exchange, FetchOutcome, Origin, Submission, UrlStatus
 from headwater.core.lease import Lease
 from headwater.db import sources
-from headwater.db.hosts import host_record
+from headwater.db.hosts import read_host_record
 from headwater.db.pool import Connection
 from headwater.db.sql import query
 
@@ -106,10 +106,10 @@ async def claim_urls(
                 url_id=row["url_id"],
                 url=row["url"],
                 lease=Lease(holder, token, until, row["attempts"]),
-                host=host_record(row),
+                host=read_host_record(row),
                 source_id=row["source_id"],
                 fetch_profile=sources.parse_fetch_profile(row["source_name"], row["fetch_profile"]),
-                page_delay_ms=row["page_delay_ms"],
+                delay_ms=default_delay_ms if row["page_delay_ms"] is None else row["page_delay_ms"],
                 origin=Origin(row["origin"]),
                 priority=row["priority"],
                 subpath=row["subpath"],

@@ -3,7 +3,6 @@
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
-from uuid import UUID
 
 from headwater.core.frontier import HostRecord, HostRelease
 from headwater.core.lease import Lease
@@ -12,8 +11,8 @@ from headwater.db.pool import Connection
 from headwater.db.sql import query
 
 
-def host_record(row: Mapping[str, Any]) -> HostRecord:
-    """Read what is known of a host from a row that carries its columns."""
+def read_host_record(row: Mapping[str, Any]) -> HostRecord:
+    """Read the record of a host from a row with its columns."""
     return HostRecord(
         host=row["host"],
         politeness_key=row["politeness_key"],
@@ -26,80 +25,64 @@ def host_record(row: Mapping[str, Any]) -> HostRecord:
 
 
 async def get_or_create_host(connection: Connection, host: str, new_key: str) -> HostRecord:
-    """Return a host's politeness key and robots.txt; one that is new waits for the turn of `new_key`."""
+    """Return a host's politeness key and robots.txt. A new host gets the politeness key `new_key`."""
     row = await connection.fetchrow(query("get_or_create_host"), host, new_key)
-    if row is None:  # somebody else met it at the same moment
+    if row is None:  # another process created it at the same moment
         return await get_or_create_host(connection, host, new_key)
     return HostRecord(
         host, row["politeness_key"], robots_txt=row["robots_txt"], robots_fetched_at=row["robots_fetched_at"]
     )
 
 
-async def meet_new_hosts(connection: Connection, new_keys: Mapping[str, str]) -> None:
-    """Make sure that hosts have rows; each that is new waits for the turn of the key given for it."""
-    await connection.execute(query("meet_new_hosts"), list(new_keys), list(new_keys.values()))
+async def add_hosts(connection: Connection, new_keys: Mapping[str, str]) -> None:
+    """Create the hosts that have no row yet, each with the politeness key given for it."""
+    await connection.execute(query("add_hosts"), list(new_keys), list(new_keys.values()))
 
 
-async def hold_hosts(
-    connection: Connection, asked: Sequence[tuple[str, Lease]], now: datetime, default_delay_ms: int
+async def lease_hosts(
+    connection: Connection, leases: Sequence[tuple[str, Lease]], now: datetime, default_delay_ms: int
 ) -> list[tuple[HostRecord | None, bool]]:
-    """Lease hosts for requests of their own; answer what is known of each, if anything, and whether it is held now.
+    """Lease hosts for polls. Return the record of each known host, and whether it is leased now.
 
-    The leases differ in nothing but their tokens.
+    The leases differ only in their tokens.
     """
-    lease = asked[0][1]
+    lease = leases[0][1]
     rows = await connection.fetch(
-        query("hold_hosts"),
-        [host for host, _ in asked],
-        [lease.token for _, lease in asked],
+        query("lease_hosts"),
+        [host for host, _ in leases],
+        [lease.token for _, lease in leases],
         now,
         lease.holder,
         lease.until,
         default_delay_ms,
     )
-    answers = {row["token"]: (host_record(row), row["is_held"]) for row in rows}
-    return [answers.get(lease.token, (None, False)) for _, lease in asked]
+    answers = {row["token"]: (read_host_record(row), row["is_leased"]) for row in rows}
+    return [answers.get(lease.token, (None, False)) for _, lease in leases]
 
 
 async def reserve_host(
     connection: Connection, key: str, now: datetime, beyond: timedelta
 ) -> tuple[datetime, bool, Reason | None]:
-    """Ask claims to let us go first; answer when the host may be asked, whether it is in use, why it is blocked."""
+    """Make claims leave a host to a waiting poll. Return its next turn, whether it is in use, and why it is blocked."""
     row = await connection.fetchrow(query("reserve_host"), key, now, beyond)
-    assert row is not None, "a host that cannot be held has a row"
-    return row["not_before"], row["is_held"], _reason(row)
+    assert row is not None, "a host without a lease for us has a row"
+    return row["not_before"], row["is_leased"], _reason(row)
 
 
-async def release_hosts(connection: Connection, releases: Collection[tuple[str, UUID, HostRelease]]) -> set[str]:
-    """Give hosts back, by politeness key, each fenced by its token; return them. Must run inside a transaction."""
-    await connection.execute(query("lock_hosts"), [key for key, _, _ in releases])
-    return await _release(connection, "release_hosts", releases)
+async def release_hosts(connection: Connection, releases: Collection[HostRelease]) -> set[str]:
+    """Release the hosts of claimed URLs. Return the released politeness keys. Must run inside a transaction."""
+    columns = [list(column) for column in zip(*releases, strict=True)]
+    await connection.execute(query("lock_hosts"), columns[0])
+    return {row["host"] for row in await connection.fetch(query("release_hosts"), *columns)}
 
 
-async def release_held(
-    connection: Connection, releases: Collection[tuple[str, UUID, HostRelease]], *, unhurried: bool
-) -> set[str]:
-    """Do the same for hosts that were held without a URL of theirs; a transaction by itself.
+async def release_polled_hosts(connection: Connection, releases: Collection[HostRelease], *, is_lazy: bool) -> None:
+    """Release the hosts of polls. This is one statement, and so a transaction by itself.
 
-    Unhurried, it does not wait for the disk: a dying server may forget that they were asked, and must forget no more.
+    A lazy release does not wait for the disk. If the server dies before the write, the leases still end in time.
     """
-    return await _release(connection, "release_held", releases, unhurried)
-
-
-async def _release(
-    connection: Connection, name: str, releases: Collection[tuple[str, UUID, HostRelease]], *more: bool
-) -> set[str]:
-    rows = await connection.fetch(
-        query(name),
-        [key for key, _, _ in releases],
-        [token for _, token, _ in releases],
-        [release.not_before for _, _, release in releases],
-        [release.backoff_ms for _, _, release in releases],
-        [release.last_throttled_at for _, _, release in releases],
-        [release.blocked_reason for _, _, release in releases],
-        *more,
-    )
-    return {row["host"] for row in rows}
+    columns = [list(column) for column in zip(*releases, strict=True)]
+    await connection.execute(query("release_polled_hosts"), *columns, is_lazy)
 
 
 async def rest_hosts(connection: Connection, hosts: Collection[str]) -> None:
@@ -115,17 +98,9 @@ async def forgotten_hosts(connection: Connection, after: str, limit: int) -> tup
     return row["forgotten"], row["last"]
 
 
-async def expired_holds(connection: Connection, now: datetime, limit: int) -> list[tuple[str, UUID, HostRelease]]:
-    """Lock hosts whose holder is late; answer how each is given back."""
-    rows = await connection.fetch(query("expired_holds"), now, limit)
-    return [
-        (
-            row["host"],
-            row["lease_token"],
-            HostRelease(row["not_before"], row["backoff_ms"], row["last_throttled_at"], _reason(row)),
-        )
-        for row in rows
-    ]
+async def lock_expired_hosts(connection: Connection, now: datetime, limit: int) -> list[HostRelease]:
+    """Lock hosts whose lease has ended. Return how to release each."""
+    return [HostRelease(*row) for row in await connection.fetch(query("lock_expired_hosts"), now, limit)]
 
 
 async def save_robots(

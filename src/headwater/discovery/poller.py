@@ -2,12 +2,11 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
-from uuid import UUID
 
 import structlog
 
@@ -32,6 +31,7 @@ from headwater.discovery.save import category_of
 from headwater.discovery.writer import DiscoveryWriter, words_of
 from headwater.http.user_agents import BROWSER, CHROME_RELEASED, browser_is_stale
 from headwater.politeness.gate import Gate
+from headwater.politeness.worker_slots import WorkerSlot
 from headwater.sandbox.pool import Sandbox
 from headwater.sources.kind import Kind
 from headwater.sources.registry import get_kind
@@ -71,11 +71,6 @@ class Poller:
         self._readers = DiscoveryRunner(database=database, gate=gate, sandbox=sandbox, clock=clock, key_of=key_of)
         self._settling = Coalescer(self._settle)
 
-    @property
-    def waiting(self) -> Collection[UUID]:
-        """The polls under way that wait for their budgets, by the tokens of their leases."""
-        return self._readers.waiting
-
     async def poll(
         self,
         claim: PollClaim,
@@ -83,6 +78,7 @@ class Poller:
         run: RunClaim | None = None,
         tally: RunCounters | None = None,
         on_leads: OnLeads = lambda _: None,
+        slot: WorkerSlot | None = None,
     ) -> PollResult:
         """Read a source and settle its claim, whatever happens short of losing the database.
 
@@ -98,7 +94,7 @@ class Poller:
             self._mind_the_agent(claim.source, kind)
             async with renewing(self._database, self._clock, claim, run):
                 await self._readers.read(
-                    claim, kind, reading, partial(self._keeper.save_part, claim, kind, reading, run)
+                    claim, kind, reading, partial(self._keeper.save_part, claim, kind, reading, run), slot
                 )
         except LeaseLost:
             raise
@@ -142,7 +138,7 @@ class Poller:
         ending = PollOutcome(
             coming, Reason.POLLED, None, 0, None, reading.memory, brought_new, is_unfinished=bool(reading.left)
         )
-        if not await self._settling.do((claim, ending)):
+        if not await self._settling.submit((claim, ending)):
             raise LeaseLost(f"The poll of {claim.source.name} took longer than its lease.")
         if brought_new:
             self.news.set()
@@ -209,7 +205,7 @@ class Poller:
                 lambda connection: self._fail_run(connection, claim, kind, ending, reading, run)
             )
         else:
-            await self._settling.do((claim, ending))
+            await self._settling.submit((claim, ending))
         told = _polled(claim, reading)
         return replace(told, reason=error.reason, error=str(error), errors=errors, items=kept, handoff_ids=handoff_ids)
 

@@ -7,7 +7,6 @@ from datetime import date, datetime
 from functools import partial
 from itertools import chain, islice
 from typing import Any, NamedTuple
-from uuid import UUID
 
 import structlog
 
@@ -26,6 +25,7 @@ from headwater.discovery.save import Found, save_leads
 from headwater.frontier.submit import Submitted
 from headwater.politeness.gate import Gate
 from headwater.politeness.request_rate import Pace
+from headwater.politeness.worker_slots import WorkerSlot
 from headwater.sandbox.pool import Sandbox
 from headwater.sources.kind import Kind
 from headwater.sources.run import Http, Run
@@ -91,7 +91,7 @@ class Kept(NamedTuple):
 
 
 class DiscoveryRunner:
-    """Let kinds read, and know which of them wait."""
+    """Runs the kinds of claimed sources."""
 
     def __init__(self, *, database: Database, gate: Gate, sandbox: Sandbox, clock: Clock, key_of: KeyOf) -> None:
         self._database = database
@@ -99,9 +99,10 @@ class DiscoveryRunner:
         self._sandbox = sandbox
         self._clock = clock
         self._key_of = key_of
-        self.waiting: set[UUID] = set()  # the readings that wait for their budgets, by the tokens of their leases
 
-    async def read(self, claim: PollClaim, kind: Kind, reading: Reading, save_part: SavePart) -> None:
+    async def read(
+        self, claim: PollClaim, kind: Kind, reading: Reading, save_part: SavePart, slot: WorkerSlot | None = None
+    ) -> None:
         """Let the kind do its work, within its deadline; a fault in it is told like any other.
 
         What it had found before is in the reading, whatever happens.
@@ -109,8 +110,16 @@ class DiscoveryRunner:
         source = claim.source
         pace = Pace(self._database, self._clock, source.id, kind.gap, claim.first_request_at)
         deadline = Deadline(kind.deadline)
-        while_waiting = partial(self._waits, claim, deadline, save_part)
-        http = Http(self._gate, self._sandbox, kind, pace, kind.fetch_profile(source.name), while_waiting=while_waiting)
+        while_waiting = partial(self._wait_for_budget, claim, deadline, save_part, slot)
+        http = Http(
+            self._gate,
+            self._sandbox,
+            kind,
+            pace,
+            kind.fetch_profile(source.name),
+            while_waiting=while_waiting,
+            slot=slot,
+        )
         run = Run(
             http,
             reading.memory,
@@ -141,22 +150,17 @@ class DiscoveryRunner:
             raise HeadwaterError(f"{type(error).__name__}: {error}", reason=Reason.INTERNAL) from error
 
     @contextlib.asynccontextmanager
-    async def _waits(
-        self, claim: PollClaim, deadline: Deadline, save_part: SavePart, until: datetime
+    async def _wait_for_budget(
+        self, claim: PollClaim, deadline: Deadline, save_part: SavePart, slot: WorkerSlot | None, until: datetime
     ) -> AsyncIterator[None]:
-        """Let no time pass for a reading while a request of it waits for its budget; what it has by then is saved."""
+        """Save the items so far, then pause the deadline and free the slot while a request waits for its budget."""
         await save_part()
         why = f"It waits for its budget; the next request may go at {until:%H:%M:%S} UTC."
         async with self._database.connection() as connection:
             await sources.save_wait_reason(connection, claim, why)
-        token = claim.lease.token
-        self.waiting.add(token)
-        try:
-            with deadline.paused():
+        with deadline.paused():
+            async with slot.yielded() if slot else contextlib.nullcontext():
                 yield
-        finally:
-            if not deadline.is_paused:  # no other request of it waits
-                self.waiting.discard(token)
 
     async def _gather(self, claim: PollClaim, kind: Kind, run: Run, reading: Reading, save_part: SavePart) -> None:
         async for found in kind.discover(run):

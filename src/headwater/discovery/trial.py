@@ -138,7 +138,7 @@ class Trial:
 
     async def _look_at_robots(self, url: str) -> None:
         with self._stage("robots.txt") as stage:
-            host = await self._runtime.gate.look_at_robots(url)
+            host = await self._runtime.gate.refresh_robots(url)
             is_there = host.robots_txt is not None
             stage.found.append(f"{host.host} allows it" if is_there else f"{host.host} has none: all is allowed")
             if host.crawl_delay_ms:

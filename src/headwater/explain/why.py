@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
-from headwater.core import politeness
 from headwater.core.errors import HeadwaterError, OperatorError
 from headwater.core.frontier import Origin
 from headwater.core.reasons import Reason
@@ -17,6 +16,7 @@ from headwater.db.why import Fetch, HandedOff, KeptDocument, Known, Queued, Sigh
 from headwater.frontier.operations import FOREVER
 from headwater.frontier.priority import ORIGIN_BONUS, priority
 from headwater.politeness.gate import ROBOTS_AGENT
+from headwater.politeness.host_lease import capped_crawl_delay_ms, robots_are_fresh
 from headwater.politeness.robots import RobotsVerdict, check_robots
 from headwater.sandbox.pool import Sandbox
 from headwater.sources.registry import get_kind
@@ -131,7 +131,7 @@ async def _robots(known: Known, now: datetime, sandbox: AbstractAsyncContextMana
     read = Robots(
         read_at=host.robots_fetched_at,
         exists=host.robots_txt is not None,
-        fresh=politeness.robots_are_fresh(host.robots_fetched_at, now),
+        fresh=robots_are_fresh(host.robots_fetched_at, now),
     )
     if host.robots_txt is None:
         return replace(read, allowed=True) if read.read_at else read
@@ -218,7 +218,7 @@ def _host(known: Known, robots: Robots, settings: Settings, now: datetime) -> Ho
 def _pause(known: Known, robots: Robots, settings: Settings) -> tuple[int, DelayFrom]:
     host = known.host
     if host.crawl_delay_ms is not None:
-        own = politeness.capped_crawl_delay_ms(robots.crawl_delay_seconds, settings.crawl_delay_cap_seconds)
+        own = capped_crawl_delay_ms(robots.crawl_delay_seconds, settings.crawl_delay_cap_seconds)
         is_anothers = host.politeness_key != host.host and own != host.crawl_delay_ms
         return host.crawl_delay_ms, DelayFrom.SHARED if is_anothers else DelayFrom.ROBOTS
     if known.page_delay_ms is not None:

@@ -96,7 +96,7 @@ class Fetcher:
 
     async def visit(self, claim: Claim) -> FetchResult:
         """Fetch and read a URL. Whatever goes wrong, and a cancel too, is an ending and not an error."""
-        visit = _Visit(claim, self._gate.hold_of(claim))
+        visit = _Visit(claim, HostLease(claim.host, claim.lease.token, claim.lease.until, claim.delay_ms))
         limit = asyncio.timeout((claim.lease.until - MARGIN - self._clock.now()).total_seconds())
         try:
             async with limit:

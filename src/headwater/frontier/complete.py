@@ -32,8 +32,6 @@ async def finish(connection: Connection, finishes: Collection[Finish], now: date
     await frontier.log_fetches(
         connection, [(done.claim.url_id, done.claim.lease, done.ending, done.exchange) for done in finishes], now
     )
-    released = await hosts.release_hosts(
-        connection, [(done.claim.host.politeness_key, done.claim.lease.token, done.release) for done in finishes]
-    )
+    released = await hosts.release_hosts(connection, [done.release for done in finishes])
     if left := back - released:  # by holders so late that their hosts were taken back already, but not their URLs
         await hosts.rest_hosts(connection, left)

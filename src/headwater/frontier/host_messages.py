@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from headwater.core import politeness
 from headwater.core.reasons import Reason
 
 
 def tell_host(row: Mapping[str, Any], now: datetime, default_delay_ms: int, forever: datetime) -> dict[str, Any]:
     """Tell of a host as it is listed; times that are not known, or not to be known, are None."""
-    delay = politeness.delay(row["crawl_delay_ms"], default_delay_ms, row["backoff_ms"])
+    crawl_delay_ms = default_delay_ms if row["crawl_delay_ms"] is None else row["crawl_delay_ms"]
     closed_until = row["closed_until"] if row["state"] == "closed" and row["closed_until"] != forever else None
     turns = {"closed": closed_until, "blocked": row["not_before"], "waiting": row["ready_at"]}
     return {
@@ -18,7 +17,7 @@ def tell_host(row: Mapping[str, Any], now: datetime, default_delay_ms: int, fore
         "state": row["state"],
         "why": _why(row, closed_until, now),
         "next_turn_at": turns.get(row["state"]),
-        "delay_ms": round(delay.total_seconds() * 1000),
+        "delay_ms": max(crawl_delay_ms, row["backoff_ms"]),
         "crawl_delay_ms": row["crawl_delay_ms"],
         "backoff_ms": row["backoff_ms"],
         "queued": row["queued"],

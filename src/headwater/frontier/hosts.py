@@ -75,7 +75,7 @@ async def group_hosts(database: Database, name: str, members: Collection[str], k
     _require_hosts(members)
 
     async def work(connection: Connection) -> None:
-        await hosts.meet_hosts(connection, [group_key(name)])
+        await hosts.add_hosts(connection, {group_key(name): group_key(name)})
         for host in sorted(members):
             await _meet(connection, host, key_of)
         _require_all(members, await hosts.join_key(connection, members, group_key(name)))
@@ -92,7 +92,7 @@ async def ungroup_hosts(database: Database, members: Collection[str], key_of: Ke
             key = key_of(host)
             if await _key(connection, host) == key:
                 continue
-            await hosts.meet_hosts(connection, [key])
+            await hosts.add_hosts(connection, {key: key})
             freed = hosts.leave_keys(connection, [host]) if key == host else hosts.join_key(connection, [host], key)
             _require_all([host], await freed)
 

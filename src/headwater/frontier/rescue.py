@@ -34,7 +34,7 @@ async def rescue_holds(database: Database, now: datetime) -> int:
     """Give back hosts whose holder is late; each still has its pause from the lease's end on."""
 
     async def work(connection: Connection) -> int:
-        expired = await hosts.expired_holds(connection, now, BATCH)
+        expired = await hosts.lock_expired_hosts(connection, now, BATCH)
         if expired:
             await hosts.release_hosts(connection, expired)
         return len(expired)

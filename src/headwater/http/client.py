@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Self
 from urllib.parse import urlsplit
@@ -55,13 +54,13 @@ class HttpClient:
         max_connections: int = 100,
     ) -> None:
         self._guard = guard
-        self._clock = clock
+        self.clock = clock
         self._connect_to = connect_to
         self.resolver = GuardedResolver(guard, connect_to)
         # The connector's own limit would count the wait for a slot as time of the host.
         self._connection_slots = asyncio.Semaphore(max_connections)
-        self._offline_detector = OfflineDetector()
-        self._used_connections: WeakSet[ResponseHandler] = WeakSet()
+        self.offline_detector = OfflineDetector()
+        self.used_connections: WeakSet[ResponseHandler] = WeakSet()
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
@@ -108,8 +107,7 @@ class HttpClient:
         connects; an error of `permit` passes on, and the client sends nothing. The client calls `on_sent` after the
         request left. Raises ExchangeFailed without a whole response within the limits, InvalidURL for an unusable URL.
         """
-        request = _Request("GET", url, {"User-Agent": user_agent, **headers}, on_sent=on_sent)
-        return await self._send(request, limits, permit)
+        return await self._send("GET", url, {"User-Agent": user_agent, **headers}, None, limits, permit, on_sent)
 
     async def post(
         self,
@@ -122,63 +120,64 @@ class HttpClient:
         permit: Permit | None = None,
     ) -> Response:
         """Send one POST and return the response. The same rules apply as for `get`."""
-        return await self._send(_Request("POST", url, {"User-Agent": user_agent, **headers}, body), limits, permit)
+        return await self._send("POST", url, {"User-Agent": user_agent, **headers}, body, limits, permit)
 
-    async def _send(self, request: "_Request", limits: Limits, permit: Permit | None = None) -> Response:
-        url = request.url
+    async def _send(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        limits: Limits,
+        permit: Permit | None,
+        on_sent: OnSent | None = None,
+    ) -> Response:
+        assert self._session is not None, "HttpClient is used inside `async with`"
+        loop = asyncio.get_running_loop()
         async with self._connection_slots:
             if permit:
                 await permit()
-            deadline = _now() + self._seconds(limits)
+            seconds = limits.total_seconds
+            if limits.ends_at is not None:
+                seconds = min(seconds, (limits.ends_at - self.clock()).total_seconds())
+            deadline = loop.time() + seconds
+            sending = _Sending(self, on_sent, deadline, limits.ends_at)
+            _sending.set(sending)
             try:
-                async with asyncio.timeout_at(deadline):
-                    return await self._exchange(request, limits, deadline)
+                async with (
+                    asyncio.timeout_at(deadline),
+                    self._session.request(
+                        method,
+                        _parse_normalized(url),
+                        headers={"Accept-Encoding": ACCEPT_ENCODING, **headers},
+                        data=body,
+                        allow_redirects=False,
+                        timeout=aiohttp.ClientTimeout(connect=limits.connect_seconds, sock_read=limits.read_seconds),
+                    ) as answer,
+                ):
+                    # An exit with part of the body unread closes the connection.
+                    content = await _read_body(answer, url, limits)
             except HeadwaterError:
                 raise
             except Exception as error:
                 raise await self.classify_error(error, url) from error
-
-    def _seconds(self, limits: Limits) -> float:
-        """Return how long a request that begins now may take."""
-        if limits.ends_at is None:
-            return limits.total_seconds
-        return min(limits.total_seconds, (limits.ends_at - self._clock()).total_seconds())
+        assert sending.sent_at is not None
+        return Response(
+            url=url,
+            status=answer.status,
+            headers=_read_headers(answer),
+            body=content,
+            sent_at=sending.sent_at,
+            elapsed_seconds=loop.time() - sending.sent_tick,
+        )
 
     async def classify_error(self, error: Exception, url: str) -> HeadwaterError:
         """Return our own error for a failed request; its reason is OFFLINE if our own network failed."""
         classified = map_error(error, url)
-        if await self._offline_detector.is_offline(cause_of(error), shown_host(url)):
+        if await self.offline_detector.is_offline(cause_of(error), shown_host(url)):
             message = f"{classified}, and no other host can be reached; check this machine's network"
             return ExchangeFailed(message, reason=Reason.OFFLINE, url=url)
         return classified
-
-    async def _exchange(self, request: "_Request", limits: Limits, deadline: float) -> Response:
-        assert self._session is not None, "HttpClient is used inside `async with`"
-        url = request.url
-        on_connected = partial(self._offline_detector.add, shown_host(url))
-        timing = _SendTiming(
-            self._clock, on_connected, request.on_sent, deadline, limits.ends_at, self._used_connections
-        )
-        _send_timing.set(timing)
-        async with self._session.request(
-            request.method,
-            _parse_normalized(url),
-            headers={"Accept-Encoding": ACCEPT_ENCODING, **request.headers},
-            data=request.body,
-            allow_redirects=False,
-            timeout=_timeout(limits.connect_seconds, limits.read_seconds),
-        ) as answer:
-            # An exit with part of the body unread closes the connection.
-            body = await _read_body(answer, url, limits)
-        assert timing.sent_at is not None
-        return Response(
-            url=url,
-            status=answer.status,
-            headers=_headers(answer),
-            body=body,
-            sent_at=timing.sent_at,
-            elapsed_seconds=_now() - timing.sent_tick,
-        )
 
     def _open_socket(self, target: aiohttp.AddrInfoType) -> socket.socket:
         """Check the address and open its socket. This is the last step before the connection to the very address."""
@@ -195,62 +194,43 @@ def fixed_address(host: str, connect_to: ConnectTo) -> tuple[str, int] | None:
     return next((connect_to[pattern] for pattern in patterns if pattern in connect_to), None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
-    """One request; `on_sent` runs after the request left."""
-
-    method: str
-    url: str
-    headers: Mapping[str, str]
-    body: bytes | None = None
-    on_sent: OnSent | None = None
-
-
 @dataclass(slots=True)
-class _SendTiming:
-    """The time limits of one request and the moment when the request left."""
+class _Sending:
+    """One request on its way: its time limits, and the moment when it left."""
 
-    clock: Callable[[], datetime]
-    on_connected: Callable[[tuple[str, int]], None]
+    client: HttpClient
     on_sent: OnSent | None
     deadline: float  # by the loop's time
     ends_at: datetime | None
-    used_connections: WeakSet[ResponseHandler]
     on_used_connection: bool = False
     sent_at: datetime | None = None
     sent_tick: float = 0.0
 
-    @property
-    def is_too_late(self) -> bool:
-        """Whether the time is up. The loop's time stops while the machine sleeps, but the clock's time does not."""
-        return _now() >= self.deadline or (self.ends_at is not None and self.clock() >= self.ends_at)
 
-    def record_sent(self, connection: Connection) -> None:
-        self.sent_at, self.sent_tick = self.clock(), _now()
-        if self.on_sent:
-            self.on_sent()
-        if connection.protocol is not None:
-            self.on_used_connection = connection.protocol in self.used_connections
-            self.used_connections.add(connection.protocol)
-        if connection.transport and (peer := connection.transport.get_extra_info("peername")):
-            self.on_connected(peer[:2])
-
-
-_send_timing: ContextVar[_SendTiming] = ContextVar("_send_timing")
+_sending: ContextVar[_Sending] = ContextVar("_sending")
 
 
 class _TimedRequest(aiohttp.ClientRequest):
     """Records the time after the request left, because a busy machine may wait long before it sends.
 
-    No request leaves after its time limit: a process that was frozen until then may have lost the host's lease.
+    No request leaves after its time limit: a process that was frozen until then may have lost the host's lease. The
+    loop's time stops while the machine sleeps, but the clock's time does not.
     """
 
     async def send(self, conn: Connection) -> aiohttp.ClientResponse:
-        timing = _send_timing.get()
-        if timing.is_too_late:
+        sending, loop = _sending.get(), asyncio.get_running_loop()
+        client = sending.client
+        if loop.time() >= sending.deadline or (sending.ends_at is not None and client.clock() >= sending.ends_at):
             raise TimeoutError
         response = await super().send(conn)
-        timing.record_sent(conn)
+        sending.sent_at, sending.sent_tick = client.clock(), loop.time()
+        if sending.on_sent:
+            sending.on_sent()
+        if conn.protocol is not None:
+            sending.on_used_connection = conn.protocol in client.used_connections
+            client.used_connections.add(conn.protocol)
+        if conn.transport and (peer := conn.transport.get_extra_info("peername")):
+            client.offline_detector.add(self.url.raw_authority, peer[:2])
         return response
 
 
@@ -308,7 +288,7 @@ async def _send_once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHand
         try:
             return await handler(request)
         except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-            is_idle_close = isinstance(error, aiohttp.ServerDisconnectedError) and _send_timing.get().on_used_connection
+            is_idle_close = isinstance(error, aiohttp.ServerDisconnectedError) and _sending.get().on_used_connection
             if not (is_idle_close and request.method == "GET"):
                 raise map_error(error, str(request.url)) from error
 
@@ -347,27 +327,14 @@ async def _read_body(answer: aiohttp.ClientResponse, url: str, limits: Limits) -
     return b"".join(pieces)
 
 
-def _headers(answer: aiohttp.ClientResponse) -> dict[str, str]:
+def _read_headers(answer: aiohttp.ClientResponse) -> dict[str, str]:
+    """Decode the headers. Drop control characters, which can be neither stored nor sent back in an ETag."""
     headers: dict[str, str] = {}
-    for raw_name, raw_value in answer.raw_headers:
-        name, value = _text(raw_name).lower(), _text(raw_value)
+    for raw in answer.raw_headers:
+        try:
+            name, value = (_CONTROL_CHARACTERS.sub("", part.decode()) for part in raw)
+        except UnicodeDecodeError:
+            name, value = (_CONTROL_CHARACTERS.sub("", part.decode("latin-1")) for part in raw)
+        name = name.lower()
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
     return headers
-
-
-def _text(raw: bytes) -> str:
-    """Decode a header and drop control characters, which can be neither stored nor sent back in an ETag."""
-    try:
-        text = raw.decode()
-    except UnicodeDecodeError:
-        text = raw.decode("latin-1")
-    return _CONTROL_CHARACTERS.sub("", text)
-
-
-@lru_cache(maxsize=64)
-def _timeout(connect: float, read: float) -> aiohttp.ClientTimeout:
-    return aiohttp.ClientTimeout(connect=connect, sock_read=read)
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

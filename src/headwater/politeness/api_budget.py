@@ -16,12 +16,11 @@ from headwater.db import budgets
 from headwater.db.pool import Database
 
 log = structlog.get_logger()
-# Who waits looks again this often: the host may have told a larger limit meanwhile.
-_LOOK_SECONDS = 60.0
+_LONGEST_WAIT_SECONDS = 60.0  # the host may have announced a larger limit meanwhile
 
 
 class Budgets:
-    """Says when a source may ask an API host, and learns from what the host answers."""
+    """Decides when a source may ask an API host. Learns the host's limit from its answers."""
 
     def __init__(
         self,
@@ -40,44 +39,44 @@ class Budgets:
 
     @property
     def key(self) -> str:
-        """The key, for the header X-Api-Key: in an address it would be logged."""
+        """The key for the header X-Api-Key. A key in a URL would appear in logs."""
         if not self._key:
             raise OperatorError(
-                "This source needs a key of api.data.gov. https://api.data.gov/signup/ gives one; set "
+                "This source needs a key of api.data.gov. Get one at https://api.data.gov/signup/ and set "
                 "HEADWATER_API_DATA_GOV_KEY to it."
             )
         return self._key
 
     async def spend(self, source: str, host: str) -> None:
-        """Count a request that is about to be sent; raise NotNow, and count nothing, when it may not go yet."""
+        """Count a request that is about to leave. Raise NotNow, and count nothing, if the budget is used up."""
         again = await self.try_acquire(source, host)
         if again:
             raise NotNow(
-                f"The requests to {host} that source {source} has in an hour are used up; the next may go at "
+                f"Source {source} has used up its hourly requests to {host}. The next request may leave at "
                 f"{again:%H:%M:%S} UTC.",
                 until=again,
                 reason=Reason.BUDGET_SPENT,
             )
 
     async def wait(self, until: datetime) -> None:
-        """Wait until a request may go, or until it is worth another look."""
-        wait = (until - self._clock.now()).total_seconds()
-        await self._sleep(max(0.001, min(wait, _LOOK_SECONDS)))
+        """Wait until a request may leave, but at most a minute."""
+        seconds = (until - self._clock.now()).total_seconds()
+        await self._sleep(max(0.001, min(seconds, _LONGEST_WAIT_SECONDS)))
 
     async def try_acquire(self, source: str, host: str) -> datetime | None:
-        """Let a source ask a host now, or tell when to come back."""
+        """Count a request of a source, or return when the source may try again."""
         mark, child = fingerprint(self.key), self._split.child_of(source)
         return await self._database.transact(
-            lambda connection: budgets.take(connection, mark, host, child, self._split, self._clock.now())
+            lambda connection: budgets.spend(connection, mark, host, child, self._split, self._clock.now())
         )
 
-    async def note(self, host: str, response: Response) -> None:
-        """Learn a host's limit from its answer; after a 429 nobody asks until Retry-After, or for an hour."""
+    async def read_answer(self, host: str, response: Response) -> None:
+        """Save the limit in a host's answer. A 429 stops all requests until Retry-After, or for an hour."""
         limit, now = read_limit(response.headers.get("x-ratelimit-limit")), self._clock.now()
         mark = fingerprint(self.key)
         async with self._database.connection() as connection:
             if limit:
-                await budgets.observe(connection, mark, host, limit, now)
+                await budgets.save_limit(connection, mark, host, limit, now)
             if response.status == 429:
                 until = now + (backoff.retry_after(response.headers.get("retry-after"), now) or HOUR)
                 log.warning("budget.exhausted", host=host, until=until.isoformat())

@@ -1,4 +1,4 @@
-"""The gate: host slots and robots, then net/."""
+"""The gate sends every request. It waits for the host's turn and obeys robots.txt before it sends (spec 2.3, 4.1)."""
 
 import asyncio
 import contextlib
@@ -12,94 +12,75 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-from headwater.core import backoff, politeness
+from headwater import __version__
+from headwater.core import backoff, politeness, urls
 from headwater.core.api_budget import refuses_key
-from headwater.core.clock import Clock
 from headwater.core.errors import ExchangeFailed, NotAllowed, NotNow, OperatorError, SandboxFailed
-from headwater.core.frontier import Claim, HostRecord
+from headwater.core.frontier import HostRecord
 from headwater.core.http import Limits, Response
 from headwater.core.lease import Lease
 from headwater.core.reasons import Reason
 from headwater.core.source import FetchProfile
-from headwater.core.urls import host_of as read_host
 from headwater.db import hosts
 from headwater.db.coalescer import Coalescer
-from headwater.db.pool import Connection, Database
+from headwater.db.context import DatabaseContext
+from headwater.http import user_agents
 from headwater.http.responses import MAX_HOPS, redirect_target
 from headwater.politeness.api_budget import Budgets
-from headwater.politeness.host_lease import HostLease
+from headwater.politeness.host_lease import HostLease, capped_crawl_delay_ms, robots_are_fresh
 from headwater.politeness.robots import MAX_BYTES, RobotsVerdict, check_robots, within_limit
 from headwater.politeness.subresource_gate import SubresourceGate
-from headwater.politeness.worker_slots import yield_slot
+from headwater.politeness.worker_slots import WorkerSlot, wait_until
 from headwater.sandbox.pool import Sandbox
 
 if TYPE_CHECKING:
     from headwater.browser.client import BrowserClient
     from headwater.http.client import HttpClient, OnSent
 
-ROBOTS_AGENT = "headwater"  # whatever user agent is sent, robots.txt is matched as this
+ROBOTS_AGENT = "headwater"  # robots.txt is matched with this name, whatever user agent a request sends
 PATIENCE = timedelta(seconds=30)
-LEAST_ROOM = timedelta(seconds=1)  # less than this left of a hold is not worth a request
-BROWSER_MARGIN = timedelta(seconds=2.5)  # of a hold, in which a page is closed and what it brought is kept
-# How often a poll that waits for a host in use looks again, and how long claims let it go first.
-_LOOK_SECONDS = 0.05
+_LEAST_TIME = timedelta(seconds=1)  # a lease with less time left is too short for a request
+_BROWSER_MARGIN = timedelta(seconds=2.5)  # the last part of a lease, in which the browser closes a page
+_ROBOTS_BLOCK = timedelta(minutes=10)
+# A request that waits for a host in use tries again after this; claims leave the host to it for the other time.
+_RETRY = timedelta(seconds=0.05)
 _RESERVATION = timedelta(seconds=2)
-_VERDICTS = 20_000  # remembered, the oldest forgotten first
-_NOBODY = FetchProfile()
-host_of = lru_cache(maxsize=4096)(read_host)  # a request asks for it at every step
+_MOST_VERDICTS = 20_000
+_NO_SOURCE = FetchProfile()
+host_of = lru_cache(maxsize=4096)(urls.host_of)  # polls ask for the same URLs again
+
+LeaseAnswer = tuple[HostRecord, HostLease | None]
 
 
 class Gate:
-    """Sends requests to hosts that are held, one at a time, each in its turn."""
+    """Sends requests to leased hosts: one at a time for each host, each in the host's turn."""
 
     def __init__(
         self,
+        context: DatabaseContext,
         *,
-        database: Database,
         client: "HttpClient",
         browser: "BrowserClient",
         budgets: Budgets,
         sandbox: Sandbox,
-        clock: Clock,
-        holder: str,
-        user_agents: Mapping[str, str],
-        default_delay_ms: int,
-        crawl_delay_cap_seconds: float,
-        lease_seconds: float,
-        limits: Limits,
-        key_of: politeness.KeyOf,
     ) -> None:
-        self._database = database
+        settings = context.settings
+        self._settings = settings
+        self._database = context.database
+        self.clock = context.clock
+        self._holder = context.holder
         self._client = client
         self._browser = browser
         self.budgets = budgets
         self._sandbox = sandbox
-        self._clock = clock
-        self._holder = holder
-        self._user_agents = user_agents
-        self._default_delay_ms = default_delay_ms
-        self._crawl_delay_cap_seconds = crawl_delay_cap_seconds
-        self._lease = timedelta(seconds=lease_seconds)
-        self.limits = limits
-        self._key_of = key_of
-        self._holds = Coalescer(self._hold_all)
-        self._releases = Coalescer(self._release_all)
-        self._verdicts: OrderedDict[tuple[bytes, str], RobotsVerdict] = OrderedDict()
-
-    def hold_of(self, claim: Claim) -> HostLease:
-        """Return the hold that comes with a claimed URL; it is given back when the claim is finished."""
-        delay_ms = self._default_delay_ms if claim.page_delay_ms is None else claim.page_delay_ms
-        return HostLease(claim.host, claim.lease, delay_ms)
-
-    @contextlib.asynccontextmanager
-    async def hold(self, host: str, patience: timedelta = PATIENCE) -> AsyncIterator[HostLease]:
-        """Hold a host for a request that no claimed URL stands behind; wait for its turn, unless that is far off."""
-        hold = await self._wait_for(host, patience)
-        try:
-            yield hold
-        finally:
-            async with yield_slot(briefly=True):
-                await self._releases.do(hold)
+        self._user_agents = {
+            style: user_agents.user_agent(style, __version__, settings.contact_url) for style in user_agents.STYLES
+        }
+        self.limits = Limits(body_bytes=settings.max_body_mb * 1024 * 1024)
+        self._key_of = politeness.KEYS[settings.politeness_scope]
+        self._leases = Coalescer(self._lease_hosts)
+        self._releases = Coalescer(self._release_hosts)
+        self._verdicts: OrderedDict[tuple[bytes, str], RobotsVerdict] = OrderedDict()  # the oldest first
 
     async def get(
         self,
@@ -107,96 +88,156 @@ class Gate:
         *,
         headers: Mapping[str, str] | None = None,
         limits: Limits | None = None,
-        profile: FetchProfile = _NOBODY,
+        profile: FetchProfile = _NO_SOURCE,
         on_sent: "OnSent | None" = None,
+        slot: WorkerSlot | None = None,
     ) -> Response:
-        """Ask for a URL, holding its host for as long as it is asked; a redirect is returned, not followed.
+        """Request a URL under a lease of its host. The gate returns a redirect and does not follow it.
 
-        The hosts of declared APIs are not held and their robots.txt is not read: the caller keeps to its source's rate,
-        and is told when the request has left. For all others their hosts' turns are kept, and it is told at once.
+        A declared API needs no lease and no robots.txt: the caller keeps its source's rate, so `on_sent` runs when the
+        request has left. For any other host the gate keeps the host's turn, so `on_sent` runs at once.
         """
-        host = host_of(url)
-        if profile.asks_api(host, url):
-            return await self._get(url, headers or {}, limits or self.limits, profile, on_sent)
+        if profile.asks_api(url):
+            return await self._send_now(url, headers or {}, limits or self.limits, profile, on_sent)
         if on_sent:
             on_sent()
-        async with self.hold(host) as hold:
-            return await self.send(hold, url, headers=headers, limits=limits, profile=profile)
+        async with self.lease_host(host_of(url), slot=slot) as lease:
+            return await self.send(lease, url, headers=headers, limits=limits, profile=profile)
 
-    async def look_at_robots(self, url: str) -> HostRecord:
-        """Read the robots.txt that holds for a URL, where ours is old; return what is known of its host.
+    @contextlib.asynccontextmanager
+    async def lease_host(
+        self, host: str, patience: timedelta = PATIENCE, slot: WorkerSlot | None = None
+    ) -> AsyncIterator[HostLease]:
+        """Lease a host for the block. Wait for its turn, but raise NotNow if the wait would exceed the patience."""
+        lease = await self._acquire(host, patience, slot)
+        try:
+            yield lease
+        finally:
+            async with slot.yielded(briefly=True) if slot else contextlib.nullcontext():
+                await self._releases.submit(lease)
 
-        Raises NotAllowed where it forbids the URL, NotNow where it cannot be read.
-        """
-        async with self.hold(host_of(url)) as hold:
-            await self.obey_robots(hold, url)
-            return hold.host
+    async def _acquire(self, host: str, patience: timedelta, slot: WorkerSlot | None) -> HostLease:
+        give_up = self.clock.now() + patience
+        while True:
+            if not self.clock.is_settled:
+                raise NotNow(
+                    "The database's clock has stepped. Requests wait until all older leases end.", until=give_up
+                )
+            answer = self._leases.submit(host)
+            try:
+                async with slot.yielded(briefly=True) if slot else contextlib.nullcontext():
+                    known, lease = await asyncio.shield(answer)
+            except asyncio.CancelledError:
+                await asyncio.shield(self._undo_lease(answer))
+                raise
+            if lease:
+                lease.slot = slot
+                return lease
+            now = self.clock.now()
+            async with self._database.connection() as connection:
+                not_before, is_in_use, reason = await hosts.reserve_host(
+                    connection, known.politeness_key, now, _RESERVATION
+                )
+            # The holder usually releases the host long before its lease ends.
+            again = now + _RETRY if is_in_use else not_before
+            if again > give_up:
+                until = min(not_before, now + PATIENCE) if is_in_use else not_before
+                raise NotNow(f"{host} may not be asked before {until:%H:%M:%S} UTC.", until=until, reason=reason)
+            await wait_until(again, self.clock, slot)
+
+    async def _undo_lease(self, answer: asyncio.Future[LeaseAnswer]) -> None:
+        """Release a host that was leased for a cancelled caller."""
+        _, lease = await answer
+        if lease:
+            await self._releases.submit(lease)
+
+    async def _lease_hosts(self, wanted: Sequence[str]) -> list[LeaseAnswer]:
+        """Lease the hosts that may be asked now. Return the record of each host, and its lease if there is one."""
+        delay_ms, now = self._settings.host_delay_ms, self.clock.now()
+        until = now + timedelta(seconds=self._settings.lease_seconds)
+        leases = [(host, Lease(self._holder, uuid4(), until, 1)) for host in wanted]
+        answers = await self._database.run(lambda connection: hosts.lease_hosts(connection, leases, now, delay_ms))
+        new = {host: self._key_of(host) for host, (known, _) in zip(wanted, answers, strict=True) if known is None}
+        if new:
+            await self._database.run(lambda connection: hosts.add_hosts(connection, new))
+            added = iter(await self._lease_hosts([host for host in wanted if host in new]))
+        return [
+            (known, HostLease(known, lease.token, until, delay_ms) if is_leased else None) if known else next(added)
+            for (_, lease), (known, is_leased) in zip(leases, answers, strict=True)
+        ]
+
+    async def _release_hosts(self, leases: Sequence[HostLease]) -> list[None]:
+        now = self.clock.now()
+        releases = [lease.release(now) for lease in leases]
+        # A host's wish to be left alone is safe on disk before the host is free.
+        is_lazy = not any(lease.is_throttled or lease.blocked_until for lease in leases)
+        await self._database.run(lambda connection: hosts.release_polled_hosts(connection, releases, is_lazy=is_lazy))
+        return [None] * len(leases)
 
     async def send(
         self,
-        hold: HostLease,
+        lease: HostLease,
         url: str,
         *,
         headers: Mapping[str, str] | None = None,
         limits: Limits | None = None,
-        profile: FetchProfile = _NOBODY,
+        profile: FetchProfile = _NO_SOURCE,
     ) -> Response:
-        """Ask a held host for a URL, if its robots.txt allows (an API has none) and when its turn has come."""
-        host = host_of(url)
-        if not profile.asks_api(host, url):
-            await self.obey_robots(hold, url)
-        if profile.browses(host, url):
-            return await self._browse(hold, url, limits or self.limits, profile)
-        return await self._exchange(hold, url, headers or {}, limits or self.limits, profile)
+        """Request a URL of a leased host in the host's turn, if robots.txt allows it. An API has no robots.txt."""
+        is_api = profile.asks_api(url)
+        if not is_api:
+            await self.obey_robots(lease, url)
+            if profile.needs_browser:
+                return await self._browse(lease, url, limits or self.limits, profile)
+        return await self._send_in_turn(lease, url, headers or {}, limits or self.limits, profile)
 
-    async def start_browser(self) -> None:
-        """Start the browser ahead of its first page. Raises OperatorError where there is none that starts."""
-        await self._browser.start()
-
-    async def _browse(self, hold: HostLease, url: str, limits: Limits, profile: FetchProfile) -> Response:
-        """Let the browser ask; whatever its page wants besides is let out likewise, each in its host's turn."""
+    async def _browse(self, lease: HostLease, url: str, limits: Limits, profile: FetchProfile) -> Response:
+        """Load a page in the browser. The SubresourceGate admits each of the page's requests in its host's turn."""
         from headwater.browser.contexts import Look  # most processes never need it
 
         look = Look(profile.source, self._user_agents[profile.user_agent], profile.stealth)
-        room = _room(hold, self._clock.now() + BROWSER_MARGIN)
-        limits = replace(limits, total_seconds=room.total_seconds())
-        return await self._browser.get(url, look=look, limits=limits, lead=SubresourceGate(self, hold).lead)
+        start = self.clock.now() + _BROWSER_MARGIN
+        if start + _LEAST_TIME > lease.until:
+            raise _too_short(lease, start)
+        limits = replace(limits, total_seconds=(lease.until - start).total_seconds())
+        return await self._browser.get(url, look=look, limits=limits, lead=SubresourceGate(self, lease).lead)
 
-    async def obey_robots(self, hold: HostLease, url: str) -> None:
-        """Raise NotAllowed where robots.txt forbids a URL; it is read first where ours is old."""
-        await self._know_robots(hold, url)
-        if hold.host.robots_txt is not None and not (await self._verdict(hold.host.robots_txt, url)).allowed:
-            raise NotAllowed(f"robots.txt of {hold.host.host} forbids {url}.", url=url)
+    async def start_browser(self) -> None:
+        """Start the browser ahead of its first page. Raises OperatorError if no browser starts."""
+        await self._browser.start()
 
-    async def _exchange(
-        self, hold: HostLease, url: str, headers: Mapping[str, str], limits: Limits, profile: FetchProfile = _NOBODY
+    async def _send_in_turn(
+        self, lease: HostLease, url: str, headers: Mapping[str, str], limits: Limits, profile: FetchProfile = _NO_SOURCE
     ) -> Response:
-        """Send in the host's turn; the exchange ends with the hold at the latest, so no two ever overlap."""
-        await self.await_turn(hold)
-        limits = replace(limits, ends_at=hold.lease.until)
+        """Send in the host's turn. The exchange ends with the lease at the latest, so no two exchanges overlap."""
+        await self.await_turn(lease)
         try:
-            response = await self._get(url, headers, limits, profile)
+            response = await self._send_now(url, headers, replace(limits, ends_at=lease.until), profile)
         except BaseException as error:
-            # Unless it never left, it may have been sent; the host gets the benefit of the doubt. One that its budget
-            # kept back has had its turn too, or all that wait for the same budget would come one right after the other.
+            # Assume that the request left, except to a refused address. A request without budget also uses its turn:
+            # otherwise all pages that wait for the budget would come one right after the other.
             if not (isinstance(error, ExchangeFailed) and error.reason is Reason.ADDRESS_REFUSED):
-                hold.last_sent_at = self._clock.now()
+                lease.last_sent_at = self.clock.now()
             raise
-        hold.last_sent_at = response.sent_at
-        self.heed(hold, response.status, response.headers)
+        lease.last_sent_at = response.sent_at
+        lease.read_answer(response.status, response.headers, self.clock.now())
         return response
 
-    def heed(self, hold: HostLease, status: int, headers: Mapping[str, str]) -> None:
-        """Note what an answer says of the pace that its host wishes."""
-        if politeness.asks_for_less(status):
-            hold.troubled = True
-            wait = backoff.retry_after(headers.get("retry-after"), self._clock.now())
-            if wait:
-                hold.block(self._clock.now() + wait, Reason.RATE_LIMITED)
-        elif status < 500:
-            hold.answered = True
+    async def await_turn(self, lease: HostLease) -> None:
+        """Wait until the host may be asked again; raise NotNow if the rest of the lease is too short for that."""
+        while True:
+            now = self.clock.now()
+            if lease.blocked_until and lease.blocked_until > now:
+                message = f"{lease.host.host} asked us to wait."
+                raise NotNow(message, until=lease.blocked_until, reason=lease.blocked_reason)
+            turn = max(now, lease.last_sent_at + lease.delay) if lease.last_sent_at else now
+            if turn + _LEAST_TIME > lease.until:
+                raise _too_short(lease, turn)
+            if turn == now:
+                return
+            await wait_until(turn, self.clock, lease.slot)
 
-    async def _get(
+    async def _send_now(
         self,
         url: str,
         headers: Mapping[str, str],
@@ -204,10 +245,11 @@ class Gate:
         profile: FetchProfile,
         on_sent: "OnSent | None" = None,
     ) -> Response:
-        """Send; where it is to be paid for, with the key and out of the budget."""
-        agent, host = self._user_agents[profile.user_agent], host_of(url)
+        """Send a request. A paid request carries the key and counts against its source's budget."""
+        agent = self._user_agents[profile.user_agent]
         if not self.is_paid(url, profile):
             return await self._client.get(url, user_agent=agent, headers=headers, limits=limits, on_sent=on_sent)
+        host = host_of(url)
         response = await self._client.get(
             url,
             user_agent=agent,
@@ -216,187 +258,118 @@ class Gate:
             permit=lambda: self.budgets.spend(profile.source, host),
             on_sent=on_sent,
         )
-        await self.budgets.note(host, response)
+        await self.budgets.read_answer(host, response)
         return response
 
     def is_paid(self, url: str, profile: FetchProfile) -> bool:
-        """Tell whether a request carries the key and is taken from the budget."""
-        return profile.pays(host_of(url), url) and self._client.is_confidential(url)
+        """Return whether a request carries the key and counts against a budget."""
+        return profile.budget is not None and profile.asks_api(url) and self._client.is_confidential(url)
 
     def check_key(self, response: Response, profile: FetchProfile) -> None:
-        """Raise OperatorError where an API does not take the key that it was asked with."""
-        if refuses_key(response.status, response.body) and self.is_paid(response.url, profile):
+        """Raise OperatorError if an API refused our key."""
+        if self.is_paid(response.url, profile) and refuses_key(response.status, response.body):
             raise OperatorError(
-                f"{host_of(response.url)} does not take the key of api.data.gov that HEADWATER_API_DATA_GOV_KEY holds: "
-                f"it answered {response.status}."
+                f"{host_of(response.url)} refused the key of api.data.gov in HEADWATER_API_DATA_GOV_KEY "
+                f"with status {response.status}. Set a valid key."
             )
 
-    async def await_turn(self, hold: HostLease) -> None:
-        """Wait until the host may be asked again; raise NotNow where too little of the hold is left then."""
-        if hold.blocked_until and hold.blocked_until > self._clock.now():
-            what = f"{hold.host.host} asked to be left alone."
-            raise NotNow(what, until=hold.blocked_until, reason=hold.blocked_reason)
-        turn = hold.next_turn
-        if turn and turn > self._clock.now():
-            _room(hold, turn)
-            async with yield_slot():
-                while (wait := turn - self._clock.now()) > timedelta(0):
-                    await asyncio.sleep(wait.total_seconds())
-        _room(hold, self._clock.now())
-
-    async def _wait_for(self, host: str, patience: timedelta) -> HostLease:
-        give_up = self._clock.now() + patience
-        while True:
-            if not self._clock.is_settled:
-                raise NotNow("The database's clock has stepped; no host is asked until that is over.", until=give_up)
-            known, hold = await self._try_to_hold(host)
-            if hold:
-                return hold
-            now = self._clock.now()
-            async with self._database.connection() as connection:
-                not_before, in_use, reason = await hosts.reserve_host(
-                    connection, known.politeness_key, now, _RESERVATION
-                )
-            # A host in use comes back long before its lease ends.
-            again = now + timedelta(seconds=_LOOK_SECONDS) if in_use else not_before
-            if again > give_up:
-                until = min(not_before, now + PATIENCE) if in_use else not_before
-                raise NotNow(f"{host} may not be asked before {until:%H:%M:%S} UTC.", until=until, reason=reason)
-            async with yield_slot():
-                await asyncio.sleep(max(0.001, (again - now).total_seconds()))
-
-    async def _try_to_hold(self, host: str) -> tuple[HostRecord, HostLease | None]:
-        """Hold a host if it may be asked now; one that was taken for nobody is given back."""
-        answer = self._holds.begin(host)
-        try:
-            async with yield_slot(briefly=True):
-                return await asyncio.shield(answer)
-        except asyncio.CancelledError:
-            await asyncio.shield(self._give_back(answer))  # whoever is cancelled twice is not waited for
-            raise
-
-    async def _give_back(self, answer: asyncio.Future[tuple[HostRecord, HostLease | None]]) -> None:
-        """Give a host back that was held for somebody who is gone."""
-        _, hold = await answer
-        if hold:
-            await self._releases.do(hold)
-
-    async def _hold_all(self, asked: Sequence[str]) -> list[tuple[HostRecord, HostLease | None]]:
-        """Hold those that may be asked now, and tell what is known of each."""
-        answers = await self._database.run(lambda connection: self._hold_known(connection, asked))
-        new = {host: self._key_of(host) for host, (known, _) in zip(asked, answers, strict=True) if known is None}
-        if new:
-            await self._database.run(lambda connection: hosts.meet_new_hosts(connection, new))
-            met = iter(await self._hold_all([host for host in asked if host in new]))
-            return [(known, hold) if known else next(met) for known, hold in answers]
-        return [(known, hold) for known, hold in answers if known]
-
-    async def _hold_known(
-        self, connection: Connection, asked: Sequence[str]
-    ) -> list[tuple[HostRecord | None, HostLease | None]]:
-        now = self._clock.now()
-        leases = [(host, Lease(self._holder, uuid4(), now + self._lease, 1)) for host in asked]
-        answers = await hosts.hold_hosts(connection, leases, now, self._default_delay_ms)
-        return [
-            (known, HostLease(known, lease, self._default_delay_ms) if known and is_held else None)
-            for (_, lease), (known, is_held) in zip(leases, answers, strict=True)
-        ]
-
-    async def _release_all(self, holds: Sequence[HostLease]) -> list[None]:
-        now = self._clock.now()
-        releases = [(hold.host.politeness_key, hold.lease.token, hold.release(now)) for hold in holds]
-        # That a host asked to be left alone is known for good before it is given back.
-        unhurried = not any(hold.troubled or hold.blocked_until for hold in holds)
-        await self._database.run(lambda connection: hosts.release_held(connection, releases, unhurried=unhurried))
-        return [None] * len(holds)
-
-    async def _know_robots(self, hold: HostLease, url: str) -> None:
-        if politeness.robots_are_fresh(hold.host.robots_fetched_at, self._clock.now()):
-            return
-        text = await self._read_robots(hold, url)
-        try:
-            crawl_delay = (await self._verdict(text, url)).crawl_delay if text is not None else None
-        except SandboxFailed as error:
-            raise self._blocked(hold, str(error), politeness.ROBOTS_BLOCK) from error
-        delay_ms = politeness.capped_crawl_delay_ms(crawl_delay, self._crawl_delay_cap_seconds)
-        now = self._clock.now()
+    async def get_or_create_host(self, host: str) -> HostRecord:
+        """Return the record of a host; create it if the host is new."""
         async with self._database.connection() as connection:
-            delay_ms = await hosts.save_robots(connection, hold.host, text, delay_ms, now)
-        hold.host = replace(hold.host, robots_txt=text, robots_fetched_at=now, crawl_delay_ms=delay_ms)
+            return await hosts.get_or_create_host(connection, host, self._key_of(host))
 
-    async def _read_robots(self, hold: HostLease, url: str) -> str | None:
-        """Return the text, None where there is none; a host whose robots.txt cannot be read is blocked for a while."""
+    async def refresh_robots(self, url: str) -> HostRecord:
+        """Read the robots.txt for a URL if ours is old, and return the record of the host.
+
+        Raises NotAllowed if it forbids the URL, NotNow if nobody can read it now.
+        """
+        async with self.lease_host(host_of(url)) as lease:
+            await self.obey_robots(lease, url)
+            return lease.host
+
+    async def obey_robots(self, lease: HostLease, url: str) -> None:
+        """Raise NotAllowed if robots.txt forbids a URL. Read it first if ours is old."""
+        if not robots_are_fresh(lease.host.robots_fetched_at, self.clock.now()):
+            await self._renew_robots(lease, url)
+        text = lease.host.robots_txt
+        if text is not None and not (await self._check_robots(text, url)).allowed:
+            raise NotAllowed(f"robots.txt of {lease.host.host} forbids {url}.", url=url)
+
+    async def _check_robots(self, text: str, url: str) -> RobotsVerdict:
+        """Return what a robots.txt says about a URL. The sandbox reads it; later checks use the remembered verdict."""
+        key = (hashlib.sha256(text.encode()).digest(), url)
+        verdict = self._verdicts.get(key)
+        if verdict is None:
+            verdict = await self._sandbox.run(check_robots, text, ROBOTS_AGENT, url, returns=RobotsVerdict)
+            self._verdicts[key] = verdict
+            if len(self._verdicts) > _MOST_VERDICTS:
+                self._verdicts.popitem(last=False)
+        return verdict
+
+    async def _renew_robots(self, lease: HostLease, url: str) -> None:
+        text = await self._read_robots(lease, url)
         try:
-            response = await self._get_robots(hold, f"{urlsplit(url).scheme}://{hold.host.host}/robots.txt")
+            crawl_delay = (await self._check_robots(text, url)).crawl_delay if text is not None else None
+        except SandboxFailed as error:
+            raise self._block(lease, str(error)) from error
+        delay_ms = capped_crawl_delay_ms(crawl_delay, self._settings.crawl_delay_cap_seconds)
+        now = self.clock.now()
+        async with self._database.connection() as connection:
+            delay_ms = await hosts.save_robots(connection, lease.host, text, delay_ms, now)
+        lease.host = replace(lease.host, robots_txt=text, robots_fetched_at=now, crawl_delay_ms=delay_ms)
+
+    async def _read_robots(self, lease: HostLease, url: str) -> str | None:
+        """Return the text, None if there is none. Block a host for a while if its robots.txt cannot be read."""
+        try:
+            response = await self._get_robots(lease, f"{urlsplit(url).scheme}://{lease.host.host}/robots.txt")
         except ExchangeFailed as error:
-            if error.reason is Reason.ADDRESS_REFUSED and hold.last_sent_at is None:
-                raise  # it is this host itself that may not be visited
-            if error.reason is Reason.OFFLINE:
-                raise  # it says nothing of the host
-            raise self._blocked(hold, str(error), politeness.ROBOTS_BLOCK) from error
+            is_own_address = error.reason is Reason.ADDRESS_REFUSED and lease.last_sent_at is None
+            if is_own_address or error.reason is Reason.OFFLINE:
+                raise  # a block for these reasons would blame the host's robots.txt
+            raise self._block(lease, str(error)) from error
         if 200 <= response.status < 300:
             return within_limit(response.body).decode("utf-8", "replace").replace("\0", "")
         if response.status == 429 or response.status >= 500:
-            wait = backoff.retry_after(response.headers.get("retry-after"), self._clock.now())
-            raise self._blocked(hold, f"status {response.status}", max(politeness.ROBOTS_BLOCK, wait or timedelta(0)))
+            wait = backoff.retry_after(response.headers.get("retry-after"), self.clock.now())
+            raise self._block(lease, f"status {response.status}", wait or timedelta(0))
         return None
 
-    async def _get_robots(self, hold: HostLease, url: str) -> Response:
-        """Follow redirects, to other hosts too (RFC 9309 2.3.1.2); what is answered after the last hop stands."""
-        # One that never comes is found out well before the lease ends: that is the host's failure, not the page's.
-        seconds = min(self.limits.total_seconds, (hold.lease.until - self._clock.now()).total_seconds() / 2)
+    async def _get_robots(self, lease: HostLease, url: str) -> Response:
+        """Request robots.txt and follow redirects, also to other hosts (RFC 9309 2.3.1.2)."""
+        # A host that never answers fails well before the lease ends. That is the host's failure, not the page's.
+        seconds = min(self.limits.total_seconds, (lease.until - self.clock.now()).total_seconds() / 2)
         limits = replace(self.limits, total_seconds=seconds, body_bytes=MAX_BYTES, cut=True)
-        response = await self._exchange(hold, url, {}, limits)
+        response = await self._send_in_turn(lease, url, {}, limits)
         for _ in range(MAX_HOPS):
             target = redirect_target(response)
             if target is None:
                 break
-            if await self._shares_turn(hold, host_of(target)):
-                response = await self._exchange(hold, target, {}, limits)
+            host = host_of(target)
+            if (
+                host == lease.host.host
+                or (await self.get_or_create_host(host)).politeness_key == lease.host.politeness_key
+            ):
+                response = await self._send_in_turn(lease, target, {}, limits)
             else:
-                response = await self._ask_other(hold, target, limits)
+                response = await self._ask_other_host(lease, target, limits)
         return response
 
-    async def _shares_turn(self, hold: HostLease, host: str) -> bool:
-        """Tell whether a hold is also that of another host: waiting for it would be waiting for ourselves."""
-        return host == hold.host.host or (await self.meet(host)).politeness_key == hold.host.politeness_key
-
-    async def meet(self, host: str) -> HostRecord:
-        """Return what is known of a host, or begin to know it."""
-        async with self._database.connection() as connection:
-            return await hosts.get_or_create_host(connection, host, self._key_of(host))
-
-    async def _ask_other(self, hold: HostLease, url: str, limits: Limits) -> Response:
-        """Ask another host if it is free: waiting would keep this one too, two that point at each other for ever."""
+    async def _ask_other_host(self, lease: HostLease, url: str, limits: Limits) -> Response:
+        """Ask another host if it is free now. Two hosts that wait for each other would both stay leased."""
         try:
-            async with self.hold(host_of(url), patience=timedelta(0)) as other:
-                return await self._exchange(other, url, {}, limits)
+            async with self.lease_host(host_of(url), timedelta(0), lease.slot) as other:
+                return await self._send_in_turn(other, url, {}, limits)
         except NotNow as error:
             if error.reason is Reason.HOST_CLOSED:
-                raise self._blocked(hold, str(error), politeness.ROBOTS_BLOCK) from error
+                raise self._block(lease, str(error)) from error
             raise
 
-    def _blocked(self, hold: HostLease, why: str, wait: timedelta) -> NotNow:
-        until = self._clock.now() + wait
-        hold.block(until, Reason.ROBOTS_UNREACHABLE)
-        return NotNow(
-            f"robots.txt of {hold.host.host} cannot be read ({why}).", until=until, reason=Reason.ROBOTS_UNREACHABLE
-        )
-
-    async def _verdict(self, text: str, url: str) -> RobotsVerdict:
-        """Read a robots.txt in the sandbox, or remember what was read there: the same words say the same of a URL."""
-        question = (hashlib.sha256(text.encode()).digest(), url)
-        verdict = self._verdicts.get(question)
-        if verdict is None:
-            verdict = await self._sandbox.run(check_robots, text, ROBOTS_AGENT, url, returns=RobotsVerdict)
-            self._verdicts[question] = verdict
-            if len(self._verdicts) > _VERDICTS:
-                self._verdicts.popitem(last=False)
-        return verdict
+    def _block(self, lease: HostLease, why: str, wait: timedelta = timedelta(0)) -> NotNow:
+        until = self.clock.now() + max(_ROBOTS_BLOCK, wait)
+        lease.block(until, Reason.ROBOTS_UNREACHABLE)
+        message = f"robots.txt of {lease.host.host} cannot be read ({why})."
+        return NotNow(message, until=until, reason=Reason.ROBOTS_UNREACHABLE)
 
 
-def _room(hold: HostLease, start: datetime) -> timedelta:
-    """Return how long a hold lasts from a time on; raise NotNow where that is too short for a request."""
-    if start + LEAST_ROOM > hold.lease.until:
-        raise NotNow(f"{hold.host.host} wants a longer pause than this lease lasts.", until=start)
-    return hold.lease.until - start
+def _too_short(lease: HostLease, start: datetime) -> NotNow:
+    return NotNow(f"{lease.host.host} needs a longer delay than the rest of its lease.", until=start)

@@ -1,4 +1,4 @@
-"""A source's own pace: its requests are spread out, in whatever process they are made (spec 1.3)."""
+"""The rate of a source: its requests are spread out over time, in whatever process they run (spec 1.3)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -8,13 +8,14 @@ from datetime import datetime, timedelta
 from headwater.core.clock import Clock
 from headwater.db import sources
 from headwater.db.pool import Database
+from headwater.politeness.worker_slots import wait_until
 
 
 class Pace:
-    """Gives each request of a source its moment, no two closer than the rate allows.
+    """Gives each request of a source its moment. Two moments are never closer than the rate allows.
 
-    Those of one reading are as far apart as they leave, too; another's go by the moments, which a late one has missed.
-    `first` is the moment of the first request, where that is reserved already.
+    The requests of one run also leave a gap apart. Other runs keep to the moments, even if a request is late for its
+    moment. `first` is the moment of the first request, if it is reserved already.
     """
 
     def __init__(
@@ -26,13 +27,14 @@ class Pace:
         self._gap = gap
         self._first = first
         self._turnstile = asyncio.Lock()
-        self._free_at = 0.0  # by the loop's time: a gap after the latest has left
+        self._free_at = 0.0  # by the loop's time: a gap after the latest request left
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[Callable[[], None]]:
-        """Wait for the next moment; what is yielded is to be called when the request has left, and lets the next come.
+        """Wait for the next moment. The caller calls the yielded function when its request has left.
 
-        It may leave late for its moment, on a busy machine or a new connection: the next one's is a gap after that.
+        A request may leave late for its moment, on a busy machine or a new connection. The next request leaves a gap
+        after that.
         """
         await self._turnstile.acquire()
         with ExitStack() as inside:
@@ -46,18 +48,18 @@ class Pace:
             yield note_sent
 
     async def wait(self) -> None:
-        """Take the next moment, and wait for it while holding nothing that others need."""
+        """Reserve the next moment and wait for it. The wait holds nothing that others need."""
         first, self._first = self._first, None
-        lead = timedelta(seconds=max(0.0, self._free_at - _now()))  # before the clock: what lies between must not count
+        # Read the loop's time before the clock: the time between the two readings must not shorten the gap.
+        lead = timedelta(seconds=max(0.0, self._free_at - _now()))
         now = self._clock.now()
-        # Another may follow a gap after a moment, so that one that has gone by for some time is of no use.
+        # Another request may follow a gap after the first moment, so a moment long past is useless.
         if first is not None and now <= first + self._gap / 10:
             moment = first
         else:
             async with self._database.connection() as connection:
                 moment = await sources.reserve_request(connection, self._source_id, now + lead, self._gap, first)
-        while (wait := (moment - self._clock.now()).total_seconds()) > 0:
-            await asyncio.sleep(wait)
+        await wait_until(moment, self._clock)
 
 
 def _now() -> float:

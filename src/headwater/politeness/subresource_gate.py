@@ -1,7 +1,7 @@
-"""What a page in the browser asks for, let out as if each were a request of our own (spec 2.3).
+"""Admits the requests of a page in the browser as if each were a request of our own (spec 2.3).
 
-The page's own host is held already, and asked for one thing at a time, at its pace, until it asks for fewer requests.
-Any other host is held while it is asked, if it can be had soon; robots.txt is obeyed everywhere.
+The page's own host is leased already. It gets one request at a time, each in its turn, until it throttles us. The gate
+leases any other host for its request, if the host is free soon. It obeys robots.txt everywhere.
 """
 
 import asyncio
@@ -20,49 +20,50 @@ from headwater.politeness.host_lease import HostLease
 if TYPE_CHECKING:
     from headwater.politeness.gate import Gate
 
-# Long enough for a host that others load scripts from too; pages that wait for each other's hosts do not for long.
+# Enough for a host that several pages load scripts from. Two pages that wait for each other's hosts give up soon.
 _PATIENCE = timedelta(seconds=5)
 
 
 class SubresourceGate:
-    """Leads the requests of one page out."""
+    """Admits the requests of one page."""
 
-    def __init__(self, gate: "Gate", hold: HostLease) -> None:
+    def __init__(self, gate: "Gate", lease: HostLease) -> None:
         self._gate = gate
-        self._hold = hold
-        self._turn = asyncio.Lock()  # of the page's own host
+        self._lease = lease
+        self._turn = asyncio.Lock()  # for requests to the page's own host
 
     @contextlib.asynccontextmanager
     async def lead(self, url: str) -> AsyncIterator[AdmittedRequest]:
-        """Wait until a URL may be asked for, and hold its host while the block asks; errors are those of the gate."""
-        async with self._held(host_of(url)) as hold:
-            await self._gate.obey_robots(hold, url)
-            await self._gate.await_turn(hold)
-            if hold.troubled and hold.next_turn:
-                what = f"{hold.host.host} asked for fewer requests."
-                raise NotNow(what, until=hold.next_turn, reason=Reason.RATE_LIMITED)
-            passage = AdmittedRequest(ends_at=hold.lease.until)
+        """Wait until a URL may be requested, and lease its host for the block. Raises the errors of the gate."""
+        async with self._leased(host_of(url)) as lease:
+            await self._gate.obey_robots(lease, url)
+            await self._gate.await_turn(lease)
+            if lease.is_throttled and lease.last_sent_at:
+                message = f"{lease.host.host} asked for fewer requests."
+                raise NotNow(message, until=lease.last_sent_at + lease.delay, reason=Reason.RATE_LIMITED)
+            request = AdmittedRequest(ends_at=lease.until)
             try:
-                yield passage
+                yield request
             finally:
-                hold.last_sent_at = passage.sent_at or hold.last_sent_at
-                if passage.status is not None:
-                    self._gate.heed(hold, passage.status, passage.headers)
+                lease.last_sent_at = request.sent_at or lease.last_sent_at
+                if request.status is not None:
+                    lease.read_answer(request.status, request.headers, self._gate.clock.now())
 
     @contextlib.asynccontextmanager
-    async def _held(self, host: str) -> AsyncIterator[HostLease]:
-        known = self._hold.host if host == self._hold.host.host else await self._gate.meet(host)
-        if known.politeness_key != self._hold.host.politeness_key:
-            async with self._gate.hold(host, _PATIENCE) as other:
+    async def _leased(self, host: str) -> AsyncIterator[HostLease]:
+        own = self._lease.host
+        known = own if host == own.host else await self._gate.get_or_create_host(host)
+        if known.politeness_key != own.politeness_key:
+            async with self._gate.lease_host(host, _PATIENCE) as other:
                 yield other
             return
         async with self._turn:
-            if host == self._hold.host.host:
-                yield self._hold
+            if host == own.host:
+                yield self._lease
                 return
-            # Another host whose turn is the same: it has a robots.txt of its own.
-            beside = replace(self._hold, host=known)
+            # Another host that shares the turn: it has a robots.txt of its own.
+            other = replace(self._lease, host=known)
             try:
-                yield beside
+                yield other
             finally:
-                self._hold.share(beside)
+                self._lease.copy_state(other)

@@ -1,112 +1,111 @@
-"""Places for those at work at once: one who only waits for a host gives his away meanwhile."""
+"""Slots limit how many workers work at once. A worker that waits for its turn frees its slot meanwhile."""
 
 import asyncio
 import contextlib
 import math
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine
-from contextlib import AbstractAsyncContextManager
-from contextvars import ContextVar, copy_context
+from collections.abc import AsyncIterator, Callable, Coroutine
+from datetime import datetime
 from typing import Any
 
-Worker = asyncio.Task[Any]
-# So many for each place may be on their way between the database and a place: they keep hosts from others meanwhile.
-_ON_THE_WAY = 2
+from headwater.core.clock import Clock
+
+# For each slot, this many workers may wait for a database or for a free slot. They keep hosts from others meanwhile.
+_BRIEF_WAITS_PER_SLOT = 2
 
 
 class WorkerSlots:
-    """Counts the tasks it has started; so many are at work at once."""
+    """Starts workers and limits how many of them work at once.
+
+    No worker may start while `most_waiting` workers wait. `on_free` runs when another worker may start.
+    """
 
     def __init__(
-        self,
-        most: int,
-        *,
-        most_aside: float = math.inf,
-        count_idle: Callable[[Collection[Worker]], int] = lambda _: 0,
-        on_free: Callable[[], None] = lambda: None,
+        self, count: int, *, most_waiting: float = math.inf, on_free: Callable[[], None] = lambda: None
     ) -> None:
-        """Let so many work at once, not counting the idle among them; `on_free` is told when another may begin.
-
-        None may while as many as `most_aside` wait aside.
-        """
-        self._most = most
-        self._most_aside = most_aside
-        self._count_idle = count_idle
+        self._count = count
+        self._most_waiting = most_waiting
         self._on_free = on_free
-        self._context = copy_context()  # not that of whoever makes room for the next
-        self._context.run(_places.set, self)
-        self._at_work: set[Worker] = set()
-        self._aside: set[Worker] = set()
-        self._briefly: set[Worker] = set()  # of those
-        self._returning: dict[Worker, asyncio.Future[None]] = {}  # in the order in which their waits ended
+        self._working: set[WorkerSlot] = set()
+        self._waiting: set[WorkerSlot] = set()
+        self._waiting_briefly: set[WorkerSlot] = set()  # a part of the waiting workers
+        self._returning: dict[WorkerSlot, asyncio.Future[None]] = {}  # in the order in which their waits ended
 
     @property
     def free(self) -> int:
-        """How many may begin; those who come back go first."""
-        if len(self._aside) >= self._most_aside:
+        """How many workers may start. Workers that return from a wait go first."""
+        if len(self._waiting) >= self._most_waiting:
             return 0
-        unused, returning = self._unused(), len(self._returning)
-        on_the_way = len(self._briefly) + returning
-        return max(0, min(unused - returning, unused + _ON_THE_WAY * self._most - on_the_way))
+        unused, returning = self._count - len(self._working), len(self._returning)
+        brief = len(self._waiting_briefly) + returning
+        return max(0, min(unused - returning, unused + _BRIEF_WAITS_PER_SLOT * self._count - brief))
 
-    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Let a task begin; it has a place until it ends."""
-        worker = asyncio.create_task(work, context=self._context.copy())
-        self._at_work.add(worker)
-        worker.add_done_callback(self._leave)
+    def start(self, work: "Callable[[WorkerSlot], Coroutine[Any, Any, None]]") -> asyncio.Task[None]:
+        """Start a worker. It has its slot until it ends, except during its waits."""
+        slot = WorkerSlot(self)
+        self._working.add(slot)
+        worker = asyncio.create_task(work(slot))
+        worker.add_done_callback(lambda _: self._end(slot))
         return worker
 
-    def _leave(self, worker: Worker) -> None:
-        self._at_work.discard(worker)
-        self.let_return()
+    def _end(self, slot: "WorkerSlot") -> None:
+        slot.is_over = True
+        self._free(slot)
 
-    def let_return(self) -> None:
-        """Let as many come back as there are places."""
-        while self._returning and self._unused() > 0:
-            worker = next(iter(self._returning))
-            self._at_work.add(worker)
-            place = self._returning.pop(worker)
-            if not place.done():  # else he was cancelled
-                place.set_result(None)
+    def _free(self, slot: "WorkerSlot") -> None:
+        self._working.discard(slot)
+        while self._returning and len(self._working) < self._count:
+            returning = next(iter(self._returning))
+            self._working.add(returning)
+            granted = self._returning.pop(returning)
+            if not granted.done():  # a cancelled worker no longer waits
+                granted.set_result(None)
         if self.free:
             self._on_free()
 
-    @contextlib.asynccontextmanager
-    async def yield_slot(self, *, briefly: bool) -> AsyncIterator[None]:
-        """Give this task's place away while the block waits; when that is over, wait for one."""
-        worker = asyncio.current_task()
-        if worker is None or worker not in self._at_work:
-            yield
+    async def _retake(self, slot: "WorkerSlot") -> None:
+        if slot in self._working or len(self._working) + len(self._returning) < self._count:
             return
-        self._aside.add(worker)
-        if briefly:
-            self._briefly.add(worker)
-        self._leave(worker)
+        self._waiting_briefly.discard(slot)  # `free` counts it as returning
+        self._returning[slot] = asyncio.get_running_loop().create_future()
         try:
-            yield
-            await self._return(worker)
-        finally:  # one whose wait failed has only to clean up
-            self._aside.discard(worker)
-            self._briefly.discard(worker)
-            self._at_work.add(worker)
-
-    async def _return(self, worker: Worker) -> None:
-        if self._unused() > len(self._returning):
-            return
-        self._briefly.discard(worker)  # counted among those who come back
-        self._returning[worker] = asyncio.get_running_loop().create_future()
-        try:
-            await self._returning[worker]
+            await self._returning[slot]
         finally:
-            self._returning.pop(worker, None)
-
-    def _unused(self) -> int:
-        return self._most - len(self._at_work) + self._count_idle(self._at_work)
+            self._returning.pop(slot, None)
 
 
-_places: ContextVar[WorkerSlots | None] = ContextVar("_places", default=None)
+class WorkerSlot:
+    """The slot of one worker. Code that waits for the worker frees the slot through this object."""
+
+    def __init__(self, slots: WorkerSlots) -> None:
+        self._slots = slots
+        self._waits = 0  # a worker may wait for several requests at once
+        self.is_over = False
+
+    @contextlib.asynccontextmanager
+    async def yielded(self, *, briefly: bool = False) -> AsyncIterator[None]:
+        """Free the slot while the block waits. After the block, wait for a free slot."""
+        slots = self._slots
+        self._waits += 1
+        slots._waiting.add(self)
+        if briefly and self._waits == 1:
+            slots._waiting_briefly.add(self)
+        if self in slots._working:
+            slots._free(self)
+        try:
+            yield
+            if self._waits == 1:
+                await slots._retake(self)
+        finally:  # after an error, the worker only cleans up
+            self._waits -= 1
+            if self._waits == 0:
+                slots._waiting.discard(self)
+                slots._waiting_briefly.discard(self)
+                if not self.is_over:
+                    slots._working.add(self)
 
 
-def yield_slot(*, briefly: bool = False) -> AbstractAsyncContextManager[None]:
-    """Let this task, if it has a place anywhere, give it away while the block waits."""
-    places = _places.get()
-    return places.yield_slot(briefly=briefly) if places else contextlib.nullcontext()
+async def wait_until(moment: datetime, clock: Clock, slot: WorkerSlot | None = None) -> None:
+    """Wait until a moment by the clock; free the worker's slot meanwhile."""
+    async with slot.yielded() if slot else contextlib.nullcontext():
+        while (seconds := (moment - clock.now()).total_seconds()) > 0:
+            await asyncio.sleep(seconds)

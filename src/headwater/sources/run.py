@@ -31,6 +31,7 @@ from headwater.http.responses import MAX_HOPS, reason_of_status, redirect_target
 from headwater.politeness.gate import Gate
 from headwater.politeness.request_rate import Pace
 from headwater.politeness.robots import named_sitemaps
+from headwater.politeness.worker_slots import WorkerSlot
 from headwater.sandbox.pool import Sandbox
 
 log = structlog.get_logger()
@@ -122,12 +123,14 @@ class Http:
         profile: FetchProfile,
         *,
         while_waiting: Callable[[datetime], AbstractAsyncContextManager[object]] = nullcontext,
+        slot: WorkerSlot | None = None,
     ) -> None:
         self._gate = gate
         self._sandbox = sandbox
         self._retry = terms.retry
         self._pace = pace
         self._profile = profile
+        self._slot = slot
         self._while_waiting = while_waiting  # entered for as long as a request waits for its budget
         self._in_flight = asyncio.Semaphore(terms.concurrency)
         self._quiet_until = 0.0  # by the loop's time: until then nothing is asked, as a 429 wished
@@ -202,7 +205,12 @@ class Http:
                         await asyncio.sleep(quiet)
                         await self._pace.wait()
                     return await self._gate.get(
-                        url, headers=headers, limits=self._limits, profile=self._profile, on_sent=on_sent
+                        url,
+                        headers=headers,
+                        limits=self._limits,
+                        profile=self._profile,
+                        on_sent=on_sent,
+                        slot=self._slot,
                     )
             except NotNow as error:
                 if error.reason is not Reason.BUDGET_SPENT:

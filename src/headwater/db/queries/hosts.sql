@@ -11,7 +11,7 @@ SELECT coalesce(politeness_key, $1) AS politeness_key, robots_txt, robots_fetche
 UNION ALL
 SELECT coalesce(politeness_key, $1), robots_txt, robots_fetched_at FROM host_state WHERE host = $1
 
--- name: meet_new_hosts
+-- name: add_hosts
 -- Make sure that hosts have rows, in an order in which no two wait crosswise. Arrays: $1 hosts, $2 the politeness key of each
 -- if it is new
 WITH fresh AS MATERIALIZED (
@@ -24,7 +24,7 @@ WITH fresh AS MATERIALIZED (
 INSERT INTO host_state (host, politeness_key) SELECT host, nullif(new_key, host) FROM fresh ORDER BY 1
 ON CONFLICT (host) DO NOTHING
 
--- name: hold_hosts
+-- name: lease_hosts
 -- Lease politeness keys for requests that no URL claim stands behind (polls). Answers each host that is known, and whether
 -- it is held now: not one that may not be asked yet, and of two with one key only one. Should its holder die, a key has its
 -- pause from the lease's end on: something may have been sent just before.
@@ -56,7 +56,7 @@ WITH asked AS MATERIALIZED (
     RETURNING asked.token, k.crawl_delay_ms, k.backoff_ms, k.last_throttled_at
 )
 SELECT asked.host, asked.token, asked.politeness_key, asked.robots_txt, asked.robots_fetched_at,
-       held.token IS NOT NULL AS is_held, held.crawl_delay_ms, coalesce(held.backoff_ms, 0) AS backoff_ms, held.last_throttled_at
+       held.token IS NOT NULL AS is_leased, held.crawl_delay_ms, coalesce(held.backoff_ms, 0) AS backoff_ms, held.last_throttled_at
 FROM asked LEFT JOIN held ON held.token = asked.token
 
 -- name: reserve_host
@@ -65,7 +65,7 @@ FROM asked LEFT JOIN held ON held.token = asked.token
 UPDATE host_state
 SET reserved_until = CASE WHEN lease_token IS NULL THEN greatest(not_before, $2) ELSE $2 END + $3::interval
 WHERE host = $1
-RETURNING greatest(not_before, closed_until) AS not_before, lease_token IS NOT NULL AS is_held,
+RETURNING greatest(not_before, closed_until) AS not_before, lease_token IS NOT NULL AS is_leased,
           CASE WHEN closed_until > $2 THEN 'host_closed' ELSE blocked_reason END AS blocked_reason
 
 -- name: release_hosts
@@ -83,7 +83,7 @@ FROM unnest($1::text[], $2::uuid[], $3::timestamptz[], $4::int[], $5::timestampt
 WHERE k.host = ANY ($1) AND k.host = g.host AND k.lease_token = g.token
 RETURNING k.host
 
--- name: release_held
+-- name: release_polled_hosts
 -- The same for hosts that were held without a URL of theirs (polls), in one look. Whether something is queued is known
 -- without a look at the queue: a submit has set `ready_at` then. When that is, is found by the next claim. $7 whether this
 -- need not wait for the disk: should the server die before it is there, the hosts come back when their leases end, as if
@@ -96,7 +96,6 @@ FROM unnest($1::text[], $2::uuid[], $3::timestamptz[], $4::int[], $5::timestampt
     AS g (host, token, not_before, backoff_ms, last_throttled_at, blocked_reason),
     set_config('synchronous_commit', CASE WHEN $7 THEN 'off' ELSE current_setting('synchronous_commit') END, true) AS durability
 WHERE k.host = ANY ($1) AND k.host = g.host AND k.lease_token = g.token
-RETURNING k.host
 
 -- name: lock_hosts
 -- Taken before release_hosts and rest_hosts, so that their look at the queue sees every submit that went before. $1 hosts
@@ -121,7 +120,7 @@ SELECT (SELECT max(host) FROM slice) AS last,
        ARRAY(SELECT host FROM slice WHERE is_idle AND EXISTS (
            SELECT 1 FROM frontier_queue q WHERE q.politeness_key = slice.host AND q.lease_token IS NULL AND q.attempts >= 0)) AS forgotten
 
--- name: expired_holds
+-- name: lock_expired_hosts
 -- Hosts whose holder is late. $1 now, $2 how many
 SELECT host, lease_token, not_before, backoff_ms, last_throttled_at, blocked_reason FROM host_state
 WHERE lease_token IS NOT NULL AND lease_until <= $1
@@ -235,10 +234,6 @@ RETURNING h.host
 -- name: keys_of
 -- The keys whose turn hosts wait for, if not their own. $1 hosts
 SELECT DISTINCT politeness_key FROM host_state WHERE host = ANY ($1::text[]) AND politeness_key IS NOT NULL
-
--- name: meet_hosts
--- Make sure that hosts have rows. $1 hosts
-INSERT INTO host_state (host) SELECT DISTINCT unnest($1::text[]) ORDER BY 1 ON CONFLICT (host) DO NOTHING
 
 -- name: adopt_pauses
 -- A key becomes as late and as slow as hosts are that are about to join it, whosever turn they wait for now. $1 hosts, $2 key
