@@ -1,4 +1,4 @@
-"""A real receiver of webhooks, whose every answer a test decides, and that looks at signatures in its own way."""
+"""A real receiver of webhooks: a test decides each answer, and the receiver checks signatures with its own code."""
 
 import asyncio
 import base64
@@ -17,7 +17,7 @@ Behaviour = int | str | tuple[int, Mapping[str, str]]  # a status, one with head
 
 @dataclass(frozen=True)
 class Received:
-    """A delivery as it came in."""
+    """A delivery as it arrived."""
 
     hook: str
     headers: Mapping[str, str]
@@ -28,14 +28,14 @@ class Received:
         return self.headers["Webhook-Id"]
 
     @property
-    def told(self) -> dict[str, Any]:
-        read: dict[str, Any] = json.loads(self.body)
-        return read
+    def payload(self) -> dict[str, Any]:
+        payload: dict[str, Any] = json.loads(self.body)
+        return payload
 
     @property
-    def what(self) -> tuple[str, int]:
-        """The last part of the address and the revision of the document."""
-        return self.told["url"].rpartition("/")[2], self.told["document"]["revision"]
+    def document(self) -> tuple[str, int]:
+        """The last part of the URL and the revision of the document."""
+        return self.payload["url"].rpartition("/")[2], self.payload["document"]["revision"]
 
     def is_signed_with(self, secret: str) -> bool:
         key = base64.b64decode(secret.removeprefix("whsec_"))
@@ -46,12 +46,12 @@ class Received:
 
 @dataclass
 class ReceiverServer:
-    """Answers 200; or, by hook, what is listed: one by one, the last for ever."""
+    """Answers 200, or the listed behaviours of a hook in turn; the last one repeats."""
 
     behaviours: dict[str, list[Behaviour]] = field(default_factory=dict)
     seen: list[Received] = field(default_factory=list)
-    held: set[str] = field(default_factory=set)  # hooks that are answered when they are let
-    _let: asyncio.Event = field(default_factory=asyncio.Event)
+    held: set[str] = field(default_factory=set)  # hooks that get no answer until `release`
+    _released: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def __aenter__(self) -> Self:
         self._runner = web.ServerRunner(web.Server(self._serve, access_log=None), shutdown_timeout=0.2)
@@ -65,10 +65,10 @@ class ReceiverServer:
     def url(self, hook: str) -> str:
         return f"http://127.0.0.1:{self._runner.addresses[0][1]}/{hook}"
 
-    def let(self) -> None:
-        """Answer whatever is held."""
+    def release(self) -> None:
+        """Answer the held requests."""
         self.held.clear()
-        self._let.set()
+        self._released.set()
 
     def received(self, hook: str) -> list[Received]:
         return [one for one in self.seen if one.hook == hook]
@@ -80,7 +80,7 @@ class ReceiverServer:
         listed = self.behaviours.get(hook, [200])
         behaviour = listed.pop(0) if len(listed) > 1 else listed[0]
         if hook in self.held:
-            await self._let.wait()
+            await self._released.wait()
         if behaviour == HANG:
             await asyncio.Event().wait()
         if behaviour == RESET:

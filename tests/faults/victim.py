@@ -45,10 +45,10 @@ POINTS = {
 # The same on the way to receivers of webhooks, which most crawls have none of.
 DELIVERY_POINTS = {
     "changes are numbered": "headwater.db.changes:number_changes",
-    "changes are fanned out": "headwater.db.webhooks:fan_out",
+    "changes are fanned out": "headwater.db.changes:fan_out",
     "deliveries are claimed": "headwater.changes.outbox:Outbox.claim",
-    "a delivery is sent": "headwater.changes.webhooks:Courier.bring",
-    "a delivery is settled": "headwater.db.webhooks:settle_delivery",
+    "a delivery is sent": "headwater.changes.webhooks:WebhookSender.send",
+    "a delivery is settled": "headwater.db.changes:settle_delivery",
 }
 
 # The same for a backup and for a restore.

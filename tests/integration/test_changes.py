@@ -1,4 +1,4 @@
-"""The change feed: every change once, in order for each document, and none that commits late is missed (spec 8.5)."""
+"""The change feed: every change once, in order for each document, also after a late commit (spec 8.5)."""
 
 import asyncio
 import json
@@ -13,11 +13,11 @@ import asyncpg
 import pytest
 
 from headwater.changes.feed import ChangeFeed
-from headwater.core.change import Change, cursor_of
 from headwater.core.errors import OperatorError
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
 from headwater.db import changes, migrate
+from headwater.db.changes import Change, format_cursor
 from headwater.db.pool import Database, open_database
 from headwater.storage.backup import back_up
 from headwater.storage.restore import restore
@@ -36,35 +36,39 @@ def feed(database: Database) -> ChangeFeed:
 
 @pytest.fixture
 async def other(database_url: str, database: Database) -> AsyncIterator["asyncpg.Connection[Any]"]:
-    """A connection whose transactions the test ends when it likes."""
+    """A connection whose transactions the test ends itself."""
     connection = await asyncpg.connect(database_url)
     await connection.set_type_codec("jsonb", schema="pg_catalog", encoder=json.dumps, decoder=json.loads)
     yield connection
     await connection.close()
 
 
-def told(found: list[Change]) -> list[tuple[str, str]]:
+def names(found: list[Change]) -> list[tuple[str, str]]:
     return [(change.what, change.url.removeprefix(f"{HOST}/")) for change in found]
+
+
+def position_of(change: Change) -> int:
+    return int(change.cursor.removeprefix("c"))
 
 
 async def read_all(feed: ChangeFeed, position: int = 0, page: int = 7) -> list[Change]:
     found: list[Change] = []
-    while more := await feed.after(found[-1].position if found else position, page):
+    while more := await feed.list_after(position_of(found[-1]) if found else position, page):
         found += more
     return found
 
 
 @pytest.mark.both_servers
-async def test_a_document_is_told_of_when_it_is_new_and_when_its_text_changes_and_not_otherwise(
+async def test_a_document_is_a_change_when_it_is_new_and_when_its_text_changes(
     database: Database, feed: ChangeFeed
 ) -> None:
-    """Spec 8.5: and each change has title, hash and revision as they were then."""
+    """Spec 8.5: each change has title, hash and revision of its time."""
     await write_all(database, "a", "b")
     await write_all(database, "a", text="second")
     await write_all(database, "b", "a", text="first")
     found = await read_all(feed)
-    assert told(found) == [("new", "a"), ("new", "b"), ("changed", "a"), ("changed", "a")]
-    positions = [change.position for change in found]
+    assert names(found) == [("new", "a"), ("new", "b"), ("changed", "a"), ("changed", "a")]
+    positions = [position_of(change) for change in found]
     assert positions == sorted(set(positions))
     of_a = [change.document for change in found if change.url.endswith("a") and change.document]
     assert [(document.revision, document.title) for document in of_a] == [
@@ -86,29 +90,29 @@ CORRECTIONS = {
 
 
 @pytest.mark.parametrize(("field", "value"), CORRECTIONS.items(), ids=list(CORRECTIONS))
-async def test_a_field_that_changes_without_the_text_is_told_of_once(
+async def test_a_field_that_changes_without_the_text_is_one_correction(
     field: str, value: object, database: Database, feed: ChangeFeed
 ) -> None:
-    """Issue 8: a corrected headline reaches those who read; the revision is as before."""
+    """Issue 8: a corrected headline reaches readers; the revision stays."""
     async with database.connection() as connection:
         answers = [
             await write(connection, "a", "first", **fields) for fields in ({}, {field: value}, {field: value}, {})
         ]
     assert answers == [False, True, False, True]
     found = await read_all(feed)
-    assert told(found) == [("new", "a"), ("corrected", "a"), ("corrected", "a")]
+    assert names(found) == [("new", "a"), ("corrected", "a"), ("corrected", "a")]
     assert {change.document.revision for change in found if change.document} == {1}
-    assert {change.told()["event"] for change in found} == {"document.ready"}
+    assert {change.event for change in found} == {"document.ready"}
 
 
 async def test_a_title_that_changes_with_the_text_is_one_change(database: Database, feed: ChangeFeed) -> None:
     async with database.connection() as connection:
         await write(connection, "a", "first")
         assert await write(connection, "a", "second", byline="Ann Other")
-    assert told(await read_all(feed)) == [("new", "a"), ("changed", "a")]
+    assert names(await read_all(feed)) == [("new", "a"), ("changed", "a")]
 
 
-async def test_what_commits_late_is_told_of_after_what_was_read_before(
+async def test_a_late_commit_comes_after_the_changes_that_were_read_before(
     database: Database, feed: ChangeFeed, other: "asyncpg.Connection[Any]"
 ) -> None:
     """Spec 8.5: a transaction stays open while others commit and are read."""
@@ -118,29 +122,29 @@ async def test_what_commits_late_is_told_of_after_what_was_read_before(
     await write(other, "late", "first")
     await write_all(database, "early")
     first = await read_all(feed)
-    assert told(first) == [("new", "seed"), ("new", "early")]
+    assert names(first) == [("new", "seed"), ("new", "early")]
     await late.commit()
     await write_all(database, "later")
-    assert told(await read_all(feed, first[-1].position)) == [("new", "late"), ("new", "later")]
+    assert names(await read_all(feed, position_of(first[-1]))) == [("new", "late"), ("new", "later")]
 
 
-async def test_what_another_lets_in_meanwhile_is_told_of_at_once(
+async def test_changes_that_another_process_numbers_meanwhile_are_read_at_once(
     database: Database, feed: ChangeFeed, other: "asyncpg.Connection[Any]"
 ) -> None:
-    """Spec 8.5: a reader who finds nothing left to let in may have been overtaken by who let it in."""
+    """Spec 8.5: a reader that has nothing left to number reads once more."""
     await write_all(database, "a")
     numbering = other.transaction()
     await numbering.start()
     assert await changes.number_changes(other) == 1
-    reading = asyncio.create_task(feed.after(0, 5))
+    reading = asyncio.create_task(feed.list_after(0, 5))
     async with database.connection() as connection, asyncio.timeout(30):
         while not await connection.fetch("SELECT FROM pg_locks WHERE NOT granted"):
             await asyncio.sleep(0.01)
     await numbering.commit()
-    assert told(await reading) == [("new", "a")]
+    assert names(await reading) == [("new", "a")]
 
 
-async def test_what_is_rolled_back_is_not_told_of(
+async def test_a_rolled_back_change_is_not_in_the_feed(
     database: Database, feed: ChangeFeed, other: "asyncpg.Connection[Any]"
 ) -> None:
     undone = other.transaction()
@@ -148,10 +152,10 @@ async def test_what_is_rolled_back_is_not_told_of(
     await write(other, "undone", "first")
     await undone.rollback()
     await write_all(database, "kept")
-    assert told(await read_all(feed)) == [("new", "kept")]
+    assert names(await read_all(feed)) == [("new", "kept")]
 
 
-async def test_readers_and_writers_at_once_see_every_change_once_and_in_order_for_each_document(
+async def test_concurrent_readers_get_every_change_once_and_in_order_for_each_document(
     database: Database, feed: ChangeFeed
 ) -> None:
     """Spec 8.5: four writers of the same documents, some of whose transactions fail or wait, and two readers."""
@@ -173,7 +177,7 @@ async def test_readers_and_writers_at_once_see_every_change_once_and_in_order_fo
         found: list[Change] = []
         while True:
             ending = done.is_set()
-            more = await feed.after(found[-1].position if found else 0, 5)
+            more = await feed.list_after(position_of(found[-1]) if found else 0, 5)
             found += more
             if ending and not more:
                 return found
@@ -186,7 +190,7 @@ async def test_readers_and_writers_at_once_see_every_change_once_and_in_order_fo
         done.set()
         one, another = await asyncio.gather(*readers)
     assert one == another
-    positions = [change.position for change in one]
+    positions = [position_of(change) for change in one]
     assert positions == sorted(set(positions))
     async with database.connection() as connection:
         revisions = await connection.fetch("SELECT url, revision FROM documents JOIN url_frontier u ON u.id = url_id")
@@ -195,7 +199,7 @@ async def test_readers_and_writers_at_once_see_every_change_once_and_in_order_fo
         assert seen == list(range(1, last + 1))
 
 
-async def test_a_job_that_fails_is_told_of_with_its_reason(database: Database, feed: ChangeFeed) -> None:
+async def test_a_failed_job_is_a_change_with_its_reason(database: Database, feed: ChangeFeed) -> None:
     """Spec 7.3, 8.5: and again when it fails again."""
     async with database.connection() as connection:
         job_id = await fail_job(connection, "gone", "not_found")
@@ -209,10 +213,10 @@ async def test_a_job_that_fails_is_told_of_with_its_reason(database: Database, f
     ]
 
 
-async def test_documents_from_before_there_was_a_feed_are_in_it_in_order(
+async def test_documents_older_than_the_feed_are_in_it_in_order(
     make_settings: Callable[..., Settings],
 ) -> None:
-    """Spec 8.5: the migration brings them in, with their revisions."""
+    """Spec 8.5: the migration adds them with their revisions."""
     async with open_database(make_settings()) as database:
         await migrate.up(database)
         await write_all(database, "a", "b")
@@ -221,7 +225,7 @@ async def test_documents_from_before_there_was_a_feed_are_in_it_in_order(
         await migrate.down(database, this.number - 1)
         await migrate.up(database)
         await write_all(database, "c")
-        assert told(await read_all(ChangeFeed(database))) == [
+        assert names(await read_all(ChangeFeed(database))) == [
             ("new", "a"),
             ("new", "b"),
             ("changed", "a"),
@@ -229,7 +233,7 @@ async def test_documents_from_before_there_was_a_feed_are_in_it_in_order(
         ]
 
 
-async def test_one_may_begin_at_a_day_or_time(database: Database, feed: ChangeFeed) -> None:
+async def test_a_reader_may_begin_at_a_day_or_time(database: Database, feed: ChangeFeed) -> None:
     """Spec 8.2: `new --since DATE`."""
     for hours, name in enumerate(("a", "b", "c")):
         async with database.connection() as connection:
@@ -243,12 +247,12 @@ async def test_one_may_begin_at_a_day_or_time(database: Database, feed: ChangeFe
         ("2026-03-20", []),
         ("0001-01-01", ["a", "b", "c"]),
     ):
-        assert [name for _, name in told(await read_all(feed, await feed.start(since)))] == expected, since
+        assert [name for _, name in names(await read_all(feed, await feed.find_start(since)))] == expected, since
     await write_all(database, "d")
 
 
-async def test_beginning_at_a_time_misses_nothing_that_came_out_of_order(database: Database, feed: ChangeFeed) -> None:
-    """Spec 8.5: whatever the times of changes are, and also by the migration that finds what was there before."""
+async def test_beginning_at_a_time_misses_no_change_out_of_order(database: Database, feed: ChangeFeed) -> None:
+    """Spec 8.5: times may be in any order; the migration marks older changes in the same way."""
     chance = random.Random(6)
     for _ in range(8):
         hours = [chance.randrange(12) for _ in range(chance.randrange(1, 4))]
@@ -259,7 +263,7 @@ async def test_beginning_at_a_time_misses_nothing_that_came_out_of_order(databas
                 NOON,
                 hours,
             )
-        await feed.number()
+        await feed.number_changes()
 
     async def misplaced() -> list[int]:
         wrong = []
@@ -267,7 +271,7 @@ async def test_beginning_at_a_time_misses_nothing_that_came_out_of_order(databas
             moment = NOON + timedelta(hours=hour)
             async with database.connection() as connection:
                 first = await connection.fetchval("SELECT min(position) FROM changes WHERE changed_at >= $1", moment)
-            if await feed.position_at(moment) != (first - 1 if first else await feed.end()):
+            if await feed.find_position(moment) != (first - 1 if first else await feed.find_end()):
                 wrong.append(hour)
         return wrong
 
@@ -294,18 +298,16 @@ async def test_beginning_at_a_time_misses_nothing_that_came_out_of_order(databas
         "c\N{FULLWIDTH DIGIT ONE}",
     ],
 )
-async def test_a_cursor_that_cannot_be_is_refused(since: str, database: Database, feed: ChangeFeed) -> None:
+async def test_a_bad_cursor_is_refused(since: str, database: Database, feed: ChangeFeed) -> None:
     await write_all(database, "a")
-    last = await feed.end()
-    assert await feed.start(cursor_of(last)) == last
+    last = await feed.find_end()
+    assert await feed.find_start(format_cursor(last)) == last
     with pytest.raises(OperatorError, match="^since: ") as refusal:
-        await feed.start(since)
+        await feed.find_start(since)
     assert refusal.value.reason is Reason.BAD_REQUEST
 
 
-async def test_a_page_that_is_fetched_again_is_told_of_only_if_its_text_has_changed(
-    site: Site, harness: AppHarness
-) -> None:
+async def test_a_refetched_page_is_a_change_only_if_its_text_has_changed(site: Site, harness: AppHarness) -> None:
     """Spec 4.4, 8.5: through the whole flow."""
     url = f"{HOST}/a"
     html = {"Content-Type": "text/html"}
@@ -314,15 +316,15 @@ async def test_a_page_that_is_fetched_again_is_told_of_only_if_its_text_has_chan
     for _ in range(2):
         await harness.operations.frontier.retry([url])
         await harness.work()
-    found = await harness.operations.changes.page(None, 10)
+    found = await harness.operations.changes.list_changes(None, 10)
     assert [change.what for change in found.changes] == ["new", "changed"]
     assert [change.document and change.document.title for change in found.changes] == ["river", "mountain"]
-    assert (await harness.operations.changes.page(found.next, 10)).changes == []
-    assert (await harness.operations.changes.page(found.next, 10)).next == found.next
-    assert found.next == cursor_of(found.changes[-1].position)
+    assert (await harness.operations.changes.list_changes(found.next, 10)).changes == []
+    assert (await harness.operations.changes.list_changes(found.next, 10)).next == found.next
+    assert found.next == found.changes[-1].cursor
 
 
-async def test_a_corrected_headline_is_told_of_through_the_whole_flow(site: Site, harness: AppHarness) -> None:
+async def test_a_corrected_headline_reaches_readers_through_the_whole_flow(site: Site, harness: AppHarness) -> None:
     """Issue 8."""
     url = f"{HOST}/a"
     titles = ["Flods in the valley", "Floods in the valley", "Floods in the valley"]
@@ -338,9 +340,9 @@ async def test_a_corrected_headline_is_told_of_through_the_whole_flow(site: Site
     for _ in titles[1:]:
         await harness.operations.frontier.retry([url])
         await harness.work()
-    found = (await harness.operations.changes.page(None, 10)).changes
+    found = (await harness.operations.changes.list_changes(None, 10)).changes
     assert [change.what for change in found] == ["new", "corrected"]
-    assert [change.document and change.document.title for change in found] == [titles[1]] * 2  # as it is now
+    assert [change.document and change.document.title for change in found] == [titles[1]] * 2
     log = await harness.rows("SELECT reason FROM fetch_log ORDER BY id")
     assert log == [("stored",), ("stored",), ("unchanged",)]
 
@@ -352,13 +354,13 @@ async def api(database: Database, make_settings: Callable[..., Settings]) -> Asy
         yield serving
 
 
-async def test_the_api_gives_changes_by_pages(api: Api, database: Database) -> None:
+async def test_the_api_returns_changes_by_pages(api: Api, database: Database) -> None:
     """Spec 8.5."""
     _, first = await api.get("/changes?limit=2")
     _, second = await api.get("/changes", params={"since": first["next"], "limit": 2})
     _, third = await api.get("/changes", params={"since": second["next"]})
-    names = [change["url"] for answer in (first, second, third) for change in answer["changes"]]
-    assert names == [f"{HOST}/{name}" for name in "abc"]
+    urls = [change["url"] for answer in (first, second, third) for change in answer["changes"]]
+    assert urls == [f"{HOST}/{name}" for name in "abc"]
     assert first["changes"][0]["event"] == "document.ready"
     assert first["changes"][1]["cursor"] == first["next"]
     assert third == {"changes": [], "next": second["next"]}
@@ -371,14 +373,14 @@ async def test_the_api_gives_changes_by_pages(api: Api, database: Database) -> N
     "query",
     ["since=x", "since=9999-12-31", "since=c999999999999999999", "limit=0", "limit=100000", "limit=x", "until=c1"],
 )
-async def test_the_api_refuses_what_cannot_be(query: str, api: Api) -> None:
-    """Spec 8.1: naming the field."""
+async def test_the_api_refuses_bad_parameters(query: str, api: Api) -> None:
+    """Spec 8.1: the message names the field."""
     status, body = await api.get(f"/changes?{query}")
     assert (status, body["error"]["reason"]) == (422, Reason.BAD_REQUEST)
     assert query.partition("=")[0] in body["error"]["message"]
 
 
-def test_the_command_tells_what_is_new(database_url: str, tmp_path: Path, database: Database) -> None:
+def test_the_command_shows_new_changes(database_url: str, tmp_path: Path, database: Database) -> None:
     """Spec 8.2."""
     asyncio.run(_fill(database_url))
     place = {"database_url": database_url, "data_dir": tmp_path}
@@ -396,7 +398,7 @@ def test_the_command_tells_what_is_new(database_url: str, tmp_path: Path, databa
     assert "since:" in refused.stderr
 
 
-def test_the_command_follows_what_comes(database_url: str, tmp_path: Path, database: Database) -> None:
+def test_the_command_follows_new_changes(database_url: str, tmp_path: Path, database: Database) -> None:
     """Spec 8.2."""
     asyncio.run(_fill(database_url))
     place = {"database_url": database_url, "data_dir": tmp_path}
@@ -413,22 +415,22 @@ async def _fill(database_url: str, text: str = "first") -> None:
         await write_all(database, "a", "b", "c", text=text)
 
 
-async def test_who_has_read_on_after_a_backup_misses_nothing_of_what_is_restored_from_it(
+async def test_a_reader_ahead_of_a_backup_misses_no_change_after_the_restore(
     database: Database, make_settings: Callable[..., Settings], tmp_path: Path, database_url: str
 ) -> None:
-    """Spec 8.5, 9.1: what nobody had read when the copy was made may come twice then."""
+    """Spec 8.5, 9.1: a change that was unread at the time of the backup may come twice."""
     await write_all(database, "a")
-    seen = (await read_all(ChangeFeed(database)))[-1].position
+    seen = (await read_all(ChangeFeed(database)))[-1].cursor
     await write_all(database, "b")
     (tmp_path / "data/corpus/news").mkdir(parents=True)
     await back_up(make_settings(), tmp_path / "backup")
     await write_all(database, *"cdef")
-    ahead = (await read_all(ChangeFeed(database)))[-1].position
+    ahead = (await read_all(ChangeFeed(database)))[-1].cursor
     async with new_database(database_url) as restored_url:
         elsewhere = make_settings(database_url=restored_url, data_dir=tmp_path / "elsewhere")
         await restore(elsewhere, tmp_path / "backup")
         async with open_database(elsewhere) as restored:
             feed = ChangeFeed(restored)
-            assert told(await read_all(feed, await feed.start(cursor_of(seen)))) == [("new", "b")]
+            assert names(await read_all(feed, await feed.find_start(seen))) == [("new", "b")]
             await write_all(restored, "c", text="otherwise")
-            assert told(await read_all(feed, await feed.start(cursor_of(ahead)))) == [("new", "b"), ("new", "c")]
+            assert names(await read_all(feed, await feed.find_start(ahead))) == [("new", "b"), ("new", "c")]

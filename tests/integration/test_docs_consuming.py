@@ -1,4 +1,4 @@
-"""The programs in docs/handoff.md do what it says of them (spec 8.5)."""
+"""The programs in docs/handoff.md work as described (spec 8.5)."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,8 @@ from pathlib import Path
 import aiohttp
 
 from headwater.changes import outbox
-from headwater.changes.delivery import FAILURES_BEFORE_A_PAUSE, LONGEST_WAIT, MOST_ATTEMPTS
+from headwater.changes.operations import NewWebhook
+from headwater.changes.outbox import FAILURES_BEFORE_A_PAUSE, LONGEST_WAIT, MOST_ATTEMPTS
 from headwater.changes.webhooks import LONGEST_SECONDS
 from headwater.core.settings import Settings
 from headwater.db.pool import Database
@@ -31,7 +32,7 @@ CONSUMER, RECEIVER = re.findall(r"^```python\n(.*?)^```", TEXT, re.M | re.S)
 
 @asynccontextmanager
 async def running(program: str, folder: Path, *words: str, **variables: str) -> AsyncIterator[Process]:
-    """Run a program out of the page, and kill it in the end."""
+    """Run a program of the page, and kill it at the end."""
     (folder / "program.py").write_text(program)
     command = (sys.executable, "program.py", *words)
     process = await asyncio.create_subprocess_exec(*command, cwd=folder, env=os.environ | variables, stdout=PIPE)
@@ -56,10 +57,10 @@ async def lines(process: Process, count: int) -> list[str]:
         return [(await process.stdout.readline()).decode().strip() for _ in range(count)]
 
 
-async def test_the_consumer_reads_every_document_and_goes_on_where_it_was(
+async def test_the_consumer_reads_every_document_and_continues_after_a_kill(
     tmp_path: Path, database: Database, make_settings: Callable[..., Settings]
 ) -> None:
-    """Spec 8.5: twenty lines are enough, also when they are killed."""
+    """Spec 8.5."""
     place = tmp_path / "cursor.txt"
     await write_all(database, "a", "b")
     async with open_api(make_settings()) as api:
@@ -73,10 +74,10 @@ async def test_the_consumer_reads_every_document_and_goes_on_where_it_was(
             assert await lines(consumer, 1) == [f"changed {HOST}/a 6"]
 
 
-async def test_the_consumer_goes_on_when_the_program_is_restarted(
+async def test_the_consumer_continues_when_the_program_is_restarted(
     tmp_path: Path, database: Database, make_settings: Callable[..., Settings]
 ) -> None:
-    """Spec 8.5; one that is refused what it asks for ends."""
+    """Spec 8.5; a consumer with a bad cursor ends."""
     settings = make_settings(listen_port=free_port())
     await write_all(database, "a")
     async with contextlib.AsyncExitStack() as stack:
@@ -91,26 +92,26 @@ async def test_the_consumer_goes_on_when_the_program_is_restarted(
                 assert await refused.wait() == 1
 
 
-def test_the_consumer_is_as_short_as_it_is_said_to_be() -> None:
+def test_the_consumer_has_at_most_twenty_lines() -> None:
     written = [line for line in CONSUMER.splitlines()[1:] if line.strip()]
     assert len(written) <= 20
 
 
-async def test_the_receiver_takes_what_is_signed_and_nothing_else(
+async def test_the_receiver_takes_only_signed_deliveries(
     tmp_path: Path, make_settings: Callable[..., Settings]
 ) -> None:
     """Spec 8.5."""
     port = free_port()
     url = f"http://127.0.0.1:{port}/hook"
     async with open_harness(make_settings()) as harness:
-        secret = (await harness.operations.webhooks.add("hook", url))["secret"]
+        secret = (await harness.operations.webhooks.add(NewWebhook("hook", url))).secret
         async with running(RECEIVER, tmp_path, str(port), WEBHOOK_SECRET=secret) as receiver:
             await write_all(harness.runtime.context.database, "a")
             async with delivering(harness):
                 await until_settled(harness)
-            (delivery,) = await harness.operations.webhooks.deliveries("hook")
-            assert delivery["status"] == "delivered"
-            assert await lines(receiver, 1) == [f"{delivery['id']} document.ready {HOST}/a"]
+            (delivery,) = (await harness.operations.webhooks.list_deliveries("hook")).deliveries
+            assert delivery.status == "delivered"
+            assert await lines(receiver, 1) == [f"{delivery.id} document.ready {HOST}/a"]
             forged = {"Webhook-Id": "1", "Webhook-Timestamp": "1", "Webhook-Signature": "v1,AAAA"}
             async with (
                 aiohttp.ClientSession() as session,
@@ -119,7 +120,7 @@ async def test_the_receiver_takes_what_is_signed_and_nothing_else(
                 assert answer.status == 401
 
 
-def test_the_limits_it_tells_of_are_those_in_force() -> None:
+def test_the_page_names_the_limits_in_force() -> None:
     words = " ".join(TEXT.split())
     assert f"An outbox holds {outbox.MOST_PENDING} deliveries" in words
     assert f"with {outbox.MOST_PARKED:,} parked deliveries" in words
@@ -130,13 +131,13 @@ def test_the_limits_it_tells_of_are_those_in_force() -> None:
     assert f"`retry_base_seconds` ({Settings().retry_base_seconds:g})" in words
 
 
-async def test_every_route_and_every_deed_of_webhooks_is_told_of(
+async def test_the_page_names_every_route_and_action_of_webhooks(
     database: Database, make_settings: Callable[..., Settings]
 ) -> None:
     async with open_api(make_settings()) as api:
         _, described = await api.get("/openapi.json")
-    deeds = {path.rpartition("/")[2] for path in described["paths"] if path.startswith("/webhooks/{name}/")}
-    assert deeds == {"enable", "disable", "test", "deliveries", "retry", "dismiss"}
-    assert all(f"webhook {deed}" in TEXT or f"`{deed} NAME" in TEXT for deed in deeds)
+    actions = {path.rpartition("/")[2] for path in described["paths"] if path.startswith("/webhooks/{name}/")}
+    assert actions == {"enable", "disable", "test", "deliveries", "retry", "dismiss"}
+    assert all(f"webhook {action}" in TEXT or f"`{action} NAME" in TEXT for action in actions)
     named = set(re.findall(r"`(?:GET|POST|DELETE) (/\w+)", TEXT))
     assert {"/changes", "/documents", "/webhooks"} == named <= {f"/{path.split('/')[1]}" for path in described["paths"]}

@@ -1,4 +1,4 @@
-"""Outboxes where something goes wrong on our side: late, offline, or far behind (spec 4.4)."""
+"""Outboxes when this side is late, offline or far behind (spec 4.4)."""
 
 import asyncio
 import ipaddress
@@ -9,13 +9,13 @@ from uuid import uuid4
 import pytest
 
 from headwater.app.maintenance import MaintenanceRole, rescue_expired
-from headwater.changes.delivery import settle
-from headwater.changes.outbox import Outbox
-from headwater.changes.webhooks import Courier
+from headwater.changes.operations import NewWebhook, RetriedDeliveries
+from headwater.changes.outbox import Outbox, settle
+from headwater.changes.webhooks import WebhookSender
 from headwater.core.errors import LeaseLost
 from headwater.core.reasons import Reason
-from headwater.core.webhook import Answered, Delivery, Receiver
-from headwater.db import webhooks
+from headwater.db import changes
+from headwater.db.changes import ClaimedDelivery, Receiver, SendResult
 from headwater.db.pool import Database
 from headwater.http.client import HttpClient
 from headwater.http.guard import AddressGuard
@@ -28,7 +28,7 @@ LEASE_SECONDS = 10.0
 
 
 class HandClock:
-    """Shows what a test sets it to."""
+    """A clock that a test sets."""
 
     def __init__(self, now: datetime) -> None:
         self.shown = now
@@ -41,25 +41,25 @@ class HandClock:
 
 
 class Holder:
-    """A deliverer of its own, with one connection, that may stand still for as long as a test likes."""
+    """A second deliverer with one connection, which a test can stop for a while."""
 
     def __init__(self, harness: AppHarness) -> None:
         self.clock = HandClock(harness.runtime.context.clock.now())
         self.client = HttpClient(
             guard=AddressGuard([ipaddress.ip_network("127.0.0.0/8")]), clock=self.clock.now, max_connections=1
         )
-        self.courier = Courier(self.client, self.clock, user_agent="test", lease_seconds=LEASE_SECONDS)
+        self.sender = WebhookSender(self.client, self.clock, user_agent="test", lease_seconds=LEASE_SECONDS)
         self.outbox = Outbox(
             database_of(harness),
             self.clock,
-            self.courier,
+            self.sender,
             holder="late",
             lease=timedelta(seconds=LEASE_SECONDS),
             base_seconds=1,
         )
 
-    def stand_still(self) -> None:
-        """Let so much time go by that a send could outlast the lease."""
+    def pause(self) -> None:
+        """Advance the clock so far that a send could outlast the lease."""
         self.clock.shown += timedelta(seconds=LEASE_SECONDS / 2)
 
 
@@ -77,7 +77,7 @@ async def holder(harness: AppHarness) -> AsyncIterator[Holder]:
 
 
 async def count_changes(database: Database, name: str, times: int) -> None:
-    """Note as many more changes of a document as if its text had changed so often."""
+    """Add many changes of one document."""
     await write_all(database, name)
     async with database.connection() as connection:
         await connection.execute(
@@ -87,11 +87,11 @@ async def count_changes(database: Database, name: str, times: int) -> None:
         )
 
 
-async def test_a_late_holder_sends_nothing_that_may_have_been_overtaken(
+async def test_a_late_holder_sends_no_superseded_delivery(
     harness: AppHarness, holder: Holder, receiver: ReceiverServer
 ) -> None:
-    """Spec 4.4: in order per document, also where a machine has stood still with a delivery in its hand."""
-    await harness.operations.webhooks.add("hook", receiver.url("hook"))
+    """Spec 4.4: order holds per document, also if a machine pauses with a claimed delivery."""
+    await harness.operations.webhooks.add(NewWebhook("hook", receiver.url("hook")))
     await write_all(database_of(harness), "a")
     (lost,) = await holder.outbox.claim(10)
     await harness.rows("UPDATE deliveries SET lease_until = now()")
@@ -99,40 +99,38 @@ async def test_a_late_holder_sends_nothing_that_may_have_been_overtaken(
     await write_all(database_of(harness), "a", text="second")
     async with delivering(harness):
         await until_settled(harness)
-    holder.stand_still()
+    holder.pause()
     with pytest.raises(LeaseLost):
         await holder.outbox.deliver(lost)
-    assert [one.what for one in receiver.received("hook")] == [("a", 1), ("a", 2)]
+    assert [one.document for one in receiver.received("hook")] == [("a", 1), ("a", 2)]
 
 
-async def test_one_who_became_late_waiting_for_a_connection_sends_nothing_either(
+async def test_a_holder_that_became_late_waiting_for_a_connection_sends_nothing(
     harness: AppHarness, holder: Holder, receiver: ReceiverServer
 ) -> None:
     """Spec 4.4."""
     receiver.held = {"slow"}
-    await harness.operations.webhooks.add("hook", receiver.url("hook"))
+    await harness.operations.webhooks.add(NewWebhook("hook", receiver.url("hook")))
     await write_all(database_of(harness), "a")
     (delivery,) = await holder.outbox.claim(10)
     slow = Receiver("slow", receiver.url("slow"), b"secret")
-    knocking = asyncio.create_task(holder.courier.knock(slow, uuid4(), holder.clock.now()))
+    testing = asyncio.create_task(holder.sender.send_test(slow, uuid4(), holder.clock.now()))
     await until(lambda: receiver.received("slow"))
     looks = holder.clock.looks
     waiting = asyncio.create_task(holder.outbox.deliver(delivery))
-    await until(lambda: holder.clock.looks > looks)  # it is in time, and waits
-    holder.stand_still()
-    receiver.let()
-    assert (await knocking).reason is Reason.DELIVERED
+    await until(lambda: holder.clock.looks > looks)  # it is in time, and waits for a connection
+    holder.pause()
+    receiver.release()
+    assert (await testing).reason is Reason.DELIVERED
     with pytest.raises(LeaseLost):
         await waiting
     assert receiver.received("hook") == []
 
 
-async def test_a_failed_job_is_not_superseded_by_that_of_another_job(
-    harness: AppHarness, receiver: ReceiverServer
-) -> None:
-    """Spec 4.4: each tells of its own job, though they waited for the same page."""
+async def test_a_failed_job_is_not_superseded_by_another_job(harness: AppHarness, receiver: ReceiverServer) -> None:
+    """Spec 4.4: each delivery is about its own job, although both jobs waited for the same page."""
     receiver.behaviours["hook"] = [410, 410, 200]
-    await harness.operations.webhooks.add("hook", receiver.url("hook"))
+    await harness.operations.webhooks.add(NewWebhook("hook", receiver.url("hook")))
     async with delivering(harness):
         async with database_of(harness).connection() as connection:
             first = await fail_job(connection, "gone", "not_found")
@@ -154,36 +152,36 @@ async def test_a_failed_job_is_not_superseded_by_that_of_another_job(
                 "UPDATE ingestion_jobs SET status = 'queued', reason = NULL, settled_at = NULL WHERE job_id = $1",
                 second,
             )
-        assert await harness.operations.webhooks.retry("hook", None) == {"queued": 1, "superseded": 1, "parked": 0}
+        assert await harness.operations.webhooks.retry_parked("hook", None) == RetriedDeliveries(1, 1, 0)
         await until_settled(harness)
-    assert [one.told["job"]["id"] for one in receiver.received("hook")] == [first, second, second, first]
+    assert [one.payload["job"]["id"] for one in receiver.received("hook")] == [first, second, second, first]
     assert await statuses(harness, "hook") == [("gone", "delivered"), ("gone", "dismissed"), ("gone", "delivered")]
 
 
-async def test_one_who_wants_only_failed_jobs_does_not_wait_for_all_documents_to_go_by(
+async def test_a_receiver_of_failed_jobs_does_not_wait_behind_documents(
     harness: AppHarness, receiver: ReceiverServer
 ) -> None:
-    """Spec 4.4: a single look goes over them."""
-    await harness.operations.webhooks.add("jobs", receiver.url("jobs"), ["job.failed"])
+    """Spec 4.4: one claim skips them."""
+    await harness.operations.webhooks.add(NewWebhook("jobs", receiver.url("jobs"), ["job.failed"]))
     await count_changes(database_of(harness), "a", 25_000)
     async with database_of(harness).connection() as connection:
         job_id = await fail_job(connection, "gone", "not_found")
-    await harness.operations.changes.lately()
-    (shown,) = await harness.operations.webhooks.listed()
-    assert shown["waiting"] == 1
+    await harness.operations.changes.find_cursor(timedelta(days=1))
+    (shown,) = await harness.operations.webhooks.list_webhooks()
+    assert shown.waiting == 1
     (delivery,) = await harness.runtime.outbox.claim(64)
     assert delivery.change.job
     assert delivery.change.job.id == job_id
 
 
-async def test_a_full_outbox_takes_up_where_it_left_off(
+async def test_a_full_outbox_continues_where_it_stopped(
     harness: AppHarness, receiver: ReceiverServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spec 4.4: whatever is passed over on the way, nothing that is wanted is."""
+    """Spec 4.4: no wanted change is skipped."""
     monkeypatch.setattr("headwater.changes.outbox.MOST_PENDING", 3)
     monkeypatch.setattr("headwater.changes.outbox.SCANNED", 4)
-    await harness.operations.webhooks.add("docs", receiver.url("docs"), ["document.ready"])
-    await harness.operations.webhooks.add("jobs", receiver.url("jobs"), ["job.failed"])
+    await harness.operations.webhooks.add(NewWebhook("docs", receiver.url("docs"), ["document.ready"]))
+    await harness.operations.webhooks.add(NewWebhook("jobs", receiver.url("jobs"), ["job.failed"]))
     for number in range(12):
         await write_all(database_of(harness), f"d{number}")
         if number % 5 == 0:
@@ -191,35 +189,37 @@ async def test_a_full_outbox_takes_up_where_it_left_off(
                 await fail_job(connection, f"gone{number}", "not_found")
     async with delivering(harness):
         await until_settled(harness)
-    heard = {hook: [one.told["url"].rpartition("/")[2] for one in receiver.received(hook)] for hook in ("docs", "jobs")}
+    heard = {
+        hook: [one.payload["url"].rpartition("/")[2] for one in receiver.received(hook)] for hook in ("docs", "jobs")
+    }
     assert sorted(heard["docs"]) == sorted(f"d{number}" for number in range(12))
     assert sorted(heard["jobs"]) == ["gone0", "gone10", "gone5"]
 
 
-async def test_a_fault_of_ours_says_nothing_of_the_receiver(harness: AppHarness, receiver: ReceiverServer) -> None:
-    """Spec 4.4: one that fails stays left alone, though we were offline with another delivery to it."""
-    await harness.operations.webhooks.add("hook", receiver.url("hook"))
+async def test_a_fault_on_our_side_does_not_change_the_receiver(harness: AppHarness, receiver: ReceiverServer) -> None:
+    """Spec 4.4: a failing receiver keeps its pause when we are offline."""
+    await harness.operations.webhooks.add(NewWebhook("hook", receiver.url("hook")))
     await write_all(database_of(harness), "a")
     (delivery,) = await harness.runtime.outbox.claim(10)
     await harness.rows(
         "UPDATE webhooks SET failures = 3, failing_reason = 'http_5xx', error = 'down', not_before = now() + '1 hour'"
     )
     before = await harness.rows("SELECT * FROM webhooks")
-    assert await settled(harness, delivery, Answered(Reason.OFFLINE, 1))
+    assert await save_result(harness, delivery, SendResult(Reason.OFFLINE, 1))
     assert await harness.rows("SELECT * FROM webhooks") == before
-    (row,) = await harness.operations.webhooks.deliveries("hook")
-    assert (row["status"], row["reason"], row["attempts"]) == ("pending", Reason.OFFLINE, 0)
+    (row,) = (await harness.operations.webhooks.list_deliveries("hook")).deliveries
+    assert (row.status, row.reason, row.attempts) == ("pending", Reason.OFFLINE, 0)
 
 
-async def settled(harness: AppHarness, delivery: Delivery, answered: Answered) -> bool:
+async def save_result(harness: AppHarness, delivery: ClaimedDelivery, result: SendResult) -> bool:
     now = harness.runtime.context.clock.now()
-    settlement = settle(delivery, answered, now, base_seconds=1, chance=0)
+    settlement = settle(delivery, result, now, base_seconds=1, chance=0)
     async with database_of(harness).connection() as connection:
-        return await webhooks.settle_delivery(connection, delivery, answered, settlement, now)
+        return await changes.settle_delivery(connection, delivery, result, settlement, now)
 
 
-async def test_changes_are_numbered_though_nobody_asks_for_them(harness: AppHarness) -> None:
-    """Spec 8.5: so that whoever asks next does not have to wait for that."""
+async def test_maintenance_numbers_changes(harness: AppHarness) -> None:
+    """Spec 8.5: so that the next reader does not wait for it."""
     await write_all(database_of(harness), "a")
     await MaintenanceRole(harness.runtime.context)._look()
     assert await harness.rows("SELECT FROM changes WHERE position IS NULL") == []

@@ -79,7 +79,7 @@ async def test_a_webhook_is_added_shown_switched_and_removed(api: Api) -> None:
         ({"secret": "mine"}, "secret"),
     ],
 )
-async def test_what_cannot_be_is_refused_by_its_field_and_nothing_is_added(
+async def test_a_bad_field_is_refused_by_name_and_nothing_is_added(
     changed: dict[str, object], field: str, api: Api
 ) -> None:
     """Spec 8.1."""
@@ -92,35 +92,35 @@ async def test_what_cannot_be_is_refused_by_its_field_and_nothing_is_added(
 
 async def test_an_unknown_webhook_is_a_404_at_every_door(api: Api) -> None:
     answers = [await api.get("/webhooks/none"), await api.get("/webhooks/none/deliveries")]
-    answers += [await api.post(f"/webhooks/none/{deed}", None) for deed in ("enable", "disable", "test", "retry")]
+    answers += [await api.post(f"/webhooks/none/{action}", None) for action in ("enable", "disable", "test", "retry")]
     answers += [await api.post("/webhooks/none/dismiss", None), await delete(api, "/webhooks/none")]
     assert [(status, body["error"]["reason"]) for status, body in answers] == [(404, Reason.UNKNOWN_WEBHOOK)] * 8
 
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=100000", "status=lost", "before=x", "colour=red"])
-async def test_a_list_that_cannot_be_is_refused(query: str, api: Api) -> None:
+async def test_a_bad_filter_of_deliveries_is_refused(query: str, api: Api) -> None:
     await api.post("/webhooks", NEW)
     status, body = await api.get(f"/webhooks/hook/deliveries?{query}")
     assert (status, body["error"]["reason"]) == (422, Reason.BAD_REQUEST)
     assert body["error"]["message"].startswith(query.partition("=")[0])
 
 
-async def test_ids_that_are_none_are_refused(api: Api) -> None:
+async def test_bad_ids_are_refused(api: Api) -> None:
     await api.post("/webhooks", NEW)
     for ids, status, reason in (
         (["x"], 422, Reason.BAD_REQUEST),
         ([], 422, Reason.BAD_REQUEST),
         (["00000000-0000-0000-0000-000000000000"], 404, Reason.UNKNOWN_DELIVERY),
     ):
-        for deed in ("retry", "dismiss"):
-            answered, body = await api.post(f"/webhooks/hook/{deed}", {"ids": ids})
+        for action in ("retry", "dismiss"):
+            answered, body = await api.post(f"/webhooks/hook/{action}", {"ids": ids})
             assert (answered, body["error"]["reason"]) == (status, reason)
 
 
-async def test_whatever_writes_needs_the_token(api: Api) -> None:
+async def test_writing_needs_the_token(api: Api) -> None:
     """Spec 8.1."""
     await api.post("/webhooks", NEW)
-    paths = ["/webhooks", *(f"/webhooks/hook/{deed}" for deed in ("enable", "disable", "test", "retry", "dismiss"))]
+    paths = ["/webhooks", *(f"/webhooks/hook/{action}" for action in ("enable", "disable", "test", "retry", "dismiss"))]
     answers = [await api.post(path, NEW, token=None) for path in paths] + [await delete(api, "/webhooks/hook", None)]
     assert [status for status, _ in answers] == [401] * 7
     assert (await api.get("/webhooks/hook"))[0] == 200
@@ -133,7 +133,7 @@ async def test_deliveries_are_listed_by_pages_with_their_attempts(
         await api.post("/webhooks", {"name": "hook", "url": receiver.url("hook")})
         _, tested = await api.post("/webhooks/hook/test", None)
         assert (tested["delivered"], tested["http_status"]) == (True, 200)
-        assert receiver.received("hook")[0].told["event"] == "test"
+        assert receiver.received("hook")[0].payload["event"] == "test"
         receiver.behaviours["hook"] = [410]
         _, tested = await api.post("/webhooks/hook/test", None)
         assert (tested["delivered"], tested["reason"]) == (False, Reason.GONE)
@@ -147,7 +147,7 @@ async def test_deliveries_are_listed_by_pages_with_their_attempts(
     assert second["next"] is None
 
 
-async def test_metrics_tell_what_each_receiver_has_not_had(api: Api, database: Database) -> None:
+async def test_metrics_report_what_waits_for_each_receiver(api: Api, database: Database) -> None:
     """Spec 8.1."""
     await api.post("/webhooks", NEW)
     await write_all(database, "a", "b")
@@ -161,7 +161,7 @@ async def test_metrics_tell_what_each_receiver_has_not_had(api: Api, database: D
 def test_the_commands_do_the_same_and_show_the_secret_once(
     database_url: str, tmp_path: Path, database: Database
 ) -> None:
-    """Spec 8.2, 8.5: never again, by no door and in no log."""
+    """Spec 8.2, 8.5: no other output and no log has the secret."""
     asyncio.run(_with_receiver(database_url, tmp_path))
 
 
@@ -179,8 +179,8 @@ async def _with_receiver(database_url: str, folder: Path) -> None:
     async with ReceiverServer() as receiver:
         added = json.loads((await ask("add", "hook", receiver.url("hook"), "--event", "job.failed", "--json")).stdout)
         secret = added.pop("secret")
-        format_duration = (await ask("add", "other", receiver.url("other"))).stdout
-        assert "whsec_" in format_duration
+        shown = (await ask("add", "other", receiver.url("other"))).stdout
+        assert "whsec_" in shown
         assert added["events"] == ["job.failed"]
         assert (await ask("test", "hook")).returncode == 0
         assert receiver.received("hook")[0].is_signed_with(secret)
@@ -189,7 +189,7 @@ async def _with_receiver(database_url: str, folder: Path) -> None:
         assert (failed.returncode, json.loads(failed.stdout)["reason"]) == (1, "http_5xx")
     async with open_database(Settings(database_url=database_url)) as database:
         await write_all(database, "a")
-    looks = [
+    answers = [
         await ask("list"),
         await ask("list", "--json"),
         await ask("show", "hook"),
@@ -203,11 +203,11 @@ async def _with_receiver(database_url: str, folder: Path) -> None:
         await ask("dismiss", "hook", "--all", "--json"),
         await ask("remove", "hook", "--yes"),
     ]
-    assert [look.returncode for look in looks] == [0] * 8 + [1] + [0] * 3
-    assert json.loads(looks[3].stdout)["name"] == "hook"
-    assert not any("whsec_" in look.stdout + look.stderr for look in looks)
+    assert [answer.returncode for answer in answers] == [0] * 8 + [1] + [0] * 3
+    assert json.loads(answers[3].stdout)["name"] == "hook"
+    assert not any("whsec_" in answer.stdout + answer.stderr for answer in answers)
     for words, said in (
-        (("show", "hook"), "no webhook named hook"),
+        (("show", "hook"), "webhook named hook"),
         (("add", "x", "nowhere"), "url:"),
         (("add", "x", "http://a.example/", "--event", "all"), "events:"),
         (("add", "x", "http://a.example/", "--since", "c999999999999999999"), "since:"),

@@ -1,4 +1,4 @@
-"""Outboxes and webhooks: nothing lost, in order per document, nobody waits for another (spec 4.3, 4.4, 8.5)."""
+"""Outboxes and webhooks: no change is lost, order holds per document (spec 4.3, 4.4, 8.5)."""
 
 import asyncio
 import hashlib
@@ -9,11 +9,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from headwater.app.deliverer import DelivererRole
 from headwater.app.maintenance import rescue_expired
 from headwater.app.roles import run_roles
 from headwater.app.runtime import open_runtime
 from headwater.changes import outbox
+from headwater.changes.operations import DismissedDeliveries, NewWebhook, RetriedDeliveries
+from headwater.changes.outbox import DelivererRole
+from headwater.core.errors import LeaseLost
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
 from headwater.db.context import open_database_context
@@ -39,9 +41,9 @@ async def quick(make_settings: Callable[..., Settings]) -> AsyncIterator[AppHarn
 
 @asynccontextmanager
 async def delivering(harness: AppHarness) -> AsyncIterator[None]:
-    """Let a deliverer work while the block runs."""
+    """Run a deliverer during the block."""
     stop = asyncio.Event()
-    role = DelivererRole(harness.runtime, harness.operations.metrics.delivered, look_seconds=0.02)
+    role = DelivererRole(harness.runtime.outbox, harness.operations.metrics.delivered, look_seconds=0.02)
     working = asyncio.create_task(run_roles([role], stop))
     try:
         yield
@@ -53,124 +55,124 @@ async def delivering(harness: AppHarness) -> AsyncIterator[None]:
 async def until(condition: Callable[[], object], seconds: float = 30) -> None:
     give_up = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < give_up, "it did not come true"
+        assert time.monotonic() < give_up, "the condition did not become true"
         await asyncio.sleep(0.01)
 
 
 async def until_settled(harness: AppHarness) -> None:
     """Wait until nothing is pending and every change has become a delivery."""
     give_up = time.monotonic() + 30
-    while any(webhook["waiting"] for webhook in await harness.operations.webhooks.listed()):
+    while any(webhook.waiting for webhook in await harness.operations.webhooks.list_webhooks()):
         assert time.monotonic() < give_up, "it was not delivered"
         await asyncio.sleep(0.01)
 
 
 async def statuses(harness: AppHarness, name: str) -> list[tuple[str, str]]:
-    rows = await harness.operations.webhooks.deliveries(name)
-    return [(row["url"].rpartition("/")[2], row["status"]) for row in reversed(rows)]
+    rows = (await harness.operations.webhooks.list_deliveries(name)).deliveries
+    return [(row.url.rpartition("/")[2], row.status) for row in reversed(rows)]
 
 
 def database_of(harness: AppHarness) -> Database:
     return harness.runtime.context.database
 
 
-async def test_a_receiver_hears_of_documents_and_failed_jobs_signed(
+async def test_a_receiver_gets_signed_documents_and_failed_jobs(
     quick: AppHarness, receiver: ReceiverServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Spec 8.5: the signature is looked at by a few lines of the receiver's own; the secret is in no log."""
-    added = await quick.operations.webhooks.add("hook", receiver.url("hook"))
+    """Spec 8.5: the receiver checks the signature with its own code; the secret is in no log."""
+    added = await quick.operations.webhooks.add(NewWebhook("hook", receiver.url("hook")))
     await write_all(database_of(quick), "a")
     async with quick.runtime.context.database.connection() as connection:
         job_id = await fail_job(connection, "gone", "not_found")
     async with delivering(quick):
         await until_settled(quick)
-    first, second = sorted(receiver.received("hook"), key=lambda one: one.told["cursor"])
-    assert (first.told["event"], first.told["what"], first.what) == ("document.ready", "new", ("a", 1))
-    assert (second.told["event"], second.told["job"]["id"], second.told["job"]["reason"]) == (
+    first, second = sorted(receiver.received("hook"), key=lambda one: one.payload["cursor"])
+    assert (first.payload["event"], first.payload["what"], first.document) == ("document.ready", "new", ("a", 1))
+    assert (second.payload["event"], second.payload["job"]["id"], second.payload["job"]["reason"]) == (
         "job.failed",
         job_id,
         "not_found",
     )
-    assert first.told["delivery"] == first.id != second.id
+    assert first.payload["delivery"] == first.id != second.id
     assert first.headers["Content-Type"] == "application/json"
-    assert all(one.is_signed_with(added["secret"]) for one in (first, second))
+    assert all(one.is_signed_with(added.secret) for one in (first, second))
     assert not first.is_signed_with("whsec_AAAA")
     sent = datetime.fromtimestamp(int(first.headers["Webhook-Timestamp"]), UTC)
     assert abs(datetime.now(UTC) - sent) < timedelta(minutes=1)
     logged = capsys.readouterr().out
     assert "delivery.done" in logged
-    assert added["secret"].removeprefix("whsec_") not in logged
+    assert added.secret.removeprefix("whsec_") not in logged
 
 
-async def test_what_a_sync_hands_off_is_heard_of_when_its_page_ends(
+async def test_a_receiver_gets_a_handed_off_item_when_its_page_ends(
     receiver: ReceiverServer, site: Site, make_settings: Callable[..., Settings]
 ) -> None:
-    """Spec 7.3, 8.5: through the whole flow, a page that is stored and one that is not there."""
+    """Spec 7.3, 8.5: through the whole flow, a stored page and a missing one."""
     site.answers["http://news.test/feed"] = rss("http://news.test/a", "http://news.test/gone")
     site.answers["http://news.test/a"] = Answer(page("river"), headers={"Content-Type": "text/html"})
     settings = make_settings(connect_to=site.connect_to, api_token=TOKEN)
     async with open_harness(settings) as harness:
         await harness.operations.sources.create("news", "site", {"feed_url": "http://news.test/feed"})
-        await harness.operations.webhooks.add("hook", receiver.url("hook"))
+        await harness.operations.webhooks.add(NewWebhook("hook", receiver.url("hook")))
         async with open_api(settings) as api:
             assert (await api.post("/scraping/news/sync", {}))[0] == 200
         await harness.work()
         async with delivering(harness):
             await until_settled(harness)
-    heard = {one.told["url"]: one.told for one in receiver.received("hook")}
+    heard = {one.payload["url"]: one.payload for one in receiver.received("hook")}
     assert heard["http://news.test/a"]["document"]["title"] == "river"
     failed = heard["http://news.test/gone"]
     assert (failed["event"], failed["job"]["reason"]) == ("job.failed", "not_found")
     assert failed["job"]["reference_id"] == hashlib.sha256(b"news:http://news.test/gone").hexdigest()
 
 
-async def test_a_receiver_hears_only_of_the_events_it_wants_and_from_when_it_was_added(
-    quick: AppHarness, receiver: ReceiverServer
-) -> None:
+async def test_a_receiver_gets_only_its_events_since_it_was_added(quick: AppHarness, receiver: ReceiverServer) -> None:
     await write_all(database_of(quick), "before")
-    await quick.operations.webhooks.add("jobs", receiver.url("jobs"), ["job.failed"])
-    await quick.operations.webhooks.add("now", receiver.url("now"), ["document.ready"])
-    await quick.operations.webhooks.add("all", receiver.url("all"), since="c0")
+    await quick.operations.webhooks.add(NewWebhook("jobs", receiver.url("jobs"), ["job.failed"]))
+    await quick.operations.webhooks.add(NewWebhook("now", receiver.url("now"), ["document.ready"]))
+    await quick.operations.webhooks.add(NewWebhook("all", receiver.url("all"), since="c0"))
     await write_all(database_of(quick), "after")
     async with delivering(quick):
         await until_settled(quick)
-    heard = {hook: sorted(one.what[0] for one in receiver.received(hook)) for hook in ("jobs", "now", "all")}
+    heard = {hook: sorted(one.document[0] for one in receiver.received(hook)) for hook in ("jobs", "now", "all")}
     assert heard == {"jobs": [], "now": ["after"], "all": ["after", "before"]}
 
 
-async def test_faults_that_heal_lose_nothing_and_keep_each_document_in_order(
+async def test_passing_faults_lose_no_delivery_and_keep_each_document_in_order(
     quick: AppHarness, receiver: ReceiverServer
 ) -> None:
-    """Spec 4.4: 500s, resets and a lack of time, while documents change on."""
+    """Spec 4.4: 500s, resets and time-outs, while documents keep changing."""
     receiver.behaviours["hook"] = [500, RESET, 503, 429, 425, 408, RESET, 500, 200, 500, 200]
-    await quick.operations.webhooks.add("hook", receiver.url("hook"))
+    await quick.operations.webhooks.add(NewWebhook("hook", receiver.url("hook")))
     async with delivering(quick):
         for text in ("first", "second", "third"):
             await write_all(database_of(quick), "a", "b", "c", text=text)
         await until_settled(quick)
-    taken = [row for row in await quick.operations.webhooks.deliveries("hook") if row["status"] == "delivered"]
+    taken = [
+        row for row in (await quick.operations.webhooks.list_deliveries("hook")).deliveries if row.status == "delivered"
+    ]
     assert len(taken) == 9
     for name in "abc":
-        heard = [one for one in receiver.received("hook") if one.what[0] == name]
-        revisions = [one.what[1] for one in heard]
+        heard = [one for one in receiver.received("hook") if one.document[0] == name]
+        revisions = [one.document[1] for one in heard]
         assert revisions == sorted(revisions), "a later revision came before an earlier one was taken"
         assert set(revisions) == {1, 2, 3}
         for revision in (1, 2, 3):
-            assert len({one.id for one in heard if one.what[1] == revision}) == 1
-    reasons = {attempt["reason"] for row in taken for attempt in row["log"]}
+            assert len({one.id for one in heard if one.document[1] == revision}) == 1
+    reasons = {attempt.reason for row in taken for attempt in row.log}
     assert reasons == {Reason.HTTP_5XX, Reason.NETWORK, Reason.RATE_LIMITED, Reason.DELIVERED}
-    assert all(attempt["elapsed_ms"] is not None for row in taken for attempt in row["log"])
+    assert all(attempt.elapsed_ms is not None for row in taken for attempt in row.log)
 
 
 @pytest.mark.parametrize(
     ("status", "reason"), [(410, Reason.GONE), (400, Reason.HTTP_4XX), (404, Reason.NOT_FOUND), (302, Reason.HTTP_ODD)]
 )
-async def test_what_is_refused_is_parked_and_holds_up_nothing(
+async def test_a_refused_delivery_is_parked_and_blocks_no_other(
     status: int, reason: Reason, quick: AppHarness, receiver: ReceiverServer
 ) -> None:
-    """Spec 4.4: not even what comes later of the same document; and no redirect is followed."""
+    """Spec 4.4: it blocks no later delivery of the same document either; no redirect is followed."""
     receiver.behaviours["hook"] = [(status, {"Location": receiver.url("elsewhere")}), 200]
-    await quick.operations.webhooks.add("hook", receiver.url("hook"))
+    await quick.operations.webhooks.add(NewWebhook("hook", receiver.url("hook")))
     async with delivering(quick):
         await write_all(database_of(quick), "a")
         await until_settled(quick)
@@ -178,17 +180,17 @@ async def test_what_is_refused_is_parked_and_holds_up_nothing(
         await write_all(database_of(quick), "a", text="second")
         await until_settled(quick)
     assert await statuses(quick, "hook") == [("a", "parked"), ("b", "delivered"), ("a", "delivered")]
-    (parked,) = await quick.operations.webhooks.deliveries("hook", status="parked")
-    assert (parked["reason"], [attempt["http_status"] for attempt in parked["log"]]) == (reason, [status])
+    (parked,) = (await quick.operations.webhooks.list_deliveries("hook", status="parked")).deliveries
+    assert (parked.reason, [attempt.http_status for attempt in parked.log]) == (reason, [status])
     assert receiver.received("elsewhere") == []
 
 
-async def test_what_is_parked_is_sent_when_asked_unless_a_later_one_was_taken(
+async def test_a_parked_delivery_is_retried_on_request_unless_a_later_one_was_taken(
     quick: AppHarness, receiver: ReceiverServer
 ) -> None:
-    """Spec 4.4: in order per document, also then."""
+    """Spec 4.4: order holds per document."""
     receiver.behaviours["hook"] = [410, 410, 200]
-    await quick.operations.webhooks.add("hook", receiver.url("hook"))
+    await quick.operations.webhooks.add(NewWebhook("hook", receiver.url("hook")))
     async with delivering(quick):
         await write_all(database_of(quick), "a")
         await until_settled(quick)
@@ -196,53 +198,53 @@ async def test_what_is_parked_is_sent_when_asked_unless_a_later_one_was_taken(
         await until_settled(quick)
         await write_all(database_of(quick), "a", text="second")
         await until_settled(quick)
-        assert await quick.operations.webhooks.retry("hook", None) == {"queued": 1, "superseded": 1, "parked": 0}
+        assert await quick.operations.webhooks.retry_parked("hook", None) == RetriedDeliveries(1, 1, 0)
         await until_settled(quick)
-    assert [one.what for one in receiver.received("hook")] == [("a", 1), ("b", 1), ("a", 2), ("b", 1)]
+    assert [one.document for one in receiver.received("hook")] == [("a", 1), ("b", 1), ("a", 2), ("b", 1)]
     assert await statuses(quick, "hook") == [("a", "dismissed"), ("b", "delivered"), ("a", "delivered")]
-    ids = [one.id for one in receiver.received("hook") if one.what[0] == "b"]
+    ids = [one.id for one in receiver.received("hook") if one.document[0] == "b"]
     assert ids[0] == ids[1]
 
 
-async def test_a_receiver_that_is_down_or_hangs_holds_up_no_other_and_hears_of_all_in_the_end(
+async def test_a_receiver_that_is_down_or_hangs_delays_no_other_and_gets_every_change_later(
     receiver: ReceiverServer, make_settings: Callable[..., Settings]
 ) -> None:
-    """Spec 4.4: also of more than its outbox has room for, which does not grow meanwhile."""
+    """Spec 4.4: it gets also the changes that its outbox had no room for; the outbox does not grow."""
     async with open_harness(make_settings()) as harness:
         receiver.held = {"slow"}
         receiver.behaviours["down"] = [500]
         for name in ("down", "slow", "well"):
-            await harness.operations.webhooks.add(name, receiver.url(name))
+            await harness.operations.webhooks.add(NewWebhook(name, receiver.url(name)))
         names = [f"d{number}" for number in range(12)]
         async with delivering(harness):
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(outbox, "MOST_PENDING", 5)
                 await write_all(database_of(harness), *names)
                 await until(lambda: len(receiver.received("well")) == len(names))
-                assert {one.what[0] for one in receiver.received("slow")} < set(names)
+                assert {one.document[0] for one in receiver.received("slow")} < set(names)
                 ((most,),) = await harness.rows(
                     "SELECT max(n) FROM (SELECT count(*) AS n FROM deliveries d JOIN webhooks w ON w.id = d.webhook_id "
                     "WHERE w.name <> 'well' GROUP BY w.id) outboxes"
                 )
                 assert most == 5
                 assert len(receiver.received("slow")) <= outbox.AT_ONCE
-                (down, _, well) = await harness.operations.webhooks.listed()
-                assert (down["waiting"], well["waiting"]) == (12, 0)
-                assert down["failing_reason"] == Reason.HTTP_5XX
+                (down, _, well) = await harness.operations.webhooks.list_webhooks()
+                assert (down.waiting, well.waiting) == (12, 0)
+                assert down.failing_reason == Reason.HTTP_5XX
                 receiver.behaviours["down"] = [200]
-                receiver.let()
+                receiver.release()
                 await until_settled(harness)
         for name in ("down", "slow"):
-            assert {one.what[0] for one in receiver.received(name)} == set(names)
+            assert {one.document[0] for one in receiver.received(name)} == set(names)
 
 
-async def test_a_receiver_that_fails_is_left_alone_longer_and_longer_and_then_asked_by_one_delivery_only(
+async def test_a_failing_receiver_is_asked_ever_more_rarely_and_by_one_delivery_only(
     receiver: ReceiverServer, make_settings: Callable[..., Settings]
 ) -> None:
     """Spec 4.4, 8.5: back-off."""
     receiver.behaviours["hook"] = [500]
     async with open_harness(make_settings(retry_base_seconds=600)) as harness:
-        await harness.operations.webhooks.add("hook", receiver.url("hook"))
+        await harness.operations.webhooks.add(NewWebhook("hook", receiver.url("hook")))
         await write_all(database_of(harness), *(f"d{number}" for number in range(20)))
         pauses = []
         for expected in (4, 4, 4, 1, 1, 1, 1):
@@ -259,17 +261,17 @@ async def test_a_receiver_that_fails_is_left_alone_longer_and_longer_and_then_as
         assert 9 <= pauses[2] <= 13 < 19 <= pauses[3] <= 25 < 39 <= pauses[4] <= 50
         ((longest,),) = await harness.rows("SELECT max(due_at) - now() < interval '61 minutes' FROM deliveries")
         assert longest
-        await harness.operations.webhooks.switch("hook", enabled=True)
-        assert (await harness.runtime.outbox.claim(1))[0].lease.attempts > 1, "somebody has mended it: all are due"
+        await harness.operations.webhooks.enable("hook", enabled=True)
+        assert (await harness.runtime.outbox.claim(1))[0].lease.attempts > 1, "enabling makes all deliveries due"
 
 
-async def test_what_a_receiver_missed_while_it_was_down_is_sent_as_soon_as_it_takes_one(
+async def test_a_receiver_gets_all_missed_deliveries_as_soon_as_it_takes_one(
     receiver: ReceiverServer, make_settings: Callable[..., Settings]
 ) -> None:
-    """Spec 4.4: and not when each would have been due by itself."""
+    """Spec 4.4: they do not wait until each is due."""
     receiver.behaviours["hook"] = [500] * 7 + [200]
     async with open_harness(make_settings(retry_base_seconds=3600)) as harness:
-        await harness.operations.webhooks.add("hook", receiver.url("hook"))
+        await harness.operations.webhooks.add(NewWebhook("hook", receiver.url("hook")))
         await write_all(database_of(harness), *(f"d{number}" for number in range(7)))
         for _ in range(7):
             for delivery in await harness.runtime.outbox.claim(1):
@@ -278,13 +280,13 @@ async def test_what_a_receiver_missed_while_it_was_down_is_sent_as_soon_as_it_ta
         await write_all(database_of(harness), "new")
         async with delivering(harness):
             await until_settled(harness)
-    assert len({one.what[0] for one in receiver.received("hook")[7:]}) == 8
+    assert len({one.document[0] for one in receiver.received("hook")[7:]}) == 8
 
 
 async def test_retry_after_is_honoured(receiver: ReceiverServer, quick: AppHarness) -> None:
     """Spec 8.5."""
     receiver.behaviours["hook"] = [(503, {"Retry-After": "7200"})]
-    await quick.operations.webhooks.add("hook", receiver.url("hook"))
+    await quick.operations.webhooks.add(NewWebhook("hook", receiver.url("hook")))
     await write_all(database_of(quick), "a")
     (delivery,) = await quick.runtime.outbox.claim(10)
     await quick.runtime.outbox.deliver(delivery)
@@ -296,12 +298,12 @@ async def test_retry_after_is_honoured(receiver: ReceiverServer, quick: AppHarne
     assert await quick.runtime.outbox.claim(10) == []
 
 
-async def test_one_that_keeps_failing_is_given_up_only_if_others_are_taken(
+async def test_a_failing_delivery_is_given_up_only_if_others_are_taken(
     receiver: ReceiverServer, quick: AppHarness
 ) -> None:
     """Spec 4.4: a receiver that is down for days loses nothing."""
     receiver.behaviours["hook"] = [500]
-    await quick.operations.webhooks.add("hook", receiver.url("hook"))
+    await quick.operations.webhooks.add(NewWebhook("hook", receiver.url("hook")))
     await write_all(database_of(quick), "a")
     box = quick.runtime.outbox
 
@@ -317,19 +319,19 @@ async def test_one_that_keeps_failing_is_given_up_only_if_others_are_taken(
     assert await statuses(quick, "hook") == [("a", "pending")]
     await quick.rows("UPDATE webhooks SET delivered_at = now()")
     await attempt()
-    (row,) = await quick.operations.webhooks.deliveries("hook")
-    assert (row["status"], row["reason"]) == ("parked", Reason.MAX_RETRIES)
+    (row,) = (await quick.operations.webhooks.list_deliveries("hook")).deliveries
+    assert (row.status, row.reason) == ("parked", Reason.MAX_RETRIES)
 
 
-async def test_what_was_sent_and_not_marked_is_sent_again_with_the_same_id(
+async def test_an_unsettled_delivery_is_sent_again_with_the_same_id(
     receiver: ReceiverServer, quick: AppHarness, make_settings: Callable[..., Settings]
 ) -> None:
-    """Spec 2.4, 4.4: the lease of one who died runs out; what he would still mark changes nothing."""
-    await quick.operations.webhooks.add("hook", receiver.url("hook"))
+    """Spec 2.4, 4.4: the lease of a dead holder expires; the old holder can change nothing any more."""
+    await quick.operations.webhooks.add(NewWebhook("hook", receiver.url("hook")))
     await write_all(database_of(quick), "a")
     async with open_database_context(make_settings(lease_seconds=5)) as context, open_runtime(context) as runtime:
         (lost,) = await runtime.outbox.claim(10)
-        await runtime.courier.bring(lost.receiver, lost.id, lost.change)
+        await runtime.webhook_sender.send(lost.receiver, lost.id, lost.change)
     assert await quick.runtime.outbox.claim(10) == []
     await quick.rows("UPDATE deliveries SET lease_until = now()")
     assert await rescue_expired(quick.runtime.context) == 1
@@ -337,36 +339,36 @@ async def test_what_was_sent_and_not_marked_is_sent_again_with_the_same_id(
         await until_settled(quick)
     first, second = receiver.received("hook")
     assert first.id == second.id
-    assert first.told == second.told
-    (row,) = await quick.operations.webhooks.deliveries("hook")
-    assert [attempt["reason"] for attempt in row["log"]] == [Reason.WORKER_LOST, Reason.DELIVERED]
-    with pytest.raises(Exception, match="no longer ours"):
+    assert first.payload == second.payload
+    (row,) = (await quick.operations.webhooks.list_deliveries("hook")).deliveries
+    assert [attempt.reason for attempt in row.log] == [Reason.WORKER_LOST, Reason.DELIVERED]
+    with pytest.raises(LeaseLost):
         await quick.runtime.outbox.deliver(lost)
-    assert (await quick.operations.webhooks.deliveries("hook"))[0]["attempts"] == 2
+    assert (await quick.operations.webhooks.list_deliveries("hook")).deliveries[0].attempts == 2
 
 
-async def test_a_stop_gives_back_what_is_under_way(receiver: ReceiverServer, quick: AppHarness) -> None:
+async def test_a_stop_releases_the_deliveries_under_way(receiver: ReceiverServer, quick: AppHarness) -> None:
     """Spec 2.4."""
     receiver.behaviours["hook"] = [HANG]
-    await quick.operations.webhooks.add("hook", receiver.url("hook"))
+    await quick.operations.webhooks.add(NewWebhook("hook", receiver.url("hook")))
     await write_all(database_of(quick), "a")
     stop = asyncio.Event()
-    working = asyncio.create_task(DelivererRole(quick.runtime).run(stop, 0.01))
+    working = asyncio.create_task(DelivererRole(quick.runtime.outbox).run(stop, 0.01))
     await until(lambda: receiver.received("hook"))
     stop.set()
     await working
-    (row,) = await quick.operations.webhooks.deliveries("hook")
-    assert (row["status"], row["attempts"], row["log"][0]["reason"]) == ("pending", 0, Reason.SHUTDOWN)
+    (row,) = (await quick.operations.webhooks.list_deliveries("hook")).deliveries
+    assert (row.status, row.attempts, row.log[0].reason) == ("pending", 0, Reason.SHUTDOWN)
     assert await quick.rows("SELECT FROM deliveries WHERE lease_token IS NOT NULL") == []
 
 
-async def test_a_private_address_is_refused_at_connecting_and_nothing_is_lost(
+async def test_a_private_address_is_refused_on_connect_and_no_delivery_is_lost(
     receiver: ReceiverServer, make_settings: Callable[..., Settings]
 ) -> None:
-    """Spec 4.3: unless the settings allow it; then it is delivered."""
+    """Spec 4.3: a setting can permit it; then the delivery is sent."""
     async with open_harness(make_settings(allow_networks=())) as harness:
-        await harness.operations.webhooks.add("hook", receiver.url("hook"))
-        assert (await harness.operations.webhooks.test("hook")).reason is Reason.ADDRESS_REFUSED
+        await harness.operations.webhooks.add(NewWebhook("hook", receiver.url("hook")))
+        assert (await harness.operations.webhooks.send_test("hook")).reason is Reason.ADDRESS_REFUSED
         await write_all(database_of(harness), "a")
         (delivery,) = await harness.runtime.outbox.claim(10)
         assert (await harness.runtime.outbox.deliver(delivery)).reason is Reason.ADDRESS_REFUSED
@@ -374,27 +376,27 @@ async def test_a_private_address_is_refused_at_connecting_and_nothing_is_lost(
     assert receiver.seen == []
     async with open_harness(make_settings()) as harness, delivering(harness):
         await until_settled(harness)
-    assert [one.what for one in receiver.seen] == [("a", 1)]
+    assert [one.document for one in receiver.seen] == [("a", 1)]
 
 
-async def test_a_receiver_that_refuses_everything_gets_no_more_until_somebody_has_looked(
+async def test_a_receiver_that_refuses_everything_gets_no_more_until_an_operator_acts(
     receiver: ReceiverServer, quick: AppHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spec 4.4: nothing grows with the backlog, and nothing is lost."""
+    """Spec 4.4: the outbox does not grow with the backlog, and no change is lost."""
     monkeypatch.setattr(outbox, "MOST_PARKED", 4)
     receiver.behaviours["hook"] = [401]
-    await quick.operations.webhooks.add("hook", receiver.url("hook"))
+    await quick.operations.webhooks.add(NewWebhook("hook", receiver.url("hook")))
     await write_all(database_of(quick), *"abcd")
     async with delivering(quick):
         await until_settled(quick)
         await write_all(database_of(quick), *"efgh")
         await write_all(database_of(quick), "a", text="second")
-        (row,) = await quick.operations.webhooks.listed()
-        assert (row["parked"], row["waiting"]) == (4, 5)
+        (row,) = await quick.operations.webhooks.list_webhooks()
+        assert (row.parked, row.waiting) == (4, 5)
         receiver.behaviours["hook"] = [200]
-        parked = await quick.operations.webhooks.deliveries("hook", status="parked")
-        assert await quick.operations.webhooks.dismiss("hook", [parked[0]["id"]]) == {"dismissed": 1, "parked": 3}
-        assert (await quick.operations.webhooks.retry("hook", [parked[1]["id"]]))["queued"] == 1
+        parked = (await quick.operations.webhooks.list_deliveries("hook", status="parked")).deliveries
+        assert await quick.operations.webhooks.dismiss_parked("hook", [str(parked[0].id)]) == DismissedDeliveries(1, 3)
+        assert (await quick.operations.webhooks.retry_parked("hook", [str(parked[1].id)])).queued == 1
         await until_settled(quick)
     assert [one for one in await statuses(quick, "hook") if one[1] != "delivered"] == [
         ("a", "parked"),
@@ -403,27 +405,27 @@ async def test_a_receiver_that_refuses_everything_gets_no_more_until_somebody_ha
     ]
 
 
-async def test_one_that_is_disabled_misses_nothing_when_it_is_enabled_again(
+async def test_a_disabled_webhook_misses_no_change_when_it_is_enabled_again(
     receiver: ReceiverServer, quick: AppHarness
 ) -> None:
     """Spec 4.4."""
-    await quick.operations.webhooks.add("hook", receiver.url("hook"))
-    await quick.operations.webhooks.add("other", receiver.url("other"))
-    await quick.operations.webhooks.switch("hook", enabled=False)
+    await quick.operations.webhooks.add(NewWebhook("hook", receiver.url("hook")))
+    await quick.operations.webhooks.add(NewWebhook("other", receiver.url("other")))
+    await quick.operations.webhooks.enable("hook", enabled=False)
     async with delivering(quick):
         await write_all(database_of(quick), *"abc")
         await until(lambda: len(receiver.received("other")) == 3)
         assert receiver.received("hook") == []
-        assert (await quick.operations.webhooks.show("hook"))["waiting"] == 3
-        await quick.operations.webhooks.switch("hook", enabled=True)
+        assert (await quick.operations.webhooks.get("hook")).waiting == 3
+        await quick.operations.webhooks.enable("hook", enabled=True)
         await until_settled(quick)
-    assert {one.what[0] for one in receiver.received("hook")} == set("abc")
+    assert {one.document[0] for one in receiver.received("hook")} == set("abc")
 
 
-async def test_what_ended_long_ago_is_forgotten_but_not_what_waits(receiver: ReceiverServer, quick: AppHarness) -> None:
-    """Spec 4.4: and a parked delivery that was overtaken is known to be so for as long as it is there."""
+async def test_old_deliveries_are_deleted_and_waiting_ones_stay(receiver: ReceiverServer, quick: AppHarness) -> None:
+    """Spec 4.4: the retry of a superseded delivery is still refused after the deletion."""
     receiver.behaviours["hook"] = [410, 200]
-    await quick.operations.webhooks.add("hook", receiver.url("hook"))
+    await quick.operations.webhooks.add(NewWebhook("hook", receiver.url("hook")))
     async with delivering(quick):
         await write_all(database_of(quick), "a")
         await until_settled(quick)
@@ -438,4 +440,4 @@ async def test_what_ended_long_ago_is_forgotten_but_not_what_waits(receiver: Rec
     await outbox.prune_deliveries(database_of(quick), now, timedelta(days=1))
     assert await statuses(quick, "hook") == [("a", "parked"), ("a", "delivered")]
     assert await quick.rows("SELECT FROM delivery_log") == []
-    assert (await quick.operations.webhooks.retry("hook", None))["superseded"] == 1
+    assert (await quick.operations.webhooks.retry_parked("hook", None)).superseded == 1

@@ -1,106 +1,112 @@
-"""Routes for other programs: the change feed, and webhooks."""
+"""The routes of the change feed and of webhooks."""
 
 from typing import Annotated
 
 from fastapi import FastAPI, Path, Query
+from pydantic import Field
 
-from headwater.api import change_shapes as shapes
 from headwater.api.token import TOKEN
 from headwater.app.operations import Operations
+from headwater.changes import operations as records
 from headwater.changes.operations import LiveWebhookOperations
-from headwater.core.reasons import Reason
+from headwater.core.record import record
+from headwater.db.changes import DeliveryStatus, Webhook
 
 _TAG = "webhooks"
 
 Name = Annotated[str, Path(description="A webhook's name.")]
 
 
+@record
+class Webhooks:
+    """All webhooks by name."""
+
+    webhooks: list[Webhook]
+
+
+@record
+class ParkedIds:
+    """The parked deliveries to retry or dismiss."""
+
+    ids: Annotated[list[str] | None, Field(min_length=1, max_length=1000)] = None
+    """By default all."""
+
+
 def add_changes(app: FastAPI, operations: Operations) -> None:
     """Add the change feed."""
 
     @app.get("/changes", tags=["reading"])
-    async def changes(
+    async def list_changes(
         since: Annotated[
             str | None,
             Query(description="The `next` of the page before; or a day or time. By default from the first change on."),
         ] = None,
         limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-    ) -> shapes.Changes:
-        """List what became of documents and jobs, in order for each document; nothing that commits late is missed."""
-        page = await operations.changes.page(since, limit)
-        return shapes.Changes(changes=[shapes.Change(**change.told()) for change in page.changes], next=page.next)
+    ) -> records.ChangePage:
+        """List changes of documents and jobs, in order for each document; late commits are never missed."""
+        return await operations.changes.list_changes(since, limit)
 
 
 def add_webhooks(app: FastAPI, operations: Operations) -> None:
-    """Add what is asked of webhooks."""
-    _add_rows(app, operations.webhooks)
+    """Add the routes of webhooks."""
+    _add_webhooks(app, operations.webhooks)
     _add_deliveries(app, operations.webhooks)
 
 
-def _add_rows(app: FastAPI, webhooks: LiveWebhookOperations) -> None:
+def _add_webhooks(app: FastAPI, webhooks: LiveWebhookOperations) -> None:
     @app.get("/webhooks", tags=[_TAG])
-    async def listed() -> shapes.Webhooks:
-        """List webhooks, each with how it is doing."""
-        return shapes.Webhooks(webhooks=[shapes.Webhook(**row) for row in await webhooks.listed()])
+    async def list_webhooks() -> Webhooks:
+        """List webhooks and their state."""
+        return Webhooks(await webhooks.list_webhooks())
 
     @app.post("/webhooks", tags=[_TAG], status_code=201, dependencies=TOKEN)
-    async def add(new: shapes.NewWebhook) -> shapes.AddedWebhook:
-        """Add a webhook. The answer has the secret that deliveries are signed with, which is never shown again."""
-        return shapes.AddedWebhook(**await webhooks.add(new.name, new.url, new.events, new.since))
+    async def add(new: records.NewWebhook) -> records.AddedWebhook:
+        """Add a webhook. The response has the secret that signs its deliveries, which is never shown again."""
+        return await webhooks.add(new)
 
     @app.get("/webhooks/{name}", tags=[_TAG])
-    async def show(name: Name) -> shapes.Webhook:
+    async def show(name: Name) -> Webhook:
         """Return a webhook."""
-        return shapes.Webhook(**await webhooks.show(name))
+        return await webhooks.get(name)
 
     @app.delete("/webhooks/{name}", tags=[_TAG], dependencies=TOKEN)
-    async def remove(name: Name) -> shapes.RemovedWebhook:
-        """Remove a webhook, with what it has not had yet."""
-        await webhooks.remove(name)
-        return shapes.RemovedWebhook(name=name)
+    async def remove(name: Name) -> records.RemovedWebhook:
+        """Remove a webhook with its pending deliveries."""
+        return await webhooks.remove(name)
 
     @app.post("/webhooks/{name}/enable", tags=[_TAG], dependencies=TOKEN)
-    async def enable(name: Name) -> shapes.Webhook:
-        """Deliver to a webhook, from where it was on; one that was failing is tried at once."""
-        return shapes.Webhook(**await webhooks.switch(name, enabled=True))
+    async def enable(name: Name) -> Webhook:
+        """Enable a webhook: its waiting changes are delivered, and a failing receiver is tried at once."""
+        return await webhooks.enable(name, enabled=True)
 
     @app.post("/webhooks/{name}/disable", tags=[_TAG], dependencies=TOKEN)
-    async def disable(name: Name) -> shapes.Webhook:
-        """Hold back what changes until it is enabled again."""
-        return shapes.Webhook(**await webhooks.switch(name, enabled=False))
+    async def disable(name: Name) -> Webhook:
+        """Disable a webhook: its changes wait until it is enabled again."""
+        return await webhooks.enable(name, enabled=False)
 
     @app.post("/webhooks/{name}/test", tags=[_TAG], dependencies=TOKEN)
-    async def test(name: Name) -> shapes.Tested:
-        """Send a webhook something to try it by, and tell what came of it."""
-        answered = await webhooks.test(name)
-        return shapes.Tested(
-            delivered=answered.reason is Reason.DELIVERED,
-            reason=answered.reason,
-            http_status=answered.http_status,
-            elapsed_ms=answered.elapsed_ms,
-            detail=answered.detail,
-        )
+    async def test(name: Name) -> records.WebhookTest:
+        """Send a test event to a webhook and return the receiver's answer."""
+        return await webhooks.send_test(name)
 
 
 def _add_deliveries(app: FastAPI, webhooks: LiveWebhookOperations) -> None:
     @app.get("/webhooks/{name}/deliveries", tags=[_TAG])
     async def deliveries(
         name: Name,
-        status: shapes.DeliveryStatus | None = None,
+        status: DeliveryStatus | None = None,
         limit: Annotated[int, Query(ge=1, le=500)] = 50,
         before: Annotated[str | None, Query(description="The `next` of the page before.")] = None,
-    ) -> shapes.Deliveries:
-        """List deliveries, the last first, each with its attempts."""
-        rows = await webhooks.deliveries(name, status=status, limit=limit, before=before)
-        following = rows[-1]["cursor"] if len(rows) == limit else None
-        return shapes.Deliveries(deliveries=[shapes.Delivery(**row) for row in rows], next=following)
+    ) -> records.DeliveryPage:
+        """List deliveries with their attempts, the last delivery first."""
+        return await webhooks.list_deliveries(name, status=status, limit=limit, before=before)
 
     @app.post("/webhooks/{name}/retry", tags=[_TAG], dependencies=TOKEN)
-    async def retry(name: Name, parked: shapes.Parked | None = None) -> shapes.Retried:
-        """Send parked deliveries after all."""
-        return shapes.Retried(**await webhooks.retry(name, parked.ids if parked else None))
+    async def retry(name: Name, parked: ParkedIds | None = None) -> records.RetriedDeliveries:
+        """Send parked deliveries again."""
+        return await webhooks.retry_parked(name, parked.ids if parked else None)
 
     @app.post("/webhooks/{name}/dismiss", tags=[_TAG], dependencies=TOKEN)
-    async def dismiss(name: Name, parked: shapes.Parked | None = None) -> shapes.Dismissed:
-        """Let parked deliveries be: they are not delivered."""
-        return shapes.Dismissed(**await webhooks.dismiss(name, parked.ids if parked else None))
+    async def dismiss(name: Name, parked: ParkedIds | None = None) -> records.DismissedDeliveries:
+        """Dismiss parked deliveries: they are not sent."""
+        return await webhooks.dismiss_parked(name, parked.ids if parked else None)

@@ -3,9 +3,8 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
-from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -21,10 +20,10 @@ from headwater.app.doctor_finding import (
     ok,
     warning,
 )
-from headwater.changes.delivery import FAILURES_BEFORE_A_PAUSE
+from headwater.changes.outbox import FAILURES_BEFORE_A_PAUSE
 from headwater.core.errors import HandoffsMissing, OperatorError
 from headwater.core.settings import Settings, split_connect_to
-from headwater.db import budgets, documents, handoffs, hosts, leases, migrate, sources, webhooks
+from headwater.db import budgets, changes, documents, handoffs, hosts, leases, migrate, sources
 from headwater.db.clock import Reading, read_server_time
 from headwater.db.embedded.cluster import has_cluster, last_words
 from headwater.db.embedded.server import open_server
@@ -252,16 +251,16 @@ async def _index(connection: Connection) -> Finding:
 
 async def _webhooks(connection: Connection) -> Finding:
     """Look whether receivers take what they are told."""
-    return _of_webhooks(await webhooks.list_webhooks(connection, count_to=1))
+    return _of_webhooks(await changes.list_webhooks(connection, count_to=1))
 
 
-def _of_webhooks(found: Sequence[Mapping[str, Any]]) -> Finding:
+def _of_webhooks(found: Sequence[changes.Webhook]) -> Finding:
     if not found:
         return not_configured("none", "`headwater webhook add NAME URL` has another program told of what is new.")
     troubles = [
-        f"{row['name']}: {row['parked']} parked" + (f", failing: {row['error']}" if row["failures"] else "")
-        for row in found
-        if row["enabled"] and (row["parked"] or row["failures"] >= FAILURES_BEFORE_A_PAUSE)
+        f"{webhook.name}: {webhook.parked} parked" + (f", failing: {webhook.error}" if webhook.failures else "")
+        for webhook in found
+        if webhook.enabled and (webhook.parked or webhook.failures >= FAILURES_BEFORE_A_PAUSE)
     ]
     if not troubles:
         return ok(f"{len(found)}, and all take what they are told")

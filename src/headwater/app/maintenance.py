@@ -10,7 +10,7 @@ from headwater.changes.outbox import prune_deliveries
 from headwater.core.errors import HandoffsMissing
 from headwater.core.settings import Settings
 from headwater.core.waiting import wait_for
-from headwater.db import canonical, changes, handoffs, runs, sources, webhooks
+from headwater.db import canonical, changes, handoffs, runs, sources
 from headwater.db.clock import SYNC_SECONDS
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import is_down
@@ -48,7 +48,7 @@ async def _rescue_canonical(context: DatabaseContext) -> int:
 
 async def _rescue_deliveries(context: DatabaseContext) -> int:
     async with context.database.connection() as connection:
-        return await webhooks.return_expired_deliveries(connection, context.clock.now())
+        return await changes.return_expired_deliveries(connection, context.clock.now())
 
 
 async def _rescue_handoffs(context: DatabaseContext) -> int:

@@ -3,14 +3,13 @@
 import math
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from headwater import __version__
 from headwater.core.handoff import Backlog
 from headwater.core.poll import PollResult
-from headwater.core.webhook import Answered
+from headwater.db.changes import SendResult, Webhook
 from headwater.frontier.complete import Finish
 
 
@@ -76,19 +75,19 @@ class Metrics:
         """Count leases that were taken back."""
         self._rescued.inc(leases)
 
-    def delivered(self, answered: Answered) -> None:
+    def delivered(self, result: SendResult) -> None:
         """Count an attempt to deliver."""
-        self._deliveries.labels(answered.reason).inc()
+        self._deliveries.labels(result.reason).inc()
 
-    def owes(self, webhooks: Iterable[Mapping[str, Any]], now: datetime) -> None:
+    def owes(self, webhooks: Iterable[Webhook], now: datetime) -> None:
         """Say what each webhook has not had yet; nothing where that is not known."""
         for gauge in (self._waiting, self._parked, self._behind):
             gauge.clear()
         for webhook in webhooks:
-            since = webhook["waiting_since"]
-            self._waiting.labels(webhook["name"]).set(webhook["waiting"])
-            self._parked.labels(webhook["name"]).set(webhook["parked"])
-            self._behind.labels(webhook["name"]).set((now - since).total_seconds() if since else 0)
+            since = webhook.waiting_since
+            self._waiting.labels(webhook.name).set(webhook.waiting)
+            self._parked.labels(webhook.name).set(webhook.parked)
+            self._behind.labels(webhook.name).set((now - since).total_seconds() if since else 0)
 
     def awaits(self, backlog: Backlog | None, now: datetime) -> None:
         """Say what waits to be handed off and for its page; nothing where that is not known."""

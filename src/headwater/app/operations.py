@@ -9,8 +9,7 @@ from typing import Any
 
 from headwater.app.metrics import Metrics
 from headwater.app.runtime import Runtime
-from headwater.changes.change_operations import ChangeOperations
-from headwater.changes.operations import LiveWebhookOperations, WebhookOperations
+from headwater.changes.operations import ChangeOperations, LiveWebhookOperations, WebhookOperations
 from headwater.core.api_budget import Split, fingerprint
 from headwater.db import budgets, frontier
 from headwater.db.context import DatabaseContext
@@ -77,7 +76,7 @@ class Operations(LocalOperations):
         super().__init__(runtime.context, lambda: nullcontext(runtime.sandbox))
         self.sources: LiveSourceOperations = LiveSourceOperations(runtime, metrics)
         self.runs: LiveRunOperations = LiveRunOperations(runtime, metrics)
-        self.webhooks: LiveWebhookOperations = LiveWebhookOperations(runtime)
+        self.webhooks: LiveWebhookOperations = LiveWebhookOperations(runtime.context, runtime.webhook_sender)
         self.runtime = runtime
         self.metrics = metrics
         self.is_ready = ready
@@ -88,7 +87,7 @@ class Operations(LocalOperations):
         try:
             async with asyncio.timeout(self._METRICS_TIMEOUT_SECONDS):
                 self.metrics.holds((await self.frontier.stats())["urls"])
-                self.metrics.owes(await self.webhooks.listed(), self.runtime.context.clock.now())
+                self.metrics.owes(await self.webhooks.list_webhooks(), self.runtime.context.clock.now())
                 self.metrics.awaits(await self.handoffs.backlog(), self.runtime.context.clock.now())
         except Exception as error:
             if not is_down(error):

@@ -14,13 +14,13 @@ import structlog
 import uvicorn
 
 from headwater.app.canonical import CanonicalRole
-from headwater.app.deliverer import DelivererRole
 from headwater.app.maintenance import ClockRole, MaintenanceRole
 from headwater.app.metrics import Metrics
 from headwater.app.operations import Operations
 from headwater.app.polling import LONG_AT_ONCE, LONG_METHODS, PollerRole
 from headwater.app.runtime import Runtime, open_runtime
 from headwater.app.scheduler import SchedulerRole
+from headwater.changes.outbox import DelivererRole
 from headwater.core import politeness
 from headwater.core.errors import OperatorError
 from headwater.core.reasons import Reason
@@ -170,7 +170,7 @@ def _make(runtime: Runtime, roles: Collection[RoleName], metrics: Metrics) -> li
     if RoleName.SCHEDULER in roles:
         made.append(SchedulerRole(runtime, metrics.polled))
     if RoleName.DELIVERER in roles:
-        made.append(DelivererRole(runtime, metrics.delivered))
+        made.append(DelivererRole(runtime.outbox, metrics.delivered))
     if RoleName.MAINTENANCE in roles:
         made.append(MaintenanceRole(context, metrics.rescued))
     names = sorted(str(role) for role in roles)

@@ -12,8 +12,8 @@ from headwater import __version__
 from headwater.canonical.projection import Projection
 from headwater.canonical.redis import open_redis
 from headwater.canonical.run import CanonicalRunner
-from headwater.changes.outbox import Outbox
-from headwater.changes.webhooks import Courier
+from headwater.changes.outbox import DELIVERIES_AT_ONCE, Outbox
+from headwater.changes.webhooks import WebhookSender
 from headwater.core import politeness
 from headwater.core.http import Limits
 from headwater.core.settings import Settings, split_connect_to
@@ -32,7 +32,6 @@ from headwater.storage.folder import Corpus
 if TYPE_CHECKING:
     from headwater.http.client import HttpClient
 
-DELIVERIES_AT_ONCE = 64
 _OPEN_FILES = 65_536  # connections that are kept for the next request among them
 
 
@@ -45,7 +44,7 @@ class Runtime:
     sandbox: Sandbox
     poller: Poller
     visitor: Fetcher
-    courier: Courier
+    webhook_sender: WebhookSender
     projection: Projection | None = None  # None: no Redis is configured
 
     @property
@@ -59,12 +58,12 @@ class Runtime:
 
     @property
     def outbox(self) -> Outbox:
-        """What brings changes to webhooks."""
+        """The deliveries of changes to webhooks."""
         context = self.context
         return Outbox(
             context.database,
             context.clock,
-            self.courier,
+            self.webhook_sender,
             holder=context.holder,
             lease=timedelta(seconds=context.settings.lease_seconds),
             base_seconds=context.settings.retry_base_seconds,
@@ -93,8 +92,8 @@ async def open_runtime(context: DatabaseContext) -> AsyncIterator[Runtime]:
     settings = context.settings
     key_of = politeness.KEYS[settings.politeness_scope]
     client = _make_client(context, settings.fetch_workers + settings.poll_concurrency)
-    # Receivers that hang must not take the places of pages.
-    courier_client = _make_client(context, DELIVERIES_AT_ONCE + 1)  # and `webhook test`
+    # Receivers that hang must not use the connections of pages.
+    webhook_client = _make_client(context, DELIVERIES_AT_ONCE + 1)  # and `webhook test`
     browser = BrowserClient(
         client,
         context.clock.now,
@@ -107,7 +106,7 @@ async def open_runtime(context: DatabaseContext) -> AsyncIterator[Runtime]:
     async with (
         make_sandbox(settings) as sandbox,
         client,
-        courier_client,
+        webhook_client,
         browser,
         _open_projection(context) as projection,
     ):
@@ -139,13 +138,13 @@ async def open_runtime(context: DatabaseContext) -> AsyncIterator[Runtime]:
             max_retries=settings.max_retries,
             retry_base_seconds=settings.retry_base_seconds,
         )
-        courier = Courier(
-            courier_client,
+        webhook_sender = WebhookSender(
+            webhook_client,
             context.clock,
             user_agent=user_agent(settings),
             lease_seconds=settings.lease_seconds,
         )
-        yield Runtime(context, gate, sandbox, poller, visitor, courier, projection)
+        yield Runtime(context, gate, sandbox, poller, visitor, webhook_sender, projection)
 
 
 def _allow_open_files() -> None:

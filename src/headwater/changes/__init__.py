@@ -1,1 +1,1 @@
-"""The change feed, and the webhooks that deliver it."""
+"""The change feed, and webhooks that receive the same changes."""

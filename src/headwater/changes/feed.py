@@ -1,17 +1,16 @@
-"""The change feed: what became of documents and jobs, in an order that misses nothing which commits late (spec 8.5)."""
+"""The change feed: changes of documents and jobs, in an order that misses no late commit (spec 8.5)."""
 
 import re
 from datetime import UTC, date, datetime, time
 
-from headwater.core.change import Change
 from headwater.core.errors import OperatorError
 from headwater.core.reasons import Reason
 from headwater.db import changes
+from headwater.db.changes import Change
 from headwater.db.clock import read_server_time
 from headwater.db.pool import Database
 
-_CURSOR = re.compile(r"c([0-9]{1,18})")
-_WHAT_TO_GIVE = "a cursor that was answered before, or a day or time such as 2026-03-29 or 2026-03-29T14:00Z"
+_ACCEPTED = "a cursor of an earlier answer, or a day or time such as 2026-03-29 or 2026-03-29T14:00Z"
 
 
 class ChangeFeed:
@@ -20,64 +19,63 @@ class ChangeFeed:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def after(self, position: int, limit: int) -> list[Change]:
-        """List the changes after a position, at most `limit` (up to `changes.BATCH`); fewer are all that there are."""
-        found = await self._numbered(position, limit)
+    async def list_after(self, position: int, limit: int) -> list[Change]:
+        """List at most `limit` changes after a position; a shorter list is complete."""
+        found = await self._list_numbered(position, limit)
         if len(found) < limit:
-            await self.number()  # finds none where somebody else has just let them in
-            found = await self._numbered(position, limit)
+            await self.number_changes()  # returns 0 if another process has just numbered them: read again anyway
+            found = await self._list_numbered(position, limit)
         return found
 
-    async def end(self) -> int:
-        """Return the position of the last change that has committed."""
-        while await self.number():
+    async def find_end(self) -> int:
+        """Return the position of the last committed change."""
+        while await self.number_changes():
             pass
         async with self._database.connection() as connection:
-            return await changes.last_position(connection)
+            return await changes.read_last_position(connection)
 
-    async def start(self, since: str, field: str = "since") -> int:
-        """Return the position to read on from, given a cursor, a day or a time; refuse what is none, by its field."""
-        found = _CURSOR.fullmatch(since)
-        if found:
-            return await self._known(int(found[1]), field)
-        moment = _moment(since, field)
+    async def find_start(self, since: str, field: str = "since") -> int:
+        """Return the position of a cursor, day or time; raise an error that names the field."""
+        position = changes.parse_cursor(since)
+        if position is not None:
+            await self._require_known(position, field)
+            return position
+        moment = _parse_moment(since, field)
         async with self._database.connection() as connection:
             now = (await read_server_time(connection, readings=1)).server
         if moment > now:
-            raise OperatorError(f"{field}: {since} is yet to come.", reason=Reason.BAD_REQUEST)
-        return await self.position_at(moment)
+            raise OperatorError(f"{field}: {since} is in the future. Give {_ACCEPTED}.", reason=Reason.BAD_REQUEST)
+        return await self.find_position(moment)
 
-    async def position_at(self, moment: datetime) -> int:
-        """Return the position right before all that changed at a time or later."""
-        end = await self.end()
+    async def find_position(self, moment: datetime) -> int:
+        """Return the position before the first change at or after a time."""
+        end = await self.find_end()
         async with self._database.connection() as connection:
-            before = await changes.position_before(connection, moment)
+            before = await changes.find_position_before(connection, moment)
         return end if before is None else before
 
-    async def number(self) -> int:
-        """Let in what has committed, a batch at most; return how many changes."""
+    async def number_changes(self) -> int:
+        """Give positions to one batch of committed changes; return how many."""
         return await self._database.transact(changes.number_changes)
 
-    async def _numbered(self, position: int, limit: int) -> list[Change]:
+    async def _list_numbered(self, position: int, limit: int) -> list[Change]:
         async with self._database.connection() as connection:
-            return await changes.changes_after(connection, position, limit)
+            return await changes.list_changes(connection, position, limit)
 
-    async def _known(self, position: int, field: str) -> int:
+    async def _require_known(self, position: int, field: str) -> None:
         async with self._database.connection() as connection:
-            furthest = await changes.furthest_position(connection)
+            furthest = await changes.read_furthest_position(connection)
         if position > furthest:
             raise OperatorError(
-                f"{field}: c{position} is ahead of all that can have been read here. Give {_WHAT_TO_GIVE}.",
-                reason=Reason.BAD_REQUEST,
+                f"{field}: c{position} is ahead of every change here. Give {_ACCEPTED}.", reason=Reason.BAD_REQUEST
             )
-        return position
 
 
-def _moment(text: str, field: str) -> datetime:
+def _parse_moment(text: str, field: str) -> datetime:
     try:
         if re.fullmatch(r"\d{4}-\d{2}-\d{2}", text):
             return datetime.combine(date.fromisoformat(text), time(), UTC)
         moment = datetime.fromisoformat(text)
         return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
-        raise OperatorError(f"{field}: give {_WHAT_TO_GIVE}.", reason=Reason.BAD_REQUEST) from None
+        raise OperatorError(f"{field}: give {_ACCEPTED}.", reason=Reason.BAD_REQUEST) from None

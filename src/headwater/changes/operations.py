@@ -1,166 +1,265 @@
-"""What a door may ask about webhooks. A secret is told once, when its webhook is added."""
+"""Operations on changes and webhooks. A webhook's secret is returned once, when the webhook is added."""
 
+import asyncio
 import re
 import secrets
 import unicodedata
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from datetime import datetime
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Collection, Sequence
+from dataclasses import asdict
+from datetime import timedelta
 from uuid import UUID, uuid4
 
-from headwater.app.runtime import Runtime
-from headwater.changes.delivery import shown_secret
 from headwater.changes.feed import ChangeFeed
-from headwater.core.change import Event, cursor_of
+from headwater.changes.webhooks import WebhookSender, format_secret
 from headwater.core.errors import InvalidURL, OperatorError
 from headwater.core.reasons import Reason
+from headwater.core.record import record
 from headwater.core.text import make_storable
 from headwater.core.url_input import redact
 from headwater.core.urls import join_url, normalize_url
-from headwater.core.webhook import Answered, DeliveryStatus, Receiver
-from headwater.db import webhooks
+from headwater.db import changes
+from headwater.db.changes import Change, Delivery, DeliveryStatus, Event, Receiver, Webhook
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import Connection
 
-T = TypeVar("T")
-COUNTED = 10_000  # of what waits
+_COUNT_TO = 10_000
+_FOLLOW_SECONDS = 1.0
+_FOLLOW_LIMIT = 500
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _SECRET_BYTES = 32
 
 
-class WebhookOperations:
-    """The part of the desk about webhooks."""
+@record
+class ChangePage:
+    """A page of changes in their order."""
+
+    changes: list[Change]
+    next: str
+    """The `since` of the next page; it is there also when no change follows yet."""
+
+
+@record
+class NewWebhook:
+    """A webhook to add."""
+
+    name: str
+    url: str
+    events: list[str] | None = None
+    """By default all: `document.ready`, `job.failed`."""
+    since: str | None = None
+    """The cursor, day or time of the first change to deliver; by default now."""
+
+
+@record
+class AddedWebhook(Webhook):
+    """A webhook with the secret that signs its deliveries. The secret is never shown again."""
+
+    secret: str
+
+
+@record
+class RemovedWebhook:
+    """The name of a removed webhook."""
+
+    name: str
+
+
+@record
+class DeliveryPage:
+    """A page of deliveries, the last delivery first."""
+
+    deliveries: list[Delivery]
+    next: str | None
+    """The `before` of the next page; null on the last page."""
+
+
+@record
+class RetriedDeliveries:
+    """The result of retrying parked deliveries."""
+
+    queued: int
+    superseded: int
+    """Deliveries that were dismissed because the receiver has taken a later change of the same document."""
+    parked: int
+    """Deliveries that are still parked."""
+
+
+@record
+class DismissedDeliveries:
+    """The result of dismissing parked deliveries."""
+
+    dismissed: int
+    parked: int
+    """Deliveries that are still parked."""
+
+
+@record
+class WebhookTest:
+    """The receiver's answer to a test event."""
+
+    delivered: bool
+    reason: Reason
+    http_status: int | None
+    elapsed_ms: int
+    detail: str | None
+
+
+class ChangeOperations:
+    """The operations on changes."""
 
     def __init__(self, context: DatabaseContext) -> None:
-        self._context = context
+        self._clock = context.clock
+        self._feed = ChangeFeed(context.database)
+
+    async def list_changes(self, since: str | None, limit: int) -> ChangePage:
+        """List changes after a cursor, day or time; without one, from the first change on."""
+        position = await self._feed.find_start(since) if since is not None else 0
+        found = await self._feed.list_after(position, limit)
+        return ChangePage(found, found[-1].cursor if found else changes.format_cursor(position))
+
+    async def find_cursor(self, age: timedelta) -> str:
+        """Return the cursor before the first change of the last hours."""
+        return changes.format_cursor(await self._feed.find_position(self._clock.now() - age))
+
+    async def follow(self, since: str) -> AsyncIterator[Change]:
+        """Yield changes after a cursor, day or time, and wait for new ones."""
+        position = await self._feed.find_start(since)
+        while True:
+            found = await self._feed.list_after(position, _FOLLOW_LIMIT)
+            for change in found:
+                yield change
+            if found:
+                position = changes.parse_cursor(found[-1].cursor) or 0
+            if len(found) < _FOLLOW_LIMIT:
+                await asyncio.sleep(_FOLLOW_SECONDS)
+
+
+class WebhookOperations:
+    """The operations on webhooks that need no network."""
+
+    def __init__(self, context: DatabaseContext) -> None:
+        self._clock = context.clock
         self._database = context.database
         self._feed = ChangeFeed(context.database)
 
-    async def add(
-        self, name: str, url: str, events: Sequence[str] | None = None, since: str | None = None
-    ) -> dict[str, Any]:
-        """Add a webhook for changes from now on, or since a cursor, day or time; the answer has its secret."""
-        receiver = Receiver(_checked_name(name), _checked_url(url), secrets.token_bytes(_SECRET_BYTES))
-        wanted = _checked_events(events)
-        after = await self._feed.end() if since is None else await self._feed.start(since)
+    async def add(self, new: NewWebhook) -> AddedWebhook:
+        """Add a webhook; the result has its secret."""
+        receiver = Receiver(_check_name(new.name), _check_url(new.url), secrets.token_bytes(_SECRET_BYTES))
+        events = _check_events(new.events)
+        after = await self._feed.find_end() if new.since is None else await self._feed.find_start(new.since)
         async with self._database.connection() as connection:
-            added = await webhooks.add_webhook(connection, receiver, wanted, after=after, now=self._context.clock.now())
+            added = await changes.add_webhook(connection, receiver, events, after=after, now=self._clock.now())
         if not added:
-            raise OperatorError(f"There is a webhook named {receiver.name} already.", reason=Reason.WEBHOOK_EXISTS)
-        return await self.show(receiver.name) | {"secret": shown_secret(receiver.secret)}
+            raise OperatorError(f"There is already a webhook named {receiver.name}.", reason=Reason.WEBHOOK_EXISTS)
+        return AddedWebhook(**asdict(await self.get(receiver.name)), secret=format_secret(receiver.secret))
 
-    async def listed(self) -> list[dict[str, Any]]:
-        """List webhooks by name, each with how it is doing."""
-        return await self._look()
+    async def list_webhooks(self, name: str | None = None) -> list[Webhook]:
+        """List webhooks by name, all or the one with a name."""
+        await self._feed.number_changes()
+        async with self._database.connection() as connection:
+            return await changes.list_webhooks(connection, count_to=_COUNT_TO, name=name)
 
-    async def show(self, name: str) -> dict[str, Any]:
-        """Return a webhook and how it is doing."""
-        found = await self._look(make_storable(name))
+    async def get(self, name: str) -> Webhook:
+        """Return a webhook."""
+        found = await self.list_webhooks(make_storable(name))
         if not found:
-            raise _unknown(name)
+            raise _unknown_webhook(name)
         return found[0]
 
-    async def _look(self, name: str | None = None) -> list[dict[str, Any]]:
-        await self._feed.number()
-        async with self._database.connection() as connection:
-            return await webhooks.list_webhooks(connection, count_to=COUNTED, name=name)
+    async def remove(self, name: str) -> RemovedWebhook:
+        """Remove a webhook with its pending deliveries."""
+        if not await self._database.run(lambda connection: changes.remove_webhook(connection, make_storable(name))):
+            raise _unknown_webhook(name)
+        return RemovedWebhook(name)
 
-    async def remove(self, name: str) -> None:
-        """Remove a webhook, with what it has not had yet."""
-        if not await self._database.run(lambda connection: webhooks.remove_webhook(connection, make_storable(name))):
-            raise _unknown(name)
-
-    async def switch(self, name: str, *, enabled: bool) -> dict[str, Any]:
-        """Deliver to a webhook, or hold back what changes until it is enabled again."""
+    async def enable(self, name: str, *, enabled: bool) -> Webhook:
+        """Enable a webhook, or disable it: its changes then wait until it is enabled again."""
 
         async def work(connection: Connection) -> None:
-            if not await webhooks.switch_webhook(connection, make_storable(name), enabled=enabled):
-                raise _unknown(name)
-            await webhooks.wake_deliveries(connection, make_storable(name), self._context.clock.now())
+            if not await changes.enable_webhook(connection, make_storable(name), enabled=enabled):
+                raise _unknown_webhook(name)
+            await changes.wake_deliveries(connection, make_storable(name), self._clock.now())
 
         await self._database.transact(work)
-        return await self.show(name)
+        return await self.get(name)
 
-    async def deliveries(
+    async def list_deliveries(
         self, name: str, *, status: str | None = None, limit: int = 50, before: str | None = None
-    ) -> list[dict[str, Any]]:
-        """List deliveries to a webhook, the last first, each with its attempts; `before` the cursor of one."""
+    ) -> DeliveryPage:
+        """List deliveries to a webhook with their attempts, the last delivery first."""
         if status is not None and status not in list(DeliveryStatus):
-            raise OperatorError(f"status: is one of {', '.join(DeliveryStatus)}.", reason=Reason.BAD_REQUEST)
-        await self.show(name)
-        position = await self._feed.start(before, "before") if before is not None else None
-        rows = await self._database.transact(
-            lambda connection: webhooks.list_deliveries(
-                connection, make_storable(name), limit=limit, status=status, before=position
+            raise OperatorError(f"status: give one of {', '.join(DeliveryStatus)}.", reason=Reason.BAD_REQUEST)
+        chosen = DeliveryStatus(status) if status else None
+        await self.get(name)
+        position = await self._feed.find_start(before, "before") if before is not None else None
+        found = await self._database.transact(
+            lambda connection: changes.list_deliveries(
+                connection, make_storable(name), limit=limit, status=chosen, before=position
             )
         )
-        return [_told(row) for row in rows]
+        return DeliveryPage(found, found[-1].cursor if len(found) == limit else None)
 
-    async def retry(self, name: str, ids: Collection[str] | None) -> dict[str, int]:
-        """Send parked deliveries after all, all or those of some ids; tell how many are, and how many are overtaken."""
-        statuses = await self._with_parked(name, ids, webhooks.retry_parked)
+    async def retry_parked(self, name: str, ids: Collection[str] | None) -> RetriedDeliveries:
+        """Send parked deliveries again: all, or those with some ids."""
+        statuses = await self._change_parked(name, ids, retry=True)
         queued = statuses.count(DeliveryStatus.PENDING)
-        return {"queued": queued, "superseded": len(statuses) - queued, "parked": (await self.show(name))["parked"]}
+        return RetriedDeliveries(queued, len(statuses) - queued, (await self.get(name)).parked)
 
-    async def dismiss(self, name: str, ids: Collection[str] | None) -> dict[str, int]:
-        """Let parked deliveries be, all or those of some ids; tell how many."""
-        dismissed = await self._with_parked(name, ids, webhooks.dismiss_parked)
-        return {"dismissed": len(dismissed), "parked": (await self.show(name))["parked"]}
+    async def dismiss_parked(self, name: str, ids: Collection[str] | None) -> DismissedDeliveries:
+        """Dismiss parked deliveries: all, or those with some ids."""
+        statuses = await self._change_parked(name, ids, retry=False)
+        return DismissedDeliveries(len(statuses), (await self.get(name)).parked)
 
-    async def _with_parked(
-        self,
-        name: str,
-        ids: Collection[str] | None,
-        change: Callable[[Connection, int, Collection[UUID] | None, datetime], Awaitable[list[T]]],
-    ) -> list[T]:
-        chosen = None if ids is None else {_checked_id(text) for text in ids}
+    async def _change_parked(self, name: str, ids: Collection[str] | None, *, retry: bool) -> list[str]:
+        chosen = None if ids is None else {_check_id(text) for text in ids}
 
-        async def work(connection: Connection) -> list[T]:
-            webhook_id = await webhooks.hold_webhook(connection, make_storable(name))
+        async def work(connection: Connection) -> list[str]:
+            webhook_id = await changes.lock_webhook(connection, make_storable(name))
             if webhook_id is None:
-                raise _unknown(name)
-            for stranger in (chosen or set()) - await webhooks.parked_deliveries(connection, webhook_id):
-                raise OperatorError(f"{name} has no parked delivery {stranger}.", reason=Reason.UNKNOWN_DELIVERY)
-            return await change(connection, webhook_id, chosen, self._context.clock.now())
+                raise _unknown_webhook(name)
+            for unknown in (chosen or set()) - await changes.list_parked_ids(connection, webhook_id):
+                raise OperatorError(f"{name} has no parked delivery {unknown}.", reason=Reason.UNKNOWN_DELIVERY)
+            return await changes.change_parked(connection, webhook_id, chosen, self._clock.now(), retry=retry)
 
         return await self._database.transact(work)
 
 
 class LiveWebhookOperations(WebhookOperations):
-    """The same for a process that reaches out."""
+    """The operations on webhooks, with those that send."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        super().__init__(runtime.context)
-        self._courier = runtime.courier
+    def __init__(self, context: DatabaseContext, sender: WebhookSender) -> None:
+        super().__init__(context)
+        self._sender = sender
 
-    async def test(self, name: str) -> Answered:
-        """Send a webhook something to try it by, and return what came of it; nothing else changes."""
+    async def send_test(self, name: str) -> WebhookTest:
+        """Send a test event to a webhook; its state does not change."""
         async with self._database.connection() as connection:
-            receiver = await webhooks.receiver(connection, make_storable(name))
+            receiver = await changes.get_receiver(connection, make_storable(name))
         if receiver is None:
-            raise _unknown(name)
-        return await self._courier.knock(receiver, uuid4(), self._context.clock.now())
+            raise _unknown_webhook(name)
+        result = await self._sender.send_test(receiver, uuid4(), self._clock.now())
+        return WebhookTest(
+            delivered=result.reason is Reason.DELIVERED,
+            reason=result.reason,
+            http_status=result.http_status,
+            elapsed_ms=result.elapsed_ms,
+            detail=result.detail,
+        )
 
 
-def _told(row: dict[str, Any]) -> dict[str, Any]:
-    told = row | {"id": str(row["id"]), "cursor": cursor_of(row["position"])}
-    del told["position"]
-    return told
-
-
-def _checked_name(name: str) -> str:
+def _check_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise OperatorError(
-            f"name: {redact(name)!r} must be of lower-case letters, digits, dots, dashes and underscores, 64 at "
-            "most, and begin with a letter or digit.",
+            f"name: {redact(name)!r} must have 1 to 64 lower-case letters, digits, dots, dashes and underscores, "
+            "and begin with a letter or digit.",
             reason=Reason.BAD_REQUEST,
         )
     return name
 
 
-def _checked_url(url: str) -> str:
+def _check_url(url: str) -> str:
     if any(unicodedata.category(character) == "Cc" for character in url):
-        raise OperatorError("url: has a control character.", reason=Reason.BAD_REQUEST)
+        raise OperatorError("url: remove the control characters.", reason=Reason.BAD_REQUEST)
     try:
         normalize_url(url)
         return join_url(url, url)
@@ -168,24 +267,26 @@ def _checked_url(url: str) -> str:
         raise OperatorError(f"url: {error}", reason=Reason.BAD_REQUEST) from None
 
 
-def _checked_events(events: Sequence[str] | None) -> list[str]:
-    known = list(Event)
-    if events is not None and not events:
-        raise OperatorError(f"events: name one of {', '.join(known)}, or leave them out.", reason=Reason.BAD_REQUEST)
-    for event in events or ():
-        if event not in known:
-            raise OperatorError(f"events: {redact(event)!r} is none of {', '.join(known)}.", reason=Reason.BAD_REQUEST)
-    return [str(event) for event in known if events is None or event in events]
+def _check_events(events: Sequence[str] | None) -> list[Event]:
+    if events is None:
+        return list(Event)
+    unknown = sorted(set(events) - set(Event))
+    if unknown or not events:
+        given = f"{redact(unknown[0])!r} is unknown; " if unknown else ""
+        raise OperatorError(
+            f"events: {given}give some of {', '.join(Event)}, or leave them out.", reason=Reason.BAD_REQUEST
+        )
+    return [event for event in Event if event in events]
 
 
-def _checked_id(text: str) -> UUID:
+def _check_id(text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError:
-        raise OperatorError(f"ids: {redact(text)!r} is no delivery's id.", reason=Reason.BAD_REQUEST) from None
+        raise OperatorError(f"ids: {redact(text)!r} is not the id of a delivery.", reason=Reason.BAD_REQUEST) from None
 
 
-def _unknown(name: str) -> OperatorError:
+def _unknown_webhook(name: str) -> OperatorError:
     return OperatorError(
         f"There is no webhook named {redact(name)}; `headwater webhook list` lists them.",
         reason=Reason.UNKNOWN_WEBHOOK,

@@ -1,74 +1,89 @@
-"""Outboxes: each receiver has its own, in order per document; who is down or refuses keeps no other waiting (4.4)."""
+"""The outbox of each receiver: ordered per document, and a slow or failing receiver delays no other (spec 4.4).
 
+A delivery that the receiver refuses is parked. Any other failure is tried again, because the receiver or this machine
+may recover. A receiver that takes nothing is asked ever more rarely and loses nothing. A delivery that keeps failing
+while the receiver takes others is parked too.
+"""
+
+import asyncio
 import random
 from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
 from uuid import uuid4
 
-from headwater.changes.delivery import FAILURES_BEFORE_A_PAUSE, settle
-from headwater.changes.webhooks import Courier
+import structlog
+
+from headwater.changes.webhooks import WebhookSender
+from headwater.core.backoff import retry_wait
 from headwater.core.clock import Clock
 from headwater.core.errors import LeaseLost
 from headwater.core.lease import Lease
-from headwater.core.webhook import Answered, Delivery, DeliveryStatus
-from headwater.db import changes, webhooks
-from headwater.db.pool import Connection, Database
+from headwater.core.reasons import Reason, ReasonClass
+from headwater.core.waiting import finish_or_cancel, wait_for_any
+from headwater.db import changes
+from headwater.db.changes import ClaimedDelivery, DeliveryStatus, SendResult, Settlement
+from headwater.db.pool import Connection, Database, is_down
 
-MOST_PENDING = 500  # deliveries in one outbox; further changes wait where they are
-MOST_PARKED = 1000  # a receiver that refuses so many gets no more until somebody has looked
-AT_ONCE = 4  # for one receiver
-SCANNED = 20_000  # changes that are looked at in one step for those that a receiver wants
-_MOST_STEPS = 20  # in one look, so that a stop need not wait for long
+log = structlog.get_logger()
+
+DELIVERIES_AT_ONCE = 64
+LONGEST_WAIT = timedelta(hours=1)
+MOST_ATTEMPTS = 20
+FAILURES_BEFORE_A_PAUSE = 3
+MOST_PENDING = 500  # deliveries in one outbox; further changes stay in the feed until there is room
+MOST_PARKED = 1000  # no deliveries are made for a receiver with so many parked ones
+AT_ONCE = 4  # deliveries to one receiver
+SCANNED = 20_000  # changes that one step reads for each receiver
+_MOST_STEPS = 20  # in one claim, so that a stop does not wait long
+_REFUSALS = (Reason.NOT_FOUND, Reason.GONE, Reason.HTTP_4XX, Reason.HTTP_ODD)
 
 
 class Outbox:
-    """Makes deliveries of changes, and brings them."""
+    """Makes deliveries of changes, and sends them."""
 
     def __init__(
         self,
         database: Database,
         clock: Clock,
-        courier: Courier,
+        sender: WebhookSender,
         *,
         holder: str,
         lease: timedelta,
         base_seconds: float,
-        chance: Callable[[], float] = random.random,
     ) -> None:
         self._database = database
         self._clock = clock
-        self._courier = courier
+        self._sender = sender
         self._holder = holder
         self._lease = lease
         self._base_seconds = base_seconds
-        self._chance = chance
 
-    async def claim(self, limit: int) -> list[Delivery]:
-        """Claim what is due to be delivered, of each document and receiver the oldest."""
+    async def claim(self, limit: int) -> list[ClaimedDelivery]:
+        """Claim due deliveries: for each document and receiver the oldest."""
         async with self._database.connection() as connection:
-            if not await webhooks.any_enabled(connection):
+            if not await changes.has_enabled_webhook(connection):
                 return []
         for _ in range(_MOST_STEPS):
             numbered = await self._database.transact(changes.number_changes)
             claimed, is_behind = await self._claim_next(limit)
-            if claimed or not (is_behind or numbered == changes.BATCH):
+            if claimed or not (is_behind or numbered == changes.NUMBERED_AT_ONCE):
                 return claimed
         return []
 
-    async def _claim_next(self, limit: int) -> tuple[list[Delivery], bool]:
-        """Claim what is due after one step through what has changed; tell whether there is more to step through."""
+    async def _claim_next(self, limit: int) -> tuple[list[ClaimedDelivery], bool]:
+        """Make deliveries of the next changes and claim due ones; return also whether there are more changes."""
 
-        async def work(connection: Connection) -> tuple[list[Delivery], bool]:
+        async def work(connection: Connection) -> tuple[list[ClaimedDelivery], bool]:
             now = self._clock.now()
-            held = await webhooks.hold_webhooks(connection, now)
-            if not held:
+            locked = await changes.lock_ready_webhooks(connection, now)
+            if not locked:
                 return [], False
-            is_behind = await webhooks.fan_out(
-                connection, held, most_pending=MOST_PENDING, most_parked=MOST_PARKED, scan=SCANNED, now=now
+            is_behind = await changes.fan_out(
+                connection, locked, most_pending=MOST_PENDING, most_parked=MOST_PARKED, scan=SCANNED, now=now
             )
-            claimed = await webhooks.claim_deliveries(
+            claimed = await changes.claim_deliveries(
                 connection,
-                held,
+                locked,
                 lease=Lease(self._holder, uuid4(), now + self._lease, 0),
                 now=now,
                 at_once=AT_ONCE,
@@ -79,45 +94,141 @@ class Outbox:
 
         return await self._database.transact(work)
 
-    async def deliver(self, delivery: Delivery) -> Answered:
-        """Bring a delivery and keep what came of it; raise LeaseLost where it is another's by then."""
+    async def deliver(self, delivery: ClaimedDelivery) -> SendResult:
+        """Send a delivery and save the result; raise LeaseLost if another process holds it now."""
 
         async def permit() -> None:
-            """Keep a send that could outlast the lease from overtaking what another sends by then."""
-            if self._clock.now() + self._courier.longest >= delivery.lease.until:
-                raise _lost(delivery)
+            """Refuse to send if the send could outlast the lease and overtake a later one."""
+            if self._clock.now() + self._sender.longest >= delivery.lease.until:
+                raise _lease_lost(delivery)
 
-        answered = await self._courier.bring(delivery.receiver, delivery.id, delivery.change, permit)
+        result = await self._sender.send(delivery.receiver, delivery.id, delivery.change, permit)
         now = self._clock.now()
-        settlement = settle(delivery, answered, now, base_seconds=self._base_seconds, chance=self._chance())
+        chance = random.random()  # noqa: S311 - it only spreads retries
+        settlement = settle(delivery, result, now, base_seconds=self._base_seconds, chance=chance)
 
         async def work(connection: Connection) -> bool:
-            return await webhooks.settle_delivery(connection, delivery, answered, settlement, now)
+            return await changes.settle_delivery(connection, delivery, result, settlement, now)
 
         if not await self._database.run(work):
-            raise _lost(delivery)
+            raise _lease_lost(delivery)
         if settlement.status is DeliveryStatus.DELIVERED and delivery.failures >= FAILURES_BEFORE_A_PAUSE:
-            await self._catch_up(delivery.receiver.name, now)
-        return answered
+            name = delivery.receiver.name  # it has recovered: send all its pending deliveries now
+            await self._database.run(lambda connection: changes.wake_deliveries(connection, name, now))
+        return result
 
-    async def _catch_up(self, name: str, now: datetime) -> None:
-        """Let a receiver that is back have what it has missed, and not each when it would be due by itself."""
-        await self._database.run(lambda connection: webhooks.wake_deliveries(connection, name, now))
-
-    async def release(self, deliveries: Collection[Delivery]) -> None:
-        """Give back what was interrupted; where it is settled or another's by now, nothing changes."""
+    async def release(self, deliveries: Collection[ClaimedDelivery]) -> None:
+        """Release interrupted deliveries, except settled ones and those of other holders."""
 
         async def work(connection: Connection) -> None:
             for delivery in deliveries:
-                await webhooks.release_delivery(connection, delivery, self._clock.now())
+                await changes.release_delivery(connection, delivery, self._clock.now())
 
         await self._database.transact(work)
 
 
-def _lost(delivery: Delivery) -> LeaseLost:
-    return LeaseLost(f"The delivery {delivery.id} to {delivery.receiver.name} is no longer ours.")
+def settle(
+    delivery: ClaimedDelivery, result: SendResult, now: datetime, *, base_seconds: float, chance: float
+) -> Settlement:
+    """Decide the next state of a delivery and its receiver; `chance` (0..1) spreads retries."""
+    if result.reason is Reason.DELIVERED:
+        return Settlement(DeliveryStatus.DELIVERED, result.reason, None, 0, None)
+    if result.reason in _REFUSALS:
+        return Settlement(DeliveryStatus.PARKED, result.reason, None, 0, None)
+    if result.reason.kind is ReasonClass.OURS:
+        due_at = now + _wait(1, base_seconds, chance)
+        return Settlement(DeliveryStatus.PENDING, result.reason, due_at, delivery.failures, None, is_charged=False)
+    failures = delivery.failures + 1
+    asked = result.retry_after or timedelta(0)
+    pause = max(asked, _wait(failures - FAILURES_BEFORE_A_PAUSE + 1, base_seconds, chance))
+    not_before = now + pause if asked or failures >= FAILURES_BEFORE_A_PAUSE else None
+    if _is_hopeless(delivery):
+        return Settlement(DeliveryStatus.PARKED, Reason.MAX_RETRIES, None, failures, not_before)
+    due_at = now + max(asked, _wait(delivery.lease.attempts, base_seconds, chance))
+    return Settlement(DeliveryStatus.PENDING, result.reason, due_at, failures, not_before)
+
+
+def _wait(times: int, base_seconds: float, chance: float) -> timedelta:
+    return min(retry_wait(times, base_seconds, chance), LONGEST_WAIT)
+
+
+def _is_hopeless(delivery: ClaimedDelivery) -> bool:
+    """Return whether it used all attempts while the receiver took others, so that the receiver is not down."""
+    taken, failing = delivery.delivered_at, delivery.failing_since
+    return delivery.lease.attempts >= MOST_ATTEMPTS and taken is not None and failing is not None and taken > failing
+
+
+def _lease_lost(delivery: ClaimedDelivery) -> LeaseLost:
+    return LeaseLost(f"Another process holds the delivery {delivery.id} to {delivery.receiver.name} now.")
 
 
 async def prune_deliveries(database: Database, now: datetime, keep: timedelta) -> int:
-    """Forget what ended longer ago than `keep`, a batch at most; what is parked or pending stays."""
-    return await database.transact(lambda connection: webhooks.prune(connection, now - keep))
+    """Delete one batch of the deliveries that ended longer ago than `keep`; parked and pending ones stay."""
+    return await database.transact(lambda connection: changes.prune_deliveries(connection, now - keep))
+
+
+class DelivererRole:
+    """Claims due deliveries and sends them concurrently."""
+
+    def __init__(
+        self, outbox: Outbox, on_delivery: Callable[[SendResult], None] = lambda _: None, *, look_seconds: float = 1.0
+    ) -> None:
+        self._outbox = outbox
+        self._on_delivery = on_delivery
+        self._look_seconds = look_seconds
+        self._under_way: dict[asyncio.Task[None], ClaimedDelivery] = {}
+        self._ended = asyncio.Event()  # a delivery has ended, so that more may be due
+
+    async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
+        """Deliver until `stop`; then wait for sends under way during the grace, and release the rest."""
+        while not stop.is_set():
+            self._ended.clear()
+            try:
+                await self._start_due()
+            except Exception as error:
+                if not is_down(error):
+                    raise
+                log.warning("delivery.claim_failed", error=str(error))
+            await wait_for_any((stop, self._ended), self._look_seconds)
+        deliveries = dict(self._under_way)
+        late = await finish_or_cancel(deliveries, grace_seconds)
+        if late:
+            await self._release([deliveries[task] for task in late])
+
+    async def _release(self, interrupted: list[ClaimedDelivery]) -> None:
+        try:
+            await self._outbox.release(interrupted)
+        except Exception as error:
+            if not is_down(error):
+                raise
+            log.warning("delivery.release_failed", deliveries=len(interrupted), error=str(error))
+
+    async def _start_due(self) -> None:
+        room = DELIVERIES_AT_ONCE - len(self._under_way)
+        if room <= 0:
+            return
+        for delivery in await self._outbox.claim(room):
+            task = asyncio.create_task(self._deliver(delivery))
+            self._under_way[task] = delivery
+            task.add_done_callback(self._end)
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        self._under_way.pop(task)
+        self._ended.set()
+
+    async def _deliver(self, delivery: ClaimedDelivery) -> None:
+        context = {"webhook": delivery.receiver.name, "delivery": str(delivery.id), "url": delivery.change.url}
+        try:
+            result = await self._outbox.deliver(delivery)
+        except LeaseLost as error:
+            log.warning("delivery.lease_lost", **context, error=str(error))
+            return
+        except Exception as error:
+            if is_down(error):
+                log.warning("delivery.not_settled", **context, error=str(error))
+            else:
+                log.exception("delivery.failed", **context)
+            return  # the lease expires, and the delivery is sent again
+        level = log.info if result.reason is Reason.DELIVERED else log.warning
+        level("delivery.done", **context, reason=str(result.reason), status=result.http_status, error=result.detail)
+        self._on_delivery(result)

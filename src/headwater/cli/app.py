@@ -10,18 +10,17 @@ import typer
 from headwater import __version__
 from headwater.cli import show
 from headwater.cli.canonical import canonical_app
+from headwater.cli.changes import new, webhook_app
 from headwater.cli.common import Json, configuration, run, run_local, settings_with_logs
 from headwater.cli.days import daily, ingest, runs, today
 from headwater.cli.diff import diff
 from headwater.cli.frontier import frontier_app
 from headwater.cli.handoff import handoff_app
 from headwater.cli.logs import set_up_logs
-from headwater.cli.new import new
 from headwater.cli.normalize import normalize
 from headwater.cli.output import print_json
 from headwater.cli.sources import add, source_app
 from headwater.cli.upkeep import backup, restore, verify
-from headwater.cli.webhooks import webhook_app
 from headwater.cli.why import why
 from headwater.core.errors import OperatorError
 from headwater.core.reasons import Reason

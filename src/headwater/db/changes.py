@@ -1,64 +1,441 @@
-"""Typed functions over queries/changes.sql."""
+"""Typed functions over queries/changes.sql and queries/webhooks.sql, and the records that they return."""
 
-from collections.abc import Collection
-from datetime import datetime
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, Literal
+from uuid import UUID
 
-from headwater.core.change import Change, ChangedDocument, FailedJob
+from headwater.core.lease import Lease
 from headwater.core.reasons import Reason
+from headwater.core.record import record
+from headwater.db.leases import lease_of
 from headwater.db.pool import Connection
 from headwater.db.sql import query
 
-BATCH = 5000
+NUMBERED_AT_ONCE = 5000
+_RESCUED_AT_ONCE = 500
+_PRUNED_AT_ONCE = 2000
+_SCANNED_FOR_A_COUNT = 100_000
+_CURSOR = re.compile(r"c([0-9]{1,18})")
+
+
+class Event(StrEnum):
+    """The events that a webhook can subscribe to."""
+
+    DOCUMENT_READY = "document.ready"  # a document is new or has changed
+    JOB_FAILED = "job.failed"
+
+
+class DeliveryStatus(StrEnum):
+    """The status of a delivery."""
+
+    PENDING = "pending"
+    DELIVERED = "delivered"
+    PARKED = "parked"  # the receiver refused it: it waits for an operator and blocks no other delivery
+    DISMISSED = "dismissed"  # an operator dismissed it, or the receiver took a later one of the same document or job
+
+
+@record
+class ChangedDocument:
+    """A document at the revision of the change. Language and date are the present ones."""
+
+    id: int
+    """`/documents/ID` returns its present text."""
+    revision: int
+    title: str
+    content_hash: str
+    """SHA-256 of the text."""
+    language: str | None
+    published_at: datetime | None
+
+
+@record
+class FailedJob:
+    """A job, its item, and why the job failed."""
+
+    id: int
+    reference_id: str
+    """The id of its item."""
+    reason: Reason
+    """A code from the closed list of reasons."""
+    message: str
+    """A sentence for a person."""
+
+
+@record
+class Change:
+    """A document that is new, has a new text or was corrected; or a job that failed.
+
+    A correction changes title, byline, date, language, picture or abstract. It makes no revision.
+    """
+
+    event: Event
+    what: Literal["new", "changed", "corrected", "failed"]
+    cursor: str
+    """The place of the change in the feed: `since=CURSOR` begins with the next change."""
+    at: datetime
+    url: str
+    source: str | None
+    document: ChangedDocument | None
+    job: FailedJob | None
+
+
+@record
+class Webhook:
+    """A webhook and its present state."""
+
+    name: str
+    url: str
+    events: list[Event]
+    enabled: bool
+    waiting: int
+    """Changes that the receiver has not taken yet, counted up to 10,000."""
+    waiting_since: datetime | None
+    """The time of the oldest waiting change."""
+    parked: int
+    """Deliveries that the receiver refused."""
+    failures: int
+    """Failed deliveries in a row."""
+    failing_reason: Reason | None
+    error: str | None
+    not_before: datetime | None
+    """No delivery is sent before this time."""
+    delivered_at: datetime | None
+    """The time of the last successful delivery."""
+    created_at: datetime
+
+
+@record
+class DeliveryAttempt:
+    """An attempt to deliver."""
+
+    attempt: int
+    ended_at: datetime
+    elapsed_ms: int | None
+    http_status: int | None
+    reason: Reason
+    detail: str | None
+
+
+@record
+class Delivery:
+    """A delivery of one change to one webhook."""
+
+    id: UUID
+    """The header `Webhook-Id` carries it."""
+    cursor: str
+    """The cursor of the change."""
+    event: Event
+    url: str
+    status: DeliveryStatus
+    reason: Reason | None
+    attempts: int
+    due_at: datetime
+    ended_at: datetime | None
+    log: list[DeliveryAttempt]
+
+
+@dataclass(frozen=True, slots=True)
+class Receiver:
+    """The address that deliveries go to, and the secret that signs them."""
+
+    name: str
+    url: str
+    secret: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedDelivery:
+    """A delivery that this process holds until the lease ends."""
+
+    id: UUID
+    receiver: Receiver
+    change: Change
+    lease: Lease
+    failures: int
+    """Failed deliveries to the receiver in a row."""
+    delivered_at: datetime | None
+    """The time of the last successful delivery to the receiver."""
+    failing_since: datetime | None
+    """The time when this delivery failed first."""
+
+
+@dataclass(frozen=True, slots=True)
+class SendResult:
+    """The result of one attempt to deliver."""
+
+    reason: Reason
+    elapsed_ms: int
+    http_status: int | None = None
+    detail: str | None = None
+    retry_after: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """The next state of a delivery and of its receiver after an attempt."""
+
+    status: DeliveryStatus
+    reason: Reason
+    due_at: datetime | None
+    failures: int
+    not_before: datetime | None
+    is_charged: bool = True
+    """False if we caused the failure: then neither the delivery nor the receiver is charged for it."""
+
+
+def format_cursor(position: int) -> str:
+    """Return the cursor of a position."""
+    return f"c{position}"
+
+
+def parse_cursor(text: str) -> int | None:
+    """Return the position of a cursor, None if the text is not a cursor."""
+    found = _CURSOR.fullmatch(text)
+    return int(found[1]) if found else None
 
 
 async def number_changes(connection: Connection) -> int:
-    """Give positions to what has committed, a batch at most; return how many got one. Must run inside a transaction."""
-    last = await connection.fetchval(query("hold_change_state"))
-    numbered: int = await connection.fetchval(query("number_changes"), last, BATCH)
+    """Give positions to one batch of committed changes; return how many. Must run inside a transaction."""
+    last = await connection.fetchval(query("lock_change_state"))
+    numbered: int = await connection.fetchval(query("number_changes"), last, NUMBERED_AT_ONCE)
     return numbered
 
 
-async def last_position(connection: Connection) -> int:
-    """Return the last position that was given."""
+async def read_last_position(connection: Connection) -> int:
+    """Return the last position that a change has."""
     last: int = await connection.fetchval(query("last_position"))
     return last
 
 
-async def furthest_position(connection: Connection) -> int:
-    """Return the position that nobody can have read beyond."""
+async def read_furthest_position(connection: Connection) -> int:
+    """Return the largest position that a reader can have reached."""
     furthest: int = await connection.fetchval(query("furthest_position"))
     return furthest
 
 
-async def position_before(connection: Connection, moment: datetime) -> int | None:
-    """Return the position right before all that changed at a time or later; None where nothing did."""
+async def find_position_before(connection: Connection, moment: datetime) -> int | None:
+    """Return the position before the first change at or after a time; None if there is no such change."""
     position: int | None = await connection.fetchval(query("position_before"), moment)
     return position
 
 
-async def changes_after(connection: Connection, position: int, limit: int) -> list[Change]:
+async def list_changes(connection: Connection, after: int, limit: int) -> list[Change]:
     """List changes in their order."""
-    rows = await connection.fetch(query("positions_after"), position, limit)
-    return list((await tell_changes(connection, [row["position"] for row in rows])).values())
+    rows = await connection.fetch(query("positions_after"), after, limit)
+    return list((await read_changes(connection, [row["position"] for row in rows])).values())
 
 
-async def tell_changes(connection: Connection, positions: Collection[int]) -> dict[int, Change]:
-    """Tell of the changes at some positions, in their order."""
-    told = {}
-    for row in await connection.fetch(query("tell_changes"), list(positions)):
-        document = job = None
-        if row["revision"] is not None:
-            document = ChangedDocument(
-                row["document_id"],
-                row["revision"],
-                row["title"],
-                row["content_hash"].hex(),
-                row["language"],
-                row["published_at"],
-            )
-        else:
-            job = FailedJob(row["job_id"], row["reference_id"], Reason.of(row["reason"]))
-        told[row["position"]] = Change(
-            row["position"], row["changed_at"], row["url"], row["source"], document, job, row["is_correction"]
+async def read_changes(connection: Connection, positions: Collection[int]) -> dict[int, Change]:
+    """Return the changes at some positions, in their order."""
+    rows = await connection.fetch(query("read_changes"), list(positions))
+    return {row["position"]: _change(row) for row in rows}
+
+
+def _change(row: Any) -> Change:
+    document = job = None
+    if row["revision"] is not None:
+        fields = (row["document_id"], row["revision"], row["title"], row["content_hash"].hex())
+        document = ChangedDocument(*fields, row["language"], row["published_at"])
+    else:
+        reason = Reason.of(row["reason"])
+        job = FailedJob(row["job_id"], row["reference_id"], reason, reason.sentence)
+    return Change(
+        event=Event.DOCUMENT_READY if document else Event.JOB_FAILED,
+        what=row["what"],
+        cursor=format_cursor(row["position"]),
+        at=row["changed_at"],
+        url=row["url"],
+        source=row["source"],
+        document=document,
+        job=job,
+    )
+
+
+async def add_webhook(
+    connection: Connection, receiver: Receiver, events: Sequence[Event], *, after: int, now: datetime
+) -> bool:
+    """Add a webhook for the changes after a position; return False if its name is taken."""
+    parameters = (receiver.name, receiver.url, receiver.secret, list(events))
+    return await connection.fetchval(query("add_webhook"), *parameters, after, now) is not None
+
+
+async def remove_webhook(connection: Connection, name: str) -> bool:
+    """Remove a webhook with its deliveries; return False if there is none."""
+    return await connection.fetchval(query("remove_webhook"), name) is not None
+
+
+async def enable_webhook(connection: Connection, name: str, *, enabled: bool) -> bool:
+    """Enable or disable a webhook; return False if there is none."""
+    return await connection.fetchval(query("enable_webhook"), name, enabled) is not None
+
+
+async def get_receiver(connection: Connection, name: str) -> Receiver | None:
+    """Return the receiver of a webhook, with its secret."""
+    row = await connection.fetchrow(query("get_receiver"), name)
+    return Receiver(**row) if row else None
+
+
+async def has_enabled_webhook(connection: Connection) -> bool:
+    """Return whether any webhook is enabled."""
+    return bool(await connection.fetchval(query("has_enabled_webhook")))
+
+
+async def list_webhooks(connection: Connection, *, count_to: int, name: str | None = None) -> list[Webhook]:
+    """List webhooks by name."""
+    rows = await connection.fetch(query("list_webhooks"), name, count_to, _SCANNED_FOR_A_COUNT)
+    return [
+        Webhook(
+            **dict(row) | {"events": list(map(Event, row["events"])), "failing_reason": _reason(row, "failing_reason")}
         )
-    return told
+        for row in rows
+    ]
+
+
+async def lock_ready_webhooks(connection: Connection, now: datetime) -> list[int]:
+    """Lock the webhooks that may be sent to and that no other transaction has locked; return their ids."""
+    return [row["id"] for row in await connection.fetch(query("lock_ready_webhooks"), now)]
+
+
+async def lock_webhook(connection: Connection, name: str) -> int | None:
+    """Lock a webhook, so that none of its deliveries is claimed until the transaction ends; return its id."""
+    webhook_id: int | None = await connection.fetchval(query("lock_webhook"), name)
+    return webhook_id
+
+
+async def fan_out(
+    connection: Connection,
+    webhook_ids: Collection[int],
+    *,
+    most_pending: int,
+    most_parked: int,
+    scan: int,
+    now: datetime,
+) -> bool:
+    """Make deliveries of at most `scan` changes for each locked webhook, up to the room in its outbox.
+
+    Return whether there may be more changes for a webhook that has room.
+    """
+    rows = await connection.fetch(query("fan_out"), list(webhook_ids), most_pending, most_parked, now, scan)
+    return any(row["is_behind"] for row in rows)
+
+
+async def claim_deliveries(
+    connection: Connection,
+    webhook_ids: Collection[int],
+    *,
+    lease: Lease,
+    now: datetime,
+    at_once: int,
+    failing: int,
+    limit: int,
+) -> list[ClaimedDelivery]:
+    """Claim the oldest due delivery of each document; the webhooks must be locked."""
+    holder = (lease.holder, lease.token, lease.until)
+    rows = await connection.fetch(query("claim_deliveries"), list(webhook_ids), now, *holder, at_once, failing, limit)
+    changes = await read_changes(connection, [row["position"] for row in rows]) if rows else {}
+    return [
+        ClaimedDelivery(
+            row["id"],
+            Receiver(row["name"], row["url"], row["secret"]),
+            changes[row["position"]],
+            lease_of(row),
+            row["failures"],
+            row["delivered_at"],
+            row["failing_since"],
+        )
+        for row in rows
+    ]
+
+
+async def wake_deliveries(connection: Connection, name: str, now: datetime) -> None:
+    """Make all pending deliveries to a receiver due now."""
+    await connection.execute(query("wake_deliveries"), name, now)
+
+
+async def settle_delivery(
+    connection: Connection, delivery: ClaimedDelivery, result: SendResult, settlement: Settlement, now: datetime
+) -> bool:
+    """Log an attempt and save the next state of delivery and receiver; return False if the lease is lost."""
+    settled = await connection.fetchval(
+        query("settle_delivery"),
+        delivery.id,
+        delivery.lease.token,
+        settlement.status,
+        settlement.reason,
+        settlement.due_at,
+        settlement.failures,
+        settlement.not_before,
+        now,
+        result.elapsed_ms,
+        result.http_status,
+        result.reason,
+        result.detail,
+        settlement.is_charged,
+    )
+    return settled is not None
+
+
+async def release_delivery(connection: Connection, delivery: ClaimedDelivery, now: datetime) -> None:
+    """Release a delivery that a stop interrupted."""
+    await connection.execute(query("release_delivery"), delivery.id, delivery.lease.token, now)
+
+
+async def return_expired_deliveries(connection: Connection, now: datetime) -> int:
+    """Take back one batch of deliveries whose leases have expired; return how many."""
+    return len(await connection.fetch(query("return_expired_deliveries"), now, _RESCUED_AT_ONCE))
+
+
+async def list_deliveries(
+    connection: Connection, name: str, *, limit: int, status: DeliveryStatus | None, before: int | None
+) -> list[Delivery]:
+    """List deliveries to a webhook with their attempts, the last delivery first. Must run inside a transaction."""
+    await connection.execute(query("plan_anew"))
+    rows = await connection.fetch(query("list_deliveries"), name, status, before, limit)
+    logs: dict[UUID, list[DeliveryAttempt]] = {row["id"]: [] for row in rows}
+    for row in await connection.fetch(query("delivery_attempts"), list(logs)):
+        fields = (row["attempt"], row["ended_at"], row["elapsed_ms"], row["http_status"])
+        logs[row["delivery_id"]].append(DeliveryAttempt(*fields, Reason.of(row["reason"]), row["detail"]))
+    return [
+        Delivery(
+            id=row["id"],
+            cursor=format_cursor(row["position"]),
+            event=Event(row["event"]),
+            url=row["url"],
+            status=DeliveryStatus(row["status"]),
+            reason=_reason(row, "reason"),
+            attempts=row["attempts"],
+            due_at=row["due_at"],
+            ended_at=row["ended_at"],
+            log=logs[row["id"]],
+        )
+        for row in rows
+    ]
+
+
+def _reason(row: Any, column: str) -> Reason | None:
+    return Reason.of(row[column]) if row[column] else None
+
+
+async def list_parked_ids(connection: Connection, webhook_id: int) -> set[UUID]:
+    """Return the ids of the parked deliveries to a webhook."""
+    return {row["id"] for row in await connection.fetch(query("list_parked_ids"), webhook_id)}
+
+
+async def change_parked(
+    connection: Connection, webhook_id: int, ids: Collection[UUID] | None, now: datetime, *, retry: bool
+) -> list[str]:
+    """Retry or dismiss the parked deliveries of a locked webhook, or those with some ids; return their new statuses."""
+    name = "retry_parked" if retry else "dismiss_parked"
+    chosen = None if ids is None else list(ids)
+    return [row["status"] for row in await connection.fetch(query(name), webhook_id, chosen, now)]
+
+
+async def prune_deliveries(connection: Connection, before: datetime) -> int:
+    """Delete one batch of the deliveries and attempts that ended before a time; return how many rows."""
+    deliveries = await connection.fetch(query("prune_deliveries"), before, _PRUNED_AT_ONCE)
+    attempts = await connection.fetch(query("prune_delivery_log"), before, _PRUNED_AT_ONCE)
+    return len(deliveries) + len(attempts)

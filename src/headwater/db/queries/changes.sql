@@ -1,29 +1,29 @@
--- name: hold_change_state
--- One at a time gives positions. Answers the last that was given.
+-- name: lock_change_state
+-- Only one transaction at a time numbers changes. Returns the last position.
 SELECT last_position FROM change_state FOR UPDATE
 
 -- name: number_changes
--- Give positions to what has committed; who does holds change_state since before this query began. They begin at the time,
--- in microseconds, if that is later than the last: a database that was put back to an earlier day never gives those again
--- that somebody has read up to since. $1 the last position that was given, $2 how many. Answers how many got one. (The ids
--- are named twice: joined to their rows only, a long backlog would be read as a whole for each batch.)
+-- Give positions to committed changes. The caller has locked change_state before this query began. New positions begin at
+-- the present time in microseconds, if that is larger than the last position: after a restore of an older backup, no
+-- position is given that a reader has already passed. $1 the last position, $2 how many. Returns how many changes it
+-- numbered. (The UPDATE names the ids twice: with the join alone, each batch would read the whole backlog.)
 WITH latest AS MATERIALIZED (
     SELECT max(changed_at) AS changed_at FROM changes WHERE advances_time
-), came AS MATERIALIZED (
+), unnumbered AS MATERIALIZED (
     SELECT id, row_number() OVER (ORDER BY id) AS place,
-           unnumbered.changed_at > greatest(
+           batch.changed_at > greatest(
                latest.changed_at, '-infinity',
-               max(unnumbered.changed_at) OVER (ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) AS advances_time
-    FROM (SELECT id, changed_at FROM changes WHERE position IS NULL ORDER BY id LIMIT $2) unnumbered, latest
+               max(batch.changed_at) OVER (ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) AS advances_time
+    FROM (SELECT id, changed_at FROM changes WHERE position IS NULL ORDER BY id LIMIT $2) batch, latest
 ), beginning AS MATERIALIZED (
     SELECT greatest($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS position
 ), numbered AS (
-    UPDATE changes c SET position = beginning.position + came.place, advances_time = came.advances_time FROM came, beginning
-    WHERE c.id = ANY (ARRAY(SELECT id FROM came)) AND c.id = came.id
+    UPDATE changes c SET position = beginning.position + unnumbered.place, advances_time = unnumbered.advances_time FROM unnumbered, beginning
+    WHERE c.id = ANY (ARRAY(SELECT id FROM unnumbered)) AND c.id = unnumbered.id
     RETURNING c.position
 ), counted AS (
     SELECT count(*) AS changes, max(position) AS last FROM numbered
-), kept AS (
+), saved AS (
     UPDATE change_state SET last_position = counted.last FROM counted WHERE counted.changes > 0
 )
 SELECT changes FROM counted
@@ -32,20 +32,22 @@ SELECT changes FROM counted
 SELECT last_position FROM change_state
 
 -- name: furthest_position
--- That somebody can have read up to.
+-- The largest position that a reader can have reached.
 SELECT greatest(last_position, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) FROM change_state
 
 -- name: position_before
--- The position right before all that changed at a time or later; NULL where nothing did. $1 time
+-- The position right before the first change at or after a time; no row if there is no such change. $1 time
 SELECT position - 1 FROM changes WHERE advances_time AND changed_at >= $1 ORDER BY changed_at LIMIT 1
 
 -- name: positions_after
 -- $1 after this position, $2 how many
 SELECT position FROM changes WHERE position > $1 ORDER BY position LIMIT $2
 
--- name: tell_changes
--- $1 positions. The content hash is that of then, the title the last that the text of then had.
-SELECT c.position, c.changed_at, u.url, s.name AS source, c.revision, c.is_correction, c.job_id, j.reference_id, c.reason,
+-- name: read_changes
+-- $1 positions. The content hash belongs to the revision of the change; the title is the last one of that revision.
+SELECT c.position, c.changed_at, u.url, s.name AS source, c.revision, c.job_id, j.reference_id, c.reason,
+       CASE WHEN c.revision IS NULL THEN 'failed' WHEN c.is_correction THEN 'corrected'
+            WHEN c.revision = 1 THEN 'new' ELSE 'changed' END AS what,
        d.id AS document_id, d.language,
        coalesce(r.title, d.title) AS title, coalesce(r.content_hash, d.content_hash) AS content_hash,
        coalesce(d.published_at, (SELECT min(i.published_at) FROM items i

@@ -1,26 +1,26 @@
 -- name: add_webhook
--- $1 name, $2 url, $3 secret, $4 events, $5 after this position, $6 now. Answers nothing where the name is taken.
+-- $1 name, $2 url, $3 secret, $4 events, $5 after this position, $6 now. Returns no row if the name is taken.
 INSERT INTO webhooks (name, url, secret, events, position, created_at) VALUES ($1, $2, $3, $4, $5, $6)
 ON CONFLICT (name) DO NOTHING
 RETURNING id
 
 -- name: remove_webhook
--- With its deliveries. $1 name
+-- Remove a webhook with its deliveries. $1 name
 DELETE FROM webhooks WHERE name = $1 RETURNING id
 
--- name: switch_webhook
--- One that is enabled is tried at once. $1 name, $2 whether it is enabled
+-- name: enable_webhook
+-- An enabled webhook is tried at once. $1 name, $2 whether it is enabled
 UPDATE webhooks SET enabled = $2, failures = 0, not_before = NULL WHERE name = $1 RETURNING id
 
--- name: webhook_receiver
+-- name: get_receiver
 -- $1 name
 SELECT name, url, secret FROM webhooks WHERE name = $1
 
--- name: webhooks_enabled
+-- name: has_enabled_webhook
 SELECT EXISTS (SELECT FROM webhooks WHERE enabled)
 
 -- name: list_webhooks
--- How each is doing. Of what has not become deliveries yet, $2 changes are counted, at most, and $3 are looked at.
+-- Webhooks and their state. Of the changes that have no delivery yet, at most $2 are counted and $3 are read.
 -- $1 name or NULL
 SELECT w.name, w.url, w.events, w.enabled, w.failures, w.failing_reason, w.error, w.not_before, w.delivered_at,
        w.created_at, outbox.pending + ahead.changes AS waiting, outbox.parked,
@@ -42,18 +42,18 @@ CROSS JOIN LATERAL (
 WHERE $1::text IS NULL OR w.name = $1
 ORDER BY w.name
 
--- name: hold_webhooks
--- Those that may be sent to, held by whoever looks after them for now. $1 now
+-- name: lock_ready_webhooks
+-- Lock the enabled webhooks that may be sent to now. $1 now
 SELECT id FROM webhooks WHERE enabled AND (not_before IS NULL OR not_before <= $1) FOR NO KEY UPDATE SKIP LOCKED
 
--- name: hold_webhook
+-- name: lock_webhook
 -- $1 name
 SELECT id FROM webhooks WHERE name = $1 FOR NO KEY UPDATE
 
 -- name: fan_out
--- What changed becomes deliveries, as far as there is room in each outbox. $1 webhook ids, $2 how many may be pending,
--- $3 how many may be parked, $4 now, $5 how many changes are looked at. Answers, for each that got on, whether it has room
--- left and there may be more.
+-- Make deliveries of changes, up to the room in each outbox. $1 webhook ids, $2 how many may be pending, $3 how many may be
+-- parked, $4 now, $5 how many changes to read. Returns, for each webhook that advanced, whether it has room left and there
+-- may be more changes.
 WITH room AS MATERIALIZED (
     SELECT w.id, w.position, w.events,
            CASE WHEN count(*) FILTER (WHERE d.status = 'parked') < $3
@@ -72,7 +72,7 @@ WITH room AS MATERIALIZED (
 ), added AS (
     INSERT INTO deliveries (webhook_id, position, url_id, event, due_at)
     SELECT webhook_id, position, url_id, event, $4 FROM wanted ORDER BY webhook_id, position
-), reached AS MATERIALIZED (  -- where room is left, all that was looked at is done with
+), reached AS MATERIALIZED (  -- with room left, every change that was read is finished
     SELECT room.id, greatest(taken.last, passed.last) AS position, passed.changes = $5 AS is_behind
     FROM room CROSS JOIN LATERAL (
         SELECT count(*) AS changes, max(position) AS last FROM wanted WHERE webhook_id = room.id
@@ -87,9 +87,9 @@ WHERE w.id = reached.id AND reached.position IS NOT NULL
 RETURNING reached.is_behind
 
 -- name: claim_deliveries
--- The oldest of each document that is due; of a receiver that fails, one at a time. $1 webhook ids, held, $2 now,
--- $3 holder, $4 token, $5 until, $6 how many at once for one receiver, $7 how many failures in a row are failing,
--- $8 how many in all
+-- Claim the oldest due delivery of each document; for a failing receiver, only one at a time. $1 locked webhook ids, $2 now,
+-- $3 holder, $4 token, $5 until, $6 how many at once for one receiver, $7 from how many failures in a row a receiver is
+-- failing, $8 how many in all
 WITH due AS MATERIALIZED (
     SELECT picked.id FROM webhooks w CROSS JOIN LATERAL (
         SELECT d.id FROM deliveries d
@@ -119,9 +119,9 @@ WHERE w.name = $1 AND d.webhook_id = w.id AND d.status = 'pending' AND d.due_at 
 
 -- name: settle_delivery
 -- $1 id, $2 token, $3 status, $4 reason, $5 due or NULL, $6 failures in a row, $7 not before or NULL, $8 now,
--- $9 elapsed, $10 HTTP status, $11 reason of the attempt, $12 detail, $13 whether it counts as an attempt. Answers
--- nothing where the lease is lost. Several that fail at once are one failure of their receiver; what does not count says
--- nothing of it.
+-- $9 elapsed, $10 HTTP status, $11 reason of the attempt, $12 detail, $13 whether the attempt is charged. Returns no row if
+-- the lease is lost. Several deliveries that fail at once are one failure of their receiver; an attempt that is not charged
+-- changes nothing about the receiver.
 WITH settled AS (
     UPDATE deliveries
     SET status = $3, reason = $4, due_at = coalesce($5, due_at),
@@ -144,7 +144,7 @@ FROM settled WHERE w.id = settled.webhook_id
 RETURNING true
 
 -- name: release_delivery
--- One that a stop interrupted: it costs no attempt, and is sent again. $1 id, $2 token, $3 now
+-- Release a delivery that a stop interrupted: it is sent again, and the attempt does not count. $1 id, $2 token, $3 now
 WITH released AS (
     UPDATE deliveries
     SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, reason = 'shutdown', attempts = attempts - 1
@@ -154,7 +154,7 @@ WITH released AS (
 INSERT INTO delivery_log (delivery_id, attempt, ended_at, reason) SELECT id, attempt, $3, 'shutdown' FROM released
 
 -- name: return_expired_deliveries
--- Their holders died: whether the receiver has had them nobody knows, so they are sent again. $1 now, $2 how many
+-- Their holders died. The receiver may have taken them or not, so they are sent again. $1 now, $2 how many
 WITH expired AS MATERIALIZED (
     SELECT id FROM deliveries WHERE lease_token IS NOT NULL AND lease_until <= $1
     ORDER BY lease_until LIMIT $2 FOR UPDATE SKIP LOCKED
@@ -168,7 +168,7 @@ INSERT INTO delivery_log (delivery_id, attempt, ended_at, reason) SELECT id, att
 RETURNING true
 
 -- name: list_deliveries
--- The last ones first. $1 webhook's name, $2 status or NULL, $3 before this position or NULL, $4 how many
+-- The last delivery first. $1 webhook's name, $2 status or NULL, $3 before this position or NULL, $4 how many
 SELECT d.id, d.position, d.event, u.url, d.status, d.reason, d.attempts, d.due_at, d.ended_at
 FROM deliveries d JOIN url_frontier u ON u.id = d.url_id
 WHERE d.webhook_id = (SELECT w.id FROM webhooks w WHERE w.name = $1)
@@ -176,18 +176,18 @@ WHERE d.webhook_id = (SELECT w.id FROM webhooks w WHERE w.name = $1)
 ORDER BY d.position DESC LIMIT $4
 
 -- name: delivery_attempts
--- Of some deliveries, in their order. $1 ids
+-- The attempts of some deliveries, in their order. $1 ids
 SELECT delivery_id, attempt, ended_at, elapsed_ms, http_status, reason, detail FROM delivery_log
 WHERE delivery_id = ANY ($1::uuid[]) ORDER BY id
 
--- name: parked_deliveries
+-- name: list_parked_ids
 -- $1 webhook id
 SELECT id FROM deliveries WHERE webhook_id = $1 AND status = 'parked'
 
 -- name: retry_parked
--- Parked deliveries are sent after all, before what came later of their documents. Where that was taken already (of a job:
--- a later failure of the same) they would undo it, and are let be; where it is being sent just now they stay parked.
--- $1 webhook id, held, $2 ids or NULL for all, $3 now. Answers what became of each.
+-- Queue parked deliveries again, before the later deliveries of their documents. If the receiver has taken a later one of
+-- the same document (or of the same job), the parked one would undo it and is dismissed. If a later one is being sent now,
+-- the parked one stays parked. $1 locked webhook id, $2 ids or NULL for all, $3 now. Returns the new status of each.
 UPDATE deliveries d
 SET status = CASE WHEN later.was_taken THEN 'dismissed' ELSE 'pending' END,
     reason = CASE WHEN later.was_taken THEN 'superseded' ELSE d.reason END,
@@ -204,14 +204,14 @@ WHERE p.webhook_id = $1 AND p.status = 'parked' AND ($2::uuid[] IS NULL OR p.id 
 RETURNING d.status
 
 -- name: dismiss_parked
--- $1 webhook id, $2 ids or NULL for all, $3 now
+-- $1 locked webhook id, $2 ids or NULL for all, $3 now
 UPDATE deliveries SET status = 'dismissed', reason = 'dismissed', ended_at = $3
 WHERE webhook_id = $1 AND status = 'parked' AND ($2::uuid[] IS NULL OR id = ANY ($2))
-RETURNING id
+RETURNING status
 
 -- name: prune_deliveries
--- What was taken or let be before a time, a batch; but not what tells that a parked one has been overtaken. $1 time,
--- $2 how many
+-- Delete deliveries that ended before a time. Keep those that a parked delivery of the same page needs: they decide whether
+-- its retry is superseded. $1 time, $2 how many
 DELETE FROM deliveries WHERE id IN (
     SELECT id FROM deliveries d
     WHERE d.status IN ('delivered', 'dismissed') AND d.ended_at < $1

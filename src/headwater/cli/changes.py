@@ -1,0 +1,240 @@
+"""Commands for changes and webhooks: `headwater new` and `headwater webhook`."""
+
+import sys
+import textwrap
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from headwater.cli.common import Json, run_live, run_local
+from headwater.cli.output import format_json, print_json
+from headwater.cli.show import console, plain, visible
+from headwater.core.errors import OperatorError
+from headwater.core.reasons import Reason
+
+if TYPE_CHECKING:
+    from headwater.changes.operations import ChangeOperations, ChangePage
+    from headwater.db.changes import Change, Delivery, Webhook
+
+webhook_app = typer.Typer(help="Webhooks: receivers of changes.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(help="A webhook's name.")]
+Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Parked deliveries.")]
+Everything = Annotated[bool, typer.Option("--all", help="All parked deliveries.")]
+
+_RECENT = timedelta(days=1)
+_COLOURS = {"new": "green", "changed": "yellow", "corrected": "yellow", "failed": "red"}
+
+
+def new(
+    since: Annotated[
+        str | None,
+        typer.Option(help="A cursor of an earlier output, or a day or time (UTC); by default 24 hours ago."),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000)] = 100,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Continue with new changes until stopped. With --json one line each.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Show new and changed documents, and failed jobs; no change is missed."""
+    if follow:
+        run_local(lambda operations: _follow(operations.changes, since, as_json=as_json))
+        return
+    page = run_local(lambda operations: _list_changes(operations.changes, since, limit))
+    if as_json:
+        print_json(page)
+    else:
+        _print_changes(page.changes)
+        console.print(f"[dim]For later changes: headwater new --since {page.next}[/]")
+
+
+async def _list_changes(changes: "ChangeOperations", since: str | None, limit: int) -> "ChangePage":
+    return await changes.list_changes(since or await changes.find_cursor(_RECENT), limit)
+
+
+async def _follow(changes: "ChangeOperations", since: str | None, *, as_json: bool) -> None:
+    async for change in changes.follow(since or await changes.find_cursor(_RECENT)):
+        if as_json:
+            typer.echo(format_json(change, indent=None))
+        else:
+            _print_changes([change])
+
+
+def _print_changes(changes: "Sequence[Change]") -> None:
+    for change in changes:
+        title = (change.document.title or "(no title)") if change.document else ""
+        subject = f"job {change.job.id}" if change.job else title
+        colour = _COLOURS[change.what]
+        console.print(f"{change.at:%Y-%m-%d %H:%M}  [{colour}]{change.what:<9}[/]  {plain(subject)}")
+        if change.job:
+            console.print(f"{'':<29}{change.job.message}")
+        console.print(f"{'':<29}[dim]{plain(change.url)}[/]")
+
+
+@webhook_app.command()
+def add(
+    name: Annotated[str, typer.Argument(help="A name for the webhook.")],
+    url: Annotated[str, typer.Argument(help="The address that deliveries are posted to.")],
+    event: Annotated[
+        list[str] | None, typer.Option(help="document.ready or job.failed; may be repeated; by default both.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(help="The cursor, day or time (UTC) of the first change; by default now.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Add a webhook, and show the secret that signs its deliveries. The secret is never shown again."""
+    from headwater.changes.operations import NewWebhook
+
+    added = run_local(lambda operations: operations.webhooks.add(NewWebhook(name, url, event or None, since)))
+    if as_json:
+        print_json(added)
+        return
+    _print_webhook(added)
+    console.print("\nThis secret signs its deliveries. Keep it: it is not shown again.")
+    console.print(f"  {added.secret}")
+
+
+@webhook_app.command("list")
+def list_webhooks(as_json: Json = False) -> None:
+    """List webhooks with waiting changes, parked deliveries and failures."""
+    webhooks = run_local(lambda operations: operations.webhooks.list_webhooks())
+    if as_json:
+        print_json({"webhooks": webhooks})
+        return
+    if not webhooks:
+        console.print("There are no webhooks; `headwater webhook add NAME URL` adds one.")
+    for webhook in webhooks:
+        _print_webhook(webhook)
+
+
+@webhook_app.command("show")
+def show_webhook(name: Name, as_json: Json = False) -> None:
+    """Show a webhook and its state."""
+    webhook = run_local(lambda operations: operations.webhooks.get(name))
+    if as_json:
+        print_json(webhook)
+    else:
+        _print_webhook(webhook)
+
+
+def _print_webhook(webhook: "Webhook") -> None:
+    console.print(f"[bold]{plain(webhook.name)}[/]  {plain(webhook.url)}")
+    state = "enabled" if webhook.enabled else "[yellow]disabled[/]: its changes wait"
+    console.print(f"  {', '.join(webhook.events)}; {state}")
+    since = f", the oldest since {webhook.waiting_since:%Y-%m-%d %H:%M:%S} UTC" if webhook.waiting_since else ""
+    last = f"{webhook.delivered_at:%Y-%m-%d %H:%M:%S} UTC" if webhook.delivered_at else "never"
+    console.print(f"  {webhook.waiting:,} waiting{since}; {webhook.parked:,} parked; last delivered {last}")
+    if webhook.failures and webhook.failing_reason:
+        until = f" The next attempt is at {webhook.not_before:%H:%M:%S} UTC." if webhook.not_before else ""
+        times = "once" if webhook.failures == 1 else f"{webhook.failures} times in a row"
+        _print_wrapped(f"Failed {times}: {webhook.error or webhook.failing_reason.sentence}{until}")
+
+
+@webhook_app.command()
+def remove(name: Name, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:
+    """Remove a webhook with its pending deliveries."""
+    if not yes:
+        if not sys.stdin.isatty():
+            raise OperatorError(
+                "This command needs confirmation. Run it again with --yes. Nothing was removed.",
+                reason=Reason.BAD_REQUEST,
+            )
+        typer.confirm(f"Remove {name} with its pending deliveries?", abort=True)
+    run_local(lambda operations: operations.webhooks.remove(name))
+    console.print(f"{name} is removed.")
+
+
+@webhook_app.command()
+def enable(name: Name) -> None:
+    """Enable a webhook: its waiting changes are delivered, and a failing receiver is tried at once."""
+    _print_webhook(run_local(lambda operations: operations.webhooks.enable(name, enabled=True)))
+
+
+@webhook_app.command()
+def disable(name: Name) -> None:
+    """Disable a webhook: its changes wait until it is enabled again."""
+    _print_webhook(run_local(lambda operations: operations.webhooks.enable(name, enabled=False)))
+
+
+@webhook_app.command("test")
+def send_test(name: Name, as_json: Json = False) -> None:
+    """Send a test event to a webhook. Exits 1 if the receiver does not take it."""
+    test = run_live(lambda operations: operations.webhooks.send_test(name))
+    if as_json:
+        print_json(test)
+    elif test.delivered:
+        console.print(f"{plain(name)} answered {test.http_status} in {test.elapsed_ms} ms.")
+    else:
+        console.print(f"{plain(name)} did not take it ({test.reason}): {plain(test.detail or test.reason.sentence)}")
+    raise typer.Exit(0 if test.delivered else 1)
+
+
+@webhook_app.command()
+def deliveries(
+    name: Name,
+    status: Annotated[str | None, typer.Option(help="pending, delivered, parked or dismissed.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=500)] = 20,
+    before: Annotated[str | None, typer.Option(help="Only deliveries before this cursor.")] = None,
+    as_json: Json = False,
+) -> None:
+    """List deliveries to a webhook with their attempts, the last delivery first."""
+    page = run_local(
+        lambda operations: operations.webhooks.list_deliveries(name, status=status, limit=limit, before=before)
+    )
+    if as_json:
+        print_json(page)
+        return
+    if not page.deliveries:
+        console.print("No deliveries match.")
+    for delivery in page.deliveries:
+        _print_delivery(delivery)
+
+
+def _print_delivery(delivery: "Delivery") -> None:
+    reason = f" ({delivery.reason})" if delivery.reason and str(delivery.reason) != delivery.status else ""
+    due = f", due {delivery.due_at:%Y-%m-%d %H:%M:%S} UTC" if delivery.status == "pending" else ""
+    console.print(f"[bold]{delivery.id}[/]  {delivery.event}  {delivery.status}{reason}{due}")
+    console.print(f"  [dim]{plain(delivery.url)}[/]")
+    for attempt in delivery.log:
+        status = attempt.http_status or "no answer"
+        took = f", {attempt.elapsed_ms} ms" if attempt.elapsed_ms is not None else ""
+        moment = f"{attempt.ended_at:%Y-%m-%d %H:%M:%S}"
+        _print_wrapped(f"{moment}  attempt {attempt.attempt}: {status}, {attempt.reason}{took}")
+
+
+@webhook_app.command()
+def retry(name: Name, ids: Ids = None, everything: Everything = False, as_json: Json = False) -> None:
+    """Send parked deliveries again; one is dismissed if a later change of its document was delivered."""
+    chosen = _choose(ids, everything=everything)
+    retried = run_local(lambda operations: operations.webhooks.retry_parked(name, chosen))
+    if as_json:
+        print_json(retried)
+    else:
+        counts = f"{retried.queued:,} queued, {retried.superseded:,} superseded by a later change"
+        console.print(f"{counts}, {retried.parked:,} still parked.")
+
+
+@webhook_app.command()
+def dismiss(name: Name, ids: Ids = None, everything: Everything = False, as_json: Json = False) -> None:
+    """Dismiss parked deliveries: they are not sent."""
+    chosen = _choose(ids, everything=everything)
+    dismissed = run_local(lambda operations: operations.webhooks.dismiss_parked(name, chosen))
+    if as_json:
+        print_json(dismissed)
+    else:
+        console.print(f"{dismissed.dismissed:,} dismissed, {dismissed.parked:,} still parked.")
+
+
+def _choose(ids: list[str] | None, *, everything: bool) -> list[str] | None:
+    if bool(ids) == everything:
+        raise OperatorError("Give ids of parked deliveries, or --all.", reason=Reason.BAD_REQUEST)
+    return ids or None
+
+
+def _print_wrapped(text: str) -> None:
+    console.print(escape(textwrap.fill(visible(text), 100, initial_indent="  ", subsequent_indent="    ")))
