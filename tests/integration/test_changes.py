@@ -16,7 +16,7 @@ from headwater.changes.feed import ChangeFeed
 from headwater.core.errors import OperatorError
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
-from headwater.db import changes, migrate
+from headwater.db import changes
 from headwater.db.changes import Change, format_cursor
 from headwater.db.pool import Database, open_database
 from headwater.storage.backup import back_up
@@ -213,26 +213,6 @@ async def test_a_failed_job_is_a_change_with_its_reason(database: Database, feed
     ]
 
 
-async def test_documents_older_than_the_feed_are_in_it_in_order(
-    make_settings: Callable[..., Settings],
-) -> None:
-    """Spec 8.5: the migration adds them with their revisions."""
-    async with open_database(make_settings()) as database:
-        await migrate.up(database)
-        await write_all(database, "a", "b")
-        await write_all(database, "a", text="second")
-        (this,) = (step for step in migrate.known() if step.name == "changes")
-        await migrate.down(database, this.number - 1)
-        await migrate.up(database)
-        await write_all(database, "c")
-        assert names(await read_all(ChangeFeed(database))) == [
-            ("new", "a"),
-            ("new", "b"),
-            ("changed", "a"),
-            ("new", "c"),
-        ]
-
-
 async def test_a_reader_may_begin_at_a_day_or_time(database: Database, feed: ChangeFeed) -> None:
     """Spec 8.2: `new --since DATE`."""
     for hours, name in enumerate(("a", "b", "c")):
@@ -252,7 +232,7 @@ async def test_a_reader_may_begin_at_a_day_or_time(database: Database, feed: Cha
 
 
 async def test_beginning_at_a_time_misses_no_change_out_of_order(database: Database, feed: ChangeFeed) -> None:
-    """Spec 8.5: times may be in any order; the migration marks older changes in the same way."""
+    """Spec 8.5: the times of changes may be in any order."""
     chance = random.Random(6)
     for _ in range(8):
         hours = [chance.randrange(12) for _ in range(chance.randrange(1, 4))]
@@ -275,10 +255,6 @@ async def test_beginning_at_a_time_misses_no_change_out_of_order(database: Datab
                 wrong.append(hour)
         return wrong
 
-    assert await misplaced() == []
-    (this,) = (step for step in migrate.known() if step.name == "leading_changes")
-    await migrate.down(database, this.number - 1)
-    await migrate.up(database)
     assert await misplaced() == []
 
 
