@@ -63,6 +63,7 @@ bench-pdf: setup
 
 docs: setup
 	@$(BIN)/headwater config --markdown > docs/settings.md
+	@$(BIN)/python -m tools.write_glossary
 
 lock:
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade pyproject.toml -o requirements.txt
