@@ -8,7 +8,7 @@ import pytest
 from headwater.core.errors import LeaseLost
 from headwater.db import sources
 from headwater.db.sources import PollClaim
-from headwater.discovery.lease_renewal import renewing
+from headwater.discovery.discover import keep_lease
 from tests.harness import AppHarness
 from tests.integration.test_polling import eventually
 
@@ -30,7 +30,7 @@ async def test_a_lease_is_renewed_while_the_reading_goes_on(harness: AppHarness)
         ((until,),) = await harness.rows("SELECT lease_until FROM poll_state WHERE lease_token IS NOT NULL")
         return until > claim.lease.until + LEASE
 
-    async with renewing(context.database, context.clock, claim, None):
+    async with keep_lease(context.database, context.clock, claim, None):
         await eventually(is_extended)
 
 
@@ -38,12 +38,12 @@ async def test_a_reading_is_stopped_once_its_lease_is_anothers(harness: AppHarne
     claim, context = await claim_of(harness), harness.runtime.context
     await harness.rows("UPDATE poll_state SET lease_token = gen_random_uuid() WHERE lease_token IS NOT NULL")
     with pytest.raises(LeaseLost):
-        async with asyncio.timeout(60), renewing(context.database, context.clock, claim, None):
+        async with asyncio.timeout(60), keep_lease(context.database, context.clock, claim, None):
             await asyncio.Event().wait()
 
 
 async def test_nothing_is_left_of_a_reading_that_ends_before_its_lease_is_renewed(harness: AppHarness) -> None:
     claim, context, others = await claim_of(harness), harness.runtime.context, asyncio.all_tasks()
-    async with renewing(context.database, context.clock, claim, None):
+    async with keep_lease(context.database, context.clock, claim, None):
         pass
     assert asyncio.all_tasks() <= others

@@ -53,12 +53,12 @@ class RequestedDelay:
 def read(asked: RequestedDelay, fits: int, seconds: int) -> dict[str, Any]:
     """Read a window of so many seconds with answers of so many results."""
     counted = asked.api.cap_at or govuk_search.MOST_COUNTED
-    run: Any = SimpleNamespace(http=asked, tally=RunCounters())
+    run: Any = SimpleNamespace(http=asked, counters=RunCounters())
     search = Search(run, "http://govuk.demo.test/api/")
     with patch.multiple(govuk_search, MOST_RESULTS=fits, MOST_COUNTED=counted):
         found = asyncio.run(search.read("public_timestamp", START, START + timedelta(seconds=seconds)))
-    assert run.tally.pages == asked.number
-    assert run.tally.fetched == run.tally.total == len(found)
+    assert run.counters.pages == asked.number
+    assert run.counters.fetched == run.counters.total == len(found)
     return dict(found)
 
 

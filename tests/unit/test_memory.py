@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from headwater.core.errors import HeadwaterError
 from headwater.core.http import Response
 from headwater.core.reasons import Reason
-from headwater.sources.kinds.site_state import remember_answer, validators
+from headwater.sources.run import make_validators, save_validators
 from headwater.sources.validation import check_state
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
@@ -78,6 +78,6 @@ def test_a_validator_that_no_honest_server_sends_is_not_kept(length: int, is_kep
     """Spec 4.3: one is remembered for each of a thousand sitemaps."""
     memory: dict[str, Any] = {"etag": "before", "last_modified": "before"}
     headers = {"etag": "e" * length, "last-modified": "m" * length}
-    remember_answer(memory, Response("http://a.test/", 200, headers, b"", datetime(2026, 1, 1, tzinfo=UTC), 0.1))
+    save_validators(memory, Response("http://a.test/", 200, headers, b"", datetime(2026, 1, 1, tzinfo=UTC), 0.1), "")
     sent = {"If-None-Match": headers["etag"], "If-Modified-Since": headers["last-modified"]}
-    assert validators(memory) == (sent if is_kept else {})
+    assert make_validators(memory) == (sent if is_kept else {})

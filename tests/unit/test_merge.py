@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.core.source import Item
-from headwater.discovery.merge import merge_items, unite_tags
+from headwater.discovery.save import merge_items, unite_tags
 
 WORDS = st.text("abcÄ-1 ", max_size=3)
 # A tag is of the same sort wherever it is told: a list, a word, ids by their names; or nothing is said of it.

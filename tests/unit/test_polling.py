@@ -12,18 +12,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headwater.core import poll_plan
-from headwater.core.poll_plan import (
-    AdaptiveInterval,
+from headwater.core.backoff import read_requested_delay
+from headwater.core.poll import FIRST_GAP, AdaptiveInterval, PollPlan, RequestedDelay, first_poll_at
+from headwater.core.text import format_duration
+from headwater.discovery.decide import (
+    LONGEST_REQUESTED_WAIT,
     Failed,
-    PollPlan,
     Read,
-    RequestedDelay,
-    asked_wait,
-    ceiling,
-    floor,
-    format_duration,
-    plan_next,
+    interval_limits,
+    is_overflow,
+    plan_next_poll,
 )
 
 NOW = datetime(2026, 3, 29, 0, 0, tzinfo=UTC)
@@ -37,8 +35,8 @@ bases = st.one_of(st.sampled_from([1, 5, 6, 14, 15, 16, 360, 1440, 10_080]), st.
 chances = st.floats(0, 1)
 reads = st.integers(0, 50).flatmap(lambda seen: st.builds(Read, st.just(seen), st.integers(0, seen)))
 outcomes = st.one_of(reads, st.builds(Failed, st.booleans()))
-rhythms = st.none() | st.builds(AdaptiveInterval, st.floats(0.3, 4) | st.floats(0, 100), st.integers(0, 1000))
-asks = st.builds(
+adaptives = st.none() | st.builds(AdaptiveInterval, st.floats(0.3, 4) | st.floats(0, 100), st.integers(0, 1000))
+delays = st.builds(
     RequestedDelay, st.timedeltas(timedelta(0), timedelta(days=400)), st.sampled_from(["ttl", "Retry-After"])
 )
 errors_before = st.integers(0, 1000)
@@ -48,12 +46,20 @@ def plan(
     outcome: Read | Failed,
     *,
     base: timedelta = QUARTER,
-    rhythm: AdaptiveInterval | None = None,
+    adaptive: AdaptiveInterval | None = None,
     errors: int = 0,
-    asked: RequestedDelay | None = None,
+    delay: RequestedDelay | None = None,
     chance: float = 0.0,
 ) -> PollPlan:
-    return plan_next(NOW, base=base, rhythm=rhythm, errors=errors, outcome=outcome, asked=asked, chance=chance)
+    return plan_next_poll(
+        NOW,
+        base=base,
+        adaptive_interval=adaptive,
+        errors=errors,
+        outcome=outcome,
+        requested_delay=delay,
+        chance=chance,
+    )
 
 
 def wait(outcome: Read | Failed, **given: object) -> timedelta:
@@ -64,15 +70,18 @@ def wait(outcome: Read | Failed, **given: object) -> timedelta:
 def test_no_sequence_of_polls_leaves_the_floor_and_the_ceiling(
     base: timedelta, polls: list[tuple[Read | Failed, float]]
 ) -> None:
-    rhythm, errors = None, 0
+    adaptive, errors = None, 0
     for outcome, chance in polls:
-        following = plan(outcome, base=base, rhythm=rhythm, errors=errors, chance=chance)
+        following = plan(outcome, base=base, adaptive=adaptive, errors=errors, chance=chance)
         waited = following.at - NOW
-        assert waited >= floor(base)
-        assert waited <= max(ceiling(base) * 1.1 if isinstance(outcome, Read) else DAY, base * 1.1)
-        errors, stored = following.errors, following.rhythm and json.loads(json.dumps(following.rhythm.to_json()))
-        rhythm = AdaptiveInterval.from_json(stored)
-        assert rhythm == following.rhythm
+        assert waited >= interval_limits(base)[0]
+        assert waited <= max(interval_limits(base)[1] * 1.1 if isinstance(outcome, Read) else DAY, base * 1.1)
+        errors, stored = (
+            following.errors,
+            following.adaptive_interval and json.loads(json.dumps(following.adaptive_interval.to_json())),
+        )
+        adaptive = AdaptiveInterval.from_json(stored)
+        assert adaptive == following.adaptive_interval
 
 
 @pytest.mark.parametrize(
@@ -83,41 +92,45 @@ def test_an_interval_adapts_between_a_third_and_four_times_itself(
     minutes: int, shortest: float, longest: float
 ) -> None:
     base = timedelta(minutes=minutes)
-    assert (floor(base), ceiling(base)) == (timedelta(minutes=shortest), timedelta(minutes=longest))
+    assert interval_limits(base) == (timedelta(minutes=shortest), timedelta(minutes=longest))
 
 
-@given(bases, rhythms, errors_before, outcomes, asks, chances)
+@given(bases, adaptives, errors_before, outcomes, delays, chances)
 def test_it_is_never_sooner_than_the_publisher_asks_and_asking_only_lengthens(
     base: timedelta,
-    rhythm: AdaptiveInterval | None,
+    adaptive: AdaptiveInterval | None,
     errors: int,
     outcome: Read | Failed,
-    asked: RequestedDelay,
+    delay: RequestedDelay,
     chance: float,
 ) -> None:
-    unasked = plan(outcome, base=base, rhythm=rhythm, errors=errors, chance=chance)
-    heard = plan(outcome, base=base, rhythm=rhythm, errors=errors, chance=chance, asked=asked)
-    least = min(asked.wait, poll_plan.LONGEST_RETRY_AFTER)
+    unasked = plan(outcome, base=base, adaptive=adaptive, errors=errors, chance=chance)
+    heard = plan(outcome, base=base, adaptive=adaptive, errors=errors, chance=chance, delay=delay)
+    least = min(delay.wait, LONGEST_REQUESTED_WAIT)
     assert heard.at >= max(unasked.at, NOW + least)
     assert heard.at <= max(unasked.at, NOW + least * 1.1 + TINY)
-    assert (heard.errors, heard.rhythm) == (unasked.errors, unasked.rhythm)
+    assert (heard.errors, heard.adaptive_interval) == (unasked.errors, unasked.adaptive_interval)
 
 
-@given(bases, rhythms, errors_before, chances)
+@given(bases, adaptives, errors_before, chances)
 def test_each_error_waits_as_long_as_the_one_before_or_longer_and_at_most_a_day(
-    base: timedelta, rhythm: AdaptiveInterval | None, errors: int, chance: float
+    base: timedelta, adaptive: AdaptiveInterval | None, errors: int, chance: float
 ) -> None:
-    following = plan(Failed(), base=base, rhythm=rhythm, errors=errors, chance=chance)
+    following = plan(Failed(), base=base, adaptive=adaptive, errors=errors, chance=chance)
     assert following.errors == errors + 1
-    assert following.rhythm == rhythm
-    assert following.at <= plan(Failed(), base=base, rhythm=rhythm, errors=errors + 1, chance=chance).at
+    assert following.adaptive_interval == adaptive
+    assert following.at <= plan(Failed(), base=base, adaptive=adaptive, errors=errors + 1, chance=chance).at
     assert min(base * 2, max(DAY, base)) <= following.at - NOW <= max(DAY, base * 1.1)
 
 
-@given(bases, rhythms)
-def test_an_error_never_brings_the_next_poll_forward(base: timedelta, rhythm: AdaptiveInterval | None) -> None:
-    usual = floor(base) if rhythm is None else min(max(base * rhythm.stretch, floor(base)), ceiling(base))
-    assert wait(Failed(), base=base, rhythm=rhythm) >= usual
+@given(bases, adaptives)
+def test_an_error_never_brings_the_next_poll_forward(base: timedelta, adaptive: AdaptiveInterval | None) -> None:
+    usual = (
+        interval_limits(base)[0]
+        if adaptive is None
+        else min(max(base * adaptive.stretch, interval_limits(base)[0]), interval_limits(base)[1])
+    )
+    assert wait(Failed(), base=base, adaptive=adaptive) >= usual
 
 
 def test_errors_double_the_interval_up_to_a_day() -> None:
@@ -125,31 +138,31 @@ def test_errors_double_the_interval_up_to_a_day() -> None:
     assert waits == [2, 4, 8, 16, 32, 64, 96, 96]
 
 
-@given(bases, rhythms, errors_before, chances)
+@given(bases, adaptives, errors_before, chances)
 def test_a_failure_of_ours_is_not_charged_and_waits_one_interval_at_most(
-    base: timedelta, rhythm: AdaptiveInterval | None, errors: int, chance: float
+    base: timedelta, adaptive: AdaptiveInterval | None, errors: int, chance: float
 ) -> None:
-    following = plan(Failed(ours=True), base=base, rhythm=rhythm, errors=errors, chance=chance)
-    assert (following.errors, following.rhythm) == (errors, rhythm)
-    assert floor(base) <= following.at - NOW <= base
+    following = plan(Failed(is_ours=True), base=base, adaptive=adaptive, errors=errors, chance=chance)
+    assert (following.errors, following.adaptive_interval) == (errors, adaptive)
+    assert interval_limits(base)[0] <= following.at - NOW <= base
 
 
-@given(bases, rhythms, errors_before, reads)
+@given(bases, adaptives, errors_before, reads)
 def test_one_good_poll_forgives_all_errors(
-    base: timedelta, rhythm: AdaptiveInterval | None, errors: int, outcome: Read
+    base: timedelta, adaptive: AdaptiveInterval | None, errors: int, outcome: Read
 ) -> None:
-    following = plan(outcome, base=base, rhythm=rhythm, errors=errors)
+    following = plan(outcome, base=base, adaptive=adaptive, errors=errors)
     assert following.errors == 0
-    assert following == plan(outcome, base=base, rhythm=rhythm, errors=0)
+    assert following == plan(outcome, base=base, adaptive=adaptive, errors=0)
 
 
-@given(bases, rhythms, st.integers(1, 50))
+@given(bases, adaptives, st.integers(1, 50))
 @example(timedelta(hours=1), AdaptiveInterval(1 / 3), 20)
 @example(timedelta(hours=1), AdaptiveInterval(4.0), 20)
 def test_the_more_of_a_poll_is_new_the_sooner_is_the_next(
-    base: timedelta, rhythm: AdaptiveInterval | None, seen: int
+    base: timedelta, adaptive: AdaptiveInterval | None, seen: int
 ) -> None:
-    waits = [wait(Read(seen, new), base=base, rhythm=rhythm) for new in range(seen + 1)]
+    waits = [wait(Read(seen, new), base=base, adaptive=adaptive) for new in range(seen + 1)]
     assert waits == sorted(waits, reverse=True)
 
 
@@ -158,66 +171,70 @@ def test_a_longer_interval_so_far_never_makes_the_next_one_shorter(
     base: timedelta, one: float, other: float, outcome: Read
 ) -> None:
     short, long = sorted((one, other))
-    shorter = wait(outcome, base=base, rhythm=AdaptiveInterval(short))
-    assert shorter <= wait(outcome, base=base, rhythm=AdaptiveInterval(long)) + TINY
+    shorter = wait(outcome, base=base, adaptive=AdaptiveInterval(short))
+    assert shorter <= wait(outcome, base=base, adaptive=AdaptiveInterval(long)) + TINY
 
 
-@given(bases, rhythms.filter(bool))
-def test_a_source_with_nothing_new_is_asked_step_by_step_less_often(base: timedelta, rhythm: AdaptiveInterval) -> None:
+@given(bases, adaptives.filter(bool))
+def test_a_source_with_nothing_new_is_asked_step_by_step_less_often(
+    base: timedelta, adaptive: AdaptiveInterval
+) -> None:
     waits = []
     for _ in range(14):
-        following = plan(Read(), base=base, rhythm=rhythm)
-        assert following.rhythm is not None
-        rhythm = following.rhythm
+        following = plan(Read(), base=base, adaptive=adaptive)
+        assert following.adaptive_interval is not None
+        adaptive = following.adaptive_interval
         waits.append(following.at - NOW)
     assert all(before <= after <= max(before * 2.2, base) for before, after in pairwise(waits))
-    assert waits[-1] == ceiling(base)
+    assert waits[-1] == interval_limits(base)[1]
 
 
-@given(bases, rhythms.filter(bool))
-def test_a_source_with_a_little_new_returns_to_its_own_interval(base: timedelta, rhythm: AdaptiveInterval) -> None:
+@given(bases, adaptives.filter(bool))
+def test_a_source_with_a_little_new_returns_to_its_own_interval(base: timedelta, adaptive: AdaptiveInterval) -> None:
     for _ in range(8):
-        following = plan(Read(20, 1), base=base, rhythm=rhythm)
-        assert following.rhythm is not None
-        rhythm = following.rhythm
+        following = plan(Read(20, 1), base=base, adaptive=adaptive)
+        assert following.adaptive_interval is not None
+        adaptive = following.adaptive_interval
     assert abs(following.at - NOW - base) <= TINY
     assert following.why == f"Every {format_duration(base)}."
 
 
-@given(bases, rhythms.filter(bool))
+@given(bases, adaptives.filter(bool))
 def test_a_source_that_overflows_its_window_is_read_as_often_as_may_be(
-    base: timedelta, rhythm: AdaptiveInterval
+    base: timedelta, adaptive: AdaptiveInterval
 ) -> None:
-    assert wait(Read(20, 20), base=base, rhythm=rhythm) == floor(base)
+    assert wait(Read(20, 20), base=base, adaptive=adaptive) == interval_limits(base)[0]
 
 
 @given(bases, reads)
 def test_the_first_reading_says_nothing_of_the_pace(base: timedelta, outcome: Read) -> None:
-    assert wait(outcome, base=base, rhythm=None) == base
+    assert wait(outcome, base=base, adaptive=None) == base
 
 
 def test_an_interval_that_is_set_anew_counts_at_once() -> None:
     stretched = AdaptiveInterval(2.0)
-    assert wait(Read(20, 1), rhythm=stretched) < timedelta(minutes=30)
-    assert wait(Read(20, 1), base=timedelta(hours=5), rhythm=stretched) > timedelta(hours=5)
+    assert wait(Read(20, 1), adaptive=stretched) < timedelta(minutes=30)
+    assert wait(Read(20, 1), base=timedelta(hours=5), adaptive=stretched) > timedelta(hours=5)
 
 
-@given(bases, rhythms, errors_before, outcomes, st.none() | asks, chances)
+@given(bases, adaptives, errors_before, outcomes, st.none() | delays, chances)
 def test_chance_adds_up_to_a_tenth_and_takes_nothing_away(
     base: timedelta,
-    rhythm: AdaptiveInterval | None,
+    adaptive: AdaptiveInterval | None,
     errors: int,
     outcome: Read | Failed,
-    asked: RequestedDelay | None,
+    delay: RequestedDelay | None,
     chance: float,
 ) -> None:
-    least = wait(outcome, base=base, rhythm=rhythm, errors=errors, asked=asked)
-    assert least <= wait(outcome, base=base, rhythm=rhythm, errors=errors, asked=asked, chance=chance) <= least * 1.1
+    least = wait(outcome, base=base, adaptive=adaptive, errors=errors, delay=delay)
+    assert (
+        least <= wait(outcome, base=base, adaptive=adaptive, errors=errors, delay=delay, chance=chance) <= least * 1.1
+    )
 
 
 def test_those_who_are_asked_to_wait_alike_do_not_come_back_together() -> None:
     hour = RequestedDelay(timedelta(hours=1), "ttl")
-    assert [wait(Read(), asked=hour, chance=chance) for chance in (0, 0.5, 1)] == [
+    assert [wait(Read(), delay=hour, chance=chance) for chance in (0, 0.5, 1)] == [
         timedelta(minutes=60),
         timedelta(minutes=63),
         timedelta(minutes=66),
@@ -229,47 +246,47 @@ def test_those_who_are_asked_to_wait_alike_do_not_come_back_together() -> None:
     [
         (plan(Read(20, 20)), "Every 15 minutes."),
         (
-            plan(Read(), rhythm=AdaptiveInterval()),
+            plan(Read(), adaptive=AdaptiveInterval()),
             "Every 15 minutes; 18.8 minutes for now, since nothing was new in the last poll.",
         ),
         (
-            plan(Read(), rhythm=AdaptiveInterval(4.0, 11)),
+            plan(Read(), adaptive=AdaptiveInterval(4.0, 11)),
             "Every 15 minutes; 60 minutes for now, since nothing was new in the last 12 polls.",
         ),
         (
-            plan(Read(20, 15), rhythm=AdaptiveInterval()),
+            plan(Read(20, 15), adaptive=AdaptiveInterval()),
             "Every 15 minutes; 10 minutes for now, since most of the last poll was new.",
         ),
         (
-            plan(Read(20, 20), rhythm=AdaptiveInterval()),
+            plan(Read(20, 20), adaptive=AdaptiveInterval()),
             "Every 15 minutes; 5 minutes for now, since all of the last poll was new and some may have been missed.",
         ),
         (
-            plan(Read(20, 1), rhythm=AdaptiveInterval(4.0)),
+            plan(Read(20, 1), adaptive=AdaptiveInterval(4.0)),
             "Every 15 minutes; 30 minutes for now, since something was new and it returns there step by step.",
         ),
-        (plan(Read(1, 1), base=timedelta(minutes=1), rhythm=AdaptiveInterval()), "Every 60 seconds."),
+        (plan(Read(1, 1), base=timedelta(minutes=1), adaptive=AdaptiveInterval()), "Every 60 seconds."),
         (plan(Failed()), "Failed once: 15 minutes doubled."),
         (plan(Failed(), errors=2), "Failed 3 times in a row: 15 minutes doubled 3 times."),
         (
             plan(Failed(), errors=11),
             "Failed 12 times in a row: 15 minutes doubled each time, but never over 24 hours.",
         ),
-        (plan(Failed(), rhythm=AdaptiveInterval(4.0)), "Failed once; every 60 minutes as before."),
+        (plan(Failed(), adaptive=AdaptiveInterval(4.0)), "Failed once; every 60 minutes as before."),
         (plan(Failed(), base=timedelta(days=7), errors=4), "Failed 5 times in a row; every 7 days as before."),
         (
-            plan(Failed(ours=True), errors=4),
+            plan(Failed(is_ours=True), errors=4),
             "The last poll failed on our side, which is not charged: again within 15 minutes.",
         ),
         (
-            plan(Read(), asked=RequestedDelay(timedelta(hours=1), "ttl")),
+            plan(Read(), delay=RequestedDelay(timedelta(hours=1), "ttl")),
             "The publisher asks to be left alone for 60 minutes (ttl).",
         ),
         (
-            plan(Failed(), asked=RequestedDelay(timedelta(days=30), "Retry-After")),
+            plan(Failed(), delay=RequestedDelay(timedelta(days=30), "Retry-After")),
             "The publisher asks to be left alone for 30 days (Retry-After); never more than 7 days of that.",
         ),
-        (plan(Read(), asked=RequestedDelay(timedelta(minutes=10), "max-age")), "Every 15 minutes."),
+        (plan(Read(), delay=RequestedDelay(timedelta(minutes=10), "max-age")), "Every 15 minutes."),
     ],
 )
 def test_it_says_why_in_words(following: PollPlan, why: str) -> None:
@@ -281,23 +298,23 @@ def test_it_says_why_in_words(following: PollPlan, why: str) -> None:
 @example({"stretch": float("nan"), "quiet": 1})
 @example({"stretch": 10**400, "quiet": 1})
 def test_whatever_was_stored_a_rhythm_is_usable_or_none(stored: object) -> None:
-    assert wait(Read(20, 1), rhythm=AdaptiveInterval.from_json(stored)) >= floor(QUARTER)
+    assert wait(Read(20, 1), adaptive=AdaptiveInterval.from_json(stored)) >= interval_limits(QUARTER)[0]
 
 
 @given(bases, st.integers(1, 5000))
 def test_first_polls_of_many_are_spread_within_one_interval_and_of_few_start_at_once(
     base: timedelta, count: int
 ) -> None:
-    times = [poll_plan.first_poll(NOW, base=base, index=index, count=count) for index in range(count)]
+    times = [first_poll_at(NOW, interval=base, index=index, count=count) for index in range(count)]
     assert times[0] == NOW
     assert times == sorted(times)
     assert times[-1] < NOW + min(base, timedelta(seconds=count)) + TINY
-    if count * poll_plan.FIRST_GAP > base:
-        assert max(times) > NOW + base * 0.9 - poll_plan.FIRST_GAP
+    if count * FIRST_GAP > base:
+        assert max(times) > NOW + base * 0.9 - FIRST_GAP
 
 
 @pytest.mark.parametrize(
-    ("seen", "new", "known_before", "overflow"),
+    ("items", "new_items", "was_read", "overflow"),
     [
         (20, 20, True, True),
         (3, 3, True, True),
@@ -308,9 +325,9 @@ def test_first_polls_of_many_are_spread_within_one_interval_and_of_few_start_at_
     ],
 )
 def test_a_window_overflowed_when_nothing_known_is_left_in_it(
-    seen: int, new: int, known_before: bool, overflow: bool
+    items: int, new_items: int, was_read: bool, overflow: bool
 ) -> None:
-    assert poll_plan.is_overflow(seen=seen, new=new, known_before=known_before) is overflow
+    assert is_overflow(items=items, new_items=new_items, was_read=was_read) is overflow
 
 
 @pytest.mark.parametrize(
@@ -353,8 +370,8 @@ def test_a_window_overflowed_when_nothing_known_is_left_in_it(
 def test_what_a_publisher_asks_for_is_read(
     headers: dict[str, str], ttl: int | None, expected: tuple[int, str] | None
 ) -> None:
-    asked = asked_wait(headers, ttl, NOW)
-    assert asked == (expected and RequestedDelay(timedelta(seconds=expected[0]), expected[1]))
+    delay = read_requested_delay(headers, ttl, NOW)
+    assert delay == (expected and RequestedDelay(timedelta(seconds=expected[0]), expected[1]))
 
 
 pieces = ["max-age", "no-store", "=", '"', ",", ";", " ", "\t", "600", "-1", "9" * 40, "é", "٣"]
@@ -364,8 +381,8 @@ scraps = st.lists(st.sampled_from(pieces)).map("".join)
 @given(scraps, scraps, scraps, st.none() | st.integers())
 def test_no_header_is_an_error(cache_control: str, age: str, retry_after: str, ttl: int | None) -> None:
     headers = {"cache-control": cache_control, "age": age, "retry-after": retry_after}
-    asked = asked_wait(headers, ttl, NOW)
-    assert asked is None or timedelta(0) < asked.wait <= DAY
+    delay = read_requested_delay(headers, ttl, NOW)
+    assert delay is None or timedelta(0) < delay.wait <= DAY
 
 
 @pytest.mark.parametrize(
@@ -397,30 +414,30 @@ class SimulatedFeed:
     publishes_every: timedelta
     fails: float  # how often
     broken: tuple[datetime, datetime] | None
-    asked: RequestedDelay | None
+    delay: RequestedDelay | None
     due: datetime
-    rhythm: AdaptiveInterval | None = None
+    adaptive: AdaptiveInterval | None = None
     errors: int = 0
     read_to: datetime | None = None  # when the newest entry read was published
     polls: list[tuple[datetime, Read | Failed, PollPlan]] = field(default_factory=list)
 
     def poll(self, now: datetime, random: Random) -> None:
         outcome = self._answer(now, random)
-        following = plan_next(
+        following = plan_next_poll(
             now,
             base=self.base,
-            rhythm=self.rhythm,
+            adaptive_interval=self.adaptive,
             errors=self.errors,
             outcome=outcome,
-            asked=self.asked if isinstance(outcome, Read) else None,
+            requested_delay=self.delay if isinstance(outcome, Read) else None,
             chance=random.random(),
         )
-        self.due, self.rhythm, self.errors = following.at, following.rhythm, following.errors
+        self.due, self.adaptive, self.errors = following.at, following.adaptive_interval, following.errors
         self.polls.append((now, outcome, following))
 
     def _answer(self, now: datetime, random: Random) -> Read | Failed:
         if OUTAGE[0] <= now < OUTAGE[1]:
-            return Failed(ours=True)
+            return Failed(is_ours=True)
         if random.random() < self.fails or (self.broken and self.broken[0] <= now < self.broken[1]):
             return Failed()
         if self.read_to is None:
@@ -440,8 +457,8 @@ def a_day_of_a_thousand_feeds() -> list[SimulatedFeed]:
             publishes_every=timedelta(minutes=random.choice([0.2, 2, 10, 60, 300, 5000])),
             fails=random.choice([0, 0, 0, 0.02, 0.3]),
             broken=random.choice([None] * 9 + [(NOW + timedelta(hours=8), NOW + timedelta(hours=16))]),
-            asked=random.choice([None] * 9 + [RequestedDelay(timedelta(minutes=40), "ttl")]),
-            due=poll_plan.first_poll(NOW, base=QUARTER, index=index, count=1000),
+            delay=random.choice([None] * 9 + [RequestedDelay(timedelta(minutes=40), "ttl")]),
+            due=first_poll_at(NOW, interval=QUARTER, index=index, count=1000),
         )
         for index in range(1000)
     ]
@@ -471,16 +488,20 @@ def test_no_feed_starves_in_a_day(day: list[SimulatedFeed]) -> None:
         assert feed.polls[0][0] <= NOW + QUARTER + SLACK
         assert feed.due >= NOW + DAY - SLACK
         for (before, outcome, following), (after, _, _) in pairwise(feed.polls):
-            asked = feed.asked.wait if feed.asked else timedelta(0)
-            longest = ceiling(feed.base) if isinstance(outcome, Read) else feed.base * 2 ** max(following.errors, 2)
+            asked = feed.delay.wait if feed.delay else timedelta(0)
+            longest = (
+                interval_limits(feed.base)[1]
+                if isinstance(outcome, Read)
+                else feed.base * 2 ** max(following.errors, 2)
+            )
             assert after - before <= max(longest, asked) * 1.1 + SLACK
 
 
 def test_no_feed_is_polled_faster_than_its_floor_or_than_it_asks_in_a_day(day: list[SimulatedFeed]) -> None:
     for feed in day:
         for (before, outcome, _), (after, _, _) in pairwise(feed.polls):
-            asked = feed.asked.wait if feed.asked and isinstance(outcome, Read) else timedelta(0)
-            assert after - before >= max(floor(feed.base), asked)
+            asked = feed.delay.wait if feed.delay and isinstance(outcome, Read) else timedelta(0)
+            assert after - before >= max(interval_limits(feed.base)[0], asked)
 
 
 def test_an_hour_without_network_charges_nobody_and_is_over_within_an_interval(day: list[SimulatedFeed]) -> None:
@@ -488,7 +509,7 @@ def test_an_hour_without_network_charges_nobody_and_is_over_within_an_interval(d
     for feed in day:
         errors_then, in_outage = 0, list[datetime]()
         for polled, outcome, following in feed.polls:
-            if outcome == Failed(ours=True):
+            if outcome == Failed(is_ours=True):
                 assert following.errors == errors_then
                 in_outage.append(polled)
             elif in_outage:

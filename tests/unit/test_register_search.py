@@ -59,7 +59,7 @@ def api_of(days: list[int], **habits: int) -> RegisterApi:
 
 def read(asked: RequestedDelay) -> set[str] | None:
     """The numbers that were found, None where it is said to be incomplete."""
-    run: Any = SimpleNamespace(http=asked, tally=RunCounters())
+    run: Any = SimpleNamespace(http=asked, counters=RunCounters())
     search = RegisterSearch(run, "http://register.demo.test/api/v1/documents.json")
     with patch.object(register_search, "MOST_COUNTED", asked.api.cap_at):
         try:
@@ -67,8 +67,8 @@ def read(asked: RequestedDelay) -> set[str] | None:
         except HeadwaterError as error:
             assert error.reason is Reason.INCOMPLETE  # noqa: PT017
             return None
-    assert run.tally.pages == asked.number
-    assert run.tally.fetched == run.tally.total == len(found)
+    assert run.counters.pages == asked.number
+    assert run.counters.fetched == run.counters.total == len(found)
     return {number for _, number in found}
 
 

@@ -39,7 +39,7 @@ class CanonicalRole:
         self._runtime = runtime
         self._cycle_seconds = runtime.context.settings.poll_look_seconds
         self._polls_under_way = polls_under_way
-        self._news = runtime.poller.news
+        self._news = runtime.poller.found_new
 
     async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
         """Run after each cycle until `stop`; a run under way is left for the next one to go on with."""

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import msgspec
 
-from headwater.core.backoff import retry_after
+from headwater.core.backoff import read_retry_after
 from headwater.core.clock import Clock
 from headwater.core.errors import HeadwaterError, LeaseLost
 from headwater.core.http import Limits
@@ -81,7 +81,7 @@ class WebhookSender:
             _milliseconds_since(began),
             http_status=response.status,
             detail=None if reason is Reason.DELIVERED else f"{receiver.name} answered {response.status}.",
-            retry_after=retry_after(response.headers.get("retry-after"), self._clock.now()),
+            retry_after=read_retry_after(response.headers.get("retry-after"), self._clock.now()),
         )
 
 

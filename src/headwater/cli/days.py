@@ -72,10 +72,10 @@ def ingest(
     from headwater.app.sessions import with_operations
 
     wanted = _date(day)
-    tally = RunCounters()
+    counters = RunCounters()
     settings = settings_with_logs("error")
-    with show_days.reading(tally, quiet=as_json):
-        ended = run(with_operations(settings, lambda operations: _ingest(operations, source, wanted, tally)))
+    with show_days.reading(counters, quiet=as_json):
+        ended = run(with_operations(settings, lambda operations: _ingest(operations, source, wanted, counters)))
     if as_json:
         print_json(ended)
     else:
@@ -84,11 +84,11 @@ def ingest(
         raise typer.Exit(1)
 
 
-async def _ingest(operations: "Operations", source: str, day: date | None, tally: RunCounters) -> dict[str, Any]:
+async def _ingest(operations: "Operations", source: str, day: date | None, counters: RunCounters) -> dict[str, Any]:
     """Read a day; return the run, and how the day stands after it."""
     from headwater.documents.operations import DayFilter
 
-    ended = await operations.runs.ingest(source, day, tally)
+    ended = await operations.runs.ingest(source, day, counters)
     (stands,) = (await operations.days.day(ended["day"], DayFilter(source=source))).sources
     return ended | {"state": stands.state}
 

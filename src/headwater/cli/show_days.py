@@ -86,12 +86,12 @@ def _clock(moment: datetime | None, zone: ZoneInfo) -> str:
 
 
 @contextmanager
-def reading(tally: RunCounters, *, quiet: bool) -> Iterator[None]:
+def reading(counters: RunCounters, *, quiet: bool) -> Iterator[None]:
     """Show in a terminal how far a reading is, by what it counts."""
 
     def look() -> tuple[str, int, int | None]:
-        done, of = (tally.done, tally.of) if tally.of is not None else (tally.fetched, tally.total)
-        return tally.stage, done, of
+        done, of = (counters.done, counters.of) if counters.of is not None else (counters.fetched, counters.total)
+        return counters.stage, done, of
 
     with watching(look, quiet=quiet):
         yield

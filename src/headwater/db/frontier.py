@@ -253,21 +253,27 @@ async def taken_places(
     return taken
 
 
-async def refresh_urls(
-    connection: Connection, changed: Mapping[int, datetime], *, rested_since: datetime, priority: int, now: datetime
-) -> set[int]:
-    """Queue again what was fetched before it changed, given by id, unless that was lately; return what is queued."""
-    past = {url_id: moment for url_id, moment in changed.items() if moment <= now}
-    if not past:
-        return set()
-    rows = await connection.fetch(query("outdated_urls"), list(past), list(past.values()), rested_since)
-    return await retry_urls(connection, [row["id"] for row in rows], priority, now) if rows else set()
-
-
-async def note_sightings(
-    connection: Connection, url_ids: Collection[int], source_id: int, origin: Origin, now: datetime
+async def record_sightings(
+    connection: Connection,
+    url_ids: Collection[int],
+    changed: Mapping[int, datetime],
+    *,
+    source_id: int,
+    origin: Origin,
+    fetched_before: datetime,
+    priority: int,
+    now: datetime,
 ) -> None:
-    """Keep that a source has seen URLs that others brought."""
+    """Record that a source lists known URLs, and queue what must be fetched again.
+
+    That is a page that was fetched before its date in `changed` and before `fetched_before`, and a page that ended only
+    because its source was removed.
+    """
+    if changed:
+        rows = await connection.fetch(query("outdated_urls"), list(changed), list(changed.values()), fetched_before)
+        if rows:
+            await retry_urls(connection, [row["id"] for row in rows], priority, now)
+    await adopt_urls(connection, url_ids, source_id, origin, priority, now)
     await connection.execute(query("note_sightings"), list(url_ids), source_id, origin, now)
 
 

@@ -30,7 +30,7 @@ class RunEnding:
 
     reason: Reason
     error: str | None = None
-    tally: RunCounters | None = None
+    counters: RunCounters | None = None
     items: int | None = None
     new: int | None = None
     latest: int | None = None
@@ -61,8 +61,8 @@ async def renew_run(connection: Connection, run: RunClaim, until: datetime) -> b
 async def end_run(connection: Connection, run: RunClaim, ending: RunEnding, now: datetime) -> bool:
     """End a run; False when its lease has been taken back."""
     status = "succeeded" if ending.reason.kind is ReasonClass.DONE else "failed"
-    tally = ending.tally or RunCounters()
-    counted = (tally.pages, tally.fetched, tally.total) if run.day else (None, None, None)
+    counters = ending.counters or RunCounters()
+    counted = (counters.pages, counters.fetched, counters.total) if run.day else (None, None, None)
     return bool(
         await connection.fetchval(
             query("end_run"),

@@ -10,7 +10,7 @@ import asyncpg
 import msgspec
 
 from headwater.core.lease import Lease
-from headwater.core.poll_plan import PollPlan
+from headwater.core.poll import AdaptiveInterval, PollPlan
 from headwater.core.reasons import Reason
 from headwater.core.source import FetchProfile, Method, Source
 from headwater.db.leases import lease_of
@@ -28,7 +28,7 @@ class PollClaim:
     state: Mapping[str, Any]
     consecutive_errors: int
     last_success_at: datetime | None
-    adaptive_interval: Mapping[str, Any] | None
+    adaptive_interval: AdaptiveInterval | None
     backfill_since: datetime | None
     fetch_profile: Mapping[str, Any]
     first_request_at: datetime | None  # the moment of its first request, if that is reserved already
@@ -36,9 +36,9 @@ class PollClaim:
 
 @dataclass(frozen=True, slots=True)
 class PollOutcome:
-    """How a poll ends; `error` is None when it went well, and `coming` where it is not polled again by itself."""
+    """How a poll ends; `error` is None when it went well, and `plan` if it is not polled again by itself."""
 
-    coming: PollPlan | None
+    plan: PollPlan | None
     reason: Reason
     error: str | None
     consecutive_errors: int
@@ -70,19 +70,6 @@ def parse_fetch_profile(source: str, fetch_profile: str) -> FetchProfile:
 async def prevent_removal(connection: Connection, source_id: int) -> bool:
     """Let nobody remove a source before the transaction ends; False where somebody has."""
     return bool(await connection.fetchval(query("prevent_removal"), source_id))
-
-
-def fetch_profile_json(profile: FetchProfile, gap: timedelta, selectors: Mapping[str, str]) -> dict[str, Any]:
-    """Say in JSON how a source's requests are made, how far they are apart, and where the fields of its pages are."""
-    return {
-        "user_agent": profile.user_agent,
-        "api_hosts": sorted(profile.api_hosts),
-        "budget": profile.budget,
-        "needs_browser": profile.needs_browser,
-        "stealth": profile.stealth,
-        "gap": f"{gap.total_seconds()} seconds",
-        "selectors": dict(selectors),
-    }
 
 
 async def save_fetch_profile(connection: Connection, source_id: int, fetch_profile: Mapping[str, Any]) -> None:
@@ -260,7 +247,7 @@ async def claim_polls(
             row["state"],
             row["consecutive_errors"],
             row["last_success_at"],
-            row["adaptive_interval"],
+            AdaptiveInterval.from_json(row["adaptive_interval"]),
             row["backfill_since"],
             row["fetch_profile"],
             row["moment"],
@@ -304,14 +291,14 @@ async def finish_polls(
 
     Polls that have nothing to save are ended unhurried: what a dying server forgets of them is only that they were.
     """
-    coming = [ending.coming for _, ending in endings]
+    plans = [ending.plan for _, ending in endings]
     rows = await connection.fetch(
         query("finish_polls"),
         [claim.source.id for claim, _ in endings],
         [claim.lease.token for claim, _ in endings],
-        [when.at if when else None for when in coming],
-        [when.why if when else None for when in coming],
-        [when.rhythm.to_json() if when and when.rhythm else None for when in coming],
+        [plan and plan.at for plan in plans],
+        [plan and plan.why for plan in plans],
+        [plan and plan.adaptive_interval for plan in plans],
         [ending.reason for _, ending in endings],
         [ending.error for _, ending in endings],
         [ending.consecutive_errors for _, ending in endings],

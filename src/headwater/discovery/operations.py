@@ -77,10 +77,10 @@ class LiveRunOperations(RunOperations):
         self._metrics = metrics
         self._under_way: set[asyncio.Task[None]] = set()
 
-    async def ingest(self, name: str, day: date | None, tally: RunCounters | None = None) -> dict[str, Any]:
+    async def ingest(self, name: str, day: date | None, counters: RunCounters | None = None) -> dict[str, Any]:
         """Read a day of a source now, by default the last that is over; return the run, however it ended."""
         begun = await self._begin(name, day)
-        polled = await self._carry_out(begun, tally)
+        polled = await self._carry_out(begun, counters)
         if polled.deferred:
             raise OperatorError(f"Source {name} cannot be read just now: {polled.error}", reason=polled.reason)
         return await self.get(begun.run.id)
@@ -130,8 +130,8 @@ class LiveRunOperations(RunOperations):
             )
         return day
 
-    async def _carry_out(self, begun: StartedRun, tally: RunCounters | None = None) -> PollResult:
-        polled = await self._runtime.runner.execute_and_log(begun, tally)
+    async def _carry_out(self, begun: StartedRun, counters: RunCounters | None = None) -> PollResult:
+        polled = await self._runtime.runner.execute_and_log(begun, counters)
         self._metrics.polled(polled)
         return polled
 

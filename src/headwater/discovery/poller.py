@@ -1,21 +1,19 @@
-"""One poll: read the source, then save all it brought in one transaction, or nothing."""
+"""One poll: discover what a source lists, and save all of it in one transaction or none of it."""
 
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 
+import msgspec
 import structlog
 
 from headwater.core.clock import Clock
 from headwater.core.errors import ExchangeFailed, HeadwaterError, LeaseLost, NotNow, OperatorError
-from headwater.core.json_values import copy_json
 from headwater.core.politeness import KeyOf
-from headwater.core.poll import PollResult
-from headwater.core.poll_plan import AdaptiveInterval, Failed, PollPlan, Read, RequestedDelay, is_overflow, plan_next
+from headwater.core.poll import PollPlan, PollResult, RequestedDelay
 from headwater.core.reasons import BODY_REASONS, Reason, ReasonClass
 from headwater.core.run import RunCounters
 from headwater.core.source import Method, Source
@@ -25,10 +23,9 @@ from headwater.db.coalescer import Coalescer
 from headwater.db.pool import Connection, Database, is_down
 from headwater.db.runs import RunClaim, RunEnding
 from headwater.db.sources import PollClaim, PollOutcome
-from headwater.discovery.lease_renewal import renewing
-from headwater.discovery.reader import DiscoveryRunner, Kept, OnLeads, Part, Reading
-from headwater.discovery.save import category_of
-from headwater.discovery.writer import DiscoveryWriter, words_of
+from headwater.discovery.decide import Failed, Read, is_overflow, plan_next_poll
+from headwater.discovery.discover import DiscoveryRunner, keep_lease
+from headwater.discovery.save import DiscoveryResult, DiscoveryWriter, SaveResult, category_of
 from headwater.http.user_agents import BROWSER, CHROME_RELEASED, browser_is_stale
 from headwater.politeness.gate import Gate
 from headwater.politeness.worker_slots import WorkerSlot
@@ -37,13 +34,10 @@ from headwater.sources.kind import Kind
 from headwater.sources.registry import get_kind
 
 log = structlog.get_logger()
-_SITEMAP_REST = timedelta(hours=1)  # a feed may be too short at every poll
-_LONGEST_ERROR = 2000
-_SOON = timedelta(minutes=1)  # after a reading that has left something
-# A pass that was asked for and failed is tried again after this; what runs by itself has its own interval.
-_UNTIL_ASKED_AGAIN = timedelta(hours=1)
-
-ShowLinks = Callable[[str], Awaitable[None]]
+_SITEMAP_PAUSE = timedelta(hours=1)  # between two polls of sitemaps for feeds that overflow
+_MAX_ERROR_LENGTH = 2000
+_SOON = timedelta(minutes=1)  # until the rest of an unfinished discovery is read
+_BACKFILL_RETRY = timedelta(hours=1)  # for a failed backfill of a source that has no interval
 
 
 class Poller:
@@ -59,94 +53,69 @@ class Poller:
         timezone: str,
         interval_minutes: int,
         key_of: KeyOf,
-        show_links: ShowLinks | None = None,
+        show_links: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
         self._database = database
         self._clock = clock
         self._default_interval = timedelta(minutes=interval_minutes)
-        self._key_of = key_of
         self._show_links = show_links
-        self.news = asyncio.Event()  # a poll has brought something new
-        self._keeper = DiscoveryWriter(database, clock, timezone, key_of)
-        self._readers = DiscoveryRunner(database=database, gate=gate, sandbox=sandbox, clock=clock, key_of=key_of)
-        self._settling = Coalescer(self._settle)
+        self.found_new = asyncio.Event()  # set when a poll has found a new item or URL
+        self._writer = DiscoveryWriter(database, clock, timezone, key_of)
+        self._runner = DiscoveryRunner(database=database, gate=gate, sandbox=sandbox, clock=clock, writer=self._writer)
+        self._unchanged = Coalescer(self._finish_polls)
 
     async def poll(
         self,
         claim: PollClaim,
         *,
         run: RunClaim | None = None,
-        tally: RunCounters | None = None,
-        on_leads: OnLeads = lambda _: None,
+        counters: RunCounters | None = None,
+        on_urls: Callable[[int], None] = lambda _: None,
         slot: WorkerSlot | None = None,
     ) -> PollResult:
-        """Read a source and settle its claim, whatever happens short of losing the database.
+        """Poll a source and end its claim and its run. If the database is lost, their leases expire instead.
 
-        The claim's lease is renewed for as long as the reading goes on. A run that this is the reading of is renewed
-        and ended together with it; one that is given back undone never was.
+        Raises LeaseLost if another process has taken the source over. `on_urls` gets the number of URLs found so far.
         """
-        by_hand = run is not None and run.slot is None
-        memory = copy_json(claim.state)
-        reading = Reading(memory, run.day if run else None, by_hand, tally or RunCounters(), on_leads)
-        kind = None
+        state: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(claim.state))  # a copy
+        found = DiscoveryResult(claim, Kind(), run, self._default_interval, state, counters or RunCounters(), on_urls)
         try:
-            kind = get_kind(claim.source)
-            self._mind_the_agent(claim.source, kind)
-            async with renewing(self._database, self._clock, claim, run):
-                await self._readers.read(
-                    claim, kind, reading, partial(self._keeper.save_part, claim, kind, reading, run), slot
-                )
+            found.kind = get_kind(claim.source)
+            found.interval = found.kind.methods(self._default_interval).get(claim.method)
+            if found.kind.user_agent == BROWSER and browser_is_stale(self._clock.now().date()):
+                log.warning("agent.stale", source=claim.source.name, browser_of=CHROME_RELEASED.isoformat())
+            async with keep_lease(self._database, self._clock, claim, run):
+                await self._runner.execute(found, slot)
         except LeaseLost:
             raise
         except NotNow as error:
-            await self._keeper.save_partial(claim, kind, reading, run)
-            # What runs at a schedule keeps its slot; all else comes back when it may.
-            waits = claim.method is not Method.FEED or (kind is not None and self._interval(kind, claim))
-            until = error.until if waits else None
-            await self.release(claim, until, _told(error), run=run, reason=error.reason)
-            return PollResult(claim.source, error.reason, str(error), method=claim.method, deferred=True)
+            return await self._defer(found, error)
         except HeadwaterError as error:
-            return await self._failed(claim, kind, error, reading, run)
+            return await self._end_failed(found, error)
         except asyncio.CancelledError:
-            await asyncio.shield(self._stopped(claim, kind, reading, run))
+            await asyncio.shield(self._end_cancelled(found))
             raise
-        is_all_saved = not (run or reading.found or reading.learned or reading.saved.items)
-        if is_all_saved and claim.fetch_profile == _fetch_profile_json(claim.source, kind):
-            return await self._nothing_more(claim, kind, reading)
+        profile = found.kind.fetch_profile_json(claim.source.name)
+        has_more = run or found.items or found.learned or found.saved.items or claim.fetch_profile != profile
+        if not has_more:
+            return await self._end_unchanged(found)
         try:
-            polled = await self._database.transact(lambda connection: self._save(connection, claim, kind, reading, run))
+            result = await self._database.transact(lambda connection: self._save(connection, found, profile))
         except LeaseLost:
             raise
         except HeadwaterError as error:
-            return await self._failed(claim, kind, error, reading, run)
+            return await self._end_failed(found, error)
         except Exception as error:
             if is_down(error):
                 raise
             log.exception("save.failed", source=claim.source.name)
-            told = HeadwaterError(f"What was read cannot be saved: {words_of(error)}", reason=Reason.INTERNAL)
-            return await self._failed(claim, kind, told, reading, run)
-        if polled.new_items or polled.new_urls:
-            self.news.set()
-        if self._show_links and polled.items and (category := category_of(claim.source, kind)):
+            message = f"The items cannot be saved: {type(error).__name__}: {error}"
+            return await self._end_failed(found, HeadwaterError(message, reason=Reason.INTERNAL))
+        if result.new_items or result.new_urls:
+            self.found_new.set()
+        if self._show_links and result.items and (category := category_of(claim.source, found.kind)):
             await self._show_links(category)
-        return polled
-
-    async def _nothing_more(self, claim: PollClaim, kind: Kind, reading: Reading) -> PollResult:
-        """End a poll after which there is nothing to save: most are so, and several end in one statement."""
-        coming = self._plan(claim, kind, Read(), reading.asked, left=reading.left)
-        brought_new = bool(reading.new_urls)
-        ending = PollOutcome(
-            coming, Reason.POLLED, None, 0, None, reading.memory, brought_new, is_unfinished=bool(reading.left)
-        )
-        if not await self._settling.submit((claim, ending)):
-            raise LeaseLost(f"The poll of {claim.source.name} took longer than its lease.")
-        if brought_new:
-            self.news.set()
-        return _polled(claim, reading)
-
-    def _mind_the_agent(self, source: Source, kind: Kind) -> None:
-        if kind.user_agent == BROWSER and browser_is_stale(self._clock.now().date()):
-            log.warning("agent.stale", source=source.name, browser_of=CHROME_RELEASED.isoformat())
+        return result
 
     async def release(
         self,
@@ -157,7 +126,7 @@ class Poller:
         run: RunClaim | None = None,
         reason: Reason = Reason.HOST_BUSY,
     ) -> None:
-        """Give a claim back undone, at no cost to the source. A run at a slot never was; another has failed."""
+        """Release a claim as if it had not been made. A run for a slot is deleted, and any other run fails."""
 
         async def work(connection: Connection) -> None:
             await sources.release_poll(connection, claim, next_poll_at, why)
@@ -168,205 +137,183 @@ class Poller:
 
         await self._database.transact(work)
 
-    async def _stopped(self, claim: PollClaim, kind: Kind | None, reading: Reading, run: RunClaim | None) -> None:
-        """Give a claim back in the middle of its reading; a run that had begun has failed, and its slot is free."""
-        await self._keeper.save_partial(claim, kind, reading, run)
+    async def _defer(self, found: DiscoveryResult, error: NotNow) -> PollResult:
+        """Put a poll off. A feed that is read at a schedule keeps its slot. Other polls wait as long as necessary."""
+        await self._writer.save_partial(found)
+        claim, keeps_slot = found.claim, found.claim.method is Method.FEED and found.interval is None
+        next_poll_at = None if keeps_slot else error.until
+        await self.release(claim, next_poll_at, _storable(error), run=found.run, reason=error.reason)
+        return PollResult(claim.source, error.reason, str(error), method=claim.method, deferred=True)
 
-        async def work(connection: Connection) -> None:
-            kept, _ = await self._keeper.keep_day(connection, claim, kind, reading, run) if run and run.day else Kept()
-            kept += reading.saved.items
-            await sources.release_poll(connection, claim, None, None)
-            if run:
-                await runs.end_run(
-                    connection, run, RunEnding(Reason.SHUTDOWN, None, reading.tally, kept), self._clock.now()
-                )
+    async def _end_unchanged(self, found: DiscoveryResult) -> PollResult:
+        """End a poll without anything to save. One statement ends all such polls of a moment."""
+        has_new = bool(found.new_urls)
+        plan = self._plan(found, Read(), found.requested_delay)
+        outcome = PollOutcome(plan, Reason.POLLED, None, 0, None, found.state, has_new, is_unfinished=bool(found.left))
+        if not await self._unchanged.submit((found.claim, outcome)):
+            raise LeaseLost(f"The poll of {found.claim.source.name} took longer than its lease.")
+        if has_new:
+            self.found_new.set()
+        return _make_result(found)
 
-        await self._database.transact(work)
-
-    async def _settle(self, endings: Sequence[tuple[PollClaim, PollOutcome]]) -> list[bool]:
+    async def _finish_polls(self, endings: Sequence[tuple[PollClaim, PollOutcome]]) -> list[bool]:
         return await self._database.run(
             lambda connection: sources.finish_polls(connection, endings, self._clock.now(), unhurried=True)
         )
 
-    async def _failed(
-        self, claim: PollClaim, kind: Kind | None, error: HeadwaterError, reading: Reading, run: RunClaim | None
-    ) -> PollResult:
-        await self._keeper.save_partial(claim, kind, reading, run)
-        ours = error.reason.kind is ReasonClass.OURS and error.reason not in BODY_REASONS
+    async def _end_failed(self, found: DiscoveryResult, error: HeadwaterError) -> PollResult:
+        claim, run = found.claim, found.run
+        await self._writer.save_partial(found)
+        is_ours = error.reason.kind is ReasonClass.OURS and error.reason not in BODY_REASONS
         wait = error.retry_after if isinstance(error, ExchangeFailed) else None
-        asked = RequestedDelay(wait, "Retry-After") if wait else None
-        coming = self._plan(claim, kind, Failed(ours), asked, is_hopeless=not error.retryable)
-        errors = self._errors(claim, coming, ours=ours)
-        memory = claim.state if reading.saved_memory is None else reading.saved_memory
-        ending = PollOutcome(coming, error.reason, _told(error), errors, None, memory)
-        kept, handoff_ids = reading.saved.items, reading.saved.handoff_ids
-        if run:
-            kept, handoff_ids = await self._database.transact(
-                lambda connection: self._fail_run(connection, claim, kind, ending, reading, run)
-            )
+        if found.interval is None and claim.backfill_since and error.retryable:
+            found.interval = _BACKFILL_RETRY
+        plan = self._plan(found, Failed(is_ours), RequestedDelay(wait, "Retry-After") if wait else None)
+        # Without an interval, another method than the feed was only tried once, and its errors do not count.
+        errors = claim.consecutive_errors + (not is_ours) if claim.method is Method.FEED else 0
+        errors = plan.errors if plan else errors
+        state = claim.state if found.saved_state is None else found.saved_state
+        outcome = PollOutcome(plan, error.reason, _storable(error), errors, None, state)
+        if run is None:
+            await self._unchanged.submit((claim, outcome))
+            saved = found.saved
         else:
-            await self._settling.submit((claim, ending))
-        told = _polled(claim, reading)
-        return replace(told, reason=error.reason, error=str(error), errors=errors, items=kept, handoff_ids=handoff_ids)
 
-    async def _fail_run(
-        self,
-        connection: Connection,
-        claim: PollClaim,
-        kind: Kind | None,
-        ending: PollOutcome,
-        reading: Reading,
-        run: RunClaim,
-    ) -> Kept:
-        """End a run that failed; what was read of a day is kept, and its index stays as it was."""
-        saved = Kept(reading.saved.items, reading.saved.handoff_ids)
-        kept = await self._keeper.keep_day(connection, claim, kind, reading, run) if run.day else saved
-        await sources.finish_polls(connection, [(claim, ending)], self._clock.now())
-        ended = RunEnding(ending.reason, ending.error, reading.tally, kept.items)
-        await runs.end_run(connection, run, ended, self._clock.now())
-        return kept
+            async def work(connection: Connection) -> SaveResult:
+                saved = await self._writer.save_partial_day(connection, found) if run.day else found.saved
+                await sources.finish_polls(connection, [(claim, outcome)], self._clock.now())
+                ending = RunEnding(outcome.reason, outcome.error, found.counters, saved.items)
+                await runs.end_run(connection, run, ending, self._clock.now())
+                return saved
 
-    def _errors(self, claim: PollClaim, coming: PollPlan | None, *, ours: bool) -> int:
-        """Count the errors in a row. A pass that was only tried, since a feed was too short, has failed nobody."""
-        if coming:
-            return coming.errors
-        return claim.consecutive_errors + (not ours) if claim.method is Method.FEED else 0
-
-    def _plan(
-        self,
-        claim: PollClaim,
-        kind: Kind | None,
-        outcome: Read | Failed,
-        asked: RequestedDelay | None,
-        *,
-        is_hopeless: bool = False,
-        left: int = 0,
-    ) -> PollPlan | None:
-        """Say when the source is read next; None where it is not by itself, or no longer."""
-        interval = self._interval(kind, claim) if kind else self._default_interval
-        if interval is None and claim.backfill_since and isinstance(outcome, Failed) and not is_hopeless:
-            interval = _UNTIL_ASKED_AGAIN
-        if interval is None:
-            return None
-        if left:
-            why = f"{left:,} are left for the next reading."
-            return PollPlan(
-                self._clock.now() + min(interval, _SOON), why, 0, AdaptiveInterval.from_json(claim.adaptive_interval)
-            )
-        return plan_next(
-            self._clock.now(),
-            base=interval,
-            # Only a list has a pace: how much of it is new tells how often it changes.
-            rhythm=AdaptiveInterval.from_json(claim.adaptive_interval) if claim.method is Method.FEED else None,
-            errors=claim.consecutive_errors,
-            outcome=outcome,
-            asked=asked,
-            chance=random.random(),  # noqa: S311 - spreads polls, guards nothing
+            saved = await self._database.transact(work)
+        result = _make_result(found)
+        return replace(
+            result,
+            reason=error.reason,
+            error=str(error),
+            errors=errors,
+            items=saved.items,
+            handoff_ids=saved.handoff_ids,
         )
 
-    def _interval(self, kind: Kind, claim: PollClaim) -> timedelta | None:
-        return kind.methods(self._default_interval).get(claim.method)
+    async def _end_cancelled(self, found: DiscoveryResult) -> None:
+        """Release a poll that this process stops. Its run fails, and the slot of the run is free again."""
+        await self._writer.save_partial(found)
+        run = found.run
 
-    async def _save(
-        self, connection: Connection, claim: PollClaim, kind: Kind, reading: Reading, run: RunClaim | None
-    ) -> PollResult:
-        now = self._clock.now()
-        source = claim.source
-        total = reading.saved + await self._keeper.save(connection, claim, kind, reading, run)
-        if (profile := _fetch_profile_json(source, kind)) != claim.fetch_profile:
+        async def work(connection: Connection) -> None:
+            saved = await self._writer.save_partial_day(connection, found) if run and run.day else SaveResult()
+            await sources.release_poll(connection, found.claim, None, None)
+            if run:
+                ending = RunEnding(Reason.SHUTDOWN, None, found.counters, saved.items + found.saved.items)
+                await runs.end_run(connection, run, ending, self._clock.now())
+
+        await self._database.transact(work)
+
+    def _plan(
+        self, found: DiscoveryResult, outcome: Read | Failed, requested_delay: RequestedDelay | None
+    ) -> PollPlan | None:
+        """Return when the source is polled next, or None if it waits for its schedule or for a request."""
+        claim, now = found.claim, self._clock.now()
+        if found.interval is None:
+            return None
+        if found.left and isinstance(outcome, Read):
+            why = f"{found.left:,} are left for the next reading."
+            return PollPlan(now + min(found.interval, _SOON), why, 0, claim.adaptive_interval)
+        return plan_next_poll(
+            now,
+            base=found.interval,
+            # Only for feeds does the share of new items show how often the source changes.
+            adaptive_interval=claim.adaptive_interval if claim.method is Method.FEED else None,
+            errors=claim.consecutive_errors,
+            outcome=outcome,
+            requested_delay=requested_delay,
+            chance=random.random(),  # noqa: S311 (it spreads polls and protects nothing)
+        )
+
+    async def _save(self, connection: Connection, found: DiscoveryResult, profile: Mapping[str, Any]) -> PollResult:
+        """Save a discovery, and end its poll and its run."""
+        claim, run, source, now = found.claim, found.run, found.claim.source, self._clock.now()
+        total = found.saved + await self._writer.save(connection, found)
+        if profile != claim.fetch_profile:
             await sources.save_fetch_profile(connection, source.id, profile)
-        await self._learn(connection, source, reading.learned)
-        read = Read(total.items, total.new_items)
-        coming = self._plan(claim, kind, read, reading.asked, left=reading.left)
-        ending = PollOutcome(
-            coming,
+        if found.learned:
+            await _save_learned(connection, source, found.learned)
+        outcome = PollOutcome(
+            self._plan(found, Read(total.items, total.new_items), found.requested_delay),
             Reason.POLLED,
             None,
             0,
-            total.items if reading.found or total.items else None,
-            reading.memory,
-            brought_new=bool(total.new_items or total.new_urls or reading.new_urls),
-            is_unfinished=bool(reading.left),
+            total.items if found.items or total.items else None,
+            found.state,
+            brought_new=bool(total.new_items or total.new_urls or found.new_urls),
+            is_unfinished=bool(found.left),
         )
-        await sources.finish_polls(connection, [(claim, ending)], now)
-        new, latest = await self._end_run(connection, source, run, reading, total) if run else (None, None)
+        await sources.finish_polls(connection, [(claim, outcome)], now)
+        new = latest = None
+        if run:
+            if run.day:
+                new, latest = await daily.count_day(connection, source.id, run.day)
+            ending = RunEnding(Reason.POLLED, _explain_refused(total.refused), found.counters, total.items, new, latest)
+            if not await runs.end_run(connection, run, ending, now):
+                raise LeaseLost(f"The run of {source.name} took longer than its lease.")
         overflowed = claim.method is Method.FEED and is_overflow(
-            seen=total.items, new=total.new_items, known_before=claim.adaptive_interval is not None
+            items=total.items, new_items=total.new_items, was_read=claim.adaptive_interval is not None
         )
         if overflowed:
-            why = "The feed was all new: what came and went between two polls is looked for."
-            await sources.make_method_due(connection, source.id, Method.SITEMAP, now=now, rest=_SITEMAP_REST, why=why)
+            why = "All entries of the feed were new: the sitemaps may list entries that it missed."
+            await sources.make_method_due(connection, source.id, Method.SITEMAP, now=now, rest=_SITEMAP_PAUSE, why=why)
         return replace(
-            _polled(claim, reading),
+            _make_result(found),
             items=total.items,
             new_items=total.new_items,
             new=new,
             latest=latest,
             overflowed=overflowed,
-            new_urls=total.new_urls + reading.new_urls,
-            refused={**reading.refused, **total.refused},
+            new_urls=total.new_urls + found.new_urls,
+            refused={**found.refused, **total.refused},
             handoff_ids=total.handoff_ids,
         )
 
-    async def _end_run(
-        self,
-        connection: Connection,
-        source: Source,
-        run: RunClaim,
-        reading: Reading,
-        total: Part,
-    ) -> tuple[int, int] | tuple[None, None]:
-        """End a run that went well; return how many are NEW and LATEST in the day it has read."""
-        counts = await daily.count_day(connection, source.id, run.day) if run.day else (None, None)
-        ending = RunEnding(Reason.POLLED, _left_out(total.refused), reading.tally, total.items, *counts)
-        if not await runs.end_run(connection, run, ending, self._clock.now()):
-            raise LeaseLost(f"The run of {source.name} took longer than its lease.")
-        return counts
 
-    async def _learn(self, connection: Connection, source: Source, learned: dict[str, Any]) -> None:
-        """Keep what a kind has found out of its source, unless another source has that feed."""
-        if not learned:
+async def _save_learned(connection: Connection, source: Source, learned: Mapping[str, Any]) -> None:
+    """Save settings that a kind has found out, unless they do not work or another source has that feed."""
+    if "feed_url" in learned:
+        owner = await sources.find_feed_owner(connection, learned["feed_url"])
+        if owner and owner != source.name:
+            log.warning("learn.taken", source=source.name, feed_url=learned["feed_url"], read_by=owner)
             return
-        if "feed_url" in learned:
-            reader = await sources.find_feed_owner(connection, learned["feed_url"])
-            if reader and reader != source.name:
-                log.warning("learn.taken", source=source.name, feed_url=learned["feed_url"], read_by=reader)
-                return
-        try:
-            get_kind(replace(source, settings={**source.settings, **learned}))
-        except OperatorError as error:
-            log.warning("learn.unusable", source=source.name, error=str(error))
-            return
-        await sources.merge_settings(connection, source.id, learned)
-        log.info("learned", source=source.name, **learned)
+    try:
+        get_kind(replace(source, settings={**source.settings, **learned}))
+    except OperatorError as error:
+        log.warning("learn.unusable", source=source.name, error=str(error))
+        return
+    await sources.merge_settings(connection, source.id, learned)
+    log.info("learned", source=source.name, **learned)
 
 
-def _told(error: Exception) -> str:
-    """Return an error's words as they can be stored: a kind may quote whatever it met."""
-    return clean(str(error))[:_LONGEST_ERROR]
+def _storable(error: Exception) -> str:
+    return clean(str(error))[:_MAX_ERROR_LENGTH]
 
 
-def _left_out(refused: Mapping[str, str]) -> str | None:
-    """Say what could not be kept, though all else was: nobody can be told that a day is complete without it."""
+def _explain_refused(refused: Mapping[str, str]) -> str | None:
+    """Return why a day that was read to its end is not complete."""
     if not refused:
         return None
     url, why = next(iter(refused.items()))
-    return clean(f"{len(refused)} could not be kept, such as {url}: {why}")[:_LONGEST_ERROR]
+    return clean(f"{len(refused)} could not be kept, such as {url}: {why}")[:_MAX_ERROR_LENGTH]
 
 
-def _fetch_profile_json(source: Source, kind: Kind) -> dict[str, Any]:
-    return sources.fetch_profile_json(kind.fetch_profile(source.name), kind.gap, kind.selectors.given())
-
-
-def _polled(claim: PollClaim, reading: Reading) -> PollResult:
-    """Tell of a poll that went well, apart from its items."""
+def _make_result(found: DiscoveryResult) -> PollResult:
+    """Return the result of a successful poll without its items."""
     return PollResult(
-        claim.source,
+        found.claim.source,
         Reason.POLLED,
-        method=claim.method,
-        title=str(reading.memory.get("title") or ""),
-        leads=reading.leads,
-        left=reading.left,
-        new_urls=reading.new_urls,
-        refused=reading.refused,
+        method=found.claim.method,
+        title=str(found.state.get("title") or ""),
+        leads=found.url_count,
+        left=found.left,
+        new_urls=found.new_urls,
+        refused=found.refused,
     )

@@ -1,5 +1,6 @@
 """Runs: a source is read once at a time, whoever began it (spec 6.3); a slot once, and again if its holder dies."""
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime, timedelta
 from uuid import uuid4
@@ -20,7 +21,6 @@ from headwater.db.pool import Connection, Database
 from headwater.db.runs import RunClaim, RunEnding
 from headwater.db.sources import PollClaim
 from headwater.discovery.poller import Poller
-from headwater.discovery.reader import OnLeads
 from headwater.handoff.attempts import Handoffs
 
 log = structlog.get_logger()
@@ -91,11 +91,11 @@ class Runner:
         return await self._database.transact(work)
 
     async def execute(
-        self, begun: StartedRun, tally: RunCounters | None = None, on_leads: OnLeads = lambda _: None
+        self, begun: StartedRun, counters: RunCounters | None = None, on_urls: Callable[[int], None] = lambda _: None
     ) -> PollResult:
         """Do what was begun, end it, and hand off the items that it has touched."""
         try:
-            polled = await self._poller.poll(begun.claim, run=begun.run, tally=tally, on_leads=on_leads)
+            polled = await self._poller.poll(begun.claim, run=begun.run, counters=counters, on_urls=on_urls)
         except LeaseLost as error:
             async with self._database.connection() as connection:
                 await runs.end_run(connection, begun.run, RunEnding(Reason.WORKER_LOST, str(error)), self._clock.now())
@@ -104,9 +104,9 @@ class Runner:
         counts = await self._handoffs.execute(ids) if ids is not None else None
         return replace(polled, run_id=begun.run.id, handoffs=counts)
 
-    async def execute_and_log(self, begun: StartedRun, tally: RunCounters | None = None) -> PollResult:
+    async def execute_and_log(self, begun: StartedRun, counters: RunCounters | None = None) -> PollResult:
         """Do the same where no door tells how it went: the log does (spec 6.7)."""
-        counted = tally or RunCounters()
+        counted = counters or RunCounters()
         polled = await self.execute(begun, counted)
         level = log.info if polled.error is None or polled.deferred else log.warning
         level(

@@ -1,188 +1,340 @@
-"""What a reading brought, into the database: items, the pages to fetch, the days they belong to."""
+"""Save a discovery: items, their tags, the pages to fetch, the links of categories and the daily index."""
 
 import hashlib
-from collections.abc import Collection, Container, Iterable
-from dataclasses import replace
-from datetime import date, datetime, timedelta
-from typing import NamedTuple
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, timedelta
+from functools import reduce
+from itertools import chain
+from typing import Any, NamedTuple
+
+import msgspec
+import structlog
 
 from headwater.canonical.rules import LONGEST_CATEGORY, uid_of
-from headwater.core.dates import bounds
-from headwater.core.errors import InvalidURL
+from headwater.core.clock import Clock
+from headwater.core.dates import bounds, day_of
+from headwater.core.errors import InvalidURL, LeaseLost
 from headwater.core.frontier import Origin
 from headwater.core.politeness import KeyOf
+from headwater.core.poll import RequestedDelay
+from headwater.core.run import RunCounters
 from headwater.core.source import DiscoveredUrl, Item, Source
 from headwater.core.url_input import explain_unstorable
 from headwater.core.urls import identify
-from headwater.db import canonical, daily, frontier, hosts, items
+from headwater.db import canonical, daily, frontier, hosts, items, sources
 from headwater.db.items import SavedItem
-from headwater.db.pool import Connection
-from headwater.discovery.merge import merge_items, unite_tags
-from headwater.documents import daily_index
+from headwater.db.pool import Connection, Database, is_down
+from headwater.db.runs import RunClaim
+from headwater.db.sources import PollClaim
 from headwater.frontier.priority import LOWEST, priority
 from headwater.frontier.submit import Candidate, KnownUrl, Submitted, spell, submit
+from headwater.handoff.queue import queue_handoffs
 from headwater.sources.kind import Kind
+from headwater.sources.validation import check_state, refuse_shared_paths
 
-# Sites that call every page changed whenever they are asked must not be fetched from morning to night.
-_ITEM_REST = timedelta(hours=1)
-_LEAD_REST = timedelta(hours=24)
+log = structlog.get_logger()
+# Some sites report every page as changed at every poll. A page is fetched again at most once in this time.
+_MIN_ITEM_AGE = timedelta(hours=1)
+_MIN_URL_AGE = timedelta(hours=24)
+_NO_DATE = datetime.min.replace(tzinfo=UTC)
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
-class Found(NamedTuple):
-    """An item, and where the raw bytes of its page go."""
+class FoundItem(NamedTuple):
+    """An item, and the path for the raw bytes of its page."""
 
     item: Item
     subpath: str | None
 
 
-class Saved(NamedTuple):
-    """What was saved: the items as they stand now, what became of their addresses, and what was told of each."""
+@dataclass(frozen=True, slots=True)
+class SaveResult:
+    """The counts of what was saved of a discovery."""
 
-    items: list[SavedItem]
-    urls: Submitted
-    touched: dict[str, Item]  # by id
+    items: int = 0
+    new_items: int = 0
+    new_urls: int = 0
+    refused: dict[str, str] = field(default_factory=dict)
+    handoff_ids: tuple[int, ...] | None = None  # None: nothing is handed off
 
-
-async def save_items(
-    connection: Connection, source: Source, kind: Kind, origin: Origin, found: list[Found], now: datetime, key_of: KeyOf
-) -> Saved:
-    """Save items and submit their pages; where those are not to be fetched, addresses only get their one spelling."""
-    found, homeless = await _without_taken_places(connection, source, found)
-    weight = priority(kind.priority, origin)
-    candidates = [Candidate(item.url, source.id, origin, weight, subpath=subpath) for item, subpath in found]
-    urls = await submit(connection, candidates, now, key_of) if kind.fetch_items else spell(candidates)
-    rows = await _rows(connection, source, kind, found, urls)
-    saved = await items.save_items(connection, source.id, rows, now) if rows else []
-    if kind.fetch_items:
-        changed = _changed(urls, ((item.url, item.updated_at) for item, _ in found))
-        await frontier.refresh_urls(connection, changed, rested_since=now - _ITEM_REST, priority=weight, now=now)
-        await _note_sightings(connection, source, origin, urls.known.values(), weight, now)
-    touched = {item_id: item for item_id, (item, _) in rows.items()}
-    return Saved(saved, replace(urls, refused={**urls.refused, **homeless}), touched)
+    def __add__(self, other: "SaveResult") -> "SaveResult":
+        ids = (self.handoff_ids, other.handoff_ids)
+        return SaveResult(
+            self.items + other.items,
+            self.new_items + other.new_items,
+            self.new_urls + other.new_urls,
+            {**self.refused, **other.refused},
+            tuple(chain.from_iterable(filter(None, ids))) if ids != (None, None) else None,
+        )
 
 
-async def _rows(
-    connection: Connection, source: Source, kind: Kind, found: list[Found], urls: Submitted
+@dataclass(slots=True)
+class DiscoveryResult:
+    """What a poll has found so far. Items are saved at its end. URLs without items are saved in batches meanwhile.
+
+    If the kind is saved in parts, `items` holds what is not saved yet and `saved` counts what is.
+    """
+
+    claim: PollClaim
+    kind: Kind
+    run: RunClaim | None
+    interval: timedelta | None  # the usual time between two polls; None: the source is polled only when asked
+    state: dict[str, Any]
+    counters: RunCounters
+    on_urls: Callable[[int], None]  # called with the number of URLs saved so far
+    items: list[FoundItem] = field(default_factory=list)
+    pending_urls: list[DiscoveredUrl] = field(default_factory=list)
+    url_count: int = 0
+    new_urls: int = 0
+    refused: dict[str, str] = field(default_factory=dict)
+    learned: dict[str, Any] = field(default_factory=dict)
+    requested_delay: RequestedDelay | None = None
+    left: int = 0
+    saved: SaveResult = field(default_factory=SaveResult)
+    saved_state: dict[str, Any] | None = None  # the state that was saved with the parts
+
+    @property
+    def origin(self) -> Origin:
+        """How the pages of this discovery come to us."""
+        return self.kind.origin_of(self.claim.method)
+
+
+class DiscoveryWriter:
+    """Saves discoveries. Only the holder of the poll's lease can save."""
+
+    def __init__(self, database: Database, clock: Clock, timezone: str, key_of: KeyOf) -> None:
+        self._database = database
+        self._clock = clock
+        self._timezone = timezone
+        self._key_of = key_of
+
+    async def save(self, connection: Connection, found: DiscoveryResult, *, is_complete: bool = True) -> SaveResult:
+        """Save the items that are not saved yet. Must run inside a transaction.
+
+        An incomplete discovery changes neither the links of its category nor the daily index.
+        """
+        source, run, now = found.claim.source, found.run, self._clock.now()
+        if not await sources.lock_poll(connection, found.claim):
+            raise LeaseLost(f"The poll of {source.name} took longer than its lease.")
+        saved, urls, touched = await self._save_items(connection, found, now)
+        handoff_ids = await queue_handoffs(connection, source.id, run.id, touched) if run else None
+        if is_complete:
+            if category := category_of(source, found.kind):
+                given = [item.url for item, _ in found.items if item.url in urls.known]
+                links = {uid_of(url): url for url in given if explain_unstorable(url) is None}
+                await canonical.note_links(connection, category, links, now)
+            await self._rebuild_days(connection, found, saved)
+        return SaveResult(len(saved), sum(item.is_new for item in saved), urls.new, urls.refused, handoff_ids)
+
+    async def save_urls(self, found: DiscoveryResult) -> Submitted:
+        """Submit the pending URLs at once: a poll that fails later has lost none of them.
+
+        A known page that has changed is fetched again, after all new pages.
+        """
+        pending, found.pending_urls = found.pending_urls, []
+        source, origin, now = found.claim.source, found.origin, self._clock.now()
+
+        async def work(connection: Connection) -> Submitted:
+            if not await sources.lock_poll(connection, found.claim):
+                raise LeaseLost(f"The poll of {source.name} took longer than its lease.")
+            candidates = [
+                Candidate(one.url, source.id, origin, priority(found.kind.priority, origin, one.depth), one.depth)
+                for one in pending
+            ]
+            urls = await submit(connection, candidates, now, self._key_of)
+            changes = ((one.url, one.changed_at) for one in pending)
+            await _record_sightings(connection, found, urls, changes, _MIN_URL_AGE, LOWEST, now)
+            return urls
+
+        return await self._database.transact(work)
+
+    async def save_part(self, found: DiscoveryResult) -> None:
+        """Save the items so far with the kind's state. The next poll continues from here if this process dies."""
+        if not (found.kind.in_parts and found.items):
+            return
+        state = deepcopy(found.state)
+        check_state(found.claim.source.name, state)
+        refuse_shared_paths(found.claim.source.name, found.items)
+
+        async def work(connection: Connection) -> SaveResult:
+            part = await self.save(connection, found)
+            await sources.save_state(connection, found.claim, state)
+            return part
+
+        found.saved += await self._database.transact(work)
+        found.saved_state = state
+        found.items.clear()
+
+    async def save_partial(self, found: DiscoveryResult) -> None:
+        """Save the last part of a discovery that failed, if its kind allows parts and the items can be saved."""
+        try:
+            await self.save_part(found)
+        except Exception as error:
+            if is_down(error) or isinstance(error, LeaseLost):
+                raise
+            _log_not_saved(found, error)
+
+    async def save_partial_day(self, connection: Connection, found: DiscoveryResult) -> SaveResult:
+        """Save the items of a day that was not read to its end, if they can be saved. Its daily index stays."""
+        try:
+            refuse_shared_paths(found.claim.source.name, found.items)
+            async with connection.transaction():
+                return await self.save(connection, found, is_complete=False)
+        except LeaseLost:
+            pass
+        except Exception as error:
+            if is_down(error):
+                raise
+            _log_not_saved(found, error)
+        return SaveResult()
+
+    async def _save_items(
+        self, connection: Connection, found: DiscoveryResult, now: datetime
+    ) -> tuple[list[SavedItem], Submitted, dict[str, Item]]:
+        """Save items and submit their pages. Return the items as they are now, and by id the items that were found.
+
+        If the kind's pages are not fetched, their URLs are only normalized.
+        """
+        source, kind, origin = found.claim.source, found.kind, found.origin
+        listed, taken = found.items, dict[str, str]()
+        if any(subpath is not None for _, subpath in listed):
+            listed, taken = await _drop_taken_places(connection, source, listed)
+        weight = priority(kind.priority, origin)
+        candidates = [Candidate(item.url, source.id, origin, weight, subpath=subpath) for item, subpath in listed]
+        urls = await submit(connection, candidates, now, self._key_of) if kind.fetch_items else spell(candidates)
+        rows = await _merge_rows(connection, source, kind, listed, urls)
+        saved = await items.save_items(connection, source.id, rows, now) if rows else []
+        if kind.fetch_items:
+            changes = ((item.url, item.updated_at) for item, _ in listed)
+            await _record_sightings(connection, found, urls, changes, _MIN_ITEM_AGE, weight, now)
+        touched = {item_id: item for item_id, (item, _) in rows.items()}
+        return saved, replace(urls, refused={**urls.refused, **taken}), touched
+
+    async def _rebuild_days(self, connection: Connection, found: DiscoveryResult, saved: list[SavedItem]) -> None:
+        """Rebuild the daily index of the day that was read, or else of the days that have new dates of items."""
+        source_id, run = found.claim.source.id, found.run
+        timezone = found.kind.timezone or self._timezone
+        days: set[date] = {run.day} if run and run.day else set()
+        if not days:
+            dates = (moment for item in saved if item.dates_are_new for moment in (item.published_at, item.updated_at))
+            days = {day_of(moment, timezone) for moment in dates if moment}
+        if days:
+            await daily.rebuild_days(connection, source_id, {day: bounds(day, timezone) for day in sorted(days)})
+        if run and run.day:
+            await daily.note_day_read(connection, source_id, run.day, run.started_at, bounds(run.day, timezone)[1])
+
+
+def category_of(source: Source, kind: Kind) -> str | None:
+    """Return the category that gets the links of a source, or None if there is none or pages are not fetched."""
+    category = source.settings.get("category")
+    return category.strip()[:LONGEST_CATEGORY] or None if isinstance(category, str) and kind.fetch_items else None
+
+
+def merge_items(seen: Sequence[Item]) -> Item:
+    """Merge the sightings of one item in one run. Their order does not matter.
+
+    The result is the sighting with the latest update and the tags of all. Between equal dates of update, the greater
+    raw record wins.
+    """
+    by_age = sorted(seen, key=lambda item: (item.updated_at or _NO_DATE, _encode_sorted(item.raw)))
+    tags: Mapping[str, Any] = reduce(unite_tags, (item.tags for item in by_age), {})
+    return replace(by_age[-1], tags=tags)
+
+
+def unite_tags(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Unite tags: lists become sorted sets, mappings are united by key, and any other new value wins unless None."""
+    united: dict[str, Any] = {}
+    for name in sorted(old.keys() | new.keys()):
+        before, after = old.get(name), new.get(name)
+        value = before if after is None else after
+        if isinstance(value, list | tuple):
+            values = [*(before if isinstance(before, list | tuple) else ()), *(after or ())]
+            by_key = {(one if isinstance(one, str) else "", _encode_sorted(one)): one for one in values}
+            value = [by_key[key] for key in sorted(by_key)]
+        elif isinstance(value, Mapping):
+            value = unite_tags(before if isinstance(before, Mapping) else {}, after or {})
+        united[name] = value
+    return united
+
+
+async def _merge_rows(
+    connection: Connection, source: Source, kind: Kind, listed: list[FoundItem], urls: Submitted
 ) -> dict[str, tuple[Item, int | None]]:
-    """Return each item once, by its id, with the tags that it had before, and its page's id."""
+    """Return each item once, by its id, with its saved tags and the id of its page."""
     sightings: dict[str, list[Item]] = {}
     pages: dict[str, KnownUrl] = {}
-    for item, _ in found:
+    for item, _ in listed:
         if known := urls.known.get(item.url):
-            pages[item_id := _item_id(source, known.url)] = known
+            item_id = hashlib.sha256(f"{source.name}:{known.url}".encode()).hexdigest()
+            pages[item_id] = known
             sightings.setdefault(item_id, []).append(item)
     tags = await items.lock_tags(connection, pages) if pages else {}
     rows: dict[str, tuple[Item, int | None]] = {}
     for item_id, seen in sightings.items():
         item, page, old_tags = merge_items(seen), pages[item_id], tags.get(item_id)
-        if old_tags or item.url != page.url:  # most are new, and spelled as they should be
+        if old_tags or item.url != page.url:
             item = replace(item, url=page.url, tags=unite_tags(old_tags or {}, item.tags))
         rows[item_id] = (item, page.id if kind.fetch_items else None)
     return rows
 
 
-async def save_leads(
+async def _record_sightings(
     connection: Connection,
-    source: Source,
-    kind: Kind,
-    origin: Origin,
-    leads: list[DiscoveredUrl],
+    found: DiscoveryResult,
+    urls: Submitted,
+    changes: Iterable[tuple[str, datetime | None]],
+    min_age: timedelta,
+    weight: int,
     now: datetime,
-    key_of: KeyOf,
-) -> Submitted:
-    """Submit pages of which nothing more is known; what has changed is fetched again, after all that is new."""
-    urls = await submit(
-        connection,
-        [
-            Candidate(lead.url, source.id, origin, priority(kind.priority, origin, lead.depth), lead.depth)
-            for lead in leads
-        ],
-        now,
-        key_of,
-    )
-    changed = _changed(urls, ((lead.url, lead.changed_at) for lead in leads))
-    await frontier.refresh_urls(connection, changed, rested_since=now - _LEAD_REST, priority=LOWEST, now=now)
-    await _note_sightings(connection, source, origin, urls.known.values(), LOWEST, now)
-    return urls
+) -> None:
+    """Record that the source lists known URLs. `changes` are URLs with the dates of their last change."""
+    known = {one.id for one in urls.known.values() if not one.is_new}
+    if known:
+        dates = {urls.known[url].id: moment for url, moment in changes if moment and url in urls.known}
+        await frontier.record_sightings(
+            connection,
+            known,
+            {url_id: moment for url_id, moment in dates.items() if url_id in known and moment <= now},
+            source_id=found.claim.source.id,
+            origin=found.origin,
+            fetched_before=now - min_age,
+            priority=weight,
+            now=now,
+        )
 
 
-def category_of(source: Source, kind: Kind) -> str | None:
-    """Return the category whose links a source's items are; None: it has none, or its pages are not fetched."""
-    category = source.settings.get("category")
-    return category.strip()[:LONGEST_CATEGORY] or None if isinstance(category, str) and kind.fetch_items else None
-
-
-async def save_links(connection: Connection, category: str, found: list[Found], urls: Submitted, now: datetime) -> None:
-    """Keep the addresses of items, as they were given, as links of their category."""
-    given = [item.url for item, _ in found if item.url in urls.known and explain_unstorable(item.url) is None]
-    links = {uid_of(url): url for url in given}
-    await canonical.note_links(connection, category, links, now)
-
-
-async def rebuild_days(connection: Connection, source: Source, timezone: str, saved: list[SavedItem]) -> None:
-    """Bring the index of the days that saved items belong to up to date."""
-    days = daily_index.touched_days(saved, timezone)
-    if days:
-        await daily_index.rebuild(connection, source.id, days, timezone)
-
-
-async def rebuild_read_day(connection: Connection, source: Source, timezone: str, day: date, read_at: datetime) -> None:
-    """Build the index of a day that was read whole, and keep when that was."""
-    await daily_index.rebuild(connection, source.id, [day], timezone)
-    await daily.note_day_read(connection, source.id, day, read_at, bounds(day, timezone)[1])
-
-
-def _changed(urls: Submitted, told: Iterable[tuple[str, datetime | None]]) -> dict[int, datetime]:
-    """Return when pages that were known already have changed, by their ids, as far as that is told."""
-    return {
-        known.id: changed_at
-        for url, changed_at in told
-        if changed_at and (known := urls.known.get(url)) and not known.is_new
-    }
-
-
-async def _without_taken_places(
-    connection: Connection, source: Source, found: list[Found]
-) -> tuple[list[Found], dict[str, str]]:
-    """Leave out items whose raw bytes would be in the way of another page's; return the rest, and why not those."""
-    places = [subpath for _, subpath in found if subpath is not None]
-    if not places:
-        return found, {}
-    taken = await frontier.taken_places(connection, source.id, places)
+async def _drop_taken_places(
+    connection: Connection, source: Source, listed: list[FoundItem]
+) -> tuple[list[FoundItem], dict[str, str]]:
+    """Drop items whose path for raw bytes conflicts with another page. Return the rest, and the reasons by URL."""
+    taken = await frontier.taken_places(connection, source.id, [path for _, path in listed if path is not None])
     keeps_slash = await hosts.slash_hosts(connection)
     refused: dict[str, str] = {}
-    for item, subpath in found:
+    for item, subpath in listed:
         for place, owner in taken.get(subpath or "", ()):
             if not _is_same(item.url, owner, keeps_slash):
-                refused[item.url] = f"Its place for raw bytes, {subpath}, {_in_the_way(subpath or '', place, owner)}."
-    return [one for one in found if one.item.url not in refused], refused
+                conflict = _explain_conflict(subpath or "", place, owner)
+                refused[item.url] = f"Its path for raw bytes, {subpath}, {conflict}."
+    return [one for one in listed if one.item.url not in refused], refused
 
 
-def _in_the_way(wanted: str, place: str, owner: str) -> str:
-    """Say what another page's place is to the one that is wanted."""
+def _explain_conflict(wanted: str, place: str, owner: str) -> str:
     if place == wanted:
-        return f"is that of {owner}"
+        return f"belongs to {owner}"
     if wanted.startswith(f"{place}/"):
-        return f"needs a folder where {place} of {owner} is"
-    return f"is the folder of {place} of {owner}"
+        return f"needs a folder at {place}, the file of {owner}"
+    return f"is the folder of {place}, the file of {owner}"
 
 
 def _is_same(url: str, identity: str, keeps_slash: Container[str]) -> bool:
     try:
         return identify(url, keeps_slash=keeps_slash)[0] == identity
     except InvalidURL:
-        return True  # which is refused for what it is
+        return True  # the submit refuses it with the right reason
 
 
-async def _note_sightings(
-    connection: Connection, source: Source, origin: Origin, known: Collection[KnownUrl], weight: int, now: datetime
-) -> None:
-    """Keep that a source has seen what another one brought, and let it have what was given up with its source."""
-    seen_before = [identity.id for identity in known if not identity.is_new]
-    if seen_before:
-        await frontier.adopt_urls(connection, seen_before, source.id, origin, weight, now)
-        await frontier.note_sightings(connection, seen_before, source.id, origin, now)
-
-
-def _item_id(source: Source, url: str) -> str:
-    return hashlib.sha256(f"{source.name}:{url}".encode()).hexdigest()
+def _log_not_saved(found: DiscoveryResult, error: Exception) -> None:
+    name = found.claim.source.name
+    log.warning("part.not_saved", source=name, items=len(found.items), error=f"{type(error).__name__}: {error}")

@@ -34,7 +34,7 @@ from headwater.sources.registry import get_kind, prepare_settings
 from headwater.sources.run import Page
 from headwater.sources.settings import unknown
 
-OnLeads = Callable[[int], None]
+OnUrls = Callable[[int], None]
 Mode = IngestionMode
 _EARLIEST = date(1970, 1, 1)
 # Settings by which kinds reach back that have no sitemaps, as they may be given.
@@ -180,7 +180,7 @@ class LiveSourceOperations(SourceOperations):
         if await self._context.database.transact(work):
             await self._end_urls(claim.source.id)
 
-    async def sync(self, name: str, method: str | None = None, on_leads: OnLeads = lambda _: None) -> PollResult:
+    async def sync(self, name: str, method: str | None = None, on_urls: OnUrls = lambda _: None) -> PollResult:
         """Read one source now, whether due or not: in the way that is named, or in its first. Hand off what came."""
         async with self._context.database.connection() as connection:
             source = await self._get(connection, name)
@@ -191,13 +191,13 @@ class LiveSourceOperations(SourceOperations):
         begun = await self._runtime.runner.begin(source, Trigger.SYNC, day=day, method=chosen)
         if begun is None:
             raise await in_the_way(self._context, source)
-        return await self._read(source, self._runtime.runner.execute(begun, on_leads=on_leads))
+        return await self._read(source, self._runtime.runner.execute(begun, on_urls=on_urls))
 
-    async def backfill(self, name: str, since: date, on_leads: OnLeads = lambda _: None) -> PollResult:
+    async def backfill(self, name: str, since: date, on_urls: OnUrls = lambda _: None) -> PollResult:
         """Read a source's sitemaps now, back to a day. Stopped half way, it is left for the running program."""
         claim = await self._ask_backfill(name, since, claims=True)
         assert claim is not None
-        return await self._read(claim.source, self._runtime.poller.poll(claim, on_leads=on_leads))
+        return await self._read(claim.source, self._runtime.poller.poll(claim, on_urls=on_urls))
 
     async def request_backfill(self, name: str, since: date) -> dict[str, Any]:
         """Let the running program read a source's sitemaps back to a day; return all that is known of the source."""

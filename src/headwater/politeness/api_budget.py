@@ -78,6 +78,6 @@ class Budgets:
             if limit:
                 await budgets.save_limit(connection, mark, host, limit, now)
             if response.status == 429:
-                until = now + (backoff.retry_after(response.headers.get("retry-after"), now) or HOUR)
+                until = now + (backoff.read_retry_after(response.headers.get("retry-after"), now) or HOUR)
                 log.warning("budget.exhausted", host=host, until=until.isoformat())
                 await budgets.exhaust(connection, mark, host, until)

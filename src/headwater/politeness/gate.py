@@ -330,7 +330,7 @@ class Gate:
         if 200 <= response.status < 300:
             return within_limit(response.body).decode("utf-8", "replace").replace("\0", "")
         if response.status == 429 or response.status >= 500:
-            wait = backoff.retry_after(response.headers.get("retry-after"), self.clock.now())
+            wait = backoff.read_retry_after(response.headers.get("retry-after"), self.clock.now())
             raise self._block(lease, f"status {response.status}", wait or timedelta(0))
         return None
 

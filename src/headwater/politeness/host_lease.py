@@ -57,7 +57,7 @@ class HostLease:
         """Record how an answer affects the next requests to the host."""
         if status in _THROTTLED:
             self.is_throttled = True
-            if wait := backoff.retry_after(headers.get("retry-after"), now):
+            if wait := backoff.read_retry_after(headers.get("retry-after"), now):
                 self.block(now + wait, Reason.RATE_LIMITED)
         elif status < 500:
             self.has_answered = True

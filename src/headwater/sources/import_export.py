@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from headwater.core.errors import HeadwaterError, Unreadable
-from headwater.core.poll_plan import first_poll
+from headwater.core.poll import first_poll_at
 from headwater.core.source import SOURCE_NAME, Source
 from headwater.core.url_input import redact
 from headwater.db import sources
@@ -74,7 +74,7 @@ async def import_sources(
     now = context.clock.now()
     for start in range(0, len(new), _SLICE):
         due = {
-            one.name: first_poll(now, base=interval, index=index, count=len(new))
+            one.name: first_poll_at(now, interval=interval, index=index, count=len(new))
             for index, one in enumerate(new[start : start + _SLICE], start)
         }
 

@@ -7,7 +7,7 @@ A kind declares its attributes with defaults; a source row may override any of t
 from collections.abc import AsyncIterator, Mapping
 from datetime import date, timedelta
 from operator import attrgetter
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
@@ -100,6 +100,19 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Return for whom the requests of a source of this kind are made."""
         stealth = self.stealth or "full"
         return FetchProfile(source, self.user_agent, self.api_hosts, self.budget, self.needs_browser, stealth)
+
+    def fetch_profile_json(self, source: str) -> dict[str, Any]:
+        """Return the fetch profile, the gap and the selectors as the database stores them."""
+        profile = self.fetch_profile(source)
+        return {
+            "user_agent": profile.user_agent,
+            "api_hosts": sorted(profile.api_hosts),
+            "budget": profile.budget,
+            "needs_browser": profile.needs_browser,
+            "stealth": profile.stealth,
+            "gap": f"{self.gap.total_seconds()} seconds",
+            "selectors": msgspec.to_builtins(self.selectors),
+        }
 
     def check(self) -> None:
         """Refuse settings that cannot work, with a ValueError that names the field."""

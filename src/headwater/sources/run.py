@@ -1,6 +1,7 @@
-"""What a kind gets to work with: a way to ask, a memory, and the time."""
+"""The interface for kinds: a run with its HTTP requests, its state and the time."""
 
 import asyncio
+import hashlib
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -12,11 +13,11 @@ from urllib.parse import urlsplit
 import structlog
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_exponential
 
-from headwater.core.backoff import retry_after
+from headwater.core.backoff import read_retry_after
 from headwater.core.errors import ExchangeFailed, HeadwaterError, NotNow
 from headwater.core.http import Response
 from headwater.core.json_values import parse_json
-from headwater.core.poll_plan import RequestedDelay
+from headwater.core.poll import RequestedDelay
 from headwater.core.reasons import Reason
 from headwater.core.redirect_history import Hop
 from headwater.core.run import RunCounters
@@ -35,15 +36,20 @@ from headwater.politeness.worker_slots import WorkerSlot
 from headwater.sandbox.pool import Sandbox
 
 log = structlog.get_logger()
+MAX_FAILURES = 5  # in a row, each after several attempts: the site is down, and the reading ends
 _LINKS_SECONDS = 5.0
-_LONGEST_SHOWN = 160  # of an address in a message
-_SITEMAP_SECONDS = 60.0  # the largest that is read takes a fifth of that on an idle machine
-_as_asked = lru_cache(maxsize=4096)(partial(normalize_url, keep_trailing_slash=True))  # polls ask for the same again
+_MAX_SHOWN_URL = 160  # characters of a URL in a message
+_SITEMAP_SECONDS = 60.0  # five times what the largest sitemap takes on an idle machine
+_MAX_PROBLEMS = 20
+_MAX_PROBLEM_LENGTH = 200
+_MAX_VALIDATOR_LENGTH = 1_000  # the state holds validators for each sitemap of a site
+# Polls request the same URLs again and again.
+_normalize = lru_cache(maxsize=4096)(partial(normalize_url, keep_trailing_slash=True))
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """An answer to a kind's request. What it holds is read in the sandbox, never here."""
+    """The answer to a kind's request. A sandbox reads its body."""
 
     response: Response
     sandbox: Sandbox
@@ -51,8 +57,13 @@ class Page:
 
     @property
     def not_modified(self) -> bool:
-        """Whether the server said that nothing has changed since the validators that were sent."""
+        """Whether the answer has not changed since the validators that were sent."""
         return self.response.status == 304
+
+    @property
+    def body_hash(self) -> str:
+        """A hash of the body."""
+        return hashlib.sha256(self.response.body).hexdigest()[:32]
 
     async def feed(self) -> Feed:
         """Read the body as a feed."""
@@ -62,7 +73,7 @@ class Page:
         )
 
     async def looks_like_page(self) -> bool:
-        """Tell whether the body looks like an HTML page."""
+        """Return whether the body looks like an HTML page."""
         response = self.response
         content_type = response.headers.get("content-type")
         return await self.sandbox.run(looks_like_page, response.body, content_type, returns=bool)
@@ -72,14 +83,14 @@ class Page:
         return await self.sandbox.run(parse_json, self.response.body, returns=object)
 
     async def feed_links(self) -> list[FeedLink]:
-        """Read the body as a page and return the feeds it names."""
+        """Read the body as a page and return the feeds that it names."""
         response = self.response
         return await self.sandbox.run(
             find_feed_links, response.body, response.url, response.headers.get("content-type"), returns=list[FeedLink]
         )
 
     async def links(self, hosts: Collection[str], patterns: Collection[str]) -> ClassifiedLinks:
-        """Read the body as a page and return where it leads: `classify_links` tells what the arguments are."""
+        """Read the body as a page and return its links. See `classify_links` for the arguments."""
         response = self.response
         content_type = response.headers.get("content-type")
         return await self.sandbox.run(
@@ -94,11 +105,11 @@ class Page:
         )
 
     async def named_sitemaps(self) -> list[str]:
-        """Read the body as a robots.txt and return the sitemaps it names."""
+        """Read the body as a robots.txt file and return the sitemaps that it names."""
         return await self.sandbox.run(named_sitemaps, self.response.body, self.response.url, returns=list[str])
 
     async def sitemap(self, since: datetime, hosts: Collection[str], path: str) -> SitemapReading:
-        """Read the body as a sitemap: `read_sitemap` tells what the arguments are."""
+        """Read the body as a sitemap. See `read_sitemap` for the arguments."""
         return await self.sandbox.run(
             read_sitemap,
             self.response.body,
@@ -112,46 +123,47 @@ class Page:
 
 
 class Http:
-    """The way out for kinds: through the gate, at the source's pace, trying again what fails for a passing reason."""
+    """Requests for a kind. They pass the gate at the source's pace, and a temporary failure is tried again."""
 
     def __init__(
         self,
         gate: Gate,
         sandbox: Sandbox,
-        terms: RequestSettings,
+        settings: RequestSettings,
         pace: Pace,
         profile: FetchProfile,
         *,
         while_waiting: Callable[[datetime], AbstractAsyncContextManager[object]] = nullcontext,
         slot: WorkerSlot | None = None,
     ) -> None:
+        """Make it. `while_waiting` is entered while a request waits for its budget, with the time of the next one."""
         self._gate = gate
         self._sandbox = sandbox
-        self._retry = terms.retry
+        self._retry = settings.retry
         self._pace = pace
         self._profile = profile
+        self._while_waiting = while_waiting
         self._slot = slot
-        self._while_waiting = while_waiting  # entered for as long as a request waits for its budget
-        self._in_flight = asyncio.Semaphore(terms.concurrency)
-        self._quiet_until = 0.0  # by the loop's time: until then nothing is asked, as a 429 wished
-        self._doubling = wait_exponential(multiplier=terms.retry.base_seconds)
-        timeout = terms.timeout
+        self._in_flight = asyncio.Semaphore(settings.concurrency)
+        self._quiet_until = 0.0  # on the loop's clock; a 429 asked for no requests until then
+        self._doubling = wait_exponential(multiplier=settings.retry.base_seconds)
+        timeout = settings.timeout
         self._limits = replace(
             gate.limits, connect_seconds=timeout.connect, read_seconds=timeout.read, total_seconds=timeout.total
         )
 
     async def get(self, url: str, *, headers: Mapping[str, str] | None = None) -> Page:
-        """Ask for a URL; an answer of 400 or above is an error, once it is clear that it stays."""
-        target = _as_asked(url)
+        """Request a URL. Raises ExchangeFailed for a status of 400 or above that remains after the retries."""
+        target = _normalize(url)
         try:
             return await self._get_once(target, headers)
         except ExchangeFailed as error:
             failed = [error]
-        # Most requests need no other attempt, so the machinery for that starts with the first failure.
+        # Tenacity costs time, and most requests need no retry.
         retrying = AsyncRetrying(
             stop=stop_after_attempt(self._retry.attempts),
             wait=self._wait,
-            retry=retry_if_exception(self._is_passing),
+            retry=retry_if_exception(self._is_temporary),
             reraise=True,
         )
         async for attempt in retrying:
@@ -162,40 +174,31 @@ class Http:
         return page
 
     async def rest(self, failures: int) -> None:
-        """Wait before asking again for what was answered, but cannot be right: twice as long after each failure."""
+        """Wait before a request for an answer that was wrong. The wait doubles with each failure."""
         await asyncio.sleep(self._retry.base_seconds * 2 ** (failures - 1))
 
     async def _get_once(self, url: str, headers: Mapping[str, str] | None) -> Page:
-        page = await self._follow(url, headers)
-        self._gate.check_key(page.response, self._profile)
+        """Request a URL and follow redirects. Each redirect is a request like any other."""
+        response, hops = await self._send(url, headers), tuple[Hop, ...]()
+        while (target := redirect_target(response)) is not None:
+            hops += (Hop(response.status, target),)
+            if len(hops) > MAX_HOPS:
+                message = f"{url} redirects more than {MAX_HOPS} times."
+                raise ExchangeFailed(message, reason=Reason.REDIRECT_LIMIT, url=url)
+            response = await self._send(target, headers)
+        self._gate.check_key(response, self._profile)
         try:
-            raise_for_status(page.response)
+            raise_for_status(response)
         except ExchangeFailed as error:
-            self._heed(error)
+            # A 429 applies to all requests of the source.
+            if error.reason is Reason.RATE_LIMITED and error.retry_after and self._is_temporary(error):
+                quiet_until = asyncio.get_running_loop().time() + self._seconds_asked(error, error.retry_after)
+                self._quiet_until = max(self._quiet_until, quiet_until)
             raise
-        return page
+        return Page(response, self._sandbox, hops)
 
-    def _heed(self, error: ExchangeFailed) -> None:
-        """Let all requests wait for as long as a 429 asks for, and not only the one that it answers."""
-        if error.reason is Reason.RATE_LIMITED and error.retry_after and self._is_passing(error):
-            quiet_until = asyncio.get_running_loop().time() + self._seconds_asked(error, error.retry_after)
-            self._quiet_until = max(self._quiet_until, quiet_until)
-
-    async def _follow(self, url: str, headers: Mapping[str, str] | None) -> Page:
-        """Ask, and follow redirects; each hop is a request like any other."""
-        target = url
-        hops: tuple[Hop, ...] = ()
-        for _ in range(MAX_HOPS + 1):
-            response = await self._ask(target, headers)
-            following = redirect_target(response)
-            if following is None:
-                return Page(response, self._sandbox, hops)
-            target = following
-            hops += (Hop(response.status, following),)
-        raise ExchangeFailed(f"{url} redirects more than {MAX_HOPS} times.", reason=Reason.REDIRECT_LIMIT, url=url)
-
-    async def _ask(self, url: str, headers: Mapping[str, str] | None) -> Response:
-        """Ask at the source's pace; where its budget is used up, wait for that while holding nothing at all."""
+    async def _send(self, url: str, headers: Mapping[str, str] | None) -> Response:
+        """Send a request at the source's pace. A request whose budget is used up waits, and holds nothing meanwhile."""
         if self._profile.budget is not None:
             self._refuse_undeclared_port(host_of(url))
         while True:
@@ -221,7 +224,7 @@ class Http:
                 await self._gate.budgets.wait(until)
 
     def _refuse_undeclared_port(self, host: str) -> None:
-        """Refuse to ask an API that is to be paid for where it would not be: at a port that its kind does not name."""
+        """Refuse a request to an API on a port that the kind does not declare. It would get neither key nor budget."""
         declared = self._profile.api_hosts
         if host in (name.partition("/")[0] for name in declared):
             return
@@ -232,25 +235,22 @@ class Http:
                 reason=Reason.BAD_SOURCE,
             )
 
-    def _is_passing(self, error: BaseException) -> bool:
+    def _is_temporary(self, error: BaseException) -> bool:
         if not isinstance(error, ExchangeFailed) or not error.retryable:
             return False
-        if (
-            error.retry_after is not None
-            and error.retry_after.total_seconds() > self._retry.longest_seconds
-            and not self._is_spent(error)
-        ):
-            return False  # the source is left alone for as long, rather than waited for here
-        return error.reason is not Reason.RATE_LIMITED or self._retry.on_rate_limit or self._is_spent(error)
+        if self._is_spent(error):
+            return True
+        if error.retry_after is not None and error.retry_after.total_seconds() > self._retry.longest_seconds:
+            return False  # the poll ends, and the source is polled again after that time
+        return error.reason is not Reason.RATE_LIMITED or self._retry.on_rate_limit
 
     def _is_spent(self, error: ExchangeFailed) -> bool:
-        """Tell whether a 429 says that the budget is used up, which the next attempt then waits for."""
-        if error.reason is not Reason.RATE_LIMITED or not error.url:
-            return False
-        return self._gate.is_paid(error.url, self._profile)
+        """Return whether a 429 says that the budget is used up. The next attempt then waits for the budget."""
+        is_limit = error.reason is Reason.RATE_LIMITED and bool(error.url)
+        return is_limit and self._gate.is_paid(error.url or "", self._profile)
 
     def _wait(self, retry_state: RetryCallState) -> float:
-        """Double with each attempt; what a server asks for comes first."""
+        """Return the seconds until the next attempt: as long as the server asks, or else doubled each time."""
         error = retry_state.outcome.exception() if retry_state.outcome else None
         if not isinstance(error, ExchangeFailed) or error.retry_after is None:
             return self._doubling(retry_state)
@@ -262,40 +262,74 @@ class Http:
 
 @dataclass(slots=True)
 class Run:
-    """One reading of a source. `state` is the kind's own memory; it is saved together with the items.
-
-    `learned` are settings of the source that the kind has found out; they are saved likewise, in place of those it had.
-    `asked` is how long the publisher wants to be left alone, where it says so.
-    """
+    """One reading of a source by its kind."""
 
     http: Http
-    state: dict[str, Any]
+    state: dict[str, Any]  # the kind's own JSON values; they are saved together with the items
     now: datetime
     method: Method = Method.FEED
-    since: datetime | None = None  # a reading that is to take what is older too, back to then
-    learned: dict[str, Any] = field(default_factory=dict)
-    asked: RequestedDelay | None = None
-    day: date | None = None  # the one to read, where the kind is one of dated days
-    tally: RunCounters = field(default_factory=RunCounters)  # what the kind counts, for those who watch
-    left: int = 0  # what there is still to do, for which the next reading comes soon
-    whole: bool = False  # somebody asked for all that is listed, also where that has not changed
+    since: datetime | None = None  # the start of a backfill
+    learned: dict[str, Any] = field(default_factory=dict)  # settings that the kind found out; saved with the items
+    requested_delay: RequestedDelay | None = None  # how long the publisher asks us to wait
+    day: date | None = None  # the day to read, for a kind of dated days
+    counters: RunCounters = field(default_factory=RunCounters)
+    left: int = 0  # still to be read; the next poll follows soon
+    is_full: bool = False  # a user asked for all entries, also if nothing has changed
+
+
+class Problems:
+    """The errors that a kind continued after: the first error, and the first few as text."""
+
+    def __init__(self) -> None:
+        self.first: HeadwaterError | None = None
+        self._texts: list[dict[str, str]] = []
+
+    def add(self, url: str, error: HeadwaterError) -> None:
+        """Add an error."""
+        self.first = self.first or error
+        if len(self._texts) < _MAX_PROBLEMS:
+            self._texts.append({"url": url, "problem": str(error)[:_MAX_PROBLEM_LENGTH]})
+
+    def save(self, state: dict[str, Any]) -> None:
+        """Replace the problems in the state by these."""
+        set_or_remove(state, "problems", self._texts)
+
+
+def make_validators(state: Mapping[str, Any]) -> dict[str, str]:
+    """Return the request headers for an answer only if it has changed since the saved one."""
+    names = {"etag": "If-None-Match", "last_modified": "If-Modified-Since"}
+    return {header: state[name] for name, header in names.items() if state.get(name)}
+
+
+def save_validators(state: dict[str, Any], response: Response, body_hash: str) -> None:
+    """Save the values that tell whether the next answer differs from this one."""
+    for name, header in (("etag", "etag"), ("last_modified", "last-modified")):
+        value = response.headers.get(header, "")
+        set_or_remove(state, name, value if len(value) <= _MAX_VALIDATOR_LENGTH else None)
+    state["body_hash"] = body_hash
+
+
+def set_or_remove(state: dict[str, Any], name: str, value: Any) -> None:
+    """Set a value of the state, or remove it if it is empty."""
+    if value:
+        state[name] = value
+    else:
+        state.pop(name, None)
 
 
 def _name_of(host: str) -> str | None:
     return urlsplit(f"//{host}").hostname
 
 
-def _shortened(url: str) -> str:
-    return url if len(url) <= _LONGEST_SHOWN else f"{url[:_LONGEST_SHOWN]}..."
-
-
 def raise_for_status(response: Response) -> None:
-    """Raise for a status that is no answer."""
+    """Raise ExchangeFailed for a status that carries no document."""
     reason = reason_of_status(response.status)
     if reason:
+        url = response.url
+        shown = url if len(url) <= _MAX_SHOWN_URL else f"{url[:_MAX_SHOWN_URL]}..."
         raise ExchangeFailed(
-            f"{_shortened(response.url)} answered {response.status}.",
+            f"{shown} answered {response.status}.",
             reason=reason,
-            url=response.url,
-            retry_after=retry_after(response.headers.get("retry-after"), response.sent_at),
+            url=url,
+            retry_after=read_retry_after(response.headers.get("retry-after"), response.sent_at),
         )

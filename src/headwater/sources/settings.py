@@ -30,7 +30,7 @@ async def require_unread(connection: Connection, settings: Mapping[str, Any]) ->
 
 async def save_fetch_profile(connection: Connection, source: Source, kind: Kind) -> None:
     """Let the pages of a source be asked for and read by its settings as they are now, before it is polled again."""
-    profile = sources.fetch_profile_json(kind.fetch_profile(source.name), kind.gap, kind.selectors.given())
+    profile = kind.fetch_profile_json(source.name)
     await sources.save_fetch_profile(connection, source.id, profile)
 
 

@@ -98,7 +98,7 @@ class _Day:
         """Read both windows: the search filters by the two dates, but tells only the later one."""
         search = Search(self.run, f"{self.site}/api/")
         self.seen = search.seen
-        self.run.tally.stage = "searching"
+        self.run.counters.stage = "searching"
         # With the end itself, and then without what is at it, or the fractions of the last second would be in no day.
         updated = await search.read("public_timestamp", self.start, self.end)
         self.updated = {link: record for link, record in updated.items() if not self._is_later(record)}
@@ -119,8 +119,8 @@ class _Day:
 
     async def look_up(self, links: Collection[str]) -> None:
         """Ask the Content API for pages, a few at a time; the first that cannot be read ends it."""
-        tally = self.run.tally
-        tally.stage, tally.done, tally.of = "looking up", 0, len(links)
+        counters = self.run.counters
+        counters.stage, counters.done, counters.of = "looking up", 0, len(links)
         # No TaskGroup: of one that was stopped while a task failed, only the failure is left.
         asking = [asyncio.create_task(self._look_up(link)) for link in links]
         try:
@@ -135,7 +135,7 @@ class _Day:
         if body is not None:
             self.contents[link] = _content(body)
             self._learn_names(body)
-        self.run.tally.done += 1
+        self.run.counters.done += 1
 
     async def _ask_content(self, link: str) -> Mapping[str, Any] | None:
         """Return what the Content API says of a page, None where it does not know it; garbage is asked for again."""

@@ -48,7 +48,7 @@ class _DoesNotAddUp(Exception):
 
 
 class Search:
-    """Asks the search API on behalf of a run, and counts in its tally."""
+    """Asks the search API on behalf of a run, and counts in its counters."""
 
     def __init__(self, run: Run, api_url: str) -> None:
         self._run = run
@@ -60,15 +60,15 @@ class Search:
 
         Raises HeadwaterError with the reason INCOMPLETE where even the last reading does not add up.
         """
-        tally = self._run.tally
-        before = tally.fetched, tally.total or 0
+        counters = self._run.counters
+        before = counters.fetched, counters.total or 0
         for reading in range(1, READINGS + 1):
-            tally.fetched, tally.total = before
+            counters.fetched, counters.total = before
             try:
                 found = await self._window(field, since, until)
                 await self._confirm(field, since, until, len(found))
                 if found or reading == READINGS:  # an index that is being made anew is empty, and says so
-                    tally.fetched, tally.total = before[0] + len(found), before[1] + len(found)
+                    counters.fetched, counters.total = before[0] + len(found), before[1] + len(found)
                     return found
                 why = "it is empty."
             except _DoesNotAddUp as error:
@@ -81,15 +81,15 @@ class Search:
         self, field: str, since: datetime, until: datetime, *, is_part: bool = False
     ) -> dict[str, Record]:
         answer = await self._ask(field, since, until, MOST_RESULTS)
-        total, tally = answer.total, self._run.tally
+        total, counters = answer.total, self._run.counters
         if not is_part:
-            tally.total = (tally.total or 0) + total.number
+            counters.total = (counters.total or 0) + total.number
         if total.is_exact and total.number <= MOST_RESULTS:
             if len(answer.records) != total.number:
                 raise _DoesNotAddUp(f"{len(answer.records)} came of {total.number} from {since} to {until}.")
             if field == "public_timestamp":
                 _refuse_other_times(answer.records.values(), since, until)
-            tally.fetched += len(answer.records)
+            counters.fetched += len(answer.records)
             return answer.records
         if until - since < 2 * _SECOND:
             raise _DoesNotAddUp(f"there are {total.number} or more at {since}, and one answer holds {MOST_RESULTS}.")
@@ -121,7 +121,7 @@ class Search:
             body = await page.json()
         except Unreadable as error:
             raise _DoesNotAddUp(f"the answer is no JSON ({error})") from error
-        self._run.tally.pages += 1
+        self._run.counters.pages += 1
         answer = _read(body)
         self.seen |= answer.records
         if len(self.seen) > MOST_RECORDS:

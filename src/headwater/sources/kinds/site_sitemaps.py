@@ -18,8 +18,7 @@ from headwater.core.urls import host_of, join_url
 from headwater.feeds.results import SitemapEntry, SitemapRef
 from headwater.feeds.sitemap_selection import SitemapReading, is_older
 from headwater.sources.kinds.site_discovery import SITEMAP_PATHS, guessed_sitemaps, named_sitemaps
-from headwater.sources.kinds.site_state import MOST_FAILURES, Problems, body_hash, note, remember_answer, validators
-from headwater.sources.run import Page, Run
+from headwater.sources.run import MAX_FAILURES, Page, Problems, Run, make_validators, save_validators, set_or_remove
 
 _WINDOW = timedelta(hours=48)
 _LONGEST_WINDOW = timedelta(days=30)  # after a pause: what fails each time must not hold it open for ever
@@ -117,7 +116,7 @@ class Sitemaps:
         heapq.heappush(self._queue, order)
 
     def _is_over(self) -> bool:
-        return self._asked == _MOST_ASKED or self._failures == MOST_FAILURES or self._latest >= self._end_at
+        return self._asked == _MOST_ASKED or self._failures == MAX_FAILURES or self._latest >= self._end_at
 
     async def _reading_of(self, place: _Place) -> SitemapReading | None:
         """Return what a sitemap lists, None where that is known already or cannot be read."""
@@ -128,10 +127,10 @@ class Sitemaps:
         usable = memory if self._is_read_so_far(memory) else {}
         self._asked += 1
         try:
-            page = await self._run.http.get(place.url, headers=validators(usable))
+            page = await self._run.http.get(place.url, headers=make_validators(usable))
             self._latest = page.response.sent_at
             self._failures = 0
-            if page.not_modified or body_hash(page.response) == usable.get("body_hash"):
+            if page.not_modified or page.body_hash == usable.get("body_hash"):
                 self._read += 1
                 self._remember(place, {**memory, "at": self._run.now.isoformat()})
                 return None
@@ -169,7 +168,7 @@ class Sitemaps:
         self._read += 1
         if not reading.problem:
             memory: dict[str, Any] = {"at": self._run.now.isoformat()}
-            remember_answer(memory, page.response)
+            save_validators(memory, page.response, page.body_hash)
             self._remember(place, memory)
 
     def _remember(self, place: _Place, memory: dict[str, Any]) -> None:
@@ -205,7 +204,7 @@ class Sitemaps:
         self._problems.save(state)
         if not (self._is_cut or self._queue):
             state["read_at"] = self._run.now.isoformat()
-        note(state, "backfill", self._unfinished_backfill())
+        set_or_remove(state, "backfill", self._unfinished_backfill())
 
     def _unfinished_backfill(self) -> dict[str, str] | None:
         is_left = any(not self._is_read_so_far(self._memory.get(place.url, {})) for *_, place in self._queue)

@@ -15,8 +15,7 @@ from headwater.core.reasons import Reason
 from headwater.core.source import DiscoveredUrl
 from headwater.core.urls import host_of, normalize_url
 from headwater.feeds.links import ClassifiedLinks, site_name
-from headwater.sources.kinds.site_state import MOST_FAILURES, Problems
-from headwater.sources.run import Page, Run
+from headwater.sources.run import MAX_FAILURES, Page, Problems, Run
 
 _MOST_LEADS = 20_000
 _MOST_EXTERNAL = 1_000
@@ -57,7 +56,7 @@ class Spider:
         for lead in self._sort(links, 0, stops):
             yield lead
         looked_through, failures = 1, 0
-        while stops and looked_through < self._pages and failures < MOST_FAILURES and self._latest < self._end_at:
+        while stops and looked_through < self._pages and failures < MAX_FAILURES and self._latest < self._end_at:
             stop = stops.popleft()
             looked_through += 1
             try:

@@ -21,8 +21,7 @@ from headwater.sources.kind import Kind
 from headwater.sources.kinds.federal.congress import API_URL, CongressApi, congress_on, refuse_to_come
 from headwater.sources.kinds.federal.counted import Record
 from headwater.sources.kinds.federal.fields import HOME, check_address, inner, midnight, text
-from headwater.sources.kinds.site_state import Problems
-from headwater.sources.run import Run
+from headwater.sources.run import Problems, Run
 
 FIRST_CONGRESS = 108  # before, there is no BILLSTATUS
 _MINUTES = 240  # govinfo makes the files of the Congress that sits anew every four hours

@@ -45,8 +45,8 @@ class CongressApi:
         Raises HeadwaterError with the reason INCOMPLETE where there are not as many as it says.
         """
         found = await until_it_adds_up(self._run, f"The list {path}", lambda: self._pages(path, name, key, query or {}))
-        self._run.tally.fetched += len(found)
-        self._run.tally.total = (self._run.tally.total or 0) + len(found)
+        self._run.counters.fetched += len(found)
+        self._run.counters.total = (self._run.counters.total or 0) + len(found)
         return list(found.values())
 
     async def record(self, path: str, name: str) -> Record | None:

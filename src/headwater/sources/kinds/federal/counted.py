@@ -22,9 +22,9 @@ async def until_it_adds_up(run: Run, what: str, read: Callable[[], Awaitable[T]]
 
     Raises HeadwaterError with the reason INCOMPLETE where even the last reading does not.
     """
-    before = run.tally.fetched
+    before = run.counters.fetched
     for reading in range(1, READINGS + 1):
-        run.tally.fetched = before
+        run.counters.fetched = before
         try:
             return await read()
         except DoesNotAddUp as error:
@@ -37,7 +37,7 @@ async def until_it_adds_up(run: Run, what: str, read: Callable[[], Awaitable[T]]
 async def ask(run: Run, url: str) -> Record:
     """Return the JSON object at an address; what is none was no answer, whatever its status."""
     page = await run.http.get(url)
-    run.tally.pages += 1
+    run.counters.pages += 1
     try:
         body = await page.json()
     except Unreadable as error:

@@ -12,8 +12,7 @@ from headwater.sources.kind import Kind
 from headwater.sources.kinds.federal.congress import API_URL, CongressApi
 from headwater.sources.kinds.federal.counted import Record
 from headwater.sources.kinds.federal.fields import HOME, check_address, midnight, text
-from headwater.sources.kinds.site_state import Problems
-from headwater.sources.run import Run
+from headwater.sources.run import Problems, Run
 
 _NUMBER = re.compile(r"([A-Z]{0,4})\d[\d-]{0,20}")  # R47175, or 98-807 as they were once
 _OVERLAP = timedelta(days=2)

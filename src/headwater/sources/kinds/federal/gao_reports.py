@@ -8,8 +8,7 @@ from headwater.core.source import Item, Retry
 from headwater.feeds.results import FeedEntry
 from headwater.sources.kind import Kind
 from headwater.sources.kinds.federal.fields import HOME, check_address
-from headwater.sources.kinds.site_state import remember_answer, validators
-from headwater.sources.run import Run
+from headwater.sources.run import Run, make_validators, save_validators
 
 _PRODUCT = re.compile(r"/products/(gao-(\d\d)-\w{1,20})/?", re.IGNORECASE)
 
@@ -31,13 +30,13 @@ class GaoReportsKind(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     async def discover(self, run: Run) -> AsyncIterator[Item]:
         """Yield the entries of the feed, or nothing when it has not changed."""
-        page = await run.http.get(self.feed_url, headers=validators(run.state))
+        page = await run.http.get(self.feed_url, headers=make_validators(run.state))
         if page.not_modified:
             return
         for entry in (await page.feed()).entries:
             if entry.url:
                 yield _item(entry, entry.url)
-        remember_answer(run.state, page.response)
+        save_validators(run.state, page.response, page.body_hash)
 
     def partition(self, item: Item) -> str | None:
         """Return `{year}/{number}.pdf`; what is no report, such as a decision, goes by its address."""

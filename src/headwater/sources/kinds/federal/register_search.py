@@ -46,7 +46,7 @@ class _Answer:
 
 
 class RegisterSearch:
-    """Asks the search on behalf of a run, and counts in its tally."""
+    """Asks the search on behalf of a run, and counts in its counters."""
 
     def __init__(self, run: Run, url: str) -> None:
         self._run = run
@@ -64,14 +64,14 @@ class RegisterSearch:
             return found
 
         found = await until_it_adds_up(self._run, f"What was published from {first} to {last}", read)
-        self._run.tally.total = len(found)
+        self._run.counters.total = len(found)
         return found
 
     async def _window(self, first: date, last: date) -> Found:
         answer = await self._ask(first, last)
         found = answer.records
         if not answer.is_capped and len(found) == answer.count:
-            self._run.tally.fetched += len(found)
+            self._run.counters.fetched += len(found)
             return found
         if first < last:
             middle = first + (last - first) // 2
@@ -96,7 +96,7 @@ class RegisterSearch:
             if not following.keys() - found.keys():
                 raise DoesNotAddUp(f"{len(found)} came of {answer.count} on {only}; page {page} has no more.")
             found |= following
-        self._run.tally.fetched += len(found)
+        self._run.counters.fetched += len(found)
         return found
 
     async def _confirm(self, first: date, last: date, found: int) -> None:
