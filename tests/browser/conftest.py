@@ -17,7 +17,7 @@ import pytest_asyncio
 
 from headwater.browser.chromium import find_program
 from headwater.browser.client import BrowserClient
-from headwater.browser.contexts import Look
+from headwater.browser.contexts import BrowserProfile
 from headwater.core.errors import NotNow
 from headwater.core.http import AdmittedRequest, Limits, Response
 from headwater.core.settings import split_connect_to
@@ -32,7 +32,7 @@ HTML = {"Content-Type": "text/html; charset=utf-8"}
 
 @dataclass
 class Browsing:
-    """A browser, a site for it, and a lead that lets everything out, one at a time to a host.
+    """A browser, a site for it, and a gate that admits everything, one request at a time for each host.
 
     What is refused is refused further down.
     """
@@ -40,15 +40,15 @@ class Browsing:
     site: Site
     client: BrowserClient
     asked: list[str] = field(default_factory=list)
-    passages: list[AdmittedRequest] = field(default_factory=list)
+    admitted: list[AdmittedRequest] = field(default_factory=list)
     _turns: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
 
     @contextlib.asynccontextmanager
-    async def lead(self, url: str) -> AsyncIterator[AdmittedRequest]:
+    async def admit(self, url: str) -> AsyncIterator[AdmittedRequest]:
         self.asked.append(url)
         async with self._turns[urlsplit(url).netloc]:
-            self.passages.append(AdmittedRequest())
-            yield self.passages[-1]
+            self.admitted.append(AdmittedRequest())
+            yield self.admitted[-1]
 
     async def get(self, url: str, source: str = "source", stealth: str = "full", limits: Limits = LIMITS) -> Response:
         while True:
@@ -58,8 +58,8 @@ class Browsing:
                 continue
 
     async def try_once(self, url: str, source: str, stealth: str = "full", limits: Limits = LIMITS) -> Response:
-        look = Look(source, "Headwater/test", stealth)
-        return await self.client.get(url, look=look, limits=limits, lead=self.lead)
+        profile = BrowserProfile(source, "Headwater/test", stealth)
+        return await self.client.get(url, profile=profile, limits=limits, admit=self.admit)
 
 
 def now() -> datetime:
@@ -107,7 +107,7 @@ def browsing(shared_browsing: Browsing) -> Iterator[Browsing]:
     """The browser that the tests of a module share, with a site that is empty again."""
     for kept in (shared_browsing.site.answers, shared_browsing.site.hanging):
         kept.clear()
-    for noted in (shared_browsing.site.seen, shared_browsing.asked, shared_browsing.passages):
+    for noted in (shared_browsing.site.seen, shared_browsing.asked, shared_browsing.admitted):
         noted.clear()
     return shared_browsing
 

@@ -1,66 +1,64 @@
-"""The processes of a browser, as the machine tells of them."""
+"""The processes of a browser."""
 
+import contextlib
 import os
-import signal
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-
-@dataclass(frozen=True)
-class Process:
-    """A process of this machine."""
-
-    pid: int
-    session: int
-    words: bytes
-    environment: bytes
+import psutil
 
 
-def processes() -> Iterator[Process]:
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            state, *_, session = (folder / "stat").read_text().rpartition(")")[2].split()[:4]
-            if state != "Z":
-                words, environment = (folder / "cmdline").read_bytes(), (folder / "environ").read_bytes()
-                yield Process(int(folder.name), int(session), words, environment)
-        except OSError:
-            continue  # it is gone meanwhile
+def find_browser_processes(folder: Path) -> list[psutil.Process]:
+    """Return Chromium and its children. The first keeps its profile in this folder and starts a session."""
+    found = [(process, _command(process), _session(process)) for process in _running()]
+    sessions = {session for _, command, session in found if session and f"--user-data-dir={folder}/" in command}
+    return [process for process, _, session in found if session in sessions]
 
 
-def browsers(folder: Path) -> list[Process]:
-    """Chromium and its children: the first of them keeps its profile in this folder, and begins a session."""
-    found = [*processes()]
-    mark = f"--user-data-dir={folder}/".encode()
-    sessions = {process.session for process in found if mark in process.words}
-    return [process for process in found if process.session in sessions]
+def find_drivers(folder: Path) -> list[psutil.Process]:
+    """Return Playwright's drivers, which start Chromium and speak to it."""
+    drivers = (process for process in _running() if "/node" in _command(process))
+    return [process for process in drivers if read_environment(process).get("TMPDIR", "").startswith(str(folder))]
 
 
-def is_alive(process: Process) -> bool:
-    return any(process == other for other in processes())
-
-
-def main_process(folder: Path) -> int:
-    """The Chromium that all others come from."""
-    (session,) = {process.session for process in browsers(folder)}
-    return session
-
-
-def drivers(folder: Path) -> list[Process]:
-    """What Playwright speaks to Chromium with."""
-    mark = f"TMPDIR={folder}".encode()
-    return [process for process in processes() if mark in process.environment and b"/node" in process.words]
+def find_process(part: str, folder: Path) -> psutil.Process:
+    """Return Chromium's main process, its driver, or the process that sends the requests of its pages."""
+    if part == "driver":
+        return find_drivers(folder)[0]
+    browser = find_browser_processes(folder)
+    if part == "network":
+        return next(process for process in browser if "network.mojom.NetworkService" in _command(process))
+    return next(process for process in browser if _session(process) == process.pid)
 
 
 def kill_renderers(folder: Path) -> None:
-    for process in browsers(folder):
-        if b"--type=renderer" in process.words:
-            os.kill(process.pid, signal.SIGKILL)
+    for process in find_browser_processes(folder):
+        if "--type=renderer" in _command(process):
+            process.kill()
 
 
-def process_of(part: str, folder: Path) -> int:
-    """Chromium itself, its driver, or the process through which its pages reach the network."""
-    if part == "driver":
-        return drivers(folder)[0].pid
-    carriers = [process.pid for process in browsers(folder) if b"network.mojom.NetworkService" in process.words]
-    return carriers[0] if part == "network" else main_process(folder)
+def is_running(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.Error):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+def read_environment(process: psutil.Process) -> dict[str, str]:
+    with contextlib.suppress(psutil.Error):
+        return process.environ()
+    return {}
+
+
+def _running() -> list[psutil.Process]:
+    return [process for process in psutil.process_iter() if is_running(process)]
+
+
+def _command(process: psutil.Process) -> str:
+    with contextlib.suppress(psutil.Error):
+        return " ".join(process.cmdline())
+    return ""
+
+
+def _session(process: psutil.Process) -> int | None:
+    with contextlib.suppress(ProcessLookupError):
+        return os.getsid(process.pid)
+    return None

@@ -107,9 +107,9 @@ async def test_a_page_reaches_nothing_that_the_guard_refuses_however_it_tries(
     assert "done;" in said
     assert said.count("refused;") >= 4 * len(secret.names)
     assert "reached;" not in said
-    led_inwards = [passage for passage in browsing.passages if passage.status is None]
+    led_inwards = [request for request in browsing.admitted if request.status is None]
     assert len(led_inwards) >= len(secret.names)
-    assert {type(passage.error) for passage in led_inwards} == {AddressRefused}
+    assert {type(request.error) for request in led_inwards} == {AddressRefused}
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])

@@ -80,7 +80,7 @@ async def test_an_encrypted_page_comes_with_what_it_loads(
             response = await browsing.get(PAGE)
             assert (response.status, b"<title>encrypted</title>" in response.body) == (200, True)
     assert asked == ["/page", "/script.js"] * 2
-    assert all(passage.sent_at and passage.received for passage in browsing.passages)
+    assert all(request.sent_at and request.received for request in browsing.admitted)
 
 
 async def test_a_certificate_nobody_vouches_for_is_refused_by_the_browser(certificate: Path, chromium: str) -> None:

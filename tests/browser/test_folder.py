@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from headwater.browser.chromium import start_chromium
-from headwater.browser.folder import make_folder
+from headwater.browser.processes import make_folder
 from headwater.core.errors import OperatorError
 from headwater.core.reasons import Reason
 from tests.program import environment, wait_until
 
-OWNER = "from headwater.browser.folder import make_folder; print(make_folder().path, flush=True); input()"
+OWNER = "from headwater.browser.processes import make_folder; print(make_folder().path, flush=True); input()"
 
 
 @pytest.fixture(autouse=True)

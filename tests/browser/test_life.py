@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import os
-import signal
 import subprocess
 import sys
 from asyncio.base_subprocess import BaseSubprocessTransport
@@ -14,15 +13,21 @@ from typing import Any
 import pytest
 
 from headwater.browser import contexts
-from headwater.browser.chromium import start_chromium
-from headwater.browser.contexts import Look
-from headwater.browser.driver import start_driver
-from headwater.browser.folder import make_folder
+from headwater.browser.chromium import start_chromium, start_driver
+from headwater.browser.contexts import BrowserProfile
+from headwater.browser.processes import make_folder
 from headwater.core.errors import ExchangeFailed, NotNow, OperatorError
 from headwater.core.http import Limits
 from headwater.core.reasons import Reason
 from tests.browser.conftest import HTML, LIMITS, Browsing, open_browsing, until
-from tests.browser.processes import browsers, drivers, is_alive, kill_renderers, main_process, process_of
+from tests.browser.processes import (
+    find_browser_processes,
+    find_drivers,
+    find_process,
+    is_running,
+    kill_renderers,
+    read_environment,
+)
 from tests.program import environment, wait_until
 from tests.server import Answer
 
@@ -50,21 +55,21 @@ asyncio.run(main())
 async def test_it_starts_with_the_first_page_once_for_all_and_is_gone_at_the_end(folder: Path) -> None:
     async with open_browsing() as browsing:
         browsing.site.answers[PAGE] = Answer("<p>here", headers=HTML)
-        assert browsers(folder) == []
+        assert find_browser_processes(folder) == []
         await asyncio.gather(*(browsing.get(PAGE, source) for source in ("one", "two", "three")))
-        first = main_process(folder)
+        first = find_process("browser", folder)
         await browsing.get(PAGE)
-        assert main_process(folder) == first
-        started = browsers(folder)
-        assert_nothing_is_on_that_playwright_turns_off(next(one.words for one in started if one.pid == first))
-    await until(lambda: not any(map(is_alive, started)))
+        assert find_process("browser", folder) == first
+        started = find_browser_processes(folder)
+        assert_all_features_of_playwrights_list_are_off(first.cmdline())
+    await until(lambda: not any(map(is_running, started)))
     assert os.listdir(folder) == []
 
 
-def assert_nothing_is_on_that_playwright_turns_off(words: bytes) -> None:
-    """Of two lists Chromium heeds the last, which is ours."""
-    flag = b"--disable-features="
-    theirs, ours = ({*word.removeprefix(flag).split(b",")} for word in words.split(b"\0") if word.startswith(flag))
+def assert_all_features_of_playwrights_list_are_off(command: list[str]) -> None:
+    """Chromium obeys the last of two lists, which is ours."""
+    flag = "--disable-features="
+    theirs, ours = ({*word.removeprefix(flag).split(",")} for word in command if word.startswith(flag))
     assert theirs < ours
 
 
@@ -79,13 +84,13 @@ async def test_killed_in_the_middle_of_a_page_it_is_started_again_for_the_next(v
         browsing.site.hanging.add(HANGS)
         waiting = asyncio.create_task(browsing.get(PAGE))
         await until(lambda: HANGS in browsing.site.waiting or waiting.done())
-        started = browsers(folder)
-        os.kill(process_of(victim, folder), signal.SIGKILL)
+        started = find_browser_processes(folder)
+        find_process(victim, folder).kill()
         with pytest.raises(ExchangeFailed) as caught:
             await waiting
         assert caught.value.reason is Reason.BROWSER_CRASHED
         assert b"here" in (await browsing.get(PAGE)).body
-        await until(lambda: not any(map(is_alive, started)))
+        await until(lambda: not any(map(is_running, started)))
     gc.collect()
     assert [context for context in unheard if "never retrieved" in context["message"]] == []
 
@@ -100,13 +105,13 @@ async def test_a_page_that_may_not_have_been_what_killed_it_pays_nothing_and_is_
         await browsing.get("http://a.test/nothing")
         waiting = [asyncio.create_task(browsing.try_once(url, source)) for source, url in pages.items()]
         await until(lambda: all(map(browsing.site.visits, pages.values())))
-        os.kill(main_process(folder), signal.SIGKILL)
+        find_process("browser", folder).kill()
         for page in waiting:
             with pytest.raises(NotNow) as caught:
                 await page
             assert caught.value.reason is Reason.BROWSER_BUSY
         assert b"here" in (await browsing.get(pages["one"], "one")).body
-        await until(lambda: not browsers(folder))  # the browser that it had to itself is gone with it
+        await until(lambda: not find_browser_processes(folder))  # the browser that it had to itself is gone with it
 
 
 async def test_a_driver_that_hangs_is_ended_with_the_browser_and_all_it_has_written(
@@ -116,12 +121,12 @@ async def test_a_driver_that_hangs_is_ended_with_the_browser_and_all_it_has_writ
     monkeypatch.setenv("HEADWATER_API_TOKEN", "not to be told")
     async with open_browsing() as browsing:
         await browsing.get(PAGE)
-        started = [*browsers(folder), *drivers(folder)]
-        assert not any(b"not to be told" in process.environment for process in started)
-        os.kill(drivers(folder)[0].pid, signal.SIGSTOP)
-        monkeypatch.setattr("headwater.browser.driver._CLOSE_SECONDS", 0.01)
+        started = [*find_browser_processes(folder), *find_drivers(folder)]
+        assert not any("HEADWATER_API_TOKEN" in environ for environ in map(read_environment, started))
+        find_drivers(folder)[0].suspend()
+        monkeypatch.setattr("headwater.browser.chromium._CLOSE_SECONDS", 0.01)
     assert open_transports() == []
-    await until(lambda: not any(map(is_alive, started)))
+    await until(lambda: not any(map(is_running, started)))
     assert os.listdir(folder) == []
 
 
@@ -134,9 +139,9 @@ async def test_a_browser_that_is_gone_between_two_pages_costs_neither_of_them_an
     async with open_browsing() as browsing:
         browsing.site.answers[PAGE] = Answer("<p>here", headers=HTML)
         await browsing.get(PAGE)
-        started = browsers(folder)
-        os.kill(drivers(folder)[0].pid, signal.SIGKILL)
-        await until(lambda: not any(map(is_alive, started)))
+        started = find_browser_processes(folder)
+        find_drivers(folder)[0].kill()
+        await until(lambda: not any(map(is_running, started)))
         assert (await browsing.get(PAGE)).status == 200
 
 
@@ -146,9 +151,9 @@ async def test_a_browser_that_hangs_is_given_up_in_time_and_replaced(
     async with open_browsing() as browsing:
         browsing.site.answers[PAGE] = Answer("<p>here", headers=HTML)
         await browsing.get(PAGE)
-        started = browsers(folder)
+        started = find_browser_processes(folder)
         for process in started:
-            os.kill(process.pid, signal.SIGSTOP)
+            process.suspend()
         with monkeypatch.context() as patched:
             for margin in ("_MARGIN_SECONDS", "_RESPONSE_SECONDS"):
                 patched.setattr(f"headwater.browser.client.{margin}", 0.2)
@@ -157,31 +162,31 @@ async def test_a_browser_that_hangs_is_given_up_in_time_and_replaced(
                     await browsing.get(PAGE, "another", limits=Limits(total_seconds=1.5))
         assert caught.value.reason is Reason.BROWSER_CRASHED
         assert (await browsing.get(PAGE)).status == 200
-        await until(lambda: not any(map(is_alive, started)))
+        await until(lambda: not any(map(is_running, started)))
 
 
 async def test_a_context_that_its_browser_died_under_is_not_taken_for_one_of_the_next(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One source's context is being opened when the browser dies and another source's page starts the next."""
-    disguise, opening, goes_on = contexts.disguise, asyncio.Event(), asyncio.Event()
+    apply_stealth, opening, continues = contexts.apply_stealth, asyncio.Event(), asyncio.Event()
 
-    async def disguise_late(context: Any, profile: str) -> None:
-        await disguise(context, profile)
+    async def apply_stealth_late(context: Any, profile: str) -> None:
+        await apply_stealth(context, profile)
         opening.set()
-        await goes_on.wait()
+        await continues.wait()
 
     async with open_browsing() as browsing:
         browsing.site.answers[PAGE] = Answer("<p>here", headers=HTML)
         await browsing.get(PAGE, "one")
         with monkeypatch.context() as patched:
-            patched.setattr(contexts, "disguise", disguise_late)
+            patched.setattr(contexts, "apply_stealth", apply_stealth_late)
             late = asyncio.create_task(browsing.get(PAGE, "two"))
             await opening.wait()
-        os.kill(main_process(folder), signal.SIGKILL)
-        await until(lambda: not browsers(folder))
+        find_process("browser", folder).kill()
+        await until(lambda: not find_browser_processes(folder))
         assert (await browsing.get(PAGE, "one")).status == 200
-        goes_on.set()
+        continues.set()
         with pytest.raises(ExchangeFailed):
             await late
         assert (await browsing.get(PAGE, "two")).status == 200
@@ -208,9 +213,9 @@ async def test_a_page_that_takes_too_much_memory_is_ended_and_its_browser_is_not
         with pytest.raises(ExchangeFailed, match="over 600 MB of memory") as caught:
             await browsing.get(PAGE)
         assert caught.value.reason is Reason.BODY_TOO_LARGE
-        first = main_process(folder)
+        first = find_process("browser", folder)
         assert (await browsing.get(PAGE)).status == 204
-        assert main_process(folder) == first
+        assert find_process("browser", folder) == first
 
 
 @pytest.mark.parametrize("how", ["fail", "SIGKILL", "SIGKILL while the driver hangs"])
@@ -229,10 +234,10 @@ def test_no_process_is_left_however_ours_ends(how: str, folder: Path) -> None:
     assert process.stdout
     try:
         assert "open\n" in iter(process.stdout.readline, "")
-        started = [*browsers(folder), *drivers(folder)]
+        started = [*find_browser_processes(folder), *find_drivers(folder)]
         assert len(started) > 3
         if how.endswith("hangs"):
-            os.kill(drivers(folder)[0].pid, signal.SIGSTOP)
+            find_drivers(folder)[0].suspend()
         if how.startswith("SIGKILL"):
             process.kill()
         else:
@@ -240,9 +245,9 @@ def test_no_process_is_left_however_ours_ends(how: str, folder: Path) -> None:
             process.stdin.flush()
         process.wait(20)
         if not how.endswith("hangs"):
-            wait_until(lambda: not any(map(is_alive, started)))
+            wait_until(lambda: not any(map(is_running, started)))
         make_folder().remove()
-        wait_until(lambda: not any(map(is_alive, started)))
+        wait_until(lambda: not any(map(is_running, started)))
         assert os.listdir(folder) == []
     finally:
         process.kill()
@@ -253,10 +258,10 @@ async def test_who_leaves_while_it_starts_leaves_nothing_behind(folder: Path) ->
     async with open_browsing() as browsing:
         waiting = asyncio.create_task(browsing.get(PAGE))
         looks = count()
-        await until(lambda: drivers(folder) and next(looks) == 5)  # the driver is there, but has not yet answered
+        await until(lambda: find_drivers(folder) and next(looks) == 5)  # the driver is there, but has not yet answered
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
-    assert (drivers(folder), open_transports()) == ([], [])
+    assert (find_drivers(folder), open_transports()) == ([], [])
 
 
 @pytest.mark.parametrize("does", ["exit 1", "exec >&-; exec sleep 60"])
@@ -279,7 +284,7 @@ async def test_a_driver_that_does_not_start_is_seen_to_its_end(
 
 async def test_a_machine_without_chromium_says_so_and_how_to_get_it() -> None:
     async with open_browsing(program="/nowhere/chromium") as browsing:
-        with pytest.raises(OperatorError, match="no Chromium at /nowhere/chromium, where .*Correct it") as caught:
+        with pytest.raises(OperatorError, match="no Chromium at /nowhere/chromium") as caught:
             await browsing.get(PAGE)
     assert caught.value.reason is Reason.NO_BROWSER
 
@@ -295,7 +300,7 @@ async def test_a_program_that_is_no_browser_is_named(tmp_path: Path) -> None:
 
 async def test_who_finds_no_place_comes_back_later_at_no_cost(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headwater.browser.client._PATIENCE_SECONDS", 0.1)
-    async with open_browsing(most_pages=1) as browsing:
+    async with open_browsing(max_pages=1) as browsing:
         browsing.site.hanging.add(HANGS)
         with pytest.raises(NotNow) as caught:
             await _both(browsing)
@@ -304,7 +309,9 @@ async def test_who_finds_no_place_comes_back_later_at_no_cost(folder: Path, monk
 
 async def _both(browsing: Browsing) -> None:
     async def ask(url: str) -> None:
-        await browsing.client.get(url, look=Look("source", "", "none"), limits=LIMITS, lead=browsing.lead)
+        await browsing.client.get(
+            url, profile=BrowserProfile("source", "", "none"), limits=LIMITS, admit=browsing.admit
+        )
 
     first = asyncio.create_task(ask(HANGS))
     try:

@@ -34,7 +34,7 @@ async def test_it_is_the_document_as_its_scripts_have_left_it(browsing: Browsing
     assert "<title>said</title>" in text
     assert "fetched later: Łódź" in text
     assert sorted(browsing.asked) == sorted([PAGE, "http://b.test/said.js", "http://a.test/data"])
-    assert all(passage.sent_at and passage.status == 200 for passage in browsing.passages)
+    assert all(request.sent_at and request.status == 200 for request in browsing.admitted)
 
 
 async def test_what_only_makes_a_page_look_nice_is_not_asked_for(browsing: Browsing) -> None:
@@ -88,7 +88,7 @@ async def test_an_error_is_an_answer_and_its_scripts_do_not_run(status: int, bro
     browsing.site.answers[PAGE] = Answer("<script src=/s.js></script>", status, {**HTML, "Retry-After": "7"})
     response = await browsing.get(PAGE)
     assert (response.status, response.headers["retry-after"]) == (status, "7")
-    assert browsing.passages[0].status == status
+    assert browsing.admitted[0].status == status
     assert browsing.asked == [PAGE]
 
 
@@ -152,7 +152,7 @@ async def test_of_a_page_that_never_comes_to_rest_what_there_is_is_taken(browsin
     assert b"<title>begun</title>" in response.body
 
 
-async def test_a_page_goes_on_without_a_script_that_never_comes(browsing: Browsing) -> None:
+async def test_a_page_continues_without_a_script_that_never_comes(browsing: Browsing) -> None:
     browsing.site.answers[PAGE] = page("document.title = 'gone on'", "<script src=/never.js></script>")
     browsing.site.hanging.add("http://a.test/never.js")
     response = await browsing.get(PAGE, limits=Limits(total_seconds=6))
@@ -196,8 +196,8 @@ async def test_a_page_that_floods_the_browser_is_ended_and_takes_no_other_with_i
     browsing: Browsing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is not charged either, before it has been open alone: it might have been the other one."""
-    monkeypatch.setattr("headwater.browser.resource_monitor._WATCH_SECONDS", 0.1)
-    monkeypatch.setattr("headwater.browser.resource_monitor._PULSE_SECONDS", 0.5)
+    monkeypatch.setattr("headwater.browser.resource_monitor._CHECK_SECONDS", 0.1)
+    monkeypatch.setattr("headwater.browser.resource_monitor._RESPONSE_SECONDS", 0.5)
     url = "http://flood.test/page"
     browsing.site.answers[url] = page(f"{FLOOD} setTimeout(flood)")
     browsing.site.answers[PAGE] = page("document.title = 'neighbour'")
@@ -209,7 +209,7 @@ async def test_a_page_that_floods_the_browser_is_ended_and_takes_no_other_with_i
         await flooding
 
 
-async def test_a_page_that_goes_on_to_one_of_its_own_making_is_that_one(browsing: Browsing) -> None:
+async def test_a_page_that_continues_to_one_of_its_own_making_is_that_one(browsing: Browsing) -> None:
     made = "new Blob(['<title>made here</title>'], {type: 'text/html'})"
     browsing.site.answers[PAGE] = page(f"location = URL.createObjectURL({made})")
     assert b"<title>made here</title>" in (await browsing.get(PAGE)).body

@@ -12,7 +12,7 @@ from ipaddress import ip_network
 
 import pytest
 
-from headwater.browser.proxy import Proxy, ProxyCaps, TooMuchAsked, TooMuchCame
+from headwater.browser.proxy import Proxy, ProxyCaps, TooMuchReceived, TooMuchSent
 from headwater.core.http import AdmittedRequest
 from headwater.http.client import GuardedResolver
 from headwater.http.guard import AddressGuard, AddressRefused
@@ -85,14 +85,14 @@ GET = b"GET http://a.test/page?q=1 HTTP/1.1\r\nHost: a.test\r\nProxy-Connection:
 
 
 async def test_a_request_that_is_admitted_goes_out_without_what_concerns_the_proxy(host: Host) -> None:
-    passage = AdmittedRequest()
+    request = AdmittedRequest()
     async with opened(host) as proxy, connected(proxy) as (reader, writer):
-        with proxy.admit("http://a.test/page", passage):
+        with proxy.admit("http://a.test/page", request):
             writer.write(GET)
             assert (await reader.readuntil(b"hello")).startswith(b"HTTP/1.1 200 OK")
     assert host.heard == [b"GET /page?q=1 HTTP/1.1\r\nHost: a.test\r\nAccept: */*\r\nConnection: close\r\n\r\n"]
-    assert passage.sent_at is not None
-    assert passage.received == len(host.says)
+    assert request.sent_at is not None
+    assert request.received == len(host.says)
 
 
 async def test_a_request_is_sent_when_it_has_left_and_not_when_it_is_about_to() -> None:
@@ -144,12 +144,12 @@ async def test_a_tunnel_carries_bytes_only_while_its_host_is_admitted(host: Host
 )
 async def test_nothing_leaves_once_the_hold_is_over(url: str, words: list[bytes], host: Host) -> None:
     """Spec 2.3: a program that was frozen meanwhile may no longer have the host."""
-    passage = AdmittedRequest(ends_at=now())
+    request = AdmittedRequest(ends_at=now())
     async with opened(host) as proxy:
-        with proxy.admit(url, passage):
+        with proxy.admit(url, request):
             await said_to(proxy, *words)
     assert host.heard == []
-    assert isinstance(passage.error, TimeoutError)
+    assert isinstance(request.error, TimeoutError)
 
 
 @pytest.mark.parametrize(
@@ -179,21 +179,21 @@ async def test_what_was_not_admitted_is_not_answered(words: bytes, host: Host) -
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "[::1]", "10.0.0.1", "169.254.169.254"])
 async def test_the_guard_sees_every_address_and_the_reason_is_told(name: str, host: Host) -> None:
     """Spec 4.3."""
-    url, passage = f"http://{name}:{host.port}/", AdmittedRequest()
+    url, request = f"http://{name}:{host.port}/", AdmittedRequest()
     async with opened(host) as proxy:
-        with proxy.admit(url, passage):
+        with proxy.admit(url, request):
             assert await said_to(proxy, f"GET {url} HTTP/1.1\r\n\r\n".encode()) == b""
-    assert isinstance(passage.error, AddressRefused)
-    assert passage.sent_at is None
+    assert isinstance(request.error, AddressRefused)
+    assert request.sent_at is None
 
 
 async def test_more_than_one_request_may_bring_is_cut_off(host: Host) -> None:
     host.says = bytes(5000)
-    passage = AdmittedRequest()
+    request = AdmittedRequest()
     async with opened(host) as proxy:
-        with proxy.admit("http://a.test/", passage):
+        with proxy.admit("http://a.test/", request):
             assert len(await said_to(proxy, GET)) <= CAPS.request_bytes
-    assert isinstance(passage.error, TooMuchCame)
+    assert isinstance(request.error, TooMuchReceived)
 
 
 @pytest.mark.parametrize(
@@ -211,11 +211,11 @@ async def test_more_than_one_request_may_bring_is_cut_off(host: Host) -> None:
 )
 async def test_an_answer_that_breaks_off_is_told(says: bytes, is_whole: bool, host: Host) -> None:
     host.says, host.hangs_up = says, True
-    passage = AdmittedRequest()
+    request = AdmittedRequest()
     async with opened(host) as proxy:
-        with proxy.admit("http://a.test/", passage):
+        with proxy.admit("http://a.test/", request):
             assert await said_to(proxy, GET) == says
-    assert (passage.error is None) is is_whole
+    assert (request.error is None) is is_whole
 
 
 async def test_connections_are_counted_and_end(host: Host) -> None:
@@ -230,20 +230,20 @@ async def test_connections_are_counted_and_end(host: Host) -> None:
 
 async def test_one_request_takes_few_connections(host: Host) -> None:
     """Spec 2.3: who asks for more than was let out does so in vain."""
-    passage, host.hangs_up = AdmittedRequest(), True
+    request, host.hangs_up = AdmittedRequest(), True
     async with opened(host, ProxyCaps(request_connections=2)) as proxy:
-        with proxy.admit("http://a.test/", passage):
+        with proxy.admit("http://a.test/", request):
             answers = [await said_to(proxy, GET) for _ in range(4)]
     assert [bool(answer) for answer in answers] == [True, True, False, False]
     assert len(host.heard) == 2
-    assert isinstance(passage.error, TooMuchAsked)
+    assert isinstance(request.error, TooMuchSent)
 
 
 async def test_one_request_takes_few_words_in_a_tunnel(host: Host) -> None:
     """Spec 2.3."""
-    passage = AdmittedRequest()
-    async with opened(host, ProxyCaps(request_words=2)) as proxy, connected(proxy) as (reader, writer):
-        with proxy.admit("https://a.test/", passage):
+    request = AdmittedRequest()
+    async with opened(host, ProxyCaps(request_chunks=2)) as proxy, connected(proxy) as (reader, writer):
+        with proxy.admit("https://a.test/", request):
             writer.write(b"CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\n\r\n")
             await reader.readuntil(b"\r\n\r\n")
             for word in (b"one", b"two"):
@@ -252,7 +252,7 @@ async def test_one_request_takes_few_words_in_a_tunnel(host: Host) -> None:
             writer.write(b"three")
             assert await reader.read(-1) == b""
     assert host.heard == [b"one", b"two"]
-    assert isinstance(passage.error, TooMuchAsked)
+    assert isinstance(request.error, TooMuchSent)
 
 
 def socket_of(user: int) -> socket.socket:

@@ -14,7 +14,7 @@ from headwater.core.settings import Settings
 from headwater.demo.web import DemoWeb
 from tests import kinds
 from tests.browser.conftest import HTML, until
-from tests.browser.processes import browsers, drivers, is_alive
+from tests.browser.processes import find_browser_processes, find_drivers, is_running
 from tests.harness import AppHarness, open_harness
 from tests.program import forked
 from tests.server import Answer, Site, page
@@ -183,10 +183,10 @@ async def test_a_worker_that_is_told_to_stop_gives_the_page_back_and_leaves_no_b
         allow_networks=",".join(settings.allow_networks),
     ) as worker:
         await until(lambda: url in site.waiting or worker.returncode is not None)
-        started = [*browsers(folder), *drivers(folder)]
+        started = [*find_browser_processes(folder), *find_drivers(folder)]
         worker.send_signal(signal.SIGTERM)
         assert await asyncio.to_thread(worker.wait, 20) == 0
-        await until(lambda: not any(map(is_alive, started)))
+        await until(lambda: not any(map(is_running, started)))
     assert len(started) > 3
     assert await harness.attempts() == [("shutdown", 1, None)]
 

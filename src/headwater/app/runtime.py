@@ -98,7 +98,7 @@ async def open_runtime(context: DatabaseContext) -> AsyncIterator[Runtime]:
         client,
         context.clock.now,
         program=settings.chromium_path,
-        most_pages=settings.browser_pages,
+        max_pages=settings.browser_pages,
         page_timeout_seconds=settings.browser_seconds,
         body_bytes=settings.max_body_mb * 1024 * 1024,
         memory_bytes=settings.browser_memory_mb * 1024 * 1024,

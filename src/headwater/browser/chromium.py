@@ -1,36 +1,43 @@
-"""Chromium as a process: which one, how it is started so that it has no way out of its own, and how it ends.
+"""Chromium as a process: which program, how it starts without its own way out, and how it ends.
 
-Playwright's driver starts it and speaks to it through a pipe. When this process ends, however it ends, the driver finds
-its end of the pipe closed and ends Chromium; and Chromium ends by itself when the driver is gone.
+Playwright's driver starts Chromium and speaks to it through a pipe. When this process ends, the driver finds its end of
+the pipe closed and ends Chromium. When the driver is gone, Chromium ends by itself.
 """
 
 import asyncio
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from headwater.browser.driver import closed, environment_in, start_driver, stop_driver
-from headwater.browser.folder import BrowserFolder, make_folder
-from headwater.browser.processes import end_session, is_running, of_network
+from headwater.browser.processes import (
+    BrowserFolder,
+    find_network_processes,
+    is_running,
+    kill_marked,
+    kill_session,
+    make_folder,
+)
 from headwater.core.errors import OperatorError
 from headwater.core.reasons import Reason
 
 if TYPE_CHECKING:
+    from playwright._impl.out_of_process import PlaywrightClient
     from playwright.async_api import Browser, CDPSession, Playwright
 
 log = structlog.get_logger()
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 _FEATURES_OFF = (
-    # The suggestions of the address bar: pages of Chromium's own in each window, which take longer than most pages.
+    # The suggestions of the address bar: Chromium opens pages for them in each window, which take much time.
     "WebUIOmniboxPopup",
     "WebUIOmniboxAimPopup",
-    # What Playwright turns off, for ours replaces its list.
+    # The features that Playwright turns off: this list replaces its list.
     "AimEnabled",
     "AvoidCorsURLLoaderRestartOnRedirect",
     "AvoidUnnecessaryBeforeUnloadCheckSync",
@@ -55,85 +62,86 @@ _FLAGS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    # No way round the proxy: no name is looked up here, and no packet leaves by itself.
+    # Chromium resolves no name and sends no packet except to the proxy.
     "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
     "--webrtc-ip-handling-policy=disable_non_proxied_udp",
-    # It asks by itself, past whoever looks at a page's requests.
+    # FedCM sends requests that no page event reports.
     "--disable-blink-features=FedCm",
     "--js-flags=--max-old-space-size=512",
 )
-# Playwright's: without it Chromium slows down pages that flood it with changes of their address.
+# Playwright sets this flag. Without it Chromium slows down a page that floods it with changes of its address.
 _UNWANTED_FLAGS = ("--disable-ipc-flooding-protection",)
-_NOWHERE = "http://127.0.0.1:9"  # the way out of whatever has no context
-_START_SECONDS = 30.0
-_CARRIER_LOOKS, _LOOK_SECONDS = 60, 0.05
+_NO_PROXY = "http://127.0.0.1:9"  # the proxy of requests that belong to no context; it does not exist
+# The variables that the driver and Chromium need. Our environment also holds keys and passwords.
+_NEEDED_VARIABLES = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "XDG_RUNTIME_DIR")
+_START_SECONDS, _CLOSE_SECONDS = 30.0, 3.0
+_NETWORK_CHECKS, _NETWORK_CHECK_SECONDS = 60, 0.05
+_KILL_TRIES, _KILL_WAIT_SECONDS = 30, 1.0
+_driver_environment: ContextVar[dict[str, str]] = ContextVar("_driver_environment")
 
 
 @dataclass(frozen=True, slots=True)
 class Chromium:
-    """A browser that was started, and the driver that started it."""
+    """A running browser, and the driver that started it."""
 
     browser: "Browser"
     driver: "Playwright"
     folder: BrowserFolder
-    wire: "CDPSession"  # to Chromium itself
+    connection: "CDPSession"  # to Chromium itself
     session: int  # of all its processes
-    vital: tuple[int, ...]  # those of them that no page can do without
+    vital: tuple[int, ...]  # the processes that every page needs
 
     @property
     def is_alive(self) -> bool:
-        """Whether all of it is there.
+        """Whether all vital processes run.
 
-        Where its driver has died, it calls itself connected all the same. Where its network process has, it starts
-        another, but what the page had asked for is lost and contexts have no way out any more.
+        Playwright calls a browser connected also when its driver is dead. If the network process dies, Chromium starts
+        another one, but pages have lost their requests and contexts have lost their proxy.
         """
         return self.browser.is_connected() and all(map(is_running, self.vital))
 
-    async def answers(self, seconds: float) -> bool:
-        """Tell whether it answers in time; one that hangs, or that a page keeps busy, does not."""
+    async def responds(self, seconds: float) -> bool:
+        """Return whether it answers in time. It does not if it hangs or if a page keeps it busy."""
         from playwright.async_api import Error
 
         try:
             async with asyncio.timeout(seconds):
-                await self.wire.send("Browser.getVersion")
+                await self.connection.send("Browser.getVersion")
         except (Error, TimeoutError):
             return False
         return True
 
     async def end(self) -> None:
-        """End both; whatever of them hangs is ended by force."""
-        if not await closed(self.browser.close()):
-            await asyncio.to_thread(end_session, self.session)
-        await stop_driver(self.driver, self.folder.path)
+        """End the browser and its driver, by force if they hang."""
+        if not await close_in_time(self.browser.close()):
+            await asyncio.to_thread(kill_session, self.session)
+        await _stop_driver(self.driver, self.folder.path)
         await asyncio.to_thread(self.folder.remove)
 
 
 def find_program(named: str = "") -> str | None:
-    """Return the Chromium that is named, else the system's, else Playwright's own; None where there is none."""
-    names = [named] if named else [*PROGRAMS, *_of_playwright()]
+    """Return the program that is named, else the system's Chromium, else Playwright's; None if there is none."""
+    names = [named] if named else [*PROGRAMS, *_find_playwright_browsers()]
     return next(filter(None, map(shutil.which, names)), None)
 
 
-def _of_playwright() -> Iterator[str]:
-    """Name the browsers that came with an image of Playwright's."""
+def _find_playwright_browsers() -> Iterator[str]:
     folder = os.environ.get("PLAYWRIGHT_BROWSERS_PATH")
     return map(str, Path(folder).glob("chromium-*/chrome-linux*/chrome")) if folder else iter(())
 
 
 async def start_chromium(named: str = "") -> Chromium:
-    """Start a Chromium that reaches nothing but through the proxies of its contexts.
+    """Start a Chromium that reaches hosts only through the proxies of its contexts.
 
-    Raises OperatorError where there is none, or where it does not start.
+    Raises OperatorError if there is no program or if it does not start.
     """
     program = await asyncio.to_thread(find_program, named)
     if program is None:
-        raise OperatorError(_nothing_there(named), reason=Reason.NO_BROWSER)
+        raise OperatorError(_explain_no_program(named), reason=Reason.NO_BROWSER)
     try:
         folder = await asyncio.to_thread(make_folder)
     except OSError as error:
-        what = (
-            f"There is no temporary folder for the browser ({error.strerror}). Name one with TMPDIR that can be used."
-        )
+        what = f"There is no temporary folder for the browser ({error.strerror}). Set TMPDIR to a folder that exists."
         raise OperatorError(what, reason=Reason.NO_BROWSER) from error
     try:
         chromium = await _start_in(folder, program)
@@ -144,11 +152,11 @@ async def start_chromium(named: str = "") -> Chromium:
     return chromium
 
 
-def _nothing_there(named: str) -> str:
+def _explain_no_program(named: str) -> str:
     if named:
         return (
-            f"There is no Chromium at {named}, where HEADWATER_CHROMIUM_PATH says. Correct it, or leave it out: then "
-            "the system's is taken, if there is one."
+            f"There is no Chromium at {named}, the value of HEADWATER_CHROMIUM_PATH. Correct the path, or remove the "
+            "setting to use the system's Chromium."
         )
     return "There is no Chromium here, and the source needs a browser. On Debian: apt-get install chromium."
 
@@ -156,29 +164,14 @@ def _nothing_there(named: str) -> str:
 async def _start_in(folder: BrowserFolder, program: str) -> Chromium:
     try:
         driver = await start_driver(folder.path)
-    except Exception as error:  # of no kind in particular, where the driver ends at once
+    except Exception as error:  # Playwright raises a plain Exception if the driver ends at once
         what = f"Playwright's driver does not start ({first_line(error)}). Install the package playwright again."
         raise OperatorError(what, reason=Reason.NO_BROWSER) from error
     try:
         return await _launch(driver, folder, program)
     except BaseException:
-        await stop_driver(driver, folder.path)
+        await _stop_driver(driver, folder.path)
         raise
-
-
-async def _process_of(wire: "CDPSession") -> int:
-    """Return the process that all others of a browser come from."""
-    told = await wire.send("SystemInfo.getProcessInfo")
-    return next(int(process["id"]) for process in told["processInfo"] if process["type"] == "browser")
-
-
-async def _carriers(session: int) -> list[int]:
-    """Return the processes through which pages reach the network; they come a moment after the first."""
-    for _ in range(_CARRIER_LOOKS):
-        if found := await asyncio.to_thread(of_network, session):
-            return found
-        await asyncio.sleep(_LOOK_SECONDS)
-    return []  # another Chromium may do without
 
 
 async def _launch(driver: "Playwright", folder: BrowserFolder, program: str) -> Chromium:
@@ -189,8 +182,8 @@ async def _launch(driver: "Playwright", folder: BrowserFolder, program: str) -> 
             executable_path=program,
             args=_FLAGS,
             ignore_default_args=_UNWANTED_FLAGS,
-            proxy={"server": _NOWHERE},
-            env=dict(environment_in(folder.path)),
+            proxy={"server": _NO_PROXY},
+            env=dict(_environment_in(folder.path)),
             chromium_sandbox=os.geteuid() != 0,  # Chromium's own sandbox does not work for root
             handle_sigint=False,
             handle_sigterm=False,
@@ -198,11 +191,12 @@ async def _launch(driver: "Playwright", folder: BrowserFolder, program: str) -> 
             timeout=_START_SECONDS * 1000,
         )
         async with asyncio.timeout(_START_SECONDS):
-            wire = await browser.new_browser_cdp_session()
-            pid = await _process_of(wire)
+            connection = await browser.new_browser_cdp_session()
+            answer = await connection.send("SystemInfo.getProcessInfo")
+        pid = next(int(process["id"]) for process in answer["processInfo"] if process["type"] == "browser")
         session = os.getsid(pid)
-        vital = (pid, *await _carriers(session))
-        return Chromium(browser, driver, folder, wire, session, vital)
+        vital = (pid, *await _wait_for_network_processes(session))
+        return Chromium(browser, driver, folder, connection, session, vital)
     except (Error, OSError) as error:
         raise OperatorError(
             f"{program} does not start ({first_line(error)}). Run it by hand to see why, or name another with "
@@ -211,7 +205,87 @@ async def _launch(driver: "Playwright", folder: BrowserFolder, program: str) -> 
         ) from error
 
 
+async def _wait_for_network_processes(session: int) -> list[int]:
+    for _ in range(_NETWORK_CHECKS):
+        if found := await asyncio.to_thread(find_network_processes, session):
+            return found
+        await asyncio.sleep(_NETWORK_CHECK_SECONDS)
+    return []  # another version of Chromium may have no such process
+
+
+def _environment_in(folder: Path) -> dict[str, str]:
+    """Return an environment in which all temporary files go to a folder."""
+    needed = {name: os.environ[name] for name in _NEEDED_VARIABLES if name in os.environ}
+    places = {"TMPDIR": "", "XDG_CONFIG_HOME": "config", "XDG_CACHE_HOME": "cache"}
+    return needed | {name: str(folder / place) for name, place in places.items()}
+
+
+async def start_driver(folder: Path) -> "Playwright":
+    """Start Playwright's driver. If the caller is cancelled or the driver does not answer, the driver is killed.
+
+    Playwright gives our whole environment to the driver, and does not wait for a driver that fails to start. The
+    private names that correct both are checked by tests, for the locked version.
+    """
+    from playwright._impl import out_of_process, transport
+    from playwright.async_api import Playwright  # the import takes long, and most processes never need it
+
+    vars(transport)["get_driver_env"] = _get_driver_environment
+    _driver_environment.set(_environment_in(folder))
+    client = out_of_process.PlaywrightClient()
+    try:
+        async with asyncio.timeout(_START_SECONDS):
+            driver = Playwright(await asyncio.shield(client._playwright))
+    except BaseException:
+        await _kill_driver(folder, asyncio.ensure_future(_wait_for_end(client)))
+        raise
+    # Each waiting call gets the error of a dead driver, so the log need not have it too.
+    client._transport.on_error_future.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+    vars(driver)["stop"] = client.stop
+    return driver
+
+
+async def _stop_driver(driver: "Playwright", folder: Path) -> None:
+    stopping = asyncio.ensure_future(driver.stop())
+    if not await close_in_time(asyncio.shield(stopping)):
+        await _kill_driver(folder, stopping)
+
+
+async def close_in_time(closing: Awaitable[Any]) -> bool:
+    """Wait for a part of the browser to close. Returns False if it takes too long."""
+    from playwright.async_api import Error
+
+    try:
+        async with asyncio.timeout(_CLOSE_SECONDS):
+            await closing
+    except TimeoutError:
+        return False
+    except Error:
+        pass  # it had already closed
+    return True
+
+
+async def _kill_driver(folder: Path, ended: asyncio.Future[None]) -> None:
+    """Kill a driver and all processes it started, and wait for their end. A process may start another meanwhile."""
+    for _ in range(_KILL_TRIES):
+        await asyncio.to_thread(kill_marked, "TMPDIR", str(folder))
+        await asyncio.wait([ended], timeout=_KILL_WAIT_SECONDS)
+        if ended.done():
+            return
+
+
+async def _wait_for_end(client: "PlaywrightClient") -> None:
+    await asyncio.gather(client._playwright, return_exceptions=True)
+    await client.stop()
+
+
+def _get_driver_environment() -> dict[str, str]:
+    from playwright._impl._driver import get_driver_env
+
+    own = {name: value for name, value in get_driver_env().items() if name.startswith("PW_")}
+    return own | _driver_environment.get()
+
+
 def first_line(error: Exception) -> str:
-    """Return the one line of the driver's errors that says something."""
+    """Return the first line of an error's message; the driver's messages have many."""
     lines = str(error).strip().splitlines()
     return lines[0][:200].rstrip(".") if lines else type(error).__name__

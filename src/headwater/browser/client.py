@@ -1,4 +1,4 @@
-"""The one browser of a process: started by the first need, and again when it dies or hangs (spec 1.7)."""
+"""The one browser of a process. The first page starts it; a browser that dies or hangs is replaced (spec 1.7)."""
 
 import asyncio
 import contextlib
@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Self
 
 import structlog
 
-from headwater.browser.chromium import Chromium, first_line, start_chromium
-from headwater.browser.contexts import Look, SourceContext, SourceContexts
-from headwater.browser.driver import closed
-from headwater.browser.page import DiscoveredUrl, Rendering, crashed
+from headwater.browser.chromium import Chromium, close_in_time, first_line, start_chromium
+from headwater.browser.contexts import BrowserProfile, SourceContext, SourceContexts
+from headwater.browser.page import AdmitRequest, Rendering, crashed
 from headwater.browser.proxy import Proxy, ProxyCaps
 from headwater.browser.resource_monitor import PageSession, ResourceMonitor
 from headwater.core.errors import ExchangeFailed, HeadwaterError, NotNow
@@ -26,32 +25,30 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-_PATIENCE_SECONDS = 5.0  # for a place, or for the start: the host is held meanwhile
-_AGAIN = timedelta(seconds=2)
-_AGAIN_ALONE = timedelta(seconds=15)  # whoever is to be alone may wait behind many
-_LEAST_SECONDS = 1.0  # less is not worth opening a page for
-_MARGIN_SECONDS = 2.0  # a page that is not done so long after its time is not late: its browser hangs
-_RESPONSE_SECONDS = 3.0  # for a browser to show that it does not
-_AS_IF_OF_THE_HOST = frozenset({Reason.TIMEOUT, Reason.NETWORK})  # what a browser in trouble makes of its own failures
-_MOST_SUSPECTS = 1000
-_OVERHEAD = 1024 * 1024  # what comes with a body: headers, encryption
+_PATIENCE_SECONDS = 5.0  # to wait for a free place or for the start, while the host is held
+_RETRY_AFTER = timedelta(seconds=2)
+_RETRY_ALONE_AFTER = timedelta(seconds=15)  # many pages may wait for the browser that opens one page at a time
+_MIN_PAGE_SECONDS = 1.0  # less time is not worth opening a page
+_MARGIN_SECONDS = 2.0  # if a page takes this much longer than its time, the browser hangs
+_RESPONSE_SECONDS = 3.0  # for a browser to show that it does not hang
+_HOST_REASONS = frozenset({Reason.TIMEOUT, Reason.NETWORK})  # a browser in trouble also reports these
+_MAX_SUSPECTS = 1000
+_OVERHEAD_BYTES = 1024 * 1024  # headers and encryption of a page's answers
 
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    """A browser, and the rooms in it."""
-
     chromium: Chromium
-    rooms: SourceContexts
-    watch: ResourceMonitor
+    contexts: SourceContexts
+    monitor: ResourceMonitor
 
     async def end(self) -> None:
         await self.chromium.end()
-        await self.rooms.close()
+        await self.contexts.close_proxies()
 
 
 class BrowserClient:
-    """An async context manager; the browser is started with the first page that is asked for, or when it is told to."""
+    """An async context manager. The first page, or `start`, starts the browser."""
 
     def __init__(
         self,
@@ -59,30 +56,30 @@ class BrowserClient:
         clock: Callable[[], datetime],
         *,
         program: str = "",
-        most_pages: int = 4,
+        max_pages: int = 4,
         page_timeout_seconds: float = 30.0,
         body_bytes: int = 20 * 1024 * 1024,
         memory_bytes: int = 1024 * 1024 * 1024,
     ) -> None:
-        """Reach out as the client does; `program` is the Chromium to start, and empty where one is to be looked for."""
+        """Use the guard and the resolver of `client`. `program` is the Chromium to start; empty: the system's."""
         self._client = client
         self._clock = clock
         self._program = program
-        self._places = asyncio.Semaphore(most_pages)
-        self._page_seconds = page_timeout_seconds
+        self._page_slots = asyncio.Semaphore(max_pages)
+        self._page_timeout_seconds = page_timeout_seconds
         self._memory_bytes = memory_bytes
-        self._caps = ProxyCaps(connection_seconds=4 * page_timeout_seconds, request_bytes=body_bytes + _OVERHEAD)
+        self._caps = ProxyCaps(connection_seconds=4 * page_timeout_seconds, request_bytes=body_bytes + _OVERHEAD_BYTES)
         self._starting: asyncio.Task[_Running] | None = None
         self._ending: set[asyncio.Task[None]] = set()
-        self._suspects: dict[str, None] = {}  # pages that the browser failed under while others were open
-        self._ward_place = asyncio.Semaphore(1)
-        self._ward: BrowserClient | None = None
-        self._make_ward = partial(
+        self._suspects: dict[str, None] = {}  # pages that were open, with others, when the browser failed
+        self._alone_slot = asyncio.Semaphore(1)
+        self._alone: BrowserClient | None = None  # the browser for suspects, one page at a time
+        self._make_alone = partial(
             BrowserClient,
             client,
             clock,
             program=program,
-            most_pages=1,
+            max_pages=1,
             page_timeout_seconds=page_timeout_seconds,
             body_bytes=body_bytes,
             memory_bytes=memory_bytes,
@@ -95,95 +92,95 @@ class BrowserClient:
         if self._starting:
             self._starting.cancel()
             await asyncio.gather(self._starting, return_exceptions=True)
-            if _has_started(self._starting):
-                self._drop(self._starting.result())
+            self._end_current()
         await asyncio.gather(*self._ending)
-        if self._ward:
-            await self._ward.__aexit__()
+        if self._alone:
+            await self._alone.__aexit__()
 
     async def start(self) -> None:
-        """Start it ahead of the first page. Raises OperatorError where there is none, or where it does not start."""
-        await asyncio.shield(self._started())
+        """Start the browser before the first page. Raises OperatorError if there is none or if it does not start."""
+        await asyncio.shield(self._get_start())
 
-    async def get(self, url: str, *, look: Look, limits: Limits, lead: DiscoveredUrl) -> Response:
-        """Open a page, let its scripts run, and return what has become of it; redirects are not followed.
+    async def get(self, url: str, *, profile: BrowserProfile, limits: Limits, admit: AdmitRequest) -> Response:
+        """Open a page, run its scripts, and return the resulting document. Redirects are not followed.
 
-        `lead` is asked for every request that the page makes, and holds its host until it is answered. Raises
-        OperatorError where there is no browser, NotNow where it has no place for another page, else as HttpClient does.
+        Every request of the page enters `admit`, which holds the request's host until the answer has come. Raises
+        OperatorError if there is no browser, NotNow if it has no place for another page, else as HttpClient does.
         """
         if url in self._suspects:
-            return await self._get_alone(url, look, limits, lead)
+            return await self._get_alone(url, profile, limits, admit)
         loop = asyncio.get_running_loop()
         end = loop.time() + limits.total_seconds
-        async with self._place(self._places):
-            running = await self._ready()
-            end = min(end, loop.time() + self._page_seconds)
-            if end - loop.time() < _LEAST_SECONDS:
+        async with self._take(self._page_slots):
+            running = await self._wait_for_start()
+            end = min(end, loop.time() + self._page_timeout_seconds)
+            if end - loop.time() < _MIN_PAGE_SECONDS:
                 raise self._busy("The browser was ready too late for this page.")
-            async with running.watch.over(url, look.source) as stay:
+            async with running.monitor.watch(url, profile.source) as page:
                 try:
-                    response = await self._render(running, stay, look, limits, end, lead)
-                    if not self._is_well(running):
+                    response = await self._render(running, page, profile, limits, end, admit)
+                    if not self._is_healthy(running):
                         raise crashed(url)
                 except ExchangeFailed as error:
-                    raise await self._judged(running, stay, error) from error
+                    raise await self._find_cause(running, page, error) from error
                 else:
                     return response
 
-    async def _judged(self, running: _Running, stay: PageSession, error: ExchangeFailed) -> HeadwaterError:
-        """Tell what a page failed for; where it may have been another page's fault, it is tried again by itself."""
-        is_troubled = stay.disturbed or not self._is_well(running)
+    async def _find_cause(self, running: _Running, page: PageSession, error: ExchangeFailed) -> HeadwaterError:
+        """Return the error of a page that failed. If another page may be the cause, this page is tried again alone."""
+        is_in_trouble = page.was_blocked or not self._is_healthy(running)
         if error.reason is Reason.BROWSER_CRASHED:
-            await self._drop_if_dead(running)
-        elif not (is_troubled and error.reason in _AS_IF_OF_THE_HOST):
+            await self._end_if_dead(running)
+        elif not (is_in_trouble and error.reason in _HOST_REASONS):
             return error
-        if not stay.alone:
-            self._suspects[stay.url] = None
-            if len(self._suspects) > _MOST_SUSPECTS:
+        if not page.was_alone:
+            self._suspects[page.url] = None
+            if len(self._suspects) > _MAX_SUSPECTS:
                 del self._suspects[next(iter(self._suspects))]
             return self._busy("The browser failed while several pages were open; this one is tried again alone.")
-        if stay.outgrown:
+        if page.was_too_large:
             what = f"The page took over {self._memory_bytes // 1024**2} MB of memory (browser_memory_mb)."
-            return ExchangeFailed(what, reason=Reason.BODY_TOO_LARGE, url=stay.url)
-        return error if error.reason is Reason.BROWSER_CRASHED or stay.disturbed else crashed(stay.url)
+            return ExchangeFailed(what, reason=Reason.BODY_TOO_LARGE, url=page.url)
+        return error if error.reason is Reason.BROWSER_CRASHED or page.was_blocked else crashed(page.url)
 
-    async def _get_alone(self, url: str, look: Look, limits: Limits, lead: DiscoveredUrl) -> Response:
-        """Open a page in a browser that nobody shares with it, and that ends with it."""
-        async with self._place(self._ward_place, _AGAIN_ALONE):
-            self._ward = self._ward or self._make_ward()
+    async def _get_alone(self, url: str, profile: BrowserProfile, limits: Limits, admit: AdmitRequest) -> Response:
+        """Open a page in its own browser, which ends with the page."""
+        async with self._take(self._alone_slot, _RETRY_ALONE_AFTER):
+            self._alone = self._alone or self._make_alone()
             try:
-                response = await self._ward.get(url, look=look, limits=limits, lead=lead)
+                response = await self._alone.get(url, profile=profile, limits=limits, admit=admit)
             finally:
-                self._ward.leave()
+                self._alone._end_current()
             self._suspects.pop(url, None)
             return response
 
-    def leave(self) -> None:
-        """End the browser, unless it is still to start; the next page starts another."""
-        if self._starting and _has_started(self._starting):
-            self._drop(self._starting.result())
-
     async def _render(
-        self, running: _Running, stay: PageSession, look: Look, limits: Limits, end: float, lead: DiscoveredUrl
+        self,
+        running: _Running,
+        page_session: PageSession,
+        profile: BrowserProfile,
+        limits: Limits,
+        end: float,
+        admit: AdmitRequest,
     ) -> Response:
-        from playwright.async_api import Error  # takes long to import, and most processes never need it
+        from playwright.async_api import Error  # the import takes long, and most processes never need it
 
-        url = stay.url
+        url = page_session.url
         try:
             async with (
                 asyncio.timeout_at(end + _MARGIN_SECONDS) as limit,
-                self._page(running, look, f"{look.source}: {url}", limit) as (room, page),
+                self._open_page(running, profile, url, limit) as (context, page),
             ):
-                stay.limit = limit
-                session = await room.context.new_cdp_session(page)
-                seconds = max(_LEAST_SECONDS, end - asyncio.get_running_loop().time())
+                page_session.limit = limit
+                session = await context.context.new_cdp_session(page)
+                seconds = max(_MIN_PAGE_SECONDS, end - asyncio.get_running_loop().time())
                 rendering = Rendering(
                     page,
                     session,
-                    room.proxy,
+                    context.proxy,
                     url=url,
                     limits=replace(limits, total_seconds=seconds),
-                    lead=lead,
+                    admit=admit,
                     classify_error=self._client.classify_error,
                     clock=self._clock,
                 )
@@ -197,94 +194,95 @@ class BrowserClient:
             raise crashed(url) from error
 
     @contextlib.asynccontextmanager
-    async def _place(self, places: asyncio.Semaphore, again: timedelta = _AGAIN) -> AsyncIterator[None]:
+    async def _take(self, slots: asyncio.Semaphore, retry_after: timedelta = _RETRY_AFTER) -> AsyncIterator[None]:
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
-                await places.acquire()
+                await slots.acquire()
         except TimeoutError:
-            raise self._busy("All places of the browser are taken.", again) from None
+            raise self._busy("All places of the browser are taken.", retry_after) from None
         try:
             yield
         finally:
-            places.release()
+            slots.release()
 
-    async def _ready(self) -> _Running:
-        """Wait for the browser, but not for as long as a start may take: the host is held meanwhile."""
+    async def _wait_for_start(self) -> _Running:
+        """Wait for the browser only for a moment: the host is held meanwhile."""
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
-                return await asyncio.shield(self._started())
+                return await asyncio.shield(self._get_start())
         except TimeoutError:
             raise self._busy("The browser is still starting.") from None
 
-    def _busy(self, why: str, again: timedelta = _AGAIN) -> NotNow:
-        return NotNow(why, until=self._clock() + again, reason=Reason.BROWSER_BUSY)
+    def _busy(self, why: str, retry_after: timedelta = _RETRY_AFTER) -> NotNow:
+        return NotNow(why, until=self._clock() + retry_after, reason=Reason.BROWSER_BUSY)
 
-    def _started(self) -> "asyncio.Task[_Running]":
-        """Return the start of the browser; a new one if the last did not succeed, or if that browser is gone."""
+    def _get_start(self) -> "asyncio.Task[_Running]":
+        """Return the task that starts the browser; a new one if the last failed or if that browser is gone."""
         if self._starting and self._starting.done():
-            if not _has_started(self._starting):
+            running = self._current()
+            if running is None:
                 self._starting = None
-            elif not self._starting.result().chromium.is_alive:
-                self._drop(self._starting.result())
+            elif not running.chromium.is_alive:
+                self._end(running)
         if self._starting is None:
             self._starting = asyncio.create_task(self._start())
         return self._starting
 
     async def _start(self) -> _Running:
         chromium = await start_chromium(self._program)
-        rooms = SourceContexts(chromium.browser, self._make_proxy)
-        return _Running(chromium, rooms, ResourceMonitor(chromium, self._memory_bytes))
-
-    def _make_proxy(self) -> Proxy:
-        return Proxy(self._client.resolver, self._clock, self._caps)
+        contexts = SourceContexts(chromium.browser, lambda: Proxy(self._client.resolver, self._clock, self._caps))
+        return _Running(chromium, contexts, ResourceMonitor(chromium, self._memory_bytes))
 
     @contextlib.asynccontextmanager
-    async def _page(
-        self, running: _Running, look: Look, whose: str, limit: asyncio.Timeout
+    async def _open_page(
+        self, running: _Running, profile: BrowserProfile, url: str, limit: asyncio.Timeout
     ) -> AsyncIterator[tuple[SourceContext, "Page"]]:
-        room = await running.rooms.enter(look)
-        room.pages += 1
+        context = await running.contexts.get_context(profile)
+        context.pages += 1
         try:
-            page = await room.context.new_page()
+            page = await context.context.new_page()
             try:
-                yield room, page
+                yield context, page
             finally:
                 if not limit.expired():
-                    limit.reschedule(None)  # to close has a limit of its own, and what came is not lost by it
-                await asyncio.shield(self._close(running, page, whose))
+                    limit.reschedule(None)  # closing has its own limit, and the response must not be lost by it
+                await asyncio.shield(self._close(running, page, f"{profile.source}: {url}"))
         finally:
-            room.pages -= 1
+            context.pages -= 1
 
-    async def _close(self, running: _Running, page: "Page", whose: str) -> None:
-        """Close a page, by force if it must be; a browser that cannot even do that is replaced."""
-        if await closed(page.close()):
+    async def _close(self, running: _Running, page: "Page", label: str) -> None:
+        """Close a page, by force if needed. A browser that cannot close it is replaced."""
+        if await close_in_time(page.close()):
             return
-        await running.watch.end_busiest()
-        if not await closed(page.close()):
-            log.warning("browser.stuck", page=whose)
-            self._drop(running)
+        await running.monitor.kill_busiest()
+        if not await close_in_time(page.close()):
+            log.warning("browser.close_failed", page=label)
+            self._end(running)
 
-    async def _drop_if_dead(self, running: _Running) -> None:
-        """End a browser that does nothing more, though nobody noticed: it may hang, or its driver be gone."""
-        if self._is_current(running) and not (
-            running.chromium.is_alive and await running.chromium.answers(_RESPONSE_SECONDS)
-        ):
-            self._drop(running)
+    async def _end_if_dead(self, running: _Running) -> None:
+        """End a browser that no longer works: it may hang, or its driver may be gone."""
+        chromium = running.chromium
+        if self._current() is running and not (chromium.is_alive and await chromium.responds(_RESPONSE_SECONDS)):
+            self._end(running)
 
-    def _drop(self, running: _Running) -> None:
-        """End a browser, unless somebody has done so; the next page starts another, and does not wait for the end."""
-        if self._is_current(running):
+    def _end_current(self) -> None:
+        """End the browser if it has started. The next page starts another one."""
+        if running := self._current():
+            self._end(running)
+
+    def _end(self, running: _Running) -> None:
+        """End a browser, unless that has begun already. The next page starts another one without waiting."""
+        if self._current() is running:
             self._starting = None
             ending = asyncio.create_task(running.end())
             self._ending.add(ending)
             ending.add_done_callback(self._ending.discard)
 
-    def _is_well(self, running: _Running) -> bool:
-        return self._is_current(running) and running.chromium.is_alive
+    def _is_healthy(self, running: _Running) -> bool:
+        return self._current() is running and running.chromium.is_alive
 
-    def _is_current(self, running: _Running) -> bool:
-        return self._starting is not None and _has_started(self._starting) and self._starting.result() is running
-
-
-def _has_started(starting: "asyncio.Task[_Running]") -> bool:
-    return starting.done() and not starting.cancelled() and starting.exception() is None
+    def _current(self) -> _Running | None:
+        starting = self._starting
+        if starting is None or not starting.done() or starting.cancelled() or starting.exception() is not None:
+            return None
+        return starting.result()

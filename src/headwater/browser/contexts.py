@@ -1,4 +1,4 @@
-"""The contexts of one browser: a source has one of its own, with cookies and a way out of its own (spec 1.7)."""
+"""The contexts of one browser. Each source has its own context, with its own cookies and its own proxy (spec 1.7)."""
 
 import asyncio
 from collections import OrderedDict
@@ -6,18 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headwater.browser.driver import closed
+from headwater.browser.chromium import close_in_time
 from headwater.browser.proxy import Proxy
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext
 
-_MOST_CONTEXTS = 32
+_MAX_CONTEXTS = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """Whose page it is, and how the browser presents itself there: each has cookies of its own."""
+class BrowserProfile:
+    """The source of a page, and how the browser presents itself to it. Each profile has its own cookies."""
 
     source: str
     user_agent: str
@@ -26,7 +26,7 @@ class Look:
 
 @dataclass(slots=True)
 class SourceContext:
-    """A source's context and its way out."""
+    """The context of a profile and its proxy."""
 
     context: "BrowserContext"
     proxy: Proxy
@@ -34,64 +34,63 @@ class SourceContext:
 
 
 class SourceContexts:
-    """They go with their browser: none of them is ever used with another."""
+    """The contexts of one browser. No context is used with another browser."""
 
     def __init__(self, browser: "Browser", make_proxy: Callable[[], Proxy]) -> None:
         self._browser = browser
         self._make_proxy = make_proxy
-        self._rooms: OrderedDict[Look, SourceContext] = OrderedDict()
+        self._contexts: OrderedDict[BrowserProfile, SourceContext] = OrderedDict()
         self._lock = asyncio.Lock()
 
-    async def enter(self, look: Look) -> SourceContext:
-        """Return the room of a look; it is opened where there is none."""
+    async def get_context(self, profile: BrowserProfile) -> SourceContext:
+        """Return the context of a profile, and open it if needed."""
         async with self._lock:
-            if look not in self._rooms:
-                await self._make_space()
-                self._rooms[look] = await self._open(look)
-            self._rooms.move_to_end(look)
-            return self._rooms[look]
+            if profile not in self._contexts:
+                await self._close_oldest_unused()
+                self._contexts[profile] = await self._open(profile)
+            self._contexts.move_to_end(profile)
+            return self._contexts[profile]
 
-    async def close(self) -> None:
-        """Close every way out, once the browser has ended."""
+    async def close_proxies(self) -> None:
+        """Close all proxies, after the browser has ended."""
         async with self._lock:
-            for room in self._rooms.values():
-                await room.proxy.close()
-            self._rooms.clear()
+            for context in self._contexts.values():
+                await context.proxy.close()
+            self._contexts.clear()
 
-    async def _make_space(self) -> None:
-        """Close the context that was not used for longest, where there are many."""
-        unused = [look for look, room in self._rooms.items() if not room.pages]
-        if len(self._rooms) >= _MOST_CONTEXTS and unused:
-            room = self._rooms.pop(unused[0])
-            await closed(room.context.close())
-            await room.proxy.close()
+    async def _close_oldest_unused(self) -> None:
+        unused = [profile for profile, context in self._contexts.items() if not context.pages]
+        if len(self._contexts) >= _MAX_CONTEXTS and unused:
+            context = self._contexts.pop(unused[0])
+            await close_in_time(context.context.close())
+            await context.proxy.close()
 
-    async def _open(self, look: Look) -> SourceContext:
+    async def _open(self, profile: BrowserProfile) -> SourceContext:
         proxy = self._make_proxy()
         await proxy.open()
         try:
             context = await self._browser.new_context(
                 proxy={"server": f"http://127.0.0.1:{proxy.port}"},
-                user_agent=look.user_agent,
+                user_agent=profile.user_agent,
                 service_workers="block",
                 accept_downloads=False,
             )
-            await disguise(context, look.stealth)
+            await apply_stealth(context, profile.stealth)
         except BaseException:
             await proxy.close()
             raise
         return SourceContext(context, proxy)
 
 
-async def disguise(context: "BrowserContext", profile: str) -> None:
-    """Patch what tells a browser that is driven from one that is used, as the profile says: full, light or none."""
+async def apply_stealth(context: "BrowserContext", stealth: str) -> None:
+    """Hide the signs of an automated browser: all (`full`), only navigator.webdriver (`light`) or none (`none`)."""
     from playwright_stealth import ALL_EVASIONS_DISABLED_KWARGS, Stealth
 
-    if profile == "none":
+    if stealth == "none":
         return
-    # The user agent is ours to choose; what else speaks of it would contradict it.
+    # The source chooses the user agent, so nothing else may contradict it.
     patches = {"navigator_user_agent": False, "navigator_user_agent_data": False, "sec_ch_ua": False}
-    if profile == "light":
+    if stealth == "light":
         no_others = {"navigator_languages_override": None, "navigator_platform_override": None}
         patches = ALL_EVASIONS_DISABLED_KWARGS | no_others | {"navigator_webdriver": True}
     await Stealth(**patches).apply_stealth_async(context)

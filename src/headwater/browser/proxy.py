@@ -1,8 +1,8 @@
-"""The browser's only way out: a proxy on loopback that lets through what was admitted, and nothing else.
+"""The browser's only way out: a proxy on loopback that passes on admitted requests and nothing else.
 
-What is admitted is a host of a scheme, for as long as the request to it is under way. Bytes pass only then, so that a
-connection that is kept open is of no use to whoever was not asked for. It speaks just enough HTTP for that: GET of
-`http://` addresses, one a connection, and CONNECT for `https://`.
+A host of a scheme is admitted while a request to it is in progress. Bytes pass only then, so a connection that stays
+open is of no use to other requests. The proxy understands GET of `http://` URLs, one a connection, and CONNECT for
+`https://`.
 """
 
 import asyncio
@@ -38,43 +38,43 @@ _FOR_THE_PROXY = frozenset({"connection", "keep-alive", "te", "trailer", "transf
 
 @dataclass(frozen=True, slots=True)
 class ProxyCaps:
-    """How much one proxy carries: connections at once, the life of each, and what one request may take and bring.
+    """The limits of one proxy.
 
-    Nobody can look into a tunnel, but whoever asks for one thing needs few connections and has little to say.
+    The proxy cannot read an encrypted tunnel, but one request needs only few connections and sends only few chunks.
     """
 
     connections: int = 32
     connection_seconds: float = 120.0
     request_connections: int = 4
-    request_words: int = 64
+    request_chunks: int = 64
     request_bytes: int = 32 * 1024 * 1024
 
 
-class TooMuchCame(OSError):
-    """More bytes came for one request than are taken."""
+class TooMuchReceived(OSError):
+    """The answers to one request have more bytes than allowed."""
 
 
-class TooMuchAsked(OSError):
-    """The browser asked for more than the one request that was let out."""
+class TooMuchSent(OSError):
+    """The browser sent more than the one request that was admitted."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
-    """What a connection is for: where to, and what is said there first; None: a tunnel, the browser speaks itself."""
+class _Target:
+    """The host of a connection, and the request to send there; None: the browser sends its own through a tunnel."""
 
     endpoint: Endpoint
     opening: bytes | None
 
 
 class Proxy:
-    """Listens between `open` and `close`; `admit` says where to, and for how long."""
+    """Listens between `open` and `close`. `admit` allows a host for a while."""
 
     def __init__(self, resolver: GuardedResolver, clock: Callable[[], datetime], caps: ProxyCaps) -> None:
         self._resolver = resolver
         self._clock = clock
         self._caps = caps
         self._admitted: dict[Endpoint, AdmittedRequest] = {}
-        self._connections: dict[asyncio.Task[None], Endpoint | None] = {}  # and where to, once that is known
+        self._connections: dict[asyncio.Task[None], Endpoint | None] = {}  # and its host, once it is known
         self._server: asyncio.Server | None = None
 
     async def open(self) -> None:
@@ -82,7 +82,7 @@ class Proxy:
         self._server = await asyncio.start_server(self._serve, _LOOPBACK, 0)
 
     async def close(self) -> None:
-        """Listen no more, and break off what is under way."""
+        """Stop listening, and end all connections."""
         assert self._server is not None
         self._server.close()
         for connection in self._connections:
@@ -91,20 +91,20 @@ class Proxy:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port it listens on."""
         assert self._server is not None
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
     @contextlib.contextmanager
-    def admit(self, url: str, passage: AdmittedRequest) -> Iterator[None]:
-        """Let the browser reach the host of a URL while the block runs; what happens is told in the passage.
+    def admit(self, url: str, request: AdmittedRequest) -> Iterator[None]:
+        """Let the browser reach the host of a URL while the block runs, and record in `request` what happens.
 
-        If the block fails, so does what the browser still waits for.
+        If the block fails, the browser's open connections to that host end.
         """
         parts = urlsplit(url)
         endpoint = (parts.scheme, parts.hostname or "", parts.port or _PORTS[parts.scheme])
-        self._admitted[endpoint] = passage
+        self._admitted[endpoint] = request
         try:
             yield
         except BaseException:
@@ -112,58 +112,57 @@ class Proxy:
                 connection.cancel()
             raise
         finally:
-            if self._admitted.get(endpoint) is passage:
+            if self._admitted.get(endpoint) is request:
                 del self._admitted[endpoint]
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = asyncio.current_task()
         assert connection is not None
         self._connections[connection] = None
-        # Whatever goes wrong, the browser finds its connection closed, and the passage has the reason.
+        # After any error the browser finds its connection closed, and the admitted request has the reason.
         with contextlib.suppress(OSError, EOFError, asyncio.LimitOverrunError, ValueError, asyncio.CancelledError):
             async with _closing(writer), asyncio.timeout(self._caps.connection_seconds):
-                if len(self._connections) <= self._caps.connections and await self._is_of_our_user(writer):
+                if len(self._connections) <= self._caps.connections and await self._is_own_user(writer):
                     await self._carry(connection, reader, writer)
         del self._connections[connection]
 
-    async def _is_of_our_user(self, writer: asyncio.StreamWriter) -> bool:
-        """Tell whether the other end of a connection is a process of our own user: others share our loopback."""
+    async def _is_own_user(self, writer: asyncio.StreamWriter) -> bool:
+        """Return whether a process of our own user has connected. Other users share the loopback interface."""
         _, theirs = writer.get_extra_info("peername")
-        # On a busy machine the list is long.
-        return await asyncio.to_thread(_owner, theirs, self.port) == str(os.geteuid())
+        return await asyncio.to_thread(_find_owner, theirs, self.port) == str(os.geteuid())
 
     async def _carry(
         self, connection: asyncio.Task[None], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        wanted = _read_head(await reader.readuntil(b"\r\n\r\n"))
-        self._connections[connection] = wanted.endpoint
-        passage = self._admitted.get(wanted.endpoint)
-        if passage is None:
-            log.debug("proxy.refused", host=wanted.endpoint[1], port=wanted.endpoint[2])
+        target = _read_head(await reader.readuntil(b"\r\n\r\n"))
+        self._connections[connection] = target.endpoint
+        request = self._admitted.get(target.endpoint)
+        if request is None:
+            log.debug("proxy.refused", host=target.endpoint[1], port=target.endpoint[2])
             return
         try:
-            passage.connections += 1
-            if passage.connections > self._caps.request_connections:
-                raise TooMuchAsked(f"over {self._caps.request_connections} connections were made for one request")
-            upstream_reader, upstream_writer = await self._connect(wanted.endpoint)
+            request.connections += 1
+            if request.connections > self._caps.request_connections:
+                raise TooMuchSent(f"over {self._caps.request_connections} connections were made for one request")
+            upstream_reader, upstream_writer = await self._connect(target.endpoint)
         except OSError as error:
-            passage.error = error
+            request.error = error
             raise
         async with _closing(upstream_writer):
-            if wanted.opening is None:
+            if target.opening is None:
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-                going = self._send(reader, upstream_writer, wanted.endpoint)
-                coming = self._receive(upstream_reader, writer, wanted.endpoint)
+                sending = self._send(reader, upstream_writer, target.endpoint)
+                receiving = self._receive(upstream_reader, writer, target.endpoint)
             else:
-                self._check_end(passage)
-                upstream_writer.write(wanted.opening)
-                going = _until_it_speaks(reader)
-                coming = self._receive_plain(upstream_reader, writer, wanted.endpoint, passage)
-            passage.sent_at = self._clock()  # when it has left, not when it is about to
-            await first_of(going, coming)
+                self._check_end(request)
+                upstream_writer.write(target.opening)
+                sending = _wait_for_more(reader)
+                receiving = self._receive_plain(upstream_reader, writer, target.endpoint, request)
+            request.sent_at = self._clock()  # after the connection, when the request really leaves
+            await first_of(sending, receiving)
 
     async def _connect(self, endpoint: Endpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Connect to one of the addresses that the guard has passed: the very address, not the name."""
+        """Connect to one of the addresses that the guard allows. The name is not resolved a second time."""
         _, host, port = endpoint
         failed = OSError(f"{host} has no address")
         for found in await self._resolver.resolve(host, port):
@@ -175,67 +174,67 @@ class Proxy:
 
     async def _send(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, endpoint: Endpoint) -> None:
         while chunk := await reader.read(_CHUNK):
-            passage = self._admitted.get(endpoint)
-            if passage is None:
+            request = self._admitted.get(endpoint)
+            if request is None:
                 return
-            passage.format_duration += 1
-            if passage.format_duration > self._caps.request_words:
-                passage.error = TooMuchAsked("the browser said more than one request takes")
-                raise passage.error
-            self._check_end(passage)
+            request.sent_chunks += 1
+            if request.sent_chunks > self._caps.request_chunks:
+                request.error = TooMuchSent("the browser sent more than one request")
+                raise request.error
+            self._check_end(request)
             writer.write(chunk)
-            passage.sent_at = self._clock()
+            request.sent_at = self._clock()
             await writer.drain()
 
-    def _check_end(self, passage: AdmittedRequest) -> None:
-        """Raise TimeoutError where a hold is over: whoever was frozen until then may no longer have the host."""
-        if passage.ends_at is not None and self._clock() >= passage.ends_at:
-            passage.error = TimeoutError("the time to ask in was over")
-            raise passage.error
+    def _check_end(self, request: AdmittedRequest) -> None:
+        """Raise TimeoutError if the hold of the host has ended: a process that was frozen may have lost the host."""
+        if request.ends_at is not None and self._clock() >= request.ends_at:
+            request.error = TimeoutError("the time to send the request was over")
+            raise request.error
 
     async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, endpoint: Endpoint) -> None:
-        """Pass on what comes through a tunnel, for whichever request is under way."""
+        """Pass on the bytes of a tunnel, for the request that is in progress."""
         try:
             while chunk := await reader.read(_CHUNK):
-                passage = self._admitted.get(endpoint)
-                if passage is None:
+                request = self._admitted.get(endpoint)
+                if request is None:
                     return
-                await self._hand_over(chunk, writer, passage)
+                await self._pass_on(chunk, writer, request)
         except OSError as error:
-            if passage := self._admitted.get(endpoint):
-                passage.error = error
+            if request := self._admitted.get(endpoint):
+                request.error = error
             raise
 
     async def _receive_plain(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, endpoint: Endpoint, passage: AdmittedRequest
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, endpoint: Endpoint, request: AdmittedRequest
     ) -> None:
-        """Pass one answer on, and note whether it was whole."""
+        """Pass one answer on, and record whether it was complete."""
         answer = _PlainAnswer()
         try:
             while chunk := await reader.read(_CHUNK):
-                if self._admitted.get(endpoint) is not passage:
+                if self._admitted.get(endpoint) is not request:
                     return
                 answer.feed(chunk)
-                await self._hand_over(chunk, writer, passage)
-            if not answer.is_whole:
+                await self._pass_on(chunk, writer, request)
+            if not answer.is_complete:
                 raise ConnectionError("the answer broke off")
         except OSError as error:
-            passage.error = error
+            request.error = error
             raise
 
-    async def _hand_over(self, chunk: bytes, writer: asyncio.StreamWriter, passage: AdmittedRequest) -> None:
-        passage.received += len(chunk)
-        if passage.received > self._caps.request_bytes:
-            raise TooMuchCame(f"over {self._caps.request_bytes} bytes came")
+    async def _pass_on(self, chunk: bytes, writer: asyncio.StreamWriter, request: AdmittedRequest) -> None:
+        request.received += len(chunk)
+        if request.received > self._caps.request_bytes:
+            raise TooMuchReceived(f"over {self._caps.request_bytes} bytes were received")
         writer.write(chunk)
         try:
             await writer.drain()
         except OSError:
-            raise EOFError from None  # the browser has left, which is no fault of the host's
+            raise EOFError from None  # the browser closed the connection, which is not an error of the host
 
 
 class _PlainAnswer:
-    """An answer that is not encrypted, looked at as it passes, so that one that breaks off is told from a whole one."""
+    """An unencrypted answer, inspected while it passes to see whether it is complete."""
 
     def __init__(self) -> None:
         self._head = b""
@@ -244,7 +243,7 @@ class _PlainAnswer:
         self._end = b""
 
     def feed(self, chunk: bytes) -> None:
-        """Look at what comes next."""
+        """Inspect the next bytes."""
         if not self._has_head:
             self._head, end, chunk = (self._head + chunk).partition(b"\r\n\r\n")
             self._has_head = bool(end)
@@ -252,8 +251,8 @@ class _PlainAnswer:
         self._end = (self._end + chunk)[-len(_LAST_CHUNK) :]
 
     @property
-    def is_whole(self) -> bool:
-        """Whether it is as long as its head says, or has its last chunk; one that says neither ends where it ends."""
+    def is_complete(self) -> bool:
+        """Whether it has the announced length or its last chunk. One that announces neither is complete."""
         head = self._head.lower()
         if _CHUNKED.search(head):
             return self._end == _LAST_CHUNK
@@ -273,13 +272,13 @@ async def _closing(writer: asyncio.StreamWriter) -> AsyncIterator[None]:
             await writer.wait_closed()
 
 
-async def _until_it_speaks(reader: asyncio.StreamReader) -> None:
-    """Wait until the browser leaves, or wants more of a connection that is good for one request."""
+async def _wait_for_more(reader: asyncio.StreamReader) -> None:
+    """Wait until the browser closes the connection, or sends more than its one request."""
     await reader.read(1)
 
 
 async def first_of(*works: Coroutine[Any, Any, Any]) -> None:
-    """Work at several things until one of them is done; what it raises is raised."""
+    """Run coroutines until the first one ends, cancel the others, and raise its error if it has one."""
     tasks = [asyncio.create_task(work) for work in works]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -291,21 +290,21 @@ async def first_of(*works: Coroutine[Any, Any, Any]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _read_head(head: bytes) -> _Wanted:
-    """Read what the browser asks of a proxy; a ValueError for what no page needs."""
+def _read_head(head: bytes) -> _Target:
+    """Parse the head of a proxy request. Raises ValueError for requests that no page needs."""
     first, *lines = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
     method, target, version = first.split(" ")
     if method == "CONNECT":
         parts = urlsplit(f"//{target}")
-        return _Wanted(("https", parts.hostname or "", parts.port or 443), None)
+        return _Target(("https", parts.hostname or "", parts.port or 443), None)
     scheme, _, rest = target.partition("://")
     if method != "GET" or scheme != "http":
-        raise ValueError(f"{method} of {scheme} is not let through")
+        raise ValueError(f"{method} of {scheme} is not allowed")
     authority, _, path = rest.partition("/")
     parts = urlsplit(f"//{authority}")
-    onward = filterfalse(_is_for_the_proxy, lines)
-    opening = "\r\n".join((f"GET /{path} {version}", *onward, "Connection: close", "", ""))
-    return _Wanted(("http", parts.hostname or "", parts.port or 80), opening.encode("latin-1"))
+    kept = filterfalse(_is_for_the_proxy, lines)
+    opening = "\r\n".join((f"GET /{path} {version}", *kept, "Connection: close", "", ""))
+    return _Target(("http", parts.hostname or "", parts.port or 80), opening.encode("latin-1"))
 
 
 def _is_for_the_proxy(line: str) -> bool:
@@ -313,8 +312,8 @@ def _is_for_the_proxy(line: str) -> bool:
     return name in _FOR_THE_PROXY or name.startswith("proxy-")
 
 
-def _owner(port: int, to_port: int) -> str | None:
-    """Return the user whose connection it is that leads from one port of the loopback to another."""
+def _find_owner(port: int, to_port: int) -> str | None:
+    """Return the user id of the connection from one loopback port to another."""
     here = int.from_bytes(socket.inet_aton(_LOOPBACK), sys.byteorder)
     ends = [f"{here:08X}:{port:04X}", f"{here:08X}:{to_port:04X}"]
     with open("/proc/net/tcp", encoding="ascii") as table:

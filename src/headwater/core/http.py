@@ -31,13 +31,13 @@ class Response:
 
 @dataclass(slots=True, kw_only=True)
 class AdmittedRequest:
-    """A request of a page that may go out until its hold ends, and what those who let it out learn of it."""
+    """A request of a page that may be sent until its host is released, and what happened to it."""
 
     ends_at: datetime | None = None
-    sent_at: datetime | None = None  # None: nothing has left
+    sent_at: datetime | None = None  # None: nothing was sent
     connections: int = 0
-    format_duration: int = 0  # how many times the browser said something through them
-    received: int = 0  # bytes, as they came
+    sent_chunks: int = 0  # that the browser sent through these connections
+    received: int = 0  # bytes, before decompression
     error: OSError | None = None  # why it did not reach its host
     status: int | None = None
     headers: Mapping[str, str] = field(default_factory=dict)

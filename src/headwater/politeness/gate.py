@@ -193,14 +193,15 @@ class Gate:
 
     async def _browse(self, lease: HostLease, url: str, limits: Limits, profile: FetchProfile) -> Response:
         """Load a page in the browser. The SubresourceGate admits each of the page's requests in its host's turn."""
-        from headwater.browser.contexts import Look  # most processes never need it
+        from headwater.browser.contexts import BrowserProfile  # most processes never need it
 
-        look = Look(profile.source, self._user_agents[profile.user_agent], profile.stealth)
+        browser_profile = BrowserProfile(profile.source, self._user_agents[profile.user_agent], profile.stealth)
         start = self.clock.now() + _BROWSER_MARGIN
         if start + _LEAST_TIME > lease.until:
             raise _too_short(lease, start)
         limits = replace(limits, total_seconds=(lease.until - start).total_seconds())
-        return await self._browser.get(url, look=look, limits=limits, lead=SubresourceGate(self, lease).lead)
+        admit = SubresourceGate(self, lease).admit
+        return await self._browser.get(url, profile=browser_profile, limits=limits, admit=admit)
 
     async def start_browser(self) -> None:
         """Start the browser ahead of its first page. Raises OperatorError if no browser starts."""

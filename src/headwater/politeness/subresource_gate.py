@@ -33,7 +33,7 @@ class SubresourceGate:
         self._turn = asyncio.Lock()  # for requests to the page's own host
 
     @contextlib.asynccontextmanager
-    async def lead(self, url: str) -> AsyncIterator[AdmittedRequest]:
+    async def admit(self, url: str) -> AsyncIterator[AdmittedRequest]:
         """Wait until a URL may be requested, and lease its host for the block. Raises the errors of the gate."""
         async with self._leased(host_of(url)) as lease:
             await self._gate.obey_robots(lease, url)
