@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from headwater.core.errors import HeadwaterError, Unreadable
+from headwater.core.errors import HeadwaterError, SandboxFailed, Unreadable
 from headwater.core.reasons import Reason
 from headwater.extraction.registry import NormalizedPage, normalize
 from headwater.sandbox.pool import Sandbox
@@ -15,6 +15,7 @@ from headwater.sandbox.pool import Sandbox
 URL = "https://example.org/a"
 SECONDS = 2.0
 MEMORY_MB = 300
+MANY_NAMES = " ".join(f"a{number}" for number in range(200_000))
 STORY = "<p>The harbour was quiet when the first of the new ferries came in from the north on Tuesday morning.</p>"
 
 
@@ -85,10 +86,22 @@ async def test_what_is_odd_but_holds_a_text_is_read(sandbox: Sandbox, body: byte
         "<!--",
         "<p class='related sidebar'>b",
         "<li>1.1.2020",
+        "<option>x",
+        "<div class=author><i><a>Ann</a> x</i>",
     ],
 )
 async def test_megabytes_of_anything_end_within_their_limits(sandbox: Sandbox, piece: str) -> None:
-    """Where time or memory runs out the child is killed, and the next page has another."""
+    """If time or memory runs out, the sandbox kills the child, and the next page has another."""
     with suppress(HeadwaterError):
         await read(sandbox, page(piece * (3_000_000 // len(piece))))
+    assert "ferries" in await read(sandbox, page(STORY * 5))
+
+
+@pytest.mark.parametrize(
+    "body", [f"<p {MANY_NAMES}>", "<select>" + "<option>x" * 100_000], ids=["attributes", "options"]
+)
+async def test_a_page_that_takes_minutes_to_parse_ends_with_the_limit_of_time(sandbox: Sandbox, body: str) -> None:
+    with pytest.raises(SandboxFailed) as caught:
+        await read(sandbox, page(body + STORY * 5))
+    assert caught.value.reason is Reason.SANDBOX_TIMEOUT
     assert "ferries" in await read(sandbox, page(STORY * 5))

@@ -256,10 +256,9 @@ def test_a_law_in_the_markup_of_bills_reads_alike() -> None:
         f"""<?xml version="1.0"?><!DOCTYPE RULE [<!ENTITY secret SYSTEM "file:///etc/passwd">]>
         <RULE><SUBJECT>&secret;</SUBJECT><P>{PADDING}</P></RULE>""",
         f"<NOTICE><P>{PADDING}</P>{'<P>' * 100_000}",
-        f"<NOTICE><P>{PADDING}</P>{'<P>' * 200}{'</P>' * 200}</NOTICE>",
+        f"<NOTICE><P>{PADDING}</P>{'<P>' * 300}{'</P>' * 300}</NOTICE>",
         f"<bill><title>{PADDING}</bill>",
         f"<pLaw>{PADDING}&nothing;</pLaw>",
-        NEW_BILL.replace("<p>Weirs", "<div>" * 100_000),
     ],
     ids=[
         "a bomb",
@@ -268,7 +267,6 @@ def test_a_law_in_the_markup_of_bills_reads_alike() -> None:
         "deep",
         "crossed",
         "an entity that nobody declares",
-        "a deep summary",
     ],
 )
 def test_hostile_documents_are_refused_in_words(document: str) -> None:
@@ -277,12 +275,6 @@ def test_hostile_documents_are_refused_in_words(document: str) -> None:
     assert (found.normalizer, found.reason, found.page) == ("xml_v1", Reason.PARSE_FAILED, None)
     assert found.message.endswith(".")
     assert "root:" not in found.message
-
-
-@pytest.mark.parametrize("content", [b"<P>" + b"x" * 20_000_000 + b"</P>", b"<P/>" * 1_000_000], ids=["long", "wide"])
-def test_a_document_that_is_too_large_is_not_parsed(content: bytes) -> None:
-    found = read(b"<NOTICE>" + content + b"</NOTICE>", "https://files.test/one.xml", None)
-    assert (found.normalizer, found.reason) == ("xml_v1", Reason.BODY_TOO_LARGE)
 
 
 def test_a_document_without_a_word_is_told() -> None:

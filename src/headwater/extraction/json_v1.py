@@ -11,8 +11,6 @@ from headwater.core.text import clean, one_line
 from headwater.extraction.article import Article
 from headwater.extraction.text_blocks import Blocks, paragraphs_of
 
-_LARGEST = 5_000_000  # bytes
-
 
 class _Author(msgspec.Struct):
     author: str | None = None
@@ -63,8 +61,6 @@ def normalize_json(body: bytes, url: str, content_type: str | None, selectors: M
 
 
 def _parse(body: bytes, url: str) -> _Report:
-    if len(body) > _LARGEST:
-        raise Unreadable(f"The record has over {_LARGEST:,} bytes.", reason=Reason.BODY_TOO_LARGE, url=url)
     try:
         return msgspec.json.decode(body.removeprefix(b"\xef\xbb\xbf"), type=_Record).report
     except msgspec.ValidationError as error:

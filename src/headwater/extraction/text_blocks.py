@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from headwater.core.errors import Unreadable
-from headwater.core.html_depth import is_too_deep
 from headwater.core.text import blocks_of_markup, join_blocks, one_line
 from headwater.extraction import markdown_escape
 
@@ -54,9 +52,5 @@ class Blocks:
 
 
 def paragraphs_of(summary: str) -> str:
-    """Return a summary, which may be markup or lines, as paragraphs. Raises Unreadable for markup made to take long."""
-    if "<" not in summary:
-        return join_blocks(summary.split("\n"))
-    if is_too_deep(summary):
-        raise Unreadable("The elements of the summary are nested too deep.")
-    return blocks_of_markup(summary)
+    """Return the paragraphs of a summary, which is markup or plain lines."""
+    return blocks_of_markup(summary) if "<" in summary else join_blocks(summary.split("\n"))

@@ -9,7 +9,7 @@ from selectolax.lexbor import LexborHTMLParser
 
 from headwater.core.charset import read_html
 from headwater.core.errors import HeadwaterError, OperatorError, Unreadable
-from headwater.core.html_depth import has_too_many_attributes, has_too_many_options, is_too_deep
+from headwater.core.html_depth import is_too_deep
 from headwater.core.reasons import Reason
 from headwater.core.text import blocks_of_markup, clean
 from headwater.extraction.article import Article
@@ -22,10 +22,9 @@ from headwater.extraction.sniffing import check_page
 _ABSTRACT_OVER = 40
 _MAX_INTERSTITIAL_LENGTH = 6_000  # a page that is not found may present many other pages
 _LONGEST_ABSTRACT = 5000
-# No page is meant to be read that is longer, and to parse it could take a gigabyte.
-_MOST_TAGS = 150_000  # those of a second or two
-_ENOUGH_TO_BE_DEEP = 2_000_000  # characters
-_LONGEST_PAGE = 10_000_000
+_MAX_TAGS = 150_000  # parsing more takes over two seconds
+_MAX_PAGE_LENGTH = 10_000_000  # parsing a longer page may take a gigabyte
+_DEPTH_CHECK_LENGTH = 2_000_000  # characters of a page with too many tags
 
 
 def extract_html(body: bytes | str, *, url: str, selectors: Mapping[str, str] | None = None) -> Article:
@@ -64,7 +63,7 @@ def _check_types(body: object, url: object, selectors: object) -> None:
 
 def _read(text: str, markup: bytes | None, url: str, selectors: Mapping[str, str]) -> Article:
     try:
-        if len(text) > _LONGEST_PAGE:
+        if len(text) > _MAX_PAGE_LENGTH:
             raise _too_long()
         with _no_collections():
             return _article(text, markup or text.encode(errors="ignore"), url, selectors)
@@ -76,13 +75,13 @@ def _read(text: str, markup: bytes | None, url: str, selectors: Mapping[str, str
 
 
 def _decoded(body: bytes, content_type: str | None) -> tuple[str, bytes | None]:
-    if len(body) > _LONGEST_PAGE * 4:  # which is as many bytes as a character can have
+    if len(body) > _MAX_PAGE_LENGTH * 4:  # which is as many bytes as a character can have
         raise _too_long()
     return read_html(body, content_type)
 
 
 def _too_long() -> Unreadable:
-    return Unreadable(f"The page has over {_LONGEST_PAGE:,} characters.", reason=Reason.BODY_TOO_LARGE)
+    return Unreadable(f"The page has over {_MAX_PAGE_LENGTH:,} characters.", reason=Reason.BODY_TOO_LARGE)
 
 
 @contextmanager
@@ -98,7 +97,7 @@ def _no_collections() -> Iterator[None]:
 
 
 def _article(text: str, markup: bytes, url: str, selectors: Mapping[str, str]) -> Article:
-    _check_sizes(text, markup, url)
+    _check_size(text, url)
     _check_selectors(selectors)
     tree = LexborHTMLParser(markup)
     blocks, elements = read_blocks(tree.body) if tree.body is not None else ([], [])
@@ -121,21 +120,13 @@ def _article(text: str, markup: bytes, url: str, selectors: Mapping[str, str]) -
     return _completed(article, text, markdown, found.origin, 1 - min(found.doubt, 1.0))
 
 
-def _check_sizes(text: str, markup: bytes, url: str) -> None:
-    """Refuse what nobody is meant to read, and what would take minutes or a gigabyte to parse."""
-    tags = text.count("<")
-    has_too_many_tags = tags > _MOST_TAGS
-    if is_too_deep(text[:_ENOUGH_TO_BE_DEEP] if has_too_many_tags else text, tags):
+def _check_size(text: str, url: str) -> None:
+    """Refuse pages that would take minutes or a gigabyte to parse."""
+    has_too_many_tags = text.count("<") > _MAX_TAGS
+    if is_too_deep(text[:_DEPTH_CHECK_LENGTH] if has_too_many_tags else text):
         raise Unreadable("The elements of the page are nested too deep.", url=url)
-    too_much = None
     if has_too_many_tags:
-        too_much = f"over {_MOST_TAGS:,} tags"
-    elif has_too_many_attributes(markup):
-        too_much = "too many attributes"
-    elif has_too_many_options(text, tags):
-        too_much = "too many options to choose from"
-    if too_much:
-        raise Unreadable(f"The page has {too_much}.", reason=Reason.BODY_TOO_LARGE, url=url)
+        raise Unreadable(f"The page has over {_MAX_TAGS:,} tags.", reason=Reason.BODY_TOO_LARGE, url=url)
 
 
 def _completed(article: Article, text: str, markdown: str, origin: str, confidence: float) -> Article:

@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
-from itertools import islice
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -19,7 +18,6 @@ from headwater.core.dates import parse_local_date
 from headwater.core.text import one_line, plain_text, strip_markup
 from headwater.extraction.article import Article
 from headwater.extraction.html import json_ld
-from headwater.extraction.html.blocks import UNSEEN
 from headwater.extraction.html.titles import best_title, is_agreed
 from headwater.extraction.html.visible_dates import date_in_address, first_date
 
@@ -97,11 +95,10 @@ _SIZES = re.compile(
 _LONGEST_BYLINE = 200
 LONGEST_ADDRESS = 2000
 _LONGEST_LANGUAGE = 35
-_LONGEST_VALUE = 5000  # of what an element or an attribute says; what goes on for longer is no field of an article
-_MOST_PICTURES = 100
-_MOST_SEEN = 200  # elements that one selector finds
-_MOST_READ = 3_000_000  # characters of markup for all fields, of which those that stand in each other share most
-_MOST_WALKED = 500  # elements and texts at the beginning of one, where that is used up
+_MAX_VALUE_LENGTH = 5000  # of a text or an attribute
+_MAX_MARKUP_LENGTH = 50_000  # of an element; elements may be nested, so all of them may contain the whole page
+_MAX_PICTURES = 100
+_MAX_ELEMENTS = 200  # of one selector
 
 
 def read_metadata(tree: LexborHTMLParser, url: str, selectors: Mapping[str, str], lines: Sequence[str] = ()) -> Article:
@@ -139,7 +136,6 @@ class _Page:
     """The candidates for each field, the best first."""
 
     def __init__(self, tree: LexborHTMLParser, url: str, selectors: Mapping[str, str], lines: Sequence[str]) -> None:
-        self._words = _Words()
         self._lines = lines
         self._tree = tree
         self._url = url
@@ -149,8 +145,8 @@ class _Page:
             stated[node.tag].append(node)
         self._meta = _meta(stated["meta"])
         self._article = json_ld.find_article(script.text() for script in stated["script"])
-        self._headings = [self._words.of(node) for node in stated["h1"][:_MOST_SEEN]]
-        self._window_title = self._words.of(stated["title"][0]) if stated["title"] else ""
+        self._headings = [_text_of(node) for node in stated["h1"][:_MAX_ELEMENTS]]
+        self._window_title = _text_of(stated["title"][0]) if stated["title"] else ""
         base = _attribute(stated["base"][0], "href") if stated["base"] else ""
         self._base = _join(url, base[:LONGEST_ADDRESS]) or url
 
@@ -174,7 +170,7 @@ class _Page:
         linked = ", ".join(dict.fromkeys(filter(None, names)))
         stated = [(linked, "json-ld"), *((name, "meta") for name in self._named(*_AUTHOR_META))]
         yield from stated
-        yield from ((self._words.names(node), "dom") for selector in _AUTHOR_DOM for node in self._found(selector))
+        yield from ((_names_in(node), "dom") for selector in _AUTHOR_DOM for node in self._found(selector))
 
     def dates(self) -> Iterator[Found]:
         yield from self._selected("published", "datetime", "content")
@@ -193,7 +189,7 @@ class _Page:
     def _dated_texts(self) -> Iterator[str]:
         for node in self._found(", ".join(_DATE_SHOWN)):
             if "comment" not in _attribute(node, "class").lower():
-                yield self._words.of(node)
+                yield _text_of(node)
 
     def updates(self) -> Iterator[Found]:
         yield from self._linked_data("dateModified")
@@ -241,7 +237,7 @@ class _Page:
         yield from self._first_pictures(*_IMAGE_DOM)
 
     def _pictures_shown(self) -> str:
-        pictures = self._tree.css("img, source")[:_MOST_PICTURES]
+        pictures = self._tree.css("img, source")[:_MAX_PICTURES]
         return " ".join(value for node in pictures for value in node.attributes.values() if value and "/" in value)
 
     def _first_pictures(self, *selectors: str) -> Iterator[Found]:
@@ -285,47 +281,30 @@ class _Page:
         return ((self._said(node, attributes), "dom") for selector in selectors for node in self._found(selector))
 
     def _found(self, selector: str) -> list[LexborNode]:
-        return self._tree.css(selector)[:_MOST_SEEN]
+        return self._tree.css(selector)[:_MAX_ELEMENTS]
 
     def _said(self, node: LexborNode, attributes: Iterable[str]) -> str:
         """Return what an element says in one of these attributes, else in its text."""
         for attribute in attributes:
             if value := _attribute(node, attribute):
                 return value
-        return self._words.of(node)
+        return _text_of(node)
 
 
-class _Words:
-    """What the elements of a page say. Elements may stand in each other, and all of the page in each of them."""
-
-    def __init__(self) -> None:
-        self._left = _MOST_READ
-
-    def of(self, node: LexborNode) -> str:
-        """Return what an element says, as one line."""
-        child = node.first_child
-        if child is None or (child.is_text_node and child.next is None):
-            return one_line(node.text()[:_LONGEST_VALUE])
-        if self._left <= 0:
-            return one_line(" ".join(_first_texts(node))[:_LONGEST_VALUE])
-        markup = node.html or ""
-        self._left -= len(markup)
-        return strip_markup(markup)[:_LONGEST_VALUE]
-
-    def names(self, node: LexborNode) -> str:
-        """Return the names in a byline, of which each may be a link."""
-        links = node.css("a")[:_MOST_SEEN] if self._left > 0 else ()
-        if len(links) < 2:
-            return self.of(node)
-        self._left -= _LONGEST_VALUE
-        return ", ".join(dict.fromkeys(filter(None, (self.of(link) for link in links))))
+def _text_of(node: LexborNode) -> str:
+    """Return the text of an element as one line."""
+    child = node.first_child
+    if child is None or (child.is_text_node and child.next is None):
+        return one_line(node.text()[:_MAX_VALUE_LENGTH])
+    return strip_markup((node.html or "")[:_MAX_MARKUP_LENGTH])[:_MAX_VALUE_LENGTH]
 
 
-def _first_texts(node: LexborNode) -> Iterator[str]:
-    """Yield the texts at the beginning of an element."""
-    for part in islice(node.traverse(include_text=True), _MOST_WALKED):
-        if part.is_text_node and part.parent is not None and part.parent.tag not in UNSEEN:
-            yield (part.text_content or "")[:_LONGEST_VALUE]
+def _names_in(node: LexborNode) -> str:
+    """Return the names in a byline. Each may be a link."""
+    links = node.css("a")[:_MAX_ELEMENTS]
+    if len(links) < 2:
+        return _text_of(node)
+    return ", ".join(dict.fromkeys(filter(None, map(_text_of, links))))
 
 
 def _meta(nodes: Iterable[LexborNode]) -> dict[str, str]:
@@ -336,7 +315,7 @@ def _meta(nodes: Iterable[LexborNode]) -> dict[str, str]:
         content = attributes.get("content")
         for naming in ("property", "name", "itemprop", "http-equiv"):
             if content and (name := attributes.get(naming)):
-                meta.setdefault(name.strip().lower(), content[:_LONGEST_VALUE])
+                meta.setdefault(name.strip().lower(), content[:_MAX_VALUE_LENGTH])
     return meta
 
 
@@ -358,7 +337,7 @@ def _picture_name(address: str) -> str:
 
 def person(text: str) -> str | None:
     """Return the name, or the names, in a byline."""
-    name = one_line(text[:_LONGEST_VALUE])
+    name = one_line(text[:_MAX_VALUE_LENGTH])
     for _ in range(3):
         name = _BY.sub("", name, count=1).strip(" ,;|-\u2013\u00b7\u2022")
     name = _AFTER_NAME.split(name, maxsplit=1)[0].strip(" ,;|-\u2013\u00b7\u2022")

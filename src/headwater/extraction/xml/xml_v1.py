@@ -19,9 +19,6 @@ from headwater.extraction.xml.law import read_law
 from headwater.extraction.xml.register import read_register
 from headwater.extraction.xml.tree import name_of
 
-_LARGEST = 20_000_000  # bytes; to parse more could take gigabytes
-_MOST_TAGS = 1_000_000  # each takes many times the room in a tree
-_DEEPEST = 150  # elements in each other; laws have about thirty
 _TRUST = {"xml": 1.0, "url": 0.8}
 
 _READERS: Mapping[str, Callable[[etree._Element, str], Article]] = {
@@ -50,10 +47,6 @@ def normalize_xml(body: bytes, url: str, content_type: str | None, selectors: Ma
 
 def _parse(body: bytes, url: str) -> etree._Element:
     """Parse the bytes without following or resolving anything that they name."""
-    if len(body) > _LARGEST:
-        raise Unreadable(f"The document has over {_LARGEST:,} bytes.", reason=Reason.BODY_TOO_LARGE, url=url)
-    if body.count(b"<") > _MOST_TAGS:
-        raise Unreadable(f"The document has over {_MOST_TAGS:,} tags.", reason=Reason.BODY_TOO_LARGE, url=url)
     parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
     try:
         root = etree.fromstring(body, parser)
@@ -62,15 +55,4 @@ def _parse(body: bytes, url: str) -> etree._Element:
     dtd: Any = root.getroottree().docinfo.internalDTD
     if dtd is not None and dtd.entities():
         raise Unreadable("The document declares entities of its own, which are never resolved.", url=url)
-    if _is_too_deep(root):
-        raise Unreadable(f"The elements of the document are nested over {_DEEPEST} deep.", url=url)
     return root
-
-
-def _is_too_deep(root: etree._Element) -> bool:
-    depth = 0
-    for event, _ in etree.iterwalk(root, events=("start", "end")):
-        depth += 1 if event == "start" else -1
-        if depth > _DEEPEST:
-            return True
-    return False
