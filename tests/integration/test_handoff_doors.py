@@ -11,7 +11,6 @@ import pytest
 
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
-from headwater.explain.messages import tell
 from tests.harness import AppHarness, open_harness
 from tests.integration.test_api import Api, open_api
 from tests.program import headwater
@@ -328,13 +327,15 @@ async def test_why_tells_of_hand_offs_and_jobs(site: Site, harness: AppHarness) 
     await harness.operations.sources.create("news", "site", {"feed_url": FEED})
     await harness.operations.sources.sync("news")
 
-    async def told(name: str) -> str:
-        why = await harness.operations.why(f"http://news.test/{name}")
-        return " ".join(line.text for line in tell(why) if line.label == "Hand-off")
+    async def job_of(name: str) -> tuple[str, Reason | None]:
+        (job,) = (await harness.operations.why(f"http://news.test/{name}")).jobs
+        return job.status, job.reason
 
-    assert "Source news, by run 1: completed at" in await told("a")
-    assert "for source news, waits for the page since" in await told("a")
+    (handoff,) = (await harness.operations.why("http://news.test/a")).handoffs
+    assert (handoff.source, handoff.scrape_run_id, handoff.status) == ("news", 1, "completed")
+    assert await job_of("a") == ("queued", None)
     await harness.work()
-    assert "has been ready since" in await told("a")
-    assert "failed at" in await told("b")
-    assert "`headwater handoff retry --all --source news --reason not_found` tries it again." in await told("b")
+    assert await job_of("a") == ("ready", None)
+    assert await job_of("b") == ("failed", Reason.NOT_FOUND)
+    lines = (await harness.operations.why("http://news.test/b")).lines
+    assert any("`headwater handoff retry --all --source news --reason not_found`" in line.text for line in lines)

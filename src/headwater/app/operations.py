@@ -19,7 +19,7 @@ from headwater.discovery.source_operations import LiveSourceOperations
 from headwater.documents.days import DayOperations
 from headwater.documents.operations import DocumentOperations, OpenSandbox
 from headwater.documents.upkeep import UpkeepOperations
-from headwater.explain.why import Why, explain
+from headwater.explain.operations import Why, explain
 from headwater.frontier.operations import FrontierOperations
 from headwater.handoff.operations import HandoffOperations
 from headwater.sandbox.pool import make_sandbox

@@ -1,48 +1,48 @@
-"""`headwater why URL`."""
+"""The command `headwater why URL`."""
 
 import itertools
 import re
-from typing import Annotated
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.cells import cell_len, chop_cells
 from rich.markup import escape
 
 from headwater.cli import show
-from headwater.cli.common import Json, run, settings_with_logs
+from headwater.cli.common import Json, run_local
 from headwater.cli.output import print_json
 
-MARGIN = 10  # where the words begin
+if TYPE_CHECKING:
+    from headwater.explain.report import WhyLine
+
+MARGIN = 10
 WIDTH = 80
 _WORD = re.compile(r"\S*`[^`]*`\S*|\S+")  # a command between backticks is one word
 
 
 def why(url: Annotated[str, typer.Argument(help="The address of a page.")], as_json: Json = False) -> None:
-    """Tell all that is known of a URL: who saw it, what became of it and why, and what happens next."""
-    from headwater.app.sessions import with_reader
-    from headwater.explain.messages import tell, to_json
-
-    settings = settings_with_logs("error")
-    known = run(with_reader(settings, lambda reader: reader.why(url)))
+    """Show everything that is known about a URL: its sources, its end and the reason, and what happens next."""
+    found = run_local(lambda operations: operations.why(url))
     if as_json:
-        print_json(to_json(known))
+        print_json(found)
     else:
-        show_lines(known.url, [(line.label, line.text) for line in tell(known)])
+        _show_lines(found.url, found.lines)
 
 
-def show_lines(url: str, lines: list[tuple[str, str]]) -> None:
-    """Print labelled sentences; the label stands before the first of those that share it."""
+def _show_lines(url: str, lines: "Iterable[WhyLine]") -> None:
+    """Print labelled sentences. Sentences with the same label follow it once."""
     show.console.print(f"[bold]{show.plain(url)}[/]")
-    for label, group in itertools.groupby(lines, key=lambda line: line[0]):
+    for label, group in itertools.groupby(lines, key=lambda line: line.label):
         margin = f"[bold]{label:<{MARGIN}}[/]"
-        for _, text in group:
-            for piece in _wrap(show.visible(text), WIDTH - MARGIN):
+        for line in group:
+            for piece in _wrap(show.visible(line.text), WIDTH - MARGIN):
                 show.console.print(margin + escape(piece))
                 margin = " " * MARGIN
 
 
 def _wrap(text: str, width: int) -> list[str]:
-    """Break a text into lines by what it takes on the screen; addresses and commands stay whole, to be copied."""
+    """Break a text into lines by its width on the screen. Addresses and commands stay whole, to be copied."""
     lines = [""]
     for word in _WORD.findall(text):
         for part in [word] if "://" in word else chop_cells(word, width):

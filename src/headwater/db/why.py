@@ -1,26 +1,26 @@
-"""All that is stored about one URL, read as of one moment: typed functions over queries/why.sql."""
+"""Everything that is stored about one URL, read as of one moment: typed functions over queries/why.sql."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import asyncpg
 
 from headwater.core.frontier import Origin
 from headwater.core.reasons import Reason
+from headwater.core.record import record
 from headwater.core.source import Source
 from headwater.db import hosts
 from headwater.db.pool import Connection
 from headwater.db.sql import query
 
-MOST = 20  # sightings, fetches and other addresses that are returned, of each
-COUNTED = 1000  # what there may be more of than anybody wants to know is counted no further
+MAX_ROWS = 20  # of sightings, fetches, other addresses, hand-offs and jobs, each
+MAX_COUNT = 1000  # counts end here
 
 
-@dataclass(frozen=True, slots=True)
-class Sighting:
-    """A source that has seen the URL: under this address and title where it lists it as an item."""
+@record
+class SourceSighting:
+    """A source that has seen the URL. Address and title are those of its item, if it has one."""
 
     source: str
     url: str
@@ -29,9 +29,9 @@ class Sighting:
     last_seen_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Fetch:
-    """A row of the fetch log."""
+@record
+class FetchAttempt:
+    """An attempt to fetch the URL."""
 
     attempt: int
     holder: str
@@ -44,9 +44,9 @@ class Fetch:
     detail: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Queued:
-    """Where a pending URL stands; `ahead` counts those that go first of its host."""
+@record
+class QueueEntry:
+    """The place of a URL that waits or is being fetched."""
 
     priority: int
     due_at: datetime
@@ -54,26 +54,26 @@ class Queued:
     lease_holder: str | None
     lease_until: datetime | None
     ahead: int
+    """How many URLs of its host come first, counted to 1,001 at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeptDocument:
-    """What is stored of the page; `shared_with` counts the other documents with the same text.
-
-    `canonical_url` is the address that the page names as its own, which may be another's than it was fetched from.
-    """
+@record
+class DocumentFacts:
+    """The document of the page."""
 
     id: int
     title: str
     revision: int
     fetched_at: datetime
     canonical_url: str | None
+    """The address that the page names as its canonical one."""
     shared_with: int
+    """How many other documents have the same text, counted to 1,001 at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class HandedOff:
-    """A payload of an item that lists the URL, on its way to a job."""
+@record
+class HandoffFacts:
+    """A hand-off of an item that lists the URL."""
 
     handoff_id: int
     source: str
@@ -85,9 +85,9 @@ class HandedOff:
     updated_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingJob:
-    """Work that waits for the page, or did."""
+@record
+class JobFacts:
+    """A job that waits for the page, or waited for it."""
 
     job_id: int
     source: str
@@ -97,9 +97,39 @@ class WaitingJob:
     settled_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class HostFacts:
-    """A host, with the turn it waits for."""
+@record
+class UrlFacts:
+    """What is stored about a URL."""
+
+    url: str
+    """The normalized address."""
+    status: str
+    """pending, fetching, fetched or dead."""
+    reason: Reason | None
+    last_fetched_at: datetime | None
+    fetch_count: int
+    discovered_at: datetime
+    origin: Origin
+    came_from: str | None
+    same_as: str | None
+    """The address of the same page that is fetched instead."""
+    moved_to: str | None
+    other_addresses: list[str]
+    sightings: list[SourceSighting]
+    sightings_total: int
+    queued: QueueEntry | None
+    fetches: list[FetchAttempt]
+    """The last attempts, the oldest of them first."""
+    fetches_total: int
+    document: DocumentFacts | None
+    handoffs: list[HandoffFacts]
+    """Newest first. The list is empty if the hand-off migration is not applied."""
+    jobs: list[JobFacts]
+    """Newest first."""
+
+
+class HostFacts(NamedTuple):
+    """A host, and the turn that its URLs wait for."""
 
     host: str
     politeness_key: str
@@ -114,101 +144,75 @@ class HostFacts:
     lease_holder: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """All of it. `same_as` is the address that the page is kept under, if another."""
+class StoredUrl(NamedTuple):
+    """A URL with its host and its source."""
 
-    url: str
-    status: str
-    reason: Reason | None
-    origin: Origin
+    facts: UrlFacts
     depth: int
     hops: int
-    discovered_at: datetime
-    last_fetched_at: datetime | None
-    fetch_count: int
     source: Source
     page_delay_ms: int | None
-    came_from: str | None
-    same_as: str | None
-    moved_to: str | None
-    other_addresses: tuple[str, ...]
-    queued: Queued | None
     host: HostFacts
-    sightings: tuple[Sighting, ...]
-    sightings_total: int
-    fetches: tuple[Fetch, ...]  # the latest, oldest of them first
-    fetches_total: int
-    document: KeptDocument | None
-    handoffs: tuple[HandedOff, ...]  # the latest first; none where hand-offs are taken back
-    jobs: tuple[WaitingJob, ...]  # likewise
 
 
-async def read_all(connection: Connection, url_hash: bytes, now: datetime) -> Known | None:
-    """Return all that is known of a URL; None when it was never seen."""
+async def read_url(connection: Connection, url_hash: bytes, now: datetime) -> StoredUrl | None:
+    """Return everything that is stored about a URL, or None if it was never seen."""
     async with connection.transaction(isolation="repeatable_read", readonly=True):
         row = await connection.fetchrow(query("why_url"), url_hash, now)
-        return await _complete(connection, row) if row else None
+        return await _read_rest(connection, row) if row else None
 
 
-async def _complete(connection: Connection, row: Mapping[str, Any]) -> Known:
+async def _read_rest(connection: Connection, row: Mapping[str, Any]) -> StoredUrl:
     page_id = row["page_id"] or row["id"]
     host = await hosts.get_host(connection, row["host"])
-    assert host is not None, "a URL's host has a row"
-    addresses = await connection.fetch(query("why_addresses"), row["id"], MOST)
-    sightings = await connection.fetch(query("why_sightings"), row["id"], row["url"], MOST)
-    fetches = await connection.fetch(query("why_fetches"), row["id"], MOST)
+    assert host is not None, "each URL has a host"
+    addresses = await connection.fetch(query("why_addresses"), row["id"], MAX_ROWS)
+    sightings = await connection.fetch(query("why_sightings"), row["id"], row["url"], MAX_ROWS)
+    fetches = await connection.fetch(query("why_fetches"), row["id"], MAX_ROWS)
     document = await connection.fetchrow(query("why_document"), page_id)
-    jobs = await connection.fetch(query("why_jobs"), page_id, row["url"], MOST)
-    handoffs = await _handoffs(connection, page_id, row["url"])
-    return Known(
-        url=row["url"],
-        status=row["status"],
+    jobs = await connection.fetch(query("why_jobs"), page_id, row["url"], MAX_ROWS)
+    handoffs = await _read_handoffs(connection, page_id, row["url"])
+    facts = _pick(
+        UrlFacts,
+        row,
         reason=_reason(row["reason"]),
         origin=Origin(row["origin"]),
-        depth=row["depth"],
-        hops=row["hops"],
-        discovered_at=row["discovered_at"],
-        last_fetched_at=row["last_fetched_at"],
-        fetch_count=row["fetch_count"],
-        source=Source(
-            row["source_id"], row["source_name"], row["kind"], row["settings"], row["enabled"], row["created_at"]
-        ),
-        page_delay_ms=row["page_delay_ms"],
-        came_from=row["came_from"],
-        same_as=row["same_as"],
         moved_to=next((address["url"] for address in addresses if not address["is_same_page"]), None),
-        other_addresses=tuple(address["url"] for address in addresses if address["is_same_page"]),
-        queued=_pick(Queued, row) if row["due_at"] else None,
-        host=_host(host),
-        sightings=tuple(_pick(Sighting, found) for found in sightings),
+        other_addresses=[address["url"] for address in addresses if address["is_same_page"]],
+        queued=_pick(QueueEntry, row) if row["due_at"] else None,
+        sightings=[_pick(SourceSighting, found) for found in sightings],
         sightings_total=sightings[0]["total"] if sightings else 0,
-        fetches=tuple(_pick(Fetch, {**found, "reason": Reason.of(found["reason"])}) for found in reversed(fetches)),
+        fetches=[_pick(FetchAttempt, found, reason=Reason.of(found["reason"])) for found in reversed(fetches)],
         fetches_total=fetches[0]["total"] if fetches else 0,
-        document=_pick(KeptDocument, document) if document else None,
-        handoffs=tuple(_pick(HandedOff, {**found, "reason": Reason.of(found["reason"])}) for found in handoffs),
-        jobs=tuple(_pick(WaitingJob, {**found, "reason": _reason(found["reason"])}) for found in jobs),
+        document=_pick(DocumentFacts, document) if document else None,
+        handoffs=[_pick(HandoffFacts, found, reason=Reason.of(found["reason"])) for found in handoffs],
+        jobs=[_pick(JobFacts, found, reason=_reason(found["reason"])) for found in jobs],
     )
+    source = Source(
+        row["source_id"], row["source_name"], row["kind"], row["settings"], row["enabled"], row["created_at"]
+    )
+    return StoredUrl(facts, row["depth"], row["hops"], source, row["page_delay_ms"], _read_host(host))
 
 
-async def _handoffs(connection: Connection, page_id: int, url: str) -> list[Any]:
+async def _read_handoffs(connection: Connection, page_id: int, url: str) -> list[Any]:
     try:
         async with connection.transaction():
-            return await connection.fetch(query("why_handoffs"), page_id, url, MOST)
+            return await connection.fetch(query("why_handoffs"), page_id, url, MAX_ROWS)
     except asyncpg.UndefinedTableError:
         return []
 
 
-def _host(row: dict[str, Any]) -> HostFacts:
-    """Read a host; the driver gives infinite times without a time zone."""
+def _read_host(row: dict[str, Any]) -> HostFacts:
+    # The driver returns infinite times without a time zone.
     times = {name: row[name] and row[name].replace(tzinfo=UTC) for name in ("not_before", "closed_until")}
-    facts: HostFacts = _pick(HostFacts, row | times | {"blocked_reason": _reason(row["blocked_reason"])})
-    return facts
+    values = row | times | {"blocked_reason": _reason(row["blocked_reason"])}
+    return HostFacts(*(values[name] for name in HostFacts._fields))
 
 
-def _pick(shape: type[Any], row: Mapping[str, Any]) -> Any:
-    """Make a dataclass from the columns it names."""
-    return shape(**{name: row[name] for name in shape.__dataclass_fields__})
+def _pick(record_type: type[Any], row: Mapping[str, Any], **values: Any) -> Any:
+    """Make a record of the given values and, for its other fields, of the columns with their names."""
+    names = record_type.__dataclass_fields__
+    return record_type(**{name: values[name] if name in values else row[name] for name in names})
 
 
 def _reason(code: str | None) -> Reason | None:

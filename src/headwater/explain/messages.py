@@ -1,64 +1,49 @@
-"""What is known of a URL, in plain words: pure functions of the facts that `why` has gathered."""
+"""The report on a URL in sentences: pure functions of the facts."""
 
 import shlex
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import datetime
 
 from headwater.core.errors import InvalidURL
 from headwater.core.frontier import Origin
 from headwater.core.handoff import JobStatus
 from headwater.core.reasons import Reason, ReasonClass
+from headwater.core.text import format_distance
 from headwater.core.urls import normalize_url
-from headwater.db.why import COUNTED, Fetch, Queued, WaitingJob
-from headwater.explain.why import FETCHING, DelayFrom, Host, Priority, Robots, Why
+from headwater.db.why import MAX_COUNT, FetchAttempt, JobFacts, QueueEntry
+from headwater.explain.report import FETCHING, DelayOrigin, PriorityReport, RobotsReport, Why, WhyLine
 from headwater.frontier.priority import HIGHEST
 
-_LONGEST_TITLE = 120
-_FOUND = {
+_MAX_TITLE = 120
+_ORIGINS = {
     Origin.FEED: "in the feed of source {}",
     Origin.SITEMAP: "in the sitemap of source {}",
     Origin.SPIDER: "by the spider of source {}",
-    Origin.MANUAL: "handed in by a person for source {}",
-    Origin.CATEGORY: "handed in with a category for source {}",
+    Origin.MANUAL: "submitted for source {}",
+    Origin.CATEGORY: "submitted with a category for source {}",
 }
-_UNITS = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
 _RUNNING = "`headwater up` or `headwater worker` must be running"
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A sentence or two, and what they are about."""
-
-    label: str
-    text: str
-
-
-def tell(why: Why) -> list[Line]:
-    """Put all of it into words; what happens next comes last."""
+def describe_url(why: Why) -> tuple[WhyLine, ...]:
+    """Describe all facts. The last line states what happens next."""
     chapters: dict[str, Callable[[Why], Iterator[str]]] = {
-        "Address": _address,
-        "Status": _status,
-        "Seen": _seen,
-        "Priority": _priority,
-        "Robots": _robots,
-        "Host": _host,
-        "Fetches": _fetches,
-        "Document": _document,
-        "Hand-off": _handoffs,
+        "Address": _describe_address,
+        "Status": _describe_status,
+        "Seen": _describe_sightings,
+        "Priority": _describe_priority,
+        "Robots": _describe_robots,
+        "Host": _describe_host,
+        "Fetches": _describe_fetches,
+        "Document": _describe_document,
+        "Hand-off": _describe_handoffs,
     }
-    lines = [Line(label, text) for label, words in chapters.items() for text in words(why)]
-    return [*lines, Line("Next", next_step(why))]
+    lines = [WhyLine(label, text) for label, describe in chapters.items() for text in describe(why)]
+    return (*lines, WhyLine("Next", _describe_next_step(why)))
 
 
-def to_json(why: Why) -> dict[str, Any]:
-    """Return the facts and the words for a script."""
-    return asdict(why) | {"next_at": next_at(why), "lines": [asdict(line) for line in tell(why)]}
-
-
-def next_at(why: Why) -> datetime | None:
-    """Tell when the URL may be asked for at the earliest; None: now, or not at all without somebody's doing."""
+def find_next_time(why: Why) -> datetime | None:
+    """Return when the URL can be fetched at the earliest. Returns None if that is now, or only on request."""
     queued, host = why.queued, why.host
     if queued is None or queued.lease_holder or (host.closed and host.closed_until is None):
         return None
@@ -67,121 +52,118 @@ def next_at(why: Why) -> datetime | None:
     return max(times, default=None)
 
 
-def next_step(why: Why) -> str:
-    """Say what happens next, and when."""
+def _describe_next_step(why: Why) -> str:
     if why.same_as:
-        return f"Nothing more: the page is kept under {why.same_as} ({_command('why', why.same_as)} tells about it)."
+        return f"Nothing more: the page is stored under {why.same_as}. See {_command('why', why.same_as)}."
     if why.queued is None:
-        return _after_the_end(why)
+        return _describe_end(why)
     if why.status == FETCHING:
-        return _while_fetched(why, why.queued)
-    return _while_waiting(why, why.queued)
+        return _describe_running_fetch(why, why.queued)
+    return _describe_wait(why, why.queued)
 
 
-def _after_the_end(why: Why) -> str:
-    again = f"only when asked ({_command('frontier', 'retry', why.url)})"
+def _describe_end(why: Why) -> str:
+    again = _command("frontier", "retry", why.url)
     if why.reason is Reason.REDIRECT and why.moved_to:
-        return f"Nothing more: the page has its own fate where it moved to ({_command('why', why.moved_to)} tells it)."
+        return f"Nothing more: the page moved. See {_command('why', why.moved_to)}."
     if why.reason and why.reason.kind is ReasonClass.DONE:
-        return f"Nothing more: it is stored, and fetched again {again}."
+        return f"Nothing more: the page is stored. {again} fetches it again."
     if why.reason is Reason.ROBOTS_BLOCKED and why.robots.allowed:
-        return f"Nothing by itself: robots.txt allows it by now, but it is tried again {again}."
+        return f"Nothing more, although robots.txt allows the page now. {again} tries it again."
     if why.reason is Reason.SOURCE_REMOVED:
-        return f"Nothing, unless a source lists it again; else it is tried {again}."
-    return f"Nothing more: it was given up, and is tried again {again}."
+        return f"Nothing more, unless a source lists the page again. {again} tries it again."
+    return f"Nothing more: Headwater gave the page up. {again} tries it again."
 
 
-def _while_fetched(why: Why, queued: Queued) -> str:
+def _describe_running_fetch(why: Why, queued: QueueEntry) -> str:
     assert queued.lease_until is not None
+    until = _moment(queued.lease_until, why)
     if queued.lease_until > why.asked_at:
-        return f"It is being fetched; how that ends is known by {_moment(queued.lease_until, why)} at the latest."
-    late = (
-        f"Its worker should have ended at {_moment(queued.lease_until, why)}. A running Headwater takes it back within "
-        "seconds"
-    )
+        return f"A worker fetches the page now. The fetch ends by {until} at the latest."
+    rescue = f"The lease of its worker ended at {until}. A running Headwater takes the page back within seconds"
     if queued.attempts >= why.max_attempts:
-        return f"{late} and gives it up: this was the last of {why.max_attempts} attempts."
-    return f"{late} and tries it again, as attempt {queued.attempts + 1} of {why.max_attempts}."
+        return f"{rescue} and gives it up: this was the last of {why.max_attempts} attempts."
+    return f"{rescue} and tries it again, as attempt {queued.attempts + 1} of {why.max_attempts}."
 
 
-def _while_waiting(why: Why, queued: Queued) -> str:
+def _describe_wait(why: Why, queued: QueueEntry) -> str:
     host = why.host
     if host.closed and host.closed_until is None:
-        return f"It waits until an operator releases the host ({_command('frontier', 'release', host.name)})."
-    will_be = f"It will be {_prospect(why)}"
-    earliest = next_at(why)
+        return f"The page waits until an operator releases the host: {_command('frontier', 'release', host.name)}."
+    step = f"Headwater {_describe_action(why)}"
+    earliest = find_next_time(why)
     if earliest:
-        attempt = _next_attempt(why, queued)
-        return f"{will_be} at {_moment(earliest, why)} at the earliest{attempt}: {_what_for(why, earliest)}"
+        attempt = _describe_next_attempt(why, queued)
+        return f"{step} at {_moment(earliest, why)} at the earliest{attempt}: {_describe_reason_to_wait(why, earliest)}"
     if host.in_use_by:
-        return f"{will_be} when its turn comes: its host is being asked for something else just now."
-    after = f", after {_capped_count(queued.ahead, 'page')} of its host that are ahead of it" if queued.ahead else ""
-    return f"{will_be} as soon as a worker is free{after} ({_RUNNING})."
+        return f"{step} when the current request to its host ends."
+    after = f", after {_capped_count(queued.ahead, 'page')} of its host with a better place" if queued.ahead else ""
+    return f"{step} as soon as a worker is free{after} ({_RUNNING})."
 
 
-def _prospect(why: Why) -> str:
+def _describe_action(why: Why) -> str:
     if why.robots.fresh and why.robots.allowed is False:
-        return "given up unasked, as robots.txt forbids it,"
-    return "tried again" if why.fetches_total else "fetched"
+        return "gives the page up, because robots.txt forbids it,"
+    return "tries the page again" if why.fetches_total else "fetches the page"
 
 
-def _next_attempt(why: Why, queued: Queued) -> str:
+def _describe_next_attempt(why: Why, queued: QueueEntry) -> str:
     if not why.fetches:
         return ""
-    uncounted = not why.fetch_count and why.fetches[-1].attempt > queued.attempts
-    last = "; the last one does not count" if uncounted else ""
+    is_uncounted = not why.fetch_count and why.fetches[-1].attempt > queued.attempts
+    last = "; the last one does not count" if is_uncounted else ""
     return f" (attempt {queued.attempts + 1} of {why.max_attempts}{last})"
 
 
-def _what_for(why: Why, earliest: datetime) -> str:
-    """Say what the URL waits for until then."""
+def _describe_reason_to_wait(why: Why, earliest: datetime) -> str:
     host = why.host
     if host.closed_until == earliest:
-        return "an operator has closed the host until then."
+        return "an operator closed the host until then."
     if host.free_at == earliest:
-        return host.blocked.sentence if host.blocked else f"its host is left alone for {_pause(host)} after a request."
-    return why.fetches[-1].reason.sentence if why.fetches else "it is not due sooner."
+        pause = _seconds(max(host.pause_ms, host.backoff_ms))
+        return host.blocked.sentence if host.blocked else f"the host has a pause of {pause} after each request."
+    return why.fetches[-1].reason.sentence if why.fetches else "it is not due before."
 
 
-def _address(why: Why) -> Iterator[str]:
+def _describe_address(why: Why) -> Iterator[str]:
     if why.asked != why.url:
-        yield f"You asked for {why.asked}; here it is written {why.url}."
+        yield f"You asked for {why.asked}. Its normalized address is {why.url}."
     if why.same_as:
-        yield f"It is another address of {why.same_as}, which is the one that is fetched."
+        yield f"It is another address of {why.same_as}. Headwater fetches only that one."
     if why.moved_to:
         yield f"It redirects to {why.moved_to}."
     for address in why.other_addresses:
-        yield f"{address} leads to the same page and is not fetched for itself."
+        yield f"{address} leads to the same page. Headwater does not fetch it."
 
 
-def _status(why: Why) -> Iterator[str]:
+def _describe_status(why: Why) -> Iterator[str]:
     if why.queued is None:
         assert why.reason is not None, "an end has a reason"
         ended = f" at {_moment(why.last_fetched_at, why)}" if why.last_fetched_at else ""
         how = "Fetched" if why.status == "fetched" else "Ended" if why.moved_to else "Given up"
         yield f"{how}{ended}. {why.reason.sentence}"
     elif why.status == FETCHING:
-        yield f"{_being_fetched(why, why.queued)}."
+        yield _describe_lease(why, why.queued)
     elif why.fetch_count and why.last_fetched_at and not why.queued.attempts:
-        yield f"Waiting: it had ended at {_moment(why.last_fetched_at, why)}, and somebody has asked for it again."
+        yield f"Waiting: it ended at {_moment(why.last_fetched_at, why)}, and someone asked for it again."
     elif why.fetches:
-        yield f"Waiting to be tried again, after {_count(why.fetches_total, 'attempt')}."
+        yield f"Waiting for another try, after {_count(why.fetches_total, 'attempt')}."
     else:
-        yield "Waiting: it has not been tried yet."
+        yield "Waiting: there was no attempt yet."
 
 
-def _being_fetched(why: Why, queued: Queued) -> str:
+def _describe_lease(why: Why, queued: QueueEntry) -> str:
     assert queued.lease_until is not None
     ends = "ends" if queued.lease_until > why.asked_at else "ended"
-    attempt = f"attempt {queued.attempts} of {why.max_attempts}"
     return (
-        f"Being fetched, {attempt}, by {queued.lease_holder}, whose lease {ends} at {_moment(queued.lease_until, why)}"
+        f"Being fetched, attempt {queued.attempts} of {why.max_attempts}, by {queued.lease_holder}, whose lease {ends} "
+        f"at {_moment(queued.lease_until, why)}."
     )
 
 
-def _seen(why: Why) -> Iterator[str]:
+def _describe_sightings(why: Why) -> Iterator[str]:
     first = f"First seen at {_moment(why.discovered_at, why)}"
-    found = _FOUND[why.origin].format(why.source)
+    found = _ORIGINS[why.origin].format(why.source)
     if why.came_from is None:
         yield f"{first}, {found}."
     elif why.by_redirect or why.came_from == why.same_as:
@@ -189,134 +171,129 @@ def _seen(why: Why) -> Iterator[str]:
     else:
         yield f"{first}, on {why.came_from}, {found}."
     for sighting in why.sightings:
-        under = "it" if sighting.url == why.url else sighting.url
-        seen = "" if sighting.first_seen_at == why.discovered_at else f", since {_moment(sighting.first_seen_at, why)}"
+        address = "it" if sighting.url == why.url else sighting.url
+        times = "" if sighting.first_seen_at == why.discovered_at else f", since {_moment(sighting.first_seen_at, why)}"
         if sighting.last_seen_at > sighting.first_seen_at:
-            seen += f", last seen at {_moment(sighting.last_seen_at, why)}"
-        known_as = "has seen it too" if sighting.title is None else f"lists {under} as {_title(sighting.title)}"
-        yield f"Source {sighting.source} {known_as}{seen}."
+            times += f", last seen at {_moment(sighting.last_seen_at, why)}"
+        seen = "has seen it too" if sighting.title is None else f"lists {address} as {_title(sighting.title)}"
+        yield f"Source {sighting.source} {seen}{times}."
     if why.sightings_total > len(why.sightings):
-        yield f"So do {why.sightings_total - len(why.sightings)} more."
+        yield f"{_count(why.sightings_total - len(why.sightings), 'more sighting')} are not shown."
 
 
-def _priority(why: Why) -> Iterator[str]:
+def _describe_priority(why: Why) -> Iterator[str]:
     rank = why.priority
-    its_sum = _sum(rank, why.origin) if rank.source is not None else "its source's settings cannot be read."
+    parts = _describe_parts(rank, why.origin) if rank.source is not None else "the settings of its source are unusable."
     if rank.now is None:
-        yield f"None, as it is not waiting. By itself it would be {rank.sum or '?'} of {HIGHEST}: {its_sum}"
+        yield f"None, because it does not wait. Its parts make {rank.sum or '?'} of {HIGHEST}: {parts}"
     elif rank.sum in (rank.now, None):
-        yield f"{rank.now} of {HIGHEST}: {its_sum}"
+        yield f"{rank.now} of {HIGHEST}: {parts}"
     else:
         yield (
-            f"{rank.now} of {HIGHEST}, as another sighting, a redirect or an operator has set it. "
-            f"By itself it would be {rank.sum} of {HIGHEST}: {its_sum}"
+            f"{rank.now} of {HIGHEST}, set by another sighting, a redirect or an operator. "
+            f"Its parts make {rank.sum} of {HIGHEST}: {parts}"
         )
 
 
-def _sum(rank: Priority, origin: Origin) -> str:
+def _describe_parts(rank: PriorityReport, origin: Origin) -> str:
     assert rank.source is not None
-    words = f"{rank.source} for its source"
+    parts = f"{rank.source} for its source"
     if rank.origin:
-        words += f" + {rank.origin} for coming from a {origin}"
+        parts += f" + {rank.origin} for coming from a {origin}"
     if rank.depth:
-        words += f" - {rank.depth} for its depth"
+        parts += f" - {rank.depth} for its depth"
     whole = rank.source + rank.origin - rank.depth
-    return f"{words}." if whole == rank.sum else f"{words} = {whole}, brought to {rank.sum}."
+    return f"{parts}." if whole == rank.sum else f"{parts} = {whole}, limited to {rank.sum}."
 
 
-def _robots(why: Why) -> Iterator[str]:
+def _describe_robots(why: Why) -> Iterator[str]:
     robots = why.robots
     if robots.read_at is None:
         yield (
-            "The host's robots.txt could not be read; until it can, nothing is asked of the host."
+            "Headwater could not read the robots.txt of the host, and sends no other request until it can."
             if why.host.blocked is Reason.ROBOTS_UNREACHABLE
-            else "The host's robots.txt has not been read yet; it will be, before the first page is asked for."
+            else "Headwater has not read the robots.txt of the host yet. It reads it before the first page."
         )
         return
-    looked = f"That was looked up at {_moment(robots.read_at, why)}"
-    again = "" if robots.fresh else "; as it is over a day ago, it is looked up again before the next request"
-    yield f"{_verdict(robots)} {looked}{again}."
+    again = "" if robots.fresh else ", which is over a day ago. Headwater reads it again before the next request"
+    yield f"{_describe_verdict(robots)} It was read at {_moment(robots.read_at, why)}{again}."
 
 
-def _verdict(robots: Robots) -> str:
+def _describe_verdict(robots: RobotsReport) -> str:
     if robots.trouble:
-        return f"What robots.txt says about it could not be found out: {robots.trouble}."
+        return f"Headwater could not check the address against robots.txt: {robots.trouble}"
     if not robots.exists:
         return "Allowed: the host has no robots.txt."
     if robots.line is not None:
-        decided = "Allowed" if robots.allowed else "Forbidden"
-        whom = "everybody" if robots.agent == "*" else robots.agent
-        return f'{decided} by line {robots.line} of robots.txt, "{robots.rule}", which is for {whom}.'
+        verdict = "Allowed" if robots.allowed else "Forbidden"
+        agent = "all programs" if robots.agent == "*" else robots.agent
+        return f'{verdict} by line {robots.line} of robots.txt, "{robots.rule}", which is for {agent}.'
     return "Allowed: no line of robots.txt forbids it." if robots.allowed else "Forbidden by robots.txt."
 
 
-def _host(why: Why) -> Iterator[str]:
+def _describe_host(why: Why) -> Iterator[str]:
     host = why.host
-    yield f"{host.name}, {_seconds(host.pause_ms)} between two requests: {_pause_from(why)}."
+    yield f"{host.name}, {_seconds(host.pause_ms)} between two requests: {_describe_pause(why)}."
     if host.backoff_ms > host.pause_ms:
         since = f" at {_moment(host.backoff_since, why)}" if host.backoff_since else ""
         yield (
-            f"For now the pause is {_seconds(host.backoff_ms)}, as it asked for fewer requests{since}; "
-            "each good answer makes it shorter again."
+            f"The pause is {_seconds(host.backoff_ms)} for now, because the host asked for fewer requests{since}. "
+            "Each good answer makes it shorter."
         )
     if host.shares_turn:
         kind, _, name = host.shares_turn.partition(":")
         yield f"It shares its turn with all hosts of the {kind} {name}: one request at a time to all of them."
     if host.closed:
         until = _moment(host.closed_until, why) if host.closed_until else "it is released"
-        yield f"An operator has closed it until {until}: nothing is asked of it."
+        yield f"An operator closed it until {until}. Headwater sends it no request."
     if host.blocked and host.free_at:
-        yield f"It is left alone until {_moment(host.free_at, why)}. {host.blocked.sentence}"
+        yield f"Headwater sends it no request until {_moment(host.free_at, why)}. {host.blocked.sentence}"
 
 
-def _pause_from(why: Why) -> str:
+def _describe_pause(why: Why) -> str:
     host, asked = why.host, why.robots.crawl_delay_seconds
-    if host.pause_from is DelayFrom.ROBOTS and asked is not None and asked * 1000 > host.pause_ms + 1:
-        return f"its robots.txt asks for {asked:g} s, cut to the longest obeyed (setting crawl_delay_cap_seconds)"
+    if host.pause_from is DelayOrigin.ROBOTS and asked is not None and asked * 1000 > host.pause_ms + 1:
+        return f"its robots.txt asks for {asked:g} s, and the setting crawl_delay_cap_seconds limits that"
     return {
-        DelayFrom.ROBOTS: "its robots.txt asks for that (Crawl-delay)",
-        DelayFrom.SHARED: "the slowest of those that share its turn asks for that (Crawl-delay)",
-        DelayFrom.SOURCE: f"source {why.source} sets that (rate_per_second)",
-        DelayFrom.DEFAULT: "the default (setting host_delay_ms)",
+        DelayOrigin.ROBOTS: "its robots.txt asks for it (Crawl-delay)",
+        DelayOrigin.SHARED: "the slowest host that shares its turn asks for it (Crawl-delay)",
+        DelayOrigin.SOURCE: f"source {why.source} sets it (rate_per_second)",
+        DelayOrigin.DEFAULT: "the default (setting host_delay_ms)",
     }[host.pause_from]
 
 
-def _fetches(why: Why) -> Iterator[str]:
-    if not why.fetches:
-        yield _no_fetches(why)
+def _describe_fetches(why: Why) -> Iterator[str]:
+    if not why.fetches and why.same_as:
+        yield "None under this address."
+    elif not why.fetches:
+        yield "None: the log of earlier fetches was deleted." if why.fetch_count else "None so far."
     if why.fetches_total > len(why.fetches):
         yield f"The last {len(why.fetches)} of {why.fetches_total}:"
     for fetch in why.fetches:
-        yield f"{_moment(fetch.finished_at, why)}, attempt {fetch.attempt}: {_outcome(fetch)}"
+        yield f"{_moment(fetch.finished_at, why)}, attempt {fetch.attempt}: {_describe_attempt(fetch)}"
 
 
-def _no_fetches(why: Why) -> str:
-    if why.same_as:
-        return "None under this address."
-    return "None is remembered any more." if why.fetch_count else "None so far."
-
-
-def _outcome(fetch: Fetch) -> str:
-    answered = ""
+def _describe_attempt(fetch: FetchAttempt) -> str:
+    answer = ""
     if fetch.http_status is not None:
-        answered = f"answered {fetch.http_status}, {_count(fetch.body_bytes or 0, 'byte')} in {fetch.elapsed_ms} ms. "
-    said_already = (None, "", fetch.reason.sentence, f"The server answered {fetch.http_status}.")
-    return answered + fetch.reason.sentence + ("" if fetch.detail in said_already else f" ({fetch.detail})")
+        answer = f"answered {fetch.http_status}, {_count(fetch.body_bytes or 0, 'byte')} in {fetch.elapsed_ms} ms. "
+    known = (None, "", fetch.reason.sentence, f"The server answered {fetch.http_status}.")
+    return answer + fetch.reason.sentence + ("" if fetch.detail in known else f" ({fetch.detail})")
 
 
-def _document(why: Why) -> Iterator[str]:
+def _describe_document(why: Why) -> Iterator[str]:
     document = why.document
     if document is None:
         yield "None."
         return
-    changed = document.revision - 1
-    history = f"has changed {_count(changed, 'time')}; what it was before is kept" if changed else "has never changed"
-    read = f"read at {_moment(document.fetched_at, why)}"
+    changes = document.revision - 1
+    history = f"has changed {_count(changes, 'time')}; its earlier texts are stored" if changes else "has never changed"
+    read = f"fetched at {_moment(document.fetched_at, why)}"
     yield f"Number {document.id}, {_title(document.title)}, {read}. Its text {history}."
     if document.canonical_url and _is_another(document.canonical_url, why.url):
-        yield f"It is a variant (for print, for AMP, ...) of {document.canonical_url}, by its own words."
+        yield f"The page names {document.canonical_url} as its canonical address: it is a variant (print, AMP, ...)."
     if document.shared_with:
-        yield f"Its text is also that of {_capped_count(document.shared_with, 'other page')}, and kept once."
+        yield f"{_capped_count(document.shared_with, 'other page')} with the same text share one stored copy."
 
 
 def _is_another(canonical: str, url: str) -> bool:
@@ -326,22 +303,18 @@ def _is_another(canonical: str, url: str) -> bool:
         return False
 
 
-def _handoffs(why: Why) -> Iterator[str]:
+def _describe_handoffs(why: Why) -> Iterator[str]:
     for handoff in why.handoffs:
-        by = f"run {handoff.scrape_run_id}" if handoff.scrape_run_id else "a run that is gone"
+        by = f"run {handoff.scrape_run_id}" if handoff.scrape_run_id else "a deleted run"
         when = f"{_moment(handoff.updated_at, why)}, number {handoff.handoff_id}"
         yield f"Source {handoff.source}, by {by}: {handoff.status} at {when}. {handoff.reason.sentence}"
     for job in why.jobs:
-        yield f"Job {job.job_id}, for source {job.source}, {_job(job, why)}"
+        yield f"Job {job.job_id}, for source {job.source}, {_describe_job(job, why)}"
 
 
-def _job(job: WaitingJob, why: Why) -> str:
+def _describe_job(job: JobFacts, why: Why) -> str:
     if job.settled_at is None:
-        now = (
-            "It is being fetched now."
-            if job.status == JobStatus.RUNNING
-            else "It is settled by whatever ends the page."
-        )
+        now = "A worker fetches it now." if job.status == JobStatus.RUNNING else "The end of the page settles the job."
         return f"waits for the page since {_moment(job.created_at, why)}. {now}"
     if job.reason is None:
         return f"has been ready since {_moment(job.settled_at, why)}."
@@ -352,7 +325,7 @@ def _job(job: WaitingJob, why: Why) -> str:
 def _title(text: str) -> str:
     if not text.strip():
         return "(no title)"
-    return f'"{text[:_LONGEST_TITLE]}…"' if len(text) > _LONGEST_TITLE else f'"{text}"'
+    return f'"{text[:_MAX_TITLE]}…"' if len(text) > _MAX_TITLE else f'"{text}"'
 
 
 def _command(*words: str) -> str:
@@ -364,11 +337,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def _capped_count(number: int, noun: str) -> str:
-    return f"over {_count(COUNTED, noun)}" if number > COUNTED else _count(number, noun)
-
-
-def _pause(host: Host) -> str:
-    return _seconds(max(host.pause_ms, host.backoff_ms))
+    return f"over {_count(MAX_COUNT, noun)}" if number > MAX_COUNT else _count(number, noun)
 
 
 def _seconds(milliseconds: int) -> str:
@@ -376,16 +345,6 @@ def _seconds(milliseconds: int) -> str:
 
 
 def _moment(when: datetime, why: Why) -> str:
-    """Write a time; the day only where it is another."""
-    now = why.asked_at
-    day = "" if when.date() == now.date() else f"{when:%Y-%m-%d} "
-    return f"{day}{when:%H:%M:%S} UTC ({_away(when - now)})"
-
-
-def _away(distance: timedelta) -> str:
-    seconds = abs(distance.total_seconds())
-    if seconds < 1:
-        return "in a moment" if distance > timedelta(0) else "just now"
-    unit, length = next((unit, length) for unit, length in _UNITS if seconds >= 2 * length or length == 1)
-    span = _count(round(seconds / length), unit)
-    return f"in {span}" if distance > timedelta(0) else f"{span} ago"
+    """Write a time of day. Another day than today is written too."""
+    day = "" if when.date() == why.asked_at.date() else f"{when:%Y-%m-%d} "
+    return f"{day}{when:%H:%M:%S} UTC ({format_distance(when, why.asked_at)})"
