@@ -156,7 +156,7 @@ def _reason(url: dict[str, Any]) -> str:
     return str(url["reason"] or url["waiting_reason"] or _NEVER_TRIED)
 
 
-def _compare(expected: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
+def _compare(expected: Mapping[str, str], found: Mapping[str, str | None]) -> list[str]:
     """Return the addresses with another value than expected, and the addresses that are not expected."""
     wrong = [f"{url}: {found.get(url)}, expected {value}" for url, value in expected.items() if found.get(url) != value]
     return wrong + [f"{url}: not expected" for url in found.keys() - expected.keys()]
