@@ -72,7 +72,7 @@ class Doctor:
         self.wrapped_by: tuple[str, ...] = ()
 
     def finds(self, *, exit_code: int, **settings: object) -> dict[str, dict[str, Any]]:
-        """What it finds; whatever is wrong, it answers within ten seconds, in order, and says how to mend it."""
+        """What it finds; whatever is wrong, it answers within ten seconds, in order, and says how to fix it."""
         began = time.monotonic()
         settings = {"data_dir": self.cwd / "data", "listen_port": 0} | settings
         answer = headwater("doctor", "--json", cwd=self.cwd, wrapped_by=self.wrapped_by, **settings)
@@ -84,8 +84,8 @@ class Doctor:
         assert report["healthy"] is (exit_code == 0)
         for check in found.values():
             assert check["state"] in ("ok", "warning", "failed", "not checked", "not configured")
-            assert "\n" not in check["found"] + (check["mend"] or "")
-            assert bool(check["mend"]) is (check["state"] != "ok"), check
+            assert "\n" not in check["found"] + (check["fix"] or "")
+            assert bool(check["fix"]) is (check["state"] != "ok"), check
         return found
 
 
@@ -177,8 +177,8 @@ def test_kinds_that_cannot_be_loaded_are_named_with_the_reason(
         "hearings: json:dumps: is no subclass of headwater.Kind, in the package odd-kinds",
         "votes: nosuchmodule:Kind: ModuleNotFoundError: No module named 'nosuchmodule', in the package odd-kinds",
     ]
-    assert found["mend"] == (
-        "Mend the package that it comes from and install it again, or uninstall it; then restart Headwater."
+    assert found["fix"] == (
+        "Fix the package that it comes from and install it again, or uninstall it; then restart Headwater."
     )
 
 
@@ -187,7 +187,7 @@ def test_on_an_empty_machine_nothing_is_wrong_and_nothing_is_made(data: Path, do
     missing = states(found, "data folder", "database", "schema", "leases", "hosts", "write token")
     assert set(missing.values()) == {"not configured"}
     assert found["clock"]["state"] == "not checked"
-    assert "first start makes it" in found["database"]["mend"]
+    assert "first start makes it" in found["database"]["fix"]
     assert not data.exists()
 
 
@@ -212,9 +212,9 @@ async def test_an_empty_database_is_said_to_have_no_tables(database_url: str, do
     for name in ("leases", "hosts", "hand-offs", "index"):
         assert found[name]["state"] == "not configured"
         assert found[name]["found"] == "there are no tables yet"
-        assert found[name]["mend"] == "`headwater up` or `headwater migrate up` makes them."
-    assert "webhook add" in found["webhooks"]["mend"]
-    assert "api.data.gov/signup" in found["api key"]["mend"]
+        assert found[name]["fix"] == "`headwater up` or `headwater migrate up` makes them."
+    assert "webhook add" in found["webhooks"]["fix"]
+    assert "api.data.gov/signup" in found["api key"]["fix"]
 
 
 @pytest.mark.usefixtures("doctor")
@@ -234,12 +234,12 @@ def test_it_reads_well_in_eighty_columns(data: Path, tmp_path: Path) -> None:
 async def test_a_schema_that_is_behind_or_not_there_is_a_matter_of_starting(
     database: Database, database_url: str, doctor: Doctor
 ) -> None:
-    for to, state, said in ((3, "warning", "at version 3, this program needs"), (0, "not configured", "not there")):
+    for to, state, said in ((1, "warning", "at version 1, this program needs"), (0, "not configured", "not there")):
         await migrate.down(database, to)
         found = doctor.finds(exit_code=0, database_url=database_url)
         assert found["schema"]["state"] == state
         assert said in found["schema"]["found"]
-        assert "migrate up" in found["schema"]["mend"]
+        assert "migrate up" in found["schema"]["fix"]
 
 
 async def test_a_newer_schema_is_failed_and_left_alone(current_url: str, doctor: Doctor) -> None:
@@ -256,7 +256,7 @@ async def test_a_role_that_may_not_make_tables_is_named(database_url: str, docto
     async with guest(database_url) as url:
         found = doctor.finds(exit_code=1, database_url=url)
     assert states(found, "database", "schema") == {"database": "ok", "schema": "failed"}
-    assert "GRANT CREATE" in found["schema"]["mend"]
+    assert "GRANT CREATE" in found["schema"]["fix"]
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ def test_an_unreachable_database_is_named_without_its_password(url: str, said: s
         "sandbox": "ok",
     }
     assert said in found["database"]["found"]
-    assert "HEADWATER_DATABASE_URL" in found["database"]["mend"]
+    assert "HEADWATER_DATABASE_URL" in found["database"]["fix"]
     assert "hunter" not in str(found)
 
 
@@ -322,7 +322,7 @@ def test_an_embedded_server_that_cannot_start_shows_its_log(data: Path, doctor: 
         settings.write("wal_level = nonsense\n")
     found = doctor.finds(exit_code=1)
     assert "it did not start" in found["database"]["found"]
-    assert str(cluster.parent / "log") in found["database"]["mend"]
+    assert str(cluster.parent / "log") in found["database"]["fix"]
     assert any("wal_level" in line for line in found["database"]["lines"])
     assert len(found["database"]["lines"]) <= 5
 
@@ -345,11 +345,11 @@ def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path, doctor: Doctor) -
         found = doctor.finds(exit_code=1, data_dir=folder)
         assert found["data folder"]["state"] == "failed"
         assert said in found["data folder"]["found"]
-        assert "HEADWATER_DATA_DIR" in found["data folder"]["mend"]
+        assert "HEADWATER_DATA_DIR" in found["data folder"]["fix"]
         assert found["sandbox"]["state"] == "ok"
         for name in ("database", "schema", "clock", "leases", "hosts", "write token"):
             assert found[name]["state"] == "not checked"
-            assert found[name]["mend"] == "Mend the data folder first."
+            assert found[name]["fix"] == "Fix the data folder first."
 
 
 def test_a_database_elsewhere_is_checked_whatever_the_folder_is(current_url: str, doctor: Doctor) -> None:
@@ -371,7 +371,7 @@ def test_a_disk_that_cannot_be_written_to_any_more_is_to_be_remounted(data: Path
     )
     found = doctor.finds(exit_code=1)
     assert found["data folder"]["found"] == f"{data} cannot be written to: Read-only file system"
-    assert f"mount -o remount,rw {data}" in found["data folder"]["mend"]
+    assert f"mount -o remount,rw {data}" in found["data folder"]["fix"]
     assert found["database"]["state"] == "not checked"
     assert "long ago" not in str(found)
 
@@ -393,7 +393,7 @@ def test_a_disk_that_is_nearly_full_is_named(options: str, state: str, data: Pat
     doctor.wrapped_by = with_a_mount(f'mount -t tmpfs -o {options} tmpfs "{data}" && exec "$@"')
     found = doctor.finds(exit_code=int(state == "failed"))
     assert found["disk"]["state"] == state
-    assert str(data) in found["disk"]["mend"]
+    assert str(data) in found["disk"]["fix"]
 
 
 @pytest.fixture
@@ -415,7 +415,7 @@ def test_an_address_that_a_stranger_holds_or_nobody_has_is_failed(doctor: Doctor
     with socket.create_server(("127.0.0.1", 0)) as stranger:
         found = doctor.finds(exit_code=1, listen_port=stranger.getsockname()[1])
     assert found["api address"]["state"] == "failed"
-    assert "HEADWATER_LISTEN_PORT" in found["api address"]["mend"]
+    assert "HEADWATER_LISTEN_PORT" in found["api address"]["fix"]
     found = doctor.finds(exit_code=1, listen_host="203.0.113.9")
     assert "203.0.113.9" in found["api address"]["found"]
 
@@ -472,7 +472,7 @@ async def test_a_clock_that_is_off_is_named(seconds: int, state: str, current_ur
     found = doctor.finds(exit_code=int(state == "failed"), database_url=current_url)
     assert found["clock"]["state"] == state
     assert f"{abs(seconds)}.0 s {'behind' if seconds > 0 else 'ahead of'} the database" in found["clock"]["found"]
-    assert "NTP" in found["clock"]["mend"]
+    assert "NTP" in found["clock"]["fix"]
 
 
 def test_a_machine_without_time_zones_is_named(tmp_path: Path, doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -482,7 +482,7 @@ def test_a_machine_without_time_zones_is_named(tmp_path: Path, doctor: Doctor, m
     monkeypatch.setenv("PYTHONTZPATH", "")
     found = doctor.finds(exit_code=1)
     assert found["time zone"]["state"] == "failed"
-    assert "tzdata" in found["time zone"]["mend"]
+    assert "tzdata" in found["time zone"]["fix"]
 
 
 async def test_the_host_of_the_first_feed_is_looked_up(current_url: str, doctor: Doctor) -> None:
@@ -538,7 +538,7 @@ def test_a_token_that_is_no_secret_is_named(data: Path, doctor: Doctor) -> None:
         found = doctor.finds(exit_code=exit_code)
         assert found["write token"]["state"] == state
         assert "hunter2" not in str(found)
-    assert found["write token"]["mend"] == f"chmod 600 {token}"
+    assert found["write token"]["fix"] == f"chmod 600 {token}"
     assert doctor.finds(exit_code=0, api_token="hunter2")["write token"]["state"] == "ok"
     token.write_text("\n")
     token.chmod(0o600)
@@ -553,7 +553,7 @@ async def test_a_role_that_may_not_read_is_named(current_url: str, doctor: Docto
         found = doctor.finds(exit_code=1, database_url=url)
     assert states(found, "database", "clock", "schema") == {"database": "ok", "clock": "ok", "schema": "failed"}
     assert "permission denied" in found["schema"]["found"]
-    assert "rights" in found["schema"]["mend"]
+    assert "rights" in found["schema"]["fix"]
 
 
 async def test_leases_past_their_end_and_blocked_hosts_are_counted(current_url: str, doctor: Doctor) -> None:
@@ -589,7 +589,7 @@ def test_a_browser_is_started_where_there_is_one(doctor: Doctor) -> None:
 
 def test_where_there_is_no_browser_it_says_how_to_get_one(doctor: Doctor) -> None:
     found = doctor.finds(exit_code=0)["chromium"]
-    assert (found["state"], "apt-get install chromium" in found["mend"]) == ("not configured", True)
+    assert (found["state"], "apt-get install chromium" in found["fix"]) == ("not configured", True)
 
 
 async def test_where_there_is_no_browser_it_says_which_sources_need_one(current_url: str, doctor: Doctor) -> None:
@@ -603,7 +603,7 @@ async def test_where_there_is_no_browser_it_says_which_sources_need_one(current_
     found = doctor.finds(exit_code=0, database_url=current_url)["chromium"]
     assert found["state"] == "warning"
     assert found["found"] == "not found, and the pages of gao wait for one"
-    assert "apt-get install chromium" in found["mend"]
+    assert "apt-get install chromium" in found["fix"]
 
 
 def test_a_browser_that_does_not_start_is_named(tmp_path: Path, doctor: Doctor) -> None:
@@ -613,7 +613,7 @@ def test_a_browser_that_does_not_start_is_named(tmp_path: Path, doctor: Doctor) 
     for named, said in ((browser, f"{browser} does not start"), ("/nowhere", "There is no Chromium at /nowhere")):
         found = doctor.finds(exit_code=1, chromium_path=named)["chromium"]
         assert (found["state"], found["found"].startswith(said)) == ("failed", True), found
-    assert found["mend"].startswith("Correct it")
+    assert found["fix"].startswith("Correct the path")
 
 
 @pytest.mark.both_servers
@@ -629,7 +629,7 @@ async def test_a_search_index_that_is_broken_or_gone_is_named_and_made_anew_as_i
         await tell(current_url, harm)
         found = doctor.finds(exit_code=1, database_url=current_url)["index"]
         assert found["state"] == "failed"
-        assert "`headwater migrate up`" in found["mend"]
+        assert "`headwater migrate up`" in found["fix"]
         mended = await asyncio.to_thread(headwater, "migrate", "up", cwd=tmp_path, database_url=current_url)
         assert (mended.returncode, mended.stdout) == (0, "applied the search index of documents\n")
         assert doctor.finds(exit_code=0, database_url=current_url)["index"]["state"] == "ok"
@@ -667,7 +667,7 @@ async def test_receivers_that_do_not_take_what_they_are_told_are_named(current_u
     assert doctor.finds(exit_code=0, database_url=current_url)["webhooks"]["state"] == "ok"
     await tell(current_url, "UPDATE webhooks SET failures = 3, failing_reason = 'gone', error = 'No.' WHERE name = 'b'")
     found = doctor.finds(exit_code=0, database_url=current_url)["webhooks"]
-    assert (found["state"], found["found"]) == ("warning", "1 of 2 do not take all")
+    assert (found["state"], found["found"]) == ("warning", "1 of 2 do not accept all deliveries")
     assert found["lines"] == ["b: 0 parked, failing: No."]
 
 
@@ -701,7 +701,7 @@ async def test_sources_that_need_a_key_where_there_is_none_are_named(current_url
     )
     found = doctor.finds(exit_code=0, database_url=current_url)["api key"]
     assert (found["state"], found["lines"]) == ("warning", ["crs"])
-    assert "HEADWATER_API_DATA_GOV_KEY" in found["mend"]
+    assert "HEADWATER_API_DATA_GOV_KEY" in found["fix"]
     assert doctor.finds(exit_code=0, database_url=current_url, api_data_gov_key="k" * 40)["api key"]["state"] == "ok"
 
 

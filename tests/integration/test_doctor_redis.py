@@ -13,7 +13,7 @@ __all__ = ["doctor"]  # the fixture
 def test_without_redis_it_says_so(doctor: Doctor) -> None:
     found = doctor.finds(exit_code=0)["redis"]
     assert found["state"] == "not configured"
-    assert "HEADWATER_REDIS_URL" in found["mend"]
+    assert "HEADWATER_REDIS_URL" in found["fix"]
 
 
 def test_a_redis_that_keeps_what_it_is_given_is_well(doctor: Doctor, redis_server: RedisServer) -> None:
@@ -28,7 +28,7 @@ def test_a_redis_that_throws_keys_away_is_warned_of(doctor: Doctor, redis_server
     found = doctor.finds(exit_code=0, redis_url=redis_server.url)["redis"]
     assert found["state"] == "warning"
     assert "allkeys-lru" in found["found"]
-    assert "noeviction" in found["mend"]
+    assert "noeviction" in found["fix"]
 
 
 def test_a_redis_that_does_not_answer_or_lets_nobody_in_is_named_without_its_password(

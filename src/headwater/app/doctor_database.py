@@ -1,9 +1,10 @@
-"""The checks of the database, on one visit: reachable, schema, clock, leases, hosts, and what hangs on its rows."""
+"""The doctor's checks of the database, with one connection: the server, the schema, and what the tables hold."""
 
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from urllib.parse import urlsplit
 
@@ -12,12 +13,12 @@ import msgspec
 from headwater.app.doctor_finding import (
     Finding,
     State,
+    explain_error,
     failed,
-    failure,
-    isolated,
     not_checked,
     not_configured,
     ok,
+    run_check,
     warning,
 )
 from headwater.changes.outbox import FAILURES_BEFORE_A_PAUSE
@@ -25,142 +26,122 @@ from headwater.core.errors import HandoffsMissing, OperatorError
 from headwater.core.settings import Settings, split_connect_to
 from headwater.db import budgets, changes, documents, handoffs, hosts, leases, migrate, sources
 from headwater.db.clock import Reading, read_server_time
-from headwater.db.embedded.cluster import has_cluster, last_words
+from headwater.db.embedded.cluster import has_cluster, last_log_lines
 from headwater.db.embedded.server import open_server
 from headwater.db.pool import Connection, open_connection, shown
 from headwater.handoff.operations import COUNTED
 from headwater.http.client import fixed_address
 
-NAMES = ("database", "schema", "clock", "leases", "hosts", "hand-offs", "index", "webhooks", "api key")
-_OF_ROWS = NAMES[3:]
-
 _START_SECONDS = 4.0  # for the embedded server: long for a start, short for a recovery
 _STEP_SECONDS = 3.0
-_VISIT_SECONDS = 6.0
+_ALL_SECONDS = 6.0
 _LEAVE_SECONDS = 1.5
 _WARNED_SKEW = timedelta(seconds=2)
 _FAILED_SKEW = timedelta(seconds=60)
 _LOG_LINES = 5
 _FIRST_START = "The first start makes it."
-_MAKE_IT = "`headwater up` or `headwater migrate up` makes it."
-_MAKE_THEM = "`headwater up` or `headwater migrate up` makes them."
 
 
-class Visit:
-    """One visit; `findings` fills as it goes on, so that what hangs spoils only what would have come after it."""
+class DatabaseDoctor:
+    """Checks one database. `findings` fills step by step, so that a step that hangs affects only later ones."""
 
     def __init__(self, settings: Settings) -> None:
         self.findings: dict[str, Finding] = {}
         self.feed_host: str | None = None
-        self.browsing: list[str] = []  # the sources that need a browser
+        self.browser_sources: list[str] = []  # the names of the sources that need a browser
         self._settings = settings
 
-    async def make(self) -> None:
-        """Visit the database and find out what there is to find."""
+    async def check(self) -> None:
+        """Run all checks of the database."""
         try:
-            async with asyncio.timeout(_VISIT_SECONDS):
-                await self._go()
-        except Exception as error:  # noqa: BLE001 (the other checks go on)
-            self._note("database", failure(error, _STEP_SECONDS))
-        for name in NAMES:
-            self._note(name, not_checked("the database could not be asked", "the database"))
+            async with asyncio.timeout(_ALL_SECONDS):
+                await self._check_where_it_is()
+        except Exception as error:  # noqa: BLE001 (the other checks continue)
+            self._add("database", explain_error(error, _STEP_SECONDS))
+        self._add_to_all(not_checked("the database could not be asked", "the database"))
 
-    def _note(self, name: str, finding: Finding) -> None:
+    def _add(self, name: str, finding: Finding) -> None:
         self.findings.setdefault(name, finding)
 
-    async def _go(self) -> None:
-        settings = self._settings
-        if settings.database_url:
-            async with open_connection(settings.database_url, seconds=_STEP_SECONDS) as connection:
-                await self._ask(connection, f"at {shown(settings.database_url)}")
-        elif await asyncio.to_thread(has_cluster, settings.data_dir):
-            await self._visit_embedded()
+    def _add_to_all(self, finding: Finding) -> None:
+        for name in DATABASE_CHECKS:
+            self._add(name, finding)
+
+    async def _check_where_it_is(self) -> None:
+        url = self._settings.database_url
+        if url:
+            async with open_connection(url, seconds=_STEP_SECONDS) as connection:
+                await self._check_server(connection, f"at {shown(url)}")
+        elif await asyncio.to_thread(has_cluster, self._settings.data_dir):
+            await self._check_embedded()
         else:
-            self._note("database", not_configured("not there yet", _FIRST_START))
-            self._note("clock", Finding(State.NOT_CHECKED, "there is no database yet", _FIRST_START))
-            self._note_that_nothing_is_stored()
-            for name in NAMES:
-                self._note(name, not_configured("there is no database yet", _FIRST_START))
+            self._add("database", not_configured("not there yet", _FIRST_START))
+            self._add("clock", Finding(State.NOT_CHECKED, "there is no database yet", _FIRST_START))
+            self._add_empty()
+            self._add_to_all(not_configured("there is no database yet", _FIRST_START))
 
-    def _note_that_nothing_is_stored(self) -> None:
-        """Say of what no start makes the same as where the tables are empty."""
-        self._note("webhooks", _of_webhooks([]))
-        self._note("api key", _of_key([], self._settings))
-
-    async def _visit_embedded(self) -> None:
+    async def _check_embedded(self) -> None:
+        """Start the embedded server, or share the one that runs, and leave it as it was."""
+        began = time.monotonic()
+        opening = asyncio.ensure_future(
+            asyncio.to_thread(open_server, self._settings.data_dir, patience=_START_SECONDS)
+        )
+        opening.add_done_callback(lambda done: done.cancelled() or done.exception())  # the error is raised below
         try:
-            async with _embedded(self._settings) as dsn, open_connection(dsn, seconds=_STEP_SECONDS) as connection:
-                await self._ask(connection, "(embedded)")
-        except _NotStarted as error:
-            lines = await asyncio.to_thread(last_words, self._settings.data_dir, _LOG_LINES)
-            self._note("database", Finding(State.FAILED, error.finding.found, error.finding.mend, tuple(lines)))
+            # The start gives up after its own patience and then leaves nothing behind.
+            async with asyncio.timeout(_START_SECONDS + 1):
+                server = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            with contextlib.suppress(OperatorError):
+                (await opening).close()
+            raise
+        except (OperatorError, TimeoutError) as error:
+            finding = explain_error(error, _START_SECONDS)
+            if time.monotonic() - began >= _START_SECONDS:
+                found = f"the embedded PostgreSQL was not ready within {_START_SECONDS:g} seconds"
+                finding = failed(found, "Try again in a minute: after a crash it has to replay its log.")
+            lines = await asyncio.to_thread(last_log_lines, self._settings.data_dir, _LOG_LINES)
+            self._add("database", replace(finding, lines=tuple(lines)))
+            return
+        try:
+            async with open_connection(server.dsn, seconds=_STEP_SECONDS) as connection:
+                await self._check_server(connection, "(embedded)")
+        finally:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LEAVE_SECONDS):
+                    await asyncio.to_thread(server.close)
 
-    async def _ask(self, connection: Connection, place: str) -> None:
+    async def _check_server(self, connection: Connection, place: str) -> None:
         reading = await read_server_time(connection)
         version = connection.get_server_version()
         answer = f"PostgreSQL {version.major}.{version.micro} {place} answers in {reading.seconds * 1000:.1f} ms"
-        self._note("database", ok(answer))
-        self._note("clock", _clock(reading))
-        self._note("schema", await isolated(_schema(connection), _STEP_SECONDS))
+        self._add("database", ok(answer))
+        self._add("clock", _check_clock(reading))
+        self._add("schema", await run_check(_check_schema(connection), _STEP_SECONDS))
         state = self.findings["schema"].state
-        if state is State.OK or (state is State.WARNING and await _lacks_only_what_is_optional(connection)):
-            with contextlib.suppress(Exception):
-                self.feed_host = await _host_to_look_up(connection, self._settings)
-                self.browsing = await sources.get_browser_sources(connection)
-            self._note("leases", await isolated(_leases(connection, reading), _STEP_SECONDS))
-            self._note("hosts", await isolated(_hosts(connection, reading), _STEP_SECONDS))
-            self._note("hand-offs", await isolated(_handoffs(connection, reading, self._settings), _STEP_SECONDS))
-            self._note("index", await isolated(_index(connection), _STEP_SECONDS))
-            self._note("webhooks", await isolated(_webhooks(connection), _STEP_SECONDS))
-            self._note("api key", await isolated(_key(connection, self._settings), _STEP_SECONDS))
         if state is State.NOT_CONFIGURED:
-            self._note_that_nothing_is_stored()
-        for name in _OF_ROWS:
-            empty = not_configured("there are no tables yet", _MAKE_THEM)
-            self._note(name, empty if state is State.NOT_CONFIGURED else not_checked("see schema", "the schema"))
+            self._add_empty()
+            fix = "`headwater up` or `headwater migrate up` makes them."
+            self._add_to_all(not_configured("there are no tables yet", fix))
+        elif state is State.OK or (state is State.WARNING and not await _is_behind(connection)):
+            with contextlib.suppress(Exception):
+                self.feed_host = await _find_feed_host(connection, self._settings)
+                self.browser_sources = await sources.get_browser_sources(connection)
+            for name, check in _TABLE_CHECKS.items():
+                self._add(name, await run_check(check(connection, reading, self._settings), _STEP_SECONDS))
+        self._add_to_all(not_checked("see schema", "the schema"))
+
+    def _add_empty(self) -> None:
+        """Add the findings about empty tables, because no start fills these tables."""
+        self._add("webhooks", _describe_webhooks([]))
+        self._add("api key", _describe_key([], self._settings))
 
 
-class _NotStarted(Exception):
-    """The embedded server did not start; `finding` says why."""
-
-    def __init__(self, finding: Finding) -> None:
-        super().__init__(finding.found)
-        self.finding = finding
-
-
-@contextlib.asynccontextmanager
-async def _embedded(settings: Settings) -> AsyncIterator[str]:
-    """Start the embedded server, or share the one that runs, and leave it as it was."""
-    began = time.monotonic()
-    opening = asyncio.ensure_future(asyncio.to_thread(open_server, settings.data_dir, patience=_START_SECONDS))
-    opening.add_done_callback(lambda done: done.cancelled() or done.exception())  # told below, if in time
-    try:
-        # A little longer than the start's own patience, after which it leaves nothing behind.
-        async with asyncio.timeout(_START_SECONDS + 1):
-            server = await asyncio.shield(opening)
-    except asyncio.CancelledError:
-        with contextlib.suppress(OperatorError):
-            (await opening).close()
-        raise
-    except (OperatorError, TimeoutError) as error:
-        if time.monotonic() - began < _START_SECONDS:
-            raise _NotStarted(failure(error, _START_SECONDS)) from None
-        found = f"the embedded PostgreSQL was not ready within {_START_SECONDS:g} seconds"
-        mend = "Try again in a minute: after a crash it has to replay its log."
-        raise _NotStarted(failed(found, mend)) from None
-    try:
-        yield server.dsn
-    finally:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_LEAVE_SECONDS):
-                await asyncio.to_thread(server.close)
-
-
-async def _host_to_look_up(connection: Connection, settings: Settings) -> str | None:
-    """Return the host of the oldest source's feed that is not at an address which the settings give."""
+async def _find_feed_host(connection: Connection, settings: Settings) -> str | None:
+    """Return the host of the oldest source's feed, except hosts whose address is set by connect_to."""
     fixed = dict(split_connect_to(part) for part in settings.connect_to)
     for source in sorted(await sources.get_all_sources(connection), key=lambda source: source.id):
-        # A connection for one visit gives JSON as its text.
+        # This connection has no JSON codec, so it returns JSON as text.
         feed_url = msgspec.json.decode(str(source.settings)).get("feed_url")
         host = urlsplit(feed_url or "").hostname
         if host and not fixed_address(host, fixed):
@@ -168,7 +149,7 @@ async def _host_to_look_up(connection: Connection, settings: Settings) -> str | 
     return None
 
 
-async def _schema(connection: Connection) -> Finding:
+async def _check_schema(connection: Connection) -> Finding:
     numbers = await migrate.applied(connection)
     missing = migrate.missing_of(numbers)
     at, newest = max(numbers, default=0), migrate.known()[-1].number
@@ -178,105 +159,114 @@ async def _schema(connection: Connection) -> Finding:
             "Use the version of Headwater that made it, or a newer one.",
         )
     if not missing:
-        return ok(f"at version {at}, as this program needs")
-    if not migrate.missing_of(numbers, asked=False):
+        return ok(f"at version {at}, the version this program needs")
+    if not await _is_behind(connection):
         left_out = ", ".join(f"{step.number:03}_{step.name}" for step in missing)
-        return warning(f"without {left_out}, which was taken back", "`headwater migrate up` applies it again.")
+        return warning(f"without {left_out}, which was rolled back", "`headwater migrate up` applies it again.")
     if not await migrate.may_migrate(connection):
         return failed(
             f"at version {at}, and this role may not make what is missing up to {newest}",
             "Make the role the owner of its database, or GRANT CREATE ON SCHEMA public to it.",
         )
     if not numbers:
-        return not_configured("not there yet", _MAKE_IT)
+        return not_configured("not there yet", "`headwater up` or `headwater migrate up` makes it.")
     return warning(
         f"at version {at}, this program needs {newest}",
         "`headwater up` or `headwater migrate up` brings it up to date.",
     )
 
 
-async def _lacks_only_what_is_optional(connection: Connection) -> bool:
-    return not migrate.missing_of(await migrate.applied(connection), asked=False)
+async def _is_behind(connection: Connection) -> bool:
+    """Return whether more is missing than optional migrations that were rolled back alone."""
+    return bool(migrate.missing_of(await migrate.applied(connection), asked=False))
 
 
-def _clock(reading: Reading) -> Finding:
-    ahead = reading.ahead
-    apart = abs(ahead)
-    found = (
-        f"this machine is {apart.total_seconds():.1f} s {'behind' if ahead > timedelta() else 'ahead of'} the database"
-    )
-    mend = "Set the clocks of both machines by NTP (timedatectl set-ntp true)."
+def _check_clock(reading: Reading) -> Finding:
+    apart = abs(reading.ahead)
+    side = "behind" if reading.ahead > timedelta() else "ahead of"
+    found = f"this machine is {apart.total_seconds():.1f} s {side} the database"
+    fix = "Set the clocks of both machines by NTP (timedatectl set-ntp true)."
     if apart > _FAILED_SKEW:
-        return failed(found, mend)
+        return failed(found, fix)
     if apart > _WARNED_SKEW:
-        return warning(found, mend)
+        return warning(found, fix)
     return ok(f"{apart.total_seconds() * 1000:.0f} ms between this machine and the database")
 
 
-async def _leases(connection: Connection, reading: Reading) -> Finding:
+async def _check_leases(connection: Connection, reading: Reading, _: Settings) -> Finding:
     overdue = await leases.overdue_leases(connection, reading.server)
-    return ok(f"{overdue} past their end" + (", taken back as soon as Headwater runs" if overdue else ""))
+    return ok(f"{overdue} past their end" + (", released as soon as Headwater runs" if overdue else ""))
 
 
-async def _hosts(connection: Connection, reading: Reading) -> Finding:
+async def _check_hosts(connection: Connection, reading: Reading, _: Settings) -> Finding:
     count = await hosts.count_hosts(connection, reading.server)
     return ok(f"{count['with_work']} have work, {count['blocked']} blocked for now, {count['closed']} closed")
 
 
-async def _handoffs(connection: Connection, reading: Reading, settings: Settings) -> Finding:
-    """Look whether hand-offs wait for longer than it takes until a running program has taken them up."""
+async def _check_handoffs(connection: Connection, reading: Reading, settings: Settings) -> Finding:
+    """Warn if hand-offs wait longer than a running program needs to claim them."""
     try:
         count, oldest = await handoffs.waiting_handoffs(connection, COUNTED)
     except HandoffsMissing:
-        return not_configured("taken back", "`headwater migrate up` applies them again.")
+        return not_configured("rolled back", "`headwater migrate up` applies them again.")
     if oldest is None or reading.server - oldest <= timedelta(seconds=settings.lease_seconds):
         return ok(f"{count} wait to be handed off")
     return warning(
         f"{count} wait to be handed off, the oldest since {oldest:%Y-%m-%d %H:%M:%S} UTC",
-        "Start `headwater up`: it takes them up within seconds.",
+        "Start `headwater up`: it claims them within seconds.",
     )
 
 
-async def _index(connection: Connection) -> Finding:
-    """Look at the index that documents are searched by: without it every search reads all of them."""
+async def _check_index(connection: Connection, _: Reading, __: Settings) -> Finding:
+    """Check the search index: without it every search reads all documents."""
     is_whole = await documents.search_index_is_whole(connection)
     if is_whole:
-        return ok("documents are searched in PostgreSQL, and their index is whole")
-    wrong = "not there" if is_whole is None else "broken"
+        return ok("documents are searched in PostgreSQL, and their index is complete")
+    wrong = "missing" if is_whole is None else "broken"
     return failed(
-        f"the index that documents are searched by is {wrong}",
-        "`headwater migrate up` makes it anew; Headwater may be running.",
+        f"the search index of documents is {wrong}",
+        "`headwater migrate up` makes it again; Headwater may be running.",
     )
 
 
-async def _webhooks(connection: Connection) -> Finding:
-    """Look whether receivers take what they are told."""
-    return _of_webhooks(await changes.list_webhooks(connection, count_to=1))
+async def _check_webhooks(connection: Connection, _: Reading, __: Settings) -> Finding:
+    return _describe_webhooks(await changes.list_webhooks(connection, count_to=1))
 
 
-def _of_webhooks(found: Sequence[changes.Webhook]) -> Finding:
+def _describe_webhooks(found: Sequence[changes.Webhook]) -> Finding:
     if not found:
-        return not_configured("none", "`headwater webhook add NAME URL` has another program told of what is new.")
+        return not_configured("none", "`headwater webhook add NAME URL` reports changes to another program.")
     troubles = [
-        f"{webhook.name}: {webhook.parked} parked" + (f", failing: {webhook.error}" if webhook.failures else "")
-        for webhook in found
-        if webhook.enabled and (webhook.parked or webhook.failures >= FAILURES_BEFORE_A_PAUSE)
+        f"{hook.name}: {hook.parked} parked" + (f", failing: {hook.error}" if hook.failures else "")
+        for hook in found
+        if hook.enabled and (hook.parked or hook.failures >= FAILURES_BEFORE_A_PAUSE)
     ]
     if not troubles:
-        return ok(f"{len(found)}, and all take what they are told")
-    mend = "`headwater webhook deliveries NAME` tells of every attempt; nothing is lost meanwhile."
-    return Finding(State.WARNING, f"{len(troubles)} of {len(found)} do not take all", mend, tuple(troubles))
+        return ok(f"{len(found)}, and all accept their deliveries")
+    fix = "`headwater webhook deliveries NAME` lists every attempt; nothing is lost meanwhile."
+    return warning(f"{len(troubles)} of {len(found)} do not accept all deliveries", fix, tuple(troubles))
 
 
-async def _key(connection: Connection, settings: Settings) -> Finding:
-    """Look whether there is a key for the sources that ask with one."""
-    return _of_key(await budgets.sources_that_need_key(connection), settings)
+async def _check_key(connection: Connection, _: Reading, settings: Settings) -> Finding:
+    return _describe_key(await budgets.sources_that_need_key(connection), settings)
 
 
-def _of_key(needing: Sequence[str], settings: Settings) -> Finding:
+def _describe_key(sources_with_key: Sequence[str], settings: Settings) -> Finding:
     if settings.api_data_gov_key:
-        return ok(f"of api.data.gov, for {len(needing)} sources")
-    signup = "https://api.data.gov/signup/ gives one; set HEADWATER_API_DATA_GOV_KEY to it."
-    if not needing:
-        return not_configured("none, and no source needs one", signup)
-    return Finding(State.WARNING, f"none, and {len(needing)} sources cannot be read without", signup, tuple(needing))
+        return ok(f"of api.data.gov, for {len(sources_with_key)} sources")
+    fix = "Get a key at https://api.data.gov/signup/ and set HEADWATER_API_DATA_GOV_KEY to it."
+    if not sources_with_key:
+        return not_configured("none, and no source needs one", fix)
+    return warning(f"none, and {len(sources_with_key)} sources cannot be read without", fix, tuple(sources_with_key))
+
+
+# The checks that need the tables.
+_TABLE_CHECKS: dict[str, Callable[[Connection, Reading, Settings], Awaitable[Finding]]] = {
+    "leases": _check_leases,
+    "hosts": _check_hosts,
+    "hand-offs": _check_handoffs,
+    "index": _check_index,
+    "webhooks": _check_webhooks,
+    "api key": _check_key,
+}
+DATABASE_CHECKS = ("database", "schema", "clock", *_TABLE_CHECKS)

@@ -1,4 +1,4 @@
-"""What `headwater doctor` finds, and the rule for all its checks: one that fails or hangs spoils no other."""
+"""The findings of `headwater doctor`, and how its checks run: one that fails or hangs does not affect the others."""
 
 import asyncio
 import threading
@@ -15,88 +15,85 @@ T = TypeVar("T")
 
 
 class State(StrEnum):
-    """How something is."""
+    """The result of a check."""
 
     OK = "ok"
-    WARNING = "warning"  # it works, or may work; somebody should look
-    FAILED = "failed"  # it has to be mended
-    NOT_CHECKED = "not checked"  # something else comes first
-    NOT_CONFIGURED = "not configured"  # it is not there, and need not be
+    WARNING = "warning"  # it works, or may work
+    FAILED = "failed"
+    NOT_CHECKED = "not checked"  # another check must pass first
+    NOT_CONFIGURED = "not configured"  # it does not exist, and need not exist
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check found, in one line, and what to do about it; `lines` are a log's last ones, or each thing wrong."""
+    """What a check found and how to fix it. `lines` are the last lines of a log, or one line for each problem."""
 
     state: State
     found: str
-    mend: str | None = None
+    fix: str | None = None
     lines: tuple[str, ...] = ()
 
 
 def ok(found: str) -> Finding:
-    """Find it in order."""
+    """Return a finding that needs no action."""
     return Finding(State.OK, found)
 
 
-def warning(found: str, mend: str) -> Finding:
-    """Find something to look at."""
-    return Finding(State.WARNING, found, mend)
+def warning(found: str, fix: str, lines: tuple[str, ...] = ()) -> Finding:
+    """Return a finding that someone should look at."""
+    return Finding(State.WARNING, found, fix, lines)
 
 
-def failed(found: str, mend: str) -> Finding:
-    """Find something to mend."""
-    return Finding(State.FAILED, found, mend)
+def failed(found: str, fix: str, lines: tuple[str, ...] = ()) -> Finding:
+    """Return a finding that must be fixed."""
+    return Finding(State.FAILED, found, fix, lines)
 
 
-def not_configured(found: str, mend: str) -> Finding:
-    """Find nothing, where nothing need be."""
-    return Finding(State.NOT_CONFIGURED, found, mend)
+def not_configured(found: str, fix: str) -> Finding:
+    """Return the finding that an optional part does not exist."""
+    return Finding(State.NOT_CONFIGURED, found, fix)
 
 
 def not_checked(why: str, first: str) -> Finding:
-    """Find out nothing, because something else has to be mended first."""
-    return Finding(State.NOT_CHECKED, why, f"Mend {first} first.")
+    """Return the finding of a check that cannot run until another part is fixed."""
+    return Finding(State.NOT_CHECKED, why, f"Fix {first} first.")
 
 
-async def isolated(look: Awaitable[Finding], seconds: float) -> Finding:
-    """Return what a check finds; whatever it raises, and that it takes too long, is a finding as well."""
+async def run_check(check: Awaitable[Finding], seconds: float) -> Finding:
+    """Return the finding of a check. An error or a timeout becomes a finding too."""
     try:
         async with asyncio.timeout(seconds):
-            return await look
-    except Exception as error:  # noqa: BLE001 (the other checks go on)
-        return failure(error, seconds)
+            return await check
+    except Exception as error:  # noqa: BLE001 (the other checks continue)
+        return explain_error(error, seconds)
 
 
-def failure(error: Exception, seconds: float) -> Finding:
-    """Tell what an error means to an operator."""
+def explain_error(error: Exception, seconds: float) -> Finding:
+    """Return the finding of a check that raised an error; `seconds` is its time limit."""
     if isinstance(error, HeadwaterError):
-        return failed(*_split(str(error)))
+        # The messages of our errors end with the sentence that says what to do.
+        message = str(error)
+        at = max(message.rfind(". "), message.rfind("; "))
+        if at < 0:
+            return failed(message.rstrip("."), "See docs/operations.md.")
+        return failed(message[:at], message[at + 2].upper() + message[at + 3 :])
     if isinstance(error, TimeoutError):
         return failed(f"no answer within {seconds:g} seconds", "Find out what it waits for, and try again.")
     if isinstance(error, OSError):
-        culprit = f"{error.filename}: " if error.filename else ""
-        return failed(f"{culprit}{error.strerror or error}", "Let this user reach it, or run as its owner.")
-    what = (str(error).splitlines() or [""])[0]
+        path = f"{error.filename}: " if error.filename else ""
+        return failed(f"{path}{error.strerror or error}", "Give this user access to it, or run as its owner.")
+    first_line = (str(error).splitlines() or [""])[0]
     if is_refusal(error) or is_down(error):
-        return failed(f"the database says: {what}", "Check the rights of its role, and the server's log.")
-    return failed(f"the check itself failed: {type(error).__name__}: {what}", "Report it as an error of the program.")
+        return failed(f"the database reports: {first_line}", "Check the rights of its role, and the server's log.")
+    what = f"the check itself failed: {type(error).__name__}: {first_line}"
+    return failed(what, "Report it as an error of the program.")
 
 
-def _split(message: str) -> tuple[str, str]:
-    """Part an error's message: our errors say first what is wrong and last, after a stop, what to do."""
-    at = max(message.rfind(". "), message.rfind("; "))
-    if at < 0:
-        return message.rstrip("."), "See docs/operations.md."
-    mend = message[at + 2 :]
-    return message[:at], mend[0].upper() + mend[1:]
-
-
-class LooseThreads(ThreadPoolExecutor):
-    """Threads that nobody waits for: one that hangs in the operating system does not keep the program from ending."""
+class DaemonThreads(ThreadPoolExecutor):
+    """An executor of daemon threads: one that hangs in the operating system does not keep the program alive."""
 
     def submit(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> "Future[T]":
-        """Run a function in a thread of its own."""
+        """Run a function in a new daemon thread."""
         future: Future[T] = Future()
 
         def work() -> None:
@@ -104,7 +101,7 @@ class LooseThreads(ThreadPoolExecutor):
                 return
             try:
                 result = function(*args, **kwargs)
-            except BaseException as error:  # noqa: BLE001 (it is raised where the result is awaited)
+            except BaseException as error:  # noqa: BLE001 (raised where the result is awaited)
                 future.set_exception(error)
             else:
                 future.set_result(result)
@@ -113,4 +110,4 @@ class LooseThreads(ThreadPoolExecutor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Leave them to themselves."""
+        """Do not wait for the threads."""

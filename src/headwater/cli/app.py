@@ -176,11 +176,11 @@ def search(
 
 @app.command()
 def doctor(as_json: Json = False) -> None:
-    """Check settings, machine and database, and say how to mend what is wrong. Exits 1 if something failed."""
-    from headwater.app.doctor import State, examine
+    """Check settings, machine and database, and show how to fix what is wrong. Exits 1 if something failed."""
+    from headwater.app.doctor import State, run_checks
 
     set_up_logs("error", "text")
-    findings = run(examine(os.environ, Path.cwd()))
+    findings = run(run_checks(os.environ, Path.cwd()))
     healthy = all(finding.state is not State.FAILED for finding in findings.values())
     if as_json:
         checks = [{"name": name, **asdict(finding)} for name, finding in findings.items()]

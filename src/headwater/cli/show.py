@@ -132,7 +132,7 @@ def findings(found: "dict[str, Finding]") -> None:
     }
     for name, finding in found.items():
         head = f"{name:<13}[{colours[finding.state]}]{finding.state:<16}[/]"
-        for line in (finding.found, *finding.lines, *([f"-> {finding.mend}"] if finding.mend else [])):
+        for line in (finding.found, *finding.lines, *([f"-> {finding.fix}"] if finding.fix else [])):
             width = max(console.width - _MARGIN, 20)
             for piece in textwrap.wrap(visible(line), width, subsequent_indent="  ", break_on_hyphens=False):
                 console.print(head + escape(piece))

@@ -97,8 +97,8 @@ def has_cluster(data_dir: Path) -> bool:
         return False
 
 
-def last_words(data_dir: Path, lines: int) -> list[str]:
-    """Return the end of what the server of a data folder has written, if there is one."""
+def last_log_lines(data_dir: Path, lines: int) -> list[str]:
+    """Return the last lines of the server's log, if there is one."""
     try:
         with (data_dir / "postgres" / MAJOR / "log").open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _LAST_BYTES))
