@@ -12,7 +12,7 @@ from headwater.app.operations import Operations
 from headwater.app.runtime import Runtime, open_runtime
 from headwater.core.settings import Settings
 from headwater.db.context import open_database_context
-from headwater.db.daily import DayFilter
+from headwater.db.items import DayFilter
 from headwater.demo.govuk_api import GovukApi
 from headwater.demo.govuk_pages import GovukPage, content_id
 from headwater.demo.govuk_site import serving

@@ -15,8 +15,8 @@ from headwater.db.pool import Connection, Database, open_database
 from headwater.frontier import rescue
 from headwater.frontier.claim import claim
 from headwater.frontier.complete import Finish, finish, still_held
-from headwater.frontier.priority import priority as rank
 from headwater.frontier.submit import Candidate, Submitted, submit
+from headwater.frontier.submit import priority as rank
 from headwater.frontier.sweep import Sweeper
 
 pytestmark = pytest.mark.both_servers

@@ -14,7 +14,7 @@ import pytest
 
 from headwater.core.urls import url_hash
 from headwater.db import sources
-from headwater.db.daily import rebuild_days
+from headwater.db.items import rebuild_days
 from headwater.db.pool import Connection, Database
 from headwater.db.sql import query
 

@@ -147,7 +147,7 @@ async def test_what_cannot_be_saved_is_told_with_the_source(
     async def refuse(*_: object) -> None:
         raise HeadwaterError("a\0b", reason=Reason.BAD_SOURCE)
 
-    monkeypatch.setattr("headwater.db.daily.rebuild_days", refuse)
+    monkeypatch.setattr("headwater.db.items.rebuild_days", refuse)
     failed = await harness.operations.sources.sync("news.test")
     assert failed.reason is Reason.BAD_SOURCE
     assert await pass_row(harness, "last_reason, last_error, lease_token") == ("bad_source", "ab", None)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from headwater.core.errors import HeadwaterError
 from headwater.core.http import Response
+from headwater.core.json_values import check_state
 from headwater.core.reasons import Reason
 from headwater.sources.run import make_validators, save_validators
-from headwater.sources.validation import check_state
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 SCALARS = (

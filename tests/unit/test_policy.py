@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from headwater.core import backoff, dates, politeness
 from headwater.core.frontier import HostRecord, Origin
 from headwater.core.reasons import Reason
-from headwater.frontier.priority import HIGHEST, LOWEST, priority
+from headwater.frontier.submit import HIGHEST, LOWEST, priority
 from headwater.http.responses import reason_of_status
 from headwater.politeness import host_lease
 

@@ -29,8 +29,7 @@ from headwater.core.urls import identify, url_hash
 from headwater.db import canonical, frontier, hosts, sources
 from headwater.db.canonical import FailureCode, Mark, Standing
 from headwater.db.pool import Connection, Database, is_down
-from headwater.frontier.priority import priority
-from headwater.frontier.submit import Candidate, submit
+from headwater.frontier.submit import Candidate, priority, submit
 
 log = structlog.get_logger()
 FetchPool = Callable[[], AbstractAsyncContextManager[None]]

@@ -57,7 +57,11 @@ def read_requested_delay(headers: Mapping[str, str], ttl_seconds: int | None, no
         directives.setdefault(name.lower(), quoted or bare)
     fresh = 0
     if "no-cache" not in directives and "no-store" not in directives:
-        fresh = _read_seconds(directives.get("max-age", "")) - _read_seconds(headers.get("age", ""))
+        max_age, age = (
+            int(digits[: _MAX_DIGITS + 1]) if digits.isascii() and digits.isdigit() else 0
+            for digits in (directives.get("max-age", "").strip(), headers.get("age", "").strip())
+        )
+        fresh = max_age - age
     waits = {
         "ttl": timedelta(seconds=min(max(ttl_seconds or 0, 0), LONGEST_RETRY.total_seconds())),
         "max-age": timedelta(seconds=min(max(fresh, 0), LONGEST_RETRY.total_seconds())),
@@ -65,8 +69,3 @@ def read_requested_delay(headers: Mapping[str, str], ttl_seconds: int | None, no
     }
     by, longest = max(waits.items(), key=itemgetter(1))
     return RequestedDelay(longest, by) if longest > timedelta(0) else None
-
-
-def _read_seconds(text: str) -> int:
-    digits = text.strip()
-    return int(digits[: _MAX_DIGITS + 1]) if digits.isascii() and digits.isdigit() else 0

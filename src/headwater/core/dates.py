@@ -201,10 +201,6 @@ def day_before(moment: datetime, timezone: str) -> date:
 
 def bounds(day: date, timezone: str) -> tuple[datetime, datetime]:
     """Return the day's first moment and the next day's first moment, in UTC."""
-    zone = ZoneInfo(timezone)
-    return _first_moment(day, zone), _first_moment(day + timedelta(days=1), zone)
-
-
-def _first_moment(day: date, zone: ZoneInfo) -> datetime:
+    midnight = datetime.combine(day, time(0), ZoneInfo(timezone))
     # Some clocks skip midnight. The conversion to UTC then returns the first moment that exists.
-    return datetime.combine(day, time(0), tzinfo=zone).astimezone(UTC)
+    return midnight.astimezone(UTC), (midnight + timedelta(days=1)).astimezone(UTC)

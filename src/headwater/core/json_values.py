@@ -1,4 +1,4 @@
-"""JSON values: read from a body, cleaned for the database, and converted from and to dataclasses."""
+"""JSON values: read from a body, checked or cleaned for the database, and converted from and to dataclasses."""
 
 import math
 from collections.abc import Mapping
@@ -6,11 +6,14 @@ from typing import Any, Self
 
 import msgspec
 
-from headwater.core.errors import Unreadable
-from headwater.core.text import clean
+from headwater.core.errors import HeadwaterError, Unreadable
+from headwater.core.reasons import Reason
+from headwater.core.text import clean, is_storable
 
 _MAX_DEPTH = 20
 _INTEGER_LIMIT = 2**63  # PostgreSQL's bigint
+_MAX_STATE_DEPTH = 50  # the encoder and the database allow far more
+_MAX_STATE_BYTES = 1024 * 1024  # as JSON; each poll reads and writes the whole state
 
 
 class JsonState:
@@ -43,10 +46,53 @@ def parse_json(body: bytes) -> Any:
         raise Unreadable(f"The body is not JSON ({error}). It begins with {start!r}.") from None
 
 
-def copy_json(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a deep copy of a JSON object."""
-    copied: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value))
-    return copied
+def check_state(source: str, state: Mapping[str, Any]) -> None:
+    """Refuse a state that the database cannot return as it is, or that is too large.
+
+    Raises HeadwaterError with the reason BAD_SOURCE.
+    """
+    if fault := _find_fault(state, ()):
+        raise HeadwaterError(
+            f"Source {source}: {fault}. A source remembers JSON values only: text, numbers, true, false, null, lists, "
+            "and dictionaries with text as keys. Nothing was saved.",
+            reason=Reason.BAD_SOURCE,
+        )
+    size = len(msgspec.json.encode(state))
+    if size > _MAX_STATE_BYTES:
+        largest = max(state, key=lambda key: len(msgspec.json.encode(state[key])))
+        raise HeadwaterError(
+            f"Source {source}: run.state takes {size:,} bytes as JSON, most of them {_format_path((largest,))}. A "
+            f"source remembers {_MAX_STATE_BYTES:,} bytes at most. Nothing was saved.",
+            reason=Reason.BAD_SOURCE,
+        )
+
+
+def _find_fault(value: Any, path: tuple[Any, ...]) -> str | None:
+    fault: str | None = None
+    if isinstance(value, str):
+        fault = None if is_storable(value) else "has a character that cannot be stored"
+    elif isinstance(value, float):
+        fault = None if math.isfinite(value) else f"is {value}"
+    elif isinstance(value, int):
+        fault = None if -_INTEGER_LIMIT <= value < _INTEGER_LIMIT else "is a number of more than 64 bits"
+    elif len(path) > _MAX_STATE_DEPTH:
+        path, fault = path[:1], "is nested too deeply"
+    elif isinstance(value, dict):
+        if odd := [key for key in value if not isinstance(key, str)]:
+            fault = f"has the key {odd[0]!r}, which is no text"
+        elif not all(map(is_storable, value)):
+            fault = "has a key with a character that cannot be stored"
+        else:
+            return next(filter(None, (_find_fault(inner, (*path, key)) for key, inner in value.items())), None)
+    elif isinstance(value, list | tuple):
+        return next(filter(None, (_find_fault(inner, (*path, key)) for key, inner in enumerate(value))), None)
+    elif value is not None:
+        fault = f"is a {type(value).__name__}"
+    return f"{_format_path(path)} {fault}" if fault else None
+
+
+def _format_path(path: tuple[Any, ...]) -> str:
+    return "run.state" + "".join(f"[{key!r}]" for key in path)
 
 
 def clean_json(value: Any, depth: int = 0) -> Any:

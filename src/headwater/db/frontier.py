@@ -255,26 +255,26 @@ async def taken_places(
 
 async def record_sightings(
     connection: Connection,
-    url_ids: Collection[int],
-    changed: Mapping[int, datetime],
-    *,
+    urls: Mapping[int, datetime | None],
     source_id: int,
     origin: Origin,
+    *,
     fetched_before: datetime,
     priority: int,
     now: datetime,
 ) -> None:
-    """Record that a source lists known URLs, and queue what must be fetched again.
+    """Record that a source lists known URLs, given by id with the date of their last change, and fetch some again.
 
-    That is a page that was fetched before its date in `changed` and before `fetched_before`, and a page that ended only
+    A page is fetched again if it changed after its last fetch and that was before `fetched_before`, or if it ended only
     because its source was removed.
     """
+    changed = {url_id: moment for url_id, moment in urls.items() if moment and moment <= now}
     if changed:
         rows = await connection.fetch(query("outdated_urls"), list(changed), list(changed.values()), fetched_before)
         if rows:
             await retry_urls(connection, [row["id"] for row in rows], priority, now)
-    await adopt_urls(connection, url_ids, source_id, origin, priority, now)
-    await connection.execute(query("note_sightings"), list(url_ids), source_id, origin, now)
+    await adopt_urls(connection, urls, source_id, origin, priority, now)
+    await connection.execute(query("note_sightings"), list(urls), source_id, origin, now)
 
 
 async def adopt_urls(

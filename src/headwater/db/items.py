@@ -1,8 +1,8 @@
-"""Typed functions over queries/items.sql."""
+"""Typed functions over queries/items.sql and queries/daily.sql."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from headwater.core.source import Item
@@ -23,22 +23,22 @@ class SavedItem:
 
 
 async def save_items(
-    connection: Connection, source_id: int, items: Mapping[str, tuple[Item, int | None]], now: datetime
+    connection: Connection, source_id: int, items: Mapping[str, Item], url_ids: Sequence[int | None], now: datetime
 ) -> list[SavedItem]:
-    """Save items, given by id, each with its URL's id in the frontier."""
+    """Save items, given by id. `url_ids` are their URLs in the frontier, in the same order."""
     rows = await connection.fetch(
         query("save_items"),
         list(items),
-        [item.url for item, _ in items.values()],
-        [url_id for _, url_id in items.values()],
-        [item.title for item, _ in items.values()],
-        [item.published_at for item, _ in items.values()],
-        [item.undated for item, _ in items.values()],
-        [item.updated_at for item, _ in items.values()],
-        [item.rule for item, _ in items.values()],
-        [item.tags for item, _ in items.values()],
-        [item.raw for item, _ in items.values()],
-        [item.is_certain for item, _ in items.values()],
+        [item.url for item in items.values()],
+        url_ids,
+        [item.title for item in items.values()],
+        [item.published_at for item in items.values()],
+        [item.undated for item in items.values()],
+        [item.updated_at for item in items.values()],
+        [item.rule for item in items.values()],
+        [item.tags for item in items.values()],
+        [item.raw for item in items.values()],
+        [item.is_certain for item in items.values()],
         source_id,
         now,
     )
@@ -70,3 +70,60 @@ async def lock_tags(connection: Connection, ids: Collection[str]) -> dict[str, M
 async def move_items(connection: Connection, moved: Mapping[int, int]) -> None:
     """Point the items of URLs that have moved, given as old to new, to where their pages are now."""
     await connection.execute(query("move_items"), list(moved), list(moved.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class DayFilter:
+    """What to show of a day; None: whatever there is."""
+
+    source: str | None = None
+    bucket: str | None = None
+    organisation: str | None = None
+    document_type: str | None = None
+
+
+async def rebuild_days(connection: Connection, source_id: int, days: Mapping[date, tuple[datetime, datetime]]) -> None:
+    """Build days of a source anew, given with their first moments and their ends."""
+    await connection.execute(
+        query("build_days"),
+        source_id,
+        list(days),
+        [start for start, _ in days.values()],
+        [end for _, end in days.values()],
+    )
+
+
+async def count_day(connection: Connection, source_id: int, day: date) -> tuple[int, int]:
+    """Count what is NEW and what is LATEST on a day of a source."""
+    row = await connection.fetchrow(query("count_day"), source_id, day)
+    assert row is not None, "a count always answers"
+    return row["new"], row["latest"]
+
+
+async def note_day_read(connection: Connection, source_id: int, day: date, read_at: datetime, end: datetime) -> None:
+    """Keep when a day of a source, which ends then, was read whole."""
+    await connection.execute(query("note_day_read"), source_id, day, read_at, end)
+
+
+async def last_days_read(connection: Connection, source_id: int, limit: int) -> list[tuple[date, datetime]]:
+    """List the newest days of a source that were read whole, and when; newest first."""
+    return [(row["day"], row["read_at"]) for row in await connection.fetch(query("last_days_read"), source_id, limit)]
+
+
+async def day_states(connection: Connection, source_ids: Collection[int], day: date) -> list[dict[str, Any]]:
+    """Tell how sources stand with a day."""
+    return [dict(row) for row in await connection.fetch(query("day_states"), list(source_ids), day)]
+
+
+async def last_day_indexed(connection: Connection, source_id: int | None, until: date) -> date | None:
+    """Return the newest day, of a source or of all, that has anything in the index."""
+    day: date | None = await connection.fetchval(query("last_day_indexed"), source_id, until)
+    return day
+
+
+async def read_day(connection: Connection, day: date, only: DayFilter) -> list[dict[str, Any]]:
+    """List what was NEW and what was LATEST on a day, by source."""
+    rows = await connection.fetch(
+        query("read_day"), day, only.source, only.bucket, only.organisation, only.document_type
+    )
+    return [dict(row) for row in rows]

@@ -60,19 +60,15 @@ class Database:
 
     async def transact(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         """Run `work` in one transaction, and again from its start if it fell victim to a deadlock."""
+        return await self.run(work, in_transaction=True)
 
-        async def in_transaction(connection: Connection) -> T:
-            async with connection.transaction():
-                return await work(connection)
-
-        return await self.run(in_transaction)
-
-    async def run(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+    async def run(self, work: Callable[[Connection], Awaitable[T]], *, in_transaction: bool = False) -> T:
         """Do the same with work that is a single statement, and so a transaction by itself."""
         for tries_left in reversed(range(_TRIES)):
             async with self._pool.acquire() as connection:
                 try:
-                    return await work(connection)
+                    async with connection.transaction() if in_transaction else contextlib.nullcontext():
+                        return await work(connection)
                 except _UNLUCKY:
                     if not tries_left:
                         raise

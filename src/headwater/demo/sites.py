@@ -187,7 +187,7 @@ _INTERSTITIALS = (
 )
 BOARD = Site(
     host="board.demo.test",
-    title="Wendham Pinboard",
+    title="Wendham Notice Board",
     look="council",
     folder="/notices",
     feed=FeedPlan("/notices.json", json_feed, _JSON),

@@ -12,6 +12,7 @@ import structlog
 
 from headwater.core.clock import Clock
 from headwater.core.errors import ExchangeFailed, HeadwaterError, LeaseLost
+from headwater.core.json_values import check_state
 from headwater.core.reasons import Reason
 from headwater.core.source import DiscoveredUrl
 from headwater.db import runs, sources
@@ -24,7 +25,7 @@ from headwater.politeness.request_rate import Pace
 from headwater.politeness.worker_slots import WorkerSlot
 from headwater.sandbox.pool import Sandbox
 from headwater.sources.run import Http, Run
-from headwater.sources.validation import check_item, check_state, refuse_shared_paths
+from headwater.sources.validation import check_item, refuse_shared_paths
 
 log = structlog.get_logger()
 _PART_ITEMS = 100  # items of a kind that is saved in parts
@@ -78,7 +79,8 @@ class DiscoveryRunner:
             found.requested_delay, found.left = run.requested_delay, run.left
             if found.state != claim.state:
                 check_state(source.name, found.state)
-            refuse_shared_paths(source.name, found.items)
+            if any(subpath is not None for _, subpath in found.items):
+                refuse_shared_paths(source.name, found.items)
         except HeadwaterError:
             raise
         except (Exception, SystemExit) as error:

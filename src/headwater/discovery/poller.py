@@ -18,7 +18,7 @@ from headwater.core.reasons import BODY_REASONS, Reason, ReasonClass
 from headwater.core.run import RunCounters
 from headwater.core.source import Method, Source
 from headwater.core.text import clean
-from headwater.db import daily, runs, sources
+from headwater.db import items, runs, sources
 from headwater.db.coalescer import Coalescer
 from headwater.db.pool import Connection, Database, is_down
 from headwater.db.runs import RunClaim, RunEnding
@@ -78,11 +78,16 @@ class Poller:
         Raises LeaseLost if another process has taken the source over. `on_urls` gets the number of URLs found so far.
         """
         state: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(claim.state))  # a copy
-        found = DiscoveryResult(claim, Kind(), run, self._default_interval, state, counters or RunCounters(), on_urls)
+        kind, interval, now = Kind(), self._default_interval, self._clock.now()
+        counters = counters or RunCounters()
+        found = DiscoveryResult(claim, kind, run, kind.origin, interval, state, counters, on_urls)
+        profile: dict[str, Any] = {}
         try:
-            found.kind = get_kind(claim.source)
-            found.interval = found.kind.methods(self._default_interval).get(claim.method)
-            if found.kind.user_agent == BROWSER and browser_is_stale(self._clock.now().date()):
+            found.kind = kind = get_kind(claim.source)
+            profile = kind.fetch_profile_json(claim.source.name)
+            found.origin = kind.origin_of(claim.method)
+            found.interval = kind.methods(interval).get(claim.method)
+            if kind.user_agent == BROWSER and browser_is_stale(now.date()):
                 log.warning("agent.stale", source=claim.source.name, browser_of=CHROME_RELEASED.isoformat())
             async with keep_lease(self._database, self._clock, claim, run):
                 await self._runner.execute(found, slot)
@@ -95,7 +100,6 @@ class Poller:
         except asyncio.CancelledError:
             await asyncio.shield(self._end_cancelled(found))
             raise
-        profile = found.kind.fetch_profile_json(claim.source.name)
         has_more = run or found.items or found.learned or found.saved.items or claim.fetch_profile != profile
         if not has_more:
             return await self._end_unchanged(found)
@@ -254,7 +258,7 @@ class Poller:
         new = latest = None
         if run:
             if run.day:
-                new, latest = await daily.count_day(connection, source.id, run.day)
+                new, latest = await items.count_day(connection, source.id, run.day)
             ending = RunEnding(Reason.POLLED, _explain_refused(total.refused), found.counters, total.items, new, latest)
             if not await runs.end_run(connection, run, ending, now):
                 raise LeaseLost(f"The run of {source.name} took longer than its lease.")

@@ -17,22 +17,22 @@ from headwater.core.clock import Clock
 from headwater.core.dates import bounds, day_of
 from headwater.core.errors import InvalidURL, LeaseLost
 from headwater.core.frontier import Origin
+from headwater.core.json_values import check_state
 from headwater.core.politeness import KeyOf
 from headwater.core.poll import RequestedDelay
 from headwater.core.run import RunCounters
 from headwater.core.source import DiscoveredUrl, Item, Source
 from headwater.core.url_input import explain_unstorable
 from headwater.core.urls import identify
-from headwater.db import canonical, daily, frontier, hosts, items, sources
+from headwater.db import canonical, frontier, hosts, items, sources
 from headwater.db.items import SavedItem
 from headwater.db.pool import Connection, Database, is_down
 from headwater.db.runs import RunClaim
 from headwater.db.sources import PollClaim
-from headwater.frontier.priority import LOWEST, priority
-from headwater.frontier.submit import Candidate, KnownUrl, Submitted, spell, submit
+from headwater.frontier.submit import LOWEST, Candidate, KnownUrl, Submitted, priority, spell, submit
 from headwater.handoff.queue import queue_handoffs
 from headwater.sources.kind import Kind
-from headwater.sources.validation import check_state, refuse_shared_paths
+from headwater.sources.validation import refuse_shared_paths
 
 log = structlog.get_logger()
 # Some sites report every page as changed at every poll. A page is fetched again at most once in this time.
@@ -80,6 +80,7 @@ class DiscoveryResult:
     claim: PollClaim
     kind: Kind
     run: RunClaim | None
+    origin: Origin
     interval: timedelta | None  # the usual time between two polls; None: the source is polled only when asked
     state: dict[str, Any]
     counters: RunCounters
@@ -94,11 +95,6 @@ class DiscoveryResult:
     left: int = 0
     saved: SaveResult = field(default_factory=SaveResult)
     saved_state: dict[str, Any] | None = None  # the state that was saved with the parts
-
-    @property
-    def origin(self) -> Origin:
-        """How the pages of this discovery come to us."""
-        return self.kind.origin_of(self.claim.method)
 
 
 class DiscoveryWriter:
@@ -118,8 +114,8 @@ class DiscoveryWriter:
         source, run, now = found.claim.source, found.run, self._clock.now()
         if not await sources.lock_poll(connection, found.claim):
             raise LeaseLost(f"The poll of {source.name} took longer than its lease.")
-        saved, urls, touched = await self._save_items(connection, found, now)
-        handoff_ids = await queue_handoffs(connection, source.id, run.id, touched) if run else None
+        saved, urls, found_items = await self._save_items(connection, found, now)
+        handoff_ids = await queue_handoffs(connection, source.id, run.id, found_items) if run else None
         if is_complete:
             if category := category_of(source, found.kind):
                 given = [item.url for item, _ in found.items if item.url in urls.known]
@@ -144,8 +140,10 @@ class DiscoveryWriter:
                 for one in pending
             ]
             urls = await submit(connection, candidates, now, self._key_of)
-            changes = ((one.url, one.changed_at) for one in pending)
-            await _record_sightings(connection, found, urls, changes, _MIN_URL_AGE, LOWEST, now)
+            if changes := _find_changes(urls, ((one.url, one.changed_at) for one in pending)):
+                await frontier.record_sightings(
+                    connection, changes, source.id, origin, fetched_before=now - _MIN_URL_AGE, priority=LOWEST, now=now
+                )
             return urls
 
         return await self._database.transact(work)
@@ -193,7 +191,7 @@ class DiscoveryWriter:
     async def _save_items(
         self, connection: Connection, found: DiscoveryResult, now: datetime
     ) -> tuple[list[SavedItem], Submitted, dict[str, Item]]:
-        """Save items and submit their pages. Return the items as they are now, and by id the items that were found.
+        """Save each item once and submit its page. Return the saved items, the pages, and by id the items found.
 
         If the kind's pages are not fetched, their URLs are only normalized.
         """
@@ -204,13 +202,28 @@ class DiscoveryWriter:
         weight = priority(kind.priority, origin)
         candidates = [Candidate(item.url, source.id, origin, weight, subpath=subpath) for item, subpath in listed]
         urls = await submit(connection, candidates, now, self._key_of) if kind.fetch_items else spell(candidates)
-        rows = await _merge_rows(connection, source, kind, listed, urls)
-        saved = await items.save_items(connection, source.id, rows, now) if rows else []
-        if kind.fetch_items:
-            changes = ((item.url, item.updated_at) for item, _ in listed)
-            await _record_sightings(connection, found, urls, changes, _MIN_ITEM_AGE, weight, now)
-        touched = {item_id: item for item_id, (item, _) in rows.items()}
-        return saved, replace(urls, refused={**urls.refused, **taken}), touched
+        pages: dict[str, KnownUrl] = {}
+        sightings: dict[str, list[Item]] = {}
+        for item, _ in listed:
+            if known := urls.known.get(item.url):
+                item_id = hashlib.sha256(f"{source.name}:{known.url}".encode()).hexdigest()
+                pages[item_id] = known
+                sightings.setdefault(item_id, []).append(item)
+        saved_tags = await items.lock_tags(connection, pages) if pages else {}
+        merged: dict[str, Item] = {}
+        for item_id, seen in sightings.items():
+            item, tags = merge_items(seen), saved_tags.get(item_id)
+            if tags or item.url != pages[item_id].url:
+                item = replace(item, url=pages[item_id].url, tags=unite_tags(tags or {}, item.tags))
+            merged[item_id] = item
+        changes = _find_changes(urls, ((item.url, item.updated_at) for item, _ in listed))
+        url_ids = [page.id if kind.fetch_items else None for page in pages.values()]
+        saved = await items.save_items(connection, source.id, merged, url_ids, now) if merged else []
+        if kind.fetch_items and changes:
+            await frontier.record_sightings(
+                connection, changes, source.id, origin, fetched_before=now - _MIN_ITEM_AGE, priority=weight, now=now
+            )
+        return saved, replace(urls, refused={**urls.refused, **taken}), merged
 
     async def _rebuild_days(self, connection: Connection, found: DiscoveryResult, saved: list[SavedItem]) -> None:
         """Rebuild the daily index of the day that was read, or else of the days that have new dates of items."""
@@ -221,9 +234,9 @@ class DiscoveryWriter:
             dates = (moment for item in saved if item.dates_are_new for moment in (item.published_at, item.updated_at))
             days = {day_of(moment, timezone) for moment in dates if moment}
         if days:
-            await daily.rebuild_days(connection, source_id, {day: bounds(day, timezone) for day in sorted(days)})
+            await items.rebuild_days(connection, source_id, {day: bounds(day, timezone) for day in sorted(days)})
         if run and run.day:
-            await daily.note_day_read(connection, source_id, run.day, run.started_at, bounds(run.day, timezone)[1])
+            await items.note_day_read(connection, source_id, run.day, run.started_at, bounds(run.day, timezone)[1])
 
 
 def category_of(source: Source, kind: Kind) -> str | None:
@@ -259,50 +272,10 @@ def unite_tags(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]
     return united
 
 
-async def _merge_rows(
-    connection: Connection, source: Source, kind: Kind, listed: list[FoundItem], urls: Submitted
-) -> dict[str, tuple[Item, int | None]]:
-    """Return each item once, by its id, with its saved tags and the id of its page."""
-    sightings: dict[str, list[Item]] = {}
-    pages: dict[str, KnownUrl] = {}
-    for item, _ in listed:
-        if known := urls.known.get(item.url):
-            item_id = hashlib.sha256(f"{source.name}:{known.url}".encode()).hexdigest()
-            pages[item_id] = known
-            sightings.setdefault(item_id, []).append(item)
-    tags = await items.lock_tags(connection, pages) if pages else {}
-    rows: dict[str, tuple[Item, int | None]] = {}
-    for item_id, seen in sightings.items():
-        item, page, old_tags = merge_items(seen), pages[item_id], tags.get(item_id)
-        if old_tags or item.url != page.url:
-            item = replace(item, url=page.url, tags=unite_tags(old_tags or {}, item.tags))
-        rows[item_id] = (item, page.id if kind.fetch_items else None)
-    return rows
-
-
-async def _record_sightings(
-    connection: Connection,
-    found: DiscoveryResult,
-    urls: Submitted,
-    changes: Iterable[tuple[str, datetime | None]],
-    min_age: timedelta,
-    weight: int,
-    now: datetime,
-) -> None:
-    """Record that the source lists known URLs. `changes` are URLs with the dates of their last change."""
-    known = {one.id for one in urls.known.values() if not one.is_new}
-    if known:
-        dates = {urls.known[url].id: moment for url, moment in changes if moment and url in urls.known}
-        await frontier.record_sightings(
-            connection,
-            known,
-            {url_id: moment for url_id, moment in dates.items() if url_id in known and moment <= now},
-            source_id=found.claim.source.id,
-            origin=found.origin,
-            fetched_before=now - min_age,
-            priority=weight,
-            now=now,
-        )
+def _find_changes(urls: Submitted, changes: Iterable[tuple[str, datetime | None]]) -> dict[int, datetime | None]:
+    """Return the ids of the URLs that were known before, with the date of the last change if the source states it."""
+    dates = {urls.known[url].id: moment for url, moment in changes if moment and url in urls.known}
+    return {known.id: dates.get(known.id) for known in urls.known.values() if not known.is_new}
 
 
 async def _drop_taken_places(

@@ -10,6 +10,7 @@ from typing import NoReturn
 from headwater.app.runtime import Runtime
 from headwater.core.dates import day_before
 from headwater.core.errors import HeadwaterError, NotNow, Unreadable
+from headwater.core.json_values import check_state
 from headwater.core.reasons import Reason
 from headwater.core.source import DiscoveredUrl, FetchProfile, Item, Method, Source
 from headwater.core.text import format_duration, one_line
@@ -21,7 +22,7 @@ from headwater.sources.kind import Kind
 from headwater.sources.kinds.site_discovery import find_feeds, find_sitemaps, is_sitemap
 from headwater.sources.registry import get_kind
 from headwater.sources.run import Http, Page, Run
-from headwater.sources.validation import check_item, check_state, refuse_shared_paths
+from headwater.sources.validation import check_item, refuse_shared_paths
 
 _LOOKED_AT = 20  # of what a kind yields
 _WORDS_SHOWN = 30

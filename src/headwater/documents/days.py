@@ -11,9 +11,9 @@ from headwater.core.errors import HeadwaterError, OperatorError
 from headwater.core.reasons import Reason
 from headwater.core.source import Source
 from headwater.core.text import make_storable
-from headwater.db import daily, runs, sources
+from headwater.db import items, runs, sources
 from headwater.db.context import DatabaseContext
-from headwater.db.daily import DayFilter
+from headwater.db.items import DayFilter
 from headwater.db.pool import Connection
 from headwater.sources.kind import Kind
 from headwater.sources.registry import get_kind
@@ -84,7 +84,7 @@ class DayOperations:
             day = wanted or await self._latest(connection, dated, only.source)
             return DayView(
                 day,
-                await daily.read_day(connection, day, only),
+                await items.read_day(connection, day, only),
                 await self._states(connection, dated, day),
                 await self._behind(connection, dated, day) if wanted is None else [],
             )
@@ -115,7 +115,7 @@ class DayOperations:
             return max(good)
         source = await sources.get_source(connection, name) if name else None
         today = day_of(self._context.clock.now(), self._context.settings.timezone)
-        indexed = await daily.last_day_indexed(connection, source.id if source else None, today)
+        indexed = await items.last_day_indexed(connection, source.id if source else None, today)
         if indexed is None or (name and dated):
             told = [Reason.UNKNOWN_DAY.sentence, *[await self._last_try(connection, each) for each in dated]]
             raise HeadwaterError(" ".join(filter(None, told)), reason=Reason.UNKNOWN_DAY)
@@ -131,14 +131,14 @@ class DayOperations:
         return f"{name}, last tried for {run['day']}: {told}".rstrip(": ")
 
     async def _last_good(self, connection: Connection, source: Source, kind: Kind) -> date | None:
-        read = await daily.last_days_read(connection, source.id, _LOOKED_BACK)
+        read = await items.last_days_read(connection, source.id, _LOOKED_BACK)
         return next((day for day, read_at in read if read_at >= self._end(day, kind)), None)
 
     async def _states(
         self, connection: Connection, dated: dict[str, tuple[Source, Kind]], day: date
     ) -> list[SourceDay]:
         ids = [source.id for source, _ in dated.values()]
-        rows = await daily.day_states(connection, ids, day) if ids else []
+        rows = await items.day_states(connection, ids, day) if ids else []
         return [self._state(row, dated[row["source"]][1], day) for row in rows]
 
     async def _behind(

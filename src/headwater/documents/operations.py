@@ -13,10 +13,10 @@ from headwater.core.text import make_storable
 from headwater.core.url_input import redact
 from headwater.db import documents
 from headwater.db.context import DatabaseContext
-from headwater.db.daily import DayFilter as DayFilter
 from headwater.db.documents import Document as Document
 from headwater.db.documents import DocumentCounts, DocumentLine, RevisionText
 from headwater.db.documents import Hit as Hit
+from headwater.db.items import DayFilter as DayFilter
 from headwater.db.pool import Connection
 from headwater.db.verify import StoredDocument, documents_to_verify
 from headwater.documents.diff import TextDiff, diff_texts

@@ -12,7 +12,7 @@ from headwater.core.text import format_distance
 from headwater.core.urls import normalize_url
 from headwater.db.why import MAX_COUNT, FetchAttempt, JobFacts, QueueEntry
 from headwater.explain.report import FETCHING, DelayOrigin, PriorityReport, RobotsReport, Why, WhyLine
-from headwater.frontier.priority import HIGHEST
+from headwater.frontier.submit import HIGHEST
 
 _MAX_TITLE = 120
 _ORIGINS = {

@@ -16,7 +16,7 @@ from headwater.explain.messages import describe_url, find_next_time
 from headwater.explain.report import FETCHING, DelayOrigin, HostReport, PriorityReport, RobotsReport
 from headwater.explain.report import Why as Why
 from headwater.frontier.operations import FOREVER
-from headwater.frontier.priority import ORIGIN_BONUS, priority
+from headwater.frontier.submit import ORIGIN_BONUS, priority
 from headwater.politeness.gate import ROBOTS_AGENT
 from headwater.politeness.host_lease import capped_crawl_delay_ms, robots_are_fresh
 from headwater.politeness.robots import RobotsVerdict, check_robots

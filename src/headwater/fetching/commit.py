@@ -9,7 +9,7 @@ from headwater.core.reasons import Reason
 from headwater.core.urls import identify, url_hash
 from headwater.db import canonical, documents, frontier, hosts, items
 from headwater.db.pool import Connection
-from headwater.extraction.article import BodyStatus
+from headwater.extraction.pdf.document import BodyStatus
 from headwater.fetching.fetcher import FetchResult
 from headwater.fetching.merge_metadata import fuse
 from headwater.frontier.complete import Finish, finish, still_held

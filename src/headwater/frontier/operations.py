@@ -17,9 +17,8 @@ from headwater.db.pool import Connection
 from headwater.frontier import hosts as operator_hosts
 from headwater.frontier.host_messages import tell_host
 from headwater.frontier.hosts import is_key, read_host
-from headwater.frontier.priority import priority
 from headwater.frontier.retry import PRIORITY, Retried, retry_all, retry_ids
-from headwater.frontier.submit import Candidate, Submitted, submit
+from headwater.frontier.submit import Candidate, Submitted, priority, submit
 from headwater.sources.registry import get_kind
 
 BATCH = 1000

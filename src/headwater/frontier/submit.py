@@ -1,6 +1,6 @@
 """The way in: one URL has one identity, whoever submits it."""
 
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -11,6 +11,9 @@ from headwater.core.politeness import KeyOf, own_key
 from headwater.core.urls import identify, url_hash
 from headwater.db import frontier, hosts
 from headwater.db.pool import Connection
+
+LOWEST, HIGHEST = 1, 10  # priorities
+ORIGIN_BONUS = {Origin.FEED: 2, Origin.SITEMAP: 1, Origin.SPIDER: 0, Origin.MANUAL: 0, Origin.CATEGORY: 0}
 
 
 class Candidate(NamedTuple):
@@ -43,6 +46,11 @@ class Submitted:
     new: int
 
 
+def priority(source_base: int, origin: Origin, depth: int = 0) -> int:
+    """Return the priority of a URL: its source's base plus its origin's bonus minus its depth, from 1 to 10 (first)."""
+    return max(LOWEST, min(HIGHEST, source_base + ORIGIN_BONUS[origin] - depth))
+
+
 async def submit(
     connection: Connection, candidates: Iterable[Candidate], now: datetime, key_of: KeyOf = own_key
 ) -> Submitted:
@@ -53,14 +61,26 @@ async def submit(
     refused: dict[str, str] = {}
     for candidate in candidates:
         try:
-            submission = _prepare(candidate, keeps_slash, key_of)
+            url, host = identify(candidate.url, keeps_slash=keeps_slash)
         except InvalidURL as error:
             refused[candidate.url] = str(error)
             continue
-        hashes[candidate.url] = submission.url_hash
-        twin = prepared.get(submission.url_hash)
-        if twin is None or twin.priority < submission.priority:
-            prepared[submission.url_hash] = submission
+        digest = hashes[candidate.url] = url_hash(url)
+        known_candidate = prepared.get(digest)
+        if known_candidate is None or known_candidate.priority < candidate.priority:
+            prepared[digest] = Submission(
+                url=url,
+                url_hash=digest,
+                host=host,
+                new_key=key_of(host),
+                source_id=candidate.source_id,
+                origin=candidate.origin,
+                priority=candidate.priority,
+                subpath=candidate.subpath,
+                depth=candidate.depth,
+                hops=candidate.hops,
+                parent_id=candidate.parent_id,
+            )
     if not prepared:
         return Submitted({}, refused, 0)
     ids, new = await frontier.submit_urls(connection, prepared, now)
@@ -86,21 +106,3 @@ async def find(connection: Connection, url: str) -> KnownUrl | None:
     digest = url_hash(identity)
     found = await frontier.find_urls(connection, [digest])
     return KnownUrl(found[digest], identity) if found else None
-
-
-def _prepare(candidate: Candidate, keeps_slash: Container[str], key_of: KeyOf) -> Submission:
-    url, host = identify(candidate.url, keeps_slash=keeps_slash)
-    digest = url_hash(url)
-    return Submission(
-        url=url,
-        url_hash=digest,
-        host=host,
-        new_key=key_of(host),
-        source_id=candidate.source_id,
-        origin=candidate.origin,
-        priority=candidate.priority,
-        subpath=candidate.subpath,
-        depth=candidate.depth,
-        hops=candidate.hops,
-        parent_id=candidate.parent_id,
-    )

@@ -16,12 +16,14 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from headwater.core.http import Response
+from headwater.core.json_values import check_state
 from headwater.core.source import DiscoveredUrl, Item, Method
+from headwater.http.responses import reason_of_status
 from headwater.sandbox.pool import Sandbox
 from headwater.sources.kind import Kind
 from headwater.sources.registry import read_settings
-from headwater.sources.run import Http, Page, Run, raise_for_status
-from headwater.sources.validation import check_item, check_state, refuse_shared_paths
+from headwater.sources.run import Http, Page, Run, make_status_error
+from headwater.sources.validation import check_item, refuse_shared_paths
 
 T = TypeVar("T")
 
@@ -81,7 +83,8 @@ class _Recorded:
             raise LookupError(f"{self._folder.name}: no answer to {url} was recorded, or all were used")
         body = (self._folder / exchange.body).read_bytes() if exchange.body else b""
         response = Response(url, exchange.status, exchange.headers, body, self._now, 0.0)
-        raise_for_status(response)
+        if reason := reason_of_status(response.status):
+            raise make_status_error(response, reason)
         return Page(response, cast("Sandbox", _InProcess()))
 
     async def rest(self, failures: int) -> None:

@@ -186,16 +186,16 @@ class Http:
                 message = f"{url} redirects more than {MAX_HOPS} times."
                 raise ExchangeFailed(message, reason=Reason.REDIRECT_LIMIT, url=url)
             response = await self._send(target, headers)
+        reason = reason_of_status(response.status)
         self._gate.check_key(response, self._profile)
-        try:
-            raise_for_status(response)
-        except ExchangeFailed as error:
-            # A 429 applies to all requests of the source.
-            if error.reason is Reason.RATE_LIMITED and error.retry_after and self._is_temporary(error):
-                quiet_until = asyncio.get_running_loop().time() + self._seconds_asked(error, error.retry_after)
-                self._quiet_until = max(self._quiet_until, quiet_until)
-            raise
-        return Page(response, self._sandbox, hops)
+        if reason is None:
+            return Page(response, self._sandbox, hops)
+        error = make_status_error(response, reason)
+        # A 429 applies to all requests of the source.
+        if reason is Reason.RATE_LIMITED and error.retry_after and self._is_temporary(error):
+            quiet_until = asyncio.get_running_loop().time() + self._seconds_asked(error, error.retry_after)
+            self._quiet_until = max(self._quiet_until, quiet_until)
+        raise error
 
     async def _send(self, url: str, headers: Mapping[str, str] | None) -> Response:
         """Send a request at the source's pace. A request whose budget is used up waits, and holds nothing meanwhile."""
@@ -321,15 +321,9 @@ def _name_of(host: str) -> str | None:
     return urlsplit(f"//{host}").hostname
 
 
-def raise_for_status(response: Response) -> None:
-    """Raise ExchangeFailed for a status that carries no document."""
-    reason = reason_of_status(response.status)
-    if reason:
-        url = response.url
-        shown = url if len(url) <= _MAX_SHOWN_URL else f"{url[:_MAX_SHOWN_URL]}..."
-        raise ExchangeFailed(
-            f"{shown} answered {response.status}.",
-            reason=reason,
-            url=url,
-            retry_after=read_retry_after(response.headers.get("retry-after"), response.sent_at),
-        )
+def make_status_error(response: Response, reason: Reason) -> ExchangeFailed:
+    """Return the error for a status that carries no document."""
+    url = response.url
+    shown = url if len(url) <= _MAX_SHOWN_URL else f"{url[:_MAX_SHOWN_URL]}..."
+    retry_after = read_retry_after(response.headers.get("retry-after"), response.sent_at)
+    return ExchangeFailed(f"{shown} answered {response.status}.", reason=reason, url=url, retry_after=retry_after)
