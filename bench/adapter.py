@@ -5,14 +5,14 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from headwater.core.frontier import Claim, Exchange, FetchOutcome, HostRelease, Origin, UrlStatus
+from headwater.core.frontier import Claim, FetchOutcome, HostRelease, Origin, RequestRecord, UrlStatus
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
 from headwater.db import migrate, sources
 from headwater.db.embedded.server import EmbeddedServer, open_server
+from headwater.db.frontier import lock_claims
 from headwater.db.pool import Connection, Database, open_database
-from headwater.frontier.claim import claim
-from headwater.frontier.complete import Finish, finish, still_held
+from headwater.frontier.claim import Finish, claim, finish
 from headwater.frontier.submit import Candidate, submit
 
 __all__ = ["CLAIM_BATCH", "Claim", "EmbeddedServer", "Queue", "open_queue", "open_server"]
@@ -45,18 +45,18 @@ class Queue:
 
     async def finish(self, claims: Sequence[Claim], now: datetime) -> int:
         """End claims as fetched, in one transaction, the way a crew's committer does; answer how many were ours."""
-        exchange = Exchange(sent_at=now, http_status=200, body_bytes=50_000, elapsed_ms=120)
+        request = RequestRecord(sent_at=now, http_status=200, body_bytes=50_000, elapsed_ms=120)
         not_before = now + self._delay
 
         async def work(connection: Connection) -> int:
-            held = await still_held(connection, claims)
+            held = await lock_claims(connection, claims)
             ours = [claimed for claimed in claims if claimed.url_id in held]
             finishes = [
                 Finish(
                     claimed,
                     _STORED,
                     HostRelease(claimed.host.politeness_key, claimed.lease.token, not_before),
-                    exchange,
+                    request,
                 )
                 for claimed in ours
             ]

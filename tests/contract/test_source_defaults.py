@@ -246,13 +246,13 @@ async def test_a_request_has_ten_seconds_to_connect_and_sixty_to_answer(
 ) -> None:
     """10 s connect, 60 s read; a source may have others."""
     given: list[Limits] = []
-    real = HttpClient.get
+    real = HttpClient.request
 
-    async def watched(self: HttpClient, url: str, *, limits: Limits, **options: Any) -> Response:
+    async def watched(self: HttpClient, method: str, url: str, *, limits: Limits, **options: Any) -> Response:
         given.append(limits)
-        return await real(self, url, limits=limits, **options)
+        return await real(self, method, url, limits=limits, **options)
 
-    monkeypatch.setattr(HttpClient, "get", watched)
+    monkeypatch.setattr(HttpClient, "request", watched)
     site.answers[LIST] = listing()
     await poll(harness, urls=[LIST])
     assert [(limits.connect_seconds, limits.read_seconds) for limits in given] == [(10.0, 60.0)]

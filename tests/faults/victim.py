@@ -31,7 +31,7 @@ POINTS = {
     "days of a poll are rebuilt": "headwater.documents.daily_index:rebuild",
     "a poll is settled": "headwater.db.sources:finish_polls",
     "a URL is claimed": "headwater.fetching.pool:claim",
-    "a page has come": "headwater.http.client:HttpClient.get",
+    "a page has come": "headwater.http.client:HttpClient.request",
     "a page is read": "headwater.fetching.fetcher:Fetcher._read",
     "the raw file is drafted": "headwater.storage.folder:_write_durably",
     "the raw file is renamed": "headwater.storage.folder:os.replace",
@@ -138,7 +138,7 @@ def _replace(where: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]
 def _without_fence() -> None:
     """A finish no longer asks whether the claim is still its own."""
     sql = importlib.import_module("headwater.db.sql")
-    sql._QUERIES["hold_claims"] = "SELECT id AS url_id FROM url_frontier WHERE id = ANY ($1) AND $2::uuid[] IS NOT NULL"
+    sql._QUERIES["lock_claims"] = "SELECT id AS url_id FROM url_frontier WHERE id = ANY ($1) AND $2::uuid[] IS NOT NULL"
 
 
 def _late_commit() -> None:
@@ -147,7 +147,7 @@ def _late_commit() -> None:
     commit = crew.FetchPool._commit
 
     async def late(self: Any, batch: Any) -> Any:
-        if not any(visited.document for visited in batch):
+        if not any(result.document for result in batch):
             return await commit(self, batch)
         await asyncio.to_thread(HELD_BACK.touch)
         while not await asyncio.to_thread(MAY_COMMIT.exists):
@@ -219,15 +219,15 @@ def _brisk_rescuer() -> None:
 def _deadly_page() -> None:
     """Not a bug but a fault: one page ends the process of whoever gets it."""
     client = importlib.import_module("headwater.http.client").HttpClient
-    get = client.get
+    request = client.request
 
-    async def deadly(self: Any, url: str, **options: Any) -> Any:
-        response = await get(self, url, **options)
+    async def deadly(self: Any, method: str, url: str, **options: Any) -> Any:
+        response = await request(self, method, url, **options)
         if url == DEADLY:
             os.kill(os.getpid(), signal.SIGKILL)
         return response
 
-    client.get = deadly
+    client.request = deadly
 
 
 def _commit_before_file() -> None:

@@ -149,7 +149,7 @@ class Model:
         if ending.status is UrlStatus.PENDING:
             row = self.queue[url]
             row.lease, row.due_at = None, ending.due_at or self.now
-            row.attempts -= not ending.counts
+            row.attempts -= not ending.is_counted
         else:
             del self.queue[url]
             page = self.pages[url]

@@ -127,13 +127,13 @@ def a_client(guard: AddressGuard = LOOPBACK, **options: Any) -> HttpClient:
 
 async def fetch(url: str, limits: Limits = SMALL, **headers: str) -> Response:
     async with a_client() as client:
-        return await client.get(url, user_agent="Headwater/test", headers=headers, limits=limits)
+        return await client.request("GET", url, user_agent="Headwater/test", headers=headers, limits=limits)
 
 
 async def failed_request(url: str, limits: Limits = SMALL, client: HttpClient | None = None) -> ExchangeFailed:
     async with client or a_client() as opened:
         with pytest.raises(ExchangeFailed) as caught:
-            await opened.get(url, user_agent="Headwater/test", limits=limits)
+            await opened.request("GET", url, user_agent="Headwater/test", limits=limits)
     assert caught.value.url == url
     return caught.value
 
@@ -255,7 +255,7 @@ async def test_the_client_ignores_cookies_proxies_and_netrc_of_the_machine(
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     async with web(respond(page(b"", "Set-Cookie: track=me; Path=/"))) as site, a_client() as client:
         for _ in range(2):
-            await client.get(site.root + "/", user_agent="x", limits=SMALL)
+            await client.request("GET", site.root + "/", user_agent="x", limits=SMALL)
     assert not any(word in request.lower() for request in site.requests for word in (b"cookie", b"authorization"))
 
 
@@ -280,7 +280,7 @@ async def test_sent_at_is_after_the_connection_and_before_the_server_reads(
 
     names["news.test"] = ["127.0.0.1"]
     async with web(script) as site, a_client(Noting([ip_network("127.0.0.0/8")]), clock=clock) as client:
-        await client.get(f"http://news.test:{site.port}/", user_agent="x", limits=SMALL)
+        await client.request("GET", f"http://news.test:{site.port}/", user_agent="x", limits=SMALL)
     assert events == ["connecting", "connecting", "sent", "heard"]
 
 
@@ -299,7 +299,7 @@ async def test_sent_at_is_not_before_the_request_left() -> None:
 
         async with a_client(clock=clock) as client:
             url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
-            assert (await client.get(url, user_agent="x", limits=SMALL)).sent_at == NOON
+            assert (await client.request("GET", url, user_agent="x", limits=SMALL)).sent_at == NOON
     assert has_arrived == [True]
 
 
@@ -322,16 +322,16 @@ async def test_a_request_on_an_idle_connection_that_closes_is_sent_on_a_new_one(
     """Spec 4.2: the server closed an idle connection, which is no map_error of the host."""
     async with web(answers_then(respond(b"", close=True))) as site, a_client() as client:
         for body in (b"first", b"second"):
-            assert (await client.get(site.root + "/", user_agent="x", limits=SMALL)).body == body
+            assert (await client.request("GET", site.root + "/", user_agent="x", limits=SMALL)).body == body
     assert site.connections == 2
 
 
 async def test_a_response_that_breaks_on_a_kept_connection_is_not_requested_again() -> None:
     """Spec 2.3."""
     async with web(answers_then(reset)) as site, a_client() as client:
-        await client.get(site.root + "/", user_agent="x", limits=SMALL)
+        await client.request("GET", site.root + "/", user_agent="x", limits=SMALL)
         with pytest.raises(ExchangeFailed):
-            await client.get(site.root + "/", user_agent="x", limits=SMALL)
+            await client.request("GET", site.root + "/", user_agent="x", limits=SMALL)
     assert len(site.requests) == 2
     assert site.connections == 1
 
@@ -339,20 +339,20 @@ async def test_a_response_that_breaks_on_a_kept_connection_is_not_requested_agai
 async def test_the_client_never_repeats_a_post() -> None:
     """Spec 4.4: the receiver may have processed the first POST."""
     async with web(answers_then(respond(b"", close=True))) as site, a_client() as client:
-        await client.get(site.root + "/", user_agent="x", limits=SMALL)
+        await client.request("GET", site.root + "/", user_agent="x", limits=SMALL)
         with pytest.raises(ExchangeFailed):
-            await client.post(site.root + "/", b"", user_agent="x", headers={}, limits=SMALL)
+            await client.request("POST", site.root + "/", body=b"", user_agent="x", limits=SMALL)
     assert site.connections == 1
 
 
 async def test_the_client_reuses_a_connection_unless_its_response_broke() -> None:
     async with web(respond(page(b"x" * 8_000_000))) as site, a_client() as client:
-        await client.get(site.root + "/", user_agent="x")
-        await client.get(site.root + "/", user_agent="x")
+        await client.request("GET", site.root + "/", user_agent="x")
+        await client.request("GET", site.root + "/", user_agent="x")
         assert site.connections == 1
         with pytest.raises(ExchangeFailed):
-            await client.get(site.root + "/", user_agent="x", limits=SMALL)
-        await client.get(site.root + "/", user_agent="x")
+            await client.request("GET", site.root + "/", user_agent="x", limits=SMALL)
+        await client.request("GET", site.root + "/", user_agent="x")
         assert site.connections == 2
 
 
@@ -369,7 +369,7 @@ async def test_the_connection_limit_holds_and_a_wait_for_a_slot_is_no_timeout() 
 
     limits = Limits(connect_seconds=0.9, read_seconds=5, total_seconds=5)
     async with web(script) as site, a_client(max_connections=2) as client:
-        visits = [client.get(site.root + "/", user_agent="x", limits=limits) for _ in range(22)]
+        visits = [client.request("GET", site.root + "/", user_agent="x", limits=limits) for _ in range(22)]
         assert {response.status for response in await asyncio.gather(*visits)} == {200}
     assert most == 2
 
@@ -381,12 +381,12 @@ async def test_connect_to_replaces_the_address_but_not_the_host_header(
         here = ("127.0.0.1", site.port)
         async with a_client(connect_to={"news.demo.test": here, "*.wild.test": here}) as client:
             for host in ("news.demo.test", "a.wild.test", "a.b.wild.test"):
-                response = await client.get(f"http://{host}/x", user_agent="x", limits=SMALL)
+                response = await client.request("GET", f"http://{host}/x", user_agent="x", limits=SMALL)
                 assert response.url == f"http://{host}/x"
                 assert f"Host: {host}\r\n".encode() in site.requests[-1]
             names["wild.test"] = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
             with pytest.raises(ExchangeFailed, match=r"wild\.test"):
-                await client.get("http://wild.test/", user_agent="x", limits=SMALL)
+                await client.request("GET", "http://wild.test/", user_agent="x", limits=SMALL)
 
 
 async def test_the_guard_checks_a_fixed_address() -> None:
@@ -418,7 +418,9 @@ async def test_the_client_tries_only_the_allowed_addresses_of_a_name(names: dict
     names["mixed.test"] = ["127.0.0.1", "127.0.0.2"]
     guard = AddressGuard([ip_network("127.0.0.2/32")])
     async with web(respond(page(b"")), host="127.0.0.2") as site, a_client(guard) as client:
-        assert (await client.get(f"http://mixed.test:{site.port}/", user_agent="x", limits=SMALL)).status == 200
+        assert (
+            await client.request("GET", f"http://mixed.test:{site.port}/", user_agent="x", limits=SMALL)
+        ).status == 200
 
 
 async def test_dns_rebinding_after_the_check_is_refused(
@@ -499,7 +501,7 @@ async def test_the_client_sends_no_request_after_its_deadline(over: Limits) -> N
     async with web(respond(page(b"hello"))) as site, a_client() as client:
 
         async def ask(limits: Limits) -> Response:
-            return await client.get(site.root + "/", user_agent="Headwater/test", limits=limits)
+            return await client.request("GET", site.root + "/", user_agent="Headwater/test", limits=limits)
 
         await ask(SMALL)  # opens the connection in advance
         with pytest.raises(ExchangeFailed) as caught:
@@ -515,7 +517,7 @@ async def test_the_client_sends_no_request_after_the_machine_slept_past_the_dead
     async with web(respond(page(b"hello"))) as site, a_client(clock=lambda: next(awake)) as client:
         limits = Limits(ends_at=NOON + timedelta(seconds=30))
         with pytest.raises(ExchangeFailed) as caught:
-            await client.get(site.root + "/", user_agent="Headwater/test", limits=limits)
+            await client.request("GET", site.root + "/", user_agent="Headwater/test", limits=limits)
         assert caught.value.reason is Reason.TIMEOUT
         assert site.requests == []
 
@@ -591,7 +593,7 @@ def test_any_bytes_give_a_response_or_an_error_of_ours(answer: bytes) -> None:
     async def scenario() -> None:
         async with web(respond(answer, close=True)) as site, a_client() as client:
             try:
-                assert isinstance(await client.get(site.root + "/", user_agent="x", limits=SMALL), Response)
+                assert isinstance(await client.request("GET", site.root + "/", user_agent="x", limits=SMALL), Response)
             except ExchangeFailed as error:
                 reasons.append(error.reason)
 
@@ -788,9 +790,9 @@ async def test_a_trusted_certificate_is_valid_only_for_its_own_name(
     async with secure_web(certificate) as site:
         here = ("127.0.0.1", site.port)
         async with a_client(connect_to={"secure.test": here, "other.test": here}) as client:
-            assert (await client.get("https://secure.test/", user_agent="x", limits=SMALL)).body == b"secret"
+            assert (await client.request("GET", "https://secure.test/", user_agent="x", limits=SMALL)).body == b"secret"
             with pytest.raises(ExchangeFailed, match="certificate"):
-                await client.get("https://other.test/", user_agent="x", limits=SMALL)
+                await client.request("GET", "https://other.test/", user_agent="x", limits=SMALL)
 
 
 async def test_a_server_without_tls_is_a_network_failure() -> None:
@@ -863,7 +865,7 @@ def test_every_system_error_has_a_reason(error: Exception, reason: Reason) -> No
 async def test_an_unusable_url_raises_invalid_url(url: str) -> None:
     async with a_client() as client:
         with pytest.raises(InvalidURL):
-            await client.get(url, user_agent="x")
+            await client.request("GET", url, user_agent="x")
 
 
 @settings(max_examples=100, deadline=None)
@@ -874,7 +876,7 @@ def test_any_text_as_url_raises_only_errors_of_ours(text: str) -> None:
             patch.setattr(socket, "getaddrinfo", lambda *_, **__: [])
             async with a_client(AddressGuard()) as client:
                 with pytest.raises(HeadwaterError):
-                    await client.get("http://" + text, user_agent="x", limits=HASTY)
+                    await client.request("GET", "http://" + text, user_agent="x", limits=HASTY)
 
     asyncio.run(scenario())
 
@@ -889,9 +891,9 @@ async def test_a_cancelled_request_releases_its_connection_slot() -> None:
         await respond(page(b"next"))(writer)
 
     async with web(script) as site, a_client(max_connections=1) as client:
-        visiting = asyncio.create_task(client.get(site.root + "/", user_agent="x", limits=SMALL))
+        visiting = asyncio.create_task(client.request("GET", site.root + "/", user_agent="x", limits=SMALL))
         await asyncio.wait_for(asked.wait(), 5)
         visiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await visiting
-        assert (await client.get(site.root + "/", user_agent="x", limits=SMALL)).body == b"next"
+        assert (await client.request("GET", site.root + "/", user_agent="x", limits=SMALL)).body == b"next"

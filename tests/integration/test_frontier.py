@@ -11,10 +11,10 @@ from headwater.core.frontier import Claim, FetchOutcome, HostRelease, Origin, Ur
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
 from headwater.db import sources, sql
+from headwater.db.frontier import lock_claims
 from headwater.db.pool import Connection, Database, open_database
 from headwater.frontier import rescue
-from headwater.frontier.claim import claim
-from headwater.frontier.complete import Finish, finish, still_held
+from headwater.frontier.claim import Finish, claim, finish
 from headwater.frontier.submit import Candidate, Submitted, submit
 from headwater.frontier.submit import priority as rank
 from headwater.frontier.sweep import Sweeper
@@ -47,7 +47,7 @@ class Frontier:
         """Finish a claim the way a worker does; False when the fence refused it."""
 
         async def work(connection: Connection) -> bool:
-            if claimed.url_id not in await still_held(connection, [claimed]):
+            if claimed.url_id not in await lock_claims(connection, [claimed]):
                 return False
             key, token = claimed.host.politeness_key, claimed.lease.token
             release = HostRelease(key, token, not_before or self.now)
@@ -139,7 +139,7 @@ async def test_a_released_attempt_is_not_counted_and_a_failed_one_is(frontier: F
     """Spec 4.2."""
     await frontier.put("http://a.test/1")
     for ending, attempts in (
-        (FetchOutcome(Reason.RATE_LIMITED, UrlStatus.PENDING, counts=False), 1),
+        (FetchOutcome(Reason.RATE_LIMITED, UrlStatus.PENDING, is_counted=False), 1),
         (FetchOutcome(Reason.HTTP_5XX, UrlStatus.PENDING), 1),
         (STORED, 2),
     ):
@@ -275,7 +275,7 @@ async def test_a_claim_that_was_slow_takes_nothing_that_was_put_off_meanwhile(
         assert slow.count(there) == 1
         slow = slow.replace(there, instead)
     (claimed,) = await frontier.take()
-    await frontier.end(claimed, FetchOutcome(Reason.SHUTDOWN, UrlStatus.PENDING, counts=False))
+    await frontier.end(claimed, FetchOutcome(Reason.SHUTDOWN, UrlStatus.PENDING, is_counted=False))
     async with frontier.database.connection() as connection:
         async with frontier.database.connection() as keeper, keeper.transaction():
             await keeper.execute("SELECT pg_advisory_xact_lock($1)", GATE)

@@ -27,8 +27,7 @@ from headwater.fetching.commit import commit
 from headwater.fetching.fetcher import FetchResult
 from headwater.frontier import hosts as operator
 from headwater.frontier import rescue
-from headwater.frontier.claim import claim
-from headwater.frontier.complete import Finish
+from headwater.frontier.claim import Finish, claim
 from headwater.frontier.operations import FOREVER
 from headwater.frontier.prune import merge_frontier_counts
 from headwater.frontier.retry import retry_ids
@@ -156,7 +155,7 @@ class FrontierMachine(RuleBasedStateMachine):
         self, data: st.DataObject, why: tuple[Reason, bool], due: timedelta, wait: timedelta, backoff_ms: int
     ) -> None:
         claimed = self.some_claim(data, held=True)
-        ending = FetchOutcome(why[0], UrlStatus.PENDING, due_at=self.now + due, counts=why[1])
+        ending = FetchOutcome(why[0], UrlStatus.PENDING, due_at=self.now + due, is_counted=why[1])
         release = release_of(claimed, self.now + wait, backoff_ms)
         assert len(self.commit(claimed, ending, release)) == 1
         self.model.end(claimed.url, ending)
@@ -173,7 +172,7 @@ class FrontierMachine(RuleBasedStateMachine):
             FetchOutcome(Reason.STORED, UrlStatus.FETCHED),
             release_of(claimed, self.now + wait),
         )
-        assert len(self.commit(claimed, ending, release, twins=(twin,))) == 1
+        assert len(self.commit(claimed, ending, release, aliases=(twin,))) == 1
         self.model.end(claimed.url, ending)
         self.model.name_twin(claimed.url, twin)
         self.model.release(release)
@@ -187,8 +186,8 @@ class FrontierMachine(RuleBasedStateMachine):
             FetchOutcome(Reason.REDIRECT, UrlStatus.DEAD),
             release_of(claimed, self.now + wait),
         )
-        onward = Candidate(target, self.source_id, Origin.FEED, claimed.priority, hops=1, parent_id=claimed.url_id)
-        assert len(self.commit(claimed, ending, release, onward=onward)) == 1
+        redirect = Candidate(target, self.source_id, Origin.FEED, claimed.priority, hops=1, parent_id=claimed.url_id)
+        assert len(self.commit(claimed, ending, release, redirect=redirect)) == 1
         self.model.put({target: (host, claimed.priority)})
         self.model.end(claimed.url, ending)
         self.model.release(release)
@@ -204,7 +203,7 @@ class FrontierMachine(RuleBasedStateMachine):
         )
         claimed = self.some_claim(data, held=False)
         release = release_of(claimed, self.now + wait, 8000)
-        assert self.commit(claimed, ending, release, twins=("http://a.test/stale",)) == []
+        assert self.commit(claimed, ending, release, aliases=("http://a.test/stale",)) == []
 
     @rule(wait=st.sampled_from([0.5, 1, 1, 30, 61, 100]))
     def time_passes(self, wait: float) -> None:

@@ -71,7 +71,7 @@ async def test_the_counters_equal_a_recount_whatever_happens(frontier: Frontier)
         for (page_id,) in fetched:
             other = (int(str(page_id)), f"http://h0.test/twin-{number}", number.to_bytes(32, "big"))
             await frontier.database.transact(
-                lambda connection, other=other: store.name_twins(connection, [other], frontier.now)
+                lambda connection, other=other: store.save_aliases(connection, [other], frontier.now)
             )
 
     async def lose_workers() -> None:

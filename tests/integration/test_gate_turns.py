@@ -92,7 +92,7 @@ async def test_a_twin_that_is_queued_at_that_very_moment_leaves_the_queue(databa
         await slow_poll.start()
         twin_id = await put(listing, "http://a.test/new")
         async with naming.transaction():
-            named = asyncio.ensure_future(frontier.name_twins(naming, [twin], NOW))
+            named = asyncio.ensure_future(frontier.save_aliases(naming, [twin], NOW))
             while not await _waits(database):
                 await asyncio.sleep(0.01)
             await slow_poll.commit()
@@ -110,16 +110,16 @@ async def test_what_was_held_up_until_its_hold_was_over_is_not_sent(
     site: Site, make_settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spec 2.3: another may have the host by then; here it is as if the way to the client had taken so long."""
-    real, lease_seconds = HttpClient.get, 30.0
+    real, lease_seconds = HttpClient.request, 30.0
     site.answers["http://a.test/page"] = Answer(page("late"), headers=HTML)
 
-    async def held_up(self: HttpClient, url: str, *, limits: Limits, **options: Any) -> Response:
+    async def held_up(self: HttpClient, method: str, url: str, *, limits: Limits, **options: Any) -> Response:
         if url.endswith("/page"):
             assert limits.ends_at is not None
             limits = replace(limits, ends_at=limits.ends_at - timedelta(seconds=lease_seconds))
-        return await real(self, url, limits=limits, **options)
+        return await real(self, method, url, limits=limits, **options)
 
-    monkeypatch.setattr(HttpClient, "get", held_up)
+    monkeypatch.setattr(HttpClient, "request", held_up)
     settings = make_settings(connect_to=site.connect_to, lease_seconds=lease_seconds)
     async with open_harness(settings) as harness, harness.runtime.gate.lease_host("a.test") as hold:
         with pytest.raises(ExchangeFailed) as caught:

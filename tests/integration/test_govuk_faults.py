@@ -241,16 +241,16 @@ async def test_nothing_is_asked_sooner_than_retry_after_says(
     pages = make_catalogue(day := last_day(), new=12, latest=8)
     begun: list[float] = []
     heard: list[int] = []  # how many were begun before
-    real = HttpClient.get
+    real = HttpClient.request
 
-    async def watched(self: HttpClient, url: str, **options: Any) -> Response:
+    async def watched(self: HttpClient, method: str, url: str, **options: Any) -> Response:
         begun.append(time.monotonic())
-        response = await real(self, url, **options)
+        response = await real(self, method, url, **options)
         if response.status == 429:
             heard.append(len(begun))
         return response
 
-    monkeypatch.setattr(HttpClient, "get", watched)
+    monkeypatch.setattr(HttpClient, "request", watched)
     async with open_day_harness(make_settings(), pages, at=datetime.now(UTC)) as harness:
         harness.api.faults.plan(always(busy(seconds, as_date=as_date)), when=when, nth=2)
         run = await harness.ingest(day)

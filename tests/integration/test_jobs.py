@@ -13,10 +13,9 @@ from headwater.core.frontier import Claim, FetchOutcome, HostRelease, UrlStatus
 from headwater.core.handoff import HandoffCounts, JobFilter
 from headwater.core.reasons import Reason
 from headwater.core.urls import url_hash
-from headwater.db.frontier import name_twins
+from headwater.db.frontier import lock_claims, save_aliases
 from headwater.db.pool import Connection
-from headwater.frontier.claim import claim
-from headwater.frontier.complete import Finish, finish, still_held
+from headwater.frontier.claim import Finish, claim, finish
 from headwater.handoff.attempts import make_handoffs
 from headwater.handoff.jobs import promote_successors
 from tests import catalog
@@ -59,7 +58,7 @@ async def end(harness: AppHarness, taken: Claim, ending: FetchOutcome) -> bool:
     now = harness.runtime.context.clock.now()
 
     async def work(connection: Connection) -> bool:
-        if not await still_held(connection, [taken]):
+        if not await lock_claims(connection, [taken]):
             return False
         release = HostRelease(taken.host.politeness_key, taken.lease.token, now)
         await finish(connection, [Finish(taken, ending, release)], now)
@@ -400,7 +399,7 @@ async def test_an_address_that_is_named_another_of_a_page_hands_its_jobs_over(si
     await sync(harness)
     now = harness.runtime.context.clock.now()
     twins = [(taken.url_id, address("z"), url_hash(address("z")))]
-    await harness.runtime.context.database.transact(lambda connection: name_twins(connection, twins, now))
+    await harness.runtime.context.database.transact(lambda connection: save_aliases(connection, twins, now))
     assert await jobs(harness) == [("a", "queued", None), ("z", "queued", None)]
     assert {job["url"] for job in await listed(harness)} == {address("a")}
     assert await end(harness, taken, FetchOutcome(Reason.GONE, UrlStatus.DEAD))

@@ -25,7 +25,7 @@ from headwater.extraction.html.metadata import TRUST
 from headwater.extraction.registry import NORMALIZERS, normalize
 from headwater.extraction.sniffing import choose
 from headwater.feeds.results import FeedEntry
-from headwater.fetching.merge_metadata import fuse
+from headwater.fetching.commit import merge_metadata
 
 URL = "https://example.org/news/2024/ships.html"
 PARAGRAPHS = [
@@ -722,7 +722,7 @@ def test_a_title_that_heading_and_window_agree_on_is_as_sure_as_a_stated_one(
     article = extract_html(page(f"<title>{title}</title>", before=f"<h1>{heading}</h1>"), url=URL)
     assert article.provenance["title"] == "dom"
     assert (article.confidence["title"] == TRUST["json-ld"]) is is_sure
-    fused = fuse(article, FeedEntry(URL, "What the feed says"))
+    fused = merge_metadata(article, FeedEntry(URL, "What the feed says"))
     assert fused.title == (heading if is_sure else "What the feed says")
 
 

@@ -10,7 +10,7 @@ from headwater import __version__
 from headwater.core.handoff import Backlog
 from headwater.core.poll import PollResult
 from headwater.db.changes import SendResult, Webhook
-from headwater.frontier.complete import Finish
+from headwater.frontier.claim import Finish
 
 
 class Metrics:
@@ -59,9 +59,9 @@ class Metrics:
 
     def fetched(self, done: Finish) -> None:
         """Count the end of a fetch."""
-        self._fetches.labels(done.ending.reason).inc()
-        if done.exchange:
-            self._seconds.observe(done.exchange.elapsed_ms / 1000)
+        self._fetches.labels(done.outcome.reason).inc()
+        if done.request:
+            self._seconds.observe(done.request.elapsed_ms / 1000)
 
     def polled(self, polled: PollResult) -> None:
         """Count the end of a poll."""

@@ -21,7 +21,6 @@ from headwater.app.polling import LONG_AT_ONCE, LONG_METHODS, PollerRole
 from headwater.app.runtime import Runtime, open_runtime
 from headwater.app.scheduler import SchedulerRole
 from headwater.changes.outbox import DelivererRole
-from headwater.core import politeness
 from headwater.core.errors import OperatorError
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
@@ -180,23 +179,7 @@ def _make(runtime: Runtime, roles: Collection[RoleName], metrics: Metrics) -> li
 
 def make_fetch_pool(runtime: Runtime, metrics: Metrics) -> FetchPool:
     """Make the fetch workers of this process."""
-    settings = runtime.context.settings
-
-    def finished(done: Any) -> None:
-        metrics.fetched(done)
-        log.info("fetch.done", url=done.claim.url, reason=str(done.ending.reason), detail=done.ending.detail)
-
-    return FetchPool(
-        database=runtime.context.database,
-        visitor=runtime.visitor,
-        clock=runtime.context.clock,
-        holder=runtime.context.holder,
-        workers=settings.fetch_workers,
-        lease_seconds=settings.lease_seconds,
-        default_delay_ms=settings.host_delay_ms,
-        key_of=politeness.KEYS[settings.politeness_scope],
-        on_finish=finished,
-    )
+    return FetchPool(runtime.context, runtime.fetcher, metrics.fetched)
 
 
 def fetch_pool_at_work(runtime: Runtime, metrics: Metrics) -> contextlib.AbstractAsyncContextManager[None]:

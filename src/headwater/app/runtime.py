@@ -15,7 +15,6 @@ from headwater.canonical.run import CanonicalRunner
 from headwater.changes.outbox import DELIVERIES_AT_ONCE, Outbox
 from headwater.changes.webhooks import WebhookSender
 from headwater.core import politeness
-from headwater.core.http import Limits
 from headwater.core.settings import Settings, split_connect_to
 from headwater.db.context import DatabaseContext
 from headwater.discovery.poller import Poller
@@ -43,7 +42,7 @@ class Runtime:
     gate: Gate
     sandbox: Sandbox
     poller: Poller
-    visitor: Fetcher
+    fetcher: Fetcher
     webhook_sender: WebhookSender
     projection: Projection | None = None  # None: no Redis is configured
 
@@ -127,24 +126,15 @@ async def open_runtime(context: DatabaseContext) -> AsyncIterator[Runtime]:
             key_of=key_of,
             show_links=projection.show_links if projection else None,
         )
-        visitor = Fetcher(
-            database=context.database,
-            gate=gate,
-            corpus=Corpus(settings.data_dir / "corpus"),
-            sandbox=sandbox,
-            clock=context.clock,
-            limits=_page_limits(settings),
-            sandbox_seconds=settings.sandbox_seconds,
-            max_retries=settings.max_retries,
-            retry_base_seconds=settings.retry_base_seconds,
-        )
+        corpus = Corpus(settings.data_dir / "corpus")
+        fetcher = Fetcher(context, gate=gate, corpus=corpus, sandbox=sandbox)
         webhook_sender = WebhookSender(
             webhook_client,
             context.clock,
             user_agent=user_agent(settings),
             lease_seconds=settings.lease_seconds,
         )
-        yield Runtime(context, gate, sandbox, poller, visitor, webhook_sender, projection)
+        yield Runtime(context, gate, sandbox, poller, fetcher, webhook_sender, projection)
 
 
 def _allow_open_files() -> None:
@@ -180,11 +170,3 @@ async def _open_projection(context: DatabaseContext) -> AsyncIterator[Projection
 def user_agent(settings: Settings) -> str:
     """Say who is visiting, and where a site owner can read more."""
     return user_agents.user_agent(user_agents.HONEST, __version__, settings.contact_url)
-
-
-def _page_limits(settings: Settings) -> Limits:
-    return Limits(
-        read_seconds=settings.page_timeout_seconds,
-        total_seconds=settings.page_timeout_seconds,
-        body_bytes=settings.max_body_mb * 1024 * 1024,
-    )

@@ -68,8 +68,14 @@ class WebhookSender:
         }
         began = time.monotonic()
         try:
-            response = await self._client.post(
-                receiver.url, body, user_agent=self._user_agent, headers=headers, limits=self._limits, permit=permit
+            response = await self._client.request(
+                "POST",
+                receiver.url,
+                body=body,
+                user_agent=self._user_agent,
+                headers=headers,
+                limits=self._limits,
+                permit=permit,
             )
         except LeaseLost:
             raise

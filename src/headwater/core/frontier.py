@@ -1,4 +1,4 @@
-"""URLs on their way: submitted, claimed, finished."""
+"""The types of the frontier: submissions, claims, outcomes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from headwater.core.source import FetchProfile
 
 
 class Origin(StrEnum):
-    """How a URL came to us."""
+    """How we found a URL."""
 
     FEED = "feed"
     SITEMAP = "sitemap"
@@ -23,20 +23,20 @@ class Origin(StrEnum):
 
 
 class UrlStatus(StrEnum):
-    """Where a URL stands. A pending one that is leased is being fetched."""
+    """The status of a URL. A worker fetches a pending URL while it is leased."""
 
     PENDING = "pending"
     FETCHED = "fetched"
     DEAD = "dead"
 
 
-class Submission(NamedTuple):  # made for every URL that is seen: a frozen dataclass takes thrice as long
+class Submission(NamedTuple):  # one for every discovered URL: a frozen dataclass takes three times as long
     """A normalized URL on its way into the frontier."""
 
     url: str
     url_hash: bytes
     host: str
-    new_key: str  # the politeness key of its host, if the host is new
+    new_key: str  # the politeness key of its host if the host is new
     source_id: int
     origin: Origin
     priority: int
@@ -48,7 +48,7 @@ class Submission(NamedTuple):  # made for every URL that is seen: a frozen datac
 
 @dataclass(frozen=True, slots=True)
 class HostRecord:
-    """What is known of a host when it is claimed or held."""
+    """The facts about a host that its lease comes with."""
 
     host: str
     politeness_key: str
@@ -61,7 +61,7 @@ class HostRecord:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A URL that is ours to fetch until the lease ends; its host is held by the same token."""
+    """A URL that is ours to fetch until the lease ends. The lease of its host has the same token."""
 
     url_id: int
     url: str
@@ -72,12 +72,12 @@ class Claim:
     delay_ms: int  # between two requests to the host: the source's setting, else the default
     origin: Origin
     priority: int
-    subpath: str | None  # where its raw bytes go below its source's folder; None: by host and URL hash
+    subpath: str | None  # the place of its raw file in the source's folder; None: by host and URL hash
     depth: int
     hops: int
     etag: str | None
     last_modified: str | None
-    selectors: Mapping[str, str] = field(default_factory=dict)  # where its source says that the fields of its pages are
+    selectors: Mapping[str, str] = field(default_factory=dict)  # CSS selectors of its source, by field
 
 
 class HostRelease(NamedTuple):
@@ -91,9 +91,8 @@ class HostRelease(NamedTuple):
     blocked_reason: Reason | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Exchange:
-    """What the fetch log keeps of a request that was sent."""
+class RequestRecord(NamedTuple):
+    """The fetch log's facts about a request."""
 
     sent_at: datetime
     http_status: int
@@ -103,12 +102,12 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class FetchOutcome:
-    """How a claim ends: with a final status, or pending again from `due_at` on, the attempt counted or not."""
+    """The outcome of a claim: a final status, or pending again from `due_at` on."""
 
     reason: Reason
     status: UrlStatus
     detail: str | None = None
     due_at: datetime | None = None
-    counts: bool = True
+    is_counted: bool = True  # whether the attempt consumes a retry
     etag: str | None = None
     last_modified: str | None = None

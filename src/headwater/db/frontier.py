@@ -3,9 +3,9 @@
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
-from headwater.core.frontier import Claim, Exchange, FetchOutcome, Origin, Submission, UrlStatus
+from headwater.core.frontier import Claim, FetchOutcome, Origin, RequestRecord, Submission, UrlStatus
 from headwater.core.lease import Lease
 from headwater.db import sources
 from headwater.db.hosts import read_host_record
@@ -123,72 +123,72 @@ async def claim_urls(
     return claims, idle
 
 
-async def hold_claims(connection: Connection, claims: Iterable[tuple[int, UUID]]) -> set[int]:
-    """Tell which claims are still their holder's, and lock those until the transaction ends."""
-    pairs = list(claims)
-    rows = await connection.fetch(query("hold_claims"), [url_id for url_id, _ in pairs], [token for _, token in pairs])
+async def lock_claims(connection: Connection, claims: Collection[Claim]) -> set[int]:
+    """Lock the claims that are still their holder's until the transaction ends. Return their URL ids."""
+    rows = await connection.fetch(
+        query("lock_claims"), [claim.url_id for claim in claims], [claim.lease.token for claim in claims]
+    )
     return {row["url_id"] for row in rows}
 
 
 async def settle_claims(
-    connection: Connection, endings: Collection[tuple[int, FetchOutcome]], now: datetime
+    connection: Connection, outcomes: Collection[tuple[int, FetchOutcome]], now: datetime
 ) -> set[str]:
-    """Take URLs out of the queue, or put them back, as their endings say; return whose turn the latter wait for."""
-    ended = [(url_id, ending) for url_id, ending in endings if ending.status is not UrlStatus.PENDING]
+    """Remove URLs from the queue or requeue them, by their outcomes. Return the keys of the requeued URLs."""
+    ended = [(url_id, outcome) for url_id, outcome in outcomes if outcome.status is not UrlStatus.PENDING]
     if ended:
         await connection.execute(
             query("end_urls"),
             [url_id for url_id, _ in ended],
-            [ending.status for _, ending in ended],
-            [ending.reason for _, ending in ended],
-            [ending.etag for _, ending in ended],
-            [ending.last_modified for _, ending in ended],
+            [outcome.status for _, outcome in ended],
+            [outcome.reason for _, outcome in ended],
+            [outcome.etag for _, outcome in ended],
+            [outcome.last_modified for _, outcome in ended],
             now,
         )
-    back = [(url_id, ending) for url_id, ending in endings if ending.status is UrlStatus.PENDING]
-    if not back:
+    requeued = [(url_id, outcome) for url_id, outcome in outcomes if outcome.status is UrlStatus.PENDING]
+    if not requeued:
         return set()
     rows = await connection.fetch(
         query("requeue_urls"),
-        [url_id for url_id, _ in back],
-        [ending.due_at or now for _, ending in back],
-        [ending.counts for _, ending in back],
+        [url_id for url_id, _ in requeued],
+        [outcome.due_at or now for _, outcome in requeued],
+        [outcome.is_counted for _, outcome in requeued],
     )
     return {row["politeness_key"] for row in rows}
 
 
 async def log_fetches(
-    connection: Connection, fetches: Collection[tuple[int, Lease, FetchOutcome, Exchange | None]], now: datetime
+    connection: Connection, fetches: Collection[tuple[int, Lease, FetchOutcome, RequestRecord | None]], now: datetime
 ) -> None:
-    """Keep a row of every attempt."""
-    await connection.execute(
-        query("log_fetches"),
-        [url_id for url_id, _, _, _ in fetches],
-        [lease.holder for _, lease, _, _ in fetches],
-        [lease.attempts for _, lease, _, _ in fetches],
-        [exchange.sent_at if exchange else None for _, _, _, exchange in fetches],
-        [exchange.http_status if exchange else None for _, _, _, exchange in fetches],
-        [exchange.body_bytes if exchange else None for _, _, _, exchange in fetches],
-        [exchange.elapsed_ms if exchange else None for _, _, _, exchange in fetches],
-        [ending.reason for _, _, ending, _ in fetches],
-        [ending.detail for _, _, ending, _ in fetches],
-        now,
+    """Add a row for each attempt to the fetch log."""
+    rows = (
+        (
+            url_id,
+            lease.holder,
+            lease.attempts,
+            *(request or [None] * 4),
+            outcome.reason,
+            outcome.detail,
+        )
+        for url_id, lease, outcome, request in fetches
     )
+    await connection.execute(query("log_fetches"), *(list(column) for column in zip(*rows, strict=True)), now)
 
 
-async def name_twins(
-    connection: Connection, twins: Collection[tuple[int, str, bytes]], now: datetime
+async def save_aliases(
+    connection: Connection, aliases: Collection[tuple[int, str, bytes]], now: datetime
 ) -> dict[int, int]:
-    """Let other addresses (page id, url, hash) stand for pages; return the ids of those that were free to."""
-    rows = await connection.fetch(query("name_twins"), *map(list, zip(*twins, strict=True)), now)
-    named = {row["id"]: row["alias_of"] for row in rows}
-    await connection.execute(query("leave_queue"), list(named))
-    return named
+    """Make other URLs (page id, URL, hash) aliases of pages. Return page ids by the ids of the new aliases."""
+    rows = await connection.fetch(query("save_aliases"), *map(list, zip(*aliases, strict=True)), now)
+    page_ids = {row["id"]: row["alias_of"] for row in rows}
+    await connection.execute(query("remove_from_queue"), list(page_ids))
+    return page_ids
 
 
-async def note_moves(connection: Connection, moved: Mapping[int, int]) -> None:
-    """Keep where pages have moved to, given as old id to new."""
-    await connection.execute(query("note_moves"), list(moved), list(moved.values()))
+async def save_moves(connection: Connection, moved: Mapping[int, int]) -> None:
+    """Save the ids of the pages that other pages, given by id, have moved to."""
+    await connection.execute(query("save_moves"), list(moved), list(moved.values()))
 
 
 async def expired_claims(connection: Connection, now: datetime, limit: int) -> list[tuple[int, str, Lease]]:

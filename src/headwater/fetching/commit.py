@@ -1,101 +1,125 @@
-"""Visits become documents: one transaction for a batch, fenced claim by claim."""
+"""Saves a batch of fetched pages in one transaction. A claim whose lease is lost changes nothing."""
 
 from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from headwater.core.politeness import KeyOf, own_key
 from headwater.core.reasons import Reason
+from headwater.core.text import one_line
 from headwater.core.urls import identify, url_hash
 from headwater.db import canonical, documents, frontier, hosts, items
 from headwater.db.pool import Connection
+from headwater.extraction.article import Article
+from headwater.extraction.html.metadata import is_picture, person
 from headwater.extraction.pdf.document import BodyStatus
+from headwater.feeds.results import FeedEntry
 from headwater.fetching.fetcher import FetchResult
-from headwater.fetching.merge_metadata import fuse
-from headwater.frontier.complete import Finish, finish, still_held
+from headwater.frontier.claim import Finish, finish
 from headwater.frontier.submit import submit
+
+# A feed names a page as its publisher does, and a page shows its date only in part. A feed's summary is often the cut
+# beginning of the text, and its image is often small.
+_TRUST_IN_FEEDS = {
+    **dict.fromkeys(("title", "byline", "published_at", "updated_at"), 0.85),
+    **dict.fromkeys(("abstract", "image"), 0.75),
+}
+_ABSTRACT_LENGTHS = range(41, 240)
 
 
 async def commit(
-    connection: Connection, visits: Collection[FetchResult], now: datetime, key_of: KeyOf = own_key
+    connection: Connection, results: Collection[FetchResult], now: datetime, key_of: KeyOf = own_key
 ) -> list[Finish]:
-    """Save what visits brought and end their claims; those that lost their lease change nothing and are left out."""
-    held = await still_held(connection, [visited.finish.claim for visited in visits])
-    visits = [visited for visited in visits if visited.finish.claim.url_id in held]
-    visits = await _fuse_with_lists(connection, visits)
-    finishes = await _save_documents(connection, visits, now)
-    await _name_twins(connection, visits, now)
-    await _send_onward(connection, visits, now, key_of)
+    """Save the results of fetches and end their claims. Return the finishes of the claims that are still ours."""
+    ours = await frontier.lock_claims(connection, [result.finish.claim for result in results])
+    results = [result for result in results if result.finish.claim.url_id in ours]
+    finishes = await _save_documents(connection, results, now)
+    await _save_aliases(connection, results, now)
+    await _submit_redirects(connection, results, now, key_of)
     await finish(connection, finishes, now)
     return finishes
 
 
-async def _send_onward(connection: Connection, visits: Collection[FetchResult], now: datetime, key_of: KeyOf) -> None:
-    """Submit where redirects lead; the items that led to the old address go along, so they find their document."""
-    onward = [(visited.onward, visited.finish.claim.url_id) for visited in visits if visited.onward]
-    if not onward:
-        return
-    submitted = await submit(connection, [candidate for candidate, _ in onward], now, key_of)
-    moved = {old: submitted.known[candidate.url].id for candidate, old in onward if candidate.url in submitted.known}
-    await items.move_items(connection, moved)
-    await frontier.note_moves(connection, moved)
+def merge_metadata(article: Article, entry: FeedEntry) -> Article:
+    """Return the article with the values of the feed entry that we trust more than the page's."""
+    summary = one_line(entry.summary)
+    listed: dict[str, Any] = {
+        "title": one_line(entry.title),
+        "byline": None if "@" in (entry.author or "") else person(entry.author or ""),
+        "published_at": entry.published_at,
+        "updated_at": entry.updated_at,
+        "abstract": summary if len(summary) in _ABSTRACT_LENGTHS else None,
+        "image": entry.image if is_picture(entry.image or "") else None,
+    }
+    better = {
+        name: value
+        for name, value in listed.items()
+        if value and article.confidence.get(name, 0.0) < _TRUST_IN_FEEDS[name]
+    }
+    return replace(
+        article,
+        **better,
+        provenance={**article.provenance, **dict.fromkeys(better, "feed")},
+        confidence={**article.confidence, **{name: _TRUST_IN_FEEDS[name] for name in better}},
+    )
 
 
-async def _name_twins(connection: Connection, visits: Collection[FetchResult], now: datetime) -> None:
-    """Remember the addresses that redirects within a host led to, so that none of them is fetched for itself."""
-    if not any(visited.twins for visited in visits):
-        return
-    keeps_slash = await hosts.slash_hosts(connection)
-    led_to = {}
-    for visited in visits:
-        for url in visited.twins:
-            identity, _ = identify(url, keeps_slash=keeps_slash)
-            digest = url_hash(identity)
-            led_to[digest] = (visited.finish.claim.url_id, identity, digest)
-    await items.move_items(connection, await frontier.name_twins(connection, led_to.values(), now))
-
-
-async def _fuse_with_lists(connection: Connection, visits: Collection[FetchResult]) -> list[FetchResult]:
-    """Let documents have what the items that led to them say, where that is to be trusted more than the page."""
-    claims = [visited.finish.claim for visited in visits if visited.document]
-    if not claims:
-        return list(visits)
-    entries = await items.entries_of_urls(connection, {claim.url_id: claim.source_id for claim in claims})
-    fused = []
-    for visited in visits:
-        entry = entries.get(visited.finish.claim.url_id)
-        if visited.document and entry:
-            article = fuse(visited.document.article, entry)
-            fused.append(replace(visited, document=replace(visited.document, article=article)))
-        else:
-            fused.append(visited)
-    return fused
-
-
-async def _save_documents(connection: Connection, visits: Collection[FetchResult], now: datetime) -> list[Finish]:
-    """Save texts once each; a page whose text was there already is linked to it."""
-    texts = {visited.document.content_hash: visited.document.article.text for visited in visits if visited.document}
+async def _save_documents(connection: Connection, results: Collection[FetchResult], now: datetime) -> list[Finish]:
+    """Save each text once. Link a page whose text is there already to that text."""
+    texts = {result.document.content_hash: result.document.article.text for result in results if result.document}
     if not texts:
-        return [visited.finish for visited in visits]
-    before = await documents.current_texts(connection, [visited.finish.claim.url_id for visited in visits])
-    unclaimed = await documents.save_texts(connection, texts, now)
-    finishes = []
+        return [result.finish for result in results]
+    before = await documents.current_texts(connection, [result.finish.claim.url_id for result in results])
+    new_texts = await documents.save_texts(connection, texts, now)
+    claims = [result.finish.claim for result in results if result.document]
+    entries = await items.entries_of_urls(connection, {claim.url_id: claim.source_id for claim in claims})
+    finishes: list[Finish] = []
     changed: list[int] = []
-    for visited in visits:
-        done, document = visited.finish, visited.document
+    for result in results:
+        done, document, reason = result.finish, result.document, None
         if document:
-            url_id, source_id = done.claim.url_id, done.claim.source_id
-            is_another = await documents.save_document(connection, url_id, source_id, document, now)
-            if is_another:
+            url_id = done.claim.url_id
+            if entry := entries.get(url_id):
+                document = replace(document, article=merge_metadata(document.article, entry))
+            is_changed = await documents.save_document(connection, url_id, done.claim.source_id, document, now)
+            if is_changed:
                 changed.append(url_id)
-            if url_id in before and not is_another:
-                done = replace(done, ending=replace(done.ending, reason=Reason.UNCHANGED))
+            if url_id in before and not is_changed:
+                reason = Reason.UNCHANGED
             elif document.article.body_status is BodyStatus.SCANNED_NO_TEXT:
-                done = replace(done, ending=replace(done.ending, reason=Reason.SCANNED_NO_TEXT))
-            elif document.content_hash not in (*unclaimed, before.get(url_id)):
-                done = replace(done, ending=replace(done.ending, reason=Reason.LINKED))
-            unclaimed.discard(document.content_hash)
-        finishes.append(done)
+                reason = Reason.SCANNED_NO_TEXT
+            elif document.content_hash not in (*new_texts, before.get(url_id)):
+                reason = Reason.LINKED
+            new_texts.discard(document.content_hash)
+        finishes.append(replace(done, outcome=replace(done.outcome, reason=reason)) if reason else done)
     if changed:
         await canonical.articles_changed(connection, changed, now)
     return finishes
+
+
+async def _save_aliases(connection: Connection, results: Collection[FetchResult], now: datetime) -> None:
+    """Save the URLs that redirects within a host led to, so that no worker fetches them as pages of their own."""
+    if not any(result.aliases for result in results):
+        return
+    keeps_slash = await hosts.slash_hosts(connection)
+    aliases: dict[bytes, tuple[int, str, bytes]] = {}
+    for result in results:
+        for url in result.aliases:
+            identity, _ = identify(url, keeps_slash=keeps_slash)
+            digest = url_hash(identity)
+            aliases[digest] = (result.finish.claim.url_id, identity, digest)
+    await items.move_items(connection, await frontier.save_aliases(connection, aliases.values(), now))
+
+
+async def _submit_redirects(
+    connection: Connection, results: Collection[FetchResult], now: datetime, key_of: KeyOf
+) -> None:
+    """Submit the targets of redirects. Items of the old URL move to the target, so that they find their document."""
+    redirects = [(result.redirect, result.finish.claim.url_id) for result in results if result.redirect]
+    if not redirects:
+        return
+    submitted = await submit(connection, [candidate for candidate, _ in redirects], now, key_of)
+    moved = {old: submitted.known[target.url].id for target, old in redirects if target.url in submitted.known}
+    await items.move_items(connection, moved)
+    await frontier.save_moves(connection, moved)

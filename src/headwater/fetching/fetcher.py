@@ -1,4 +1,4 @@
-"""One claimed URL, from the request to what becomes of it. Nothing is written to the database here."""
+"""Fetches one claimed URL and reads its page. The fetcher writes nothing to the database."""
 
 import asyncio
 import random
@@ -9,18 +9,18 @@ from datetime import timedelta
 import structlog
 
 from headwater.core.backoff import retry_wait
-from headwater.core.clock import Clock
 from headwater.core.errors import HeadwaterError, NotNow, OperatorError
-from headwater.core.frontier import Claim, Exchange, FetchOutcome, UrlStatus
+from headwater.core.frontier import Claim, FetchOutcome, RequestRecord, UrlStatus
 from headwater.core.http import Limits, Response
 from headwater.core.reasons import BODY_REASONS, Reason
 from headwater.core.urls import host_of, page_subpath
+from headwater.db.context import DatabaseContext
 from headwater.db.documents import NewDocument
 from headwater.db.frontier import is_dead
-from headwater.db.pool import Database, is_down
+from headwater.db.pool import is_down
 from headwater.db.verify import raw_file_of
 from headwater.extraction.registry import NormalizedPage, normalize
-from headwater.frontier.complete import Finish
+from headwater.frontier.claim import Finish
 from headwater.frontier.submit import Candidate, find
 from headwater.http.responses import MAX_HOPS, reason_of_status, redirect_target
 from headwater.politeness.gate import Gate
@@ -29,148 +29,133 @@ from headwater.sandbox.pool import Sandbox
 from headwater.storage.folder import Corpus, RawFile
 
 log = structlog.get_logger()
-# A visit ends this long before its lease does, so that what it brought can be committed in time.
-MARGIN = timedelta(seconds=2)
-# What only an operator can mend (a key that is missing here) is looked at again after this, at no cost to the page.
-UNTIL_MENDED = timedelta(minutes=10)
-# Who knocks at a wall again and again looks all the more like what it is to keep out.
-_WALL_FACTOR = 5
-NOT_THE_PAGES_FAULT = frozenset({Reason.OFFLINE, Reason.STORAGE, Reason.DATABASE_LOST, Reason.SHUTDOWN})
+_COMMIT_MARGIN = timedelta(seconds=2)  # a fetch ends before its lease, so that the commit comes in time
+_OPERATOR_WAIT = timedelta(minutes=10)  # only an operator can fix some failures, such as a missing key
+_CHALLENGE_FACTOR = 5  # frequent requests to a page that shows a challenge look like an attack
+_OWN_FAULTS = frozenset({Reason.OFFLINE, Reason.STORAGE, Reason.DATABASE_LOST, Reason.SHUTDOWN})
 
 
 @dataclass(frozen=True, slots=True)
 class FetchResult:
-    """How a visit ended; `document` and `twins` are to be saved, `onward` to be submitted, in the same transaction."""
+    """The result of a fetch. One transaction saves the document and the aliases and submits the redirect target."""
 
     finish: Finish
     document: NewDocument | None = None
-    onward: Candidate | None = None
-    twins: tuple[str, ...] = ()  # other addresses of the host that led to the document
+    redirect: Candidate | None = None
+    aliases: tuple[str, ...] = ()  # other URLs of the host that led to the document
 
 
 @dataclass(slots=True)
-class _Visit:
-    """A visit under way: what is known so far, whatever happens next."""
+class _Fetch:
+    """The state of a fetch under way."""
 
     claim: Claim
-    hold: HostLease
+    lease: HostLease
     response: Response | None = None
-    twins: tuple[str, ...] = ()
-
-    def exchange(self) -> Exchange | None:
-        if self.response is None:
-            return None
-        return Exchange(
-            self.response.sent_at,
-            self.response.status,
-            len(self.response.body),
-            int(self.response.elapsed_seconds * 1000),
-        )
+    aliases: tuple[str, ...] = ()
 
 
 class Fetcher:
-    """Visits claimed URLs."""
+    """Fetches claimed URLs."""
 
-    def __init__(
-        self,
-        *,
-        database: Database,
-        gate: Gate,
-        corpus: Corpus,
-        sandbox: Sandbox,
-        clock: Clock,
-        limits: Limits,
-        sandbox_seconds: float,
-        max_retries: int,
-        retry_base_seconds: float,
-    ) -> None:
-        self._database = database
+    def __init__(self, context: DatabaseContext, *, gate: Gate, corpus: Corpus, sandbox: Sandbox) -> None:
+        settings = context.settings
+        self._settings = settings
+        self._database = context.database
+        self._clock = context.clock
         self._gate = gate
         self._corpus = corpus
         self._sandbox = sandbox
-        self._clock = clock
-        self._limits = limits
-        self._sandbox_seconds = sandbox_seconds
-        self._max_retries = max_retries
-        self._retry_base_seconds = retry_base_seconds
+        self._limits = Limits(
+            read_seconds=settings.page_timeout_seconds,
+            total_seconds=settings.page_timeout_seconds,
+            body_bytes=settings.max_body_mb * 1024 * 1024,
+        )
 
-    async def visit(self, claim: Claim) -> FetchResult:
-        """Fetch and read a URL. Whatever goes wrong, and a cancel too, is an ending and not an error."""
-        visit = _Visit(claim, HostLease(claim.host, claim.lease.token, claim.lease.until, claim.delay_ms))
-        limit = asyncio.timeout((claim.lease.until - MARGIN - self._clock.now()).total_seconds())
+    async def fetch(self, claim: Claim) -> FetchResult:
+        """Fetch and read a URL. A failure or a cancel is an outcome and not an error."""
+        fetch = _Fetch(claim, HostLease(claim.host, claim.lease.token, claim.lease.until, claim.delay_ms))
+        limit = asyncio.timeout((claim.lease.until - _COMMIT_MARGIN - self._clock.now()).total_seconds())
         try:
             async with limit:
-                return await self._follow(visit)
+                return await self._follow(fetch)
         except asyncio.CancelledError:
-            return self._end(visit, FetchOutcome(Reason.SHUTDOWN, UrlStatus.PENDING, counts=False))
-        except Exception as error:  # noqa: BLE001 - told by its ending, and logged where it is a fault of ours
-            ended = "The lease was about to end." if limit.expired() else None
-            return self._end(visit, self._ending_of(claim, error, ended))
+            outcome = FetchOutcome(Reason.SHUTDOWN, UrlStatus.PENDING, is_counted=False)
+        except Exception as error:  # noqa: BLE001 - the outcome carries it, and the log if it is our own fault
+            if limit.expired():
+                outcome = self._fail(claim, Reason.TIMEOUT, "The lease was about to end.")
+            else:
+                outcome = self._classify(claim, error)
+        return self._end(fetch, outcome)
 
-    def _ending_of(self, claim: Claim, error: Exception, lease_ended: str | None) -> FetchOutcome:
-        if lease_ended:
-            return self._failure(claim, Reason.TIMEOUT, lease_ended)
+    def _classify(self, claim: Claim, error: Exception) -> FetchOutcome:
         if isinstance(error, NotNow):
-            return FetchOutcome(error.reason, UrlStatus.PENDING, str(error), due_at=error.until, counts=False)
+            return FetchOutcome(error.reason, UrlStatus.PENDING, str(error), due_at=error.until, is_counted=False)
         if isinstance(error, OperatorError):
-            due = self._clock.now() + UNTIL_MENDED
-            return FetchOutcome(error.reason, UrlStatus.PENDING, str(error), due_at=due, counts=False)
+            due = self._clock.now() + _OPERATOR_WAIT
+            return FetchOutcome(error.reason, UrlStatus.PENDING, str(error), due_at=due, is_counted=False)
         if isinstance(error, HeadwaterError):
-            return self._failure(claim, error.reason, str(error))
+            return self._fail(claim, error.reason, str(error))
         if is_down(error):
-            return self._failure(claim, Reason.DATABASE_LOST, str(error))
-        log.exception("visit.failed", url=claim.url)
-        return self._failure(claim, Reason.INTERNAL, f"{type(error).__name__}: {error}")
+            return self._fail(claim, Reason.DATABASE_LOST, str(error))
+        log.exception("fetch.failed", url=claim.url)
+        return self._fail(claim, Reason.INTERNAL, f"{type(error).__name__}: {error}")
 
-    async def _follow(self, visit: _Visit) -> FetchResult:
-        """Follow redirects within the host; one that leads elsewhere ends this URL and submits the other."""
-        claim, url = visit.claim, visit.claim.url
-        headers = _validators(claim)
+    async def _follow(self, fetch: _Fetch) -> FetchResult:
+        """Follow redirects within the host. Submit the target of any other redirect as a URL of its own."""
+        claim, url = fetch.claim, fetch.claim.url
+        validators = {"If-None-Match": claim.etag, "If-Modified-Since": claim.last_modified}
+        headers = {name: value for name, value in validators.items() if value}
         for hops in range(claim.hops, MAX_HOPS + 1):
             try:
-                response = await self._ask(visit, url, headers)
+                response = await self._request(fetch, url, headers)
             except NotNow:
-                if not await self._is_another_address(visit, url):
+                if not await self._is_other_url(claim, url):
                     raise
-                # The pauses between its hops outlast a lease: the rest of the way is another visit.
-                return self._moved(visit, url, hops)
+                # The delays between the hops outlast a lease, so another fetch continues here.
+                return self._redirect(fetch, url, hops)
             target = redirect_target(response)
             if target is None:
-                return await self._answer(visit, response)
-            if host_of(target) != host_of(url) or await self._is_another_page(visit, target):
-                return self._moved(visit, target, hops + 1)
+                if claim.fetch_profile.budget:
+                    self._gate.check_key(response, claim.fetch_profile)
+                if reason := reason_of_status(response.status):
+                    return self._end(fetch, self._refuse(fetch, response, reason))
+                return await self._save(fetch, response)
+            if host_of(target) != host_of(url) or await self._is_other_page(claim, target):
+                return self._redirect(fetch, target, hops + 1)
             url, headers = target, {}
-            visit.twins += (target,)
-        return self._end(visit, FetchOutcome(Reason.REDIRECT_LIMIT, UrlStatus.DEAD))
+            fetch.aliases += (target,)
+        return self._end(fetch, FetchOutcome(Reason.REDIRECT_LIMIT, UrlStatus.DEAD))
 
-    async def _ask(self, visit: _Visit, url: str, headers: Mapping[str, str]) -> Response:
-        visit.response = None
-        profile = visit.claim.fetch_profile
-        visit.response = await self._gate.send(visit.hold, url, headers=headers, limits=self._limits, profile=profile)
-        if visit.response.status == 304 and headers and not await self._still_held(visit.claim):
-            # What has not changed there is not what we have here: ask for all of it.
-            visit.response = await self._gate.send(visit.hold, url, limits=self._limits, profile=profile)
-        return visit.response
+    async def _request(self, fetch: _Fetch, url: str, headers: Mapping[str, str]) -> Response:
+        profile, fetch.response = fetch.claim.fetch_profile, None
+        response = await self._gate.send(fetch.lease, url, headers=headers, limits=self._limits, profile=profile)
+        fetch.response = response
+        if response.status == 304 and headers and not await self._has_raw_file(fetch.claim):
+            # The raw file is not the document's: a killed worker may have replaced it. Request the whole page.
+            response = await self._gate.send(fetch.lease, url, limits=self._limits, profile=profile)
+            fetch.response = response
+        return response
 
-    async def _is_another_address(self, visit: _Visit, url: str) -> bool:
-        """Tell whether an address is not only another spelling of the one that is visited."""
+    async def _is_other_url(self, claim: Claim, url: str) -> bool:
+        """Return whether a URL is more than another form of the claimed URL."""
         async with self._database.connection() as connection:
             known = await find(connection, url)
-        return known is None or known.id != visit.claim.url_id
+        return known is None or known.id != claim.url_id
 
-    async def _is_another_page(self, visit: _Visit, url: str) -> bool:
-        """Tell whether an address is known as a page of its own that is or will be fetched, and not to be twice."""
+    async def _is_other_page(self, claim: Claim, url: str) -> bool:
+        """Return whether a URL belongs to another known page, which workers fetch as a page of its own."""
         async with self._database.connection() as connection:
             known = await find(connection, url)
-            if known is None or known.id == visit.claim.url_id:
+            if known is None or known.id == claim.url_id:
                 return False
             return not await is_dead(connection, known.id)
 
-    def _moved(self, visit: _Visit, target: str, hops: int) -> FetchResult:
+    def _redirect(self, fetch: _Fetch, target: str, hops: int) -> FetchResult:
         if hops > MAX_HOPS:
-            return self._end(visit, FetchOutcome(Reason.REDIRECT_LIMIT, UrlStatus.DEAD, target))
-        claim = visit.claim
-        onward = Candidate(
+            return self._end(fetch, FetchOutcome(Reason.REDIRECT_LIMIT, UrlStatus.DEAD, target))
+        claim = fetch.claim
+        redirect = Candidate(
             target,
             claim.source_id,
             claim.origin,
@@ -179,23 +164,25 @@ class Fetcher:
             hops=hops,
             parent_id=claim.url_id,
         )
-        return self._end(visit, FetchOutcome(Reason.REDIRECT, UrlStatus.DEAD, target), onward=onward)
+        return self._end(fetch, FetchOutcome(Reason.REDIRECT, UrlStatus.DEAD, target), redirect=redirect)
 
-    async def _answer(self, visit: _Visit, response: Response) -> FetchResult:
-        claim = visit.claim
+    def _refuse(self, fetch: _Fetch, response: Response, reason: Reason) -> FetchOutcome:
+        """Return the outcome of a status without a page. A 429 consumes no retry; the URL waits as its host wants."""
+        if reason is not Reason.RATE_LIMITED:
+            return self._fail(fetch.claim, reason, f"The server answered {response.status}.")
+        due = fetch.lease.blocked_until or self._clock.now() + fetch.lease.delay
+        return FetchOutcome(reason, UrlStatus.PENDING, due_at=due, is_counted=False)
+
+    async def _save(self, fetch: _Fetch, response: Response) -> FetchResult:
+        claim, headers = fetch.claim, response.headers
         if response.status == 304:
-            ending = FetchOutcome(
-                Reason.UNCHANGED, UrlStatus.FETCHED, etag=claim.etag, last_modified=claim.last_modified
+            etag, last_modified = claim.etag, claim.last_modified
+            return self._end(
+                fetch,
+                FetchOutcome(Reason.UNCHANGED, UrlStatus.FETCHED, etag=etag, last_modified=last_modified),
             )
-            return self._end(visit, ending)
-        self._gate.check_key(response, claim.fetch_profile)
-        reason = reason_of_status(response.status)
-        if reason is Reason.RATE_LIMITED:
-            return self._end(visit, self._come_back(visit))
-        if reason:
-            return self._end(visit, self._failure(claim, reason, f"The server answered {response.status}."))
-        page = await self._read_or_keep(claim, response)
-        raw = await self._keep(claim, response.body)
+        page = await self._read(claim, response)
+        raw = await self._write_raw_file(claim, response.body)
         document = NewDocument(
             article=page.article,
             content_hash=bytes.fromhex(page.content_hash),
@@ -204,88 +191,77 @@ class Fetcher:
             raw_hash=raw.sha256,
             raw_bytes=raw.size,
             fetched_url=response.url,
-            content_type=response.headers.get("content-type"),
+            content_type=headers.get("content-type"),
             selectors=claim.selectors,
         )
-        ending = FetchOutcome(
-            Reason.STORED,
-            UrlStatus.FETCHED,
-            etag=response.headers.get("etag"),
-            last_modified=response.headers.get("last-modified"),
+        outcome = FetchOutcome(
+            Reason.STORED, UrlStatus.FETCHED, etag=headers.get("etag"), last_modified=headers.get("last-modified")
         )
-        return self._end(visit, ending, document=document, twins=visit.twins)
+        return self._end(fetch, outcome, document=document, aliases=fetch.aliases)
 
-    async def _still_held(self, claim: Claim) -> bool:
-        """Tell whether the raw file is the document's: a visit that was killed may have replaced it before its row."""
-        raw = await self._document_file(claim)
-        return raw is not None and await asyncio.to_thread(self._corpus.holds, raw)
+    async def _read(self, claim: Claim, response: Response) -> NormalizedPage:
+        """Read the page. Keep the bytes of an unreadable page, unless a document was made from an earlier raw file."""
+        try:
+            return await self._sandbox.run(
+                normalize,
+                response.body,
+                response.url,
+                response.headers.get("content-type"),
+                claim.selectors,
+                returns=NormalizedPage,
+                seconds=self._settings.sandbox_seconds,
+            )
+        except HeadwaterError:
+            if await self._document_file(claim) is None:
+                await self._write_raw_file(claim, response.body)
+            raise
 
     async def _document_file(self, claim: Claim) -> RawFile | None:
         async with self._database.connection() as connection:
             known = await raw_file_of(connection, claim.url_id)
         return RawFile(*known) if known else None
 
-    async def _read_or_keep(self, claim: Claim, response: Response) -> NormalizedPage:
-        """Read the page. What cannot be read is kept too, but not in place of a file that a document was made from."""
-        try:
-            return await self._read(response, claim.selectors)
-        except HeadwaterError:
-            if await self._document_file(claim) is None:
-                await self._keep(claim, response.body)
-            raise
+    async def _has_raw_file(self, claim: Claim) -> bool:
+        raw = await self._document_file(claim)
+        return raw is not None and await asyncio.to_thread(self._corpus.holds, raw)
 
-    async def _keep(self, claim: Claim, body: bytes) -> RawFile:
-        """Write the raw file, but not once the lease may be another's."""
-
-        def still_ours() -> bool:
-            return self._clock.now() < claim.lease.until - MARGIN
-
+    async def _write_raw_file(self, claim: Claim, body: bytes) -> RawFile:
+        """Write the raw file, but not after the lease may have ended."""
         subpath = claim.subpath or page_subpath(claim.host.host, claim.url)
-        return await asyncio.to_thread(self._corpus.write, claim.fetch_profile.source, subpath, body, still_ours)
-
-    async def _read(self, response: Response, selectors: Mapping[str, str]) -> NormalizedPage:
-        return await self._sandbox.run(
-            normalize,
-            response.body,
-            response.url,
-            response.headers.get("content-type"),
-            selectors,
-            returns=NormalizedPage,
-            seconds=self._sandbox_seconds,
+        return await asyncio.to_thread(
+            self._corpus.write,
+            claim.fetch_profile.source,
+            subpath,
+            body,
+            lambda: self._clock.now() < claim.lease.until - _COMMIT_MARGIN,
         )
 
-    def _come_back(self, visit: _Visit) -> FetchOutcome:
-        """429: the host is left alone for as long as it asks, and the URL pays nothing."""
-        now = self._clock.now()
-        due = visit.hold.blocked_until or now + visit.hold.delay
-        return FetchOutcome(Reason.RATE_LIMITED, UrlStatus.PENDING, due_at=due, counts=False)
-
-    def _failure(self, claim: Claim, reason: Reason, detail: str) -> FetchOutcome:
-        """Try again later where that may help, until the retries are used up; what no page can help costs it none."""
+    def _fail(self, claim: Claim, reason: Reason, detail: str) -> FetchOutcome:
+        """Retry later if that may help and retries are left. Our own faults consume no retry."""
         if not reason.retryable:
             return FetchOutcome(reason, UrlStatus.DEAD, detail)
-        counts = reason not in NOT_THE_PAGES_FAULT
-        if counts and claim.lease.attempts > self._max_retries:
+        is_counted = reason not in _OWN_FAULTS
+        if is_counted and claim.lease.attempts > self._settings.max_retries:
             if reason in BODY_REASONS:
                 return FetchOutcome(reason, UrlStatus.DEAD, detail)
             return FetchOutcome(Reason.MAX_RETRIES, UrlStatus.DEAD, f"{reason}: {detail}")
-        base_seconds = self._retry_base_seconds * (_WALL_FACTOR if reason is Reason.CHALLENGE else 1)
+        base_seconds = self._settings.retry_base_seconds * (_CHALLENGE_FACTOR if reason is Reason.CHALLENGE else 1)
         wait = retry_wait(claim.lease.attempts, base_seconds, random.random())  # noqa: S311
-        return FetchOutcome(reason, UrlStatus.PENDING, detail, due_at=self._clock.now() + wait, counts=counts)
+        due = self._clock.now() + wait
+        return FetchOutcome(reason, UrlStatus.PENDING, detail, due_at=due, is_counted=is_counted)
 
     def _end(
         self,
-        visit: _Visit,
-        ending: FetchOutcome,
+        fetch: _Fetch,
+        outcome: FetchOutcome,
         *,
         document: NewDocument | None = None,
-        onward: Candidate | None = None,
-        twins: tuple[str, ...] = (),
+        redirect: Candidate | None = None,
+        aliases: tuple[str, ...] = (),
     ) -> FetchResult:
-        release = visit.hold.release(self._clock.now())
-        return FetchResult(Finish(visit.claim, ending, release, visit.exchange()), document, onward, twins)
-
-
-def _validators(claim: Claim) -> dict[str, str]:
-    names = {"If-None-Match": claim.etag, "If-Modified-Since": claim.last_modified}
-    return {name: value for name, value in names.items() if value}
+        request, response = None, fetch.response
+        if response:
+            elapsed_ms = int(response.elapsed_seconds * 1000)
+            request = RequestRecord(response.sent_at, response.status, len(response.body), elapsed_ms)
+        release = fetch.lease.release(self._clock.now())
+        return FetchResult(Finish(fetch.claim, outcome, release, request), document, redirect, aliases)

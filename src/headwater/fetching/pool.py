@@ -1,4 +1,4 @@
-"""The crew of a process: one claimer feeds many visits, one committer takes in what they bring."""
+"""The fetch workers of a process: one claimer starts many fetches, one committer saves their results."""
 
 import asyncio
 import contextlib
@@ -8,59 +8,50 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from headwater.core.clock import Clock
 from headwater.core.frontier import Claim
-from headwater.core.politeness import KeyOf
-from headwater.core.waiting import wait_for_any
+from headwater.core.politeness import KEYS
 from headwater.db import hosts
-from headwater.db.pool import Connection, Database, is_down
+from headwater.db.context import DatabaseContext
+from headwater.db.pool import Connection, is_down
 from headwater.fetching.commit import commit
 from headwater.fetching.fetcher import Fetcher, FetchResult
-from headwater.frontier.claim import claim
-from headwater.frontier.complete import Finish
+from headwater.frontier.claim import Finish, claim
 
 log = structlog.get_logger()
-BATCH = 64
-# How long to wait before looking for work again: no less than the first, no more than the last. Hosts that others gave
-# back are theirs to take again at the very moment; who looks for those too looks no sooner than the second.
+_BATCH = 64
+# The claimer sleeps at least _SHORT and at most _LONG between two claims. It wakes for its own hosts at the moment they
+# are ready, and for hosts that other processes released at most every _FOR_OTHERS seconds.
 _SHORT, _FOR_OTHERS, _LONG = 0.005, 0.05, 0.5
 _AFTER_FAULT = 1.0
 
 
 class FetchPool:
-    """Claims, visits and commits until told to stop."""
+    """Claims, fetches and commits URLs until it is stopped."""
 
     def __init__(
-        self,
-        *,
-        database: Database,
-        visitor: Fetcher,
-        clock: Clock,
-        holder: str,
-        workers: int,
-        lease_seconds: float,
-        default_delay_ms: int,
-        key_of: KeyOf,
-        on_finish: Callable[[Finish], None] = lambda _: None,
+        self, context: DatabaseContext, fetcher: Fetcher, on_finish: Callable[[Finish], None] = lambda _: None
     ) -> None:
-        self._database = database
-        self._visitor = visitor
-        self._clock = clock
-        self._holder = holder
-        self._workers = workers
-        self._lease = timedelta(seconds=lease_seconds)
-        self._default_delay_ms = default_delay_ms
-        self._key_of = key_of
+        settings = context.settings
+        self._database = context.database
+        self._clock = context.clock
+        self._holder = context.holder
+        self._fetcher = fetcher
+        self._workers = settings.fetch_workers
+        self._lease = timedelta(seconds=settings.lease_seconds)
+        self._default_delay_ms = settings.host_delay_ms
+        self._key_of = KEYS[settings.politeness_scope]
         self._on_finish = on_finish
-        self._visits: set[asyncio.Task[None]] = set()
-        self._brought: asyncio.Queue[FetchResult] = asyncio.Queue()
+        self._fetches: set[asyncio.Task[None]] = set()
+        self._results: asyncio.Queue[FetchResult] = asyncio.Queue()
         self._changed = asyncio.Event()
         self._open = 0  # claims that are not committed yet
-        self._turns: list[datetime] = []  # a heap: when hosts that we gave back may be asked again
+        self._turns: list[datetime] = []  # a heap: when the hosts that we released may be asked again
 
     async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
-        """Work until `stop`, then finish what is under way within the grace and give the rest back."""
-        committer = asyncio.create_task(self._commit_forever())
+        """Work until `stop`. Then finish the fetches that end within the grace and give the other claims back."""
+        committer = asyncio.create_task(self._commit_results())
+        stopping = asyncio.create_task(stop.wait())
+        stopping.add_done_callback(lambda _: self._changed.set())
         try:
             while not stop.is_set() and not committer.done():
                 try:
@@ -72,15 +63,19 @@ class FetchPool:
                     wait = _AFTER_FAULT
                 await self._rest(stop, wait)
             if committer.done():
-                committer.result()  # it never ends by itself: this raises what ended it
-            await self._wind_up(grace_seconds)
+                committer.result()  # it never ends by itself: this raises its error
+            if not await self._drain(grace_seconds):
+                for fetch in self._fetches:
+                    fetch.cancel()  # a cancelled fetch ends as a release
+                await self._drain(grace_seconds)
         finally:
-            for task in (*self._visits, committer):
+            tasks = (*self._fetches, committer, stopping)
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*self._visits, committer, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _claim_more(self) -> float:
-        """Fill the free slots; return how long there is nothing more to claim, but for our own hosts."""
+        """Fill the free workers. Return for how many seconds nothing more is ready, except our own hosts."""
         free, now = self._workers - self._open, self._clock.now()
         while self._turns and self._turns[0] <= now:
             heapq.heappop(self._turns)
@@ -96,37 +91,40 @@ class FetchPool:
         )
         self._open += len(claims)
         for claimed in claims:
-            task = asyncio.create_task(self._visit(claimed))
-            self._visits.add(task)
-            task.add_done_callback(self._visits.discard)
+            task = asyncio.create_task(self._fetch(claimed))
+            self._fetches.add(task)
+            task.add_done_callback(self._fetches.discard)
         if len(claims) == free:
             return _LONG
         async with self._database.connection() as connection:
             ready_at = await hosts.next_ready(connection, self._clock.now())
-        return _LONG if ready_at is None else _seconds_until(ready_at, self._clock.now())
+        if ready_at is None:
+            return _LONG
+        return min(_LONG, max(_FOR_OTHERS, (ready_at - self._clock.now()).total_seconds()))
 
-    async def _visit(self, claimed: Claim) -> None:
-        self._brought.put_nowait(await self._visitor.visit(claimed))
+    async def _fetch(self, claimed: Claim) -> None:
+        self._results.put_nowait(await self._fetcher.fetch(claimed))
 
-    async def _commit_forever(self) -> None:
+    async def _commit_results(self) -> None:
         while True:
-            batch = [await self._brought.get()]
-            while len(batch) < BATCH and not self._brought.empty():
-                batch.append(self._brought.get_nowait())
+            batch = [await self._results.get()]
+            while len(batch) < _BATCH and not self._results.empty():
+                batch.append(self._results.get_nowait())
             for done in await self._commit(batch):
                 self._on_finish(done)
+                log.info("fetch.done", url=done.claim.url, reason=str(done.outcome.reason), detail=done.outcome.detail)
                 if done.release.not_before < self._clock.now() + timedelta(seconds=_LONG):
                     heapq.heappush(self._turns, done.release.not_before)
             self._open -= len(batch)
             self._changed.set()
 
     async def _commit(self, batch: list[FetchResult]) -> list[Finish]:
-        """Commit a batch, trying again while the database is away: until the leases end nobody else has the work."""
+        """Commit a batch. Retry while the database is down: until the leases end no other process has the URLs."""
 
         async def work(connection: Connection) -> list[Finish]:
             return await commit(connection, batch, self._clock.now(), self._key_of)
 
-        last_moment = max(visited.finish.claim.lease.until for visited in batch)
+        last_moment = max(result.finish.claim.lease.until for result in batch)
         while True:
             try:
                 return await self._database.transact(work)
@@ -135,42 +133,33 @@ class FetchPool:
                     log.warning("commit.failed", error=str(error), urls=len(batch))
                     await asyncio.sleep(_AFTER_FAULT)
                 elif len(batch) > 1 and not is_down(error):
-                    # One of them cannot be saved: let it not take the others with it.
-                    return [done for visited in batch for done in await self._commit([visited])]
+                    # One result of the batch cannot be saved. Save the others alone.
+                    return [done for result in batch for done in await self._commit([result])]
                 else:
                     log.exception("commit.given_up", url=batch[0].finish.claim.url)
                     return []
 
     async def _rest(self, stop: asyncio.Event, seconds: float) -> None:
-        """Sleep so long, but no longer than until one of our hosts is ready, or a slot is free where there was none."""
+        """Sleep until the time is over, one of our hosts is ready, or a worker is free after all were busy."""
         until, was_full = self._clock.now() + timedelta(seconds=seconds), self._open >= self._workers
         while not stop.is_set():
             self._changed.clear()
             is_full = self._open >= self._workers
             if was_full and not is_full:
                 return
-            look_at = until if is_full else min([until, *self._turns[:1]])
-            wait = (look_at - self._clock.now()).total_seconds()
+            next_look = until if is_full else min([until, *self._turns[:1]])
+            wait = (next_look - self._clock.now()).total_seconds()
             if wait <= 0:
                 return
-            await wait_for_any((stop, self._changed), max(_SHORT, wait))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(_SHORT, wait)):
+                    await self._changed.wait()
 
-    async def _wind_up(self, grace_seconds: float) -> None:
+    async def _drain(self, seconds: float) -> bool:
+        """Wait until no claim is open. Return False if the time is over first."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(grace_seconds):
-                await self._drain()
-                return
-        for task in self._visits:
-            task.cancel()  # a cancelled visit ends as a release
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(grace_seconds):
-                await self._drain()
-
-    async def _drain(self) -> None:
-        while self._open:
-            self._changed.clear()
-            await self._changed.wait()
-
-
-def _seconds_until(moment: datetime, now: datetime) -> float:
-    return min(_LONG, max(_FOR_OTHERS, (moment - now).total_seconds()))
+            async with asyncio.timeout(seconds):
+                while self._open:
+                    self._changed.clear()
+                    await self._changed.wait()
+        return not self._open

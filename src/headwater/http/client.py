@@ -91,47 +91,24 @@ class HttpClient:
         parts = urlsplit(url)
         return parts.scheme == "https" or fixed_address(parts.hostname or "", self._connect_to) is not None
 
-    async def get(
+    async def request(
         self,
+        method: str,
         url: str,
         *,
         user_agent: str,
         headers: Mapping[str, str] = _NO_HEADERS,
+        body: bytes | None = None,
         limits: Limits = Limits(),  # noqa: B008 (frozen)
         permit: Permit | None = None,
         on_sent: OnSent | None = None,
     ) -> Response:
-        """Send one GET and return the response of any status. The client follows no redirect.
+        """Send one request and return the response of any status. The client follows no redirect.
 
         `url` must be normalized, because the client sends it unchanged. The client awaits `permit` right before it
         connects; an error of `permit` passes on, and the client sends nothing. The client calls `on_sent` after the
         request left. Raises ExchangeFailed without a whole response within the limits, InvalidURL for an unusable URL.
         """
-        return await self._send("GET", url, {"User-Agent": user_agent, **headers}, None, limits, permit, on_sent)
-
-    async def post(
-        self,
-        url: str,
-        body: bytes,
-        *,
-        user_agent: str,
-        headers: Mapping[str, str],
-        limits: Limits,
-        permit: Permit | None = None,
-    ) -> Response:
-        """Send one POST and return the response. The same rules apply as for `get`."""
-        return await self._send("POST", url, {"User-Agent": user_agent, **headers}, body, limits, permit)
-
-    async def _send(
-        self,
-        method: str,
-        url: str,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        limits: Limits,
-        permit: Permit | None,
-        on_sent: OnSent | None = None,
-    ) -> Response:
         assert self._session is not None, "HttpClient is used inside `async with`"
         loop = asyncio.get_running_loop()
         async with self._connection_slots:
@@ -149,7 +126,7 @@ class HttpClient:
                     self._session.request(
                         method,
                         _parse_normalized(url),
-                        headers={"Accept-Encoding": ACCEPT_ENCODING, **headers},
+                        headers={"Accept-Encoding": ACCEPT_ENCODING, "User-Agent": user_agent, **headers},
                         data=body,
                         allow_redirects=False,
                         timeout=aiohttp.ClientTimeout(connect=limits.connect_seconds, sock_read=limits.read_seconds),

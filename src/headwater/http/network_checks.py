@@ -45,7 +45,9 @@ async def ask_this_machine(host: str, port: int, path: str, *, user_agent: str, 
     limits = Limits(connect_seconds=seconds, read_seconds=seconds, total_seconds=seconds, body_bytes=_ANSWER_BYTES)
     with contextlib.suppress(HeadwaterError, ValueError):
         async with client:
-            response = await client.get(f"http://localhost:{port}{path}", user_agent=user_agent, limits=limits)
+            response = await client.request(
+                "GET", f"http://localhost:{port}{path}", user_agent=user_agent, limits=limits
+            )
             answer = json.loads(response.body)
             if response.status == 200 and isinstance(answer, dict):
                 return answer

@@ -249,9 +249,12 @@ class Gate:
         """Send a request. A paid request carries the key and counts against its source's budget."""
         agent = self._user_agents[profile.user_agent]
         if not self.is_paid(url, profile):
-            return await self._client.get(url, user_agent=agent, headers=headers, limits=limits, on_sent=on_sent)
+            return await self._client.request(
+                "GET", url, user_agent=agent, headers=headers, limits=limits, on_sent=on_sent
+            )
         host = host_of(url)
-        response = await self._client.get(
+        response = await self._client.request(
+            "GET",
             url,
             user_agent=agent,
             headers={**headers, "X-Api-Key": self.budgets.key},

@@ -117,7 +117,7 @@ LEFT JOIN LATERAL (
     WHERE r.host = held.host AND held.host <> held.politeness_key LIMIT 1
 ) member ON true
 
--- name: hold_claims
+-- name: lock_claims
 -- The fence: of the given claims, which are still theirs? Those are locked until the transaction ends.
 -- $1 url ids, $2 tokens
 SELECT q.url_id FROM frontier_queue q
@@ -144,8 +144,8 @@ FROM given WHERE u.id = ANY ($1) AND u.id = given.url_id
 -- waits for.
 UPDATE frontier_queue q
 SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, due_at = g.due_at,
-    attempts = q.attempts - (NOT g.counts)::int
-FROM unnest($1::bigint[], $2::timestamptz[], $3::boolean[]) AS g (url_id, due_at, counts)
+    attempts = q.attempts - (NOT g.is_counted)::int
+FROM unnest($1::bigint[], $2::timestamptz[], $3::boolean[]) AS g (url_id, due_at, is_counted)
 WHERE q.url_id = ANY ($1) AND q.url_id = g.url_id
 RETURNING q.politeness_key
 
@@ -167,11 +167,11 @@ FOR UPDATE SKIP LOCKED
 -- How many URLs are still queued or under way, and when the next of them is due.
 SELECT count(*) AS queued, count(lease_token) AS leased, min(due_at) AS next_due FROM frontier_queue
 
--- name: note_moves
+-- name: save_moves
 -- Pages that moved elsewhere. Arrays: $1 ids, $2 ids of the targets
 UPDATE url_frontier u SET redirect_target = g.target FROM unnest($1::bigint[], $2::bigint[]) AS g (id, target) WHERE u.id = g.id
 
--- name: name_twins
+-- name: save_aliases
 -- Pages were read that other addresses of their hosts had led to; those addresses are the same pages from now on.
 -- Arrays: $1 ids of the pages, $2 the other addresses, $3 their hashes; $4 now. One that is queued meanwhile
 -- has to leave the queue (its host is held by whoever calls this, so nobody has it).
@@ -179,7 +179,7 @@ WITH given AS MATERIALIZED (
     SELECT g.*, u.host, u.source_id, u.origin, u.depth
     FROM unnest($1::bigint[], $2::text[], $3::bytea[]) AS g (page_id, url, url_hash)
     JOIN url_frontier u ON u.id = g.page_id
-), named AS (
+), saved AS (
     INSERT INTO url_frontier AS t (url, url_hash, host, source_id, origin, depth, parent_id, alias_of,
                                    status, reason, discovered_at, last_fetched_at)
     SELECT url, url_hash, host, source_id, origin, depth, page_id, page_id, 'fetched', 'same_page', $4, $4
@@ -189,10 +189,10 @@ WITH given AS MATERIALIZED (
         WHERE t.status = 'pending' AND t.id <> excluded.alias_of
     RETURNING id, alias_of
 )
-SELECT id, alias_of FROM named
+SELECT id, alias_of FROM saved
 
--- name: leave_queue
--- After name_twins, in a statement of its own: one that was queued at that very moment is seen only now. $1 url ids
+-- name: remove_from_queue
+-- After save_aliases, in a statement of its own: one that was queued at that very moment is seen only now. $1 url ids
 DELETE FROM frontier_queue WHERE url_id = ANY ($1::bigint[])
 
 -- name: plan_anew

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from headwater.extraction.article import Article
 from headwater.extraction.html.metadata import TRUST
 from headwater.feeds.results import FeedEntry
-from headwater.fetching.merge_metadata import fuse
+from headwater.fetching.commit import merge_metadata
 
 MARCH, APRIL = datetime(2024, 3, 5, tzinfo=UTC), datetime(2024, 4, 5, tzinfo=UTC)
 SUMMARY = "What the council will do about the old ferries, in a sentence."
@@ -48,7 +48,7 @@ def fields_of(fused: Article) -> dict[str, object]:
 
 
 def test_what_a_page_does_not_say_is_the_feeds() -> None:
-    fused = fuse(Article(text="The text."), ENTRY)
+    fused = merge_metadata(Article(text="The text."), ENTRY)
     assert fields_of(fused) == OF_FEED
     assert fused.provenance == dict.fromkeys(OF_FEED, "feed")
     assert fused.confidence.keys() == OF_FEED.keys()
@@ -56,26 +56,26 @@ def test_what_a_page_does_not_say_is_the_feeds() -> None:
 
 
 def test_a_feed_goes_before_what_is_only_seen_on_the_page() -> None:
-    fused = fuse(article("dom"), ENTRY)
+    fused = merge_metadata(article("dom"), ENTRY)
     assert fields_of(fused) == OF_FEED
     assert set(fused.provenance.values()) == {"feed"}
 
 
 @pytest.mark.parametrize("place", ["selector", "json-ld", "opengraph"])
 def test_what_a_page_states_as_data_goes_before_the_feed(place: str) -> None:
-    assert fuse(article(place), ENTRY) == article(place)
+    assert merge_metadata(article(place), ENTRY) == article(place)
 
 
 def test_a_description_goes_before_a_summary_which_may_be_the_beginning_of_the_text() -> None:
-    assert fuse(article("meta"), ENTRY).provenance["abstract"] == "meta"
-    assert fuse(article("dom"), ENTRY._replace(summary=f" {SUMMARY}\n\x07 ")).abstract == SUMMARY
+    assert merge_metadata(article("meta"), ENTRY).provenance["abstract"] == "meta"
+    assert merge_metadata(article("dom"), ENTRY._replace(summary=f" {SUMMARY}\n\x07 ")).abstract == SUMMARY
     for summary in ("Short.", "Cut off " * 40):
-        assert fuse(article("dom"), ENTRY._replace(summary=summary)).abstract == "Seen."
+        assert merge_metadata(article("dom"), ENTRY._replace(summary=summary)).abstract == "Seen."
 
 
 @pytest.mark.parametrize("author", ["admin", "someone@example.org", "", "https://example.org/people/7"])
 def test_an_author_that_is_no_name_is_not_taken(author: str) -> None:
-    assert fuse(article("dom"), ENTRY._replace(author=author)).byline == "Seen Author"
+    assert merge_metadata(article("dom"), ENTRY._replace(author=author)).byline == "Seen Author"
 
 
 @given(
@@ -93,7 +93,7 @@ def test_an_author_that_is_no_name_is_not_taken(author: str) -> None:
 )
 def test_nothing_is_lost_and_nothing_becomes_less_sure(place: str, entry: FeedEntry) -> None:
     before = article(place)
-    fused = fuse(before, entry)
+    fused = merge_metadata(before, entry)
     assert all(fields_of(fused).values())
     assert all(fused.confidence[name] >= before.confidence[name] for name in OF_PAGE)
     for name, value in fields_of(fused).items():
