@@ -1,4 +1,4 @@
-"""Measure extraction from real pages beside others: python -m bench.extract [--quick] [--json]."""
+"""Compare extraction from real pages with other extractors: python -m bench.extract [--quick] [--json]."""
 
 import argparse
 import json
@@ -27,7 +27,7 @@ _Scores = dict[str, dict[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What an extractor takes for a page, and its scores by corpus and field."""
+    """The time of an extractor for a page, and its scores by corpus and field."""
 
     milliseconds: float
     scores: _Scores

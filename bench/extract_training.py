@@ -1,8 +1,7 @@
 """Learn what the features of a block weigh, from the corpora: python -m bench.extract_training [--check].
 
-Writes `src/headwater/normalize/weights.json`. With --check nothing is written: pages are judged by weights that were
-learned without their site, in five parts, and the scores are printed. No text of any page is kept, only words that
-occur on many sites.
+Writes `weights.json` next to `block_classifier.py`. With --check it writes nothing: it learns without the sites of each
+fifth of the pages, and prints the scores of that fifth. It keeps no text, only words that occur on many sites.
 """
 
 import argparse
@@ -21,8 +20,8 @@ from bench.extract_pages import Page, read_pages
 from bench.extract_scores import Found, score_corpora, tokens
 from headwater.core.charset import decode_html
 from headwater.extraction.html import block_classifier
+from headwater.extraction.html.block_classifier import PageFeatures, aspect_features
 from headwater.extraction.html.blocks import Block, Element, read_blocks
-from headwater.extraction.html.features import PageFeatures, features_of
 from headwater.extraction.html.main_text import decide
 
 WEIGHTS = Path(block_classifier.__file__).with_name("weights.json")
@@ -45,7 +44,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """What one page teaches."""
+    """The blocks of a page and the examples that it gives."""
 
     page: Page
     blocks: list[Block]
@@ -76,11 +75,11 @@ def read_lesson(page: Page) -> Lesson:
 def _features(blocks: list[Block], elements: list[Element]) -> list[list[str]]:
     page = PageFeatures(blocks, elements, {})
     features = []
-    for number, place in enumerate(page.places):
-        words = (f"words:{word}" for word in place.words)
-        says = (f"says:{word}" for word in page.said(number))
-        looks = (feature for look in page.looks(number) for feature in features_of(look))
-        features.append([*words, *says, *page.of_place(place), *looks])
+    for number, position in enumerate(page.positions):
+        words = (f"words:{word}" for word in position.words)
+        says = (f"says:{word}" for word in page.words_of_block(number))
+        aspects = (feature for aspect in page.aspects(number) for feature in aspect_features(aspect))
+        features.append([*words, *says, *page.position_features(position), *aspects])
     return features
 
 
@@ -96,7 +95,7 @@ def _segment_labels(page: Page, blocks: list[Block]) -> list[bool | None]:
 
 
 def _whole_labels(page: Page, blocks: list[Block]) -> list[bool | None]:
-    """A block belongs where most of its runs of three words are in the truth; what is between is not clear."""
+    """Label a block by the share of its runs of three words that occur in the true text. A middle share is unclear."""
     words = tokens(page.text)
     there, line = set(zip(words, words[1:], words[2:], strict=False)), f" {' '.join(words)} "
     shares = []
@@ -106,7 +105,7 @@ def _whole_labels(page: Page, blocks: list[Block]) -> list[bool | None]:
         here = sum(run in there for run in runs) / len(runs) if runs else float(f" {' '.join(own)} " in line)
         shares.append((here if own else 0.0, len(own)))
     sure = [number for number, (share, length) in enumerate(shares) if length >= 8 and share > 0.7]
-    # the words of a menu occur in many a text: what is short counts only near what is long
+    # The words of a menu occur in many texts, so a short block counts only near a long one.
     first, last = (sure[0] - 1, sure[-1] + 1) if sure else (0, len(blocks))
     return [
         False if length < 6 and not first <= number <= last else None if 0.3 < share < 0.7 else share >= 0.5
@@ -155,8 +154,8 @@ def held_out_texts(lessons: Sequence[Lesson]) -> dict[tuple[str, str], str]:
     for part in range(PARTS):
         weights = learn([lesson for lesson in lessons if part_of(lesson) != part])
         for lesson in (lesson for lesson in lessons if part_of(lesson) == part):
-            verdicts = [sum(weights.get(feature, 0) for feature in of) for of in lesson.features]
-            text = decide(decode_html(lesson.page.body(), None), lesson.blocks, verdicts).text
+            scores = [sum(weights.get(feature, 0) for feature in of) for of in lesson.features]
+            text = decide(decode_html(lesson.page.body(), None), lesson.blocks, scores).text
             found[lesson.page.corpus, lesson.page.name] = text
     return found
 

@@ -11,8 +11,7 @@ from headwater.core.errors import HeadwaterError, InvalidURL, Unreadable
 from headwater.core.reasons import Reason
 from headwater.core.source import Item, Undated
 from headwater.core.urls import normalize_url
-from headwater.extraction.article import Article
-from headwater.extraction.pdf.document import Artifact, BodyStatus, PdfDocument
+from headwater.extraction.article import Article, Artifact, BodyStatus, PdfDocument
 from headwater.feeds.results import Feed, FeedEntry, SitemapEntry, SitemapRef
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pytest
 from headwater.core.dates import day_of
 from headwater.core.settings import Settings
 from headwater.demo.federal_api import CongressServer, RegisterApi
-from headwater.demo.federal_run import read_federal, shares
+from headwater.demo.federal_run import key_shares, read_federal
 from headwater.demo.federal_sites import (
     API,
     BACKFILL_SINCE,
@@ -124,7 +124,7 @@ async def test_a_backfill_of_bills_starves_no_other_source_of_the_key(make_setti
     """Spec 1.4: it waits for its share, while the daily runs of all others come to their end."""
     async with federal(make_settings) as opened:
         assert await read_federal(opened.operations, TODAY, told)
-        spent = {child["source"]: child["spent"] for child in await shares(opened.operations) if child["spent"]}
+        spent = {child["source"]: child["spent"] for child in await key_shares(opened.operations) if child["spent"]}
         assert spent == {
             "bills": BILLS_AN_HOUR,
             "federal_register": 2,

@@ -41,7 +41,7 @@ class Network:
         """Pull the cable: packets vanish."""
         _ip("-n", f"{self.name}w", "link", "set", "cable", "down")
 
-    def mend(self) -> None:
+    def restore(self) -> None:
         """Put it back in."""
         _ip("-n", f"{self.name}w", "link", "set", "cable", "up")
 

@@ -79,4 +79,4 @@ def documents_without_browser(outcome: dict[str, Any]) -> dict[str, int]:
 
 def urls(outcome: dict[str, Any]) -> int:
     """How many ended, or wait for what is not there."""
-    return sum(outcome["fates"].values()) + sum(outcome["waiting"].values())
+    return sum(outcome["outcomes"].values()) + sum(outcome["waiting"].values())

@@ -107,7 +107,7 @@ async def test_a_network_that_is_cut_loses_nothing(crawl: Crawl) -> None:
             network.cut()
             assert await no_host_is_asked_too_soon(harness) == []
             await harness.until_logged("offline", times=20)
-            network.mend()
+            network.restore()
             await harness.until_done(90)
             # What was sent meanwhile is delivered now, some of it long given up: when it arrives tells nothing.
             harness.swarm.requests.clear()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from headwater.core.settings import Settings
-from headwater.extraction.pdf.document import BodyStatus
+from headwater.extraction.article import BodyStatus
 from tests.harness import open_harness
 from tests.program import headwater
 from tests.server import Answer, Site, page

@@ -39,7 +39,7 @@ WIDTH = 80
 SECONDS = 20
 VAULT = "vault.demo.test"
 HAS_BROWSER = find_program() is not None
-# The program with a small part of its web, of which two hosts are gone.
+# The program with a small part of its web. Two of the hosts answer 410.
 WITH_HOSTS_GONE = """
 from headwater.cli import main
 from headwater.demo import run
@@ -48,7 +48,7 @@ from headwater.demo.sites import MIRROR, SAHIFA, WIRE
 
 class Broken(run.DemoWeb):
     def __init__(self, **options):
-        super().__init__(sites=(WIRE, MIRROR, SAHIFA), **options)  # the first leads to the second
+        super().__init__(sites=(WIRE, MIRROR, SAHIFA), **options)  # the first site links to the second
 
     async def start(self):
         await super().start()
@@ -62,12 +62,12 @@ main()
 
 @pytest.fixture
 def no_browser(without_browser: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let none be found: not every run of the demo need start one."""
+    """Hide the browser, which not every run of the demo has to start."""
     monkeypatch.setenv("PATH", without_browser)
 
 
 def assert_readable(text: str) -> None:
-    """For a terminal and for a log alike."""
+    """Check that the text fits a terminal and a log."""
     assert [mark for mark in text if not (mark.isprintable() or mark == "\n")] == []
     assert [line for line in text.splitlines() if cell_len(line) > WIDTH] == []
 
@@ -77,13 +77,13 @@ def no_server_is_left(folder: Path) -> bool:
 
 
 def stopped(process: "subprocess.Popen[str] | Forked", by: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
-    """How a program ends that is told to, and what it says of that."""
+    """Stop a program, and return its exit code and its errors."""
     process.send_signal(by)
     _, errors = process.communicate(timeout=15)
     return process.wait(), errors
 
 
-def test_the_whole_flow_runs_on_the_whole_small_web_and_says_so_in_json(tmp_path: Path) -> None:
+def test_the_demo_runs_the_whole_flow_and_reports_it_as_json(tmp_path: Path) -> None:
     answer = headwater("demo", "--json", "--data", str(tmp_path / "data"), cwd=tmp_path)
     assert (answer.returncode, answer.stderr) == (0, "")
     assert [mark for mark in answer.stdout if not (mark.isprintable() or mark == "\n")] == []
@@ -93,16 +93,16 @@ def test_the_whole_flow_runs_on_the_whole_small_web_and_says_so_in_json(tmp_path
     assert sum(outcome["seconds"].values()) < SECONDS
     assert len(outcome["documents"]) >= 14
     assert (VAULT in outcome["documents"]) is HAS_BROWSER
-    assert outcome["fates"].keys() == {
+    assert outcome["outcomes"].keys() == {
         *("stored", "linked", "same_page", "redirect", "redirect_limit", "not_found", "gone", "http_4xx"),
         *("soft_404", "login_wall", "cookie_wall", "unknown_schema"),
         *("max_retries", "robots_blocked", "body_too_large"),
     }
     assert outcome["kept_failing"].keys() == {"http_5xx", "network", "timeout", "challenge"}
-    assert sum(outcome["kept_failing"].values()) == outcome["fates"]["max_retries"]
+    assert sum(outcome["kept_failing"].values()) == outcome["outcomes"]["max_retries"]
     no_browser = {} if HAS_BROWSER else {Reason.NO_BROWSER: 2}
     assert outcome["waiting"] == {Reason.ROBOTS_UNREACHABLE: 5} | no_browser
-    counted = sum([*outcome["fates"].values(), *outcome["waiting"].values()])
+    counted = sum([*outcome["outcomes"].values(), *outcome["waiting"].values()])
     assert outcome["checks"][0]["found"] == f"{counted} URLs"
     assert outcome["examples"]["robots_unreachable"].startswith("http://clinic.demo.test/")
     assert {item["bucket"] for item in outcome["daily"]} == {"NEW", "LATEST"}
@@ -111,30 +111,30 @@ def test_the_whole_flow_runs_on_the_whole_small_web_and_says_so_in_json(tmp_path
     assert articles["kept"] > 30
     assert articles["failed"].keys() >= {"FAIL_HTTP", "FAIL_BAD_HTML", "FAIL_EMPTY"}
     assert no_server_is_left(tmp_path)
-    assert_a_second_run_asks_nothing_and_tells_where_it_serves(tmp_path)
+    assert_second_run_makes_no_request_and_prints_its_addresses(tmp_path)
 
 
-def assert_a_second_run_asks_nothing_and_tells_where_it_serves(tmp_path: Path) -> None:
+def assert_second_run_makes_no_request_and_prints_its_addresses(tmp_path: Path) -> None:
     with forked("demo", "--serve", "--json", "--data", "data", cwd=tmp_path) as process:
         outcome = json.loads("".join(iter(process.stdout.readline, "}\n")) + "}")
         assert outcome["as_expected"]
-        assert outcome["checks"][-1]["name"] == "nothing was asked: all of this is from an earlier run"
+        assert outcome["checks"][-1]["name"] == "no request was made: all results are from an earlier run"
         assert outcome["data"] == str(tmp_path / "data")
         assert {outcome["api"][:17], outcome["web"][:17]} == {"http://127.0.0.1:"}
         assert stopped(process) == (0, "")
 
 
 @pytest.mark.usefixtures("no_browser")
-def test_what_it_shows_reads_well_and_with_serve_it_stays_until_it_is_told_to_stop(tmp_path: Path) -> None:
-    """Without a browser all is well too, and what waits for one is named (spec 1.7)."""
+def test_the_report_is_readable_and_serve_stays_until_it_is_stopped(tmp_path: Path) -> None:
+    """Without a browser the demo succeeds too, and names the pages that wait for one (spec 1.7)."""
     process = start("demo", "--serve", "--data", str(tmp_path / "data"), cwd=tmp_path)
     assert process.stdout
     try:
-        report = "".join(iter(process.stdout.readline, "Everything came out as it must.\n"))
+        report = "".join(iter(process.stdout.readline, "All checks passed.\n"))
         assert_readable(report)
         for said in (
             *("feeds: 7 of 7\n", "NEW, 2 LATEST\n", "  NEW    [bold red]Sale", "onlyonly…\n", "  LATEST 水門"),
-            *("Documents by host\n", "     4  weather.demo.test\n", "It kept failing", "What still waits, and why\n"),
+            *("Documents by host\n", "     4  weather.demo.test\n", "It kept failing", "Waiting URLs\n"),
             *(
                 "Canonical articles\n  7",
                 " links of feeds: 5",
@@ -142,7 +142,7 @@ def test_what_it_shows_reads_well_and_with_serve_it_stays_until_it_is_told_to_st
                 "only for those who log in",
                 "The page needs a browser",
                 "http://vault.demo.test/",
-                "browser in, once there is one (2 pages wait)",
+                "waits for a browser (2 pages wait)",
             ),
             "bills backfill, daily federal_register: one key, none starves (bills 24",
             "the limit of that key is kept, and every share of it (28 of 32 ",
@@ -183,7 +183,7 @@ def test_what_it_shows_reads_well_and_with_serve_it_stays_until_it_is_told_to_st
 
 
 @pytest.mark.usefixtures("no_browser")
-def test_a_wrong_outcome_gives_exit_code_1_and_is_named(tmp_path: Path) -> None:
+def test_an_unexpected_outcome_is_named_and_exits_with_1(tmp_path: Path) -> None:
     answer = subprocess.run(
         [sys.executable, "-c", WITH_HOSTS_GONE, "demo"],
         capture_output=True,
@@ -193,12 +193,12 @@ def test_a_wrong_outcome_gives_exit_code_1_and_is_named(tmp_path: Path) -> None:
         cwd=tmp_path,
     )
     assert (answer.returncode, answer.stderr) == (1, "")
-    assert "FAIL every URL ends as it must" in answer.stdout
+    assert "FAIL every URL ends or waits with an expected reason" in answer.stdout
     assert "http://mirror.demo.test/copies/parish-maps: gone, expected stored" in answer.stdout
     assert "http://mirror.demo.test/private/minutes: gone, expected robots_blocked" in answer.stdout
-    wrong_feed = "http://sahifa.demo.test/feed.atom: 0 items, 0 NEW, 0 LATEST; expected 2, 1 and 0"
+    wrong_feed = "http://sahifa.demo.test/feed.atom: 0 items, 0 NEW, 0 LATEST, expected 2 items, 1 NEW, 0 LATEST"
     assert wrong_feed in " ".join(answer.stdout.split())
-    assert "Not everything came out as it must." in answer.stdout
+    assert "Some checks failed." in answer.stdout
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_a_wrong_outcome_gives_exit_code_1_and_is_named(tmp_path: Path) -> None:
         ((), signal.SIGHUP, "stopped."),
     ],
 )
-def test_a_demo_told_to_stop_says_so_and_leaves_nothing_behind(
+def test_a_stopped_demo_says_so_and_leaves_nothing_behind(
     words: tuple[str, ...], by: signal.Signals, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spec 9.3."""
@@ -222,8 +222,8 @@ def test_a_demo_told_to_stop_says_so_and_leaves_nothing_behind(
 
 
 @pytest.mark.usefixtures("no_browser")
-async def test_a_demo_told_to_stop_amid_its_pages_gives_back_what_it_has(tmp_path: Path) -> None:
-    """Spec 2.4, 9.3: nothing is left for leases to run out, and one line is said."""
+async def test_a_demo_stopped_while_fetching_releases_its_leases(tmp_path: Path) -> None:
+    """Spec 2.4, 9.3: no lease is left to expire, and the program prints one line."""
     folder = tmp_path / "data"
     with forked("demo", "--data", str(folder), cwd=tmp_path) as process:
         wait_until(lambda: len(list(folder.glob("corpus/*/bodies/raw/**/*.*"))) >= 10, 60)
@@ -241,15 +241,16 @@ async def test_a_demo_told_to_stop_amid_its_pages_gives_back_what_it_has(tmp_pat
     assert held == [(table, 0) for table in RESCUERS]
 
 
-async def test_a_machine_without_a_place_for_passing_folders_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_a_temporary_folder_the_demo_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", "/proc/nowhere")
-    with pytest.raises(OperatorError, match="No such file or directory. Name one with --data, or set TMPDIR."):
+    with pytest.raises(OperatorError, match="--data, or set TMPDIR") as raised:
         async with open_demo(None):
             pass
+    assert raised.value.reason is Reason.FOLDER_UNUSABLE
 
 
 async def test_only_a_demo_that_stays_writes_settings(tmp_path: Path) -> None:
-    """Issue 3: another one on the same folder must not turn its commands to a web that is gone."""
+    """Issue 3: another demo on the same folder must not lead commands to a web that has ended."""
     async with open_demo(tmp_path, stays=True) as first:
         written = (tmp_path / "headwater.toml").read_text()
         assert str(first.web.port) in written
@@ -257,7 +258,7 @@ async def test_only_a_demo_that_stays_writes_settings(tmp_path: Path) -> None:
             assert (tmp_path / "headwater.toml").read_text() == written
 
 
-def test_a_folder_whose_name_is_not_utf_8_is_refused_where_it_would_be_written_down(tmp_path: Path) -> None:
+def test_a_folder_whose_name_is_not_utf_8_is_refused_if_settings_are_written(tmp_path: Path) -> None:
     folder = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
     done = headwater("demo", "--serve", "--data", folder, cwd=tmp_path)
     assert done.returncode == 2
@@ -265,7 +266,7 @@ def test_a_folder_whose_name_is_not_utf_8_is_refused_where_it_would_be_written_d
     assert "Traceback" not in done.stderr
 
 
-async def test_a_url_that_waits_says_why_and_until_when(site: Site, make_settings: Callable[..., Settings]) -> None:
+async def test_a_waiting_url_has_a_reason_and_a_due_time(site: Site, make_settings: Callable[..., Settings]) -> None:
     """Spec 2.4, 8.3."""
     site.answers["http://news.test/feed"] = rss("http://news.test/busy", "http://news.test/good")
     site.answers["http://news.test/busy"] = Answer(status=503)
@@ -284,7 +285,7 @@ async def test_a_url_that_waits_says_why_and_until_when(site: Site, make_setting
 
 
 @pytest.mark.usefixtures("no_browser")
-async def test_a_host_that_fails_for_a_while_in_the_middle_changes_nothing(
+async def test_a_host_that_fails_for_a_while_changes_no_outcome(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spec 4.2: faults can be switched on and off while the program runs."""
@@ -302,10 +303,10 @@ async def test_a_host_that_fails_for_a_while_in_the_middle_changes_nothing(
 
 
 @pytest.mark.usefixtures("no_browser")
-async def test_a_day_that_lacks_what_a_sitemap_says_is_new_is_wrong(
+async def test_a_day_without_the_new_page_of_a_sitemap_fails_the_check(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spec 3.3, 9.2: the page is found all the same, but by a sitemap that has neither title nor date for it."""
+    """Spec 3.3, 9.2: the page is found by a sitemap that has neither its title nor its date."""
 
     def without_news(_publication: str, entries: Iterable[DemoEntry]) -> str:
         return sitemap((entry.url, None) for entry in entries)
@@ -316,33 +317,31 @@ async def test_a_day_that_lacks_what_a_sitemap_says_is_new_is_wrong(
         outcome = await demo.run(lambda *_: None)
     (check,) = [check for check in outcome.checks if not check.holds]
     new = LEDGER.url(LEDGER.pieces[0])
-    assert check.name == "every other source gives its NEW and LATEST"
+    assert check.name == "every other source has its NEW and LATEST"
     assert check.wrong == (f"{new}: None, expected NEW",)
 
 
 @pytest.mark.usefixtures("no_browser")
-async def test_whoever_waits_for_pages_that_are_not_found_yet_is_told_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_progress_names_pages_that_are_not_found_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Spec 8.2."""
     monkeypatch.setattr(run, "DemoWeb", partial(DemoWeb, sites=(LEDGER,)))
     monkeypatch.setattr(run, "PATIENCE_SECONDS", 0.5)
-    told: list[tuple[str, int, int, str]] = []
+    reports: list[tuple[str, int, int, str]] = []
     async with open_demo(tmp_path / "data") as demo:
         demo.web.break_host(LEDGER.host, status(410))
-        outcome = await demo.run(lambda *news: told.append(news))
+        outcome = await demo.run(lambda *report: reports.append(report))
     assert not outcome.as_expected
-    assert [news for news in told if news[0] == "pages"][-1] == (
+    assert [report for report in reports if report[0] == "pages"][-1] == (
         *("pages", 0, 3),
         f"3 pages of {LEDGER.host} to be found",
     )
 
 
 @pytest.mark.usefixtures("no_browser")
-async def test_a_folder_that_was_hardly_begun_days_ago_comes_out_as_on_its_own_day(
+async def test_a_demo_begun_days_ago_has_the_outcome_of_its_own_day(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Issue 2, spec 9.3: though sitemaps and the Federal Register are read by themselves for the last days only."""
+    """Issue 2, spec 9.3: without a request, sitemaps and the Federal Register are read for the last days only."""
     monkeypatch.setattr(run, "DemoWeb", partial(DemoWeb, sites=(LEDGER, *FEDERAL)))
     begun = day_of(datetime.now(UTC), Settings().timezone) - timedelta(days=10)
     (tmp_path / run.DAY_FILE).write_text(begun.isoformat())

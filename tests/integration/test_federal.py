@@ -18,7 +18,7 @@ from headwater.core.settings import Settings
 from headwater.demo.answers import Answer, Body, Maker, always, status
 from headwater.demo.api import altered, error_under_200, text_under_200
 from headwater.demo.federal_api import CongressServer, RegisterApi
-from headwater.demo.federal_run import shares
+from headwater.demo.federal_run import key_shares
 from headwater.demo.federal_sites import (
     API,
     API_HOST,
@@ -322,7 +322,7 @@ async def test_the_record_of_a_report_may_be_read_instead_of_its_page(make_setti
         (known,) = await harness.rows("SELECT normalizer, raw_path, title, published_at FROM documents")
         title = "River Ferries: Background and Issues for Congress"
         assert known == ("json_v1", "crs/bodies/raw/R47175.json", title, datetime(2026, 1, 12, tzinfo=UTC))
-        assert {one["source"]: one["spent"] for one in await shares(harness.operations)}["reserve"] == 2
+        assert {one["source"]: one["spent"] for one in await key_shares(harness.operations)}["reserve"] == 2
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ async def test_an_answer_that_drips_ends_when_its_visitor_leaves(
         assert await response.content.readany()
     request = await seen(web, 1)  # long before the next drop
     assert (request.host, request.status) == (HOST, 0)
-    web.mend(HOST)
+    web.restore_host(HOST)
     await get(client, HOME)
     assert web.politeness(0.0) == []
 
@@ -102,8 +102,8 @@ async def test_a_broken_host_is_broken_whole_until_it_is_mended(web: DemoWeb, cl
     web.break_host(HOST, status(503))
     for path in ("", "rss", "robots.txt", "nothing"):
         assert (await get(client, HOME + path))[0].status == 503
-    web.mend(HOST)
-    web.mend(HOST)
+    web.restore_host(HOST)
+    web.restore_host(HOST)
     assert (await get(client, HOME))[0].status == 200
 
 

@@ -1,4 +1,4 @@
-"""Whoever watches the demo sees how far it is, and on what it waits (spec 8.2, 9.2)."""
+"""The demo reports its progress and what it waits for (spec 8.2, 9.2)."""
 
 import asyncio
 from typing import Any
@@ -6,44 +6,44 @@ from typing import Any
 import pytest
 
 from headwater.cli import show
-from headwater.demo.progress import told_again, waited_for
+from headwater.demo.progress import describe_wait, repeat_progress
 
-Told = tuple[str, int, int, str]
+Report = tuple[str, int, int, str]
 
 
-async def test_a_stage_that_hangs_is_told_again_until_it_goes_on() -> None:
-    told: list[Told] = []
+async def test_the_report_of_a_hanging_stage_is_repeated() -> None:
+    reports: list[Report] = []
     often_enough = asyncio.Event()
 
-    def progress(*news: Any) -> None:
-        told.append(news)
-        if len(told) == 3:
+    def progress(*report: Any) -> None:
+        reports.append(report)
+        if len(reports) == 3:
             often_enough.set()
 
-    async with told_again(progress, seconds=0.001) as tell:
-        tell("feeds", 0, 2, "a.test")
+    async with repeat_progress(progress, seconds=0.001) as send:
+        send("feeds", 0, 2, "a.test")
         await asyncio.wait_for(often_enough.wait(), 10)
-        tell("feeds", 1, 2, "b.test")
-    assert told[:3] == [("feeds", 0, 2, "a.test")] * 3
-    assert told[-1] == ("feeds", 1, 2, "b.test")
+        send("feeds", 1, 2, "b.test")
+    assert reports[:3] == [("feeds", 0, 2, "a.test")] * 3
+    assert reports[-1] == ("feeds", 1, 2, "b.test")
 
 
-async def test_a_teller_that_fails_fails_the_whole() -> None:
-    told: list[Told] = []
+async def test_an_error_of_the_receiver_stops_the_demo() -> None:
+    reports: list[Report] = []
     failed = asyncio.Event()
 
-    def progress(*news: Any) -> None:
-        told.append(news)
-        if len(told) == 2:
+    def progress(*report: Any) -> None:
+        reports.append(report)
+        if len(reports) == 2:
             failed.set()
-            raise OSError("nobody listens")
+            raise OSError("receiver failed")
 
     async def run() -> None:
-        async with told_again(progress, seconds=0.001) as tell:
-            tell("feeds", 0, 2, "")
+        async with repeat_progress(progress, seconds=0.001) as send:
+            send("feeds", 0, 2, "")
             await asyncio.wait_for(failed.wait(), 10)
 
-    with pytest.raises(OSError, match="nobody listens"):
+    with pytest.raises(OSError, match="receiver failed"):
         await run()
 
 
@@ -65,8 +65,8 @@ def url(host: str, status: str = "pending", waiting_reason: str | None = None) -
         ([url("a", "fetching"), url("a", waiting_reason="timeout")], "1 host"),
     ],
 )
-def test_what_pages_wait_for_is_said_in_words(unsettled: list[dict[str, Any]], said: str) -> None:
-    assert waited_for(**NOTHING | {"unsettled": unsettled}) == said
+def test_the_wait_for_pages_is_described(unsettled: list[dict[str, Any]], said: str) -> None:
+    assert describe_wait(**NOTHING | {"unsettled": unsettled}) == said
 
 
 @pytest.mark.parametrize(
@@ -81,21 +81,21 @@ def test_what_pages_wait_for_is_said_in_words(unsettled: list[dict[str, Any]], s
         ({"handoffs": 2}, "2 hand-offs to be done"),
     ],
 )
-def test_whatever_is_left_to_do_is_waited_for_in_words(left: dict[str, Any], said: str) -> None:
-    """Spec 8.2: the demo goes on for as long as it says what it waits for."""
-    assert waited_for(**NOTHING | left) == said
+def test_the_first_thing_left_to_do_is_described(left: dict[str, Any], said: str) -> None:
+    """Spec 8.2: the demo runs as long as something is left to do."""
+    assert describe_wait(**NOTHING | left) == said
 
 
-def test_a_log_has_a_line_a_stage_and_one_now_and_then_where_a_stage_lasts(
+def test_a_log_has_one_line_per_stage_and_more_for_long_stages(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     now = 0.0
-    (tell,) = show._stage_lines(lambda: now)
+    (report,) = show._stage_lines(lambda: now)
 
     def at(seconds: float, *news: Any) -> None:
         nonlocal now
         now = seconds
-        tell(*news)
+        report(*news)
 
     at(0, "start", 0, 1, "the database")
     at(9, "start", 0, 1, "the database")

@@ -76,7 +76,7 @@ async def test_another_seed_gives_other_texts_at_the_same_addresses(web: DemoWeb
 
 async def test_only_a_run_that_goes_on_may_find_what_an_earlier_one_lost(web: DemoWeb, expected: Expected) -> None:
     """Issue 3: of a run that nobody has killed each outcome is the one that is expected."""
-    fresh = expected_outcomes(web, goes_on=False).outcomes
+    fresh = expected_outcomes(web, is_continued=False).outcomes
     given_up = {url for url, reasons in expected.outcomes.items() if Reason.WORKER_LOST in reasons}
     assert len(given_up) >= 5
     assert all(fresh[url] == {Reason.MAX_RETRIES} for url in given_up)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headwater.core.reasons import Reason
-from headwater.extraction.read_file import Reading, read
+from headwater.extraction.registry import FileReading, read_file
 
 REPORT = {
     "id": "R47175",
@@ -20,9 +20,9 @@ REPORT = {
 }
 
 
-def read_record(record: Any) -> Reading:
+def read_record(record: Any) -> FileReading:
     body = record if isinstance(record, bytes) else json.dumps({"CRSReport": record}).encode()
-    return read(body, "https://api.test/crsreport/R47175", "application/json")
+    return read_file(body, "https://api.test/crsreport/R47175", "application/json")
 
 
 def test_a_record_has_its_summary_as_text_and_the_date_of_its_version() -> None:
@@ -63,5 +63,5 @@ def test_what_is_no_such_record_is_told_with_its_reason(record: Any, reason: Rea
 
 
 def test_other_json_is_no_document() -> None:
-    found = read(b'{"bill": {"number": 1}}', "https://api.test/", None)
+    found = read_file(b'{"bill": {"number": 1}}', "https://api.test/", None)
     assert (found.normalizer, found.reason) == (None, Reason.UNSUPPORTED_TYPE)

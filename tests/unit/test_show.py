@@ -18,7 +18,7 @@ from headwater.cli.output import print_json
 from headwater.core.poll import PollResult
 from headwater.core.reasons import Reason
 from headwater.core.source import Source
-from headwater.demo.outcome import Check, DemoOutcome, Fate
+from headwater.demo.outcome import Check, DemoOutcome, OutcomeGroup
 from headwater.demo.sites import HOSTILE_TITLE
 from headwater.documents.operations import Hit
 
@@ -132,10 +132,10 @@ def test_the_demo_keeps_to_80_columns_and_names_what_is_wrong(capsys: pytest.Cap
         day=date(2026, 3, 3),
         documents={"board.demo.test": 1},
         outcomes=[
-            Fate("stored", 1, waits=False, example="http://board.demo.test/stored"),
-            Fate("max_retries", 2, waits=False, example="http://board.demo.test/" + "x" * 200),
-            Fate("robots_unreachable", 3, waits=True, example="http://clinic.demo.test/" + "a" * 56),
-            Fate("pending", 1, waits=True, example="http://clinic.demo.test/b"),
+            OutcomeGroup("stored", 1, waits=False, example="http://board.demo.test/stored"),
+            OutcomeGroup("max_retries", 2, waits=False, example="http://board.demo.test/" + "x" * 200),
+            OutcomeGroup("robots_unreachable", 3, waits=True, example="http://clinic.demo.test/" + "a" * 56),
+            OutcomeGroup("pending", 1, waits=True, example="http://clinic.demo.test/b"),
         ],
         items=[row(bucket="NEW"), row(bucket="LATEST", title="川" * 100)],
         articles=CanonicalTotals(
@@ -159,10 +159,10 @@ def test_the_demo_keeps_to_80_columns_and_names_what_is_wrong(capsys: pytest.Cap
         "3  The host's robots.txt",
         "\nhttp://clinic.demo.test/" + "a" * 56 + "\n",
         "all is well all is well\n       all is well all is well (yes, 12,345 times)\n",
-        "It was not its turn",
+        "waits for its first attempt",
         "FAIL the sky is up",
         "and 1 more",
-        "Not every",
+        "Some checks failed.",
     ):
         assert said in printed
 

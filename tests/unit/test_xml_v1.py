@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from headwater.core.errors import Unreadable
 from headwater.core.reasons import Reason
 from headwater.extraction.article import Article
-from headwater.extraction.read_file import read
-from headwater.extraction.registry import normalize, normalize_as
+from headwater.extraction.registry import normalize, normalize_as, read_file
 from headwater.extraction.sniffing import REGISTER_ROOTS, choose
 from headwater.extraction.xml.bill import ordinal
 
@@ -160,7 +159,7 @@ def test_a_bill_of_the_new_schema_reads_alike() -> None:
 )
 def test_billstatus_of_an_unknown_schema_has_a_status_of_its_own(change: tuple[str, str], told: str) -> None:
     document = NEW_BILL.replace(*change).replace("</bill>", "</measure>" if "measure" in change[1] else "</bill>")
-    found = read(document.encode(), "https://files.test/one.xml", None)
+    found = read_file(document.encode(), "https://files.test/one.xml", None)
     assert (found.normalizer, found.reason, found.page) == ("xml_v1", Reason.UNKNOWN_SCHEMA, None)
     assert told in found.message
     assert len(found.message) < 200
@@ -271,7 +270,7 @@ def test_a_law_in_the_markup_of_bills_reads_alike() -> None:
 )
 def test_hostile_documents_are_refused_in_words(document: str) -> None:
     """Spec 4.3: nothing is resolved, nothing followed, nothing nested without end."""
-    found = read(document.encode(), "https://files.test/one.xml", None)
+    found = read_file(document.encode(), "https://files.test/one.xml", None)
     assert (found.normalizer, found.reason, found.page) == ("xml_v1", Reason.PARSE_FAILED, None)
     assert found.message.endswith(".")
     assert "root:" not in found.message
@@ -320,7 +319,7 @@ ROOTS = st.sampled_from([OLD_BILL, NEW_BILL, RULE, ORDER, LAW, PLAIN_LAW])
 def test_whatever_is_cut_out_it_is_read_or_refused_with_a_reason(document: str, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(document)))
     end = data.draw(st.integers(start, len(document)))
-    found = read((document[:start] + document[end:]).encode(), REGISTER_URL, None)
+    found = read_file((document[:start] + document[end:]).encode(), REGISTER_URL, None)
     assert (found.page is None) == (found.reason is not None)
     assert found.page is None or found.page.text
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from headwater.app.doctor import Finding
     from headwater.app.schema import MigrationStatus
     from headwater.canonical.operations import CanonicalTotals
-    from headwater.demo.outcome import DemoOutcome, Fate
+    from headwater.demo.outcome import DemoOutcome, OutcomeGroup
     from headwater.demo.progress import Progress
     from headwater.documents.operations import Hit
 
@@ -215,14 +215,14 @@ def _stage_lines(clock: Callable[[], float] = time.monotonic) -> "Iterator[Progr
 
 
 def demo(outcome: "DemoOutcome") -> None:
-    """Show what the demo brought."""
+    """Show the result of the demo."""
     console.print()
     day(outcome.day, outcome.items, brief=True)
     console.print("\n[bold]Documents by host[/]")
     for host, count in outcome.documents.items():
         console.print(f"{count:>6}  {plain(host)}")
-    _fates("What became of the rest", [fate for fate in outcome.outcomes if not (fate.waits or fate.has_document)])
-    _fates("What still waits, and why", [fate for fate in outcome.outcomes if fate.waits])
+    _outcomes("Other outcomes", [group for group in outcome.outcomes if not (group.waits or group.has_document)])
+    _outcomes("Waiting URLs", [group for group in outcome.outcomes if group.waits])
     _articles(outcome.articles)
     console.print("\n[bold]Time[/]  " + ", ".join(f"{stage} {spent:.2f} s" for stage, spent in outcome.seconds.items()))
     console.print("\n[bold]Checks[/]")
@@ -234,7 +234,7 @@ def demo(outcome: "DemoOutcome") -> None:
             console.print(_filled(wrong, margin))
         if len(check.wrong) > _SHOWN_WRONG:
             console.print(f"       and {len(check.wrong) - _SHOWN_WRONG} more")
-    console.print(f"\n{'Everything' if outcome.as_expected else 'Not everything'} came out as it must.")
+    console.print("\nAll checks passed." if outcome.as_expected else "\nSome checks failed.")
 
 
 def _articles(totals: "CanonicalTotals") -> None:
@@ -270,14 +270,14 @@ def _this_program() -> str:
     return shlex.quote(started)
 
 
-def _fates(title: str, outcomes: "list[Fate]") -> None:
+def _outcomes(title: str, outcomes: "list[OutcomeGroup]") -> None:
     if outcomes:
         console.print(f"\n[bold]{title}[/]")
-    for fate in outcomes:
+    for group in outcomes:
         margin = " " * 8
-        console.print(f"{fate.count:>6}  {_filled(fate.sentence, margin)[len(margin) :]}")
-        room = max(console.width - len(fate.example), 0)
-        _cut(f"{margin[:room]}[dim]{plain(fate.example)}[/]")  # a long address is rather whole than in line
+        console.print(f"{group.count:>6}  {_filled(group.sentence, margin)[len(margin) :]}")
+        room = max(console.width - len(group.example), 0)
+        _cut(f"{margin[:room]}[dim]{plain(group.example)}[/]")  # a long address is rather whole than in line
 
 
 def _filled(text: str, margin: str) -> str:

@@ -1,4 +1,4 @@
-"""The stories of the demo web: the same seed, headline, topic and language give the same words on every run.
+"""The stories of the demo web. The same seed, headline, topic and language give the same words on every run.
 
 The phrases are in `words/<language>.txt`; a new language is one more such file.
 """
@@ -12,14 +12,14 @@ from random import Random
 
 _SECTION = re.compile(r"\[(.+)\]")
 _SLOT = re.compile(r"\{(\w+)\}")
-_GENERAL_SENTENCES = (24, 32)  # with a topic's own, 600 to 1,500 words
+_GENERAL_SENTENCES = (24, 32)  # with the sentences of the topic, 600 to 1,500 words
 _SENTENCES_PER_PARAGRAPH = (2, 4)
 _WITHOUT_SPACES = frozenset({"ja"})
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A heading, which the first part of a story does without, and the paragraphs below it."""
+    """A heading and the paragraphs below it. The first part of a story has no heading."""
 
     heading: str | None
     paragraphs: tuple[str, ...]
@@ -27,7 +27,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """What a page tells, without the page around it."""
+    """The content of a page, without its HTML."""
 
     headline: str
     topic: str
@@ -42,13 +42,13 @@ class Story:
 
     @property
     def summary(self) -> str:
-        """The sentence the story opens with, which is what feeds and teasers show of it."""
+        """The first sentence, which feeds and teasers show."""
         return self.parts[0].paragraphs[0]
 
 
-@lru_cache(maxsize=8192)  # a page, its feed and a check of both ask for the same one
+@lru_cache(maxsize=8192)  # a page, its feed and a check of both use the same story
 def write_story(headline: str, *, topic: str, language: str = "en", seed: int = 1) -> Story:
-    """Write the one story these arguments stand for."""
+    """Write the story of these arguments."""
     random = Random(f"{seed}/{language}/{topic}/{headline}")  # noqa: S311 - not a secret
     writer = _Writer(_phrases(language), random, headline, between="" if language in _WITHOUT_SPACES else " ")
     body = writer.paragraphs(topic)
@@ -62,7 +62,7 @@ def write_story(headline: str, *, topic: str, language: str = "en", seed: int = 
 
 
 class _Writer:
-    """Draws phrases like cards: none comes twice before the whole deck has been dealt."""
+    """Draws phrases like cards: no phrase comes twice before the whole deck is used."""
 
     def __init__(self, phrases: Mapping[str, tuple[str, ...]], random: Random, headline: str, *, between: str) -> None:
         self._phrases = phrases

@@ -47,8 +47,8 @@ class RegisterApi(DemoApi):
 class CongressServer(DemoApi):
     """`/api/v3/`: lists in pages of at most `per_page` records, and single records. Each request needs a key.
 
-    As api.data.gov does, it reports the requests of an hour and those left, but not when the hour ends. With a
-    `register`, that API is at the same host and its requests count too.
+    It reports the limit of an hour and the requests left, but not the end of the hour; api.data.gov does the same.
+    With a `register`, that API is at the same host and its requests count too.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The federal sources of the demo, and how those with one key get along: a backfill of bills starves nobody."""
+"""Reads the federal sources of the demo while a backfill of bills has used its share of their common key."""
 
 import asyncio
 import contextlib
@@ -15,40 +15,39 @@ from headwater.demo.web import DemoWeb
 
 BILLS = "bills"
 REGISTER = "federal_register"
-_WEEK = timedelta(days=7)  # what is read of the Federal Register at first
+_WEEK = timedelta(days=7)  # the days of the Federal Register that the first run reads
 _PATIENCE_SECONDS = 10.0
 
 
 def has_federal(web: DemoWeb) -> bool:
-    """Tell whether the web has the hosts that are read here."""
+    """Check whether the web has the federal hosts."""
     return set(FEDERAL) <= set(web.sites)
 
 
 async def read_federal(operations: Operations, today: date, progress: Progress) -> bool:
-    """Read the sources that were not read yet: bills, and all others while a backfill of bills waits for its budget.
+    """Read the sources that were never read: bills first, the others while a backfill of bills waits for its budget.
 
-    They bring what they would on the web's `today`, also later. Tell whether all have been read, and the backfill has
-    been put aside.
+    `today` is the day of the web. Returns whether all sources have been read and the backfill has been stopped.
     """
     sources = {source["name"]: source for source in await operations.sources.listed()}
-    for name, reader in SOURCES.items():
+    for name, source in SOURCES.items():
         if name not in sources:
             since = {"since": (today - _WEEK).isoformat()} if name == REGISTER else {}
-            await operations.sources.create(name, reader.kind, {**reader.settings, **since})
+            await operations.sources.create(name, source.kind, {**source.settings, **since})
     unread = [name for name in SOURCES if name not in sources or sources[name]["last_success_at"] is None]
     if BILLS in unread:
         progress("federal", 0, len(SOURCES), BILLS)
         if not await _read(operations, BILLS):
             return False
     if others := [name for name in unread if name != BILLS]:
-        async with _backfilling(operations):
+        async with _running_backfill(operations):
             for done, name in enumerate(others, start=1):
                 progress("federal", done, len(SOURCES), name)
                 if not await _read(operations, name):
                     return False
     progress("federal", len(SOURCES), len(SOURCES), "")
     if BILLS not in sources or sources[BILLS]["enabled"]:
-        # The backfill would be taken up again, and wait for an hour.
+        # Otherwise the backfill would start again and wait for an hour.
         await operations.sources.switch(BILLS, enabled=False)
         if "fetch_items" in (await operations.sources.show(BILLS))["settings"]:
             await operations.sources.edit(BILLS, {}, ["fetch_items"])
@@ -56,7 +55,7 @@ async def read_federal(operations: Operations, today: date, progress: Progress) 
 
 
 async def _read(operations: Operations, name: str) -> bool:
-    """Read a source; one that would wait for a budget or a lease, since earlier demos were killed, is given up."""
+    """Read a source. Give up if it waits for a budget or for the lease of a demo that was killed."""
     try:
         async with asyncio.timeout(_PATIENCE_SECONDS):
             return (await operations.sources.sync(name)).error is None
@@ -65,10 +64,10 @@ async def _read(operations: Operations, name: str) -> bool:
 
 
 @contextlib.asynccontextmanager
-async def _backfilling(operations: Operations) -> AsyncIterator[None]:
-    """Keep a backfill of bills going that has used up its share, and waits.
+async def _running_backfill(operations: Operations) -> AsyncIterator[None]:
+    """Run a backfill of bills that has used its share and waits.
 
-    How far it comes depends on whether earlier demos were killed, so its pages are not fetched.
+    Its pages are not fetched: how many it finds depends on earlier demos that were killed.
     """
     await operations.sources.edit(BILLS, {"fetch_items": False})
     backfill = asyncio.create_task(operations.sources.backfill(BILLS, BACKFILL_SINCE))
@@ -83,11 +82,11 @@ async def _backfilling(operations: Operations) -> AsyncIterator[None]:
 
 
 async def _bills_wait(operations: Operations) -> bool:
-    return any(child["source"] == BILLS and not child["left"] for child in await shares(operations))
+    return any(child["source"] == BILLS and not child["left"] for child in await key_shares(operations))
 
 
-async def shares(operations: Operations) -> list[dict[str, Any]]:
-    """Return what each source has of the key."""
+async def key_shares(operations: Operations) -> list[dict[str, Any]]:
+    """Return the share of the key that each source has."""
     return [
         child for known in await operations.budgets() or () if known["host"] == API_HOST for child in known["sources"]
     ]

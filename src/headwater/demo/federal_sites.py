@@ -25,7 +25,7 @@ SHARES: Mapping[str, int] = {"bills": 24, "federal_register": 8}
 BILLS_AN_HOUR = SHARES["bills"]
 BACKFILL_SINCE = date(2023, 6, 1)
 CONGRESS, EARLIER = 119, 118
-_RATE = 20  # requests per second: as many as the demo's pause between two requests to a host allows
+_RATE = 20  # requests per second, which the demo's pause between two requests to a host allows
 _XML = "application/xml; charset=utf-8"
 API_HOST = "api.demo.test"
 _GOVINFO, _CONGRESS = "http://govinfo.demo.test", "http://congress.demo.test"

@@ -48,8 +48,8 @@ class GovukPage:
     taxons: tuple[str, ...] = ()  # ids
     latest_change_note: str | None = None
     in_content: bool = True  # False: the Content API answers 404
-    content_first_published_at: datetime | None = None  # None: as in the search
-    content_updated_at: datetime | None = None  # None: as in the search
+    content_first_published_at: datetime | None = None  # None: the search is right
+    content_updated_at: datetime | None = None  # None: the search is right
 
     @property
     def index_type(self) -> str:

@@ -113,7 +113,7 @@ def list_page(frame: Frame, url: str, title: str, teasers: Sequence[Teaser]) -> 
 
 def error_page(frame: Frame, url: str) -> bytes:
     """Write the page for an unknown address."""
-    main = "<h1>Page not found</h1>\n<p>There is nothing at this address. It may have been mistyped, or moved.</p>"
+    main = '<h1 class="error-404">Page not found</h1>\n<p>There is nothing at this address.</p>'
     return _page(frame, url, "Page not found", "", main, kind="error").encode()
 
 

@@ -1,4 +1,4 @@
-"""How far the demo is, told as it goes on and again while it does not."""
+"""The progress of the demo. It is reported at each step, and again while nothing changes."""
 
 import asyncio
 import contextlib
@@ -8,17 +8,15 @@ from typing import Any
 from headwater.core.frontier import UrlStatus
 from headwater.core.urls import host_of
 
-Progress = Callable[[str, int, int, str], None]  # stage, done, of how many, what it waits for (nothing: "")
-
-_AGAIN_SECONDS = 1.0
+Progress = Callable[[str, int, int, str], None]  # stage, steps done, steps in all, what it waits for ("" for nothing)
 
 
 @contextlib.asynccontextmanager
-async def told_again(progress: Progress, seconds: float = _AGAIN_SECONDS) -> AsyncIterator[Progress]:
-    """Pass progress on, and tell the newest anew every so often: a stage that hangs is seen to hang, and on what."""
+async def repeat_progress(progress: Progress, seconds: float = 1.0) -> AsyncIterator[Progress]:
+    """Pass reports on, and repeat the newest one every so often: a stage that hangs shows what it waits for."""
     newest: tuple[str, int, int, str] | None = None
 
-    def tell(stage: str, done: int, total: int, waits_for: str) -> None:
+    def report(stage: str, done: int, total: int, waits_for: str) -> None:
         nonlocal newest
         newest = stage, done, total, waits_for
         progress(*newest)
@@ -31,15 +29,15 @@ async def told_again(progress: Progress, seconds: float = _AGAIN_SECONDS) -> Asy
 
     repeating = asyncio.create_task(repeat())
     try:
-        yield tell
+        yield report
     finally:
         repeating.cancel()
-        await asyncio.wait([repeating])  # which does not hide that somebody stops us meanwhile
+        await asyncio.wait([repeating])  # unlike await repeating, it raises our own cancellation
         if not repeating.cancelled():
             repeating.result()
 
 
-def waited_for(
+def describe_wait(
     *,
     feeds: int,
     unsettled: Sequence[Mapping[str, Any]],
@@ -47,11 +45,11 @@ def waited_for(
     sources: Sequence[str],
     handoffs: int,
 ) -> str:
-    """Say which of all that is left to do is waited for first; nothing where nothing is left."""
+    """Describe the first thing that the demo waits for, or return "" if it waits for nothing."""
     if feeds:
         return counted(feeds, "feed")
     if unsettled:
-        return _hosts(unsettled)
+        return _describe_hosts(unsettled)
     if unfound:
         return f"{counted(len(unfound), 'page')} of {' and '.join(sorted(set(map(host_of, unfound))))} to be found"
     if sources:
@@ -59,8 +57,8 @@ def waited_for(
     return f"{counted(handoffs, 'hand-off')} to be done" if handoffs else ""
 
 
-def _hosts(unsettled: Sequence[Mapping[str, Any]]) -> str:
-    """Say for how many hosts URLs wait and, where it is the same for all, what is to happen there."""
+def _describe_hosts(unsettled: Sequence[Mapping[str, Any]]) -> str:
+    """Describe the hosts whose URLs are not settled and, if it is the same for all, their next step."""
     hosts = counted(len({outcome["host"] for outcome in unsettled}), "host")
     if all(outcome["status"] != UrlStatus.PENDING for outcome in unsettled):
         return f"{hosts} to answer"
@@ -70,5 +68,5 @@ def _hosts(unsettled: Sequence[Mapping[str, Any]]) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """Return a number of things in words."""
+    """Return a count with its noun, such as "2 pages"."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

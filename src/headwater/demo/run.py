@@ -1,4 +1,4 @@
-"""`headwater demo`: serve the small web and run the whole flow on it."""
+"""`headwater demo`: serves the small web and runs the whole flow on it."""
 
 import asyncio
 import contextlib
@@ -29,88 +29,86 @@ from headwater.demo.expected import Expected, ExpectedFeed, expected_feeds, expe
 from headwater.demo.federal_run import has_federal, read_federal
 from headwater.demo.federal_sites import KEY, SHARES
 from headwater.demo.govuk_site import GOVUK
-from headwater.demo.outcome import DATED_SOURCE, DemoOutcome, look, unfinished_handoffs
-from headwater.demo.progress import Progress, told_again, waited_for
+from headwater.demo.outcome import DATED_SOURCE, DemoOutcome, check_outcome, count_unfinished_handoffs
+from headwater.demo.progress import Progress, describe_wait, repeat_progress
 from headwater.demo.web import DemoWeb
 from headwater.documents.days import DayState
 from headwater.documents.operations import DayFilter
 from headwater.politeness.gate import Gate
 
 DELAY_MS = 50
-# Whoever killed an earlier demo need not wait long for its leases.
-LEASE_SECONDS = 8.0
-# What waits longer than this is shown as waiting.
-LONG_WAIT = timedelta(minutes=1)
+LEASE_SECONDS = 8.0  # short, so that a demo does not wait long for the leases of a killed one
+LONG_WAIT = timedelta(minutes=1)  # a URL that waits longer is shown as waiting
 PATIENCE_SECONDS = 90.0
-_LOOK_SECONDS = 0.1  # between two looks at how far it is
+_CHECK_SECONDS = 0.1  # between two checks of what is left to do
 DAY_FILE = "demo-day"
 CATEGORY = "demo"
 
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """The small web, up, and the settings of a Headwater that is turned towards it."""
+    """A running small web, and the settings of a Headwater that uses it."""
 
     web: DemoWeb
     settings: Settings
-    goes_on: bool  # an earlier one was here, which may have been killed
+    is_continued: bool  # the folder has the data of an earlier demo, which may have been killed
 
     async def run(self, progress: Progress) -> DemoOutcome:
-        """Run one whole cycle and look at what it brought."""
+        """Run one whole cycle and check its result."""
         clock = _Stopwatch()
-        async with told_again(progress) as tell:
-            tell("start", 0, 1, "the database")
+        async with repeat_progress(progress) as report:
+            report("start", 0, 1, "the database")
             async with (
                 open_database_context(self.settings) as context,
                 open_runtime(context) as runtime,
                 _starting_browser(runtime.gate) as has_browser,
             ):
-                tell("start", 1, 1, "")
+                report("start", 1, 1, "")
                 runtime.sandbox.start()
                 operations = Operations(runtime, Metrics())
                 clock.lap("start")
-                await _read_feeds(operations, expected_feeds(self.web), tell)
-                expected = expected_outcomes(self.web, has_browser=await has_browser, goes_on=self.goes_on)
+                await _read_feeds(operations, expected_feeds(self.web), report)
+                expected = expected_outcomes(self.web, has_browser=await has_browser, is_continued=self.is_continued)
                 await _add_sites(operations, expected)
                 clock.lap("feeds")
-                day_is_read = await _read_day(operations, expected, tell)
-                federal_is_read = not has_federal(self.web) or await read_federal(operations, self.web.today, tell)
+                day_is_read = await _read_day(operations, expected, report)
+                federal_is_read = not has_federal(self.web) or await read_federal(operations, self.web.today, report)
                 clock.lap("sources")
-                await _fetch_pages(operations, expected, tell, day_is_read=day_is_read, federal_is_read=federal_is_read)
-                articles = await _make_articles(operations, tell)
+                await _fetch_pages(operations, expected, report, day_is_read, federal_is_read)
+                articles = await _make_articles(operations, report)
                 clock.lap("pages")
-                outcome = await look(operations, self.web, expected, articles, DELAY_MS / 1000)
+                outcome = await check_outcome(operations, self.web, expected, articles, DELAY_MS / 1000)
                 clock.lap("checks")
         return replace(outcome, seconds=clock.laps)
 
 
 @contextlib.asynccontextmanager
 async def open_demo(data: Path | None, *, stays: bool = False) -> AsyncIterator[Demo]:
-    """Open the demo in a folder that is kept, or in one that is thrown away; `stays` is one to look around in."""
-    with contextlib.nullcontext(data) if data else _passing_folder() as folder:
-        day, goes_on = _day(folder)
+    """Open the demo in a folder, or in a temporary one. With `stays`, write its settings for other commands."""
+    with contextlib.nullcontext(data) if data else _temporary_folder() as folder:
+        day, is_continued = _read_or_begin_day(folder)
         async with DemoWeb(today=day) as web:
-            chosen = _chosen(folder, web)
-            if stays:  # and not else: it may be another's, that serves from this folder
+            chosen = _demo_settings(folder, web)
+            if stays:  # otherwise another demo may serve from this folder
                 _write_settings(folder, chosen)
-            yield Demo(web, Settings(**chosen), goes_on)
+            yield Demo(web, Settings(**chosen), is_continued)
 
 
 @contextlib.contextmanager
-def _passing_folder() -> Iterator[Path]:
+def _temporary_folder() -> Iterator[Path]:
     try:
-        passing = tempfile.TemporaryDirectory(prefix="headwater-demo-")
+        folder = tempfile.TemporaryDirectory(prefix="headwater-demo-")
     except OSError as error:
         raise OperatorError(
-            f"No folder can be made for the demo: {error.strerror}. Name one with --data, or set TMPDIR.",
+            f"The demo cannot create a temporary folder: {error.strerror}. Name a folder with --data, or set TMPDIR.",
             reason=Reason.FOLDER_UNUSABLE,
         ) from None
-    with passing as name:
+    with folder as name:
         yield Path(name)
 
 
-def _chosen(data: Path, web: DemoWeb) -> dict[str, Any]:
-    """Return settings that are quick where the defaults are patient."""
+def _demo_settings(data: Path, web: DemoWeb) -> dict[str, Any]:
+    """Return settings with shorter intervals than the defaults."""
     return {
         "data_dir": data,
         "listen_port": 0,
@@ -128,7 +126,7 @@ def _chosen(data: Path, web: DemoWeb) -> dict[str, Any]:
 
 
 def _write_settings(data: Path, chosen: Mapping[str, Any]) -> None:
-    """Write them down for whoever runs other commands beside the demo: without them there is neither web nor key."""
+    """Write the settings file that other commands need to use the small web and its key."""
     tables = {name: value for name, value in chosen.items() if isinstance(value, dict)}
     lines = [f"{name} = {_toml(value)}" for name, value in chosen.items() if name not in tables]
     for name, table in tables.items():
@@ -148,8 +146,8 @@ def _toml(value: object) -> str:
     return json.dumps(str(value) if isinstance(value, Path) else value, ensure_ascii=False)
 
 
-def _day(data: Path) -> tuple[date, bool]:
-    """Return the demo's day, and whether it is one that was begun before: then it goes on with the same web."""
+def _read_or_begin_day(data: Path) -> tuple[date, bool]:
+    """Return the day of the demo in a folder, and whether an earlier demo began it."""
     try:
         data.mkdir(parents=True, exist_ok=True)
         path = data / DAY_FILE
@@ -158,24 +156,24 @@ def _day(data: Path) -> tuple[date, bool]:
         draft = path.with_suffix(".new")
         if any(entry != draft for entry in data.iterdir()):
             raise OperatorError(
-                f"The folder {data} holds something that is not the demo's; name an empty or a new one.",
+                f"The folder {data} holds files that are not the demo's. Name an empty or a new folder.",
                 reason=Reason.FOLDER_UNUSABLE,
             )
         today = day_of(datetime.now(UTC), Settings().timezone)
         draft.write_text(today.isoformat(), encoding="ascii")
         draft.replace(path)
     except (FileExistsError, NotADirectoryError):
-        raise _unusable(data, "it, or a part of the way to it, is not a folder") from None
+        raise _unusable(data, "its path leads through a file") from None
     except OSError as error:
         raise _unusable(data, error.strerror or str(error)) from None
     except ValueError:
-        raise _unusable(data, f"what is in its file {DAY_FILE} is not a day") from None
+        raise _unusable(data, f"its file {DAY_FILE} holds no date") from None
     return today, False
 
 
 def _unusable(data: Path, why: str) -> OperatorError:
-    what = f"The folder {data} cannot be used for the demo: {why}. Name another with --data."
-    return OperatorError(what, reason=Reason.FOLDER_UNUSABLE)
+    message = f"The demo cannot use the folder {data}: {why}. Name another with --data."
+    return OperatorError(message, reason=Reason.FOLDER_UNUSABLE)
 
 
 async def _read_feeds(operations: Operations, feeds: Mapping[str, ExpectedFeed], progress: Progress) -> None:
@@ -193,11 +191,11 @@ async def _add(operations: Operations, url: str) -> None:
     except OperatorError as error:
         if error.url != url:
             raise
-        # The feed did not answer as it must: the check of the feeds will say so.
+        # The feed failed. The check of the feeds reports it.
 
 
 async def _add_sites(operations: Operations, expected: Expected) -> None:
-    """Add the sites without a feed; their sitemaps and pages are read while other pages are fetched."""
+    """Add the sites without a feed. Their sitemaps and pages are read while other pages are fetched."""
     known = {source["name"]: source["last_success_at"] for source in await operations.sources.listed()}
     for host, settings in expected.sites.items():
         if host not in known:
@@ -213,15 +211,15 @@ async def _add_sites(operations: Operations, expected: Expected) -> None:
 
 
 async def _reach_back(operations: Operations, host: str, day: date) -> None:
-    """Let sitemaps that are read later than on their day be read for what was new then."""
+    """Request a backfill of a sitemap whose day is in the past, so that its new pages of that day are found."""
     if day < day_of(operations.runtime.context.clock.now(), operations.runtime.context.settings.timezone):
-        with contextlib.suppress(RunUnderWay):  # by another demo, or one that died at it
+        with contextlib.suppress(RunUnderWay):
             await operations.sources.request_backfill(host, day - timedelta(days=1))
 
 
 @contextlib.asynccontextmanager
 async def _starting_browser(gate: Gate) -> AsyncIterator["asyncio.Task[bool]"]:
-    """Start the browser while other things are done, and find out whether there is one."""
+    """Start the browser in the background, and return a task that reports whether it starts."""
     starting = asyncio.create_task(_has_browser(gate))
     try:
         yield starting
@@ -231,7 +229,7 @@ async def _starting_browser(gate: Gate) -> AsyncIterator["asyncio.Task[bool]"]:
 
 
 async def _has_browser(gate: Gate) -> bool:
-    """Tell whether there is a browser that starts: what is behind a wall waits, where there is none."""
+    """Check whether a browser starts. Without one, the pages behind the bot wall wait."""
     try:
         await gate.start_browser()
     except OperatorError:
@@ -240,12 +238,12 @@ async def _has_browser(gate: Gate) -> bool:
 
 
 async def _read_day(operations: Operations, expected: Expected, progress: Progress) -> bool:
-    """Read the day of the source that has days, unless somebody is at it; tell whether it has been read."""
+    """Read the day of GOV.UK unless another process reads it. Returns whether it has been read."""
     if not expected.day_links:
         return True
-    (stands,) = (await operations.days.day(expected.day, DayFilter(source=DATED_SOURCE))).sources
-    if stands.read_at or stands.state is DayState.RUNNING:
-        return stands.read_at is not None
+    (day,) = (await operations.days.day(expected.day, DayFilter(source=DATED_SOURCE))).sources
+    if day.read_at or day.state is DayState.RUNNING:
+        return day.read_at is not None
     progress("day", 0, 1, f"GOV.UK on {expected.day}")
     run = await operations.runs.ingest(DATED_SOURCE, expected.day)
     progress("day", 1, 1, "")
@@ -253,9 +251,9 @@ async def _read_day(operations: Operations, expected: Expected, progress: Progre
 
 
 async def _fetch_pages(
-    operations: Operations, expected: Expected, progress: Progress, *, day_is_read: bool, federal_is_read: bool
+    operations: Operations, expected: Expected, progress: Progress, day_is_read: bool, federal_is_read: bool
 ) -> None:
-    """Read sites and fetch pages until nothing is left to do but wait; polls that were cut short are done again."""
+    """Read sites and fetch pages until only long waits are left. Polls that were interrupted are repeated."""
     pages = len(expected.outcomes)
     found_on_sites = {url for url in expected.outcomes if host_of(url) in expected.sites}
     roles: list[Role] = [
@@ -274,33 +272,33 @@ async def _fetch_pages(
             feeds_are_read = not unread
             for source in unread:
                 if not source["polling"]:
-                    with contextlib.suppress(RunUnderWay):  # of a program that died: it ends with its lease
+                    with contextlib.suppress(RunUnderWay):  # the poll of a killed program ends with its lease
                         await operations.sources.sync(source["name"])
             soon = operations.runtime.context.clock.now() + LONG_WAIT
             outcomes = await operations.frontier.urls()
             unsettled = [outcome for outcome in outcomes if not _is_settled(outcome, soon)]
             unfound = found_on_sites.difference(outcome["url"] for outcome in outcomes)
             are_read = {"GOV.UK": day_is_read, "federal sources": federal_is_read}
-            waits_for = waited_for(
+            waits_for = describe_wait(
                 feeds=len(unread),
                 unsettled=unsettled,
                 unfound=unfound,
                 sources=[name for name, is_read in are_read.items() if not is_read],
-                handoffs=await unfinished_handoffs(operations),
+                handoffs=await count_unfinished_handoffs(operations),
             )
             progress("pages", len(outcomes) - len(unsettled), max(pages, len(outcomes)), waits_for)
             if not waits_for:
                 break
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_CHECK_SECONDS)
 
 
 async def _make_articles(operations: Operations, progress: Progress) -> CanonicalTotals:
-    """Let every link of the feeds have its canonical article, or the code of why it has none; nothing is asked for."""
+    """Make the canonical article of every feed link, or record why it has none. This sends no request."""
     totals = CanonicalTotals()
     give_up = time.monotonic() + 2 * LEASE_SECONDS
     progress("articles", 0, 1, "")
     while await operations.runtime.canonical_runner.run(totals, contextlib.nullcontext) and time.monotonic() < give_up:
-        await asyncio.sleep(0.1)  # a demo that was killed has left its lease
+        await asyncio.sleep(0.1)  # the lease of a killed demo must end
     progress("articles", 1, 1, "")
     return totals
 
@@ -310,13 +308,13 @@ def _is_unread_feed(source: Mapping[str, Any]) -> bool:
 
 
 def _is_settled(outcome: Mapping[str, Any], soon: datetime) -> bool:
-    """Tell whether a URL has ended, or waits for so long that it is shown as waiting."""
+    """Check whether a URL has ended, or waits for so long that it is shown as waiting."""
     waits = outcome["status"] == UrlStatus.PENDING and outcome["due_at"] > soon
     return waits or outcome["status"] in (UrlStatus.FETCHED, UrlStatus.DEAD)
 
 
 class _Stopwatch:
-    """Seconds by stage."""
+    """Measures the seconds of each stage."""
 
     def __init__(self) -> None:
         self.laps: dict[str, float] = {}

@@ -187,7 +187,7 @@ _INTERSTITIALS = (
 )
 BOARD = Site(
     host="board.demo.test",
-    title="Wendham Notice Board",
+    title="Wendham Pinboard",
     look="council",
     folder="/notices",
     feed=FeedPlan("/notices.json", json_feed, _JSON),

@@ -87,7 +87,7 @@ def _host_violations(visits: list[DemoRequest], delay: float, tolerance: float) 
 def arrival(request: web.BaseRequest) -> float:
     """Return the monotonic time of the request's arrival, rounded up so that a tick makes no violation.
 
-    Where the kernel does not report it, this is the present time.
+    If the kernel does not report it, this is the present time.
     """
     return _moment(request, _LAST_RECEIVED, grain=-_GRAIN)
 

@@ -1,7 +1,7 @@
-"""A small web of our own, on loopback (spec 9.2): what `headwater demo`, tests and benches visit.
+"""A small web on loopback (spec 9.2), which `headwater demo`, tests and benches fetch.
 
-All host names share one port and are told apart by the Host header, so the program under test sends
-`*.demo.test` to `127.0.0.1:port` and addresses carry no port: `http://gazette.demo.test/news/...` on every run.
+All hosts share one port, and the Host header selects one. A setting leads `*.demo.test` to `127.0.0.1:port`, so the
+addresses have no port and are the same on every run: `http://gazette.demo.test/news/...`.
 """
 
 import socket
@@ -26,16 +26,15 @@ from headwater.demo.visits import DemoRequest, Violation, arrival, departure, fi
 
 Listen = Callable[[tuple[str, int]], socket.socket]
 
-_KEPT_REQUESTS = 20_000  # a web that is left running must not grow
-_PLAIN_NAMES = ("127.0.0.1", "localhost")  # what one comes to without saying which host
-
+_KEPT_REQUESTS = 20_000  # bounds the memory of a web that runs for long
+_PLAIN_NAMES = ("127.0.0.1", "localhost")  # the hosts of a request that names no site
 
 _INDEX = """<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <title>The small web</title>
 <h1>The small web</h1>
-<p>Its hosts share this address and are told apart by the Host header, which a browser does not let you choose:</p>
+<p>All hosts share this address. The Host header selects one, and a browser does not let you choose it:</p>
 <table>
 {rows}
 </table>
@@ -44,7 +43,7 @@ _INDEX = """<!doctype html>
 
 
 class DemoWeb:
-    """The web of one day: the same sites, day and seed give the same bytes at every address."""
+    """The web of one day. The same sites, day and seed give the same bytes at every address."""
 
     def __init__(
         self,
@@ -66,7 +65,7 @@ class DemoWeb:
         self.rewrite(seed)
 
     def rewrite(self, seed: int) -> None:
-        """Write every page for that seed: after the first time, whoever comes again finds other texts."""
+        """Write every page for a seed. Another seed gives other texts at the same addresses."""
         self.seed = seed
         self._hosts = {site.host: build_host(site, today=self.today, seed=seed) for site in self.sites}
 
@@ -85,24 +84,24 @@ class DemoWeb:
 
     @property
     def address(self) -> str:
-        """Where it listens, whatever host is asked for."""
+        """The address at which it listens."""
         return f"http://{self.ip}:{self.port}"
 
     def break_host(self, host: str, fault: Answer, *, times: int | None = None) -> None:
-        """Let every address of a host answer with a fault: for so many requests, or until the host is mended."""
+        """Answer with a fault at every address of a host, for so many requests or until `restore_host`."""
         if host not in self._hosts:
             raise ValueError(f"there is no host {host}")
         self._faults[host] = repeat(fault) if times is None else repeat(fault, times)
 
-    def mend(self, host: str) -> None:
-        """Let a host answer again as its table says."""
+    def restore_host(self, host: str) -> None:
+        """End the fault of a host."""
         self._faults.pop(host, None)
 
     def politeness(self, delay_seconds: float, *, tolerance_seconds: float = 0.0) -> list[Violation]:
-        """List what broke the rule of one request at a time to a host and none sooner than it wishes.
+        """Return the requests that overlapped another one to their host or came too soon after it.
 
-        That is its Crawl-delay where it has one, else the delay; and as long as an answer asked for, if that is longer.
-        An API is for programs, which ask it at a rate of their own.
+        A host's Crawl-delay replaces the delay. A longer pause that an answer asked for counts too. Requests to an API
+        do not count: it is for programs, at a rate of its own.
         """
         with_api = {site.host for site in self.sites if site.api is not None}
         visits = [visit for visit in self.requests if visit.host not in with_api or not visit.path.startswith("/api/")]
@@ -110,8 +109,8 @@ class DemoWeb:
         return find_violations(visits, delay_seconds, crawl_delays=crawl_delays, tolerance_seconds=tolerance_seconds)
 
     async def start(self) -> None:
-        """Listen on a free port, or on that of before."""
-        # An answer ends when its visitor leaves, not when the next byte finds nobody there.
+        """Listen on a free port, or on the port of the last start."""
+        # handler_cancellation ends an answer when its client leaves, not at the next write.
         server = web.Server(self._serve, access_log=None, handler_cancellation=True)
         runner = web.ServerRunner(server, shutdown_timeout=1.0)
         await runner.setup()
@@ -120,7 +119,7 @@ class DemoWeb:
         self._last_port = self.port
 
     async def stop(self) -> None:
-        """Stop listening and close all connections; what was requested stays known."""
+        """Stop listening and close all connections. The requests are kept."""
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
@@ -140,7 +139,7 @@ class DemoWeb:
         response: web.StreamResponse = web.Response()
         status, pause, ended = 0, 0.0, None
         try:
-            with suppress(ConnectionError):  # one of the two left; aiohttp closes the connection
+            with suppress(ConnectionError):  # one side left; aiohttp closes the connection
                 response = await self._answer(host, request)
                 await response.prepare(request)
                 await response.write_eof()
@@ -163,7 +162,7 @@ class DemoWeb:
         return await answer(request)
 
     def _index(self) -> str:
-        """Write for somebody who looks in by hand which hosts there are, and how they are reached."""
+        """Write a page that lists the hosts and how to reach them."""
         rows = "\n".join(
             f"<tr><td>{site.host}<td>{escape(site.title)}<td><code>curl -H 'Host: {site.host}' "
             f"{self.address}{site.feed.path if site.feed else '/'}</code>"
@@ -173,7 +172,7 @@ class DemoWeb:
 
 
 def _pause(response: web.StreamResponse) -> float:
-    """Return how long an answer asks to be left alone; read here, not by the program that is judged."""
+    """Return the seconds of the answer's Retry-After, without the code of the program under test."""
     after = response.headers.get("Retry-After", "0")
     if after.isdigit():
         return float(after)

@@ -8,9 +8,8 @@ from headwater.core.reasons import BODY_REASONS, Reason
 from headwater.core.record import field_values, record
 from headwater.core.settings import Settings
 from headwater.core.urls import normalize_url
-from headwater.extraction.article import Article
-from headwater.extraction.pdf.document import BodyStatus
-from headwater.extraction.read_file import Reading, read
+from headwater.extraction.article import Article, BodyStatus
+from headwater.extraction.registry import FileReading, read_file
 from headwater.sandbox.pool import make_sandbox
 
 _MIB = 1024 * 1024
@@ -61,10 +60,10 @@ async def normalize_file(settings: Settings, file: Path, body: bytes, url: str |
     async with make_sandbox(settings) as sandbox:
         try:
             reading = await sandbox.run(
-                read, body, address, content_type, returns=Reading, seconds=settings.sandbox_seconds
+                read_file, body, address, content_type, returns=FileReading, seconds=settings.sandbox_seconds
             )
         except SandboxFailed as error:
-            reading = Reading(reason=error.reason, message=f"{error.reason.sentence} ({error})")
+            reading = FileReading(reason=error.reason, message=f"{error.reason.sentence} ({error})")
     status = "ok" if reading.reason is None else str(_STATUSES.get(reading.reason, reading.reason))
     body_status = BodyStatus(status) if status in list(BodyStatus) else BodyStatus.EMPTY_TEXT
     article = reading.page or Article("")

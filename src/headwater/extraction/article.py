@@ -1,17 +1,52 @@
-"""What a page says, without the page around it."""
+"""The results of extraction: articles, PDF documents and tables."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 
-from headwater.extraction.pdf.document import Artifact, BodyStatus
+
+class BodyStatus(StrEnum):
+    """The result of reading a body. Each value except `ok` is also the code of a reason."""
+
+    OK = "ok"
+    SCANNED_NO_TEXT = "scanned_no_text"  # pictures of pages with at most a line of text
+    EMPTY_TEXT = "empty_text"  # all pages are empty
+    ENCRYPTED = "encrypted"  # the document needs a password
+    BROKEN = "broken"  # the document has the header of a PDF, but cannot be opened
+    NOT_A_PDF = "not_a_pdf"  # the body is something else, such as an error page
+    TOO_LARGE = "too_large"  # the document has more pages or text than the reader accepts
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """A table that Markdown cannot show: it has over 20 columns, or cells that span others.
+
+    All `rows` have the same length. A spanned cell is None. `page` counts from one.
+    """
+
+    name: str
+    page: int
+    why: str
+    rows: tuple[tuple[str | None, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PdfDocument:
+    """A PDF as Markdown. It has text only with the status `ok`."""
+
+    markdown: str
+    status: BodyStatus
+    artifacts: tuple[Artifact, ...] = ()
+    page_count: int = 0
+    title: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Article:
-    """The outcome of a normalizer.
+    """The text and the fields that a normalizer finds in a body.
 
-    `provenance` names for each field where it came from, `confidence` tells how far it is to be trusted, from 0 to 1.
+    `provenance` names the origin of each field. `confidence` is how reliable each field is, from 0 to 1.
     """
 
     text: str

@@ -277,7 +277,8 @@ def _buttons(page: _Page) -> Iterator[str]:
             for part in islice(node.traverse(include_text=True), _MAX_BUTTON_PARTS)
             if part.is_text_node
         )
-        yield _fold((node.attributes.get("value") or " ".join(texts))[:_MAX_LINE])
+        label = node.attributes.get("value") if node.tag == "input" else " ".join(texts)
+        yield _fold((label or "")[:_MAX_LINE])
 
 
 def _sentences(text: str) -> list[str]:

@@ -1,36 +1,38 @@
-"""Which normalizer reads which bytes. A version that has stored documents stays here as it is."""
+"""The normalizers by name. A version that has stored documents never changes."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 
-from headwater.extraction.article import Article
+from headwater.core.errors import Unreadable
+from headwater.core.reasons import Reason
+from headwater.extraction.article import Article, BodyStatus
 from headwater.extraction.html.html_v1 import normalize_html
 from headwater.extraction.sniffing import choose
 
+Selectors = Mapping[str, str] | None
 
-def _normalize_pdf(body: bytes, url: str, content_type: str | None, selectors: Mapping[str, str] | None) -> Article:
-    # imported here: it brings readers of PDF, which only the sandbox needs
+
+# The other normalizers are imported late: PDF needs large libraries, and JSON and XML documents are rare.
+def _normalize_pdf(body: bytes, url: str, content_type: str | None, selectors: Selectors) -> Article:
     from headwater.extraction.pdf.pdf_v1 import normalize_pdf
 
     return normalize_pdf(body, url, content_type, selectors)
 
 
-def _normalize_json(body: bytes, url: str, content_type: str | None, selectors: Mapping[str, str] | None) -> Article:
+def _normalize_json(body: bytes, url: str, content_type: str | None, selectors: Selectors) -> Article:
     from headwater.extraction.json_v1 import normalize_json
 
     return normalize_json(body, url, content_type, selectors)
 
 
-def _normalize_xml(body: bytes, url: str, content_type: str | None, selectors: Mapping[str, str] | None) -> Article:
-    # imported here, as that of JSON: few processes ever meet such documents
+def _normalize_xml(body: bytes, url: str, content_type: str | None, selectors: Selectors) -> Article:
     from headwater.extraction.xml.xml_v1 import normalize_xml
 
     return normalize_xml(body, url, content_type, selectors)
 
 
-Normalizer = Callable[[bytes, str, str | None, Mapping[str, str] | None], Article]
-NORMALIZERS: dict[str, Normalizer] = {
+NORMALIZERS: dict[str, Callable[[bytes, str, str | None, Selectors], Article]] = {
     "html_v1": normalize_html,
     "json_v1": _normalize_json,
     "pdf_v1": _normalize_pdf,
@@ -40,27 +42,58 @@ NORMALIZERS: dict[str, Normalizer] = {
 
 @dataclass(frozen=True, slots=True)
 class NormalizedPage:
-    """An article, the normalizer that made it, and the identity of its text: the SHA-256 of it, in hex."""
+    """An article, the name of its normalizer, and the SHA-256 of its text in hex."""
 
     normalizer: str
     article: Article
     content_hash: str
 
 
-def normalize(
-    body: bytes, url: str, content_type: str | None, selectors: Mapping[str, str] | None = None
-) -> NormalizedPage:
-    """Return what the bytes from `url` say. Raises Unreadable where no normalizer can tell."""
+@dataclass(frozen=True, slots=True)
+class FileReading:
+    """The result of reading any file. Without text it has a `reason`. Only PDFs have a `page_count`."""
+
+    normalizer: str | None = None
+    reason: Reason | None = None
+    message: str = ""
+    page: Article | None = None
+    page_count: int | None = None
+
+
+def normalize(body: bytes, url: str, content_type: str | None, selectors: Selectors = None) -> NormalizedPage:
+    """Read the body from `url` with the normalizer that fits. Raises Unreadable if there is none, or if it fails."""
     return normalize_as(choose(body, content_type), body, url, content_type, selectors)
 
 
 def normalize_as(
-    name: str, body: bytes, url: str, content_type: str | None, selectors: Mapping[str, str] | None = None
+    name: str, body: bytes, url: str, content_type: str | None, selectors: Selectors = None
 ) -> NormalizedPage:
-    """Return what the normalizer of that name, one of NORMALIZERS, reads: the same from the same, at any time.
+    """Read the body with the normalizer of that name. The same input always gives the same result.
 
-    So a document's text can be derived again from its raw file, with the address and the content type that its row
-    keeps beside the normalizer's name.
+    A raw file and the URL, content type and normalizer in the row of its document are enough to derive its text again.
     """
     article = NORMALIZERS[name](body, url, content_type, selectors)
     return NormalizedPage(name, article, sha256(article.text.encode()).hexdigest())
+
+
+def read_file(body: bytes, url: str, content_type: str | None) -> FileReading:
+    """Read a file and report what prevents it. Reports the page count and the status of a PDF."""
+    name = None
+    try:
+        name = choose(body, content_type)
+        if name == "pdf_v1":
+            return _read_pdf(body)
+        return FileReading(name, page=normalize_as(name, body, url, content_type).article)
+    except Unreadable as error:
+        return FileReading(name, error.reason, str(error))
+
+
+def _read_pdf(body: bytes) -> FileReading:
+    from headwater.extraction.pdf.pdf_v1 import extract_pdf
+
+    pdf = extract_pdf(body)
+    page = Article(pdf.markdown, pdf.title, markdown=pdf.markdown, artifacts=pdf.artifacts)
+    if pdf.status is BodyStatus.OK:
+        return FileReading("pdf_v1", page=page, page_count=pdf.page_count)
+    reason = Reason.of(pdf.status)
+    return FileReading("pdf_v1", reason, reason.sentence, page, pdf.page_count)

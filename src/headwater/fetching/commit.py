@@ -11,9 +11,8 @@ from headwater.core.text import one_line
 from headwater.core.urls import identify, url_hash
 from headwater.db import canonical, documents, frontier, hosts, items
 from headwater.db.pool import Connection
-from headwater.extraction.article import Article
+from headwater.extraction.article import Article, BodyStatus
 from headwater.extraction.html.metadata import is_picture, person
-from headwater.extraction.pdf.document import BodyStatus
 from headwater.feeds.results import FeedEntry
 from headwater.fetching.fetcher import FetchResult
 from headwater.frontier.claim import Finish, finish

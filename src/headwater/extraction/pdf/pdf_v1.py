@@ -14,16 +14,21 @@ import pypdfium2.raw as pdfium
 from headwater.core.errors import Unreadable
 from headwater.core.reasons import Reason
 from headwater.core.text import one_line
-from headwater.extraction.article import Article
+from headwater.extraction.article import Article, Artifact, BodyStatus, PdfDocument
 from headwater.extraction.pdf.aligned_tables import aligned_tables
-from headwater.extraction.pdf.document import Artifact, BodyStatus, PdfDocument
 from headwater.extraction.pdf.drawings import Rule
-from headwater.extraction.pdf.drop_caps import with_initials
 from headwater.extraction.pdf.headers_footers import remove_furniture
 from headwater.extraction.pdf.lines import MARK, Line, in_reading_order, known_gutters, lines_of
-from headwater.extraction.pdf.page_content import Look, TooMuchText, Word, look
-from headwater.extraction.pdf.pdf_blocks import Block, body_size, continued, in_markdown, line_spacing, paragraphs
-from headwater.extraction.pdf.pdf_titles import title_of
+from headwater.extraction.pdf.page_content import Look, TooMuchText, Word, look, with_initials
+from headwater.extraction.pdf.pdf_blocks import (
+    Block,
+    body_size,
+    continued,
+    in_markdown,
+    line_spacing,
+    paragraphs,
+    title_of,
+)
 from headwater.extraction.pdf.tables import Table, as_written, joined_rules, ruled_tables
 
 HEADER = b"%PDF-"

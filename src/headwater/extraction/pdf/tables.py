@@ -10,8 +10,8 @@ from typing import Any
 from pdfplumber.table import cells_to_tables, edges_to_intersections, intersections_to_cells, merge_edges
 
 from headwater.extraction import markdown_escape
+from headwater.extraction.article import Artifact
 from headwater.extraction.pdf.dehyphenation import joined
-from headwater.extraction.pdf.document import Artifact
 from headwater.extraction.pdf.drawings import Rule
 from headwater.extraction.pdf.lines import Line, lines_of
 from headwater.extraction.pdf.page_content import Word
