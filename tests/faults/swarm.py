@@ -18,19 +18,7 @@ from headwater.demo.expected import expected_outcomes
 from headwater.demo.feeds import rss
 from headwater.demo.pages import Sheet
 from headwater.demo.pdf import pdf
-from headwater.demo.plan import (
-    GONE,
-    NOT_FOUND,
-    REDIRECTED,
-    REFUSED,
-    ROBOTS_BLOCKED,
-    SAME_PAGE,
-    STORED,
-    STORED_OR_LINKED,
-    FeedPlan,
-    Piece,
-    Site,
-)
+from headwater.demo.plan import Ends, FeedPlan, Piece, Site
 from headwater.demo.web import DemoWeb
 
 TODAY = date(2026, 3, 3)
@@ -92,8 +80,8 @@ def _site(host: int, pages: int, trouble: Trouble) -> Site:
 def _away(sites: list[Site]) -> Site:
     """The host that pages have moved to; it has one that is listed, so that it is known as soon as the others."""
     own = Notice("Café on the other side opens for the season", "rivers", 0, path="/own", form=_short)
-    moved = [piece for site in sites for piece in site.pieces if piece.ends is REDIRECTED]
-    pieces = (replace(piece, answer=whole, listed=False, ends=STORED) for piece in moved)
+    moved = [piece for site in sites for piece in site.pieces if piece.ends is Ends.REDIRECTED]
+    pieces = (replace(piece, answer=whole, listed=False, ends=Ends.STORED) for piece in moved)
     return Site(host="away.test", title="Away", pieces=(own, *pieces))
 
 
@@ -116,16 +104,16 @@ def untroubled(piece: Piece) -> list[Piece]:
 
 
 def hidden(piece: Piece) -> list[Piece]:
-    return [replace(piece, path=f"/private{piece.path}", ends=ROBOTS_BLOCKED)]
+    return [replace(piece, path=f"/private{piece.path}", ends=Ends.BLOCKED)]
 
 
 def moved_within(piece: Piece) -> list[Piece]:
     new = f"/new{piece.path}"
-    return [replace(piece, answer=redirect(301, new)), replace(piece, path=new, listed=False, ends=SAME_PAGE)]
+    return [replace(piece, answer=redirect(301, new)), replace(piece, path=new, listed=False, ends=Ends.SAME_PAGE)]
 
 
 def moved_away(piece: Piece) -> list[Piece]:
-    return [replace(piece, answer=redirect(302, f"{AWAY}{piece.path}"), ends=REDIRECTED)]
+    return [replace(piece, answer=redirect(302, f"{AWAY}{piece.path}"), ends=Ends.REDIRECTED)]
 
 
 def but(**changes: Any) -> Trouble:
@@ -134,9 +122,9 @@ def but(**changes: Any) -> Trouble:
 
 # None that its visitor gives up by himself: when he left is noted when this web comes to see it, which may be late.
 TROUBLES: tuple[Trouble, ...] = (
-    but(answer=None, ends=NOT_FOUND),
-    but(answer=always(status(410)), ends=GONE),
-    but(answer=always(status(403)), ends=REFUSED),
+    but(answer=None, ends=Ends.NOT_FOUND),
+    but(answer=always(status(410)), ends=Ends.GONE),
+    but(answer=always(status(403)), ends=Ends.REFUSED),
     but(answer=heals(status(503))),
     but(answer=heals(reset)),
     but(answer=heals(truncated)),
@@ -145,7 +133,7 @@ TROUBLES: tuple[Trouble, ...] = (
     but(answer=mislabelled("iso-8859-1", "utf-8")),
     but(answer=mislabelled("utf-8", "windows-1252")),
     but(form=pdf, content_type="application/pdf"),
-    but(headline="One notice for all", ends=STORED_OR_LINKED),
+    but(headline="One notice for all", ends=Ends.STORED_OR_LINKED),
     hidden,
     moved_within,
     moved_away,

@@ -18,7 +18,7 @@ from headwater.core.urls import host_of
 from headwater.demo.expected import Expected, expected_outcomes
 from headwater.demo.federal_sites import FEDERAL
 from headwater.demo.govuk_site import GOVUK
-from headwater.demo.plan import REDIRECTED
+from headwater.demo.plan import Ends
 from headwater.demo.sites import GAZETTE
 from headwater.demo.web import DemoWeb
 from tests.visitor import TODAY, get, visitor
@@ -74,7 +74,7 @@ async def test_following_all_feeds_and_redirects_reaches_just_the_expected_addre
     reached = set()
     for feed in expected.feeds.values():
         reached |= {entry.link.partition("?")[0] for entry in await feed_entries(client, feed.url)}
-    redirected = [url for url, ends in expected.outcomes.items() if ends == REDIRECTED]
+    redirected = [url for url, ends in expected.outcomes.items() if ends == Ends.REDIRECTED]
     for url in [*redirected, "http://wire.demo.test/r/1182"]:
         reached.add(urljoin(url, (await get(client, url))[0].headers["Location"]))
     without_feed = {*expected.sites, *expected.walled, GOVUK.host, *(site.host for site in FEDERAL)}

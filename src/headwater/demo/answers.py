@@ -19,28 +19,14 @@ from itertools import chain, repeat
 
 from aiohttp import web
 
+from headwater.demo.content import read_file
+
 Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 HTML = "text/html; charset=utf-8"
 _DRIP_SECONDS, _DRIPS = 0.1, 600  # one minute: longer than a client waits for a page
 _OVERSIZED_BYTES = 64 * 1024 * 1024
-_BOMB = gzip.compress(bytes(1024 * 1024), mtime=0) * 64  # 64 gzip members of one mebibyte each
-_CHALLENGE = """<!doctype html>
-<html lang="en">
-<head><title>Just a moment...</title></head>
-<body>
-<p id="challenge">Checking your browser before you go on.</p>
-<script>
-if (!navigator.webdriver && navigator.languages.length) {
-    let proof = 7;
-    for (const mark of "$TOKEN" + navigator.userAgent) proof = (proof * 31 + mark.codePointAt(0)) % 1000000007;
-    document.cookie = `proof=${proof}; path=/`;
-    location.reload();
-}
-</script>
-</body>
-</html>
-"""
+_BOMB = gzip.compress(bytes(1024 * 1024), mtime=0) * 64  # inflates to 64 mebibytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +41,19 @@ class Body:
 Maker = Callable[[Body], Answer]
 
 
-def whole(body: Body, status: int = 200) -> Answer:
-    """Answer every request with the whole body."""
+def respond(body: bytes = b"", status: int = 200, **headers: str) -> Answer:
+    """Answer every request with these bytes. An underscore in a header name means a hyphen."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
 
     async def answer(_request: web.BaseRequest) -> web.StreamResponse:
-        return web.Response(status=status, body=body.content, headers={"Content-Type": body.content_type})
+        return web.Response(status=status, body=body, headers=named)
 
     return answer
+
+
+def whole(body: Body, status: int = 200) -> Answer:
+    """Answer every request with the whole body."""
+    return respond(body.content, status, Content_Type=body.content_type)
 
 
 def conditional(body: Body) -> Answer:
@@ -79,12 +71,7 @@ def conditional(body: Body) -> Answer:
 
 def gzipped(body: Body) -> Answer:
     """Send the body compressed with gzip."""
-    packed = gzip.compress(body.content, mtime=0)
-
-    async def answer(_request: web.BaseRequest) -> web.StreamResponse:
-        return web.Response(body=packed, headers={"Content-Type": body.content_type, "Content-Encoding": "gzip"})
-
-    return answer
+    return respond(gzip.compress(body.content, mtime=0), Content_Type=body.content_type, Content_Encoding="gzip")
 
 
 def mislabelled(declared: str, sent: str) -> Maker:
@@ -99,14 +86,7 @@ def mislabelled(declared: str, sent: str) -> Maker:
 
 def redirect(status: int, to: str) -> Maker:
     """Redirect to another address."""
-
-    def make(_body: Body) -> Answer:
-        async def answer(_request: web.BaseRequest) -> web.StreamResponse:
-            return web.Response(status=status, headers={"Location": to}, text=f"See {to}\n")
-
-        return answer
-
-    return make
+    return always(respond(f"See {to}\n".encode(), status, Location=to, Content_Type="text/plain; charset=utf-8"))
 
 
 def always(fault: Answer) -> Maker:
@@ -126,11 +106,7 @@ def heals(fault: Answer, after: int = 1) -> Maker:
 
 def status(code: int) -> Answer:
     """Answer with a status and an empty body."""
-
-    async def answer(_request: web.BaseRequest) -> web.StreamResponse:
-        return web.Response(status=code)
-
-    return answer
+    return respond(status=code)
 
 
 def busy(seconds: int, *, as_date: bool = False) -> Answer:
@@ -186,9 +162,7 @@ async def oversized(request: web.BaseRequest) -> web.StreamResponse:
     return response
 
 
-async def bomb(_request: web.BaseRequest) -> web.StreamResponse:
-    """Send a small gzip body that inflates beyond every limit."""
-    return web.Response(body=_BOMB, headers={"Content-Type": HTML, "Content-Encoding": "gzip"})
+bomb = respond(_BOMB, Content_Type=HTML, Content_Encoding="gzip")
 
 
 def walled(body: Body) -> Answer:
@@ -197,7 +171,7 @@ def walled(body: Body) -> Answer:
     The script makes it only in a browser that does not look automated.
     """
     token = hashlib.sha256(body.content).hexdigest()[:16]
-    challenge = _CHALLENGE.replace("$TOKEN", token).encode()
+    challenge = read_file("looks", "variants", "wall.html").replace("$TOKEN", token).encode()
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         proved = _cookie(request) == str(_proof(token + request.headers.get("User-Agent", "")))

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 import msgspec
 from aiohttp import web
 
-from headwater.demo.answers import Answer, Body, Maker, whole
+from headwater.demo.answers import Answer, Body, Maker, respond, whole
 
 _JSON = "application/json; charset=utf-8"
 _SEARCH_PATH = "/api/search.json"
@@ -124,20 +124,13 @@ class Faults:
         return applicable[0] if applicable else None
 
 
-def _text_as_json(text: str, code: int) -> Answer:
-    async def answer(_request: web.BaseRequest) -> web.StreamResponse:
-        return web.Response(status=code, body=text.encode(), headers={"Content-Type": _JSON})
-
-    return answer
-
-
 def text_error(code: int) -> Answer:
     """Answer with an error as plain text under a JSON content type."""
-    return _text_as_json(f"The search did not answer ({code})", code)
+    return respond(b"The search did not answer", code, Content_Type=_JSON)
 
 
-text_under_200 = _text_as_json("The search is away for a moment. Please come back later.", 200)
-error_under_200 = _text_as_json('{"error": "The search could not be reached"}', 200)
+text_under_200 = respond(b"The search is away for a moment. Please come back later.", Content_Type=_JSON)
+error_under_200 = respond(b'{"error": "The search could not be reached"}', Content_Type=_JSON)
 
 
 def altered(alter: Callable[[JsonObject], JsonObject]) -> Maker:

@@ -9,12 +9,25 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
 from random import Random
+from string import Template
 
 _SECTION = re.compile(r"\[(.+)\]")
 _SLOT = re.compile(r"\{(\w+)\}")
 _GENERAL_SENTENCES = (24, 32)  # with the sentences of the topic, 600 to 1,500 words
 _SENTENCES_PER_PARAGRAPH = (2, 4)
 _WITHOUT_SPACES = frozenset({"ja"})
+
+
+@cache
+def read_file(*path: str) -> str:
+    """Return the text of a file of this package."""
+    return resources.files(__package__).joinpath(*path).read_text("utf-8").rstrip("\n")
+
+
+@cache
+def template(*path: str) -> Template:
+    """Return a template below `looks/`."""
+    return Template(read_file("looks", *path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +116,7 @@ class _Writer:
 
 @cache
 def _phrases(language: str) -> Mapping[str, tuple[str, ...]]:
-    text = resources.files(__package__).joinpath("words", f"{language}.txt").read_text("utf-8")
+    text = read_file("words", f"{language}.txt")
     sections: dict[str, list[str]] = {}
     lines: list[str] = []
     for line in filter(None, map(str.strip, text.splitlines())):

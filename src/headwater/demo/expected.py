@@ -11,7 +11,7 @@ from headwater.core.source import Method
 from headwater.demo.federal_run import has_federal
 from headwater.demo.federal_sites import FEDERAL
 from headwater.demo.govuk_site import GOVUK, expected_day
-from headwater.demo.plan import NO_BROWSER, Piece
+from headwater.demo.plan import Ends, Piece
 from headwater.demo.web import DemoWeb
 
 
@@ -56,7 +56,7 @@ def expected_outcomes(web: DemoWeb, *, has_browser: bool = True, is_continued: b
     lost.
     """
     pieces = {
-        site.url(piece): piece if has_browser or not site.walled else replace(piece, ends=NO_BROWSER)
+        site.url(piece): piece if has_browser or not site.walled else replace(piece, ends=Ends.NO_BROWSER)
         for site in web.sites
         for piece in site.pieces
         if piece.link is None and piece.ends

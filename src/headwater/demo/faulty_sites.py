@@ -1,6 +1,7 @@
 """The hosts of the demo web that answer badly, slowly or oddly. The feed of `DIGEST` links to their pages."""
 
 from headwater.demo.answers import (
+    Answer,
     always,
     bomb,
     busy,
@@ -15,7 +16,7 @@ from headwater.demo.answers import (
     status,
     truncated,
 )
-from headwater.demo.plan import GIVEN_UP, ROBOTS_BLOCKED, TOO_LARGE, WAITS, Piece, Site
+from headwater.demo.plan import Ends, Piece, Site
 
 _FILLER = "# One of very many lines that say nothing at all.\n"
 
@@ -43,8 +44,8 @@ ARCHIVE = Site(
             language="fr",
             answer=mislabelled("utf-8", "windows-1252"),
         ),
-        Piece("All newspapers of the valley in one file", "libraries", 8, answer=always(oversized), ends=TOO_LARGE),
-        Piece("A very small file", "libraries", 9, answer=always(bomb), ends=TOO_LARGE),
+        Piece("All newspapers of the valley in one file", "libraries", 8, answer=always(oversized), ends=Ends.TOO_BIG),
+        Piece("A very small file", "libraries", 9, answer=always(bomb), ends=Ends.TOO_BIG),
     ),
 )
 
@@ -70,14 +71,14 @@ WORKS = Site(
     pieces=(
         Piece("Bridge Street closes for a new water main", "transport", 0, answer=heals(status(503))),
         Piece("Diversions are signposted from Monday", "transport", 2, answer=heals(status(500))),
-        Piece("Night closures on the ring road", "transport", 3, answer=always(status(502)), ends=GIVEN_UP),
+        Piece("Night closures on the ring road", "transport", 3, answer=always(status(502)), ends=Ends.GIVEN_UP),
     ),
 )
 
 CANAL = Site(
     host="canal.demo.test",
     title="The Slow Canal",
-    pieces=(Piece("Barges wait for water", "rivers", 2, answer=always(drip), ends=GIVEN_UP),),
+    pieces=(Piece("Barges wait for water", "rivers", 2, answer=always(drip), ends=Ends.GIVEN_UP),),
 )
 
 CABLE = Site(
@@ -85,9 +86,9 @@ CABLE = Site(
     title="Cable and Line",
     pieces=(
         Piece("New cable reaches the upper valley", "transport", 1, answer=heals(reset)),
-        Piece("Old exchange falls silent", "transport", 2, answer=always(reset), ends=GIVEN_UP),
+        Piece("Old exchange falls silent", "transport", 2, answer=always(reset), ends=Ends.GIVEN_UP),
         Piece("Engineers splice a broken line", "transport", 3, answer=heals(truncated)),
-        Piece("Message breaks off in the middle", "transport", 4, answer=always(truncated), ends=GIVEN_UP),
+        Piece("Message breaks off in the middle", "transport", 4, answer=always(truncated), ends=Ends.GIVEN_UP),
     ),
 )
 
@@ -111,39 +112,25 @@ COUNTY = Site(
     pieces=(
         Piece("County lends its snow ploughs to the town", "budgets", 1),
         Piece("County offices move, one desk at a time", "budgets", 1, answer=heals(drip)),
-        Piece("Notes of an inspection", "councils", 2, path="/private/notes", ends=ROBOTS_BLOCKED),
+        Piece("Notes of an inspection", "councils", 2, path="/private/notes", ends=Ends.BLOCKED),
     ),
 )
 
-CLINIC = Site(
-    host="clinic.demo.test",
-    title="Hollin Hill Clinic",
-    robots_answer=always(status(503)),
-    pieces=(
-        Piece("Clinic opens on two more evenings", "councils", 1, ends=WAITS),
-        Piece("New ambulance bay is built over winter", "transport", 2, ends=WAITS),
-    ),
+# The robots.txt of these hosts cannot be read, so all their pages wait.
+_UNREADABLE: tuple[tuple[str, str, Answer, tuple[str, ...]], ...] = (
+    ("clinic", "Hollin Hill Clinic", status(503), ("Clinic opens on two more evenings", "New ambulance bay is built")),
+    ("baths", "Wendham Baths", busy(1), ("Outdoor pool opens a month early",)),
+    ("quarry", "Hollin Hill Quarry", hang, ("Blasting ends before the bird season",)),
+    ("mast", "The Mast on the Hill", reset, ("Second transmitter goes on the air",)),
 )
-
-BATHS = Site(
-    host="baths.demo.test",
-    title="Wendham Baths",
-    robots_answer=always(busy(1)),
-    pieces=(Piece("Outdoor pool opens a month early", "councils", 1, ends=WAITS),),
-)
-
-QUARRY = Site(
-    host="quarry.demo.test",
-    title="Hollin Hill Quarry",
-    robots_answer=always(hang),
-    pieces=(Piece("Blasting ends before the bird season", "councils", 2, ends=WAITS),),
-)
-
-MAST = Site(
-    host="mast.demo.test",
-    title="The Mast on the Hill",
-    robots_answer=always(reset),
-    pieces=(Piece("Second transmitter goes on the air", "councils", 3, ends=WAITS),),
+ROBOTS_UNREADABLE = tuple(
+    Site(
+        host=f"{name}.demo.test",
+        title=title,
+        robots_answer=always(answer),
+        pieces=tuple(Piece(headline, "councils", 1, ends=Ends.WAITS) for headline in headlines),
+    )
+    for name, title, answer, headlines in _UNREADABLE
 )
 
 # An unknown address answers 200, also robots.txt. An HTML page forbids nothing.
@@ -155,4 +142,4 @@ MUSEUM = Site(
     pieces=(Piece("Museum shows the old mill wheel again", "libraries", 1),),
 )
 
-FAULTY = (ARCHIVE, FERRIES, TICKETS, WORKS, CANAL, CABLE, WEATHER, COUNTY, CLINIC, BATHS, QUARRY, MAST, MUSEUM)
+FAULTY = (ARCHIVE, FERRIES, TICKETS, WORKS, CANAL, CABLE, WEATHER, COUNTY, *ROBOTS_UNREADABLE, MUSEUM)

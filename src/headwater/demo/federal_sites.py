@@ -11,11 +11,12 @@ from html import escape
 from typing import Any
 
 from headwater.core.reasons import Reason
+from headwater.demo.content import template
 from headwater.demo.federal_api import CongressServer, Record, RegisterApi
 from headwater.demo.feeds import sitemap, sitemap_index
 from headwater.demo.pages import Form, Sheet
 from headwater.demo.pdf import pdf
-from headwater.demo.plan import NOT_SUBMITTED, STORED, Piece, Site
+from headwater.demo.plan import Ends, Piece, Site
 
 KEY = "demo" * 10
 # The budget of the key at the host that bills and federal_register share. Bills get most of it, but less than their
@@ -43,75 +44,30 @@ class DemoSource:
 
 
 _BILL_FILE = re.compile(r"BILLSTATUS-(\d+)([a-z]+)(\d+)")
-_PROLOG = '<?xml version="1.0" encoding="UTF-8"?>\n'
 
 
-def bill_status(sheet: Sheet) -> bytes:
-    """Write BILLSTATUS with schema 3.0.0."""
-    return _bill_status(sheet, "3.0.0")
+def _form(name: str, **constants: str) -> Form:
+    return lambda sheet: template("federal", name).substitute(constants, **_values(sheet)).encode()
 
 
-def unknown_bill_status(sheet: Sheet) -> bytes:
-    """Write BILLSTATUS with an unknown schema."""
-    return _bill_status(sheet, "9.0.0")
+def _values(sheet: Sheet) -> dict[str, str]:
+    file, texts = _BILL_FILE.search(sheet.url), [escape(text) for text in sheet.story.paragraphs]
+    bill = {"congress": file[1], "kind": file[2].upper(), "number": file[3]} if file else {}
+    return bill | {
+        "headline": escape(sheet.story.headline),
+        "byline": escape(sheet.story.byline),
+        "summary": escape(sheet.story.summary),
+        "html": "".join(f"<p>{text}</p>" for text in texts),
+        "notice": "\n".join(f"<P>{text}</P>" for text in texts),
+        "sections": "\n".join(
+            f'<section><num value="{number}">Sec. {number}. </num><content>{text}</content></section>'
+            for number, text in enumerate(texts, start=1)
+        ),
+    }
 
 
-def _bill_status(sheet: Sheet, version: str) -> bytes:
-    congress, kind, number = _bill(sheet)
-    return f"""{_PROLOG}<billStatus><version>{version}</version><bill>
-<number>{number}</number><type>{kind}</type><congress>{congress}</congress>
-<updateDate>2026-01-15T07:00:00Z</updateDate><introducedDate>2025-03-04</introducedDate>
-<title>{escape(sheet.story.headline)}</title>
-<sponsors><item><fullName>{escape(sheet.story.byline)}</fullName></item></sponsors>
-<summaries><summary><actionDate>2025-03-04</actionDate><text>{_cdata(sheet)}</text></summary></summaries>
-<actions><item><actionDate>2025-03-04</actionDate><text>Introduced in House</text></item></actions>
-</bill></billStatus>
-""".encode()
-
-
-def old_bill_status(sheet: Sheet) -> bytes:
-    """Write BILLSTATUS with schema 1.0.0."""
-    congress, kind, number = _bill(sheet)
-    summary = f"<item><actionDate>2025-03-04</actionDate><text>{_cdata(sheet)}</text></item>"
-    return f"""{_PROLOG}<billStatus><bill>
-<billNumber>{number}</billNumber><billType>{kind}</billType><congress>{congress}</congress><version>1.0.0</version>
-<createDate>2025-03-05T07:00:00Z</createDate><introducedDate>2025-03-04</introducedDate>
-<title>{escape(sheet.story.headline)}</title>
-<summaries><billSummaries>{summary}</billSummaries></summaries>
-</bill></billStatus>
-""".encode()
-
-
-def register_notice(sheet: Sheet) -> bytes:
-    """Write a notice of the Federal Register."""
-    paragraphs = "\n".join(f"<P>{escape(paragraph)}</P>" for paragraph in sheet.story.paragraphs)
-    return f"""<NOTICE><PREAMB><AGENCY TYPE="F">DEPARTMENT OF WATERWAYS</AGENCY>
-<SUBJECT>{escape(sheet.story.headline)}</SUBJECT>
-<SUM><HD SOURCE="HED">SUMMARY:</HD><P>{escape(sheet.story.summary)}</P></SUM></PREAMB>
-<SUPLINF>{paragraphs}</SUPLINF></NOTICE>
-""".encode()
-
-
-def law(sheet: Sheet) -> bytes:
-    """Write a public law in USLM."""
-    sections = "\n".join(
-        f'<section><num value="{number}">Sec. {number}. </num><content>{escape(paragraph)}</content></section>'
-        for number, paragraph in enumerate(sheet.story.paragraphs, start=1)
-    )
-    return f"""{_PROLOG}<pLaw xmlns="http://schemas.gpo.gov/xml/uslm" xmlns:dc="http://purl.org/dc/elements/1.1/">
-<meta><dc:title>{escape(sheet.story.headline)}</dc:title><approvedDate>2025-06-02</approvedDate></meta>
-<main>{sections}</main></pLaw>
-""".encode()
-
-
-def _bill(sheet: Sheet) -> tuple[str, str, str]:
-    found = _BILL_FILE.search(sheet.url)
-    assert found
-    return found[1], found[2].upper(), found[3]
-
-
-def _cdata(sheet: Sheet) -> str:
-    return f"<![CDATA[{''.join(f'<p>{escape(paragraph)}</p>' for paragraph in sheet.story.paragraphs)}]]>"
+bill_status, unknown_bill_status = _form("bill.xml", version="3.0.0"), _form("bill.xml", version="9.0.0")
+old_bill_status, law, register_notice = _form("old_bill.xml"), _form("law.xml"), _form("notice.xml")
 
 
 def _federal(kind: str, **settings: Any) -> DemoSource:
@@ -131,11 +87,11 @@ SOURCES: Mapping[str, DemoSource] = {
 
 def _file(path: str, text: str) -> Piece:
     """Return a file that only lists other addresses."""
-    return _document(path, path, lambda _sheet: text.encode(), ends=NOT_SUBMITTED)
+    return _document(path, path, lambda _sheet: text.encode(), ends=Ends.NONE)
 
 
 def _document(
-    title: str, path: str, form: Form, days_ago: int | None = None, *, ends: frozenset[Reason] = STORED
+    title: str, path: str, form: Form, days_ago: int | None = None, *, ends: frozenset[Reason] = Ends.STORED
 ) -> Piece:
     return Piece(title, "rivers", days_ago, path=path, form=form, content_type=_XML, ends=ends)
 
@@ -177,7 +133,11 @@ REGISTER = Site(
     title="Federal Register of the Valley",
     pieces=tuple(
         _document(
-            title, _register_path(number), register_notice, days_ago, ends=STORED if days_ago < 7 else NOT_SUBMITTED
+            title,
+            _register_path(number),
+            register_notice,
+            days_ago,
+            ends=Ends.STORED if days_ago < 7 else Ends.NONE,
         )
         for number, title, days_ago in _NOTICES
     ),
@@ -207,9 +167,9 @@ def _law_path(number: int) -> str:
 
 
 def _bill_piece(congress: int, number: int, title: str, form: Form) -> Piece:
-    ends = frozenset({Reason.UNKNOWN_SCHEMA}) if form is unknown_bill_status else STORED
+    ends = frozenset({Reason.UNKNOWN_SCHEMA}) if form is unknown_bill_status else Ends.STORED
     # The budget ends before the backfill reaches the bills of the earlier Congress.
-    return _document(title, _bill_path(congress, number), form, ends=ends if congress == CONGRESS else NOT_SUBMITTED)
+    return _document(title, _bill_path(congress, number), form, ends=ends if congress == CONGRESS else Ends.NONE)
 
 
 def _series(congress: int) -> Piece:

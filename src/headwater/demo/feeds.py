@@ -8,7 +8,7 @@ from email.utils import format_datetime
 from html import escape
 from typing import Any
 
-from headwater.demo.content import Story
+from headwater.demo.content import Story, template
 
 Stamp = Callable[[datetime], str]
 
@@ -55,35 +55,41 @@ def iso_offset(moment: datetime) -> str:
 
 def rss(*, url: str, title: str, home: str, entries: Sequence[DemoEntry]) -> str:
     """Write RSS 2.0."""
-    items = "\n".join(map(_rss_item, entries))
-    return f"""<?xml version="1.0" encoding="UTF-8"?>
-<rss version="2.0" xmlns:atom="http://www.w3.org/2005/Atom" xmlns:dc="http://purl.org/dc/elements/1.1/">
-<channel>
-<title>{escape(title)}</title>
-<link>{home}</link>
-<description>All stories of {escape(title)}</description>
-<language>en-gb</language>
-<atom:link href="{url}" rel="self" type="application/rss+xml"/>
-{items}
-</channel>
-</rss>
-"""
+    items = [
+        template("feeds", "rss_item.xml").substitute(
+            _values(entry), dated=f"<pubDate>{entry.stamp(entry.published)}</pubDate>\n" if entry.published else ""
+        )
+        for entry in entries
+    ]
+    return _feed("rss.xml", items, url=url, title=title, home=home)
 
 
 def atom(*, url: str, title: str, home: str, entries: Sequence[DemoEntry]) -> str:
     """Write Atom 1.0. Every entry must have a date."""
     newest = max(moment for entry in entries if (moment := entry.updated or entry.published) is not None)
-    written = "\n".join(map(_atom_entry, entries))
-    return f"""<?xml version="1.0" encoding="utf-8"?>
-<feed xmlns="http://www.w3.org/2005/Atom" xml:lang="en">
-<title>{escape(title)}</title>
-<id>{url}</id>
-<link rel="self" href="{url}"/>
-<link rel="alternate" type="text/html" href="{home}"/>
-<updated>{iso_z(newest)}</updated>
-{written}
-</feed>
-"""
+    written = [template("feeds", "atom_entry.xml").substitute(_values(entry)) for entry in entries]
+    return _feed("atom.xml", written, url=url, title=title, home=home, updated=iso_z(newest))
+
+
+def _feed(name: str, entries: Sequence[str], *, title: str, **values: str) -> str:
+    values |= {"title": escape(title), "entries": "\n".join(entries)}
+    return template("feeds", name).substitute(values) + "\n"
+
+
+def _values(entry: DemoEntry) -> dict[str, str]:
+    published, updated = entry.published, entry.updated or entry.published
+    return {
+        "url": escape(entry.url),
+        "plain_url": escape(entry.url.partition("?")[0]),
+        "headline": escape(entry.story.headline),
+        "byline": escape(entry.story.byline),
+        "summary": escape(entry.story.summary),
+        "html": escape(f"<p>{escape(entry.story.summary)}</p>"),
+        "topic": entry.story.topic,
+        "language": entry.story.language,
+        "published": entry.stamp(published) if published else "",
+        "updated": entry.stamp(updated) if updated else "",
+    }
 
 
 def json_feed(*, url: str, title: str, home: str, entries: Sequence[DemoEntry]) -> str:
@@ -114,32 +120,6 @@ def news_sitemap(publication: str, entries: Iterable[DemoEntry]) -> str:
     """Write a news sitemap, with title and language for each story."""
     written = "\n".join(_news(publication, entry) for entry in entries)
     return f'{_PROLOG}\n<urlset xmlns="{_NAMESPACE}" xmlns:news="{_NEWS_NAMESPACE}">\n{written}\n</urlset>\n'
-
-
-def _rss_item(entry: DemoEntry) -> str:
-    dated = "" if entry.published is None else f"<pubDate>{entry.stamp(entry.published)}</pubDate>\n"
-    return f"""<item>
-<title>{escape(entry.story.headline)}</title>
-<link>{escape(entry.url)}</link>
-<guid isPermaLink="false">{escape(entry.url.partition("?")[0])}</guid>
-{dated}<dc:creator>{escape(entry.story.byline)}</dc:creator>
-<category>{entry.story.topic}</category>
-<description>{escape(f"<p>{escape(entry.story.summary)}</p>")}</description>
-</item>"""
-
-
-def _atom_entry(entry: DemoEntry) -> str:
-    assert entry.published is not None
-    return f"""<entry xml:lang="{entry.story.language}">
-<title>{escape(entry.story.headline)}</title>
-<id>{escape(entry.url)}</id>
-<link rel="alternate" type="text/html" href="{escape(entry.url)}"/>
-<published>{entry.stamp(entry.published)}</published>
-<updated>{entry.stamp(entry.updated or entry.published)}</updated>
-<author><name>{escape(entry.story.byline)}</name></author>
-<category term="{entry.story.topic}"/>
-<summary>{escape(entry.story.summary)}</summary>
-</entry>"""
 
 
 def _json_item(entry: DemoEntry) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 from headwater.demo.govuk_api import GovukApi
 from headwater.demo.govuk_pages import LONDON, READING, RIVERS, ROADS, TAXON_NAMES, GovukPage, Organisation, content_id
 from headwater.demo.pages import slug
-from headwater.demo.plan import NOT_SUBMITTED, STORED, Piece, Site
+from headwater.demo.plan import Ends, Piece, Site
 
 Label = Literal["NEW", "LATEST"]
 
@@ -77,7 +77,7 @@ class _Row:
             updated_days_ago=self.updated.days_ago if self.updated and is_later else None,
             path=self.path,
             link=self.elsewhere,
-            ends=STORED if self.label(1) else NOT_SUBMITTED,  # only the pages of the day before are submitted
+            ends=Ends.STORED if self.label(1) else Ends.NONE,  # only the pages of the day before are submitted
         )
 
     def page(self, today: date) -> GovukPage:

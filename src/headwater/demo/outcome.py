@@ -15,7 +15,7 @@ from headwater.core.urls import host_of
 from headwater.demo.expected import Expected
 from headwater.demo.federal_run import BILLS, REGISTER, has_federal, key_shares
 from headwater.demo.federal_sites import API_HOST, SHARES, SOURCES
-from headwater.demo.plan import NO_BROWSER
+from headwater.demo.plan import Ends
 from headwater.demo.progress import counted
 from headwater.demo.visits import TOLERANCE_SECONDS, DemoRequest
 from headwater.demo.web import DemoWeb
@@ -316,7 +316,7 @@ def _check_walls(expected: Expected, urls: list[dict[str, Any]]) -> Check:
     walled = {url for pages in expected.walled.values() for url in pages}
     waiting = [url["url"] for url in urls if url["url"] in walled and url["reason"] is None]
     hosts = ", ".join(expected.walled) or "no host"
-    if waiting and all(expected.outcomes[url] == NO_BROWSER for url in waiting):
+    if waiting and all(expected.outcomes[url] == Ends.NO_BROWSER for url in waiting):
         return Check(f"{hosts} waits for a browser", f"{counted(len(waiting), 'page')} wait")
     return Check(f"the browser passes the bot wall of {hosts}", counted(len(walled), "page"), tuple(waiting))
 

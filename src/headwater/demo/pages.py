@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from html import escape
-from importlib import resources
 from itertools import product
-from string import Template
 from zlib import crc32
 
-from headwater.demo.content import Story
+from headwater.demo.content import Story, read_file, template
 
 _NOT_SLUG = re.compile(r"[^a-z0-9]+")
 _RIGHT_TO_LEFT = frozenset({"ar"})
@@ -150,7 +148,7 @@ def _page(frame: Frame, url: str, title: str, head: str, main: str, *, kind: str
         teasers="\n".join(map(_teaser, others)),
         state=_state(frame, others),
         utilities=_utilities(),
-        script=_file("consent.js"),
+        script=read_file("looks", "consent.js"),
     )
 
 
@@ -248,14 +246,3 @@ def _utilities() -> str:
     rules += [f".{space}" for space in spaces]
     rules += ["@media (min-width:48rem){", *(f".md-{space}" for space in spaces), "}"]
     return "\n".join(rules)
-
-
-@cache
-def template(*path: str) -> Template:
-    """Return a template below `looks/`."""
-    return Template(_file(*path))
-
-
-@cache
-def _file(*path: str) -> str:
-    return resources.files(__package__).joinpath("looks", *path).read_text("utf-8").rstrip("\n")

@@ -13,21 +13,26 @@ from headwater.demo.content import Story, write_story
 from headwater.demo.feeds import Stamp, gmt
 from headwater.demo.pages import Form, article_page, slug
 
-STORED = frozenset({Reason.STORED})
-STORED_OR_LINKED = frozenset({Reason.STORED, Reason.LINKED})  # the second of two equal pages is linked
-NOT_SUBMITTED: frozenset[Reason] = frozenset()  # only a redirect leads to the address, or no link at all
-REDIRECTED = frozenset({Reason.REDIRECT})
-SAME_PAGE = frozenset({Reason.SAME_PAGE})
-REDIRECT_LIMIT = frozenset({Reason.REDIRECT_LIMIT})
-NOT_FOUND = frozenset({Reason.NOT_FOUND})
-GONE = frozenset({Reason.GONE})
-REFUSED = frozenset({Reason.HTTP_4XX})
-ROBOTS_BLOCKED = frozenset({Reason.ROBOTS_BLOCKED})
-TOO_LARGE = frozenset({Reason.BODY_TOO_LARGE})
-GIVEN_UP = frozenset({Reason.MAX_RETRIES, Reason.WORKER_LOST})  # the second if the last attempt was killed
-NO_BROWSER = frozenset({Reason.NO_BROWSER})  # the URL waits until there is a browser
-WAITS = frozenset({Reason.ROBOTS_UNREACHABLE})  # the URL waits until the host's robots.txt can be read
 _CRAWL_DELAY = re.compile(r"^crawl-delay:\s*([\d.]+)", re.IGNORECASE | re.MULTILINE)
+
+
+class Ends:
+    """The reasons with which a piece may end or wait."""
+
+    STORED = frozenset({Reason.STORED})
+    STORED_OR_LINKED = frozenset({Reason.STORED, Reason.LINKED})  # the second of two equal pages is linked
+    NONE: frozenset[Reason] = frozenset()  # only a redirect leads to the address, or no link at all
+    REDIRECTED = frozenset({Reason.REDIRECT})
+    SAME_PAGE = frozenset({Reason.SAME_PAGE})
+    REDIRECT_LIMIT = frozenset({Reason.REDIRECT_LIMIT})
+    NOT_FOUND = frozenset({Reason.NOT_FOUND})
+    GONE = frozenset({Reason.GONE})
+    REFUSED = frozenset({Reason.HTTP_4XX})
+    BLOCKED = frozenset({Reason.ROBOTS_BLOCKED})
+    TOO_BIG = frozenset({Reason.BODY_TOO_LARGE})
+    GIVEN_UP = frozenset({Reason.MAX_RETRIES, Reason.WORKER_LOST})  # the second if the last attempt was killed
+    NO_BROWSER = frozenset({Reason.NO_BROWSER})  # the URL waits until there is a browser
+    WAITS = frozenset({Reason.ROBOTS_UNREACHABLE})  # the URL waits until the host's robots.txt can be read
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +57,7 @@ class Piece:
     content_type: str = HTML
     canonical: str | None = None  # the path of the page of which this one is a variant
     answer: Maker | None = whole  # None: the address is unknown
-    ends: frozenset[Reason] = STORED
+    ends: frozenset[Reason] = Ends.STORED
 
     def story(self, seed: int) -> Story:
         """Return its story on a web with that seed."""

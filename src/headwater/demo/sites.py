@@ -15,21 +15,7 @@ from headwater.demo.feeds import atom, est, iso_offset, iso_z, json_feed, plus_o
 from headwater.demo.govuk_site import GOVUK
 from headwater.demo.pages import amp_page, challenge_page, cookie_wall, login_wall, print_page, soft_404
 from headwater.demo.pdf import pdf
-from headwater.demo.plan import (
-    GIVEN_UP,
-    GONE,
-    NOT_FOUND,
-    NOT_SUBMITTED,
-    REDIRECT_LIMIT,
-    REDIRECTED,
-    REFUSED,
-    ROBOTS_BLOCKED,
-    SAME_PAGE,
-    STORED_OR_LINKED,
-    FeedPlan,
-    Piece,
-    Site,
-)
+from headwater.demo.plan import Ends, FeedPlan, Piece, Site
 
 _RSS = "application/rss+xml; charset=utf-8"
 _ATOM = "application/atom+xml; charset=utf-8"
@@ -54,7 +40,7 @@ _MINUTES_PATH = "/private/minutes"
 _TO_THE_MIRROR = redirect(302, f"http://mirror.demo.test{_MAPS_PATH}")
 _TRACKING = "?utm_source=wire&utm_medium=rss&utm_campaign=desk"
 _MARKET = Piece(
-    "Covered market keeps its Saturday stalls", "councils", 4, path="/news/covered-market", ends=STORED_OR_LINKED
+    "Covered market keeps its Saturday stalls", "councils", 4, path="/news/covered-market", ends=Ends.STORED_OR_LINKED
 )
 _BUDGET = Piece(
     "Budget book, part one (all figures)",
@@ -80,7 +66,7 @@ GAZETTE = Site(
         Piece("Late-night bus returns to the hill estates", "transport", 0, stamp=est),
         Piece("Central library opens on Sundays from spring", "libraries", 1, stamp=plus_one),
         Piece(_ROADS, "budgets", 1, path=_ROADS_PATH),
-        Piece(_STORM, "weather", 2, stamp=est, ends=STORED_OR_LINKED),
+        Piece(_STORM, "weather", 2, stamp=est, ends=Ends.STORED_OR_LINKED),
         Piece("Councillors agree to publish every decision within days", "councils", 3, stamp=plus_one),
         Piece("La bibliothèque du quai rouvre ses portes aux lecteurs", "libraries", 5, language="fr", stamp=plus_one),
         Piece("Ferry and tram tickets become one from next month", "transport", 9),
@@ -121,18 +107,24 @@ WIRE = Site(
         Piece("Reservoir stands below its usual mark after dry spring", "weather", 0, stamp=plus_one),
         Piece("Readers borrow more books than before the floods", "libraries", None),
         Piece("Hochwassermauer an der Alten Werft ist fertig", "rivers", 2, language="de"),
-        Piece(_STORM, "weather", 2, ends=STORED_OR_LINKED),
+        Piece(_STORM, "weather", 2, ends=Ends.STORED_OR_LINKED),
         Piece(_ROADS, "budgets", 1, link=f"http://gazette.demo.test{_ROADS_PATH}{_TRACKING}"),
         Piece(_WEIR, "rivers", 3, path="/r/1182", answer=redirect(301, _WEIR_PATH)),
-        Piece(_WEIR, "rivers", 3, path=_WEIR_PATH, listed=False, ends=SAME_PAGE),
-        Piece(_MAPS, "libraries", 4, path="/out/4471", answer=_TO_THE_MIRROR, ends=REDIRECTED),
-        Piece(_CIRCLE, "councils", 5, path="/r/there", answer=redirect(302, "/r/back"), ends=REDIRECT_LIMIT),
+        Piece(_WEIR, "rivers", 3, path=_WEIR_PATH, listed=False, ends=Ends.SAME_PAGE),
+        Piece(_MAPS, "libraries", 4, path="/out/4471", answer=_TO_THE_MIRROR, ends=Ends.REDIRECTED),
+        Piece(_CIRCLE, "councils", 5, path="/r/there", answer=redirect(302, "/r/back"), ends=Ends.REDIRECT_LIMIT),
         Piece(
-            _CIRCLE, "councils", 5, path="/r/back", answer=redirect(302, "/r/there"), listed=False, ends=NOT_SUBMITTED
+            _CIRCLE,
+            "councils",
+            5,
+            path="/r/back",
+            answer=redirect(302, "/r/there"),
+            listed=False,
+            ends=Ends.NONE,
         ),
-        Piece("Story withdrawn by the desk", "councils", 5, answer=None, ends=NOT_FOUND),
-        Piece("Story withdrawn by a court", "councils", 5, answer=always(status(410)), ends=GONE),
-        Piece("Story for member papers", "councils", 6, answer=always(status(403)), ends=REFUSED),
+        Piece("Story withdrawn by the desk", "councils", 5, answer=None, ends=Ends.NOT_FOUND),
+        Piece("Story withdrawn by a court", "councils", 5, answer=always(status(410)), ends=Ends.GONE),
+        Piece("Story for member papers", "councils", 6, answer=always(status(403)), ends=Ends.REFUSED),
         Piece(_MINUTES, "councils", 6, link=f"http://mirror.demo.test{_MINUTES_PATH}"),
     ),
 )
@@ -144,7 +136,7 @@ MIRROR = Site(
     robots=_DISALLOW_PRIVATE,
     pieces=(
         Piece(_MAPS, "libraries", 4, path=_MAPS_PATH, listed=False),
-        Piece(_MINUTES, "councils", 6, path=_MINUTES_PATH, listed=False, ends=ROBOTS_BLOCKED),
+        Piece(_MINUTES, "councils", 6, path=_MINUTES_PATH, listed=False, ends=Ends.BLOCKED),
     ),
 )
 
@@ -161,7 +153,7 @@ KAWABE = Site(
             "中央図書館の夜間開館が始まる", "libraries", 0, language="ja", stamp=iso_offset, path="/%E6%9C%AC/%E5%A4%9C"
         ),
         Piece("水門の点検を冬の前に終える", "rivers", 3, updated_days_ago=0, language="ja", stamp=iso_z),
-        Piece("まだ出せない下書き", "rivers", 3, language="ja", stamp=iso_z, path="/drafts/1", ends=ROBOTS_BLOCKED),
+        Piece("まだ出せない下書き", "rivers", 3, language="ja", stamp=iso_z, path="/drafts/1", ends=Ends.BLOCKED),
     ),
 )
 
@@ -183,7 +175,7 @@ _INTERSTITIALS = (
     ("Found in the reading room: a folder of letters", "libraries", 2, soft_404, "Page not found", {Reason.SOFT_404}),
     ("For members: garden plots to let", "councils", 3, login_wall, "Log in to read on", {Reason.LOGIN_WALL}),
     ("Wanted: a rower for the Sunday crew", "rivers", 3, cookie_wall, "Your privacy and our cookies", _COOKIE_WALL),
-    ("To give away: a tram seat, hardly used", "transport", 4, challenge_page, "Just a moment...", GIVEN_UP),
+    ("To give away: a tram seat, hardly used", "transport", 4, challenge_page, "Just a moment...", Ends.GIVEN_UP),
 )
 BOARD = Site(
     host="board.demo.test",
@@ -215,7 +207,7 @@ LEDGER = Site(
         Piece("Accounts of the harbour trust are open to all", "budgets", 0),
         Piece("Auditors praise the tidy books of the tram company", "budgets", 1),
         Piece("How to read a town budget in an hour", "budgets", None),
-        Piece("Ledger of a hundred years ago is put on show", "libraries", 30, ends=NOT_SUBMITTED),
+        Piece("Ledger of a hundred years ago is put on show", "libraries", 30, ends=Ends.NONE),
     ),
 )
 
@@ -230,7 +222,7 @@ GUIDE = Site(
         Piece("Walks along the Wend for dry days", "rivers", 3),
         Piece("Reading rooms that stay open late", "libraries", 12),
         Piece("Where to wait for the hill tram in the rain", "transport", 40),
-        Piece("A guide that no page leads to", "transport", 2, form=print_page, ends=NOT_SUBMITTED),
+        Piece("A guide that no page leads to", "transport", 2, form=print_page, ends=Ends.NONE),
     ),
 )
 

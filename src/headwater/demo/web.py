@@ -20,6 +20,7 @@ from aiohttp import web
 
 from headwater.demo.answers import Answer
 from headwater.demo.build import build_host
+from headwater.demo.content import template
 from headwater.demo.plan import Site
 from headwater.demo.sites import SITES
 from headwater.demo.visits import DemoRequest, Violation, arrival, departure, find_violations
@@ -28,18 +29,6 @@ Listen = Callable[[tuple[str, int]], socket.socket]
 
 _KEPT_REQUESTS = 20_000  # bounds the memory of a web that runs for long
 _PLAIN_NAMES = ("127.0.0.1", "localhost")  # the hosts of a request that names no site
-
-_INDEX = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<title>The small web</title>
-<h1>The small web</h1>
-<p>All hosts share this address. The Host header selects one, and a browser does not let you choose it:</p>
-<table>
-{rows}
-</table>
-</html>
-"""
 
 
 class DemoWeb:
@@ -168,7 +157,7 @@ class DemoWeb:
             f"{self.address}{site.feed.path if site.feed else '/'}</code>"
             for site in self.sites
         )
-        return _INDEX.format(rows=rows)
+        return template("index.html").substitute(rows=rows)
 
 
 def _pause(response: web.StreamResponse) -> float:
