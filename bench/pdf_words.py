@@ -6,17 +6,17 @@ from collections import Counter
 
 import pypdfium2
 
-from headwater.extraction.pdf.headers_footers import remove_furniture
-from headwater.extraction.pdf.page_content import Look, look
+from headwater.extraction.pdf.headers_footers import remove_headers_and_footers
+from headwater.extraction.pdf.page_content import PageContent, read_page
 
 
 def missing_words(body: bytes, markdown: str) -> tuple[Counter[str], int]:
     """Return the words that are not there, and how many ought to be: all but removed heads, feet and line numbers."""
     with pypdfium2.PdfDocument(body) as document:
         seen = _spoken(" ".join(page.get_textpage().get_text_range() for page in document))
-        pages = [look(page) for page in document]
+        pages = [read_page(page) for page in document]
     whole = _all_words(pages)
-    remove_furniture(pages)
+    remove_headers_and_footers(pages)
     wanted = seen - (whole - _all_words(pages))
     return wanted - _spoken(markdown.replace("|", " ")), wanted.total()
 
@@ -41,5 +41,5 @@ def _spoken(text: str) -> Counter[str]:
     return Counter(filter(None, words))
 
 
-def _all_words(pages: list[Look]) -> Counter[str]:
+def _all_words(pages: list[PageContent]) -> Counter[str]:
     return _spoken(" ".join(word.text for page in pages for word in (*page.words, *page.aside)))

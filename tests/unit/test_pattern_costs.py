@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import headwater
 from headwater import extract_pdf
-from headwater.extraction.pdf.dehyphenation import joined
+from headwater.extraction.pdf.dehyphenation import join_lines
 from headwater.extraction.pdf.page_content import SOFT_HYPHEN
 from tests.unit.pdf_writer import page_of, pdf
 
@@ -31,7 +31,7 @@ OPERATIONS = ("search", "match", "fullmatch", "sub", "finditer", "findall", "spl
 CUT: dict[str, int] = {
     "headers_footers._PAGE_NUMBER": 40,
     "dehyphenation._ADDRESS": 300,
-    "pdf_titles._NO_TITLE": 300,
+    "pdf_blocks._NO_TITLE": 300,
     **{f"interstitials._{sort}_NAMES": 120 for sort in ("CHALLENGE", "NOT_FOUND", "LOGIN")},
     **{f"interstitials._{sort}_SENTENCES": 400 for sort in ("CHALLENGE", "NOT_FOUND", "LOGIN", "CONSENT")},
     **{f"interstitials.{name}": 400 for name in ("_CONSENT_PROSE", "_POLICY", "_AGREE")},
@@ -194,8 +194,8 @@ def test_no_title_of_a_pdf_takes_long_to_read() -> None:
 
 def test_many_lines_are_joined_as_quickly_as_few() -> None:
     began = time.thread_time()
-    assert joined(["ab-"] * 40_000) == "ab-" * 40_000
-    assert joined(["www.a.test/a", "7" * 20_000]).startswith("www.a.test/a 7")
+    assert join_lines(["ab-"] * 40_000) == "ab-" * 40_000
+    assert join_lines(["www.a.test/a", "7" * 20_000]).startswith("www.a.test/a 7")
     assert time.thread_time() - began < LONG_FOR_A_PDF
 
 
@@ -203,5 +203,5 @@ def test_many_lines_are_joined_as_quickly_as_few() -> None:
 def test_lines_are_joined_as_if_all_before_were_looked_at(lines: list[str]) -> None:
     whole = ""
     for line in lines:
-        whole = joined([whole, line]) if whole else line
-    assert joined(lines) == whole
+        whole = join_lines([whole, line]) if whole else line
+    assert join_lines(lines) == whole

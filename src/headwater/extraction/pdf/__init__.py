@@ -1,1 +1,1 @@
-"""PDFs to Markdown."""
+"""Convert PDFs to Markdown."""

@@ -1,4 +1,4 @@
-"""Tables without lines between their cells: words that stand above each other in columns."""
+"""Find tables without ruling lines: words that are aligned in columns."""
 
 import itertools
 import re
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from headwater.extraction.pdf.drawings import Rule
+from headwater.extraction.pdf.drawings import RulingLine
 from headwater.extraction.pdf.lines import Line
 from headwater.extraction.pdf.page_content import Word
 from headwater.extraction.pdf.tables import Table, cell_text
@@ -17,41 +17,41 @@ _FIGURE = re.compile(
 )
 _YEAR = re.compile(r"(?:19|20)\d\d(?:[-\u2013/]\d\d(?:\d\d)?)?")
 _FEWEST_ROWS = 3
-_LINES_BETWEEN = 2  # how many lines without columns may stand between two rows
+_LINES_BETWEEN = 2  # lines without columns between two rows, at most
 _FARTHEST = 3.0  # times the height of a line, from one row to the next
-_CROSSING = 0.12  # the share of rows that may reach across a gap between columns
+_CROSSING = 0.12  # the share of rows that may cross a gap between columns
 _MOST = 0.7  # of the rows
-_SPACE = 0.5  # of the size of letters: wider than between words
+_SPACE = 0.5  # of the letter size; a space between words is narrower
 _WIDE_RULE = 0.75  # of the table's width
-_TITLE = 0.5  # of the table's width, for a piece that is no cell of its head
-_TOO_WIDE = 0.6  # of all lines, for a piece of a row
+_TITLE = 0.5  # of the table's width; a wider piece is not a cell of the head
+_TOO_WIDE = 0.6  # of the width of all lines; a wider piece is not a cell
 _LONGEST_CELL = 45
 _LONGEST_HEAD = 12  # lines
-_MOST_COLUMNS = 100  # that anybody would read
+_MOST_COLUMNS = 100  # tables with more are drawings
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """From where to where a column reaches."""
+    """The horizontal extent of a column."""
 
     x0: float
     x1: float
 
 
-def aligned_tables(lines: Sequence[Line], rules: Sequence[Rule]) -> Iterator[tuple[int, int, Table]]:
-    """Yield tables, each with the first of the lines that it takes the place of and the one after the last."""
+def find_aligned_tables(lines: Sequence[Line], rules: Sequence[RulingLine]) -> Iterator[tuple[int, int, Table]]:
+    """Yield each table with the number of its first line and the number after its last line."""
     taken = 0
-    for start, end in _runs(lines):
+    for start, end in _find_runs(lines):
         columns = _columns(lines[start:end])
         if _is_table(lines[start:end], columns):
-            start, first_row = _head(lines, start, end, columns, rules)
+            start, first_row = _find_head(lines, start, end, columns, rules)
             start = max(start, taken)
             yield start, end, _table(lines[start:end], max(1, first_row - start), columns, rules)
             taken = end
 
 
-def _runs(lines: Sequence[Line]) -> Iterator[tuple[int, int]]:
-    """Yield where lines of several pieces follow each other, from the first to after the last of them."""
+def _find_runs(lines: Sequence[Line]) -> Iterator[tuple[int, int]]:
+    """Yield the first and last + 1 of successive lines that consist of several pieces."""
     wide = _TOO_WIDE * (max((line.x1 for line in lines), default=0) - min((line.x0 for line in lines), default=0))
     start = last = -1
     for number, line in enumerate(lines):
@@ -59,7 +59,7 @@ def _runs(lines: Sequence[Line]) -> Iterator[tuple[int, int]]:
         if start >= 0 and (is_prose or number - last > _LINES_BETWEEN + 1 or _is_far(lines[number - 1], line)):
             yield start, last + 1
             start = -1
-        if line.mark is None and len(line.segments) >= 2 and not is_prose:
+        if line.table_number is None and len(line.segments) >= 2 and not is_prose:
             start = number if start < 0 else start
             last = number
     if start >= 0:
@@ -71,11 +71,11 @@ def _has_figures(line: Line) -> bool:
 
 
 def _is_far(before: Line, line: Line) -> bool:
-    return line.mark is not None or line.top - before.bottom > _FARTHEST * max(line.size, 1.0)
+    return line.table_number is not None or line.top - before.bottom > _FARTHEST * max(line.size, 1.0)
 
 
 def _columns(lines: Sequence[Line]) -> list[Column]:
-    """Return the columns: between them is a gap that hardly any row reaches across."""
+    """Return the columns. At most a small share of the rows crosses a gap between two columns."""
     rows = [line for line in lines if _has_figures(line)]
     if len(rows) < _FEWEST_ROWS:
         rows = [line for line in lines if len(line.segments) >= 2]
@@ -95,11 +95,11 @@ def _columns(lines: Sequence[Line]) -> list[Column]:
                 columns.append(Column(begun, x))
     if len(columns) > _MOST_COLUMNS:
         return []
-    return [part for column in columns for part in _narrower(column, rows)]
+    return [part for column in columns for part in _split_column(column, rows)]
 
 
-def _narrower(column: Column, rows: Sequence[Line]) -> list[Column]:
-    """Part a column whose cells end in several figures each, which stand too close together to tell by their gaps."""
+def _split_column(column: Column, rows: Sequence[Line]) -> list[Column]:
+    """Split a column whose cells end in the same number of figures, with gaps that are too small to see."""
     pieces = [piece for row in rows for piece in row.segments if column.x0 <= (piece.x0 + piece.x1) / 2 <= column.x1]
     tails = [_figures_at_end(piece) for piece in pieces]
     count, often = Counter(map(len, tails)).most_common(1)[0] if tails else (0, 0)
@@ -112,7 +112,7 @@ def _narrower(column: Column, rows: Sequence[Line]) -> list[Column]:
         for number in range(count)
     ]
     if not is_whole:
-        if sum(_is_led(piece, count) for piece in pieces) * 2 < len(pieces):
+        if sum(_has_leader(piece, count) for piece in pieces) * 2 < len(pieces):
             return [column]
         heads = [piece.words[-count - 1].x1 for piece in pieces if len(piece.words) > count]
         parts.insert(0, Column(column.x0, min(max(heads), parts[0].x0)))
@@ -120,8 +120,8 @@ def _narrower(column: Column, rows: Sequence[Line]) -> list[Column]:
     return parts if apart else [column]
 
 
-def _is_led(piece: Line, figures: int) -> bool:
-    """Tell whether the figures at the end of a piece are apart from its words, by dots or a gap; a name is not."""
+def _has_leader(piece: Line, figures: int) -> bool:
+    """Return whether dots or a gap separate the figures at the end of a piece from its words."""
     if len(piece.words) <= figures:
         return False
     before, first = piece.words[-figures - 1 : len(piece.words) - figures + 1]
@@ -143,33 +143,33 @@ def _is_table(lines: Sequence[Line], columns: Sequence[Column]) -> bool:
         return False
     pieces = [piece for row in rows for piece in row.segments[1:]]
     figures = sum(all(_FIGURE.fullmatch(word.text) for word in piece.words) for piece in pieces)
-    telling = [column for column in columns if _says_something(column, rows)]
-    if len(telling) == 2:
+    filled_columns = [column for column in columns if _has_text(column, rows)]
+    if len(filled_columns) == 2:
         return figures >= _MOST * len(pieces) and len(rows) * 2 >= len(lines)
-    filled = sum(len(_pieces(row, columns)) for row in rows) / (len(rows) * len(columns))
+    filled = sum(len(_split_cells(row, columns)) for row in rows) / (len(rows) * len(columns))
     is_short = sum(len(piece.text) <= _LONGEST_CELL for piece in pieces) >= 0.8 * len(pieces)
     is_dense = figures >= 0.4 * len(pieces) or len(rows) >= _MOST * len(lines)
-    return len(telling) > 2 and filled >= 0.6 and is_short and is_dense
+    return len(filled_columns) > 2 and filled >= 0.6 and is_short and is_dense
 
 
-def _says_something(column: Column, rows: Sequence[Line]) -> bool:
+def _has_text(column: Column, rows: Sequence[Line]) -> bool:
     pieces = [piece for row in rows for piece in row.segments if piece.x0 < column.x1 and column.x0 < piece.x1]
     return sum(any(map(str.isalnum, piece.text)) for piece in pieces) * 2 > len(pieces)
 
 
-def _head(
-    lines: Sequence[Line], start: int, end: int, columns: Sequence[Column], rules: Sequence[Rule]
+def _find_head(
+    lines: Sequence[Line], start: int, end: int, columns: Sequence[Column], rules: Sequence[RulingLine]
 ) -> tuple[int, int]:
-    """Return the first line of the table's head and its first row.
+    """Return the first line of the table's head, and its first row.
 
-    A line drawn under the head and one above it tell; without them the head is what is no title and no figure.
+    Ruling lines above and below the head decide. Without them, the head is the lines without figures below the title.
     """
     rows = [number for number in range(start, end) if _is_row(lines[number], columns)]
     if not rows:
         return start, start + 1
     first, second = rows[0], rows[min(1, len(rows) - 1)]
     highest = max(0, first - _LONGEST_HEAD)
-    drawn = _apart(sorted(rule.top for rule in rules if rule.is_flat and _underlines(rule, columns)))
+    drawn = _merge_double_lines(sorted(rule.top for rule in rules if rule.is_flat and _underlines(rule, columns)))
     near = [top for top in drawn if lines[highest].top - lines[highest].size <= top < lines[second].middle]
     below = [next(number for number in range(highest, end) if lines[number].middle > top) for top in near]
     are_ruled = len(rows) > 2 and any(lines[second].middle < top < lines[rows[2]].middle for top in drawn)
@@ -183,7 +183,7 @@ def _head(
 
 
 def _first_of_head(lines: Sequence[Line], start: int, highest: int, body: int, columns: Sequence[Column]) -> int:
-    """Return the first line above the rows that is no title; above `start` only what stands close over columns."""
+    """Return the first line above the rows that is not a title. Lines above `start` must be close to the columns."""
     head = body
     while head > highest and not _is_title(lines[head - 1], columns):
         if head <= start and not _is_part_of_head(lines[head - 1], lines[head], columns):
@@ -193,31 +193,31 @@ def _first_of_head(lines: Sequence[Line], start: int, highest: int, body: int, c
 
 
 def _is_row(line: Line, columns: Sequence[Column]) -> bool:
-    """Tell whether a line has figures in its columns, and not only one among the words of a head, nor only years."""
+    """Return whether a line has figures in its columns. A head may have single figures or only years."""
     figures = [piece.text for piece in line.segments[1:] if _is_figure(piece)]
     return len(figures) >= max(1, 0.4 * (len(columns) - 1)) and not all(map(_YEAR.fullmatch, figures))
 
 
-def _apart(places: Sequence[float]) -> list[float]:
-    """Take lines drawn double for one."""
+def _merge_double_lines(places: Sequence[float]) -> list[float]:
+    """Return each double line once."""
     return [place for number, place in enumerate(places) if not number or place - places[number - 1] > 3]
 
 
-def _underlines(rule: Rule, columns: Sequence[Column]) -> bool:
+def _underlines(rule: RulingLine, columns: Sequence[Column]) -> bool:
     x0, x1 = columns[0].x0, columns[-1].x1
     return min(rule.x1, x1) - max(rule.x0, x0) >= _WIDE_RULE * (x1 - x0)
 
 
 def _is_title(line: Line, columns: Sequence[Column]) -> bool:
-    """Tell whether a line is too long for a head: one piece of it is half as wide as the table."""
+    """Return whether a line is a title: one piece of it is half as wide as the table."""
     wide = _TITLE * (columns[-1].x1 - columns[0].x0)
-    return line.mark is not None or any(
+    return line.table_number is not None or any(
         piece.x1 - piece.x0 > wide and not _is_a_word_each(piece, columns) for piece in line.segments
     )
 
 
 def _is_a_word_each(piece: Line, columns: Sequence[Column]) -> bool:
-    """Tell whether words stand over columns of their own, close as they are."""
+    """Return whether each word is over a column of its own."""
     under = sum(piece.x0 < column.x1 and column.x0 < piece.x1 for column in columns)
     return under > 2 and len(piece.words) <= 1.2 * under
 
@@ -230,9 +230,9 @@ def _is_figure(piece: Line) -> bool:
     return any(map(str.isdigit, piece.text)) and all(_FIGURE.fullmatch(word.text) for word in piece.words)
 
 
-def _table(lines: Sequence[Line], heads: int, columns: Sequence[Column], rules: Sequence[Rule]) -> Table:
+def _table(lines: Sequence[Line], heads: int, columns: Sequence[Column], rules: Sequence[RulingLine]) -> Table:
     head = _head_row(lines[:heads], columns, rules)
-    rows = _joined_stubs([_row(line, columns) for line in lines[heads:]])
+    rows = _join_continued_rows([_row(line, columns) for line in lines[heads:]])
     words = frozenset(id(word) for line in lines for word in line.words)
     box = (columns[0].x0, lines[0].top, columns[-1].x1, lines[-1].bottom)
     return Table((head, *rows), words, box, tuple(line.text for line in lines))
@@ -240,13 +240,13 @@ def _table(lines: Sequence[Line], heads: int, columns: Sequence[Column], rules: 
 
 def _row(line: Line, columns: Sequence[Column]) -> tuple[str, ...]:
     cells: list[list[Word]] = [[] for _ in columns]
-    for piece in _pieces(line, columns):
+    for piece in _split_cells(line, columns):
         cells[_column_of(piece, columns)] += piece.words
     return tuple(cell_text(cell) for cell in cells)
 
 
-def _pieces(line: Line, columns: Sequence[Column]) -> list[Line]:
-    """Part a line into cells; figures stand in a column of their own even where the gap before them is small."""
+def _split_cells(line: Line, columns: Sequence[Column]) -> list[Line]:
+    """Split a line into cells. A figure is a cell of its own column even after a small gap."""
     pieces = []
     for piece in line.segments:
         if len(piece.words) == 1:
@@ -255,7 +255,7 @@ def _pieces(line: Line, columns: Sequence[Column]) -> list[Line]:
         part: list[Word] = []
         each = _is_a_word_each(piece, columns)
         for word in piece.words:
-            if part and (each or _FIGURE.fullmatch(word.text)) and _is_over_a_border(part[-1], word, columns):
+            if part and (each or _FIGURE.fullmatch(word.text)) and _crosses_border(part[-1], word, columns):
                 pieces.append(Line(tuple(part)))
                 part = []
             part.append(word)
@@ -263,7 +263,7 @@ def _pieces(line: Line, columns: Sequence[Column]) -> list[Line]:
     return pieces
 
 
-def _is_over_a_border(before: Word, word: Word, columns: Sequence[Column]) -> bool:
+def _crosses_border(before: Word, word: Word, columns: Sequence[Column]) -> bool:
     return any(
         before.x0 < left.x1 and before.x1 <= right.x0 + 1 and word.x0 >= left.x1 - 1 and word.x1 > right.x0
         for left, right in itertools.pairwise(columns)
@@ -271,23 +271,23 @@ def _is_over_a_border(before: Word, word: Word, columns: Sequence[Column]) -> bo
 
 
 def _column_of(piece: Line, columns: Sequence[Column]) -> int:
-    """Return the column that a piece shares most with, else the nearest."""
+    """Return the column that a piece overlaps most, or the nearest column."""
     shared = [min(piece.x1, column.x1) - max(piece.x0, column.x0) for column in columns]
     return shared.index(max(shared))
 
 
-def _head_row(lines: Sequence[Line], columns: Sequence[Column], rules: Sequence[Rule]) -> tuple[str, ...]:
-    """Join the lines of the head column by column; what stands over several columns is said of each of them."""
+def _head_row(lines: Sequence[Line], columns: Sequence[Column], rules: Sequence[RulingLine]) -> tuple[str, ...]:
+    """Join the lines of the head by column. A piece over several columns belongs to each of them."""
     cells: list[list[Word]] = [[] for _ in columns]
     for line in lines:
-        for piece in _pieces(line, columns):
-            for number in _spanned(piece, columns, rules):
+        for piece in _split_cells(line, columns):
+            for number in _columns_of_head_piece(piece, columns, rules):
                 cells[number] += piece.words
     return tuple(cell_text(cell) for cell in cells)
 
 
-def _spanned(piece: Line, columns: Sequence[Column], rules: Sequence[Rule]) -> list[int]:
-    """Return the columns that a piece of the head is said of: those over the line drawn under it, if there is one."""
+def _columns_of_head_piece(piece: Line, columns: Sequence[Column], rules: Sequence[RulingLine]) -> list[int]:
+    """Return the columns of a piece of the head: all columns of the line drawn below it, or the columns it overlaps."""
     x0, x1 = piece.x0, piece.x1
     for rule in rules:
         is_under = rule.is_flat and -0.3 * piece.size <= rule.top - piece.bottom <= piece.size
@@ -297,8 +297,8 @@ def _spanned(piece: Line, columns: Sequence[Column], rules: Sequence[Rule]) -> l
     return spanned or [_column_of(piece, columns)]
 
 
-def _joined_stubs(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Join the first cell of a row with the line above it that it goes on from."""
+def _join_continued_rows(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Join a row to the line above it if its first cell continues that line."""
     joined: list[tuple[str, ...]] = []
     for row in rows:
         before = joined[-1] if joined else None

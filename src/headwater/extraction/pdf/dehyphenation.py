@@ -1,4 +1,4 @@
-"""Lines to running text: words and addresses that were broken at the ends of lines are whole again."""
+"""Join lines to running text, with the words and addresses that were broken at the ends of lines."""
 
 import re
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ _CHINESE_OR_JAPANESE = re.compile("[\u3001-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e0
 _SCHEME = re.compile(r"https?://$")
 _ADDRESS = re.compile(r"(?:https?://|www\.)\S*$")
 _ANOTHER = re.compile(r"\W*(?:https?://|www\.)")
-# What tells the rest of an address from the next word, by what the address broke off with.
+# The patterns of the rest of an address, by the last character before the break.
 _AFTER_A_SLASH = re.compile(r"\S*(?:[/_=?&%#\d]|\.\w)")
 _AFTER_A_DOT = re.compile(r"[\w-]+[./]\w")
 _FILE = r"\.(?:pdf|html?|aspx?|php|xml|json)"
@@ -19,12 +19,12 @@ _AFTER_A_LETTER = re.compile(rf"[^\s_=?&%#]*[_=?&%#]|\S*{_FILE}\b|[^\s\d]*\d[^\s
 _WHOLE = re.compile(rf"[,;:)>\]]$|{_FILE}$")
 
 
-def joined(lines: Iterable[str]) -> str:
+def join_lines(lines: Iterable[str]) -> str:
     """Join the lines of a paragraph."""
     pieces: list[str] = []
-    end = ""  # of the text so far: to look at all of it for each line takes long
+    end = ""  # of the text so far; reading all of it for each line takes long
     for line in lines:
-        drops_hyphen, between = _joint(end, line)
+        drops_hyphen, between = _find_joint(end, line)
         if drops_hyphen:
             pieces[-1], end = pieces[-1][:-1], end[:-1]
         pieces.append(between + line)
@@ -32,8 +32,8 @@ def joined(lines: Iterable[str]) -> str:
     return "".join(pieces)
 
 
-def _joint(text: str, line: str) -> tuple[bool, str]:
-    """Tell whether a text loses the hyphen at its end before a line, and what comes between them."""
+def _find_joint(text: str, line: str) -> tuple[bool, str]:
+    """Return whether a text loses the hyphen at its end before a line, and the text between them."""
     drops_hyphen = text.endswith(SOFT_HYPHEN)
     if _is_broken_address(text, line):
         return drops_hyphen, "-" if drops_hyphen else ""
@@ -46,12 +46,12 @@ def _joint(text: str, line: str) -> tuple[bool, str]:
 
 
 def _is_without_spaces(before: str, after: str) -> bool:
-    """Tell whether Chinese or Japanese goes on, which has no spaces; Korean has."""
+    """Return whether both characters are Chinese or Japanese, which have no spaces. Korean has spaces."""
     return not before.isascii() and not after.isascii() and all(map(_CHINESE_OR_JAPANESE.match, (before, after)))
 
 
 def is_broken_word(text: str, line: str) -> bool:
-    """Tell whether a text ends in a part of a word."""
+    """Return whether a text ends within a word that the line continues."""
     return text.endswith(_HYPHENS) and text[-2:-1].isalpha() and line[:1].islower()
 
 

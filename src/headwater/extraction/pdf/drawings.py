@@ -1,4 +1,4 @@
-"""What pdfium sees on a page besides words: ruling lines and pictures."""
+"""Read the ruling lines and the pictures of a page."""
 
 import ctypes
 import math
@@ -10,19 +10,19 @@ import pypdfium2
 import pypdfium2.raw as pdfium
 
 _MAX_OBJECTS = 20_000  # of one page
-_MAX_DEPTH = 4  # of drawings within drawings
-_MAX_SEGMENTS = 400  # of one drawn path; longer ones are pictures, not rulings
+_MAX_DEPTH = 4  # of forms within forms
+_MAX_SEGMENTS = 400  # of one path; a longer path is a picture
 _HAIRLINE = 2.0  # points; a thicker stroke is an area
 _SHORTEST_RULE = 6.0
 
-Place = tuple[float, float, float, float]  # left, bottom, right, top
+Box = tuple[float, float, float, float]  # left, bottom, right, top
 Matrix = tuple[float, float, float, float, float, float]
 _IDENTITY: Matrix = (1.0, 0.0, 0.0, 1.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """A straight line along an axis, drawn or the edge of an area."""
+class RulingLine:
+    """A straight line along an axis. It is drawn, or it is the edge of an area."""
 
     x0: float
     top: float
@@ -31,13 +31,13 @@ class Rule:
 
     @property
     def is_flat(self) -> bool:
-        """Whether it runs from left to right."""
+        """Whether the line is horizontal."""
         return self.x1 - self.x0 >= self.bottom - self.top
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """How to turn a page, in quarters, so that its text runs from left to right and downwards."""
+class Rotation:
+    """How to rotate a page, in quarters, so that its text runs from left to right and downwards."""
 
     quarters: int
     left: float
@@ -46,7 +46,7 @@ class Turn:
     top: float
 
     def box(self, left: float, bottom: float, right: float, top: float) -> tuple[float, float, float, float]:
-        """Return x0, top, x1, bottom of a box given in the page's own coordinates."""
+        """Return x0, top, x1 and bottom of a box in the coordinates of the page."""
         if self.quarters == 0:
             return left - self.left, self.top - top, right - self.left, self.top - bottom
         if self.quarters == 1:
@@ -56,15 +56,15 @@ class Turn:
         return self.top - top, self.right - right, self.top - bottom, self.right - left
 
     def size(self) -> tuple[float, float]:
-        """Return width and height as one reads."""
+        """Return the width and the height after the rotation."""
         across, up = self.right - self.left, self.top - self.bottom
         return (across, up) if self.quarters % 2 == 0 else (up, across)
 
 
-def drawings(page: pypdfium2.PdfPage, turn: Turn) -> tuple[list[Rule], float]:
-    """Return the lines along an axis that are drawn on a page, and the share of it that pictures cover."""
+def drawings(page: pypdfium2.PdfPage, turn: Rotation) -> tuple[list[RulingLine], float]:
+    """Return the ruling lines of a page, and the share of the page that pictures cover."""
     width, height = turn.size()
-    rules: list[Rule] = []
+    rules: list[RulingLine] = []
     covered = 0.0
     for kind, drawn, matrix in _objects(page):
         box = _bounds(drawn, matrix)
@@ -76,12 +76,12 @@ def drawings(page: pypdfium2.PdfPage, turn: Turn) -> tuple[list[Rule], float]:
             down = min(bottom, height) - max(top, 0.0)
             covered += max(0.0, across) * max(0.0, down)
         else:
-            rules += _rules(drawn, matrix, turn, Rule(x0, top, x1, bottom))
+            rules += _rules(drawn, matrix, turn, RulingLine(x0, top, x1, bottom))
     return rules, covered / max(1.0, width * height)
 
 
 def _objects(page: pypdfium2.PdfPage) -> Iterator[tuple[int, Any, Matrix]]:
-    """Yield pictures and paths, those within forms too, each with the matrix of the form that it is in."""
+    """Yield pictures and paths, also those within forms, with the matrix of their form."""
     waiting: list[tuple[Any, Any, int, Matrix, int]] = [
         (pdfium.FPDFPage_GetObject, page, pdfium.FPDFPage_CountObjects(page), _IDENTITY, 0)
     ]
@@ -95,7 +95,7 @@ def _objects(page: pypdfium2.PdfPage) -> Iterator[tuple[int, Any, Matrix]]:
             if kind in (pdfium.FPDF_PAGEOBJ_IMAGE, pdfium.FPDF_PAGEOBJ_PATH):
                 yield kind, drawn, matrix
             elif kind == pdfium.FPDF_PAGEOBJ_FORM and depth < _MAX_DEPTH:
-                inner = _times(_matrix(drawn), matrix)
+                inner = _multiply(_matrix(drawn), matrix)
                 many = pdfium.FPDFFormObj_CountObjects(drawn)
                 waiting.append((pdfium.FPDFFormObj_GetObject, drawn, many, inner, depth + 1))
 
@@ -107,7 +107,7 @@ def _matrix(drawn: Any) -> Matrix:
     return found.a, found.b, found.c, found.d, found.e, found.f
 
 
-def _times(one: Matrix, other: Matrix) -> Matrix:
+def _multiply(one: Matrix, other: Matrix) -> Matrix:
     a, b, c, d, e, f = one
     p, q, r, s, t, u = other
     return (
@@ -116,37 +116,37 @@ def _times(one: Matrix, other: Matrix) -> Matrix:
     )
 
 
-def _moved(matrix: Matrix, x: float, y: float) -> tuple[float, float]:
+def _transform(matrix: Matrix, x: float, y: float) -> tuple[float, float]:
     a, b, c, d, e, f = matrix
     return a * x + c * y + e, b * x + d * y + f
 
 
-def _bounds(drawn: Any, matrix: Matrix) -> Place | None:
+def _bounds(drawn: Any, matrix: Matrix) -> Box | None:
     left, bottom, right, top = (ctypes.c_float() for _ in range(4))
     if not pdfium.FPDFPageObj_GetBounds(drawn, left, bottom, right, top):
         return None
-    corners = [_moved(matrix, x, y) for x in (left.value, right.value) for y in (bottom.value, top.value)]
+    corners = [_transform(matrix, x, y) for x in (left.value, right.value) for y in (bottom.value, top.value)]
     across, up = [x for x, _ in corners], [y for _, y in corners]
     box = (min(across), min(up), max(across), max(up))
     return box if all(map(math.isfinite, box)) else None
 
 
-def _rules(drawn: Any, matrix: Matrix, turn: Turn, box: Rule) -> list[Rule]:
-    """Return the lines along an axis that a path draws."""
+def _rules(drawn: Any, matrix: Matrix, turn: Rotation, box: RulingLine) -> list[RulingLine]:
+    """Return the ruling lines of a path."""
     across, down = box.x1 - box.x0, box.bottom - box.top
     if min(across, down) <= _HAIRLINE:
         return [box] if max(across, down) >= _SHORTEST_RULE else []
     segments = pdfium.FPDFPath_CountSegments(drawn)
     if segments > _MAX_SEGMENTS:
         return []
-    matrix = _times(_matrix(drawn), matrix)
+    matrix = _multiply(_matrix(drawn), matrix)
     found = []
     start = last = (0.0, 0.0)
     for number in range(segments):
         segment = pdfium.FPDFPath_GetPathSegment(drawn, number)
         x, y = ctypes.c_float(), ctypes.c_float()
         pdfium.FPDFPathSegment_GetPoint(segment, x, y)
-        point = _moved(matrix, x.value, y.value)
+        point = _transform(matrix, x.value, y.value)
         kind = pdfium.FPDFPathSegment_GetType(segment)
         if kind == pdfium.FPDF_SEGMENT_MOVETO:
             start = point
@@ -156,10 +156,10 @@ def _rules(drawn: Any, matrix: Matrix, turn: Turn, box: Rule) -> list[Rule]:
         if pdfium.FPDFPathSegment_GetClose(segment):
             found.append((last, start))
             last = start
-    boxes = [Rule(*turn.box(min(a, c), min(b, d), max(a, c), max(b, d))) for (a, b), (c, d) in found]
+    boxes = [RulingLine(*turn.box(min(a, c), min(b, d), max(a, c), max(b, d))) for (a, b), (c, d) in found]
     return [rule for rule in boxes if _is_along_an_axis(rule)]
 
 
-def _is_along_an_axis(rule: Rule) -> bool:
+def _is_along_an_axis(rule: RulingLine) -> bool:
     across, down = rule.x1 - rule.x0, rule.bottom - rule.top
     return min(across, down) <= 1.0 and max(across, down) >= _SHORTEST_RULE

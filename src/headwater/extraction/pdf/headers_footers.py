@@ -1,4 +1,4 @@
-"""What stands around the text of every page: running heads and feet, page numbers, the numbers of lines."""
+"""Remove headers, footers, page numbers and line numbers from pages."""
 
 import itertools
 import re
@@ -8,59 +8,59 @@ from dataclasses import dataclass, field
 from itertools import chain, pairwise
 from statistics import median
 
-from headwater.extraction.pdf.lines import Line, lines_of
-from headwater.extraction.pdf.page_content import Look, Word
+from headwater.extraction.pdf.lines import Line, make_lines
+from headwater.extraction.pdf.page_content import PageContent, Word
 
-_EDGE_LINES = 3  # how many lines from the top and from the bottom may be furniture
+_EDGE_LINES = 3  # from the top and from the bottom, that may be a header or a footer
 _SAME_PLACE = 8.0  # points
-_APART, _NUMBER_APART = 0.7, 0.5  # of the size of the letters: the gap between furniture and text
+_APART, _NUMBER_APART = 0.7, 0.5  # of the letter size; the gap between a header and the text
 _EVENLY = 1.3  # times the distance of rows
 _LARGER, _SMALLER = 1.15, 0.9  # than most letters
 _WORDS_OF_A_FOOT, _WORDS_OF_A_HEAD = 3, 5  # at least, besides a number
 _HUGE = 3.0  # times most letters
 _A_NUMBER = "#"
-_LONGEST_COUNT = 9  # figures
+_LONGEST_COUNT = 9  # digits
 _PAGES_TO_BELIEVE = 3
-_LONGEST_PAGE_NUMBER = 40  # characters: to match what is longer takes long, and it is none
+_LONGEST_PAGE_NUMBER = 40  # characters; matching a longer text takes long
 _NUMBER = re.compile(r"\d+")
-_SECTION = re.compile(r"\u00a7\s?\d[\d.]*")  # with which a page of law begins or ends
+_SECTION = re.compile(r"\u00a7\s?\d[\d.]*")  # a page of law begins or ends with its section
 _AFTER_A_SIGN = re.compile(
     r"(?:[|\u2022\u00b7\u2013\u2014-]|\bpage) ?#(?: of #)?$|^# ?[|\u2022\u00b7\u2013\u2014-]", re.IGNORECASE
 )
 _PAGE_NUMBER = re.compile(r"\W*(?:page\W*)?(?:[A-Z]{1,2}[-\u2013])?(?:#|[ivxlc]{1,7})(?:\W*of\W*#)?\W*", re.IGNORECASE)
 
 
-def remove_furniture(pages: Sequence[Look]) -> None:
-    """Take away what is repeated at the edges of pages, and the numbers beside lines."""
+def remove_headers_and_footers(pages: Sequence[PageContent]) -> None:
+    """Remove text that repeats at the edges of pages, and the numbers of lines."""
     remove_line_numbers(pages)
     _set_watermarks_aside(pages)
-    _remove_running_lines(pages)
+    _remove_repeated_lines(pages)
     _remove_repeated_asides(pages)
 
 
 @dataclass(slots=True)
-class _Place:
-    """What the lines at one height of the pages say that are alike, numbers aside."""
+class _LinePosition:
+    """The lines of all pages that have the same height and the same text except numbers."""
 
     pages: list[int] = field(default_factory=list)
-    numbers: list[tuple[int, ...]] = field(default_factory=list)  # of the line on each of those pages
-    kinds: set[int] = field(default_factory=set)  # of pages: those that are alike from top to bottom are one
+    numbers: list[tuple[int, ...]] = field(default_factory=list)  # in the line on each of those pages
+    kinds: set[int] = field(default_factory=set)  # of pages; pages with the same text except numbers are one kind
 
 
-_Places = dict[tuple[str, int], _Place]
+_Places = dict[tuple[str, int], _LinePosition]
 
 
-def _remove_running_lines(pages: Sequence[Look]) -> None:
-    """Take away lines that stand at the same place on several pages, with nothing further out.
+def _remove_repeated_lines(pages: Sequence[PageContent]) -> None:
+    """Remove lines that repeat at the same position of several pages and have no other line outside of them.
 
-    Those that differ by a number are data, unless it is that of the page.
+    Lines that differ by a number are data, unless the number is that of the page.
     """
     edges = []
-    alike: _Places = defaultdict(_Place)  # by what, numbers aside, and where
-    same: _Places = defaultdict(_Place)  # by the very words
+    alike: _Places = defaultdict(_LinePosition)  # by the text without numbers, and the height
+    same: _Places = defaultdict(_LinePosition)  # by the exact text, and the height
     kinds: dict[str, int] = {}
     for number, page in enumerate(pages):
-        lines = lines_of(page.words)
+        lines = make_lines(page.words)
         edges.append((lines[: _EDGE_LINES + 1], lines[: -_EDGE_LINES - 2 : -1]))
         kind = kinds.setdefault(_NUMBER.sub("#", "\n".join(line.text for line in lines)), number)
         outer = {id(line): line for edge in edges[-1] for line in edge[:_EDGE_LINES]}
@@ -71,48 +71,48 @@ def _remove_running_lines(pages: Sequence[Look]) -> None:
                 place.pages.append(number)
                 place.numbers.append(figures)
                 place.kinds.add(kind)
-    running = _Running(alike, same, min(_PAGES_TO_BELIEVE, max(2, len(pages))))
+    repeated = _RepeatedLines(alike, same, min(_PAGES_TO_BELIEVE, max(2, len(pages))))
     usual = median([word.size for page in pages for word in page.words] or [0.0])
     for page, sides in zip(pages, edges, strict=True):
-        doomed = {id(word) for edge in sides for line in _outside(edge, running, usual) for word in line.words}
-        # Where nothing else stands on a page, that is its text: certificates, slides and exhibits are alike.
-        page.words = [word for word in page.words if id(word) not in doomed] or _without_page_numbers(page.words)
+        removed = {id(word) for edge in sides for line in _repeated_edge(edge, repeated, usual) for word in line.words}
+        # If nothing else is on a page, this is its text. Certificates, slides and exhibits are alike.
+        page.words = [word for word in page.words if id(word) not in removed] or _without_page_numbers(page.words)
 
 
 @dataclass(frozen=True, slots=True)
-class _Running:
-    """What is repeated on the pages of a document."""
+class _RepeatedLines:
+    """The lines that repeat on the pages of a document."""
 
     alike: _Places
     same: _Places
-    believed: int  # pages
+    believed: int  # the number of pages on which a line must repeat
 
-    def has(self, line: Line, usual: float, is_foot: bool) -> bool:
-        """Tell whether a line is repeated; `usual` is the size of most letters."""
+    def contains(self, line: Line, usual: float, is_foot: bool) -> bool:
+        """Return whether a line repeats. `usual` is the size of most letters."""
         signature = _signature(line.text)
         if signature == _A_NUMBER:
-            return len({page for place in _near(self.alike, signature, line) for page in place.pages}) >= 2
+            return len({page for place in _positions_near(self.alike, signature, line) for page in place.pages}) >= 2
         if not signature:
             return False
-        if self._on_several(_near(self.same, _SECTION.sub("\u00a7", line.text), line)):
+        if self._on_several(_positions_near(self.same, _SECTION.sub("\u00a7", line.text), line)):
             return True
-        places = _near(self.alike, signature, line)
-        counting = _counting(places)
+        places = _positions_near(self.alike, signature, line)
+        counting = _counting_numbers(places)
         if not counting or not self._on_several(places) or line.size > _LARGER * usual:
             return False
-        return _count_pages(line, counting, usual) or _has_page_at_end(line, counting, is_foot)
+        return _has_page_number(line, counting, usual) or _has_page_at_end(line, counting, is_foot)
 
     def differs_below(self, line: Line) -> bool:
-        """Tell whether the pages with a line are not all alike from top to bottom."""
-        places = _near(self.alike, _signature(line.text), line)
+        """Return whether the other lines of the pages with this line differ."""
+        places = _positions_near(self.alike, _signature(line.text), line)
         return len({kind for place in places for kind in place.kinds}) > 1
 
-    def _on_several(self, places: Sequence[_Place]) -> bool:
+    def _on_several(self, places: Sequence[_LinePosition]) -> bool:
         return len({page for place in places for page in place.pages}) >= self.believed
 
 
-def _counting(places: Sequence[_Place]) -> set[int]:
-    """Return which numbers in a line go up by one from page to page, as that of a page does."""
+def _counting_numbers(places: Sequence[_LinePosition]) -> set[int]:
+    """Return which numbers of a line increase by one from page to page."""
     found = sorted(chain(*(zip(place.pages, place.numbers, strict=True) for place in places)))
     steps = [(after - before, one, other) for (before, one), (after, other) in pairwise(found)]
     return {
@@ -122,21 +122,21 @@ def _counting(places: Sequence[_Place]) -> set[int]:
     }
 
 
-def _near(places: _Places, text: str, line: Line) -> list[_Place]:
+def _positions_near(places: _Places, text: str, line: Line) -> list[_LinePosition]:
     level = round(line.top / _SAME_PLACE)
     return [places[text, level + near] for near in (-1, 0, 1) if (text, level + near) in places]
 
 
 def _has_page_at_end(line: Line, counting: set[int], is_foot: bool) -> bool:
-    """Tell whether several words begin or end with the number that counts, as the head or foot of a page does."""
+    """Return whether a line of several words begins or ends with the number that counts pages."""
     first, last = line.words[0].text, line.words[-1].text
     final = len(_NUMBER.findall(line.text)) - 1
     is_there = (first.isdigit() and 0 in counting) or (last.isdigit() and final in counting)
     return is_there and len(line.words) > (_WORDS_OF_A_FOOT if is_foot else _WORDS_OF_A_HEAD)
 
 
-def _count_pages(line: Line, counting: set[int], usual: float) -> bool:
-    """Tell whether a number that counts stands where that of a page does: by itself, behind a sign, in small print."""
+def _has_page_number(line: Line, counting: set[int], usual: float) -> bool:
+    """Return whether a number that counts pages is alone, after a sign, or in small print."""
     if line.size < _SMALLER * usual:
         return True
     seen = 0
@@ -151,32 +151,32 @@ def _count_pages(line: Line, counting: set[int], usual: float) -> bool:
 
 
 def _without_page_numbers(words: Sequence[Word]) -> list[Word]:
-    return [word for line in lines_of(words) if _signature(line.text) != _A_NUMBER for word in line.words]
+    return [word for line in make_lines(words) if _signature(line.text) != _A_NUMBER for word in line.words]
 
 
-def _outside(edge: Sequence[Line], running: _Running, usual: float) -> Sequence[Line]:
-    """Return the lines of an edge, from the outermost, that are repeated and stand apart from the text."""
+def _repeated_edge(edge: Sequence[Line], repeated: _RepeatedLines, usual: float) -> Sequence[Line]:
+    """Return the lines of an edge, from the outermost, that repeat and are apart from the text."""
     count = 0
     is_foot = len(edge) > 1 and edge[1].top < edge[0].top
     for number, line in enumerate(edge[:_EDGE_LINES]):
         is_number = _signature(line.text) == _A_NUMBER
         is_inner = number > 0 and count == number and not is_number
-        if is_inner or not running.has(line, usual, is_foot) or _is_head(edge[number:]):
+        if is_inner or not repeated.contains(line, usual, is_foot) or _is_head(edge[number:]):
             break
-        if len(edge) <= _EDGE_LINES and not is_number and not running.differs_below(line):
-            break  # there is hardly more on these pages: they are certificates
+        if len(edge) <= _EDGE_LINES and not is_number and not repeated.differs_below(line):
+            break  # these pages have few other lines, so they are certificates
         if (
             number + 1 == len(edge)
             or _gap(line, edge[number + 1]) >= (_NUMBER_APART if is_number else _APART) * line.size
         ):
             count = number + 1
-        elif not running.differs_below(line):
-            break  # it is of a paragraph, on copies of one page
+        elif not repeated.differs_below(line):
+            break  # the line is part of a paragraph on copies of one page
     return edge[:count]
 
 
 def _is_head(lines: Sequence[Line]) -> bool:
-    """Tell whether a line is the head of a table: its pieces stand over those of the next, as far as rows are apart."""
+    """Return whether a line is the head of a table: its pieces are above those of the next line, as near as a row."""
     if len(lines) < 3 or len(lines[0].segments) < 2 or len(lines[0].segments) != len(lines[1].segments):
         return False
     pairs = zip(lines[0].segments, lines[1].segments, strict=True)
@@ -189,7 +189,7 @@ def _gap(one: Line, other: Line) -> float:
 
 
 def _signature(text: str) -> str:
-    """Return what is the same on every page; nothing for rows of numbers, which tables have too."""
+    """Return the text that is the same on every page. A row of numbers has none, because tables have such rows too."""
     signature = _NUMBER.sub("#", text).strip()
     if len(signature) <= _LONGEST_PAGE_NUMBER and _PAGE_NUMBER.fullmatch(signature):
         return _A_NUMBER
@@ -197,9 +197,9 @@ def _signature(text: str) -> str:
     return signature if letters >= 2 and signature.count("#") <= letters else ""
 
 
-def _set_watermarks_aside(pages: Sequence[Look]) -> None:
-    """Huge words at the same place of several pages are said once, beside the text of the first."""
-    marks: dict[tuple[str, int, int], list[tuple[Look, Word]]] = defaultdict(list)
+def _set_watermarks_aside(pages: Sequence[PageContent]) -> None:
+    """Keep a huge word at the same position of several pages once, as an aside of the first page."""
+    marks: dict[tuple[str, int, int], list[tuple[PageContent, Word]]] = defaultdict(list)
     for page in pages:
         huge = _HUGE * median(word.size for word in page.words) if page.words else 0.0
         for word in page.words:
@@ -212,8 +212,8 @@ def _set_watermarks_aside(pages: Sequence[Look]) -> None:
             found[0][0].aside.append(found[0][1])
 
 
-def _remove_repeated_asides(pages: Sequence[Look]) -> None:
-    """Words up and down the margin that stand on several pages are of no page, nor are numbers of pages."""
+def _remove_repeated_asides(pages: Sequence[PageContent]) -> None:
+    """Remove page numbers and repeated words in the margin."""
     count: dict[str, int] = defaultdict(int)
     texts = [_NUMBER.sub("#", " ".join(word.text for word in page.aside)) for page in pages]
     for text in texts:
@@ -223,33 +223,33 @@ def _remove_repeated_asides(pages: Sequence[Look]) -> None:
             page.aside = []
 
 
-_MOST_LINES = 60  # that a numbered page has
+_MOST_LINES = 60  # of a numbered page
 _FEWEST_LINES = 5
-_MARGIN = 3.0  # points by which numbers in a column may stray
+_MARGIN = 3.0  # points between numbers of one column
 _UNEVEN = 0.25  # of the usual step from number to number
 _EXCEPTIONS = 0.15  # of the lines
-_TELLING = 0.2  # of the numbered lines, on all pages together
+_TELLING = 0.2  # of the numbered lines of all pages
 _FULL = 0.7  # of the longest line
 _PROSE = 25  # letters
 
 
-def remove_line_numbers(pages: Sequence[Look]) -> None:
-    """Take away the numbers that count lines; those that count the items of a list stay."""
-    found = {number: numbers for number, page in enumerate(pages) if (numbers := _line_numbers(page))}
-    telling = sum(_telling_lines(numbers, pages[number].words) for number, numbers in found.items())
-    if telling < _TELLING * sum(map(len, found.values())):
+def remove_line_numbers(pages: Sequence[PageContent]) -> None:
+    """Remove the numbers that count lines. The numbers of list items stay."""
+    found = {number: numbers for number, page in enumerate(pages) if (numbers := _find_line_numbers(page))}
+    unlike_list = sum(_count_lines_unlike_list(numbers, pages[number].words) for number, numbers in found.items())
+    if unlike_list < _TELLING * sum(map(len, found.values())):
         return
     columns = [_middle(numbers) for numbers in found.values()]
     for number, page in enumerate(pages):
-        numbers = found.get(number) or _line_numbers_near(page, columns)
-        doomed = set(map(id, numbers))
-        page.words = [word for word in page.words if id(word) not in doomed]
+        numbers = found.get(number) or _find_known_line_numbers(page, columns)
+        removed = set(map(id, numbers))
+        page.words = [word for word in page.words if id(word) not in removed]
 
 
-def _line_numbers(page: Look) -> list[Word]:
+def _find_line_numbers(page: PageContent) -> list[Word]:
     """Return the words that count the lines of a page from 1, in a column outside the text."""
     for column in _columns_of_numbers(page.words):
-        counted = _counted(column)
+        counted = _count_from_one(column)
         if (
             len(counted) >= _FEWEST_LINES
             and _is_even(counted)
@@ -268,19 +268,19 @@ def _is_even(numbers: Sequence[Word]) -> bool:
 
 
 def _is_on_every_line(numbers: Sequence[Word], words: Sequence[Word]) -> bool:
-    """Tell whether hardly a line between the first and the last number has none: paragraphs have one each."""
+    """Return whether almost every line has a number. In a list, only the first line of a paragraph has one."""
     ours = set(map(id, numbers))
-    lines = lines_of(word for word in words if numbers[0].top <= word.middle <= numbers[-1].bottom)
+    lines = make_lines(word for word in words if numbers[0].top <= word.middle <= numbers[-1].bottom)
     bare = sum(not any(id(word) in ours for word in line.words) for line in lines)
     return bare <= _EXCEPTIONS * len(lines)
 
 
-def _telling_lines(numbers: Sequence[Word], words: Sequence[Word]) -> int:
-    """Count the lines that no list has: without text, or within a sentence that fills the line above."""
+def _count_lines_unlike_list(numbers: Sequence[Word], words: Sequence[Word]) -> int:
+    """Count the lines that a list does not have: empty ones, and those that continue a full line."""
     ours = set(map(id, numbers))
     lines = [
         [word for word in line.words if id(word) not in ours]
-        for line in lines_of(words)
+        for line in make_lines(words)
         if any(id(word) in ours for word in line.words)
     ]
     longest = max((line[-1].x1 - line[0].x0 for line in lines if line), default=0.0)
@@ -292,22 +292,22 @@ def _telling_lines(numbers: Sequence[Word], words: Sequence[Word]) -> int:
 
 
 def _fills(line: Sequence[Word], longest: float) -> bool:
-    """Tell whether a line is long enough to go on in the next one."""
+    """Return whether a sentence may continue on the next line."""
     letters = sum(len(word.text) for word in line)
     return letters >= _PROSE and line[-1].x1 - line[0].x0 >= _FULL * longest
 
 
-def _line_numbers_near(page: Look, columns: Sequence[float]) -> list[Word]:
-    """Return those of a page that has too few lines to tell by itself."""
+def _find_known_line_numbers(page: PageContent, columns: Sequence[float]) -> list[Word]:
+    """Return the line numbers of a page with too few lines to detect them by themselves."""
     for column in _columns_of_numbers(page.words):
-        counted = _counted(column)
+        counted = _count_from_one(column)
         if any(abs(_middle(counted) - known) <= 3 * _MARGIN for known in columns) and _is_outside(counted, page.words):
             return counted
     return []
 
 
 def _columns_of_numbers(words: Sequence[Word]) -> list[list[Word]]:
-    """Gather small numbers that stand above each other, the column furthest out first."""
+    """Group small numbers that are above each other. The column with most numbers comes first."""
     numbers = sorted(
         (
             word
@@ -322,7 +322,7 @@ def _columns_of_numbers(words: Sequence[Word]) -> list[list[Word]]:
             columns[-1].append(word)
         else:
             columns.append([word])
-    # numbers that are flush left end at two places, those of one digit and those of two
+    # Left-aligned numbers of one and of two digits end at different positions.
     by_start: list[list[Word]] = []
     for word in sorted(numbers, key=lambda word: word.x0):
         if by_start and word.x0 - by_start[-1][-1].x0 <= _MARGIN:
@@ -332,8 +332,8 @@ def _columns_of_numbers(words: Sequence[Word]) -> list[list[Word]]:
     return sorted(columns + by_start, key=len, reverse=True)[:4]
 
 
-def _counted(column: Sequence[Word]) -> list[Word]:
-    """Return the words that count on from 1, from top to bottom."""
+def _count_from_one(column: Sequence[Word]) -> list[Word]:
+    """Return the words that count from 1, from top to bottom."""
     counted: list[Word] = []
     for word in sorted(column, key=lambda word: word.top):
         if int(word.text) == len(counted) + 1:
@@ -346,7 +346,7 @@ def _middle(words: Sequence[Word]) -> float:
 
 
 def _is_outside(numbers: Sequence[Word], words: Sequence[Word]) -> bool:
-    """Tell whether hardly anything stands on the outer side of the numbers, or close to them on the inner side."""
+    """Return whether almost no text is outside of the numbers or close to them on the inner side."""
     if not numbers:
         return False
     ours = set(map(id, numbers))
@@ -359,9 +359,9 @@ def _is_outside(numbers: Sequence[Word], words: Sequence[Word]) -> bool:
 
 
 def _has_cells(numbers: Sequence[Word], words: Sequence[Word]) -> bool:
-    """Tell whether most of the lines beside the numbers are rows of a table, in which the numbers are ranks."""
+    """Return whether most lines next to the numbers are rows of a table. Then the numbers are ranks."""
     ours = set(map(id, numbers))
-    lines = lines_of(
+    lines = make_lines(
         word for word in words if numbers[0].top <= word.middle <= numbers[-1].bottom and id(word) not in ours
     )
     return sum(len(line.segments) >= 3 for line in lines) * 2 > len(lines)

@@ -1,4 +1,4 @@
-"""Words to lines, and lines to the order in which they are read: down one column, then down the next."""
+"""Group words into lines, and lines into regions in reading order: down one column, then down the next."""
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
@@ -11,27 +11,27 @@ from unicodedata import bidirectional
 
 from headwater.extraction.pdf.page_content import Word
 
-MARK = "\x00"  # stands before the number of a table that takes the place of its words
-_SEGMENT_GAP = 0.8  # of the size of the letters: a wider gap between words parts a line
+TABLE_MARK = "\x00"  # before the number of a table, in place of its words
+_SEGMENT_GAP = 0.8  # of the letter size; a wider gap splits a line
 _CELL_GAP = 1.7
-_PROSE = 18  # characters that half of the pieces of a column have at least
-_COMMON_STARTS = 12  # places where many words begin, and so a column may
+_PROSE = 18  # characters of the median piece of a column of prose
+_COMMON_STARTS = 12  # where most words begin, and a column may begin
 _STRIPS_TO_TRY, _GAPS_TO_TRY = 8, 4
 _FEWEST_WORDS = 6
-_IN_LINE = 0.35  # the share of lines that stand level with those of another column by chance
-_BREAK, _LEVEL_BREAK = 2.5, 1.3  # times the size of the letters: a gap that ends columns, and where both end there
+_IN_LINE = 0.35  # the share of lines that are level with lines of another column by chance
+_BREAK, _LEVEL_BREAK = 2.5, 1.3  # times the letter size; a gap that ends columns, and one where both columns end
 _SAME_END = 0.5
 _SAME_GUTTER = 2  # points
-_GUTTER = 0.5  # of the size of the letters: the least breadth
+_GUTTER = 0.5  # of the letter size; the least width
 _WIDER = 1.3  # than between words
 _LINES_OF_A_GUTTER, _LINES_OF_A_KNOWN_GUTTER = 5.0, 1.5
-_LINES_OF_A_SHORT_GUTTER = 2.5  # where sentences run on from line to line on both sides
-_DEEPEST = 12  # columns within columns
+_LINES_OF_A_SHORT_GUTTER = 2.5  # if sentences run from line to line on both sides
+_DEEPEST = 12  # levels of columns within columns
 _middle = attrgetter("middle")
 
 
 class Line:
-    """Words that stand beside each other, from left to right; `size` is how tall most of its letters are."""
+    """Words of one height, from left to right. `size` is the median size of its letters."""
 
     __slots__ = ("_segments", "_text", "bottom", "size", "top", "words", "x0", "x1")
 
@@ -50,51 +50,51 @@ class Line:
 
     @property
     def middle(self) -> float:
-        """How far down its middle is, by which it is told whether it stands above a ruling line."""
+        """The vertical center. A line is above a ruling line if its center is."""
         return (self.top + self.bottom) / 2
 
     @property
     def text(self) -> str:
-        """Its words; a hyphen at the end that only breaks a word stays marked."""
+        """The text of the words. A soft hyphen at the end stays."""
         if self._text is None:
             self._text = " ".join([word.text for word in self.words])
-            if not self._text.isascii() and any(map(_runs_to_the_left, self._text)):
-                self._text = " ".join(_as_read(self.words))
+            if not self._text.isascii() and any(map(_is_right_to_left, self._text)):
+                self._text = " ".join(_order_right_to_left(self.words))
         return self._text
 
     @property
     def is_bold(self) -> bool:
-        """Whether all of it is bold."""
+        """Whether all words are bold."""
         return all(word.bold for word in self.words)
 
     @property
-    def mark(self) -> int | None:
-        """Return the number of the table whose place this is, None where these are words."""
+    def table_number(self) -> int | None:
+        """The number of the table in whose place this line is, or None for words."""
         first = self.words[0].text
-        return int(first[1:]) if first.startswith(MARK) else None
+        return int(first[1:]) if first.startswith(TABLE_MARK) else None
 
     @property
     def segments(self) -> tuple["Line", ...]:
-        """The pieces that wide gaps part it into."""
+        """The pieces between wide gaps."""
         if self._segments is None:
-            pieces = self.parted(_SEGMENT_GAP)
+            pieces = self.split_at_gaps(_SEGMENT_GAP)
             self._segments = tuple(map(Line, pieces)) if len(pieces) > 1 else ()
         return self._segments or (self,)
 
-    def parted(self, gap: float) -> list[tuple[Word, ...]]:
-        """Part its words where the next one is over `gap` times the height of a letter away."""
+    def split_at_gaps(self, gap: float) -> list[tuple[Word, ...]]:
+        """Split the words at gaps wider than `gap` times the letter size."""
         gap *= self.size
         words = self.words
         starts = [number for number in range(1, len(words)) if words[number].x0 - words[number - 1].x1 > gap]
         return [words[start:end] for start, end in zip((0, *starts), (*starts, len(words)), strict=True)]
 
 
-def _as_read(words: Sequence[Word]) -> list[str]:
-    """Return words that stand from left to right in the order in which Hebrew or Arabic is read, if most are that.
+def _order_right_to_left(words: Sequence[Word]) -> list[str]:
+    """Return words in the order of Hebrew or Arabic, if most of them are in these scripts.
 
-    What runs to the right within it, names and figures, keeps its order.
+    Names and figures within them keep their order from left to right.
     """
-    is_left = [any(map(_runs_to_the_left, word.text)) for word in words]
+    is_left = [any(map(_is_right_to_left, word.text)) for word in words]
     if sum(is_left) * 2 < len(words):
         return [word.text for word in words]
     runs = [
@@ -104,19 +104,19 @@ def _as_read(words: Sequence[Word]) -> list[str]:
     return [text for left, run in reversed(runs) for text in (reversed(run) if left else run)]
 
 
-def _runs_to_the_left(character: str) -> bool:
+def _is_right_to_left(character: str) -> bool:
     return bidirectional(character) in ("R", "AL")
 
 
-def lines_of(words: Iterable[Word]) -> list[Line]:
-    """Gather words into lines, from top to bottom."""
+def make_lines(words: Iterable[Word]) -> list[Line]:
+    """Group words into lines, from top to bottom."""
     rows: list[list[Word]] = []
     lines: list[Line] = []
     middle = half = 0.0
     row: list[Word] = []
     for word in sorted([word for word in words if word.text], key=_middle):
         own_half = word.size / 2
-        if word.text[0] == MARK:
+        if word.text[0] == TABLE_MARK:
             lines.append(Line((word,)))
         elif row and word.middle - middle <= (own_half if own_half > half else half) * 0.8:
             row.append(word)
@@ -144,7 +144,7 @@ class _Strip:
 
 
 def gutters(words: Sequence[Word]) -> set[float]:
-    """Return where the columns of a page begin, apart from the first; those that are plain to see."""
+    """Return the obvious positions where columns of a page begin, except the first column."""
     return set(_gutters(sorted(words, key=_middle), 0))
 
 
@@ -152,15 +152,15 @@ def _gutters(words: list[Word], depth: int) -> Iterator[float]:
     strip = _tallest_strip(words, ()) if depth < _DEEPEST else None
     if strip:
         yield strip.x1
-        for part in _parts(words, strip):
+        for part in _split_at(words, strip):
             yield from _gutters(part, depth + 1)
 
 
-def in_reading_order(words: Sequence[Word], known: Collection[float]) -> list[list[Word]]:
-    """Part words into regions that are read one after the other.
+def split_into_regions(words: Sequence[Word], known: Collection[float]) -> list[list[Word]]:
+    """Split words into regions in reading order.
 
-    `known` are the gutters of the document: where there is one, few lines beside it tell. Words without text are lines
-    drawn from side to side, which no column goes on beyond.
+    `known` are the gutters of the document. A known gutter needs few lines next to it. Words without text are
+    horizontal ruling lines, which end columns.
     """
     return list(_regions(sorted(words, key=_middle), known, 0))
 
@@ -168,14 +168,14 @@ def in_reading_order(words: Sequence[Word], known: Collection[float]) -> list[li
 def _regions(words: list[Word], known: Collection[float], depth: int) -> Iterator[list[Word]]:
     strip = _tallest_strip(words, known) if depth < _DEEPEST else None
     if strip:
-        for part in _parts(words, strip):
+        for part in _split_at(words, strip):
             yield from _regions(part, known, depth + 1)
     elif words := [word for word in words if word.text]:
         yield words
 
 
-def _parts(words: list[Word], strip: _Strip) -> tuple[list[Word], list[Word], list[Word], list[Word]]:
-    """Part words, which are in order of their middles, into those above, left, right and below."""
+def _split_at(words: list[Word], strip: _Strip) -> tuple[list[Word], list[Word], list[Word], list[Word]]:
+    """Split words, sorted by their centers, into those above, left of, right of and below a strip."""
     start = bisect_left(words, strip.top, key=_middle)
     end = bisect_right(words, strip.bottom, key=_middle)
     beside = words[start:end]
@@ -185,7 +185,7 @@ def _parts(words: list[Word], strip: _Strip) -> tuple[list[Word], list[Word], li
 
 
 def _tallest_strip(words: list[Word], known: Collection[float]) -> _Strip | None:
-    """Return the tallest white strip that parts columns of prose."""
+    """Return the tallest white strip between columns of prose."""
     if len(words) < _FEWEST_WORDS:
         return None
     size = median(word.size for word in words)
@@ -197,24 +197,24 @@ def _tallest_strip(words: list[Word], known: Collection[float]) -> _Strip | None
         least = size * (_LINES_OF_A_KNOWN_GUTTER if start in known else _LINES_OF_A_SHORT_GUTTER)
         strips += [strip for strip in _strips(words, start - 0.5, size) if strip.height >= least]
     strips.sort(key=lambda strip: (-strip.height, strip.x0))
-    tried = (shorter for strip in strips[:_STRIPS_TO_TRY] for shorter in _shortened(words, strip, size))
+    tried = (shorter for strip in strips[:_STRIPS_TO_TRY] for shorter in _shorten(words, strip, size))
     short = _LINES_OF_A_GUTTER * size
     found = next(
         (
             strip
             for strip in tried
-            if _parts_columns(words, strip)
-            and (strip.height >= short or round(strip.x1 + 0.5) in known or _run_on(words, strip))
+            if _separates_columns(words, strip)
+            and (strip.height >= short or round(strip.x1 + 0.5) in known or _are_sentences(words, strip))
         ),
         None,
     )
-    return _without_what_follows(words, found, size) if found else None
+    return _end_at_gap(words, found, size) if found else None
 
 
-def _shortened(words: list[Word], strip: _Strip, size: float) -> Iterator[_Strip]:
-    """Yield a strip, and what is left of it above gaps from side to side, under which there may be no columns."""
+def _shorten(words: list[Word], strip: _Strip, size: float) -> Iterator[_Strip]:
+    """Yield a strip, and its upper parts that end at horizontal gaps, because there may be no columns below a gap."""
     yield strip
-    _, left, right, _ = _parts(words, strip)
+    _, left, right, _ = _split_at(words, strip)
     if not left or not right:
         return
     gaps = []
@@ -228,9 +228,9 @@ def _shortened(words: list[Word], strip: _Strip, size: float) -> Iterator[_Strip
             yield _Strip(strip.x0, strip.x1, strip.top, gap)
 
 
-def _without_what_follows(words: list[Word], strip: _Strip, size: float) -> _Strip:
-    """End a strip where one column has ended and the other goes on only after a gap: that is under both of them."""
-    _, left, right, _ = _parts(words, strip)
+def _end_at_gap(words: list[Word], strip: _Strip, size: float) -> _Strip:
+    """End a strip at the gap where one column ends and the other continues below the gap."""
+    _, left, right, _ = _split_at(words, strip)
     sides = sorted((left, right), key=lambda side: max(word.bottom for word in side))
     ended = reached = max(word.bottom for word in sides[0])
     for word in sides[1]:
@@ -242,7 +242,7 @@ def _without_what_follows(words: list[Word], strip: _Strip, size: float) -> _Str
 
 
 def _strips(words: Sequence[Word], x1: float, size: float) -> list[_Strip]:
-    """Return the strips to the left of `x1` that no word crosses, each as tall as can be."""
+    """Return the tallest strips left of `x1` that no word crosses."""
     x0 = x1 - _GUTTER * size
     strips = []
     reached = words[0].top
@@ -256,21 +256,21 @@ def _strips(words: Sequence[Word], x1: float, size: float) -> list[_Strip]:
     return strips
 
 
-def _parts_columns(words: list[Word], strip: _Strip) -> bool:
-    """Tell whether there is prose on both sides, or on one and something on the other that is not in line with it."""
-    _, left, right, _ = _parts(words, strip)
+def _separates_columns(words: list[Word], strip: _Strip) -> bool:
+    """Return whether prose is on both sides, or on one side with other text that is not level with it."""
+    _, left, right, _ = _split_at(words, strip)
     if min(len(left), len(right)) < 2 or not (_has_letters(left) or _has_letters(right)):
         return False
     if min(left[-1].bottom, right[-1].bottom) <= max(left[0].top, right[0].top):
-        return False  # one stands under the other
-    beside = lines_of(left), lines_of(right)
-    if _is_river(lines_of([*left, *right]), strip):
+        return False  # one side is below the other
+    beside = make_lines(left), make_lines(right)
+    if _is_river(make_lines([*left, *right]), strip):
         return False
     prose = [_is_prose(lines) for lines in beside]
     if all(prose) or not any(prose):
-        return all(prose) and not _leads_on(beside[0])
+        return all(prose) and not _has_leaders(beside[0])
     text, other = beside if prose[0] else beside[::-1]
-    if not _runs_on(text) or len(other) < 2:
+    if not _fills_lines(text) or len(other) < 2:
         return False
     places = sorted(line.middle for line in text)
     in_line = sum(_is_near(line.middle, places, line.size / 4) for line in other)
@@ -278,31 +278,31 @@ def _parts_columns(words: list[Word], strip: _Strip) -> bool:
 
 
 def _is_river(lines: Sequence[Line], strip: _Strip) -> bool:
-    """Tell whether a strip is, on most lines, no wider than the spaces between words: those stand so by chance."""
+    """Return whether a strip is as narrow as the spaces between words on most lines. Then it is there by chance."""
     pairs = [pair for line in lines for pair in pairwise(line.words)]
     across = [after.x0 - before.x1 for before, after in pairs if before.x0 < strip.x1 - 0.2 <= after.x0]
     return bool(across) and median(across) < _WIDER * median(after.x0 - before.x1 for before, after in pairs)
 
 
-def _run_on(words: list[Word], strip: _Strip) -> bool:
-    """Tell whether the lines on both sides are those of sentences: half of them, or more, begin within one."""
-    _, left, right, _ = _parts(words, strip)
-    return all(_begin_within(lines_of(side)[1:]) for side in (left, right))
+def _are_sentences(words: list[Word], strip: _Strip) -> bool:
+    """Return whether at least half of the lines on both sides begin within a sentence."""
+    _, left, right, _ = _split_at(words, strip)
+    return all(_begin_within(make_lines(side)[1:]) for side in (left, right))
 
 
 def _begin_within(lines: Sequence[Line]) -> bool:
     return len(lines) >= 2 and sum(line.text[0].islower() for line in lines) * 2 >= len(lines)
 
 
-def _runs_on(lines: Sequence[Line]) -> bool:
-    """Tell whether most lines reach the edge, as those of sentences do, and not with dots as those of a table do."""
+def _fills_lines(lines: Sequence[Line]) -> bool:
+    """Return whether most lines reach the edge, as prose does, but not with the dots of a table."""
     left, right = min(line.x0 for line in lines), max(line.x1 for line in lines)
     full = sum(line.x1 >= right - 0.15 * (right - left) and "..." not in line.text for line in lines)
     return len(lines) >= _LINES_OF_A_GUTTER and full >= 0.6 * len(lines)
 
 
-def _leads_on(lines: Sequence[Line]) -> bool:
-    """Tell whether dots lead the eye from these lines to what stands beside them."""
+def _has_leaders(lines: Sequence[Line]) -> bool:
+    """Return whether dots lead from these lines to the text next to them."""
     return sum(line.text.endswith(("..", ". .")) for line in lines) * 2 >= len(lines)
 
 
@@ -312,24 +312,24 @@ def _is_near(place: float, places: Sequence[float], distance: float) -> bool:
 
 
 def _is_prose(lines: Sequence[Line]) -> bool:
-    """Tell whether most of it is words that fill lines; gaps in lines stretched to one length are no cells."""
+    """Return whether most lines are filled with words. Gaps in justified lines do not make cells."""
     if not _has_letters(word for line in lines for word in line.words):
         return False
     lengths = [
-        10 * _PROSE if piece[0].text[0] == MARK else sum([len(word.text) for word in piece])
+        10 * _PROSE if piece[0].text[0] == TABLE_MARK else sum([len(word.text) for word in piece])
         for line in lines
-        for piece in line.parted(_CELL_GAP)
+        for piece in line.split_at_gaps(_CELL_GAP)
     ]
     return len(lengths) >= 2 and median(lengths) >= _PROSE
 
 
 def _has_letters(words: Iterable[Word]) -> bool:
-    """Tell whether there are more letters than figures."""
+    """Return whether letters outnumber figures."""
     return sum([word.balance for word in words]) > 0
 
 
-def known_gutters(pages: Iterable[Sequence[Word]]) -> set[int]:
-    """Return where columns begin, to the point, on more than one page, or on the only one."""
+def find_gutters(pages: Iterable[Sequence[Word]]) -> set[int]:
+    """Return where columns begin, in points, on several pages or on the only page."""
     found = [{round(start + 0.5) for start in gutters(words)} for words in pages]
     count = Counter(start for page in found for start in page)
     return {

@@ -1,4 +1,4 @@
-"""What pdfium sees on a page: words with their places, ruling lines, pictures."""
+"""Read the words, ruling lines and pictures of a page with pdfium, and join drop caps to their words."""
 
 import ctypes
 import itertools
@@ -14,28 +14,28 @@ from typing import Any, NamedTuple
 import pypdfium2
 import pypdfium2.raw as pdfium
 
-from headwater.extraction.pdf.drawings import Place, Rule, Turn, drawings
+from headwater.extraction.pdf.drawings import Box, Rotation, RulingLine, drawings
 
-SOFT_HYPHEN = "\ufffe"  # what pdfium makes of a hyphen that only breaks a word at the end of a line
-INITIAL = 1.6  # times as large as the letters that follow
+SOFT_HYPHEN = "\ufffe"  # pdfium's character for a hyphen that breaks a word at the end of a line
+DROP_CAP_RATIO = 1.6  # a drop cap is larger than the next letters by this factor
 _MAX_CHARACTERS = 200_000  # of one page
-_BELOW = 0.22  # of the size of letters: what is under the line that they stand on
+_BELOW = 0.22  # of the letter size; the part below the baseline
 _SMALLEST, _LARGEST = 1.0, 400.0  # letters, in points
-_BOLD = 600  # the weight from which on letters are
-_FONT_NAME = 64  # bytes of a font's name, which says what its weight does not
+_BOLD = 600  # the least weight of bold letters
+_FONT_NAME = 64  # bytes; the name of a font may say what its weight does not
 _WORD = re.compile(r"[^\x00-\x20\s]+")
 _USUAL_WIDTH = 0.62  # of a letter, by its size
-_FEWEST_SPACED, _EVEN = 4, 0.15  # letters, and by how much of their height the gaps between them differ
-_GAP = 0.35  # of the size of the letters: a wider gap in a word parts it
+_FEWEST_SPACED, _EVEN = 4, 0.15  # letters; the difference of their gaps, by their height
+_GAP = 0.35  # of the letter size; a wider gap splits a word
 
 
 class TooMuchText(Exception):
-    """A page has more characters than any page that a person would read."""
+    """A page has more characters than a person would read."""
 
 
 @dataclass(slots=True, eq=False)
 class Word:
-    """A word; `x0` to `x1` from the left, `top` to `bottom` from the top, as one reads it."""
+    """A word. `x0` and `x1` count from the left, `top` and `bottom` from the top of the rotated page."""
 
     text: str
     x0: float
@@ -44,9 +44,9 @@ class Word:
     bottom: float
     bold: bool = False
 
-    size: float = field(init=False)  # how tall the letters are
-    middle: float = field(init=False)  # how far down their middle is
-    balance: int = field(init=False)  # how many more letters than figures it has
+    size: float = field(init=False)  # the height of the letters
+    middle: float = field(init=False)  # the vertical center
+    balance: int = field(init=False)  # the number of letters minus the number of figures
 
     def __post_init__(self) -> None:
         self.size = self.bottom - self.top
@@ -56,28 +56,28 @@ class Word:
 
 
 @dataclass(slots=True)
-class Look:
-    """A page, turned so that most of its text runs from left to right.
+class PageContent:
+    """A page, rotated so that most of its text runs from left to right.
 
-    `aside` runs in another direction, or stands where nobody sees it.
+    The words of `aside` run in another direction, or are outside of the visible page.
     """
 
     width: float
     height: float
     words: list[Word] = field(default_factory=list)
     aside: list[Word] = field(default_factory=list)
-    rules: list[Rule] = field(default_factory=list)
+    rules: list[RulingLine] = field(default_factory=list)
     picture_cover: float = 0.0  # the share of the page that pictures cover
-    is_transcribed: bool = False  # there is text that is not to be seen, as a scanner leaves it behind a picture
+    is_transcribed: bool = False  # whether the page has invisible text, which scanners put behind a picture
 
     @property
     def characters(self) -> int:
-        """How many characters there are to read."""
+        """The number of characters of all words."""
         return sum(len(word.text) for word in (*self.words, *self.aside))
 
 
-def look(page: pypdfium2.PdfPage) -> Look:
-    """Return what is on a page."""
+def read_page(page: pypdfium2.PdfPage) -> PageContent:
+    """Read a page."""
     bounds = page.get_bbox()
     text = pdfium.FPDFText_LoadPage(page)
     try:
@@ -88,13 +88,13 @@ def look(page: pypdfium2.PdfPage) -> Look:
     quarters = Counter({0: 0})
     for run in runs:
         quarters[run.style.quarters] += len(run.text)
-    turn = Turn(quarters.most_common(1)[0][0], *bounds)
-    seen = Look(*turn.size())
+    turn = Rotation(quarters.most_common(1)[0][0], *bounds)
+    seen = PageContent(*turn.size())
     unseen: list[Word] = []
     levels: dict[_Level, _Level] = {}
     for run in runs:
         word = Word(_text(run.text), *turn.box(*run.box), run.style.bold)
-        # words beside each other share what is equal: it is most of what a long document takes
+        # Words of one line share equal values. They take most of the memory of a long document.
         level = word.top, word.bottom, word.size, word.middle
         word.top, word.bottom, word.size, word.middle = levels.setdefault(level, level)
         if not math.isfinite(word.x0 + word.x1 + word.middle):
@@ -115,42 +115,44 @@ def look(page: pypdfium2.PdfPage) -> Look:
 _Level = tuple[float, float, float, float]
 
 
-def _is_shown(word: Word, page: Look) -> bool:
+def _is_shown(word: Word, page: PageContent) -> bool:
     return word.x1 > 0 and word.x0 < page.width and 0 < word.middle < page.height
 
 
 def _text(text: str) -> str:
-    """Leave out what only says where a word may be broken; where it was, the hyphen stays."""
+    """Remove soft hyphens, except the one at the end."""
     if "\xad" in text:
         text = text[:-1].replace("\xad", "") + (SOFT_HYPHEN if text.endswith("\xad") else text[-1])
-    elif text.endswith("\u2010") and len(text) > 1:  # which programs that break words draw, and nobody types
+    elif (
+        text.endswith("\u2010") and len(text) > 1
+    ):  # programs that break words draw this hyphen, but people do not type it
         text = text[:-1] + SOFT_HYPHEN
     return sys.intern(text)
 
 
 class _Style(NamedTuple):
     quarters: int
-    size: float  # 0 where it cannot be told
+    size: float  # 0 if it is unknown
     bold: bool
     hidden: bool
 
 
 class _Run(NamedTuple):
     text: str
-    box: Place
+    box: Box
     style: _Style
 
 
-_Styles = dict[int, _Style]  # by the object that letters belong to, which has one font at one angle
+_Styles = dict[int, _Style]  # by text object, which has one font and one angle
 
 
 def _runs(text: Any) -> Iterator[_Run]:
-    """Yield words as pdfium parts them, and parted again where letters stand apart or on another line."""
+    """Yield the words of pdfium, split where letters are apart or on another line."""
     styles: _Styles = {}
     for found in _WORD.finditer(_characters(text)):
         start, end = found.span()
         style = _style(text, start, styles)
-        ends = [place for number in (start, end - 1) if (place := _place(text, number))]
+        ends = [place for number in (start, end - 1) if (place := _char_box(text, number))]
         if _is_one_piece(ends, style, end - start):
             (left, bottom, _, top), (_, _, right, _) = ends
             yield _run(text, found[0], (left, bottom, right, top), start, style)
@@ -158,8 +160,8 @@ def _runs(text: Any) -> Iterator[_Run]:
             yield from _pieces(text, found[0], start, styles)
 
 
-def _is_one_piece(ends: Sequence[Place], style: _Style, letters: int) -> bool:
-    """Tell whether a word, by where it begins and ends, is no wider than its letters; most are not."""
+def _is_one_piece(ends: Sequence[Box], style: _Style, letters: int) -> bool:
+    """Return whether a word is no wider than its letters, by the boxes of its first and its last letter."""
     if len(ends) < 2 or style.quarters or not style.size:
         return False
     (left, bottom, _, top), (_, other_bottom, right, other_top) = ends
@@ -167,25 +169,25 @@ def _is_one_piece(ends: Sequence[Place], style: _Style, letters: int) -> bool:
     return is_level and 0 <= right - left <= _USUAL_WIDTH * style.size * letters
 
 
-def _is_initial(letter: Place, other: Place) -> bool:
-    return letter[3] - letter[1] > INITIAL * (other[3] - other[1]) > 0
+def _is_initial(letter: Box, other: Box) -> bool:
+    return letter[3] - letter[1] > DROP_CAP_RATIO * (other[3] - other[1]) > 0
 
 
 def _pieces(text: Any, word: str, start: int, styles: _Styles) -> Iterator[_Run]:
-    """Yield the parts of a word that stand apart."""
+    """Yield the parts of a word whose letters are apart."""
     letters = [
         (number, character, place)
         for number, character in enumerate(word, start)
-        if (place := _place(text, number)) is not None
+        if (place := _char_box(text, number)) is not None
     ]
-    is_spaced = len(letters) == len(word) and word.isalpha() and _is_spaced([place for _, _, place in letters])
-    part, places, first, style = "", list[Place](), start, _Style(0, 0.0, False, False)
+    is_spaced = len(letters) == len(word) and word.isalpha() and _is_letter_spaced([place for _, _, place in letters])
+    part, places, first, style = "", list[Box](), start, _Style(0, 0.0, False, False)
     for number, character, place in letters:
-        is_apart = not is_spaced and bool(part) and _stands_apart(places[-1], place, style.quarters)
+        is_apart = not is_spaced and bool(part) and _is_apart(places[-1], place, style.quarters)
         if len(part) == 1 and part.isalpha() and style.quarters == 0 and _is_initial(places[0], place):
             is_apart = True
         if part and (part.endswith(SOFT_HYPHEN) or is_apart):
-            yield _run(text, part, _around(places), first, style)
+            yield _run(text, part, _bounding_box(places), first, style)
             part, places = "", []
         if not part:
             first = number
@@ -193,11 +195,11 @@ def _pieces(text: Any, word: str, start: int, styles: _Styles) -> Iterator[_Run]
         part += character
         places.append(place)
     if part:
-        yield _run(text, part, _around(places), first, style)
+        yield _run(text, part, _bounding_box(places), first, style)
 
 
-def _is_spaced(places: Sequence[Place]) -> bool:
-    """Tell whether letters stand apart evenly, and no further than they are tall: as those of a title may."""
+def _is_letter_spaced(places: Sequence[Box]) -> bool:
+    """Return whether letters have equal gaps no wider than their height, as in some titles."""
     if len(places) < _FEWEST_SPACED or any(place[1] != places[0][1] for place in places):
         return False
     tall = places[0][3] - places[0][1]
@@ -218,11 +220,11 @@ def _style(text: Any, number: int, styles: _Styles) -> _Style:
 
 
 def _quarters(text: Any, number: int) -> int:
-    """Return how far a character is turned to the left, in quarters; pdfium counts to the right."""
+    """Return the rotation of a character to the left, in quarters. pdfium counts to the right."""
     return -round(float(pdfium.FPDFText_GetCharAngle(text, number)) / (math.pi / 2)) % 4
 
 
-def _place(text: Any, number: int) -> Place | None:
+def _char_box(text: Any, number: int) -> Box | None:
     """Return left, bottom, right and top of a character."""
     box = pdfium.FS_RECTF()
     if not pdfium.FPDFText_GetLooseCharBox(text, number, box):
@@ -239,12 +241,12 @@ def _characters(text: Any) -> str:
     characters = bytes(buffer)[: 2 * max(0, written - 1)].decode("utf-16-le", "replace")
     if len(characters) == count:
         return characters
-    # some characters have no place in the text, so that the places would be those of others
+    # Some characters are not in the text, so the positions of the others are shifted.
     codes = (pdfium.FPDFText_GetUnicode(text, number) for number in range(count))
     return "".join(chr(code) if code < 0x110000 and not 0xD800 <= code < 0xE000 else "\ufffd" for code in codes)
 
 
-def _stands_apart(one: Place, other: Place, quarters: int) -> bool:
+def _is_apart(one: Box, other: Box, quarters: int) -> bool:
     tall = min(max(one[3] - one[1], one[2] - one[0]), max(other[3] - other[1], other[2] - other[0]))
     if quarters % 2 == 0:
         onward = other[0] - one[2] if quarters == 0 else one[0] - other[2]
@@ -255,17 +257,17 @@ def _stands_apart(one: Place, other: Place, quarters: int) -> bool:
     return not is_level or not -2 * tall <= onward <= _GAP * tall
 
 
-def _around(places: Sequence[Place]) -> Place:
+def _bounding_box(places: Sequence[Box]) -> Box:
     lefts, bottoms, rights, tops = zip(*places, strict=True)
     return min(lefts), min(bottoms), max(rights), max(tops)
 
 
-def _run(text: Any, word: str, place: Place, first: int, style: _Style) -> _Run:
+def _run(text: Any, word: str, place: Box, first: int, style: _Style) -> _Run:
     left, bottom, right, top = place
     quarters, size = style.quarters, style.size
     x, y = ctypes.c_double(), ctypes.c_double()
     if size and pdfium.FPDFText_GetCharOrigin(text, first, x, y):
-        # boxes are as tall as a font says, or as a letter is: the line that letters stand on and their size are sound
+        # Boxes are as tall as the font or the letter. The baseline and the letter size are more reliable.
         below, above = _BELOW * size, (1 - _BELOW) * size
         if quarters % 2 == 0:
             bottom, top = (y.value - below, y.value + above) if quarters == 0 else (y.value - above, y.value + below)
@@ -283,7 +285,7 @@ def _is_bold(text: Any, number: int) -> bool:
 
 
 def _letter_size(text: Any, number: int) -> float:
-    """Return how large letters are on the page; 0 where that cannot be told."""
+    """Return the size of letters on the page, or 0 if it is unknown."""
     matrix = pdfium.FS_MATRIX()
     if not pdfium.FPDFText_GetMatrix(text, number, ctypes.byref(matrix)):
         return 0.0
@@ -291,17 +293,17 @@ def _letter_size(text: Any, number: int) -> float:
     return size if _SMALLEST <= size <= _LARGEST else 0.0
 
 
-_BESIDE, _TOUCHING = 2.0, 0.35  # of the size of most letters: how far from an initial its text begins at most
+_BESIDE, _TOUCHING = 2.0, 0.35  # of the usual letter size; the gap between a drop cap and its text, at most
 
 
-def with_initials(words: list[Word]) -> list[Word]:
-    """Return words, those that begin with an initial as one."""
+def join_drop_caps(words: list[Word]) -> list[Word]:
+    """Join each drop cap, a large letter next to several lines, to the word that it begins."""
     if not words:
         return words
     usual = median(word.size for word in words)
     whole: dict[int, Word | None] = {}
     for initial in words:
-        if len(initial.text) == 1 and initial.size > INITIAL * usual and initial.text.isalpha():
+        if len(initial.text) == 1 and initial.size > DROP_CAP_RATIO * usual and initial.text.isalpha():
             rest = _rest(initial, words, usual)
             if rest:
                 whole[id(initial)] = None
@@ -310,12 +312,12 @@ def with_initials(words: list[Word]) -> list[Word]:
 
 
 def _rest(initial: Word, words: Sequence[Word], usual: float) -> Word | None:
-    """Return the word that an initial begins; None where neither several lines nor a word touching it are beside it."""
+    """Return the word that a drop cap begins, or None if neither several lines nor a touching word are next to it."""
     beside = [
         word
         for word in words
         if -0.5 * usual <= word.x0 - initial.x1 <= _BESIDE * usual
-        and word.size * INITIAL < initial.size
+        and word.size * DROP_CAP_RATIO < initial.size
         and initial.top - usual <= word.middle <= initial.bottom
     ]
     first = min(beside, key=lambda word: (word.middle, word.x0), default=None)

@@ -1,7 +1,7 @@
-"""PDF to Markdown, version 1.
+"""Convert PDF to Markdown, version 1.
 
-pdfium looks at every page: words with their places, ruling lines, pictures. What is repeated around the pages goes;
-cells, drawn or set in columns, become tables; the rest is read column by column into paragraphs.
+pdfium reads the words, ruling lines and pictures of each page. Headers and footers are removed. Cells with ruling lines
+or in aligned columns become tables. The rest becomes paragraphs, column by column.
 """
 
 import threading
@@ -15,34 +15,34 @@ from headwater.core.errors import Unreadable
 from headwater.core.reasons import Reason
 from headwater.core.text import one_line
 from headwater.extraction.article import Article, Artifact, BodyStatus, PdfDocument
-from headwater.extraction.pdf.aligned_tables import aligned_tables
-from headwater.extraction.pdf.drawings import Rule
-from headwater.extraction.pdf.headers_footers import remove_furniture
-from headwater.extraction.pdf.lines import MARK, Line, in_reading_order, known_gutters, lines_of
-from headwater.extraction.pdf.page_content import Look, TooMuchText, Word, look, with_initials
+from headwater.extraction.pdf.aligned_tables import find_aligned_tables
+from headwater.extraction.pdf.drawings import RulingLine
+from headwater.extraction.pdf.headers_footers import remove_headers_and_footers
+from headwater.extraction.pdf.lines import TABLE_MARK, Line, find_gutters, make_lines, split_into_regions
+from headwater.extraction.pdf.page_content import PageContent, TooMuchText, Word, join_drop_caps, read_page
 from headwater.extraction.pdf.pdf_blocks import (
-    Block,
+    TextBlock,
+    blocks_to_markdown,
     body_size,
-    continued,
-    in_markdown,
+    find_title,
+    join_continued,
     line_spacing,
-    paragraphs,
-    title_of,
+    make_paragraphs,
 )
-from headwater.extraction.pdf.tables import Table, as_written, joined_rules, ruled_tables
+from headwater.extraction.pdf.tables import Table, artifact_text, find_ruled_tables, join_rules
 
 HEADER = b"%PDF-"
-HEADER_WITHIN = 1024  # bytes, after blanks; what stands before it is passed over
+HEADER_WITHIN = 1024  # bytes after blanks; anything before the header is ignored
 _BLANK = b"\0\t\n\f\r "
 MAX_PAGES = 1500
 MAX_CHARACTERS = 8_000_000
-_STAMP = 300  # characters; a picture of a page with no more text than this is a scan with a stamp
-_NOTHING = 3  # letters and figures: a page number, or codes of a font that does not say what they mean
+_MAX_STAMP = 300  # characters; a picture of a page with no more text is a scan with a stamp
+_MAX_LETTERS_OF_SCAN = 3  # letters and figures: a page number, or codes of a font without a mapping
 _PICTURE = 0.5  # of a page
-_MOST_NOTES = 5000  # and fields of a form, on one page; more of them take long
+_MAX_ANNOTATIONS = 5000  # annotations and form fields of one page; more of them take long
 _THUMBNAIL = 400  # pixels; enough to see a line
-_ASIDE = 1.0  # points, as if its letters were: it is no heading
-_WIDE = 0.4  # of a page: a line drawn across columns
+_ASIDE = 1.0  # points; a size too small for a heading
+_WIDE = 0.4  # of a page; a line across columns
 _UNREADABLE = {
     BodyStatus.EMPTY_TEXT: Reason.EMPTY_TEXT,
     BodyStatus.ENCRYPTED: Reason.ENCRYPTED,
@@ -51,15 +51,15 @@ _UNREADABLE = {
     BodyStatus.TOO_LARGE: Reason.TOO_LARGE,
 }
 _ONE_AT_A_TIME = threading.Lock()
-_TRUST = {"text": 0.9, "title": 0.8}  # titles are left over from the file before, now and then
-_PAGES_TO_MEASURE = 50  # to know how a document is set
-_PAGES_OF_TITLE = 3  # where a title stands
+_TRUST = {"text": 0.9, "title": 0.8}  # some files keep the title of the file that they were made from
+_PAGES_TO_MEASURE = 50  # to measure gutters and line spacing
+_PAGES_OF_TITLE = 3  # the first pages may have the title
 
 
 def extract_pdf(body: bytes | bytearray | memoryview) -> PdfDocument:
-    """Return what a PDF says as Markdown. Whatever the bytes are, the status tells; raises TypeError for no bytes.
+    """Return a PDF as Markdown. The status reports any problem. Raises TypeError if `body` is not bytes.
 
-    pdfium does one thing at a time in a process, so threads wait for each other here.
+    pdfium is not thread-safe, so threads wait for each other.
     """
     if not isinstance(body, bytes | bytearray | memoryview):
         raise TypeError(f"body must be bytes, not {type(body).__name__}")
@@ -82,14 +82,14 @@ def _extract(body: bytes) -> PdfDocument:
         raise
     except TooMuchText:
         return PdfDocument("", BodyStatus.TOO_LARGE, page_count=len(document))
-    except Exception:  # noqa: BLE001 (whatever a hostile file makes the libraries do, it is this file that is broken)
+    except Exception:  # noqa: BLE001 (a hostile file can raise any error in the libraries)
         return PdfDocument("", BodyStatus.BROKEN, page_count=len(document))
     finally:
         document.close()
 
 
 def normalize_pdf(body: bytes, url: str, content_type: str | None, selectors: Mapping[str, str] | None) -> Article:
-    """Return the PDF's article; a scan has an empty text. Raises Unreadable where there is nothing to keep."""
+    """Return the article of a PDF. A scan has an empty text. Raises Unreadable if there is nothing to keep."""
     read = extract_pdf(body)
     if reason := _UNREADABLE.get(read.status):
         raise Unreadable(reason.sentence, reason=reason, url=url)
@@ -116,7 +116,7 @@ def _read(document: pypdfium2.PdfDocument) -> PdfDocument:
     pages = []
     characters = 0
     for number in range(count):
-        if page := _look_at(document, number):
+        if page := _read_page(document, number):
             pages.append(page)
             characters += page.characters
         if characters > MAX_CHARACTERS:
@@ -124,30 +124,30 @@ def _read(document: pypdfium2.PdfDocument) -> PdfDocument:
     if not pages:
         return PdfDocument("", BodyStatus.BROKEN, page_count=count)
     if all(_is_scan(page) for page in pages):
-        has_ink = any(page.words or page.aside or page.picture_cover for page in pages) or _is_drawn_on(document)
+        has_ink = any(page.words or page.aside or page.picture_cover for page in pages) or _has_drawing(document)
         status = BodyStatus.SCANNED_NO_TEXT if has_ink else BodyStatus.EMPTY_TEXT
-        return PdfDocument("", status, page_count=count, title=title_of(named, (), 0.0))
-    written, artifacts = _write(pages)
+        return PdfDocument("", status, page_count=count, title=find_title(named, (), 0.0))
+    written, artifacts = _write_pages(pages)
     usual = body_size(block for page in written for block in page)
-    markdown = "\n\n".join(filter(None, in_markdown(continued([*chain(*written)]), usual)))
-    return PdfDocument(markdown, BodyStatus.OK, artifacts, count, title_of(named, written[:_PAGES_OF_TITLE], usual))
+    markdown = "\n\n".join(filter(None, blocks_to_markdown(join_continued([*chain(*written)]), usual)))
+    return PdfDocument(markdown, BodyStatus.OK, artifacts, count, find_title(named, written[:_PAGES_OF_TITLE], usual))
 
 
-def _look_at(document: pypdfium2.PdfDocument, number: int) -> Look | None:
-    page = _opened(document, number)
+def _read_page(document: pypdfium2.PdfDocument, number: int) -> PageContent | None:
+    page = _open_page(document, number)
     if page is None:
         return None
     try:
-        return look(page)
+        return read_page(page)
     finally:
         page.close()
 
 
-def _opened(document: pypdfium2.PdfDocument, number: int) -> pypdfium2.PdfPage | None:
-    """Open a page, with what was filled in or noted on it as part of the page; None where it is damaged."""
+def _open_page(document: pypdfium2.PdfDocument, number: int) -> pypdfium2.PdfPage | None:
+    """Open a page with its form fields and annotations drawn into it. Return None if it is damaged."""
     try:
         page = document[number]
-        if 0 < pdfium.FPDFPage_GetAnnotCount(page) <= _MOST_NOTES and _is_flattened(page):
+        if 0 < pdfium.FPDFPage_GetAnnotCount(page) <= _MAX_ANNOTATIONS and _is_flattened(page):
             page.close()
             page = document[number]
     except pypdfium2.PdfiumError:
@@ -159,15 +159,18 @@ def _is_flattened(page: pypdfium2.PdfPage) -> bool:
     return bool(pdfium.FPDFPage_Flatten(page, pdfium.FLAT_NORMALDISPLAY) == pdfium.FLATTEN_SUCCESS)
 
 
-def _is_scan(page: Look) -> bool:
-    if sum(character.isalnum() for word in (*page.words, *page.aside) for character in word.text) <= _NOTHING:
+def _is_scan(page: PageContent) -> bool:
+    if (
+        sum(character.isalnum() for word in (*page.words, *page.aside) for character in word.text)
+        <= _MAX_LETTERS_OF_SCAN
+    ):
         return True
-    return page.picture_cover >= _PICTURE and page.characters <= _STAMP and not page.is_transcribed
+    return page.picture_cover >= _PICTURE and page.characters <= _MAX_STAMP and not page.is_transcribed
 
 
-def _is_drawn_on(document: pypdfium2.PdfDocument) -> bool:
-    """Tell whether any page has something on it, were it only drawn."""
-    return any(_has_two_colours(page) for number in range(len(document)) if (page := _opened(document, number)))
+def _has_drawing(document: pypdfium2.PdfDocument) -> bool:
+    """Return whether any page has a drawing."""
+    return any(_has_two_colours(page) for number in range(len(document)) if (page := _open_page(document, number)))
 
 
 def _has_two_colours(page: pypdfium2.PdfPage) -> bool:
@@ -179,72 +182,72 @@ def _has_two_colours(page: pypdfium2.PdfPage) -> bool:
         page.close()
 
 
-def _write(pages: Sequence[Look]) -> tuple[list[list[Block]], tuple[Artifact, ...]]:
+def _write_pages(pages: Sequence[PageContent]) -> tuple[list[list[TextBlock]], tuple[Artifact, ...]]:
     """Return the blocks of each page, and the tables that Markdown cannot show."""
     for page in pages:
-        page.words = with_initials(page.words)
-    remove_furniture(pages)
+        page.words = join_drop_caps(page.words)
+    remove_headers_and_footers(pages)
     measured = pages[:: len(pages) // _PAGES_TO_MEASURE + 1]
-    known = known_gutters(page.words for page in measured)
-    spacing = line_spacing(lines_of(page.words) for page in measured)
+    known = find_gutters(page.words for page in measured)
+    spacing = line_spacing(make_lines(page.words) for page in measured)
     found = []
     for page in pages:
         found.append(list(_blocks(page, known, spacing)))
         page.words.clear()
     _join_tables(found)
-    written: list[list[Block]] = []
+    written: list[list[TextBlock]] = []
     artifacts: list[Artifact] = []
     for number, blocks in enumerate(found, start=1):
         written.append([])
         for block in blocks:
-            if isinstance(block, Block):
+            if isinstance(block, TextBlock):
                 written[-1].append(block)
             elif block.why_artifact:
                 artifacts.append(block.artifact(f"table-{len(artifacts) + 1}", number))
-                written[-1].append(Block(as_written(artifacts[-1].name, block.lines)))
+                written[-1].append(TextBlock(artifact_text(artifacts[-1].name, block.lines)))
             else:
-                written[-1].append(Block(block.markdown()))
+                written[-1].append(TextBlock(block.markdown()))
     return written, tuple(artifacts)
 
 
-def _join_tables(pages: Sequence[list[Block | Table]]) -> None:
-    """Join a table at the end of a page with its rest at the beginning of the next, from the last page to the first."""
+def _join_tables(pages: Sequence[list[TextBlock | Table]]) -> None:
+    """Join a table at the end of a page with its continuation on the next page, from the last page to the first."""
     for page, following in reversed([*pairwise(pages)]):
         table, rest = page[-1] if page else None, following[0] if following else None
-        if isinstance(table, Table) and isinstance(rest, Table) and (whole := table.with_rest(rest)):
+        if isinstance(table, Table) and isinstance(rest, Table) and (whole := table.join_rest(rest)):
             page[-1] = whole
             del following[0]
 
 
-def _blocks(page: Look, known: set[int], spacing: float) -> Iterator[Block | Table]:
-    """Yield paragraphs and tables of a page in the order in which they are read."""
-    rules = joined_rules(page.rules)
-    ruled = ruled_tables(rules, page.words)
+def _blocks(page: PageContent, known: set[int], spacing: float) -> Iterator[TextBlock | Table]:
+    """Yield the paragraphs and tables of a page in reading order."""
+    rules = join_rules(page.rules)
+    ruled = find_ruled_tables(rules, page.words)
     in_tables = frozenset[int]().union(*(table.words for table in ruled))
     words = [word for word in page.words if id(word) not in in_tables]
-    words += [Word(f"{MARK}{number}", *table.box) for number, table in enumerate(ruled)]
+    words += [Word(f"{TABLE_MARK}{number}", *table.box) for number, table in enumerate(ruled)]
     barriers = [Word("", rule.x0, rule.top, rule.x1, rule.top) for rule in rules if _is_wide(rule, page)]
-    for region in in_reading_order(words + barriers, known):
-        lines = lines_of(region)
+    for region in split_into_regions(words + barriers, known):
+        lines = make_lines(region)
         taken = 0
-        for start, end, table in aligned_tables(lines, rules):
+        for start, end, table in find_aligned_tables(lines, rules):
             yield from _prose(lines[taken:start], ruled, spacing)
             yield table
             taken = end
         yield from _prose(lines[taken:], ruled, spacing)
     if page.aside:
-        yield Block(" ".join(word.text for word in page.aside), _ASIDE)
+        yield TextBlock(" ".join(word.text for word in page.aside), _ASIDE)
 
 
-def _is_wide(rule: Rule, page: Look) -> bool:
+def _is_wide(rule: RulingLine, page: PageContent) -> bool:
     return rule.is_flat and rule.x1 - rule.x0 >= _WIDE * page.width
 
 
-def _prose(lines: Sequence[Line], ruled: Sequence[Table], spacing: float) -> Iterator[Block | Table]:
+def _prose(lines: Sequence[Line], ruled: Sequence[Table], spacing: float) -> Iterator[TextBlock | Table]:
     taken = 0
     for number, line in enumerate(lines):
-        if line.mark is not None:
-            yield from paragraphs(lines[taken:number], spacing)
-            yield ruled[line.mark]
+        if line.table_number is not None:
+            yield from make_paragraphs(lines[taken:number], spacing)
+            yield ruled[line.table_number]
             taken = number + 1
-    yield from paragraphs(lines[taken:], spacing)
+    yield from make_paragraphs(lines[taken:], spacing)

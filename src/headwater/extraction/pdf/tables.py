@@ -1,4 +1,4 @@
-"""Tables as GFM, and those that GFM cannot show as artifacts."""
+"""Find tables with ruling lines. Tables become Markdown, or artifacts if Markdown cannot show them."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -11,18 +11,18 @@ from pdfplumber.table import cells_to_tables, edges_to_intersections, intersecti
 
 from headwater.extraction import markdown_escape
 from headwater.extraction.article import Artifact
-from headwater.extraction.pdf.dehyphenation import joined
-from headwater.extraction.pdf.drawings import Rule
-from headwater.extraction.pdf.lines import Line, lines_of
+from headwater.extraction.pdf.dehyphenation import join_lines
+from headwater.extraction.pdf.drawings import RulingLine
+from headwater.extraction.pdf.lines import Line, make_lines
 from headwater.extraction.pdf.page_content import Word
-from headwater.extraction.pdf.pdf_blocks import tidy
+from headwater.extraction.pdf.pdf_blocks import shorten_leaders
 
 MAX_COLUMNS = 20
-_MAX_RULES, _MAX_EDGES = 6000, 600  # of one page, drawn and joined; more of them are a drawing
+_MAX_RULES, _MAX_EDGES = 6000, 600  # drawn and joined lines of one page; more of them are a drawing
 _NEAR = 3.0  # points within which lines meet
 _LONGEST_FIGURE = 14  # characters
 _MOST_HEAD_ROWS = 4
-_BELOW = 48.0  # points under a head, where its first row is
+_BELOW = 48.0  # points below a head, where its first row begins
 _LEADERS = re.compile(r"(?<![\s.\u2026])(?:\s*[.\u2026]){3,}\s*$")
 _middle = attrgetter("middle")
 
@@ -32,28 +32,28 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table found on a page; a cell that another one spans is None."""
+    """A table on a page. A cell that another cell spans is None."""
 
     cells: Cells
-    words: frozenset[int]  # the identities of its words
+    words: frozenset[int]  # the ids of the words
     box: Box
-    lines: tuple[str, ...]  # its words as they stand
+    lines: tuple[str, ...]  # the text as it is on the page
 
     @property
     def why_artifact(self) -> str:
-        """Say why Markdown cannot show it; nothing where it can."""
+        """Why Markdown cannot show the table, or an empty text."""
         if len(self.cells[0]) > MAX_COLUMNS:
             return f"over {MAX_COLUMNS} columns"
         return "cells that span others" if any(None in row for row in self.cells) else ""
 
     def markdown(self) -> str:
-        """Write it as a pipe table; the first row is its head."""
+        """Return a pipe table. The first row is its head."""
         head, *body = ([markdown_escape.cell(cell or "") for cell in row] for row in self.cells)
         rows = [head, ["---"] * len(head), *body]
         return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
-    def with_rest(self, rest: "Table") -> "Table | None":
-        """Return it with its rest from the next page; None if that is another one, or has a head of its own."""
+    def join_rest(self, rest: "Table") -> "Table | None":
+        """Join the table with its continuation on the next page. Return None if that is another table."""
         is_alike = len(self.cells[0]) == len(rest.cells[0]) and all(
             abs(self.box[side] - rest.box[side]) <= _NEAR for side in (0, 2)
         )
@@ -62,31 +62,31 @@ class Table:
         return replace(self, cells=self.cells + rest.cells, lines=self.lines + rest.lines)
 
     def artifact(self, name: str, page: int) -> Artifact:
-        """Return it whole."""
+        """Return the whole table as an artifact."""
         return Artifact(name, page, self.why_artifact, self.cells)
 
 
-def as_written(name: str, lines: Iterable[str]) -> str:
-    """Keep the words of an artifact in the text, so that they are found; the table itself is the artifact."""
+def artifact_text(name: str, lines: Iterable[str]) -> str:
+    """Return the words of an artifact for the text, so that a search finds them."""
     return "\n".join([f"```{name}", *(line.replace("```", "'''") for line in lines), "```"])
 
 
 def cell_text(words: Sequence[Word]) -> str:
-    """Return what a cell says, without the dots that lead the eye along its row."""
-    text = words[0].text if len(words) == 1 else joined(line.text for line in lines_of(words))
-    return _LEADERS.sub("", tidy(text)).strip()
+    """Return the text of a cell without leader dots."""
+    text = words[0].text if len(words) == 1 else join_lines(line.text for line in make_lines(words))
+    return _LEADERS.sub("", shorten_leaders(text)).strip()
 
 
-def joined_rules(rules: Sequence[Rule]) -> list[Rule]:
-    """Join the lines that were drawn piece by piece; none where there are so many that they are a drawing."""
+def join_rules(rules: Sequence[RulingLine]) -> list[RulingLine]:
+    """Join ruling lines that were drawn in pieces. Return none if so many lines are a drawing."""
     if not rules or len(rules) > _MAX_RULES:
         return []
     edges = merge_edges([_edge(rule) for rule in rules], _NEAR, _NEAR, _NEAR, _NEAR)
-    return [Rule(edge["x0"], edge["top"], edge["x1"], edge["bottom"]) for edge in edges]
+    return [RulingLine(edge["x0"], edge["top"], edge["x1"], edge["bottom"]) for edge in edges]
 
 
-def ruled_tables(rules: Sequence[Rule], words: Sequence[Word]) -> list[Table]:
-    """Find the tables whose cells are drawn with lines, which are joined."""
+def find_ruled_tables(rules: Sequence[RulingLine], words: Sequence[Word]) -> list[Table]:
+    """Find the tables whose cells have joined ruling lines around them."""
     edges = [_edge(rule) for rule in rules]
     if len(edges) > _MAX_EDGES or not {"h", "v"} <= {edge["orientation"] for edge in edges}:
         return []
@@ -95,8 +95,8 @@ def ruled_tables(rules: Sequence[Rule], words: Sequence[Word]) -> list[Table]:
     return [table for table in tables if table]
 
 
-def _edge(rule: Rule) -> dict[str, Any]:
-    """Return a line as pdfplumber has it: without breadth."""
+def _edge(rule: RulingLine) -> dict[str, Any]:
+    """Return a line without width in the form of pdfplumber."""
     across, down = (rule.x0 + rule.x1) / 2, (rule.top + rule.bottom) / 2
     if rule.is_flat:
         length = {"x0": rule.x0, "x1": rule.x1, "top": down, "bottom": down}
@@ -107,7 +107,7 @@ def _edge(rule: Rule) -> dict[str, Any]:
 
 
 def _ruled_table(cells: Sequence[Box], words: Sequence[Word]) -> Table | None:
-    """Fill the grid of cells with words; None where it is no table after all."""
+    """Fill the grid of cells with words. Return None if it is not a table."""
     across = sorted({x for cell in cells for x in (cell[0], cell[2])})
     down = sorted({y for cell in cells for y in (cell[1], cell[3])})
     if len(across) < 3 or len(down) < 3:
@@ -115,7 +115,7 @@ def _ruled_table(cells: Sequence[Box], words: Sequence[Word]) -> Table | None:
     box = (across[0], down[0], across[-1], down[-1])
     inside = [word for word in words if _is_in(word, box)]
     grid: list[list[str | None]] = [[None] * (len(across) - 1) for _ in range(len(down) - 1)]
-    held = _held(cells, inside)
+    held = _words_by_cell(cells, inside)
     filled = {id(word) for words in held.values() for word in words}
     row_of, column_of = ({place: number for number, place in enumerate(places)} for places in (down, across))
     for cell, its_words in held.items():
@@ -124,13 +124,13 @@ def _ruled_table(cells: Sequence[Box], words: Sequence[Word]) -> Table | None:
         return None
     if _is_only_a_head(len(grid), box, words):
         return None
-    rows = _without_empty(_unspanned(grid))
+    rows = _drop_empty(_fill_wide_rows(grid))
     if len(rows) < 2 or len(rows[0]) < 2:
         return None
-    return Table(rows, frozenset(filled), box, tuple(line.text for line in lines_of(inside)))
+    return Table(rows, frozenset(filled), box, tuple(line.text for line in make_lines(inside)))
 
 
-def _held(cells: Sequence[Box], words: Sequence[Word]) -> dict[Box, list[Word]]:
+def _words_by_cell(cells: Sequence[Box], words: Sequence[Word]) -> dict[Box, list[Word]]:
     """Return the words of each cell."""
     by_height = sorted(words, key=_middle)
     held = {}
@@ -145,16 +145,16 @@ def _is_in(word: Word, box: Box) -> bool:
 
 
 def _is_table(grid: Sequence[Sequence[str | None]]) -> bool:
-    """Tell a table from boxes that only frame something: there are words in several columns and rows."""
+    """Return whether several columns and rows have words. A frame around a text has not."""
     columns = sum(any(row[number] for row in grid) for number in range(len(grid[0])))
     return columns >= 2 and sum(any(row) for row in grid) >= 2
 
 
 def _rows_are_not_ruled(held: Mapping[Box, Sequence[Word]]) -> bool:
-    """Tell whether several rows stand in one row of cells: every cell has lines, and some of them one figure each."""
+    """Return whether a row of cells contains several rows: each cell has lines, and some cells one figure per line."""
     rows: dict[float, list[list[Line]]] = {}
     for cell, words in held.items():
-        if lines := lines_of(words):
+        if lines := make_lines(words):
             rows.setdefault(cell[1], []).append(lines)
     return any(
         len(row) >= 2 and all(len(lines) >= 2 for lines in row) and any(map(_are_figures, row[1:]))
@@ -167,11 +167,11 @@ def _are_figures(lines: Sequence[Line]) -> bool:
 
 
 def _is_only_a_head(rows: int, box: Box, words: Sequence[Word]) -> bool:
-    """Tell whether rows without lines follow right below: then these are the head of a larger table."""
+    """Return whether rows without ruling lines follow. Then this is only the head of a larger table."""
     if rows > _MOST_HEAD_ROWS:
         return False
     reached = box[3]
-    for line in lines_of(word for word in words if _is_in(word, (box[0], box[3], box[2], box[3] + _BELOW))):
+    for line in make_lines(word for word in words if _is_in(word, (box[0], box[3], box[2], box[3] + _BELOW))):
         if line.top - reached > line.size:
             return False
         if len(line.segments) >= 2:
@@ -180,16 +180,16 @@ def _is_only_a_head(rows: int, box: Box, words: Sequence[Word]) -> bool:
     return False
 
 
-def _unspanned(grid: list[list[str | None]]) -> list[list[str | None]]:
-    """Give a row that is one cell from side to side empty cells: nothing is lost by that."""
+def _fill_wide_rows(grid: list[list[str | None]]) -> list[list[str | None]]:
+    """Add empty cells to a row that is one cell from side to side."""
     return [
         [row[0], *[""] * (len(row) - 1)] if row[0] is not None and all(cell is None for cell in row[1:]) else row
         for row in grid
     ]
 
 
-def _without_empty(grid: list[list[str | None]]) -> Cells:
-    """Leave out rows and columns that hold nothing, such as those between double lines."""
+def _drop_empty(grid: list[list[str | None]]) -> Cells:
+    """Remove empty rows and columns, such as those between double lines."""
     rows = [row for row in grid if any(row)]
     kept = [number for number in range(len(rows[0])) if any(row[number] for row in rows)] if rows else []
     return tuple(tuple(row[number] for number in kept) for row in rows)
