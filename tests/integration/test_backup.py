@@ -308,7 +308,7 @@ async def test_a_damaged_backup_is_refused_before_anything_is_touched(
         """Leave as many files of as many bytes."""
         (backup / read).rename(backup / unread.parent / "stray")
 
-    schema = migrate.known()[-1].number
+    schema = migrate.all_migrations()[-1].number
     for spoil, said in (
         (lambda backup: cut(backup / "database/documents.copy"), "documents.copy is not the file that was written"),
         (lambda backup: (backup / "database/texts.copy").unlink(), "texts.copy is missing"),
@@ -419,8 +419,8 @@ async def test_who_restores_over_a_house_that_may_live_is_told_to_move_it_and_ne
 async def test_a_backup_of_an_older_schema_is_brought_up_to_date(
     make_settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch, elsewhere_url: str, tmp_path: Path
 ) -> None:
-    known = migrate.known()
-    monkeypatch.setattr(migrate, "known", lambda: known[:-1])
+    known = migrate.all_migrations()
+    monkeypatch.setattr(migrate, "all_migrations", lambda: known[:-1])
     async with open_database(make_settings()) as database:
         await migrate.up(database)
         async with database.connection() as connection:
@@ -448,8 +448,8 @@ async def test_bringing_a_large_old_backup_up_to_date_may_take_long(
     """The limit of a connection is meant for a query: a step of the schema may rewrite a whole table."""
     manifest = await back_up(make_settings(), tmp_path / "backup")
     slow = migrate.Migration(999, "slow", "SELECT pg_sleep(1.5)", "")
-    known = (*migrate.known(), slow)
-    monkeypatch.setattr(migrate, "known", lambda: known)
+    known = (*migrate.all_migrations(), slow)
+    monkeypatch.setattr(migrate, "all_migrations", lambda: known)
     async with new_database(embedded_server.dsn) as url:
         connection = await asyncpg.connect(url, command_timeout=1)
         try:
@@ -462,7 +462,7 @@ async def test_bringing_a_large_old_backup_up_to_date_may_take_long(
                     tmp_path / "backup/database",
                     lambda _: None,
                 )
-            assert max(await migrate.applied(connection)) == 999
+            assert max(await migrate.get_applied(connection)) == 999
         finally:
             await connection.close()
 

@@ -31,7 +31,7 @@ def test_a_disk_that_is_filled_by_the_schema_is_named(tmp_path: Path) -> None:
     (line,) = answer.stderr.splitlines()
     assert f"{disk / 'data' / 'postgres'} has no space left" in line
     assert "could not extend file" in line
-    assert line.endswith("Free some space there and try again.")
+    assert line.endswith("Free some space and try again.")
 
 
 async def test_a_full_disk_that_a_command_meets_on_its_way_is_named(database_url: str, tmp_path: Path) -> None:

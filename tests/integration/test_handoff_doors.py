@@ -252,7 +252,7 @@ async def test_metrics_tell_what_waits_and_what_has_failed(api: Api, settings: S
 async def test_taken_back_hand_offs_are_missed_by_name_and_work_again_when_applied(api: Api, program: Program) -> None:
     """Spec 7.5, with a program that runs all the while."""
     await api.post("/scraping/news/sync", {})
-    assert (await program("migrate", "down", "--only", "handoffs", "--yes")).stdout == "taken back 021 handoffs\n"
+    assert (await program("migrate", "down", "--only", "handoffs", "--yes")).stdout == "rolled back 003 handoffs\n"
     status, answer = await api.get("/scraping/news/handoffs")
     assert (status, answer["error"]["reason"]) == (503, Reason.HANDOFFS_MISSING)
     assert "003_handoffs" in answer["error"]["message"]
@@ -267,7 +267,7 @@ async def test_taken_back_hand_offs_are_missed_by_name_and_work_again_when_appli
     assert (refused.returncode, "003_handoffs" in refused.stderr) == (2, True)
     assert "003_handoffs" in json.dumps(json.loads((await program("doctor", "--json")).stdout))
 
-    assert (await program("migrate", "up")).stdout == "applied 021 handoffs\n"
+    assert (await program("migrate", "up")).stdout == "applied 003 handoffs\n"
     _, again = await api.post("/scraping/news/sync", {})
     assert counts(again) == {"queued": 0, "completed": 0, "failed": 0, "skipped": 2}
     assert (await api.get("/scraping/news/handoffs"))[1]["total"] == 2
@@ -312,7 +312,7 @@ async def test_the_command_line_syncs_lists_shows_and_retries(settings: Settings
         (("handoff", "list", "--source", "nobody"), "There is no source named nobody"),
         (("handoff", "list", "--limit", "0"), "--limit"),
         (("handoff", "list", "--limit", "100000"), "--limit"),
-        (("migrate", "down", "--only", "jobs"), "'jobs' cannot be taken back alone"),
+        (("migrate", "down", "--only", "jobs"), "'jobs' cannot be rolled back alone"),
         (("migrate", "down", "--yes"), "Give --to NUMBER, or --only NAME."),
     ):
         refused = await program(*words)

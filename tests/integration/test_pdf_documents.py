@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from headwater.db import migrate
 from tests.harness import AppHarness
 from tests.integration.test_verify import verify
 from tests.program import forked, headwater
@@ -95,19 +94,6 @@ async def test_a_text_that_becomes_a_scan_stays_as_a_revision(site: Site, harnes
     await harness.work()
     assert await harness.outcomes() == {url: "scanned_no_text"}
     assert await harness.rows("SELECT revision, body_status FROM documents") == [(2, "scanned_no_text")]
-
-
-async def test_the_step_down_leaves_out_what_has_no_text(site: Site, harness: AppHarness) -> None:
-    site.answers["http://a.test/order.pdf"] = Answer(scan(), headers=AS_PDF)
-    site.answers["http://b.test/page"] = Answer(page("a matter"), headers={"Content-Type": "text/html"})
-    await harness.fetch(*site.answers)
-    step = next(step for step in migrate.known() if step.name == "body_status")
-    database = harness.runtime.context.database
-    await migrate.down(database, step.number - 1)
-    assert await harness.rows("SELECT reason FROM url_frontier ORDER BY url") == [("empty_text",), ("stored",)]
-    assert await harness.rows("SELECT count(*) FROM documents") == [(1,)]
-    await migrate.up(database)
-    assert await harness.rows("SELECT body_status FROM documents") == [("ok",)]
 
 
 def normalized(file: Path, *words: str) -> tuple[int, dict[str, object]]:

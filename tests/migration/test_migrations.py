@@ -53,7 +53,7 @@ async def test_up_down_up_ends_in_the_same_schema(make_settings: Callable[..., S
 async def test_each_step_can_be_taken_back_alone(make_settings: Callable[..., Settings]) -> None:
     async with open_database(make_settings()) as database:
         await migrate.up(database)
-        for step in reversed(migrate.known()):
+        for step in reversed(migrate.all_migrations()):
             before = await schema(database)
             await migrate.down(database, step.number - 1)
             assert await schema(database) != before
@@ -79,7 +79,7 @@ async def test_every_table_goes_into_a_backup_after_those_that_it_refers_to(
 
 
 def test_migrations_are_numbered_without_gaps() -> None:
-    assert [step.number for step in migrate.known()] == list(range(1, len(migrate.known()) + 1))
+    assert [step.number for step in migrate.all_migrations()] == list(range(1, len(migrate.all_migrations()) + 1))
 
 
 async def test_up_does_nothing_the_second_time(database: Database) -> None:
@@ -172,7 +172,7 @@ async def test_hand_offs_are_taken_back_alone_and_applied_again_when_asked(datab
     assert await migrate.down_only(database, "handoffs") == []
 
     await migrate.require_current(database)
-    assert await migrate.up(database, asked=False) == [], "a program that starts leaves it taken back"
+    assert await migrate.up(database, restore_optional=False) == [], "a program that starts leaves it rolled back"
     assert [step.name for step in await migrate.up(database)] == ["handoffs"]
     assert await schema(database) == whole
     assert await objects(database) == before
@@ -182,16 +182,16 @@ async def test_a_program_that_starts_brings_an_older_schema_up_to_date_with_hand
     database: Database,
 ) -> None:
     """Spec 7.5."""
-    jobs = next(step for step in migrate.known() if step.name == "jobs")
+    jobs = next(step for step in migrate.all_migrations() if step.name == "jobs")
     await migrate.down(database, jobs.number - 1)
-    assert "handoffs" in [step.name for step in await migrate.up(database, asked=False)]
+    assert "handoffs" in [step.name for step in await migrate.up(database, restore_optional=False)]
 
 
 async def test_nothing_but_hand_offs_can_be_taken_back_alone(database: Database) -> None:
     """Spec 7.5."""
     before = await schema(database)
     for name in ("jobs", "schema", "nonsense"):
-        with pytest.raises(OperatorError, match=f"--only: '{name}' cannot be taken back alone"):
+        with pytest.raises(OperatorError, match=f"--only: '{name}' cannot be rolled back alone"):
             await migrate.down_only(database, name)
     assert await schema(database) == before
 

@@ -28,7 +28,7 @@ from headwater.db import budgets, changes, documents, handoffs, hosts, leases, m
 from headwater.db.clock import Reading, read_server_time
 from headwater.db.embedded.cluster import has_cluster, last_log_lines
 from headwater.db.embedded.server import open_server
-from headwater.db.pool import Connection, open_connection, shown
+from headwater.db.pool import Connection, open_connection, without_password
 from headwater.handoff.operations import COUNTED
 from headwater.http.client import fixed_address
 
@@ -71,7 +71,7 @@ class DatabaseDoctor:
         url = self._settings.database_url
         if url:
             async with open_connection(url, seconds=_STEP_SECONDS) as connection:
-                await self._check_server(connection, f"at {shown(url)}")
+                await self._check_server(connection, f"at {without_password(url)}")
         elif await asyncio.to_thread(has_cluster, self._settings.data_dir):
             await self._check_embedded()
         else:
@@ -150,9 +150,9 @@ async def _find_feed_host(connection: Connection, settings: Settings) -> str | N
 
 
 async def _check_schema(connection: Connection) -> Finding:
-    numbers = await migrate.applied(connection)
-    missing = migrate.missing_of(numbers)
-    at, newest = max(numbers, default=0), migrate.known()[-1].number
+    numbers = await migrate.get_applied(connection)
+    missing = migrate.find_missing(numbers)
+    at, newest = max(numbers, default=0), migrate.newest_version()
     if at > newest:
         return failed(
             f"at version {at}, newer than this program knows ({newest})",
@@ -163,7 +163,7 @@ async def _check_schema(connection: Connection) -> Finding:
     if not await _is_behind(connection):
         left_out = ", ".join(f"{step.number:03}_{step.name}" for step in missing)
         return warning(f"without {left_out}, which was rolled back", "`headwater migrate up` applies it again.")
-    if not await migrate.may_migrate(connection):
+    if not await migrate.can_migrate(connection):
         return failed(
             f"at version {at}, and this role may not make what is missing up to {newest}",
             "Make the role the owner of its database, or GRANT CREATE ON SCHEMA public to it.",
@@ -178,7 +178,7 @@ async def _check_schema(connection: Connection) -> Finding:
 
 async def _is_behind(connection: Connection) -> bool:
     """Return whether more is missing than optional migrations that were rolled back alone."""
-    return bool(migrate.missing_of(await migrate.applied(connection), asked=False))
+    return bool(migrate.find_missing(await migrate.get_applied(connection), restore_optional=False))
 
 
 def _check_clock(reading: Reading) -> Finding:

@@ -22,7 +22,7 @@ from headwater.browser.chromium import find_program, start_chromium
 from headwater.canonical.redis import open_redis
 from headwater.core.errors import HeadwaterError, SandboxFailed
 from headwater.core.settings import Settings
-from headwater.db.pool import shown
+from headwater.db.pool import without_password
 from headwater.feeds.parser import parse_feed_page
 from headwater.feeds.results import Feed
 from headwater.http.network_checks import ask_this_machine, resolve, try_to_listen
@@ -207,7 +207,7 @@ async def check_redis(settings: Settings) -> Finding:
             "no Redis is set: links and articles are in PostgreSQL alone",
             "Nothing to do; HEADWATER_REDIS_URL names one for other programs to read and write.",
         )
-    place = shown(settings.redis_url)
+    place = without_password(settings.redis_url)
     facts: dict[str, Any] = {}
     async with open_redis(settings.redis_url) as redis:
         try:

@@ -26,13 +26,13 @@ async def up(settings: Settings) -> list[str]:
 
 
 async def down(settings: Settings, to: int) -> list[str]:
-    """Take back the migrations with a number above `to`. Returns their names."""
+    """Roll back the migrations with a number above `to`. Returns their names."""
     async with open_database(settings) as database:
         return [f"{step.number:03} {step.name}" for step in await migrate.down(database, to)]
 
 
 async def down_only(settings: Settings, name: str) -> list[str]:
-    """Take one migration back and leave the others. Returns its name if it was applied."""
+    """Roll one migration back and leave the others applied. Returns its name if it was applied."""
     async with open_database(settings) as database:
         return [f"{step.number:03} {step.name}" for step in await migrate.down_only(database, name)]
 
@@ -40,6 +40,6 @@ async def down_only(settings: Settings, name: str) -> list[str]:
 async def status(settings: Settings) -> list[MigrationStatus]:
     """List the migrations that this program knows."""
     async with open_database(settings) as database, database.connection() as connection:
-        numbers = await migrate.applied(connection)
+        numbers = await migrate.get_applied(connection)
     migrate.refuse_newer(numbers)
-    return [MigrationStatus(step.number, step.name, step.number in numbers) for step in migrate.known()]
+    return [MigrationStatus(step.number, step.name, step.number in numbers) for step in migrate.all_migrations()]

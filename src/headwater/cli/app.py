@@ -217,7 +217,7 @@ def config(
 
 @migrate_app.command("up")
 def migrate_up() -> None:
-    """Apply the migrations that are missing, and make the search index anew if it is broken or gone."""
+    """Apply the missing migrations, and rebuild the search index if it is broken or missing."""
     from headwater.app import schema
 
     show.migrations("applied", run(schema.up(settings_with_logs("error"))))
@@ -225,15 +225,15 @@ def migrate_up() -> None:
 
 @migrate_app.command("down")
 def migrate_down(
-    to: Annotated[int | None, typer.Option(min=0, help="The newest migration to keep; 0 takes all back.")] = None,
+    to: Annotated[int | None, typer.Option(min=0, help="The newest migration to keep; 0 rolls all back.")] = None,
     only: Annotated[
-        str | None, typer.Option(help="Take back this one alone: handoffs. Everything else runs on without it.")
+        str | None, typer.Option(help="Roll back only this one: handoffs. All other parts work without it.")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Take migrations back: what they made is dropped, with all it holds.
+    """Roll migrations back: their tables are dropped, with all rows.
 
-    Before --to, stop other programs. With --only they run on.
+    Stop all other Headwater programs before --to. With --only they can continue.
     """
     from headwater.app import schema
 
@@ -242,10 +242,10 @@ def migrate_down(
     if only:
         schema.require_optional(only)
     if not yes:
-        what = f"everything above migration {to}" if not only else f"what migration {only} made"
-        typer.confirm(f"Drop {what}, with all it holds?", abort=True)
+        what = only if only else f"above number {to}"
+        typer.confirm(f"Drop the tables of the migrations {what}, with all rows?", abort=True)
     settings = settings_with_logs("error")
-    show.migrations("taken back", run(schema.down_only(settings, only) if only else schema.down(settings, to or 0)))
+    show.migrations("rolled back", run(schema.down_only(settings, only) if only else schema.down(settings, to or 0)))
 
 
 @migrate_app.command("status")

@@ -37,9 +37,9 @@ def _tell_of_full_disk_in_words(
     error = sys.exception() if event.get("exc_info") else None
     if error is None:
         return event
-    from headwater.app.full_disk import said_of_full_disk  # only who works on a database needs its driver
+    from headwater.db.pool import find_full_disk  # only commands that work on a database need its driver
 
-    if said := said_of_full_disk(error):
+    if said := find_full_disk(error):
         del event["exc_info"]
         event["error"] = f"the database's disk has no space left: {said}"
     return event

@@ -41,7 +41,7 @@ async def open_database_context(
         if migrating is Migrating.ALWAYS or (
             migrating is Migrating.AN_EMPTY_DATABASE and await migrate.is_empty(database)
         ):
-            await migrate.up(database, asked=False)
+            await migrate.up(database, restore_optional=False)
         else:
             await migrate.require_current(database)
         clock = DatabaseClock()

@@ -180,7 +180,7 @@ async def load(
 ) -> None:
     """Make the schema of a number, fill it from files, bring it up to date; `on_table` hears how many are filled."""
     try:
-        await migrate.apply(connection, through=schema, seconds=_LONG)
+        await migrate.apply_missing(connection, through=schema, seconds=_LONG)
         indexes = [row[0] for row in await connection.fetch(query("indexes_to_rebuild"))]
         await connection.execute(query("clear_for_loading"), timeout=_LONG)
         for number, table in enumerate(tables):
@@ -194,8 +194,8 @@ async def load(
         await connection.execute(query("loaded"), timeout=_LONG)
         for name, last in counted.items():
             await connection.execute(query("set_sequence"), name, last)
-        await migrate.drop_unrecorded(connection)
-        await migrate.apply(connection, asked=False, seconds=_LONG)
+        await migrate.drop_unapplied_optional(connection)
+        await migrate.apply_missing(connection, restore_optional=False, seconds=_LONG)
         await connection.execute(query("gather_statistics"), timeout=_LONG)
     except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.SyntaxOrAccessError) as error:
         raise _does_not_fit(str(error)) from None

@@ -1,4 +1,4 @@
-"""Numbered migrations, each with its way back, run one at a time under an advisory lock."""
+"""Numbered migrations, each with an up and a down file. An advisory lock lets only one process migrate at a time."""
 
 import functools
 import re
@@ -14,12 +14,12 @@ from headwater.db.pool import Connection, Database
 from headwater.db.sql import query
 
 _FILE = re.compile(r"^(\d{3})_(\w+)\.(up|down)\.sql$")
-OPTIONAL = frozenset({"handoffs"})  # what may be taken back alone: everything else runs without it (spec 7.5)
+OPTIONAL = frozenset({"handoffs"})  # migrations that can be rolled back alone: all other parts work without (spec 7.5)
 
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """A step of the schema, and the step back."""
+    """A step of the schema: the SQL that applies it and the SQL that rolls it back."""
 
     number: int
     name: str
@@ -28,37 +28,45 @@ class Migration:
 
 
 @functools.cache
-def known() -> tuple[Migration, ...]:
-    """Return the migrations this program ships, in order."""
+def all_migrations() -> tuple[Migration, ...]:
+    """Return the migrations of this program, in order."""
     texts: dict[tuple[int, str], dict[str, str]] = {}
     for file in resources.files("headwater.db.migrations").iterdir():
         if match := _FILE.match(file.name):
-            number, name, way = match.groups()
-            texts.setdefault((int(number), name), {})[way] = file.read_text(encoding="utf-8")
-    return tuple(Migration(number, name, ways["up"], ways["down"]) for (number, name), ways in sorted(texts.items()))
+            number, name, direction = match.groups()
+            texts.setdefault((int(number), name), {})[direction] = file.read_text(encoding="utf-8")
+    return tuple(Migration(number, name, sql["up"], sql["down"]) for (number, name), sql in sorted(texts.items()))
 
 
-async def applied(connection: Connection) -> list[int]:
-    """Return the numbers of the migrations in force, in order."""
+def newest_version() -> int:
+    """Return the number of the newest migration of this program."""
+    return all_migrations()[-1].number
+
+
+async def get_applied(connection: Connection) -> list[int]:
+    """Return the numbers of the applied migrations, in order."""
     if not await connection.fetchval(query("migrations_table_exists")):
         return []
     return [row["number"] for row in await connection.fetch(query("applied_migrations"))]
 
 
-async def may_migrate(connection: Connection) -> bool:
-    """Tell whether this role may make tables."""
-    return bool(await connection.fetchval(query("may_migrate")))
+async def can_migrate(connection: Connection) -> bool:
+    """Return whether the database role may create tables."""
+    return bool(await connection.fetchval(query("can_migrate")))
 
 
-async def up(database: Database, *, asked: bool = True) -> list[Migration]:
-    """Apply what is missing; return what was applied. Unless it was asked for, what was taken back alone stays so."""
+async def up(database: Database, *, restore_optional: bool = True) -> list[Migration]:
+    """Apply the missing migrations and return them.
+
+    `restore_optional` also applies an optional migration that was rolled back alone.
+    """
     async with database.connection() as connection:
-        numbers = await applied(connection)
+        numbers = await get_applied(connection)
     refuse_newer(numbers)
-    if not missing_of(numbers, asked=asked):
+    if not find_missing(numbers, restore_optional=restore_optional):
         return []
     try:
-        return await database.transact(lambda connection: apply(connection, asked=asked))
+        return await database.transact(lambda connection: apply_missing(connection, restore_optional=restore_optional))
     except (asyncpg.InsufficientPrivilegeError, asyncpg.DuplicateObjectError, asyncpg.DuplicateTableError) as error:
         raise OperatorError(
             f"The schema cannot be made in this database: {error}. Give Headwater a database of its own, "
@@ -67,16 +75,17 @@ async def up(database: Database, *, asked: bool = True) -> list[Migration]:
         ) from None
 
 
-async def apply(
-    connection: Connection, through: int | None = None, *, asked: bool = True, seconds: float | None = None
+async def apply_missing(
+    connection: Connection, through: int | None = None, *, restore_optional: bool = True, seconds: float | None = None
 ) -> list[Migration]:
-    """Apply what is missing, or only what is missing up to a number; return what was applied. In a transaction.
+    """Apply the missing migrations, at most up to the number `through`, and return them. Runs in a transaction.
 
-    `seconds` is how long one step may take; None: as long as any statement on the connection.
+    `seconds` limits one migration; None: the limit of the connection.
     """
     numbers = await _lock_and_read(connection)
-    last = known()[-1].number if through is None else through
-    missing = [migration for migration in missing_of(numbers, asked=asked) if migration.number <= last]
+    last = newest_version() if through is None else through
+    missing = find_missing(numbers, restore_optional=restore_optional)
+    missing = [migration for migration in missing if migration.number <= last]
     for migration in missing:
         await connection.execute(migration.up, timeout=seconds)
         await connection.execute(query("record_migration"), migration.number, migration.name)
@@ -84,73 +93,73 @@ async def apply(
 
 
 async def down(database: Database, to: int) -> list[Migration]:
-    """Take back every migration above number `to`, newest first; return what was taken back."""
+    """Roll back every migration with a number above `to`, newest first, and return them."""
 
     async def work(connection: Connection) -> list[Migration]:
         numbers = await _lock_and_read(connection)
-        undone = [migration for migration in reversed(known()) if migration.number in numbers and migration.number > to]
-        for migration in undone:
-            await _take_back(connection, migration)
-        return undone
+        steps = [step for step in reversed(all_migrations()) if step.number in numbers and step.number > to]
+        for step in steps:
+            await _roll_back(connection, step)
+        return steps
 
     return await database.transact(work)
 
 
 def require_optional(name: str) -> None:
-    """Refuse what cannot be taken back alone."""
+    """Refuse a migration that cannot be rolled back alone."""
     if name not in OPTIONAL:
         alone = ", ".join(sorted(OPTIONAL))
         raise OperatorError(
-            f"--only: {name!r} cannot be taken back alone, as what came after builds on it. What can: {alone}.",
+            f"--only: {name!r} cannot be rolled back alone, because later migrations need it. Use one of: {alone}.",
             reason=Reason.BAD_REQUEST,
         )
 
 
 async def down_only(database: Database, name: str) -> list[Migration]:
-    """Take one migration back and leave all others in force; return it, or nothing where it was not in force."""
+    """Roll one migration back and leave all others applied. Returns an empty list if it was not applied."""
     require_optional(name)
 
     async def work(connection: Connection) -> list[Migration]:
         numbers = await _lock_and_read(connection)
-        (migration,) = (one for one in known() if one.name == name)
+        migration = next(migration for migration in all_migrations() if migration.name == name)
         if migration.number not in numbers:
             return []
-        await _take_back(connection, migration)
+        await _roll_back(connection, migration)
         return [migration]
 
     return await database.transact(work)
 
 
-async def drop_unrecorded(connection: Connection) -> None:
-    """Drop what optional migrations have made that are not in force by the record. In a transaction."""
-    numbers = await applied(connection)
-    for migration in known():
+async def drop_unapplied_optional(connection: Connection) -> None:
+    """Drop the tables of optional migrations that are not recorded as applied. Runs in a transaction."""
+    numbers = await get_applied(connection)
+    for migration in all_migrations():
         if migration.name in OPTIONAL and migration.number not in numbers:
             await connection.execute(migration.down)
 
 
 async def is_empty(database: Database) -> bool:
-    """Tell whether nothing of ours is there yet."""
+    """Return whether no migration is applied."""
     async with database.connection() as connection:
-        return not await applied(connection)
+        return not await get_applied(connection)
 
 
 async def require_current(database: Database) -> None:
-    """Refuse to work on a schema that is not exactly this program's."""
+    """Refuse a schema that is older or newer than this program's."""
     async with database.connection() as connection:
-        numbers = await applied(connection)
+        numbers = await get_applied(connection)
     refuse_newer(numbers)
-    if any(migration.name not in OPTIONAL for migration in missing_of(numbers)):
+    if any(migration.name not in OPTIONAL for migration in find_missing(numbers)):
         raise OperatorError(
-            f"The database schema is at version {max(numbers, default=0)}, this program needs {known()[-1].number}. "
+            f"The database schema is at version {max(numbers, default=0)}, this program needs {newest_version()}. "
             "Run `headwater migrate up`.",
             reason=Reason.SCHEMA_MISMATCH,
         )
 
 
 def refuse_newer(numbers: Sequence[int]) -> None:
-    """Refuse a schema that a newer program made: nothing of it may be touched."""
-    newest = known()[-1].number
+    """Refuse a schema that a newer program made."""
+    newest = newest_version()
     if max(numbers, default=0) > newest:
         raise OperatorError(
             f"The database schema is at version {max(numbers)}, newer than this program knows ({newest}). "
@@ -159,19 +168,20 @@ def refuse_newer(numbers: Sequence[int]) -> None:
         )
 
 
-def missing_of(numbers: Sequence[int], *, asked: bool = True) -> list[Migration]:
-    """Return what is not in force. Unasked, what is optional comes only after something else that is missing.
+def find_missing(numbers: Sequence[int], *, restore_optional: bool = True) -> list[Migration]:
+    """Return the migrations that are not applied.
 
-    By itself it is missing because somebody has taken it back.
+    Unless `restore_optional`, an optional migration is left out if it is the first one that is missing: it was rolled
+    back alone then.
     """
-    missing = [migration for migration in known() if migration.number not in numbers]
-    if asked or not missing:
+    missing = [migration for migration in all_migrations() if migration.number not in numbers]
+    if restore_optional or not missing:
         return missing
     first = missing[0].number
     return [migration for migration in missing if migration.name not in OPTIONAL or migration.number > first]
 
 
-async def _take_back(connection: Connection, migration: Migration) -> None:
+async def _roll_back(connection: Connection, migration: Migration) -> None:
     await connection.execute(migration.down)
     await connection.execute(query("forget_migration"), migration.number)
 
@@ -179,6 +189,6 @@ async def _take_back(connection: Connection, migration: Migration) -> None:
 async def _lock_and_read(connection: Connection) -> list[int]:
     await connection.execute(query("lock_migrations"))
     await connection.execute(query("make_migrations_table"))
-    numbers = await applied(connection)
+    numbers = await get_applied(connection)
     refuse_newer(numbers)
     return numbers

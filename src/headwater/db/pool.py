@@ -1,4 +1,4 @@
-"""The way to the database: a pool, transactions that survive a deadlock, and errors an operator can act on."""
+"""The connection to the database: a pool, transactions that survive a deadlock, and clear errors for operators."""
 
 import asyncio
 import contextlib
@@ -25,8 +25,8 @@ T = TypeVar("T")
 
 OLDEST_SERVER = 15
 _CONNECT_SECONDS = 10.0
-# Two transactions that met in an unlucky order: nothing was changed, and the same work goes through when done again.
-_UNLUCKY = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
+# Two transactions met in a bad order. The database rolled one of them back, and it succeeds when it runs again.
+_CONFLICTS = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 _TRIES = 5
 
 
@@ -38,38 +38,38 @@ class Database:
         self._embedded_in = embedded_in
 
     async def revive(self) -> None:
-        """Start the embedded server again if it has died; a server of somebody else's is theirs to start."""
+        """Start the embedded server again if it has died. Other servers are not started."""
         if self._embedded_in is None:
             return
         try:
             share = await asyncio.to_thread(open_server, self._embedded_in)
         except OperatorError as error:
-            log.error("database.not_revived", error=str(error))
+            log.error("database.restart_failed", error=str(error))
         else:
-            share.close()  # ours, from before, still counts
+            share.close()  # the share of `open_database` keeps the server running
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """Lend a connection; each statement on it commits by itself."""
+        """Lend a connection. Each statement on it is its own transaction."""
         async with self._pool.acquire() as connection:
             yield connection
 
     async def ping(self) -> None:
-        """Raise when the server does not answer."""
+        """Raise an error if the server does not answer."""
         await self._pool.fetchval(query("server_time"))
 
     async def transact(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        """Run `work` in one transaction, and again from its start if it fell victim to a deadlock."""
+        """Run `work` in one transaction. If the database ends it because of a deadlock, it runs again."""
         return await self.run(work, in_transaction=True)
 
     async def run(self, work: Callable[[Connection], Awaitable[T]], *, in_transaction: bool = False) -> T:
-        """Do the same with work that is a single statement, and so a transaction by itself."""
+        """Run `work`, a single statement, and run it again like `transact` does."""
         for tries_left in reversed(range(_TRIES)):
             async with self._pool.acquire() as connection:
                 try:
                     async with connection.transaction() if in_transaction else contextlib.nullcontext():
                         return await work(connection)
-                except _UNLUCKY:
+                except _CONFLICTS:
                     if not tries_left:
                         raise
         raise AssertionError("unreachable")
@@ -79,9 +79,9 @@ class Database:
 async def open_database(settings: Settings) -> AsyncIterator[Database]:
     """Open the configured database, or the embedded one in the data folder.
 
-    That its disk is full leaves the block as an OperatorError.
+    If the database's disk is full, the block raises OperatorError.
     """
-    with _full_disk_told_to_operator(settings):
+    with _report_full_disk(settings):
         if settings.database_url:
             async with _pool(settings.database_url, settings.database_connections) as pool:
                 yield Database(pool)
@@ -95,21 +95,21 @@ async def open_database(settings: Settings) -> AsyncIterator[Database]:
 
 
 @contextlib.contextmanager
-def _full_disk_told_to_operator(settings: Settings) -> Iterator[None]:
+def _report_full_disk(settings: Settings) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        said = said_of_full_disk(error)
-        if said is None:
+        message = find_full_disk(error)
+        if message is None:
             raise
         raise OperatorError(
-            f"The disk of {place_of(settings)} has no space left: {said}. Free some space there and try again.",
+            f"The disk of {describe_place(settings)} has no space left: {message}. Free some space and try again.",
             reason=Reason.FOLDER_UNUSABLE,
         ) from error
 
 
 async def _open_embedded(data_dir: Path) -> EmbeddedServer:
-    """Open the server in a thread; if we are stopped meanwhile, it is not left running."""
+    """Open the server in a thread. If the caller is cancelled meanwhile, the server is closed again."""
     opening = asyncio.ensure_future(asyncio.to_thread(open_server, data_dir))
     try:
         return await asyncio.shield(opening)
@@ -128,14 +128,14 @@ async def _pool(dsn: str, size: int) -> AsyncIterator["asyncpg.Pool[Any]"]:
             timeout=_CONNECT_SECONDS,
             command_timeout=60,
             init=_prepare,
-            reset=_leave_as_it_is,
+            reset=_skip_reset,
             server_settings=_SESSION,
         )
-    except _CANNOT_CONNECT as error:
-        raise _refused(dsn, error, _CONNECT_SECONDS) from None
+    except _CONNECT_ERRORS as error:
+        raise _connect_error(dsn, error, _CONNECT_SECONDS) from None
     try:
         async with pool.acquire() as connection:
-            await _require_fit(dsn, connection)
+            await _require_supported(dsn, connection)
         yield pool
     finally:
         try:
@@ -146,49 +146,48 @@ async def _pool(dsn: str, size: int) -> AsyncIterator["asyncpg.Pool[Any]"]:
 
 @contextlib.asynccontextmanager
 async def open_connection(dsn: str, *, seconds: float) -> AsyncIterator[Connection]:
-    """Open one connection of its own, for one who is in a hurry: each step on it takes `seconds` at most."""
+    """Open a single connection without a pool. Each step on it takes at most `seconds`."""
     try:
         connection = await asyncpg.connect(dsn, timeout=seconds, command_timeout=seconds, server_settings=_SESSION)
-    except _CANNOT_CONNECT as error:
-        raise _refused(dsn, error, seconds) from None
+    except _CONNECT_ERRORS as error:
+        raise _connect_error(dsn, error, seconds) from None
     try:
-        await _require_fit(dsn, connection)
+        await _require_supported(dsn, connection)
         yield connection
     finally:
-        with contextlib.suppress(*_CANNOT_CONNECT):
+        with contextlib.suppress(*_CONNECT_ERRORS):
             await connection.close(timeout=1)
 
 
-async def _require_fit(dsn: str, connection: Connection) -> None:
-    version = connection.get_server_version().major
+async def _require_supported(dsn: str, connection: Connection) -> None:
+    version, place = connection.get_server_version().major, without_password(dsn)
     if version < OLDEST_SERVER:
         raise OperatorError(
-            f"The database at {shown(dsn)} is PostgreSQL {version}. Headwater needs {OLDEST_SERVER} or newer.",
+            f"The database at {place} is PostgreSQL {version}. Headwater needs {OLDEST_SERVER} or newer.",
             reason=Reason.DATABASE_UNREACHABLE,
         )
     encoding = await connection.fetchval(query("server_encoding"))
     if encoding != "UTF8":
         raise OperatorError(
-            f"The database at {shown(dsn)} has the encoding {encoding}; make one with UTF8 (CREATE DATABASE ... "
+            f"The database at {place} has the encoding {encoding}; make one with UTF8 (CREATE DATABASE ... "
             "ENCODING 'UTF8' TEMPLATE template0).",
             reason=Reason.DATABASE_UNREACHABLE,
         )
 
 
-_CANNOT_CONNECT = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError, TimeoutError)
+_CONNECT_ERRORS = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError, TimeoutError)
 _SESSION = {
     "application_name": "headwater",
     "timezone": "UTC",
     "statement_timeout": "60s",
     "jit": "off",
-    # A claim would be planned each time, for as long as it takes to carry it out. Lists with filters ask for a plan of
-    # their own (`plan_anew`).
+    # Planning a claim takes as long as running it, so plans are kept. Lists with filters use new plans (`plan_anew`).
     "plan_cache_mode": "force_generic_plan",
 }
 
 
-# Arrays by their numbers and those of their elements, which are the same on every server. What asyncpg is not told it
-# asks each connection for, with a query that takes longer than most of ours.
+# The ids of array types and of their elements, which are the same on every server. Without them asyncpg would ask for
+# them on each connection, with a query that takes longer than most of ours.
 _ARRAYS = {
     "bool": (1000, 16),
     "bytea": (1001, 17),
@@ -201,28 +200,28 @@ _ARRAYS = {
     "uuid": (2951, 2950),
     "jsonb": (3807, 3802),
 }
-_NOT_OF_ARRAYS = dict.fromkeys(("basetype", "range_subtype", "attrtypoids"))
+_NO_ARRAY_FIELDS = dict.fromkeys(("basetype", "range_subtype", "attrtypoids"))
 
 
 async def _prepare(connection: "asyncpg.Connection[Any]") -> None:
     await connection.set_type_codec(
         "jsonb",
         schema="pg_catalog",
-        # As PostgreSQL sends and takes it, after a byte for the version: as text it would be decoded and encoded anew.
+        # The binary format is the JSON text after one byte for the version.
         encoder=lambda value: b"\x01" + msgspec.json.encode(value),
-        decoder=lambda sent: msgspec.json.decode(memoryview(sent)[1:]),
+        decoder=lambda data: msgspec.json.decode(memoryview(data)[1:]),
         format="binary",
     )
     connection.get_settings().register_data_types(
-        {"oid": oid, "ns": "pg_catalog", "name": f"_{name}", "elemtype": element, "elemdelim": ",", **_NOT_OF_ARRAYS}
+        {"oid": oid, "ns": "pg_catalog", "name": f"_{name}", "elemtype": element, "elemdelim": ",", **_NO_ARRAY_FIELDS}
         for name, (oid, element) in _ARRAYS.items()
     )
 
 
-async def _leave_as_it_is(_: "asyncpg.Connection[Any]") -> None:
-    """Spare the round trip that would undo SET, LISTEN and session locks at each return: who uses one closes the pool.
+async def _skip_reset(_: "asyncpg.Connection[Any]") -> None:
+    """Save the round trip that would undo SET, LISTEN and session locks: code that uses these closes the pool.
 
-    A transaction left open is rolled back all the same.
+    asyncpg still rolls back an open transaction.
     """
 
 
@@ -233,47 +232,47 @@ AWAY = (
     asyncpg.OperatorInterventionError,
     asyncpg.InsufficientResourcesError,
     asyncpg.InterfaceError,
-    asyncpg.InternalClientError,  # a connection that broke between two messages
+    asyncpg.InternalClientError,  # the connection broke between two messages
 )
 
 
 def is_down(error: BaseException) -> bool:
-    """Tell whether an error means that the database is away for now, and not that it refused what was asked."""
+    """Return whether an error means that the database is away for now, and not that it refused the query."""
     return isinstance(error, AWAY)
 
 
 def is_passing(error: BaseException) -> bool:
-    """Tell whether the same may go through when done again: the database is away, or others were in the way."""
-    return is_down(error) or isinstance(error, (*_UNLUCKY, asyncpg.LockNotAvailableError))
+    """Return whether the same work may succeed later: the database is away, or another transaction was in conflict."""
+    return is_down(error) or isinstance(error, (*_CONFLICTS, asyncpg.LockNotAvailableError))
 
 
-def said_of_full_disk(error: BaseException) -> str | None:
-    """Return what the database says of its full disk, where an error, or each in a group of tasks' errors, is that.
+def find_full_disk(error: BaseException) -> str | None:
+    """Return the database's message about its full disk, if that is the error or every error of a group.
 
-    Where it cannot write its log it dies: that is then the cause of a lost connection.
+    A database that cannot write its log dies. The full disk is then the cause of a lost connection.
     """
     if isinstance(error, BaseExceptionGroup):
-        said = list(map(said_of_full_disk, error.exceptions))
-        return said[0] if all(said) else None
+        messages = list(map(find_full_disk, error.exceptions))
+        return messages[0] if all(messages) else None
     if isinstance(error, asyncpg.ConnectionDoesNotExistError) and error.__cause__:
-        return said_of_full_disk(error.__cause__)
+        return find_full_disk(error.__cause__)
     return _first_line(error) if isinstance(error, asyncpg.DiskFullError) else None
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Tell whether an error is the database's own answer to what was asked."""
+    """Return whether an error is the database's answer to a query."""
     return isinstance(error, asyncpg.PostgresError)
 
 
-def _refused(dsn: str, error: BaseException, seconds: float) -> OperatorError:
+def _connect_error(dsn: str, error: BaseException, seconds: float) -> OperatorError:
     return OperatorError(
-        f"The database at {shown(dsn)} cannot be used: {_why(error, dsn, seconds)}. "
+        f"The database at {without_password(dsn)} cannot be used: {_explain(error, dsn, seconds)}. "
         "Check HEADWATER_DATABASE_URL and that the server runs, or unset it to use the embedded one.",
         reason=Reason.DATABASE_UNREACHABLE,
     )
 
 
-def _why(error: BaseException, dsn: str, seconds: float) -> str:
+def _explain(error: BaseException, dsn: str, seconds: float) -> str:
     if isinstance(error, TimeoutError):
         return f"it did not answer within {seconds:g} seconds"
     if (isinstance(error, ValueError) and not isinstance(error, OSError)) or _is_garbled(dsn):
@@ -285,15 +284,15 @@ def _first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
-def place_of(settings: Settings) -> str:
-    """Say which database the settings name, to stand in a sentence."""
+def describe_place(settings: Settings) -> str:
+    """Return a phrase that names the database of the settings."""
     if settings.database_url:
-        return f"the database at {shown(settings.database_url)}"
+        return f"the database at {without_password(settings.database_url)}"
     return f"the database in {settings.data_dir / 'postgres'}"
 
 
-def shown(dsn: str) -> str:
-    """Name a server without its password."""
+def without_password(dsn: str) -> str:
+    """Return the host, port and database of a server's address."""
     if _is_garbled(dsn):
         return "the given address"
     parts = urlsplit(dsn)
@@ -305,7 +304,7 @@ def shown(dsn: str) -> str:
 
 
 def _is_garbled(dsn: str) -> bool:
-    """Tell whether a part of the password may have slipped into another part of the URL."""
+    """Return whether another part of the URL may contain a part of the password."""
     try:
         parts = urlsplit(dsn)
         return parts.netloc.count("@") > 1 or "@" in parts.path + parts.query + parts.fragment or (parts.port or 0) < 0

@@ -64,7 +64,7 @@ async def _fill(
         await in_thread(holding.close)
         return Manifest(
             headwater=__version__,
-            schema=max(await migrate.applied(connection)),
+            schema=max(await migrate.get_applied(connection)),
             postgres=connection.get_server_version().major,
             taken_at=taken_at,
             missing=missing,
@@ -132,7 +132,7 @@ async def _dump(connection: Connection, folder: Path, on_step: OnStep) -> list[d
 async def _refuse_new_schema(context: DatabaseContext, schema: int) -> None:
     """Refuse rows of which some may have been read by an older schema and some by a newer one."""
     async with context.database.connection() as connection:
-        if max(await migrate.applied(connection)) != schema:
+        if max(await migrate.get_applied(connection)) != schema:
             raise OperatorError(
                 "The schema was changed while the backup was made. Back up again.", reason=Reason.SCHEMA_MISMATCH
             )

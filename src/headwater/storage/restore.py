@@ -18,7 +18,7 @@ from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
 from headwater.core.waiting import in_thread, in_threads
 from headwater.db import dump, migrate
-from headwater.db.pool import Connection, open_database, place_of
+from headwater.db.pool import Connection, describe_place, open_database
 from headwater.storage.backup import OnStep, pages, told_to_operator
 from headwater.storage.backup_manifest import CORPUS, DATABASE, Manifest, read_manifest, refuse_damaged
 from headwater.storage.corpus_copy import copy_files, copy_known, measure, missing_files, raw_files
@@ -45,7 +45,7 @@ async def restore(settings: Settings, folder: Path, on_step: OnStep = lambda *_:
     """Take a backup back; whatever is there already is left alone, and nothing is restored then."""
     manifest = await in_thread(read_manifest, folder)
     _refuse_newer(manifest)
-    data, where = settings.data_dir, place_of(settings)
+    data, where = settings.data_dir, describe_place(settings)
     with told_to_operator(f"The restore into {data}"):
         await in_thread(_refuse_occupied, data)
         missing = await _refuse_damaged(folder, manifest, on_step)
@@ -57,11 +57,11 @@ async def restore(settings: Settings, folder: Path, on_step: OnStep = lambda *_:
                 async with dump.loading(database, where) as connection:
                     await _load(connection, manifest, folder / DATABASE, on_step)
                     await in_thread(_put_in_place, data, beside)
-    return Restored(manifest, migrate.known()[-1].number, missing, unlike)
+    return Restored(manifest, migrate.newest_version(), missing, unlike)
 
 
 def _refuse_newer(manifest: Manifest) -> None:
-    known = migrate.known()[-1].number
+    known = migrate.newest_version()
     if manifest.schema > known:
         raise OperatorError(
             f"The backup was made by Headwater {manifest.headwater}, with schema version {manifest.schema}; this "

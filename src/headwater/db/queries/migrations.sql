@@ -1,9 +1,9 @@
--- name: may_migrate
--- From PostgreSQL 15 on, only the owner of a database may make tables in its schema public.
+-- name: can_migrate
+-- From PostgreSQL 15 on, only the owner of a database may create tables in its schema public.
 SELECT coalesce(has_schema_privilege(current_schema(), 'CREATE'), false)
 
 -- name: lock_migrations
--- Held to the end of the transaction: two programs that start at once migrate one after the other.
+-- The lock ends with the transaction. Two programs that start at once migrate one after the other.
 SELECT pg_advisory_xact_lock(hashtext('headwater.migrations'))
 
 -- name: migrations_table_exists
