@@ -1,4 +1,4 @@
-"""A source whose list a test decides, and what its hand-offs and jobs have come to."""
+"""A source whose list a test decides, and the state of its hand-offs and jobs."""
 
 import json
 
@@ -14,7 +14,7 @@ HTML = {"Content-Type": "text/html; charset=utf-8"}
 
 
 def install(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let there be sources of this kind for the time of a test."""
+    """Install the kind for one test."""
     kinds.install(monkeypatch, "catalog", kinds.CatalogKind)
 
 
@@ -23,19 +23,19 @@ def address(name: str) -> str:
 
 
 def listing(site: Site, **titles: str) -> None:
-    """Let the source list pages of news.test, each by its name and title."""
+    """Make the source list pages of news.test, given by name and title."""
     records = [{"url": address(name), "title": title} for name, title in titles.items()]
     site.answers[LIST] = Answer(json.dumps(records), headers={"Content-Type": "application/json"})
 
 
 def serving(site: Site, *names: str) -> None:
-    """Let pages be there."""
+    """Serve pages."""
     for name in names:
         site.answers[address(name)] = Answer(page(f"all about {name}"), headers=HTML)
 
 
 async def sync(harness: AppHarness, name: str = "shop") -> PollResult:
-    """Sync the source, which is added first if it is not there."""
+    """Sync the source, and add it first if it is not there."""
     if name not in [row["name"] for row in await harness.operations.sources.listed()]:
         await harness.operations.sources.create(name, "catalog", {})
     polled = await harness.operations.sources.sync(name)
@@ -44,7 +44,7 @@ async def sync(harness: AppHarness, name: str = "shop") -> PollResult:
 
 
 async def jobs(harness: AppHarness) -> list[tuple[str, str, str | None]]:
-    """The name of the item, the status and the reason of every job: by the name, oldest first."""
+    """Return item name, status and reason of every job, by name, the oldest first."""
     rows = await harness.rows(
         "SELECT i.url, j.status, j.reason FROM ingestion_jobs j JOIN items i ON i.id = j.reference_id "
         "ORDER BY i.url, job_id"
@@ -53,6 +53,6 @@ async def jobs(harness: AppHarness) -> list[tuple[str, str, str | None]]:
 
 
 async def handoffs(harness: AppHarness) -> list[tuple[str, str, int]]:
-    """The status, the reason and the attempts of every hand-off, oldest first."""
+    """Return status, reason and attempts of every hand-off, the oldest first."""
     rows = await harness.rows("SELECT status, reason_code, attempts FROM ingestion_handoffs ORDER BY handoff_id")
     return [(status, reason, attempts) for status, reason, attempts in rows]

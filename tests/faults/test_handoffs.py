@@ -1,4 +1,4 @@
-"""Hand-offs in harm's way: no job twice, none stuck past its lease, nothing changed by who is late (spec 7, 9.3)."""
+"""Hand-offs under kills: no duplicate job, no stuck hand-off, no change by a late holder (spec 7, 9.3)."""
 
 import asyncio
 import os
@@ -21,21 +21,21 @@ BRISK = "brisk rescuer"
 
 
 async def start_sync(harness: Harness, source: str, **harm: str) -> Program:
-    """Begin a sync that may end by itself."""
+    """Start a sync that may end by itself."""
     program = await harness.start("source", "sync", source, **harm)
     del harness.programs[program]
     return program
 
 
 async def sync_well(harness: Harness, source: str) -> None:
-    """Sync a source, as soon as nobody else reads it."""
+    """Sync a source, as soon as no other process reads it."""
     give_up = time.monotonic() + 60
     while await harness.run("source", "sync", source) != 0:
         assert time.monotonic() < give_up, f"{source} cannot be synced"
 
 
 async def finish_and_check(harness: Harness) -> None:
-    """Wait until every page, hand-off and job has ended, and look whether all is well."""
+    """Wait until every page, hand-off and job has ended, and check the invariants."""
     await harness.until_done(90)
     await harness.until_handed_off()
     await harness.stop()
@@ -47,8 +47,8 @@ async def finish_and_check(harness: Harness) -> None:
 
 
 @pytest.mark.timeout(300)
-async def test_kills_of_syncs_and_workers_at_random_leave_one_job_for_each_item(crawl: Crawl) -> None:
-    """Issue 9: two syncs at once, six who fetch, kill -9 of any."""
+async def test_random_kills_of_syncs_and_workers_leave_one_job_for_each_item(crawl: Crawl) -> None:
+    """Issue 9: concurrent syncs and six fetchers, with kill -9 of any."""
     chance = random.Random(9)
     fetchers = ["up", *["worker"] * 5]
     async with crawl(hosts=30, pages=6, feeds=2, programs=fetchers, fetch_workers=2) as harness:
@@ -68,21 +68,21 @@ async def test_kills_of_syncs_and_workers_at_random_leave_one_job_for_each_item(
 
 
 @pytest.mark.timeout(180)
-async def test_a_sync_that_is_killed_at_any_point_has_its_items_handed_off(crawl: Crawl) -> None:
-    """Issue 9: by whoever runs; a second sync finds nothing left to do."""
+async def test_the_items_of_a_sync_killed_at_any_point_are_handed_off(crawl: Crawl) -> None:
+    """Issue 9: a running program hands them off; a second sync has nothing left to do."""
     async with crawl(hosts=10, pages=4, feeds=len(SYNC_POINTS), plain=True, poll_look_seconds=3600) as harness:
         for number, point in enumerate(SYNC_POINTS, 1):
             victim = await start_sync(harness, f"s{number}", point=point)
             assert await asyncio.wait_for(victim.wait(), 30) == -9, f"the point {point!r} was not reached"
         await harness.start("up", plant=BRISK)
-        for number in (1, 2):  # what was killed before its items were saved has touched none
+        for number in (1, 2):  # killed before they saved items
             await sync_well(harness, f"s{number}")
         await finish_and_check(harness)
 
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-async def test_a_database_that_is_restarted_in_the_middle_of_a_hand_off_costs_an_attempt(
+async def test_a_database_restart_during_a_hand_off_costs_an_attempt(
     tmp_path: Path, crawl: Crawl, how: signal.Signals
 ) -> None:
     """Issue 9: a restarted PostgreSQL."""
@@ -95,6 +95,6 @@ async def test_a_database_that_is_restarted_in_the_middle_of_a_hand_off_costs_an
             await server.bring_back()
             assert await asyncio.wait_for(sync.wait(), 60) == 0
             ended = await harness.rows("SELECT DISTINCT status, attempts FROM ingestion_handoffs")
-            assert [tuple(row) for row in ended] == [("completed", 2)], "by the sync itself: nobody else runs"
+            assert [tuple(row) for row in ended] == [("completed", 2)], "no other program runs"
             await harness.start("up")
             await finish_and_check(harness)

@@ -74,7 +74,7 @@ SYNC_POINTS = {
     "pages are locked": "headwater.db.jobs:lock_pages",
     "jobs are made": "headwater.db.jobs:add_jobs",
     "hand-offs are ended": "headwater.db.handoffs:end_handoffs",
-    "a batch is handed off": "headwater.handoff.attempts:Handoffs._attempt",
+    "a batch is handed off": "headwater.handoff.handoffs:HandoffRunner._attempt",
 }
 
 

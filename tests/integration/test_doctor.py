@@ -574,7 +574,7 @@ async def test_leases_past_their_end_and_blocked_hosts_are_counted(current_url: 
 
 
 def test_leases_of_every_kind_are_counted() -> None:
-    counted = query("overdue_leases") + query("overdue_handoffs")
+    counted = query("count_overdue_leases") + query("count_overdue_handoffs")
     assert all(f"FROM {table} WHERE" in counted for table in RESCUERS)
 
 

@@ -1,4 +1,4 @@
-"""Hand-offs: what runs touch becomes jobs, once for each payload (spec 7.1, 7.2, 7.5; issue 9)."""
+"""Hand-offs: each payload of the items of a run becomes one job (spec 7.1, 7.2, 7.5; issue 9)."""
 
 import asyncio
 import contextlib
@@ -19,12 +19,11 @@ from headwater.core.poll import PollResult
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
 from headwater.db import migrate
-from headwater.db.handoffs import HandoffEnding
+from headwater.db.handoffs import HandoffFilter, HandoffOutcome, HandoffStatus
 from headwater.db.pool import Connection, Database, open_database
 from headwater.demo.answers import always, status
 from headwater.demo.api import ApiRequest
-from headwater.handoff.attempts import Handoffs, MakeJobs
-from headwater.handoff.jobs import SLICE, make_jobs
+from headwater.handoff.handoffs import BATCH, HandoffRunner, MakeJobs, make_jobs
 from headwater.storage.backup import back_up
 from headwater.storage.restore import restore
 from tests import catalog
@@ -43,17 +42,17 @@ def _catalog(monkeypatch: pytest.MonkeyPatch) -> None:
     catalog.install(monkeypatch)
 
 
-def handing(
+def make_runner(
     harness: AppHarness,
     make: MakeJobs = make_jobs,
     *,
     base_seconds: float = 0.0,
     database: Database | None = None,
     lease_seconds: float = 10,
-) -> Handoffs:
-    """Hands off with something in the way, and short leases."""
+) -> HandoffRunner:
+    """Return a runner with a faulty step and short leases."""
     context = harness.runtime.context
-    return Handoffs(
+    return HandoffRunner(
         database or context.database,
         context.clock,
         holder="me",
@@ -66,7 +65,7 @@ def handing(
 
 
 async def queue(harness: AppHarness, names: Collection[str], site: Site) -> list[int]:
-    """Let items be there whose hand-offs are queued, as they are right after a run has saved them."""
+    """Add items with queued hand-offs, as right after a run has saved them."""
     await sync_of(site, harness, *names)
     await harness.rows("DELETE FROM ingestion_handoffs")
     await harness.rows("DELETE FROM ingestion_jobs")
@@ -78,14 +77,14 @@ async def queue(harness: AppHarness, names: Collection[str], site: Site) -> list
 
 
 async def sync_of(site: Site, harness: AppHarness, *names: str) -> PollResult:
-    """Sync a source that lists these."""
+    """Sync a source that lists these names."""
     listing(site, **dict.fromkeys(names, "A title"))
     return await sync(harness)
 
 
 @pytest.mark.both_servers
 async def test_two_thousand_items_are_handed_off_once(site: Site, harness: AppHarness) -> None:
-    """Issue 9: the same again is skipped and makes no job; one changed payload makes exactly one."""
+    """Issue 9: the same payloads are skipped and make no job; one changed payload makes one job."""
     listing(site, **MANY)
     first = await sync(harness)
     assert (first.items, first.handoffs) == (2000, HandoffCounts(completed=2000))
@@ -105,7 +104,7 @@ async def test_two_thousand_items_are_handed_off_once(site: Site, harness: AppHa
 
 
 async def test_a_hand_off_of_two_thousand_items_takes_less_than_two_seconds(site: Site, harness: AppHarness) -> None:
-    """Issue 9: whatever a sync takes longer than one without hand-offs; the best of three counts, of both."""
+    """Issue 9: the extra time of a sync over one without hand-offs, from the best of three of both."""
     took: dict[bool, list[float]] = {False: [], True: []}
     database = harness.runtime.context.database
     await sync_of(site, harness, "warm")
@@ -122,10 +121,8 @@ async def test_a_hand_off_of_two_thousand_items_takes_less_than_two_seconds(site
     assert beyond < 2, f"of {min(took[True]):.2f} s"
 
 
-async def test_what_a_poll_has_brought_is_handed_off_by_the_next_sync_though_nothing_has_changed(
-    site: Site, harness: AppHarness
-) -> None:
-    """Spec 7.1: polls hand nothing off, a sync every item that it touches."""
+async def test_the_items_of_a_poll_are_handed_off_by_the_next_sync(site: Site, harness: AppHarness) -> None:
+    """Spec 7.1: a poll hands off no item, a sync every item that it touches."""
     site.answers[FEED] = rss("http://news.test/a", "http://news.test/b")
     serving(site, "a", "b")
     await harness.operations.sources.add(FEED, "news")
@@ -138,7 +135,7 @@ async def test_what_a_poll_has_brought_is_handed_off_by_the_next_sync_though_not
     assert {reason for _, reason, _ in await handoffs(harness)} == {"ingestion_job_already_ready"}
 
 
-async def test_a_dated_run_hands_off_too(make_settings: Callable[..., Settings]) -> None:
+async def test_a_dated_run_hands_off_its_items(make_settings: Callable[..., Settings]) -> None:
     """Spec 7.1."""
     async with open_day_harness(
         make_settings(), [govuk_page("/a"), govuk_page("/b")], at=NIGHT, fetch_items=None
@@ -182,16 +179,14 @@ PASSING = [
 
 
 @pytest.mark.parametrize("error", PASSING, ids=str)
-async def test_what_fails_for_a_passing_reason_is_tried_three_times(
-    site: Site, harness: AppHarness, error: Exception
-) -> None:
-    """Spec 7.2: then failed(retry_exhausted); nothing of a failed attempt is left."""
+async def test_a_passing_fault_is_tried_three_times(site: Site, harness: AppHarness, error: Exception) -> None:
+    """Spec 7.2: then the hand-off fails with retry_exhausted, and no failed attempt leaves a job."""
     ids = await queue(harness, ["a", "b"], site)
-    assert await handing(harness, _raising(error)).execute(ids) == HandoffCounts(failed=2)
+    assert await make_runner(harness, _raising(error)).execute(ids) == HandoffCounts(failed=2)
     assert await handoffs(harness) == [("failed", "retry_exhausted", 3)] * 2
     assert await jobs(harness) == []
-    ((told,), _) = await harness.rows("SELECT error FROM ingestion_handoffs")
-    assert str(error) in told
+    ((message,), _) = await harness.rows("SELECT error FROM ingestion_handoffs")
+    assert str(error) in message
 
 
 @pytest.mark.parametrize(
@@ -204,20 +199,20 @@ async def test_what_fails_for_a_passing_reason_is_tried_three_times(
     ],
     ids=str,
 )
-async def test_what_fails_for_good_is_not_tried_again(
+async def test_a_permanent_fault_is_not_tried_again(
     site: Site, harness: AppHarness, error: Exception, reason: str
 ) -> None:
     """Spec 7.2."""
     ids = await queue(harness, ["a"], site)
-    assert await handing(harness, _raising(error)).execute(ids) == HandoffCounts(failed=1)
+    assert await make_runner(harness, _raising(error)).execute(ids) == HandoffCounts(failed=1)
     assert await handoffs(harness) == [("failed", reason, 1)]
 
 
-async def test_a_fault_that_passes_costs_attempts_and_nothing_else(site: Site, harness: AppHarness) -> None:
+async def test_a_passing_fault_costs_only_attempts(site: Site, harness: AppHarness) -> None:
     """Spec 7.2."""
     ids, calls = await queue(harness, ["a", "b"], site), 0
 
-    async def make(connection: Connection, batch: Collection[int], token: UUID, now: datetime) -> list[HandoffEnding]:
+    async def make(connection: Connection, batch: Collection[int], token: UUID, now: datetime) -> list[HandoffOutcome]:
         nonlocal calls
         calls += 1
         made = await make_jobs(connection, batch, token, now)
@@ -225,13 +220,13 @@ async def test_a_fault_that_passes_costs_attempts_and_nothing_else(site: Site, h
             raise ConnectionResetError
         return made
 
-    assert await handing(harness, make).execute(ids) == HandoffCounts(completed=2)
+    assert await make_runner(harness, make).execute(ids) == HandoffCounts(completed=2)
     assert await handoffs(harness) == [("completed", "ingestion_job_queued", 3)] * 2
     assert len(await jobs(harness)) == 2
 
 
-async def test_between_attempts_the_wait_doubles(site: Site, harness: AppHarness) -> None:
-    """Spec 7.2: base * 2^(attempt - 1); after the last there is none."""
+async def test_the_wait_between_attempts_doubles(site: Site, harness: AppHarness) -> None:
+    """Spec 7.2: base * 2^(attempt - 1), and no wait after the last attempt."""
     ids = await queue(harness, ["a"], site)
     tried: list[float] = []
 
@@ -239,41 +234,40 @@ async def test_between_attempts_the_wait_doubles(site: Site, harness: AppHarness
         tried.append(time.monotonic())
         raise ConnectionResetError
 
-    await handing(harness, make, base_seconds=0.1).execute(ids)
+    await make_runner(harness, make, base_seconds=0.1).execute(ids)
     assert len(tried) == 3
     assert tried[1] - tried[0] >= 0.1
     assert tried[2] - tried[1] >= 0.2
 
 
-async def test_one_that_cannot_be_handed_off_does_not_keep_the_others(site: Site, harness: AppHarness) -> None:
+async def test_a_failing_item_does_not_fail_the_others_of_its_batch(site: Site, harness: AppHarness) -> None:
     """Spec 7.2."""
     ids = await queue(harness, ["a", "b", "c"], site)
 
-    async def make(connection: Connection, batch: Collection[int], token: UUID, now: datetime) -> list[HandoffEnding]:
+    async def make(connection: Connection, batch: Collection[int], token: UUID, now: datetime) -> list[HandoffOutcome]:
         made = await make_jobs(connection, batch, token, now)
         if ids[1] in batch:
             raise ValueError("this one is odd")
         return made
 
-    assert await handing(harness, make).execute(ids) == HandoffCounts(completed=2, failed=1)
+    assert await make_runner(harness, make).execute(ids) == HandoffCounts(completed=2, failed=1)
     assert [status for status, *_ in await handoffs(harness)] == ["completed", "failed", "completed"]
     assert [name for name, *_ in await jobs(harness)] == ["a", "c"]
 
 
-async def test_a_hand_off_that_failed_is_handed_off_by_the_next_sync_or_when_asked(
-    site: Site, harness: AppHarness
-) -> None:
+async def test_a_failed_hand_off_is_retried_on_request(site: Site, harness: AppHarness) -> None:
     """Spec 7.2."""
     ids = await queue(harness, ["a", "b"], site)
-    await handing(harness, _raising(ConnectionResetError())).execute(ids)
-    assert (await harness.operations.handoffs.retry(ids[0]))["status"] == "completed"
+    await make_runner(harness, _raising(ConnectionResetError())).execute(ids)
+    assert (await harness.operations.handoffs.retry_handoff(ids[0])).status is HandoffStatus.COMPLETED
     assert await handoffs(harness) == [("completed", "ingestion_job_queued", 1), ("failed", "retry_exhausted", 3)]
-    with pytest.raises(HeadwaterError, match=f"Hand-off {ids[0]} has not failed"):
-        await harness.operations.handoffs.retry(ids[0])
+    with pytest.raises(HeadwaterError) as refused:
+        await harness.operations.handoffs.retry_handoff(ids[0])
+    assert refused.value.reason is Reason.NOT_FAILED
 
 
-async def test_what_somebody_left_behind_is_taken_up_after_its_lease(site: Site, harness: AppHarness) -> None:
-    """Issue 9: none is stuck past its lease, and a stale finish changes nothing."""
+async def test_the_hand_offs_of_a_dead_holder_are_executed_after_their_lease(site: Site, harness: AppHarness) -> None:
+    """Issue 9: no hand-off is stuck past its lease, and a stale finish changes nothing."""
     ids = await queue(harness, ["a", "b"], site)
     held = asyncio.Event()
     stale: list[UUID] = []
@@ -284,7 +278,7 @@ async def test_what_somebody_left_behind_is_taken_up_after_its_lease(site: Site,
         await asyncio.Event().wait()
         raise AssertionError("unreachable")
 
-    dying = asyncio.create_task(handing(harness, make).execute(ids))
+    dying = asyncio.create_task(make_runner(harness, make).execute(ids))
     await held.wait()
     dying.cancel()
     await asyncio.gather(dying, return_exceptions=True)
@@ -301,72 +295,72 @@ async def test_what_somebody_left_behind_is_taken_up_after_its_lease(site: Site,
     assert len(await jobs(harness)) == 2
 
 
-async def test_what_was_queued_and_never_taken_up_is_so_soon_once_nobody_is_at_it(
-    site: Site, harness: AppHarness
-) -> None:
-    """Issue 9: not after a whole lease, but not as long as the run that has queued it still hands off others."""
+async def test_abandoned_hand_offs_are_executed_soon(site: Site, harness: AppHarness) -> None:
+    """Issue 9: they do not wait a whole lease, but they wait while their run still hands off others."""
     ids = await queue(harness, ["a", "b"], site)
-    patient = handing(harness, lease_seconds=120)
-    assert await patient.take_up_left() == 0
+    patient = make_runner(harness, lease_seconds=120)
+    assert await patient.execute_abandoned() == 0
     await harness.rows("ALTER TABLE ingestion_handoffs DISABLE TRIGGER trg_update_ingestion_handoff_timestamp")
     await harness.rows(
         f"UPDATE ingestion_handoffs SET updated_at = now() - interval '16 s' WHERE handoff_id = {ids[0]}"
     )
-    assert await patient.take_up_left() == 0
+    assert await patient.execute_abandoned() == 0
     await harness.rows("UPDATE ingestion_handoffs SET updated_at = now() - interval '16 s'")
-    assert await handing(harness, lease_seconds=120, base_seconds=30).take_up_left() == 0, "it may wait for its turn"
-    assert await patient.take_up_left() == 2
+    assert await make_runner(harness, lease_seconds=120, base_seconds=30).execute_abandoned() == 0, (
+        "its process may still wait between attempts"
+    )
+    assert await patient.execute_abandoned() == 2
     assert await handoffs(harness) == [("completed", "ingestion_job_queued", 1)] * 2
 
 
-async def test_one_that_loses_its_holder_at_every_attempt_is_given_up(site: Site, harness: AppHarness) -> None:
-    """Spec 7.2: attempts count when it is taken up."""
+async def test_a_hand_off_that_loses_its_holder_at_every_attempt_fails(site: Site, harness: AppHarness) -> None:
+    """Spec 7.2: a claim counts as an attempt."""
     ids = await queue(harness, ["a"], site)
     for attempt in (1, 2, 3):
-        _, taken = await handing(harness)._claim(ids)
-        assert [one.attempts for one in taken] == [attempt]
+        _, claimed = await make_runner(harness)._claim(ids)
+        assert [one.attempts for one in claimed] == [attempt]
         await harness.rows("UPDATE ingestion_handoffs SET lease_until = now() - interval '1 s'")
         await rescue_expired(harness.runtime.context)
     assert await handoffs(harness) == [("failed", "retry_exhausted", 3)]
 
 
-async def test_the_counts_are_true_though_the_database_goes_away_midway(site: Site, harness: AppHarness) -> None:
-    """Issue 9: what was handed off by then is so; the rest is queued."""
-    ids = await queue(harness, list(MANY)[: 2 * SLICE], site)
+async def test_the_counts_are_right_when_the_database_goes_away_midway(site: Site, harness: AppHarness) -> None:
+    """Issue 9: earlier hand-offs are completed; the rest is queued."""
+    ids = await queue(harness, list(MANY)[: 2 * BATCH], site)
     async with contextlib.AsyncExitStack() as going_away:
         context = harness.runtime.context
         database = await going_away.enter_async_context(open_database(context.settings))
 
         async def make(
             connection: Connection, batch: Collection[int], token: UUID, now: datetime
-        ) -> list[HandoffEnding]:
+        ) -> list[HandoffOutcome]:
             if ids[-1] in batch:
                 await going_away.aclose()
             return await make_jobs(connection, batch, token, now)
 
-        counts = await handing(harness, make, database=database).execute(ids)
-    assert counts == HandoffCounts(completed=SLICE, queued=SLICE)
-    assert len(await jobs(harness)) == SLICE
+        counts = await make_runner(harness, make, database=database).execute(ids)
+    assert counts == HandoffCounts(completed=BATCH, queued=BATCH)
+    assert len(await jobs(harness)) == BATCH
 
 
-async def test_a_later_sync_of_the_same_changes_no_counts(site: Site, harness: AppHarness) -> None:
-    """Spec 7.2: each call counts what it has made itself, and leaves to others what they queued again."""
+async def test_a_later_sync_of_the_same_items_changes_no_counts(site: Site, harness: AppHarness) -> None:
+    """Spec 7.2: each call counts its own results; another call executes what it queued again."""
     ids = await queue(harness, ["a", "b", "c"], site)
 
-    async def make(connection: Connection, batch: Collection[int], token: UUID, now: datetime) -> list[HandoffEnding]:
+    async def make(connection: Connection, batch: Collection[int], token: UUID, now: datetime) -> list[HandoffOutcome]:
         if len(batch) > 1:
             raise ValueError("one by one, please")
         if ids[2] in batch:
             await harness.rows("UPDATE ingestion_handoffs SET status = 'queued' WHERE handoff_id = $1", ids[0])
         return await make_jobs(connection, batch, token, now)
 
-    assert await handing(harness, make).execute(ids) == HandoffCounts(completed=3)
+    assert await make_runner(harness, make).execute(ids) == HandoffCounts(completed=3)
     assert [status for status, *_ in await handoffs(harness)] == ["queued", "completed", "completed"]
-    assert await handing(harness).execute(ids) == HandoffCounts(skipped=3)
+    assert await make_runner(harness).execute(ids) == HandoffCounts(skipped=3)
 
 
 async def test_a_sync_whose_items_cannot_be_saved_counts_no_hand_offs(site: Site, harness: AppHarness) -> None:
-    """Spec 7.2: they were queued in the transaction that failed."""
+    """Spec 7.2: the failed transaction would have queued them."""
     await harness.rows("CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$")
     await harness.rows("CREATE TRIGGER refuse BEFORE INSERT ON daily_index FOR EACH ROW EXECUTE FUNCTION refuse()")
     await harness.operations.sources.create("shop", "catalog", {})
@@ -377,17 +371,17 @@ async def test_a_sync_whose_items_cannot_be_saved_counts_no_hand_offs(site: Site
     assert await handoffs(harness) == []
 
 
-async def test_two_who_hand_off_the_same_make_one_job_each(site: Site, harness: AppHarness) -> None:
+async def test_concurrent_hand_offs_of_the_same_items_make_one_job_each(site: Site, harness: AppHarness) -> None:
     """Issue 9: no duplicate job."""
     ids = await queue(harness, list(MANY)[:300], site)
-    counts = await asyncio.gather(*(handing(harness).execute(ids) for _ in range(4)))
+    counts = await asyncio.gather(*(make_runner(harness).execute(ids) for _ in range(4)))
     assert {sum((one.queued, one.completed, one.failed, one.skipped)) for one in counts if one} == {300}
     assert sum(one.completed for one in counts if one) == 300, "each job is counted once"
     assert await harness.rows("SELECT count(*), count(DISTINCT reference_id) FROM ingestion_jobs") == [(300, 300)]
 
 
-async def test_two_payloads_of_one_item_in_one_batch_know_of_each_other(site: Site, harness: AppHarness) -> None:
-    """Spec 7.3: the later is a successor; both are settled by the page."""
+async def test_two_payloads_of_one_item_in_one_batch_are_handed_off_in_order(site: Site, harness: AppHarness) -> None:
+    """Spec 7.3: the later one is a successor; the page settles both."""
     serving(site, "a")
     ids = await queue(harness, ["a"], site)
     await harness.work()
@@ -395,7 +389,7 @@ async def test_two_payloads_of_one_item_in_one_batch_know_of_each_other(site: Si
         "INSERT INTO ingestion_handoffs (reference_id, payload_hash, source_id, reason_code) "
         "SELECT id, repeat('b', 64), source_id, 'queued_from_scrape' FROM items RETURNING handoff_id"
     )
-    assert await handing(harness).execute([*ids, later]) == HandoffCounts(completed=2)
+    assert await make_runner(harness).execute([*ids, later]) == HandoffCounts(completed=2)
     assert await jobs(harness) == [("a", "ready", None), ("a", "queued", None)], (
         "the page is fetched again for the later"
     )
@@ -403,8 +397,8 @@ async def test_two_payloads_of_one_item_in_one_batch_know_of_each_other(site: Si
     assert await jobs(harness) == [("a", "ready", None)] * 2
 
 
-async def test_what_a_day_that_broke_off_had_brought_is_handed_off(make_settings: Callable[..., Settings]) -> None:
-    """Spec 6.5, 7.1: a run that failed has touched what it kept."""
+async def test_the_items_of_a_failed_day_are_handed_off(make_settings: Callable[..., Settings]) -> None:
+    """Spec 6.5, 7.1: a failed run has touched the items that it saved."""
     pages = [
         govuk_page("/a"),
         govuk_page("/b", NIGHT - timedelta(days=90), public_timestamp=NIGHT - timedelta(hours=9)),
@@ -419,8 +413,8 @@ async def test_what_a_day_that_broke_off_had_brought_is_handed_off(make_settings
 
 
 @pytest.mark.both_servers
-async def test_without_hand_offs_everything_runs_and_applied_again_they_work(site: Site, harness: AppHarness) -> None:
-    """Spec 7.5, in a process that runs meanwhile."""
+async def test_everything_runs_while_hand_offs_are_rolled_back(site: Site, harness: AppHarness) -> None:
+    """Spec 7.5, in a running process."""
     listing(site, a="A", b="B")
     serving(site, "a", "b")
     await sync(harness)
@@ -430,8 +424,8 @@ async def test_without_hand_offs_everything_runs_and_applied_again_they_work(sit
     listing(site, a="A", b="B", c="C")
     without = await sync(harness)
     assert (without.items, without.new_items, without.handoffs) == (3, 1, None)
-    with pytest.raises(HandoffsMissing, match="003_handoffs"):
-        await harness.operations.handoffs.listed(source="shop")
+    with pytest.raises(HandoffsMissing):
+        await harness.operations.handoffs.list_handoffs(HandoffFilter("shop"))
     assert len(await jobs(harness)) == 2, "jobs stay"
     await MaintenanceRole(harness.runtime.context)._look()
     await harness.work()
@@ -439,18 +433,18 @@ async def test_without_hand_offs_everything_runs_and_applied_again_they_work(sit
 
     await migrate.up(database)
     assert (await sync(harness)).handoffs == HandoffCounts(completed=1, skipped=2)
-    assert (await harness.operations.handoffs.listed(source="shop"))[1] == 3
+    assert (await harness.operations.handoffs.list_handoffs(HandoffFilter("shop"))).total == 3
 
 
-@pytest.mark.parametrize("taken_back", [False, True])
-async def test_a_backup_has_hand_offs_and_jobs_or_that_the_former_were_taken_back(
-    site: Site, harness: AppHarness, make_settings: Callable[..., Settings], tmp_path: Path, taken_back: bool
+@pytest.mark.parametrize("rolled_back", [False, True])
+async def test_a_backup_has_jobs_and_hand_offs_unless_these_are_rolled_back(
+    site: Site, harness: AppHarness, make_settings: Callable[..., Settings], tmp_path: Path, rolled_back: bool
 ) -> None:
-    """Spec 7.5, 9.1: and a job that waited there is settled here."""
+    """Spec 7.5, 9.1: a job that waited at the backup is settled after the restore."""
     listing(site, a="A", b="B")
     serving(site, "a")
     await sync(harness)
-    if taken_back:
+    if rolled_back:
         await migrate.down_only(harness.runtime.context.database, "handoffs")
     await back_up(make_settings(), tmp_path / "backup")
     settings = make_settings(data_dir=tmp_path / "elsewhere", database_url="", connect_to=site.connect_to)
@@ -458,7 +452,7 @@ async def test_a_backup_has_hand_offs_and_jobs_or_that_the_former_were_taken_bac
     async with open_harness(settings) as restored:
         await restored.work()
         assert await jobs(restored) == [("a", "ready", None), ("b", "failed", "not_found")]
-        if taken_back:
+        if rolled_back:
             assert (await sync(restored)).handoffs is None
             assert [step.name for step in await migrate.up(restored.runtime.context.database)] == ["handoffs"]
         assert (await sync(restored)).handoffs == HandoffCounts(skipped=2)

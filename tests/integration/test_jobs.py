@@ -1,8 +1,7 @@
-"""Jobs wait for the pages of items: whatever ends a page settles who waits for it, at once (spec 7.3)."""
+"""Jobs wait for the pages of items: every end of a page settles its jobs at once (spec 7.3)."""
 
 import asyncio
 from datetime import timedelta
-from typing import Any
 
 import asyncpg
 import pytest
@@ -10,14 +9,15 @@ import pytest
 from headwater.app.maintenance import rescue_expired
 from headwater.core.errors import OperatorError
 from headwater.core.frontier import Claim, FetchOutcome, HostRelease, UrlStatus
-from headwater.core.handoff import HandoffCounts, JobFilter
+from headwater.core.handoff import HandoffCounts
 from headwater.core.reasons import Reason
 from headwater.core.urls import url_hash
 from headwater.db.frontier import lock_claims, save_aliases
+from headwater.db.handoffs import HandoffFilter
+from headwater.db.jobs import Job, JobFilter, JobStatus
 from headwater.db.pool import Connection
 from headwater.frontier.claim import Finish, claim, finish
-from headwater.handoff.attempts import make_handoffs
-from headwater.handoff.jobs import promote_successors
+from headwater.handoff.handoffs import make_handoff_runner, promote_successors
 from tests import catalog
 from tests.catalog import HTML, address, handoffs, jobs, listing, serving, sync
 from tests.harness import AppHarness
@@ -35,12 +35,12 @@ def to(url: str) -> Answer:
     return Answer(status=302, headers={"Location": url})
 
 
-async def listed(harness: AppHarness, **only: Any) -> list[dict[str, Any]]:
-    return (await harness.operations.handoffs.jobs(JobFilter(**only)))[0]
+async def listed(harness: AppHarness) -> list[Job]:
+    return (await harness.operations.handoffs.list_jobs(JobFilter())).jobs
 
 
 async def take(harness: AppHarness) -> Claim:
-    """Claim the one URL that is due, as a worker does."""
+    """Claim the one due URL, as a worker does."""
     context = harness.runtime.context
     (taken,) = await claim(
         context.database,
@@ -54,7 +54,7 @@ async def take(harness: AppHarness) -> Claim:
 
 
 async def end(harness: AppHarness, taken: Claim, ending: FetchOutcome) -> bool:
-    """Finish a claim, as a worker does; False where it is no longer its own."""
+    """Finish a claim, as a worker does; return False if the lease is lost."""
     now = harness.runtime.context.clock.now()
 
     async def work(connection: Connection) -> bool:
@@ -85,7 +85,7 @@ async def end(harness: AppHarness, taken: Claim, ending: FetchOutcome) -> bool:
 async def test_a_job_ends_as_its_page_does(
     site: Site, harness: AppHarness, answer: Answer, status: str, reason: str | None
 ) -> None:
-    """Spec 7.3: ready with a document, wherever redirects lead; else failed, with the frontier's reason."""
+    """Spec 7.3: ready with a document at the end of all redirects; else failed with the reason of the frontier."""
     listing(site, a="A")
     site.answers[address("a")] = answer
     for place in ("http://other.test/far", address("near")):
@@ -93,12 +93,12 @@ async def test_a_job_ends_as_its_page_does(
     site.answers["http://other.test/gone"] = Answer(status=410)
     site.answers["http://other.test/back"] = to(address("a"))
     await sync(harness)
-    assert [(job["status"], job["settled_at"]) for job in await listed(harness)] == [("queued", None)]
+    assert [(job.status, job.settled_at) for job in await listed(harness)] == [("queued", None)]
     await harness.work()
     (job,) = await listed(harness)
-    assert (job["status"], job["reason"]) == (status, reason)
-    assert (job["document_id"] is not None) is (status == "ready")
-    assert job["settled_at"] is not None
+    assert (job.status, job.reason) == (status, reason)
+    assert (job.document_id is not None) is (status == "ready")
+    assert job.settled_at is not None
 
 
 async def test_pages_that_share_a_text_or_have_not_changed_are_ready_as_well(site: Site, harness: AppHarness) -> None:
@@ -125,24 +125,24 @@ async def test_jobs_of_several_sources_wait_for_one_page(site: Site, harness: Ap
     for name in ("shop", "market"):
         await sync(harness, name)
     await harness.work()
-    assert [(job["source"], job["status"]) for job in await listed(harness)] == [("market", "ready"), ("shop", "ready")]
+    assert [(job.source, job.status) for job in await listed(harness)] == [("market", "ready"), ("shop", "ready")]
     assert site.visits(address("a")) == 1
 
 
-async def test_who_waits_for_what_turns_out_to_be_another_address_is_ready_with_the_page(
+async def test_a_job_of_an_address_that_becomes_an_alias_is_ready_with_the_page(
     site: Site, harness: AppHarness
 ) -> None:
-    """Spec 7.3: an address that is queued itself becomes the same page as one that led to it."""
+    """Spec 7.3: a queued address becomes the same page as an address that redirects to it."""
     listing(site, a="A", z="Z")
     serving(site, "z")
     site.answers[address("a")] = to(address("z"))
     await sync(harness)
     await harness.work()
     assert {status for _, status, _ in await jobs(harness)} == {"ready"}
-    assert len({job["document_id"] for job in await listed(harness)}) == 1
+    assert len({job.document_id for job in await listed(harness)}) == 1
 
 
-async def test_a_page_that_moved_to_one_that_is_known_is_ready_as_that_is(site: Site, harness: AppHarness) -> None:
+async def test_a_page_that_moved_to_a_fetched_one_is_ready(site: Site, harness: AppHarness) -> None:
     """Spec 7.3: redirect target, already fetched."""
     serving(site, "old")
     await harness.fetch(address("old"))
@@ -154,18 +154,16 @@ async def test_a_page_that_moved_to_one_that_is_known_is_ready_as_that_is(site: 
     assert site.visits(address("old")) == 1
 
 
-async def test_a_worker_that_is_lost_for_good_and_a_source_that_is_removed_settle_jobs(
-    site: Site, harness: AppHarness
-) -> None:
+async def test_a_lost_worker_and_a_removed_source_settle_jobs(site: Site, harness: AppHarness) -> None:
     """Spec 7.3: by the rescuer, and by an operator."""
     listing(site, a="A")
     await sync(harness)
     for _ in range(harness.runtime.context.settings.max_retries + 1):
         await harness.rows("UPDATE frontier_queue SET due_at = now() - interval '1 s'")
         await harness.rows("UPDATE host_state SET not_before = '-infinity', ready_at = now() - interval '1 s'")
-        assert [job["status"] for job in await listed(harness)] == ["queued"]
+        assert [job.status for job in await listed(harness)] == ["queued"]
         await take(harness)
-        assert [job["status"] for job in await listed(harness)] == ["running"]
+        assert [job.status for job in await listed(harness)] == ["running"]
         for table in ("frontier_queue", "host_state"):
             await harness.rows(f"UPDATE {table} SET lease_until = now() - interval '1 s' WHERE lease_token IS NOT NULL")
         await rescue_expired(harness.runtime.context)
@@ -209,7 +207,7 @@ async def test_a_payload_that_changes_while_its_page_waits_is_satisfied_by_one_f
 async def test_a_payload_that_changes_while_its_page_is_fetched_waits_for_the_fetch_after(
     site: Site, harness: AppHarness
 ) -> None:
-    """Spec 7.3: what is on its way may be from before the change."""
+    """Spec 7.3: the fetch under way may bring the page before its change."""
     context = harness.runtime.context
     listing(site, a="A")
     serving(site, "a")
@@ -237,10 +235,10 @@ async def test_a_stale_finish_settles_nothing(site: Site, harness: AppHarness) -
     assert await jobs(harness) == [("a", "queued", None)]
 
 
-async def test_a_finish_that_meets_a_hand_off_half_way_waits_for_its_job_and_settles_it(
+async def test_a_finish_during_a_hand_off_waits_for_its_job_and_settles_it(
     site: Site, harness: AppHarness, database_url: str
 ) -> None:
-    """Spec 7.3: none is forgotten, whoever is first."""
+    """Spec 7.3: no job is missed in either order."""
     listing(site, a="A")
     await sync(harness)
     ((job_id, url_id),) = await harness.rows("SELECT job_id, url_id FROM ingestion_jobs")
@@ -269,7 +267,7 @@ async def test_a_finish_that_meets_a_hand_off_half_way_waits_for_its_job_and_set
 async def test_a_hand_off_that_waits_for_a_page_to_end_makes_no_second_job(
     site: Site, harness: AppHarness, database_url: str
 ) -> None:
-    """Spec 7.3: what the queue said of the page before that is not believed."""
+    """Spec 7.3: it does not rely on the older row of the queue."""
     listing(site, a="A")
     await sync(harness)
     await take(harness)
@@ -284,7 +282,7 @@ async def test_a_hand_off_that_waits_for_a_page_to_end_makes_no_second_job(
         async with ending.transaction():
             await ending.execute("UPDATE url_frontier SET status = 'dead', reason = 'not_found' WHERE id = $1", url_id)
             await ending.execute("DELETE FROM frontier_queue WHERE url_id = $1", url_id)
-            handing = asyncio.create_task(make_handoffs(harness.runtime.context).execute([handoff_id]))
+            handing = asyncio.create_task(make_handoff_runner(harness.runtime.context).execute([handoff_id]))
             while not await harness.rows("SELECT FROM pg_locks WHERE NOT granted"):
                 await asyncio.sleep(0.01)
         await handing
@@ -294,8 +292,8 @@ async def test_a_hand_off_that_waits_for_a_page_to_end_makes_no_second_job(
     assert [reason for _, reason, _ in await handoffs(harness)] == ["ingestion_job_already_failed"]
 
 
-async def test_a_job_that_failed_is_tried_again_only_when_asked(site: Site, harness: AppHarness) -> None:
-    """Spec 2.2, 7.3: seeing a dead page again does not fetch it again; an operator does."""
+async def test_a_failed_job_is_retried_only_on_request(site: Site, harness: AppHarness) -> None:
+    """Spec 2.2, 7.3: a new sighting does not fetch a dead page again; an operator does."""
     listing(site, a="A", b="B")
     await sync(harness)
     await harness.work()
@@ -305,19 +303,21 @@ async def test_a_job_that_failed_is_tried_again_only_when_asked(site: Site, harn
     assert len(await jobs(harness)) == 2
 
     serving(site, "a", "b")
-    first, second = (await harness.operations.handoffs.listed(source="shop"))[0]
-    assert (await harness.operations.handoffs.retry(first["handoff_id"]))["job_status"] == "queued"
-    assert await harness.operations.handoffs.retry_all(source="shop", reason="not_found") == 1
+    first, second = (await harness.operations.handoffs.list_handoffs(HandoffFilter("shop"))).handoffs
+    assert (await harness.operations.handoffs.retry_handoff(first.handoff_id)).job_status is JobStatus.QUEUED
+    assert (await harness.operations.handoffs.retry_jobs(JobFilter("shop", reason="not_found"))).retried == 1
     await harness.work()
     assert await jobs(harness) == [("a", "ready", None), ("b", "ready", None)]
-    with pytest.raises(OperatorError, match=f"Job {second['job_id']} has not failed"):
-        await harness.operations.handoffs.retry_job(second["job_id"])
+    assert second.job_id
+    with pytest.raises(OperatorError) as refused:
+        await harness.operations.handoffs.retry_job(second.job_id)
+    assert refused.value.reason is Reason.NOT_FAILED
 
 
-async def test_a_job_that_is_retried_while_its_payload_is_handed_off_leaves_that_to_the_new_one(
+async def test_a_retry_during_a_hand_off_of_the_payload_leaves_it_to_the_new_job(
     site: Site, harness: AppHarness, database_url: str
 ) -> None:
-    """Spec 7.3: at most one is active or ready for a payload, and nobody meets an error of the database."""
+    """Spec 7.3: a payload has at most one active or ready job, and no database error occurs."""
     listing(site, a="A")
     await sync(harness)
     await harness.work()
@@ -334,8 +334,9 @@ async def test_a_job_that_is_retried_while_its_payload_is_handed_off_leaves_that
                 "INSERT INTO ingestion_jobs (reference_id, payload_hash, source_id, url_id, created_at, updated_at) "
                 "SELECT reference_id, payload_hash, source_id, url_id, now(), now() FROM ingestion_jobs"
             )
-        with pytest.raises(OperatorError, match=f"Job {job_id} has not failed"):
+        with pytest.raises(OperatorError) as refused:
             await retrying
+        assert refused.value.reason is Reason.NOT_FAILED
     finally:
         await handing.close()
     assert await jobs(harness) == [("a", "failed", "not_found"), ("a", "queued", None)]
@@ -353,11 +354,11 @@ async def test_a_failed_job_whose_page_was_fetched_since_is_ready_without_anothe
     await harness.work()
     assert await jobs(harness) == [("a", "failed", "not_found")]
     (job,) = await listed(harness)
-    assert (await harness.operations.handoffs.retry_job(job["job_id"]))["status"] == "ready"
+    assert (await harness.operations.handoffs.retry_job(job.job_id)).status is JobStatus.READY
     assert site.visits(address("a")) == 2
 
 
-async def test_the_database_refuses_two_jobs_for_one_payload_and_ends_without_reason(
+async def test_the_database_refuses_two_jobs_for_one_payload_and_failures_without_reason(
     site: Site, harness: AppHarness
 ) -> None:
     """Spec 7.3: constraints encode the states."""
@@ -374,15 +375,15 @@ async def test_the_database_refuses_two_jobs_for_one_payload_and_ends_without_re
             await harness.rows(f"UPDATE ingestion_jobs SET {wrong}")
 
 
-async def test_a_page_that_nobody_waits_for_costs_no_look_at_all_jobs(site: Site, harness: AppHarness) -> None:
-    """Spec 2.5: also where a session has made its plan before there were jobs."""
+async def test_a_page_without_jobs_costs_no_scan_of_all_jobs(site: Site, harness: AppHarness) -> None:
+    """Spec 2.5: also in a session that planned the query before there were jobs."""
     listing(site, a="A", b="B")
     finishing = "UPDATE url_frontier SET status = 'dead', reason = 'gone' WHERE url = $1"
     async with harness.runtime.context.database.connection() as connection:
         await connection.execute("VACUUM ANALYZE ingestion_jobs")
         await connection.execute(finishing, "http://news.test/before")
-        await harness.operations.frontier.submit(["http://news.test/nobody"])
-        await connection.execute(finishing, "http://news.test/nobody")
+        await harness.operations.frontier.submit(["http://news.test/unlisted"])
+        await connection.execute(finishing, "http://news.test/unlisted")
         await sync(harness)
         async with connection.transaction():
             await connection.execute(finishing, address("a"))
@@ -390,8 +391,8 @@ async def test_a_page_that_nobody_waits_for_costs_no_look_at_all_jobs(site: Site
             assert tuple(await connection.fetchrow(read) or ()) == (0, 1)
 
 
-async def test_an_address_that_is_named_another_of_a_page_hands_its_jobs_over(site: Site, harness: AppHarness) -> None:
-    """Spec 7.3: it was queued while the page was fetched that led to it."""
+async def test_the_jobs_of_a_new_alias_move_to_its_page(site: Site, harness: AppHarness) -> None:
+    """Spec 7.3: the alias was queued while the page was fetched that led to it."""
     listing(site, a="A")
     await sync(harness)
     taken = await take(harness)
@@ -401,6 +402,6 @@ async def test_an_address_that_is_named_another_of_a_page_hands_its_jobs_over(si
     twins = [(taken.url_id, address("z"), url_hash(address("z")))]
     await harness.runtime.context.database.transact(lambda connection: save_aliases(connection, twins, now))
     assert await jobs(harness) == [("a", "queued", None), ("z", "queued", None)]
-    assert {job["url"] for job in await listed(harness)} == {address("a")}
+    assert {job.url for job in await listed(harness)} == {address("a")}
     assert await end(harness, taken, FetchOutcome(Reason.GONE, UrlStatus.DEAD))
     assert await jobs(harness) == [("a", "failed", "gone"), ("z", "failed", "gone")]

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from headwater.core.handoff import HandoffStatus, JobStatus
 from headwater.core.reasons import Reason, ReasonClass
 from headwater.core.settings import Settings
+from headwater.db.handoffs import HandoffStatus
+from headwater.db.jobs import JobStatus
 
 TEXT = (Path(__file__).parents[2] / "docs" / "handoff.md").read_text(encoding="utf-8")
 

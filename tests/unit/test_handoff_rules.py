@@ -1,4 +1,4 @@
-"""Rules of the hand-off: when a payload is another one, and what becomes of one (spec 7.2, 7.3)."""
+"""Rules of the hand-off: the hash of a payload, and the decision on it (spec 7.2, 7.3)."""
 
 import copy
 import re
@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.core.backoff import doubled
-from headwater.core.handoff import JobStatus, PageStatus, PastJob
 from headwater.core.reasons import Reason
 from headwater.core.source import Item, Undated
-from headwater.handoff.rules import VOLATILE, decide, payload_hash
+from headwater.db.jobs import JobStatus, PageStatus, PastJob
+from headwater.handoff.handoffs import VOLATILE, decide, payload_hash
 
 WORDS = st.text("abcÄ-1 ", max_size=5)
 NAMES = st.text("abcdefg", min_size=1, max_size=3)
@@ -41,38 +41,38 @@ JOBS = st.dictionaries(
 
 
 @given(ITEMS)
-def test_a_payload_is_known_by_64_hex_digits_that_depend_on_nothing_else(item: Item) -> None:
+def test_a_payload_hash_has_64_hex_digits_and_is_stable(item: Item) -> None:
     assert re.fullmatch("[0-9a-f]{64}", payload_hash(item))
     assert payload_hash(copy.deepcopy(item)) == payload_hash(item)
 
 
-def _turned(value: Any) -> Any:
-    """The same with every mapping written the other way round."""
+def _reverse(value: Any) -> Any:
+    """Reverse the order of every mapping."""
     if isinstance(value, dict):
-        return {name: _turned(value[name]) for name in reversed(value)}
-    return [_turned(inner) for inner in value] if isinstance(value, list) else value
+        return {name: _reverse(value[name]) for name in reversed(value)}
+    return [_reverse(inner) for inner in value] if isinstance(value, list) else value
 
 
 @given(ITEMS, st.integers(-12, 12))
-def test_how_a_payload_is_written_changes_nothing(item: Item, hours: int) -> None:
-    """The order of keys, the time zone of dates, and whether nothing is said or null."""
+def test_the_notation_of_a_payload_does_not_change_its_hash(item: Item, hours: int) -> None:
+    """Notation: the order of keys, the time zone of dates, and a missing or null field."""
     zone = timezone(timedelta(hours=hours))
     moved = replace(
         item,
         published_at=item.published_at and item.published_at.astimezone(zone),
         updated_at=item.updated_at and item.updated_at.astimezone(zone),
-        tags=_turned(item.tags),
-        raw=_turned(item.raw) | {"unsaid": None},
+        tags=_reverse(item.tags),
+        raw=_reverse(item.raw) | {"empty": None},
     )
     assert payload_hash(moved) == payload_hash(item)
 
 
-NAMES_THAT_CHANGE = st.sampled_from([*sorted(VOLATILE), "_id", "_score"])
+VOLATILE_NAMES = st.sampled_from([*sorted(VOLATILE), "_id", "_score"])
 
 
-@given(ITEMS, NAMES_THAT_CHANGE, VALUES)
-def test_what_changes_by_itself_changes_nothing(item: Item, name: str, value: Any) -> None:
-    """Names at the top of the record, or of what a search answered; inferred dates, and the rule they are by."""
+@given(ITEMS, VOLATILE_NAMES, VALUES)
+def test_volatile_fields_do_not_change_the_hash(item: Item, name: str, value: Any) -> None:
+    """Names at the top of the record or of its search field; inferred dates and their rule."""
     assert payload_hash(replace(item, raw={**item.raw, name: value})) == payload_hash(item)
     searched = replace(item, raw={**item.raw, "search": {"g": 1}})
     assert payload_hash(replace(item, raw={**item.raw, "search": {"g": 1, name: value}})) == payload_hash(searched)
@@ -81,8 +81,8 @@ def test_what_changes_by_itself_changes_nothing(item: Item, name: str, value: An
     assert payload_hash(replace(item, rule="another", undated=Undated.UNKNOWN)) == payload_hash(item)
 
 
-@given(ITEMS, NAMES_THAT_CHANGE, WORDS, WORDS)
-def test_the_same_name_further_down_or_among_the_tags_is_what_a_source_says(
+@given(ITEMS, VOLATILE_NAMES, WORDS, WORDS)
+def test_a_volatile_name_further_down_or_among_the_tags_changes_the_hash(
     item: Item, name: str, value: str, other: str
 ) -> None:
     def hashes(value: str) -> list[str]:
@@ -102,11 +102,11 @@ def test_names_may_be_numbers() -> None:
 
 
 @given(ITEMS, ITEMS)
-def test_whatever_a_source_says_otherwise_is_another_payload(item: Item, other: Item) -> None:
-    def said(one: Item) -> Any:
+def test_any_other_difference_changes_the_hash(item: Item, other: Item) -> None:
+    def content(one: Item) -> Any:
         return _without_none((one.url, one.title, one.published_at, one.updated_at, one.tags, one.raw))
 
-    assert (payload_hash(item) == payload_hash(other)) == (said(item) == said(other))
+    assert (payload_hash(item) == payload_hash(other)) == (content(item) == content(other))
 
 
 def _without_none(value: Any) -> Any:
@@ -118,31 +118,31 @@ def _without_none(value: Any) -> Any:
 
 
 @given(st.sampled_from(PAYLOADS), st.sampled_from(PageStatus), JOBS)
-def test_a_payload_has_at_most_one_job_that_waits_or_is_ready(
+def test_a_payload_has_at_most_one_queued_or_ready_job(
     payload: str, page: PageStatus, past: dict[str, PastJob]
 ) -> None:
     """Spec 7.3."""
-    verdict = decide(payload, page, past)
+    decision = decide(payload, page, past)
     same = past.get(payload)
     if same and same.status is not JobStatus.FAILED:
-        assert not verdict.makes_job
+        assert not decision.makes_job
     if page is PageStatus.NONE:
-        assert not verdict.makes_job
-    if not verdict.makes_job:
-        assert not verdict.fetches_again
-        assert not verdict.is_successor
+        assert not decision.makes_job
+    if not decision.makes_job:
+        assert not decision.fetches_again
+        assert not decision.is_successor
 
 
 @given(st.sampled_from(PAYLOADS), st.sampled_from(PageStatus), JOBS)
 def test_a_page_is_fetched_again_only_for_a_payload_that_has_changed(
     payload: str, page: PageStatus, past: dict[str, PastJob]
 ) -> None:
-    """Spec 2.2, 7.3: what ended is not fetched again because it is seen again."""
-    verdict = decide(payload, page, past)
-    if verdict.fetches_again or verdict.is_successor:
+    """Spec 2.2, 7.3: a new sighting alone does not fetch an ended page again."""
+    decision = decide(payload, page, past)
+    if decision.fetches_again or decision.is_successor:
         assert set(past) - {payload}
-        assert verdict.fetches_again is (page in (PageStatus.FETCHED, PageStatus.DEAD))
-        assert verdict.is_successor is (page is PageStatus.FETCHING)
+        assert decision.fetches_again is (page in (PageStatus.FETCHED, PageStatus.DEAD))
+        assert decision.is_successor is (page is PageStatus.FETCHING)
 
 
 READY, QUEUED, FAILED = (PastJob(7, status) for status in (JobStatus.READY, JobStatus.QUEUED, JobStatus.FAILED))

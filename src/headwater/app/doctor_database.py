@@ -29,7 +29,7 @@ from headwater.db.clock import Reading, read_server_time
 from headwater.db.embedded.cluster import has_cluster, last_log_lines
 from headwater.db.embedded.server import open_server
 from headwater.db.pool import Connection, open_connection, without_password
-from headwater.handoff.operations import COUNTED
+from headwater.handoff.operations import COUNT_TO
 from headwater.http.client import fixed_address
 
 _START_SECONDS = 4.0  # for the embedded server: long for a start, short for a recovery
@@ -194,7 +194,7 @@ def _check_clock(reading: Reading) -> Finding:
 
 
 async def _check_leases(connection: Connection, reading: Reading, _: Settings) -> Finding:
-    overdue = await leases.overdue_leases(connection, reading.server)
+    overdue = await leases.count_overdue_leases(connection, reading.server)
     return ok(f"{overdue} past their end" + (", released as soon as Headwater runs" if overdue else ""))
 
 
@@ -206,7 +206,7 @@ async def _check_hosts(connection: Connection, reading: Reading, _: Settings) ->
 async def _check_handoffs(connection: Connection, reading: Reading, settings: Settings) -> Finding:
     """Warn if hand-offs wait longer than a running program needs to claim them."""
     try:
-        count, oldest = await handoffs.waiting_handoffs(connection, COUNTED)
+        count, oldest = await handoffs.count_waiting_handoffs(connection, COUNT_TO)
     except HandoffsMissing:
         return not_configured("rolled back", "`headwater migrate up` applies them again.")
     if oldest is None or reading.server - oldest <= timedelta(seconds=settings.lease_seconds):

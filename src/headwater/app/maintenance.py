@@ -17,8 +17,7 @@ from headwater.db.pool import is_down
 from headwater.frontier import rescue
 from headwater.frontier.prune import merge_frontier_counts, prune_log
 from headwater.frontier.sweep import Sweeper
-from headwater.handoff.attempts import make_handoffs
-from headwater.handoff.jobs import promote_successors
+from headwater.handoff.handoffs import make_handoff_runner, promote_successors
 
 log = structlog.get_logger()
 
@@ -122,8 +121,8 @@ class MaintenanceRole:
             self._on_rescue(rescued)
 
     async def _hand_off(self) -> None:
-        if left := await make_handoffs(self._context).take_up_left():
-            log.warning("handoffs.taken_up", handoffs=left)
+        if abandoned := await make_handoff_runner(self._context).execute_abandoned():
+            log.warning("handoffs.abandoned_executed", handoffs=abandoned)
         await promote_successors(self._context.database, self._context.clock.now())
 
     async def _number(self) -> None:

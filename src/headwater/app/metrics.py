@@ -7,10 +7,10 @@ from datetime import datetime
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from headwater import __version__
-from headwater.core.handoff import Backlog
 from headwater.core.poll import PollResult
 from headwater.db.changes import SendResult, Webhook
 from headwater.frontier.claim import Finish
+from headwater.handoff.operations import Backlog
 
 
 class Metrics:

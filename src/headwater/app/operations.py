@@ -88,7 +88,7 @@ class Operations(LocalOperations):
             async with asyncio.timeout(self._METRICS_TIMEOUT_SECONDS):
                 self.metrics.holds((await self.frontier.stats())["urls"])
                 self.metrics.owes(await self.webhooks.list_webhooks(), self.runtime.context.clock.now())
-                self.metrics.awaits(await self.handoffs.backlog(), self.runtime.context.clock.now())
+                self.metrics.awaits(await self.handoffs.count_backlog(), self.runtime.context.clock.now())
         except Exception as error:
             if not is_down(error):
                 raise

@@ -20,7 +20,7 @@ from headwater.db.context import DatabaseContext
 from headwater.discovery.poller import Poller
 from headwater.discovery.runs import Runner
 from headwater.fetching.fetcher import Fetcher
-from headwater.handoff.attempts import make_handoffs
+from headwater.handoff.handoffs import make_handoff_runner
 from headwater.http import user_agents
 from headwater.http.guard import AddressGuard
 from headwater.politeness.api_budget import Budgets
@@ -52,7 +52,12 @@ class Runtime:
         context = self.context
         lease = timedelta(seconds=context.settings.lease_seconds)
         return Runner(
-            context.database, self.poller, make_handoffs(context), context.clock, holder=context.holder, lease=lease
+            context.database,
+            self.poller,
+            make_handoff_runner(context),
+            context.clock,
+            holder=context.holder,
+            lease=lease,
         )
 
     @property

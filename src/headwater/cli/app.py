@@ -15,7 +15,7 @@ from headwater.cli.common import Json, configuration, run, run_local, settings_w
 from headwater.cli.days import daily, ingest, runs, today
 from headwater.cli.diff import diff
 from headwater.cli.frontier import frontier_app
-from headwater.cli.handoff import handoff_app
+from headwater.cli.handoffs import handoff_app
 from headwater.cli.logs import set_up_logs
 from headwater.cli.normalize import normalize
 from headwater.cli.output import print_json

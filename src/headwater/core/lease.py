@@ -1,19 +1,26 @@
-"""The one lease shape: whatever is claimed (a URL, a feed, a run) is claimed like this.
+"""The one shape of a lease on a claimed row, such as a URL, a source or a run.
 
-A claim sets holder, token and end, and counts an attempt; a finish must name the token, so a holder whose lease ran
-out and was given to another changes nothing. The columns are `lease_holder, lease_token, lease_until, attempts`.
+A claim sets holder, token and end, and counts an attempt. A finish must give the token: a holder whose lease expired
+and belongs to another holder changes nothing. The columns are `lease_holder, lease_token, lease_until, attempts`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Who holds something, until when, and the token that fences its completion."""
+    """The holder of a row, the end of the lease, and the token that a finish must give."""
 
     holder: str
     token: UUID
     until: datetime
     attempts: int
+
+
+def read_lease(row: Mapping[str, Any]) -> Lease:
+    """Read the lease columns of a claimed row."""
+    return Lease(row["lease_holder"], row["lease_token"], row["lease_until"], row["attempts"])

@@ -8,10 +8,9 @@ from enum import StrEnum
 from typing import Any, Literal
 from uuid import UUID
 
-from headwater.core.lease import Lease
+from headwater.core.lease import Lease, read_lease
 from headwater.core.reasons import Reason
 from headwater.core.record import record
-from headwater.db.leases import lease_of
 from headwater.db.pool import Connection
 from headwater.db.sql import query
 
@@ -342,7 +341,7 @@ async def claim_deliveries(
             row["id"],
             Receiver(row["name"], row["url"], row["secret"]),
             changes[row["position"]],
-            lease_of(row),
+            read_lease(row),
             row["failures"],
             row["delivered_at"],
             row["failing_since"],

@@ -1,18 +1,20 @@
-"""Typed functions over queries/handoffs.sql. The table may be taken back alone: each tells when it is not there."""
+"""Typed functions over queries/handoffs.sql. Without the table, which can be rolled back alone, they raise an error."""
 
 import functools
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from datetime import datetime
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from enum import StrEnum
+from typing import ParamSpec, TypeVar
 from uuid import UUID
 
 import asyncpg
 
 from headwater.core.errors import HandoffsMissing
-from headwater.core.handoff import Handoff, HandoffStatus
 from headwater.core.lease import Lease
 from headwater.core.reasons import Reason
+from headwater.core.record import record
+from headwater.db.jobs import JobStatus
 from headwater.db.pool import Connection
 from headwater.db.sql import query
 
@@ -20,18 +22,43 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class HandoffEnding(NamedTuple):
-    """What becomes of a hand-off, and the job that it led to."""
+class HandoffStatus(StrEnum):
+    """The status of a hand-off."""
 
-    id: int
+    QUEUED = "queued"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+@record
+class Handoff:
+    """A hand-off brings one payload of an item to a job."""
+
+    handoff_id: int
+    reference_id: str
+    """The id of the item."""
+    payload_hash: str
+    source: str
+    title: str
+    url: str
+    scrape_run_id: int | None
+    """The last run that brought this payload."""
     status: HandoffStatus
-    reason: Reason
-    job_id: int | None = None
+    reason_code: Reason
+    """A code from the closed list of reasons."""
+    error: str | None
+    attempts: int
+    job_id: int | None
+    job_status: JobStatus | None
+    job_reason: Reason | None
+    created_at: datetime
+    updated_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HandoffFilter:
-    """Which hand-offs; None: any."""
+    """The hand-offs to list; None permits any value."""
 
     source: str | None = None
     status: str | None = None
@@ -39,103 +66,140 @@ class HandoffFilter:
     handoff_id: int | None = None
 
 
-def _tells_missing(work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+@dataclass(frozen=True, slots=True)
+class ClaimedHandoff:
+    """A hand-off that this process holds until the lease ends."""
+
+    id: int
+    reference_id: str
+    payload_hash: str
+    attempts: int
+    scrape_run_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class HandoffOutcome:
+    """The new status of a hand-off, and its job."""
+
+    id: int
+    status: HandoffStatus
+    reason: Reason
+    job_id: int | None = None
+
+
+def _requires_table(work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+    """Raise HandoffsMissing if the table is not there."""
+
     @functools.wraps(work)
-    async def telling(*args: P.args, **kwargs: P.kwargs) -> T:
+    async def checked(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return await work(*args, **kwargs)
         except asyncpg.UndefinedTableError:
             raise HandoffsMissing from None
 
-    return telling
+    return checked
 
 
-@_tells_missing
+@_requires_table
 async def queue_handoffs(
     connection: Connection, source_id: int, run_id: int, payloads: Mapping[str, str]
 ) -> tuple[int, ...]:
-    """Note that a run has touched items, given with their payload hashes; return the ids of their hand-offs."""
+    """Queue the payload hashes of items, given by item; return the ids of the hand-offs."""
     rows = await connection.fetch(query("queue_handoffs"), list(payloads), list(payloads.values()), source_id, run_id)
     return tuple(row["handoff_id"] for row in rows)
 
 
-@_tells_missing
-async def claim_handoffs(connection: Connection, ids: Collection[int], lease: Lease, limit: int) -> list[Handoff]:
-    """Take up those of these that are queued; the attempt counts from here on."""
+@_requires_table
+async def claim_handoffs(
+    connection: Connection, ids: Collection[int], lease: Lease, limit: int
+) -> list[ClaimedHandoff]:
+    """Claim queued hand-offs; each claim counts as an attempt."""
     rows = await connection.fetch(query("claim_handoffs"), list(ids), lease.holder, lease.token, lease.until, limit)
-    return [Handoff(**row) for row in rows]
+    return [ClaimedHandoff(**row) for row in rows]
 
 
-@_tells_missing
-async def left_handoffs(connection: Connection, since: datetime, limit: int) -> list[int]:
-    """Return queued hand-offs that nobody has been at since then."""
-    return [row["handoff_id"] for row in await connection.fetch(query("left_handoffs"), since, limit)]
+@_requires_table
+async def list_abandoned_ids(connection: Connection, since: datetime, limit: int) -> list[int]:
+    """Return the ids of queued hand-offs whose run has handed off nothing since a time."""
+    return [row["handoff_id"] for row in await connection.fetch(query("list_abandoned_ids"), since, limit)]
 
 
-@_tells_missing
-async def waiting_handoffs(connection: Connection, limit: int) -> tuple[int, datetime | None]:
-    """Count queued hand-offs, up to a limit, and tell since when the oldest has been left alone."""
-    row = await connection.fetchrow(query("waiting_handoffs"), limit)
+@_requires_table
+async def count_waiting_handoffs(connection: Connection, limit: int) -> tuple[int, datetime | None]:
+    """Count queued hand-offs up to a limit; return also the time of the last change of the oldest."""
+    row = await connection.fetchrow(query("count_waiting_handoffs"), limit)
     assert row is not None
     return row["waiting"], row["since"]
 
 
-@_tells_missing
-async def hold_handoffs(connection: Connection, ids: Collection[int], token: UUID) -> list[Handoff]:
-    """Return those that are still their holder's, and lock them until the transaction ends."""
-    return [Handoff(**row) for row in await connection.fetch(query("hold_handoffs"), list(ids), token)]
+@_requires_table
+async def lock_handoffs(connection: Connection, ids: Collection[int], token: UUID) -> list[ClaimedHandoff]:
+    """Return the hand-offs that the token still holds, and lock them until the transaction ends."""
+    return [ClaimedHandoff(**row) for row in await connection.fetch(query("lock_handoffs"), list(ids), token)]
 
 
-@_tells_missing
+@_requires_table
 async def end_handoffs(
-    connection: Connection, endings: Sequence[HandoffEnding], token: UUID, error: str | None = None
-) -> list[HandoffEnding]:
-    """End hand-offs, or give them back, as far as they are still their holder's; return how those ended."""
+    connection: Connection, outcomes: Sequence[HandoffOutcome], token: UUID, error: str | None = None
+) -> list[HandoffOutcome]:
+    """Save the outcomes of the hand-offs that the token still holds; return the saved outcomes."""
     rows = await connection.fetch(
         query("end_handoffs"),
-        [ending.id for ending in endings],
-        [ending.status for ending in endings],
-        [ending.reason for ending in endings],
-        [ending.job_id for ending in endings],
+        [outcome.id for outcome in outcomes],
+        [outcome.status for outcome in outcomes],
+        [outcome.reason for outcome in outcomes],
+        [outcome.job_id for outcome in outcomes],
         token,
         error,
     )
-    theirs = {row["handoff_id"] for row in rows}
-    return [ending for ending in endings if ending.id in theirs]
+    saved = {row["handoff_id"] for row in rows}
+    return [outcome for outcome in outcomes if outcome.id in saved]
 
 
-@_tells_missing
+@_requires_table
 async def return_expired_handoffs(connection: Connection, now: datetime, max_attempts: int) -> int:
-    """Take hand-offs back from holders that are late; return how many."""
+    """Take back the hand-offs whose leases have expired; return how many."""
     return len(await connection.fetch(query("return_expired_handoffs"), now, max_attempts))
 
 
-@_tells_missing
-async def overdue_handoffs(connection: Connection, now: datetime) -> int:
-    """Count the leases that are past their end and not yet taken back."""
-    overdue: int = await connection.fetchval(query("overdue_handoffs"), now)
+@_requires_table
+async def count_overdue_handoffs(connection: Connection, now: datetime) -> int:
+    """Count the expired leases that are not yet taken back."""
+    overdue: int = await connection.fetchval(query("count_overdue_handoffs"), now)
     return overdue
 
 
-@_tells_missing
-async def count_ends(connection: Connection, ids: Collection[int]) -> tuple[int, int]:
-    """Count how many hand-offs are completed and how many have failed."""
-    row = await connection.fetchrow(query("count_handoffs_by_end"), list(ids))
+@_requires_table
+async def count_ended_handoffs(connection: Connection, ids: Collection[int]) -> tuple[int, int]:
+    """Count the completed and the failed hand-offs."""
+    row = await connection.fetchrow(query("count_ended_handoffs"), list(ids))
     assert row is not None
     return row["completed"], row["failed"]
 
 
-@_tells_missing
+@_requires_table
 async def requeue_handoffs(connection: Connection, ids: Collection[int]) -> list[int]:
-    """Let failed hand-offs begin anew; return which had failed."""
+    """Queue failed hand-offs again; return the ids of those that had failed."""
     return [row["handoff_id"] for row in await connection.fetch(query("requeue_handoffs"), list(ids))]
 
 
-@_tells_missing
+@_requires_table
 async def list_handoffs(
     connection: Connection, only: HandoffFilter, *, limit: int, offset: int = 0
-) -> tuple[list[dict[str, Any]], int]:
-    """List hand-offs, newest first, and count how many there are in all. In a transaction."""
+) -> tuple[list[Handoff], int]:
+    """List hand-offs, the newest first, and count all that match. Must run inside a transaction."""
     await connection.execute(query("plan_anew"))
     rows = await connection.fetch(query("list_handoffs"), *astuple(only), limit, offset)
-    return [dict(row) for row in rows], await connection.fetchval(query("count_handoffs"), *astuple(only))
+    found = [
+        Handoff(
+            **dict(row)
+            | {
+                "status": HandoffStatus(row["status"]),
+                "reason_code": Reason.of(row["reason_code"]),
+                "job_status": JobStatus(row["job_status"]) if row["job_status"] else None,
+                "job_reason": Reason.of(row["job_reason"]) if row["job_reason"] else None,
+            }
+        )
+        for row in rows
+    ]
+    return found, await connection.fetchval(query("count_handoffs"), *astuple(only))

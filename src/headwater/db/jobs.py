@@ -1,44 +1,120 @@
-"""Typed functions over queries/jobs.sql. What settles a job is in the database itself: migration 002_jobs."""
+"""Typed functions over queries/jobs.sql, and the records of jobs. A trigger of the schema settles jobs."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from enum import StrEnum
 
-from headwater.core.handoff import JobFilter, JobStatus, NewJob, PageStatus, PastJob
+from headwater.core.reasons import Reason
+from headwater.core.record import record
 from headwater.db import frontier
 from headwater.db.pool import Connection
 from headwater.db.sql import query
 
 
-class Page(NamedTuple):
-    """The page that an item leads to by now; its id is None where it is not fetched."""
+class JobStatus(StrEnum):
+    """The status of a job. A running job is stored as queued: its page is being fetched now."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    READY = "ready"
+    FAILED = "failed"
+
+
+class PageStatus(StrEnum):
+    """The status of the page that a job waits for."""
+
+    NONE = "none"  # the item has no page to fetch
+    PENDING = "pending"
+    FETCHING = "fetching"
+    FETCHED = "fetched"
+    DEAD = "dead"
+
+
+@record
+class Job:
+    """A job waits for the page of an item."""
+
+    job_id: int
+    reference_id: str
+    """The id of the item."""
+    payload_hash: str
+    source: str
+    title: str
+    url: str
+    """The present address of the page."""
+    scrape_run_id: int | None
+    status: JobStatus
+    reason: Reason | None
+    """The reason of a failed job: a code from the closed list of reasons."""
+    document_id: int | None
+    """The document of a ready job."""
+    created_at: datetime
+    updated_at: datetime
+    settled_at: datetime | None
+
+
+@record
+class JobFilter:
+    """The jobs to list; None permits any value."""
+
+    source: str | None = None
+    status: str | None = None
+    reason: str | None = None
+    scrape_run_id: int | None = None
+    reference_id: str | None = None
+    job_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PastJob:
+    """The newest job of a payload."""
+
+    id: int
+    status: JobStatus
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """A job to add. A successor waits for the fetch after the one that is under way."""
+
+    reference_id: str
+    payload_hash: str
+    source_id: int
+    page_id: int
+    scrape_run_id: int | None
+    is_successor: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FinalPage:
+    """The page that an item leads to now; the id is None if the page is not fetched."""
 
     source_id: int
     id: int | None
     status: PageStatus
 
 
-async def lock_pages(connection: Connection, reference_ids: Collection[str]) -> dict[str, Page]:
-    """Return the page that each item leads to; nobody ends one of them before the transaction does."""
-    rows = await connection.fetch(query("pages_waited_for"), list(reference_ids))
+async def lock_pages(connection: Connection, reference_ids: Collection[str]) -> dict[str, FinalPage]:
+    """Return the page that each item leads to, and lock it until the transaction ends."""
+    rows = await connection.fetch(query("lock_pages"), list(reference_ids))
     return {
-        row["reference_id"]: Page(row["source_id"], row["page_id"], PageStatus(row["status"] or PageStatus.NONE))
+        row["reference_id"]: FinalPage(row["source_id"], row["page_id"], PageStatus(row["status"] or PageStatus.NONE))
         for row in rows
     }
 
 
-async def past_jobs(connection: Connection, reference_ids: Collection[str]) -> dict[str, dict[str, PastJob]]:
-    """Return the newest job of each payload of items, by item and payload."""
+async def find_past_jobs(connection: Connection, reference_ids: Collection[str]) -> dict[str, dict[str, PastJob]]:
+    """Return the newest job of each payload, by item and payload."""
     found: dict[str, dict[str, PastJob]] = {}
-    for row in await connection.fetch(query("jobs_of_items"), list(reference_ids)):
+    for row in await connection.fetch(query("past_jobs"), list(reference_ids)):
         past = PastJob(row["job_id"], JobStatus(row["status"]))
         found.setdefault(row["reference_id"], {})[row["payload_hash"]] = past
     return found
 
 
 async def add_jobs(connection: Connection, jobs: Sequence[NewJob], now: datetime) -> dict[str, int]:
-    """Make jobs, of different items, and settle at once those whose page has ended; return their ids by item."""
+    """Add jobs of different items, settle those whose page has ended, and return the ids of all by item."""
     rows = await connection.fetch(
         query("add_jobs"),
         [job.reference_id for job in jobs],
@@ -54,8 +130,8 @@ async def add_jobs(connection: Connection, jobs: Sequence[NewJob], now: datetime
 
 
 async def promote_successors(connection: Connection, limit: int, priority: int, now: datetime) -> int:
-    """Let the pages of successors be fetched again, now that the fetch which they came too late for is over."""
-    rows = await connection.fetch(query("successors"), limit)
+    """Queue the pages of successors whose earlier fetch is over; return how many successors."""
+    rows = await connection.fetch(query("ready_successors"), limit)
     if not rows:
         return 0
     await frontier.retry_urls(connection, [row["page_id"] for row in rows if row["has_ended"]], priority, now)
@@ -66,13 +142,13 @@ async def promote_successors(connection: Connection, limit: int, priority: int, 
 
 
 async def retry_jobs(connection: Connection, job_ids: Collection[int], priority: int, now: datetime) -> set[int]:
-    """Let failed jobs wait for their pages again, which are fetched anew where they are still dead; return which."""
+    """Reopen failed jobs, and queue their pages again if these are dead; return the ids of the reopened jobs."""
     locked = await connection.fetch(query("lock_failed_jobs"), list(job_ids))
-    # Asked once the pages are locked: whoever hands off the same payload has made its job by now.
-    alone = {
+    # This query must follow the lock of the pages: by then, another hand-off of the same payload has added its job.
+    open_ids = {
         row["job_id"] for row in await connection.fetch(query("jobs_to_reopen"), [row["job_id"] for row in locked])
     }
-    rows = [row for row in locked if row["job_id"] in alone]
+    rows = [row for row in locked if row["job_id"] in open_ids]
     if not rows:
         return set()
     await frontier.retry_urls(connection, [row["page_id"] for row in rows if row["is_dead"]], priority, now)
@@ -82,31 +158,28 @@ async def retry_jobs(connection: Connection, job_ids: Collection[int], priority:
     return set(reopened)
 
 
-async def failed_jobs(
-    connection: Connection,
-    *,
-    source: str | None = None,
-    reason: str | None = None,
-    scrape_run_id: int | None = None,
-    after: int = 0,
-    limit: int,
-) -> list[int]:
-    """Return the ids of failed jobs, oldest first."""
-    rows = await connection.fetch(query("failed_jobs"), source, reason, scrape_run_id, after, limit)
+async def list_failed_ids(connection: Connection, only: JobFilter, *, after: int, limit: int) -> list[int]:
+    """Return the ids of failed jobs of a source, reason or run, the oldest first."""
+    rows = await connection.fetch(query("list_failed_ids"), only.source, only.reason, only.scrape_run_id, after, limit)
     return [row["job_id"] for row in rows]
 
 
-async def list_jobs(
-    connection: Connection, only: JobFilter, *, limit: int, offset: int = 0
-) -> tuple[list[dict[str, Any]], int]:
-    """List jobs, newest first, and count how many there are in all. In a transaction."""
+async def list_jobs(connection: Connection, only: JobFilter, *, limit: int, offset: int = 0) -> tuple[list[Job], int]:
+    """List jobs, the newest first, and count all that match. Must run inside a transaction."""
     await connection.execute(query("plan_anew"))
     rows = await connection.fetch(query("list_jobs"), *astuple(only), limit, offset)
-    return [dict(row) for row in rows], await connection.fetchval(query("count_jobs"), *astuple(only))
+    jobs = [
+        Job(
+            **dict(row)
+            | {"status": JobStatus(row["status"]), "reason": Reason.of(row["reason"]) if row["reason"] else None}
+        )
+        for row in rows
+    ]
+    return jobs, await connection.fetchval(query("count_jobs"), *astuple(only))
 
 
-async def count_unsettled(connection: Connection, limit: int) -> tuple[int, int]:
-    """Count the jobs that wait and those that have failed, each up to a limit."""
+async def count_unsettled_jobs(connection: Connection, limit: int) -> tuple[int, int]:
+    """Count queued jobs and failed jobs, each up to a limit."""
     row = await connection.fetchrow(query("count_unsettled_jobs"), limit)
     assert row is not None
     return row["queued"], row["failed"]

@@ -1,25 +1,17 @@
-"""The one lease shape, read from a row."""
+"""Leases of all kinds, counted for the doctor."""
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 from headwater.core.errors import HandoffsMissing
-from headwater.core.lease import Lease
-from headwater.db.handoffs import overdue_handoffs
+from headwater.db.handoffs import count_overdue_handoffs
 from headwater.db.pool import Connection
 from headwater.db.sql import query
 
 
-def lease_of(row: Mapping[str, Any]) -> Lease:
-    """Read the lease columns of a claimed row."""
-    return Lease(row["lease_holder"], row["lease_token"], row["lease_until"], row["attempts"])
-
-
-async def overdue_leases(connection: Connection, now: datetime) -> int:
-    """Count the leases of any kind that are past their end and not yet taken back."""
-    overdue: int = await connection.fetchval(query("overdue_leases"), now)
+async def count_overdue_leases(connection: Connection, now: datetime) -> int:
+    """Count the expired leases of any kind that are not yet taken back."""
+    overdue: int = await connection.fetchval(query("count_overdue_leases"), now)
     try:
-        return overdue + await overdue_handoffs(connection, now)
+        return overdue + await count_overdue_handoffs(connection, now)
     except HandoffsMissing:
         return overdue

@@ -9,11 +9,10 @@ from typing import Any
 import asyncpg
 import msgspec
 
-from headwater.core.lease import Lease
+from headwater.core.lease import Lease, read_lease
 from headwater.core.poll import AdaptiveInterval, PollPlan
 from headwater.core.reasons import Reason
 from headwater.core.source import FetchProfile, Method, Source
-from headwater.db.leases import lease_of
 from headwater.db.pool import Connection
 from headwater.db.sql import query
 
@@ -243,7 +242,7 @@ async def claim_polls(
         PollClaim(
             source_of(row),
             Method(row["method"]),
-            lease_of(row),
+            read_lease(row),
             row["state"],
             row["consecutive_errors"],
             row["last_success_at"],

@@ -9,9 +9,10 @@ from typing import Any
 
 from headwater.app.operations import Operations
 from headwater.canonical.operations import CanonicalTotals
-from headwater.core.handoff import JobFilter
 from headwater.core.reasons import Reason, ReasonClass
 from headwater.core.urls import host_of
+from headwater.db.handoffs import HandoffFilter, HandoffStatus
+from headwater.db.jobs import JobFilter
 from headwater.demo.expected import Expected
 from headwater.demo.federal_run import BILLS, REGISTER, has_federal, key_shares
 from headwater.demo.federal_sites import API_HOST, SHARES, SOURCES
@@ -261,24 +262,26 @@ async def _check_key_limit(operations: Operations, web: DemoWeb) -> Check:
 
 async def count_unfinished_handoffs(operations: Operations) -> int:
     """Count the hand-offs that are queued or running. The lease of a killed program must end first."""
-    counts = [(await operations.handoffs.listed(status=status, limit=1))[1] for status in ("queued", "running")]
-    return sum(counts)
+    unfinished = [HandoffFilter(status=status) for status in (HandoffStatus.QUEUED, HandoffStatus.RUNNING)]
+    return sum([(await operations.handoffs.list_handoffs(only, limit=1)).total for only in unfinished])
 
 
 async def _check_handoffs(operations: Operations, expected: Expected, urls: list[dict[str, Any]]) -> Check:
     name = "the GOV.UK day is handed off to jobs"
     if not expected.day_links:
         return Check(name, "no such source")
-    handed, total = await operations.handoffs.listed(source=DATED_SOURCE, limit=_MOST)
-    jobs, _ = await operations.handoffs.jobs(JobFilter(source=DATED_SOURCE), limit=_MOST)
+    page = await operations.handoffs.list_handoffs(HandoffFilter(DATED_SOURCE), limit=_MOST)
+    jobs = (await operations.handoffs.list_jobs(JobFilter(DATED_SOURCE), limit=_MOST)).jobs
     ends = {url["url"]: _JOBS.get(url["status"], ("queued", "running")) for url in urls}
-    wrong = [f"{url}: not handed off" for url in expected.day_links.keys() - {row["url"] for row in handed}]
-    wrong += [f"{row['url']}: {row['status']} ({row['reason_code']})" for row in handed if row["status"] != "completed"]
+    wrong = [f"{url}: not handed off" for url in expected.day_links.keys() - {handoff.url for handoff in page.handoffs}]
     wrong += [
-        f"job {job['job_id']}: {job['status']}, {job['url']}" for job in jobs if job["status"] not in ends[job["url"]]
+        f"{handoff.url}: {handoff.status} ({handoff.reason_code})"
+        for handoff in page.handoffs
+        if handoff.status is not HandoffStatus.COMPLETED
     ]
-    counts = Counter(job["status"] for job in jobs)
-    found = ", ".join([counted(total, "item"), *(f"{count} {status}" for status, count in sorted(counts.items()))])
+    wrong += [f"job {job.job_id}: {job.status}, {job.url}" for job in jobs if job.status not in ends[job.url]]
+    counts = Counter(job.status for job in jobs)
+    found = ", ".join([counted(page.total, "item"), *(f"{count} {status}" for status, count in sorted(counts.items()))])
     return Check(name, found, tuple(wrong))
 
 

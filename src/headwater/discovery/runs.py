@@ -21,7 +21,7 @@ from headwater.db.pool import Connection, Database
 from headwater.db.runs import RunClaim, RunEnding
 from headwater.db.sources import PollClaim
 from headwater.discovery.poller import Poller
-from headwater.handoff.attempts import Handoffs
+from headwater.handoff.handoffs import HandoffRunner
 
 log = structlog.get_logger()
 _CAUGHT_UP = timedelta(days=366)  # so far back missed days are looked for
@@ -42,7 +42,7 @@ class Runner:
         self,
         database: Database,
         poller: Poller,
-        handoffs: Handoffs,
+        handoffs: HandoffRunner,
         clock: Clock,
         *,
         holder: str,

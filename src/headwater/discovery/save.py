@@ -30,7 +30,7 @@ from headwater.db.pool import Connection, Database, is_down
 from headwater.db.runs import RunClaim
 from headwater.db.sources import PollClaim
 from headwater.frontier.submit import LOWEST, Candidate, KnownUrl, Submitted, priority, spell, submit
-from headwater.handoff.queue import queue_handoffs
+from headwater.handoff.handoffs import queue_handoffs
 from headwater.sources.kind import Kind
 from headwater.sources.validation import refuse_shared_paths
 

@@ -6,10 +6,10 @@ from datetime import datetime
 
 from headwater.core.errors import InvalidURL
 from headwater.core.frontier import Origin
-from headwater.core.handoff import JobStatus
 from headwater.core.reasons import Reason, ReasonClass
 from headwater.core.text import format_distance
 from headwater.core.urls import normalize_url
+from headwater.db.jobs import JobStatus
 from headwater.db.why import MAX_COUNT, FetchAttempt, JobFacts, QueueEntry
 from headwater.explain.report import FETCHING, DelayOrigin, PriorityReport, RobotsReport, Why, WhyLine
 from headwater.frontier.submit import HIGHEST

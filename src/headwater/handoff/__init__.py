@@ -1,1 +1,1 @@
-"""Hand-off turns the items of a run into jobs that wait for their pages."""
+"""Hand-off: the items of a run become jobs, which wait for the pages of the items."""

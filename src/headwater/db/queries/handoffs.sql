@@ -1,5 +1,5 @@
 -- name: queue_handoffs
--- What a run has touched is to be handed off, again too; what somebody hands off just now stays with whoever that is.
+-- Queue the items that a run has touched, also those that were handed off before. A running hand-off stays with its holder.
 -- Arrays: $1 ids of items, $2 payload hashes; $3 source, $4 run
 INSERT INTO ingestion_handoffs AS h (reference_id, payload_hash, source_id, scrape_run_id, reason_code)
 SELECT reference_id, payload_hash, $3, $4, 'queued_from_scrape'
@@ -13,7 +13,7 @@ ON CONFLICT (reference_id, payload_hash) DO UPDATE
 RETURNING handoff_id
 
 -- name: claim_handoffs
--- Asked again with the same token, because the first answer was lost, it gives what it gave then.
+-- A repeated claim with the same token returns the same rows, in case the first response was lost.
 -- $1 ids, $2 holder, $3 token, $4 until, $5 how many
 WITH chosen AS MATERIALIZED (
     SELECT handoff_id FROM ingestion_handoffs
@@ -26,30 +26,30 @@ SET status = 'running', attempts = h.attempts + (h.lease_token IS NULL)::int, le
 WHERE h.handoff_id = ANY (ARRAY (SELECT handoff_id FROM chosen))
 RETURNING handoff_id AS id, reference_id, payload_hash, attempts, scrape_run_id
 
--- name: left_handoffs
--- What waits though the run that brought it has handed off nothing since a time: whoever was at it is gone; and what was
--- taken from a holder who died, whose lease was waited for already. $1 since then, $2 how many
+-- name: list_abandoned_ids
+-- Queued hand-offs whose run has handed off nothing since a time: its process died. Also those that were taken back from a
+-- dead holder, because their leases have expired already. $1 since then, $2 how many
 WITH waiting AS MATERIALIZED (
     SELECT handoff_id, scrape_run_id, reason_code FROM ingestion_handoffs
     WHERE status = 'queued' AND (updated_at <= $1 OR reason_code = 'worker_lost')
     ORDER BY updated_at LIMIT $2
 ),
-at_work AS MATERIALIZED (
+active AS MATERIALIZED (
     SELECT r.scrape_run_id FROM (SELECT DISTINCT scrape_run_id FROM waiting) r
     WHERE EXISTS (
         SELECT FROM ingestion_handoffs h WHERE h.scrape_run_id = r.scrape_run_id AND h.updated_at > $1
     )
 )
 SELECT handoff_id FROM waiting
-WHERE reason_code = 'worker_lost' OR scrape_run_id IS NULL OR scrape_run_id NOT IN (SELECT scrape_run_id FROM at_work)
+WHERE reason_code = 'worker_lost' OR scrape_run_id IS NULL OR scrape_run_id NOT IN (SELECT scrape_run_id FROM active)
 
--- name: waiting_handoffs
+-- name: count_waiting_handoffs
 -- $1 how many to count at most
 SELECT count(*) AS waiting, min(updated_at) AS since
 FROM (SELECT updated_at FROM ingestion_handoffs WHERE status = 'queued' ORDER BY updated_at LIMIT $1) w
 
--- name: hold_handoffs
--- The fence: which of these are still ours? Those are locked until the transaction ends. $1 ids, $2 token
+-- name: lock_handoffs
+-- Lock the hand-offs that the token still holds, until the transaction ends. $1 ids, $2 token
 SELECT handoff_id AS id, reference_id, payload_hash, attempts, scrape_run_id FROM ingestion_handoffs
 WHERE handoff_id = ANY ($1::bigint[]) AND lease_token = $2
 ORDER BY handoff_id
@@ -65,7 +65,7 @@ WHERE h.handoff_id = g.handoff_id AND h.lease_token = $5
 RETURNING h.handoff_id
 
 -- name: return_expired_handoffs
--- One whose holder died is handed off again, or given up after the last attempt. $1 now, $2 how many attempts there are
+-- A hand-off whose holder died is queued again, or fails after the last attempt. $1 now, $2 the number of attempts
 UPDATE ingestion_handoffs
 SET lease_holder = NULL, lease_token = NULL, lease_until = NULL,
     status = CASE WHEN attempts < $2::int THEN 'queued' ELSE 'failed' END,
@@ -73,17 +73,17 @@ SET lease_holder = NULL, lease_token = NULL, lease_until = NULL,
 WHERE lease_token IS NOT NULL AND lease_until <= $1
 RETURNING handoff_id
 
--- name: overdue_handoffs
+-- name: count_overdue_handoffs
 -- $1 now
 SELECT count(*) FROM ingestion_handoffs WHERE lease_token IS NOT NULL AND lease_until <= $1
 
--- name: count_handoffs_by_end
+-- name: count_ended_handoffs
 -- $1 ids
 SELECT count(*) FILTER (WHERE status = 'completed') AS completed, count(*) FILTER (WHERE status = 'failed') AS failed
 FROM ingestion_handoffs WHERE handoff_id = ANY ($1::bigint[])
 
 -- name: list_handoffs
--- Newest first. Each or NULL for any: $1 source's name, $2 status, $3 run, $4 one id; $5 how many, $6 after so many
+-- The newest first. NULL permits any: $1 source's name, $2 status, $3 run, $4 one id; $5 limit, $6 offset
 SELECT h.handoff_id, h.reference_id, h.payload_hash, s.name AS source, i.title, i.url, h.scrape_run_id, h.status,
        h.reason_code, h.error, h.attempts, h.job_id,
        CASE WHEN j.status = 'queued' AND q.lease_token IS NOT NULL THEN 'running' ELSE j.status END AS job_status,
@@ -99,14 +99,14 @@ WHERE ($1::text IS NULL OR h.source_id = (SELECT id FROM sources WHERE name = $1
 ORDER BY h.handoff_id DESC LIMIT $5 OFFSET $6
 
 -- name: count_handoffs
--- How many there are in all. $1 to $4 as above
+-- $1 to $4 as in list_handoffs
 SELECT count(*) FROM ingestion_handoffs
 WHERE ($1::text IS NULL OR source_id = (SELECT id FROM sources WHERE name = $1))
   AND ($2::text IS NULL OR status = $2) AND ($3::bigint IS NULL OR scrape_run_id = $3)
   AND ($4::bigint IS NULL OR handoff_id = $4)
 
 -- name: requeue_handoffs
--- Those of these that have failed are to be handed off anew. $1 ids
+-- Queue failed hand-offs again. $1 ids
 UPDATE ingestion_handoffs SET status = 'queued', reason_code = 'queued_from_scrape', attempts = 0, error = NULL
 WHERE handoff_id = ANY ($1::bigint[]) AND status = 'failed'
 RETURNING handoff_id

@@ -1,14 +1,13 @@
--- name: pages_waited_for
--- The page that each item leads to by now, locked so that nobody ends it meanwhile. Items whose pages are not fetched have
--- none. What the queue says may be older than the page, whose lock was waited for: one that has ended is not being fetched.
--- $1 ids of items
+-- name: lock_pages
+-- Lock the page that each item leads to now, so that no fetch ends it meanwhile. An item without a page to fetch has none.
+-- The row of the queue may be older than the locked page: a page that has ended is not being fetched. $1 ids of items
 SELECT i.id AS reference_id, i.source_id, page.id AS page_id,
        CASE WHEN page.status = 'pending' AND q.lease_token IS NOT NULL THEN 'fetching' ELSE page.status END AS status
 FROM (SELECT id, source_id, url_id FROM items WHERE id = ANY ($1::text[]) ORDER BY url_id) i
 CROSS JOIN LATERAL find_final_page(i.url_id) page
 LEFT JOIN LATERAL (SELECT w.lease_token FROM frontier_queue w WHERE w.url_id = page.id LIMIT 1) q ON true
 
--- name: jobs_of_items
+-- name: past_jobs
 -- The newest job of each payload of items. $1 ids of items
 SELECT DISTINCT ON (reference_id, payload_hash) reference_id, payload_hash, status, job_id
 FROM ingestion_jobs WHERE reference_id = ANY ($1::text[])
@@ -24,12 +23,11 @@ FROM unnest($1::text[], $2::text[], $3::int[], $4::bigint[], $5::bigint[], $6::b
 RETURNING job_id, reference_id
 
 -- name: settle_jobs
--- Let jobs be as their pages are by now. $1 ids
+-- Settle jobs whose pages have ended. $1 ids
 SELECT settle_jobs($1::bigint[])
 
--- name: successors
--- Jobs whose page was being fetched when their payload changed and is so no more, with the page, locked, and whether that has
--- ended. $1 how many
+-- name: ready_successors
+-- Successors whose earlier fetch is over, with the locked page, and whether the page has ended. $1 how many
 SELECT j.job_id, page.id AS page_id, page.status <> 'pending' AS has_ended
 FROM (SELECT job_id, url_id FROM ingestion_jobs WHERE is_successor ORDER BY url_id LIMIT $1) j
 CROSS JOIN LATERAL find_final_page(j.url_id) page
@@ -37,19 +35,19 @@ LEFT JOIN LATERAL (SELECT w.lease_token FROM frontier_queue w WHERE w.url_id = p
 WHERE q.lease_token IS NULL
 
 -- name: promote_successors
--- From now on they wait for their page as all do. Arrays: $1 ids, $2 ids of the pages; $3 now
+-- Successors become ordinary jobs. Arrays: $1 ids, $2 ids of the pages; $3 now
 UPDATE ingestion_jobs j SET is_successor = false, url_id = g.page_id, updated_at = $3
 FROM unnest($1::bigint[], $2::bigint[]) AS g (job_id, page_id) WHERE j.job_id = g.job_id AND j.is_successor
 
 -- name: lock_failed_jobs
--- Which of these have failed, with their page, locked, and whether it is dead. $1 ids
+-- The failed jobs among these, with the locked page, and whether the page is dead. $1 ids
 SELECT j.job_id, page.id AS page_id, page.status = 'dead' AS is_dead
 FROM (SELECT job_id, url_id FROM ingestion_jobs
       WHERE job_id = ANY ($1::bigint[]) AND status = 'failed' ORDER BY url_id) j
 CROSS JOIN LATERAL find_final_page(j.url_id) page
 
 -- name: jobs_to_reopen
--- Which of these have failed, and no other job has been made for their payload since. $1 ids
+-- The failed jobs among these whose payload has no newer job. $1 ids
 SELECT j.job_id FROM ingestion_jobs j
 WHERE j.job_id = ANY ($1::bigint[]) AND j.status = 'failed'
   AND NOT EXISTS (SELECT FROM ingestion_jobs o WHERE o.reference_id = j.reference_id AND o.payload_hash = j.payload_hash
@@ -61,8 +59,8 @@ UPDATE ingestion_jobs j SET status = 'queued', reason = NULL, settled_at = NULL,
 FROM unnest($1::bigint[], $2::bigint[]) AS g (job_id, page_id) WHERE j.job_id = g.job_id AND j.status = 'failed'
 
 -- name: list_jobs
--- Newest first. Each or NULL for any: $1 source's name, $2 status, $3 reason, $4 run, $5 item, $6 one id; $7 how many,
--- $8 after so many
+-- The newest first. NULL permits any: $1 source's name, $2 status, $3 reason, $4 run, $5 item, $6 one id; $7 limit,
+-- $8 offset
 SELECT j.job_id, j.reference_id, j.payload_hash, s.name AS source, i.title, u.url, j.scrape_run_id,
        CASE WHEN j.status = 'queued' AND q.lease_token IS NOT NULL THEN 'running' ELSE j.status END AS status,
        j.reason, CASE WHEN j.status = 'ready' THEN d.id END AS document_id, j.created_at, j.updated_at, j.settled_at
@@ -81,7 +79,7 @@ WHERE ($1::text IS NULL OR j.source_id = (SELECT id FROM sources WHERE name = $1
 ORDER BY j.job_id DESC LIMIT $7 OFFSET $8
 
 -- name: count_jobs
--- How many there are in all. $1 to $6 as above
+-- $1 to $6 as in list_jobs
 SELECT count(*)
 FROM ingestion_jobs j
 LEFT JOIN frontier_queue q ON q.url_id = j.url_id AND j.status = 'queued'
@@ -93,12 +91,12 @@ WHERE ($1::text IS NULL OR j.source_id = (SELECT id FROM sources WHERE name = $1
   AND ($5::text IS NULL OR j.reference_id = $5) AND ($6::bigint IS NULL OR j.job_id = $6)
 
 -- name: count_unsettled_jobs
--- Those whose pages are being fetched are among the queued. $1 how many to count of each at most
+-- Jobs whose pages are being fetched count as queued. $1 how many to count of each at most
 SELECT (SELECT count(*) FROM (SELECT FROM ingestion_jobs WHERE status = 'queued' LIMIT $1) q) AS queued,
        (SELECT count(*) FROM (SELECT FROM ingestion_jobs WHERE status = 'failed' LIMIT $1) f) AS failed
 
--- name: failed_jobs
--- Ids of failed jobs, oldest first. Each or NULL for any: $1 source's name, $2 reason, $3 run; $4 after this id, $5 how many
+-- name: list_failed_ids
+-- Ids of failed jobs, the oldest first. NULL permits any: $1 source's name, $2 reason, $3 run; $4 after this id, $5 limit
 SELECT job_id FROM ingestion_jobs
 WHERE status = 'failed' AND ($1::text IS NULL OR source_id = (SELECT id FROM sources WHERE name = $1))
   AND ($2::text IS NULL OR reason = $2) AND ($3::bigint IS NULL OR scrape_run_id = $3) AND job_id > $4

@@ -1,0 +1,349 @@
+"""The hand-off of items to jobs: payload hashes, the decision, and attempts under leases (spec 7.2, 7.3)."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from itertools import islice
+from typing import Any, TypeVar
+from uuid import UUID, uuid4
+
+import msgspec
+import structlog
+
+from headwater.core.backoff import doubled
+from headwater.core.clock import Clock
+from headwater.core.errors import HandoffsMissing, HeadwaterError
+from headwater.core.handoff import HandoffCounts
+from headwater.core.lease import Lease
+from headwater.core.reasons import Reason
+from headwater.core.source import Item
+from headwater.core.text import clean
+from headwater.db import frontier, handoffs, jobs
+from headwater.db.context import DatabaseContext
+from headwater.db.handoffs import ClaimedHandoff, HandoffOutcome, HandoffStatus
+from headwater.db.jobs import FinalPage, JobStatus, NewJob, PageStatus, PastJob
+from headwater.db.pool import Connection, Database, is_down, is_passing
+from headwater.frontier.retry import PRIORITY
+
+log = structlog.get_logger()
+T = TypeVar("T")
+
+# Search engines change these fields by themselves, and fields that begin with an underscore.
+VOLATILE = frozenset(
+    {"elasticsearch_type", "es_score", "index", "indexed_at", "popularity", "rank", "score", "view_count", "views"}
+)
+BATCH = 500
+_MOST_ABANDONED = 10 * BATCH
+_MAX_ERROR_LENGTH = 2000
+_PATIENCE = timedelta(seconds=10)  # a database restart takes less
+_PAUSE_SECONDS = 0.25
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
+
+MakeJobs = Callable[[Connection, Collection[int], UUID, datetime], Awaitable[list[HandoffOutcome]]]
+Outcomes = dict[int, HandoffOutcome]  # by id
+
+
+def payload_hash(item: Item) -> str:
+    """Return the SHA-256 of an item's content, in hex; the order of fields and the time zone do not matter.
+
+    The hash leaves out inferred dates and volatile fields: scores and counters at the top of the raw record, or at the
+    top of its `search` field. The same names further down belong to the content.
+    """
+    raw = _drop_volatile(item.raw)
+    if "search" in raw:
+        raw["search"] = _drop_volatile(raw["search"])
+    content = {
+        "url": item.url,
+        "title": item.title,
+        "published_at": _format_time(item.published_at) if item.is_certain else None,
+        "updated_at": _format_time(item.updated_at),
+        "tags": item.tags,
+        "raw": raw,
+    }
+    return sha256(_encode_sorted(_drop_nulls(content))).hexdigest()
+
+
+def _format_time(moment: datetime | None) -> str | None:
+    return moment.astimezone(UTC).isoformat() if moment else None
+
+
+def _drop_volatile(fields: Any) -> Any:
+    if not isinstance(fields, Mapping):
+        return fields
+    return {name: value for name, value in fields.items() if name not in VOLATILE and not str(name).startswith("_")}
+
+
+def _drop_nulls(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(name): _drop_nulls(inner) for name, inner in value.items() if inner is not None}
+    return [_drop_nulls(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+@dataclass(frozen=True, slots=True)
+class HandoffDecision:
+    """The decision on a payload."""
+
+    reason: Reason
+    fetches_again: bool = False
+    is_successor: bool = False
+    """The job waits for the fetch after the one that is under way."""
+
+    @property
+    def makes_job(self) -> bool:
+        """Whether the payload gets a job."""
+        return self.reason is Reason.INGESTION_JOB_QUEUED
+
+
+def decide(payload: str, page: PageStatus, past: Mapping[str, PastJob]) -> HandoffDecision:
+    """Decide on a payload, given the newest job of each payload of its item."""
+    same = past.get(payload)
+    if same and same.status is JobStatus.QUEUED:
+        return HandoffDecision(Reason.INGESTION_JOB_ALREADY_ACTIVE)
+    if same and same.status is JobStatus.READY:
+        return HandoffDecision(Reason.INGESTION_JOB_ALREADY_READY)
+    if page is PageStatus.NONE:
+        return HandoffDecision(Reason.PAGE_NOT_FETCHED)
+    newest = max(past.values(), key=lambda job: job.id, default=None)
+    if same and same is newest and page is PageStatus.DEAD:
+        return HandoffDecision(Reason.INGESTION_JOB_ALREADY_FAILED)
+    has_changed = newest is not None and newest is not same
+    return HandoffDecision(
+        Reason.INGESTION_JOB_QUEUED,
+        fetches_again=has_changed and page in (PageStatus.FETCHED, PageStatus.DEAD),
+        is_successor=has_changed and page is PageStatus.FETCHING,
+    )
+
+
+async def queue_handoffs(
+    connection: Connection, source_id: int, run_id: int, items: Mapping[str, Item]
+) -> tuple[int, ...] | None:
+    """Queue the hand-offs of items, given by id, in the transaction that saves the items.
+
+    Return the ids of the hand-offs, None while hand-offs are rolled back.
+    """
+    payloads = {item_id: payload_hash(item) for item_id, item in items.items()}
+    try:
+        async with connection.transaction():
+            return await handoffs.queue_handoffs(connection, source_id, run_id, payloads)
+    except HandoffsMissing:
+        return None
+
+
+async def make_jobs(
+    connection: Connection, handoff_ids: Collection[int], token: UUID, now: datetime
+) -> list[HandoffOutcome]:
+    """Hand off what the token still holds: add the due jobs, and queue pages again where a payload has changed."""
+    outcomes = []
+    for batch in _split_by_item(await handoffs.lock_handoffs(connection, handoff_ids, token)):
+        outcomes += await _hand_off(connection, batch, token, now)
+    return outcomes
+
+
+def _split_by_item(locked: Sequence[ClaimedHandoff]) -> Iterator[list[ClaimedHandoff]]:
+    """Yield batches without two payloads of one item: the decision on the second needs the job of the first."""
+    while locked:
+        first = {handoff.reference_id: handoff for handoff in reversed(locked)}
+        yield list(first.values())
+        locked = [handoff for handoff in locked if first[handoff.reference_id] is not handoff]
+
+
+async def _hand_off(
+    connection: Connection, batch: Sequence[ClaimedHandoff], token: UUID, now: datetime
+) -> list[HandoffOutcome]:
+    references = [handoff.reference_id for handoff in batch]
+    pages = await jobs.lock_pages(connection, references)
+    # This query must follow the lock: by then, another hand-off of the same item has added its job.
+    past = await jobs.find_past_jobs(connection, references)
+    decisions = [
+        (handoff, decide(handoff.payload_hash, pages[handoff.reference_id].status, past.get(handoff.reference_id, {})))
+        for handoff in batch
+    ]
+    added = await _add_jobs(connection, decisions, pages, now)
+    outcomes = []
+    for handoff, decision in decisions:
+        known = past.get(handoff.reference_id, {}).get(handoff.payload_hash)
+        job_id = added.get(handoff.reference_id, known.id if known else None)
+        outcomes.append(HandoffOutcome(handoff.id, HandoffStatus.COMPLETED, decision.reason, job_id))
+    return await handoffs.end_handoffs(connection, outcomes, token)
+
+
+async def _add_jobs(
+    connection: Connection,
+    decisions: Sequence[tuple[ClaimedHandoff, HandoffDecision]],
+    pages: Mapping[str, FinalPage],
+    now: datetime,
+) -> dict[str, int]:
+    new_jobs: list[NewJob] = []
+    page_ids: list[int] = []  # to fetch again
+    for handoff, decision in decisions:
+        page = pages[handoff.reference_id]
+        if not decision.makes_job or page.id is None:
+            continue
+        if decision.fetches_again:
+            page_ids.append(page.id)
+        key = (handoff.reference_id, handoff.payload_hash, page.source_id, page.id)
+        new_jobs.append(NewJob(*key, handoff.scrape_run_id, decision.is_successor))
+    if page_ids:
+        await frontier.retry_urls(connection, page_ids, PRIORITY, now)
+    return await jobs.add_jobs(connection, new_jobs, now) if new_jobs else {}
+
+
+async def promote_successors(database: Database, now: datetime) -> int:
+    """Queue the pages of one batch of successors whose earlier fetch is over; return how many."""
+    return await database.transact(lambda connection: jobs.promote_successors(connection, BATCH, PRIORITY, now))
+
+
+class HandoffRunner:
+    """Hands off the items of runs, in batches under leases. Passing faults are tried again."""
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        *,
+        holder: str,
+        lease: timedelta,
+        attempts: int,
+        base_seconds: float,
+        make: MakeJobs = make_jobs,
+        patience: timedelta = _PATIENCE,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._holder = holder
+        self._lease = lease
+        self._attempts = attempts
+        self._base_seconds = base_seconds
+        self._make = make
+        self._patience = patience
+
+    async def execute(self, ids: Collection[int]) -> HandoffCounts | None:
+        """Run queued hand-offs and count the results; return None if hand-offs are rolled back meanwhile.
+
+        If the database stays away, the rest remains queued for `execute_abandoned`. A hand-off that another process has
+        completed meanwhile counts as skipped.
+        """
+        ended: Outcomes = {}
+        by_others = (0, 0)
+        try:
+            await self._run(ids, ended)
+            if others := [handoff_id for handoff_id in ids if handoff_id not in ended]:
+                by_others = await self._retry_while_down(
+                    lambda connection: handoffs.count_ended_handoffs(connection, others)
+                )
+        except HandoffsMissing:
+            return None
+        except Exception as error:
+            if not is_down(error):
+                raise
+            log.warning("handoff.deferred", items=len(ids) - len(ended), error=str(error))
+        return _count(len(ids), ended, *by_others)
+
+    async def execute_abandoned(self) -> int:
+        """Run the queued hand-offs of processes that died; return how many."""
+        since = self._clock.now() - self._longest_pause()
+        try:
+            async with self._database.connection() as connection:
+                abandoned = await handoffs.list_abandoned_ids(connection, since, _MOST_ABANDONED)
+            await self._run(abandoned, {})
+        except HandoffsMissing:
+            return 0
+        return len(abandoned)
+
+    async def _run(self, ids: Collection[int], ended: Outcomes) -> None:
+        """Run each hand-off until it ends, except those that another process claims."""
+        rest = iter(ids)
+        while batch := list(islice(rest, BATCH)):
+            while batch and (claimed := await self._claim(batch))[1]:
+                await self._attempt(*claimed, ended)
+                batch = [handoff_id for handoff_id in batch if handoff_id not in ended]
+
+    async def _claim(self, ids: Collection[int]) -> tuple[Lease, list[ClaimedHandoff]]:
+        lease = Lease(self._holder, uuid4(), self._clock.now() + self._lease, 1)
+        claimed = await self._retry_while_down(
+            lambda connection: handoffs.claim_handoffs(connection, ids, lease, BATCH)
+        )
+        return lease, claimed
+
+    async def _attempt(self, lease: Lease, batch: Sequence[ClaimedHandoff], ended: Outcomes) -> None:
+        ids = [handoff.id for handoff in batch]
+        try:
+            made = await self._database.transact(
+                lambda connection: self._make(connection, ids, lease.token, self._clock.now())
+            )
+            ended.update((outcome.id, outcome) for outcome in made)
+        except HandoffsMissing:
+            raise
+        except Exception as error:
+            if _is_transient(error):
+                await self._requeue(lease, batch, error, ended)
+            elif len(batch) > 1:
+                for handoff in batch:  # a hand-off that cannot succeed must not fail the others
+                    await self._attempt(lease, [handoff], ended)
+            else:
+                log.exception("handoff.failed", handoff=batch[0].id)
+                reason = error.reason if isinstance(error, HeadwaterError) else Reason.INTERNAL
+                await self._end(lease, [HandoffOutcome(batch[0].id, HandoffStatus.FAILED, reason)], error, ended)
+
+    async def _requeue(self, lease: Lease, batch: Sequence[ClaimedHandoff], error: Exception, ended: Outcomes) -> None:
+        """Queue a batch again after a passing fault, and wait; a hand-off without attempts left fails."""
+        reason = error.reason if isinstance(error, HeadwaterError) else Reason.DATABASE_LOST
+        again = [handoff for handoff in batch if handoff.attempts < self._attempts]
+        over = [handoff for handoff in batch if handoff.attempts >= self._attempts]
+        outcomes = [HandoffOutcome(handoff.id, HandoffStatus.QUEUED, reason) for handoff in again]
+        outcomes += [HandoffOutcome(handoff.id, HandoffStatus.FAILED, Reason.RETRY_EXHAUSTED) for handoff in over]
+        await self._end(lease, outcomes, error, ended)
+        if again:
+            await asyncio.sleep(doubled(self._base_seconds, max(handoff.attempts for handoff in again)))
+
+    async def _end(self, lease: Lease, outcomes: Sequence[HandoffOutcome], error: Exception, ended: Outcomes) -> None:
+        message = clean(f"{type(error).__name__}: {error}")[:_MAX_ERROR_LENGTH]
+        saved = await self._retry_while_down(
+            lambda connection: handoffs.end_handoffs(connection, outcomes, lease.token, message)
+        )
+        ended.update((outcome.id, outcome) for outcome in saved if outcome.status is not HandoffStatus.QUEUED)
+
+    async def _retry_while_down(self, statement: Callable[[Connection], Awaitable[T]]) -> T:
+        """Run a statement; while the database is down, try again until the patience ends."""
+        give_up = self._clock.now() + self._patience
+        while True:
+            try:
+                return await self._database.run(statement)
+            except Exception as error:
+                if not is_down(error) or self._clock.now() >= give_up:
+                    raise
+                log.warning("handoff.waits_for_database", error=str(error))
+            await self._database.revive()
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    def _longest_pause(self) -> timedelta:
+        """Return the longest time that a living process leaves its hand-offs untouched."""
+        between_attempts = doubled(self._base_seconds, max(1, self._attempts - 1))
+        return min(self._lease, 1.5 * self._patience + timedelta(seconds=between_attempts))
+
+
+def _count(touched: int, ended: Outcomes, completed_by_others: int, failed_by_others: int) -> HandoffCounts:
+    made = sum(outcome.reason is Reason.INGESTION_JOB_QUEUED for outcome in ended.values())
+    failed = sum(outcome.status is HandoffStatus.FAILED for outcome in ended.values())
+    skipped = len(ended) - made - failed + completed_by_others
+    failed += failed_by_others
+    return HandoffCounts(touched - made - failed - skipped, made, failed, skipped)
+
+
+def _is_transient(error: Exception) -> bool:
+    return error.retryable if isinstance(error, HeadwaterError) else is_passing(error)
+
+
+def make_handoff_runner(context: DatabaseContext) -> HandoffRunner:
+    """Make the runner of this process."""
+    settings = context.settings
+    return HandoffRunner(
+        context.database,
+        context.clock,
+        holder=context.holder,
+        lease=timedelta(seconds=settings.lease_seconds),
+        attempts=settings.handoff_attempts,
+        base_seconds=settings.handoff_base_seconds,
+    )
