@@ -22,7 +22,7 @@ from headwater.core.charset import decode_html
 from headwater.extraction.html import block_classifier
 from headwater.extraction.html.block_classifier import PageFeatures, aspect_features
 from headwater.extraction.html.blocks import Block, Element, read_blocks
-from headwater.extraction.html.main_text import decide
+from headwater.extraction.html.main_text import choose_blocks
 
 WEIGHTS = Path(block_classifier.__file__).with_name("weights.json")
 PARTS = 5
@@ -155,7 +155,7 @@ def held_out_texts(lessons: Sequence[Lesson]) -> dict[tuple[str, str], str]:
         weights = learn([lesson for lesson in lessons if part_of(lesson) != part])
         for lesson in (lesson for lesson in lessons if part_of(lesson) == part):
             scores = [sum(weights.get(feature, 0) for feature in of) for of in lesson.features]
-            text = decide(decode_html(lesson.page.body(), None), lesson.blocks, scores).text
+            text = choose_blocks(decode_html(lesson.page.body(), None), lesson.blocks, scores).text
             found[lesson.page.corpus, lesson.page.name] = text
     return found
 

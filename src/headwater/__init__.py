@@ -1,6 +1,6 @@
 """Headwater turns public sources into a clean, dated, deduplicated, searchable corpus.
 
-What is listed here is for everybody: pure, typed, without configuration.
+This module lists the public Python API. It is typed, does no I/O and needs no configuration.
 """
 
 from importlib import import_module
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __version__ = version("headwater")
 
-# Readers bring their parsers with them and the kind API the whole house, so they are fetched only when asked for.
+# Readers import their parsers, and the kind API imports most packages, so these load on first use.
 _LATE = {
     "Kind": "headwater.sources.kind",
     "Robots": "headwater.politeness.robots",

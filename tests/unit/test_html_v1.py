@@ -23,7 +23,7 @@ from headwater.extraction.article import Article
 from headwater.extraction.html.html_v1 import extract_html
 from headwater.extraction.html.metadata import TRUST
 from headwater.extraction.registry import NORMALIZERS, normalize
-from headwater.extraction.sniffing import choose
+from headwater.extraction.sniffing import choose_normalizer
 from headwater.feeds.results import FeedEntry
 from headwater.fetching.commit import merge_metadata
 
@@ -420,7 +420,7 @@ XHTML = (
     ],
 )
 def test_markup_is_chosen_by_its_bytes(body: bytes) -> None:
-    assert choose(body, "application/pdf") == "html_v1"
+    assert choose_normalizer(body, "application/pdf") == "html_v1"
     assert normalize(body, URL, "application/octet-stream").article.text
 
 

@@ -10,7 +10,7 @@ from headwater.core.errors import Unreadable
 from headwater.core.reasons import Reason
 from headwater.extraction.article import Article
 from headwater.extraction.registry import normalize, normalize_as, read_file
-from headwater.extraction.sniffing import REGISTER_ROOTS, choose
+from headwater.extraction.sniffing import REGISTER_ROOTS, choose_normalizer
 from headwater.extraction.xml.bill import ordinal
 
 REGISTER_URL = "https://www.federalregister.gov/documents/full_text/xml/2026/06/02/2026-10962.xml"
@@ -286,7 +286,7 @@ def test_other_xml_is_no_document() -> None:
     issue = f"<FEDREG><RULE><P>{PADDING}</P></RULE></FEDREG>"
     for document in (f'<?xml version="1.0"?>{issue}', issue, f"<urlset>{PADDING}</urlset>"):
         with pytest.raises(Unreadable) as told:
-            choose(document.encode(), None)
+            choose_normalizer(document.encode(), None)
         assert told.value.reason is Reason.UNSUPPORTED_TYPE
 
 

@@ -39,7 +39,7 @@ _LONE_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 # The standard reads 1,024 bytes, but real pages have long comments before their <meta>.
 _PRESCAN_BYTES = 8192
 
-# Detection tries only encodings of non-Latin scripts, because it cannot tell the Latin encodings from each other.
+# Detection tries only encodings of non-Latin scripts, because it cannot distinguish the Latin encodings.
 _DETECTED_CODECS = (
     *("cp932", "euc_jp", "gb18030", "big5hkscs", "cp949", "cp1251", "koi8_r", "cp866", "iso8859_5", "cp1253", "cp1255"),
     *("cp1256", "iso8859_6", "cp874"),

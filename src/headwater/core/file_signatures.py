@@ -1,9 +1,8 @@
-"""What bytes are that are no text: by the first of them, or by characters that no text has."""
+"""Recognize files that are not text, by their first bytes or by control characters."""
 
 import re
 
-_LOOKED_THROUGH = 8 * 1024  # characters
-# Files that say what they are in their first bytes.
+_CHECKED_CHARACTERS = 8 * 1024  # characters
 _SIGNATURES = {
     b"\x89PNG": "a PNG image",
     b"GIF8": "a GIF image",
@@ -20,12 +19,12 @@ _SIGNATURES = {
 _CONTROLS = re.compile("[\x01-\x08\x0e-\x1f\ufffd]")
 
 
-def kind_of_file(body: bytes) -> str | None:
-    """Name what bytes say they are, None where they say nothing."""
+def detect_file_kind(body: bytes) -> str | None:
+    """Return the kind of a file by its first bytes, or None."""
     return next((kind for signature, kind in _SIGNATURES.items() if body.startswith(signature)), None)
 
 
 def is_binary(text: str) -> bool:
-    """Tell whether what was decoded as text can be none."""
-    beginning = text[:_LOOKED_THROUGH]
+    """Return whether a decoded body is not text."""
+    beginning = text[:_CHECKED_CHARACTERS]
     return len(_CONTROLS.findall(beginning)) * 20 > len(beginning)

@@ -1,4 +1,4 @@
-"""Undoing compression in small steps, so that a small body can neither fill memory nor hold up the loop."""
+"""Decompress in small steps, so that a small body can neither fill the memory nor block the event loop."""
 
 import zlib
 from collections.abc import Iterator
@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from zlib import _Decompress
 
-_STEP = 64 * 1024  # most bytes of output a step
-_SLICE = 16 * 1024  # most bytes of input a step: zlib copies what it leaves over
-_MAX_GZIP_MEMBERS = 10_000  # empty members cost time and give no bytes for a cap to see
-_GZIP, _ZLIB, _RAW_DEFLATE = 31, 15, -15  # zlib's names for the three framings
+_STEP = 64 * 1024  # output bytes of one step, at most
+_SLICE = 16 * 1024  # input bytes of one step, at most; zlib copies the rest
+_MAX_GZIP_MEMBERS = 10_000  # empty members take time, but no limit of bytes counts them
+_GZIP, _ZLIB, _RAW_DEFLATE = 31, 15, -15  # zlib's numbers of the three formats
 GZIP_MAGIC = b"\x1f\x8b"
 
 
 class BadEncoding(ValueError):
-    """The bytes are not compressed as they are said to be, or in a way nobody asked for."""
+    """The bytes are not compressed as declared, or the compression is unknown."""
 
 
 class Inflater:
-    """Undoes one compression: gzip of any number of members, or deflate with or without its zlib frame.
+    """Decompresses gzip with any number of members, or deflate with or without a zlib header.
 
-    What follows the end of the compressed data is ignored, as browsers do.
+    Bytes after the end of the compressed data are ignored, as browsers do.
     """
 
     def __init__(self, *, gzip: bool) -> None:
@@ -33,18 +33,18 @@ class Inflater:
 
     @property
     def complete(self) -> bool:
-        """Whether the data may end here: nothing came at all, or a stream came to its own end."""
+        """Whether the data may end here: it is empty, or its last stream is complete."""
         return self._stream is None and (self._streams_begun > 0 or not self._held)
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield what `data` inflates to, a bounded piece at a time (some may be empty)."""
+        """Yield the decompressed `data` in pieces of limited size. Some pieces may be empty."""
         for start in range(0, len(data), _SLICE):
             yield from self._inflate(self._held + data[start : start + _SLICE])
 
     def _inflate(self, data: bytes) -> Iterator[bytes]:
         self._held = b""
         piece = b""
-        # A full piece means that zlib may hold more output though it has taken all input.
+        # After a full piece, zlib may have more output even without input.
         while (data or len(piece) == _STEP) and not self._over:
             if self._stream is None and not self._begin_stream(data):
                 return
@@ -60,7 +60,7 @@ class Inflater:
             yield piece
 
     def _begin_stream(self, data: bytes) -> bool:
-        """Begin the stream that `data` opens; False where it opens none, or is too short to tell."""
+        """Begin the stream that starts with `data`. Return False if none does, or if the data is too short."""
         if len(data) < 2:
             self._held = data
             return False

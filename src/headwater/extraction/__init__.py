@@ -1,1 +1,1 @@
-"""Bytes to articles, by versioned normalizers. They run in the sandbox."""
+"""Extract articles from bytes with versioned normalizers, which run in the sandbox."""

@@ -1,4 +1,4 @@
-"""Records in JSON to articles, version 1: those of reports that api.congress.gov has, with their summary."""
+"""Extract articles from JSON records of api.congress.gov reports, version 1."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from headwater.core.errors import Unreadable
 from headwater.core.reasons import Reason
 from headwater.core.text import clean, one_line
 from headwater.extraction.article import Article
-from headwater.extraction.text_blocks import Blocks, paragraphs_of
+from headwater.extraction.document_text import DocumentText, split_paragraphs
 
 
 class _Author(msgspec.Struct):
@@ -34,11 +34,11 @@ class _Record(msgspec.Struct, rename={"report": "CRSReport"}):
 
 
 def normalize_json(body: bytes, url: str, content_type: str | None, selectors: Mapping[str, str] | None) -> Article:
-    """Return the report's article. Raises Unreadable where it cannot be read, is too much, or has no summary."""
+    """Return the article of a report. Raises Unreadable if the record is malformed or has no summary."""
     del content_type, selectors
     report = _parse(body, url)
     title = one_line(report.title)
-    summary = paragraphs_of(report.summary or "")
+    summary = split_paragraphs(report.summary or "")
     if not summary:
         raise Unreadable("The record holds no text to keep.", reason=Reason.EMPTY_TEXT, url=url)
     published_at = parse_date((report.publish_date or "")[: len("2026-01-15")])
@@ -70,8 +70,8 @@ def _parse(body: bytes, url: str) -> _Report:
         raise Unreadable(f"The record is no JSON: {error}.", url=url) from None
 
 
-def _blocks(title: str, report: _Report, summary: str) -> Blocks:
-    blocks = Blocks()
+def _blocks(title: str, report: _Report, summary: str) -> DocumentText:
+    blocks = DocumentText()
     blocks.heading(title, 1)
     blocks.paragraph(one_line(report.id))
     for paragraph in summary.split("\n\n"):

@@ -8,7 +8,7 @@ from headwater.core.errors import Unreadable
 from headwater.core.reasons import Reason
 from headwater.extraction.article import Article, BodyStatus
 from headwater.extraction.html.html_v1 import normalize_html
-from headwater.extraction.sniffing import choose
+from headwater.extraction.sniffing import choose_normalizer
 
 Selectors = Mapping[str, str] | None
 
@@ -62,7 +62,7 @@ class FileReading:
 
 def normalize(body: bytes, url: str, content_type: str | None, selectors: Selectors = None) -> NormalizedPage:
     """Read the body from `url` with the normalizer that fits. Raises Unreadable if there is none, or if it fails."""
-    return normalize_as(choose(body, content_type), body, url, content_type, selectors)
+    return normalize_as(choose_normalizer(body, content_type), body, url, content_type, selectors)
 
 
 def normalize_as(
@@ -80,7 +80,7 @@ def read_file(body: bytes, url: str, content_type: str | None) -> FileReading:
     """Read a file and report what prevents it. Reports the page count and the status of a PDF."""
     name = None
     try:
-        name = choose(body, content_type)
+        name = choose_normalizer(body, content_type)
         if name == "pdf_v1":
             return _read_pdf(body)
         return FileReading(name, page=normalize_as(name, body, url, content_type).article)

@@ -4,7 +4,7 @@ import re
 
 from headwater.core.charset import decode_xml
 from headwater.core.errors import Unreadable
-from headwater.core.file_signatures import is_binary, kind_of_file
+from headwater.core.file_signatures import detect_file_kind, is_binary
 from headwater.core.reasons import Reason
 from headwater.core.text import one_line, unescape_html
 
@@ -62,7 +62,7 @@ def _binary_kind(body: bytes, text: str) -> str | None:
     """Return what binary data a body is, or None if it may be text."""
     if body.startswith(b"%PDF-"):
         return "a PDF"
-    return kind_of_file(body) or ("binary data" if not text or is_binary(text) else None)
+    return detect_file_kind(body) or ("binary data" if not text or is_binary(text) else None)
 
 
 def _is_html(text: str, root: re.Match[str] | None) -> bool:

@@ -26,7 +26,7 @@ _Span = tuple[int, int, bool]  # start, end, is CDATA
 
 
 class DeferredText:
-    """A document without its long texts. A marker stands in place of each text.
+    """A document without its long texts. A marker replaces each text.
 
     Markers begin with a random `nonce`, so a document cannot contain one by itself.
     """

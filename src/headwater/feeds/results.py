@@ -1,4 +1,4 @@
-"""What the readers return. This module imports no parser, so that it loads quickly."""
+"""The results of the feed and sitemap readers. This module imports no parser, so that it loads quickly."""
 
 from dataclasses import dataclass
 from datetime import datetime

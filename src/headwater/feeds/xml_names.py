@@ -81,7 +81,7 @@ ATOM_ENTRY: Names = {
 PERSON: Names = {"author": ("name", "email")}
 
 
-@dataclass(slots=True)  # not frozen, because a frozen one takes three times as long to create
+@dataclass(slots=True)  # creating a frozen one takes three times as long
 class Layout:
     """The positions of the children that each field is read from, the preferred child first."""
 

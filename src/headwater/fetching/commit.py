@@ -12,7 +12,7 @@ from headwater.core.urls import identify, url_hash
 from headwater.db import canonical, documents, frontier, hosts, items
 from headwater.db.pool import Connection
 from headwater.extraction.article import Article, BodyStatus
-from headwater.extraction.html.metadata import is_picture, person
+from headwater.extraction.html.metadata import is_image_address, read_byline
 from headwater.feeds.results import FeedEntry
 from headwater.fetching.fetcher import FetchResult
 from headwater.frontier.claim import Finish, finish
@@ -45,11 +45,11 @@ def merge_metadata(article: Article, entry: FeedEntry) -> Article:
     summary = one_line(entry.summary)
     listed: dict[str, Any] = {
         "title": one_line(entry.title),
-        "byline": None if "@" in (entry.author or "") else person(entry.author or ""),
+        "byline": None if "@" in (entry.author or "") else read_byline(entry.author or ""),
         "published_at": entry.published_at,
         "updated_at": entry.updated_at,
         "abstract": summary if len(summary) in _ABSTRACT_LENGTHS else None,
-        "image": entry.image if is_picture(entry.image or "") else None,
+        "image": entry.image if is_image_address(entry.image or "") else None,
     }
     better = {
         name: value

@@ -1,1 +1,1 @@
-"""HTML pages to articles."""
+"""Extract articles from HTML pages."""

@@ -63,7 +63,7 @@ def _weights() -> dict[str, dict[str, int]]:
 
 
 class PageFeatures:
-    """The features of the blocks of a page: those of a block's position, which blocks share, and its own.
+    """The features of the blocks of a page. A block has features of its own, and shares those of its position.
 
     `word_weights` are the weights of words in the names of elements. They are added up on the way down the tree.
     """

@@ -1,4 +1,4 @@
-"""A page as a sequence of blocks: what a reader takes for a paragraph, a heading, an item, a cell."""
+"""Read a page as a sequence of blocks: paragraphs, headings, list items and table cells."""
 
 import re
 from collections.abc import Iterator
@@ -22,28 +22,28 @@ BLOCK_TAGS = frozenset(
     th thead tr ul
     """.split()  # noqa: SIM905 (as a list of literals it would fill the page)
 )
-# Longer runs of words than any name of a class has, and more of them than say anything, cost time.
-_LONGEST_NAMES = 200
+# Longer names, and more words of them, say little and take time.
+_MAX_NAMES_LENGTH = 200
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]{2,}(?![a-z])")
 _LOWER_WORD = re.compile(r"[a-z]{2,}")
-_FURTHEST = 100
+_MAX_NEAR = 100
 _HIDDEN = re.compile(r"display:\s*none|visibility:\s*hidden")
-_LINE = "\r"  # a <br>; the parser leaves none of these in texts
+_LINE = "\r"  # a <br>; the parser leaves no such character in texts
 _EMPTY_LINE = re.compile(r"\r\s*\r")
 HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
-# With closing quotation marks, and the full stops of Chinese, Hindi, Urdu and Burmese.
+# Closing quotation marks, and the full stops of Chinese, Hindi, Urdu and Burmese, also end sentences.
 SENTENCE_ENDS = frozenset('.!?\u2026\u3002\uff01\uff1f\u0964\u06d4\u104b"\u201d\u00bb\u300d')
 
 
-# What these are called says less than what they are in, and attributes take time.
+# The names of these elements say less than the names of their ancestors, and reading attributes takes time.
 _RARELY_NAMED = frozenset(["td", "th", "tr", "tbody", "thead", "tfoot", "dd", "dt"])
-# An element is named by its tag as well.
+# The tag of an element is one of its names.
 TAG_NAMES = {tag: frozenset({f"<{tag}>"}) for tag in BLOCK_TAGS}
 _HIDDEN_NAME = frozenset({"(hidden)"})
 
 
-def _known_tags() -> dict[int, str]:
-    """Return the names of tags that are told apart, by the parser's numbers: those are quicker to ask for."""
+def _find_tag_ids() -> dict[int, str]:
+    """Return the names of the tags that matter by the parser's tag ids, which are faster to read."""
     parser = LexborHTMLParser("<body><!-- -->text")
     assert parser.body
     tags = {node.tag_id: node.tag for node in parser.body.iter(include_text=True) if node.tag}
@@ -52,11 +52,11 @@ def _known_tags() -> dict[int, str]:
     return tags
 
 
-_TAGS = _known_tags()
+_TAGS = _find_tag_ids()
 
 
 class Element:
-    """An element that begins a new line, with what is said below it."""
+    """An element that begins a new line, with the sizes of all blocks in it."""
 
     __slots__ = ("links", "names", "order", "parent", "prose", "size", "tag")
 
@@ -65,12 +65,12 @@ class Element:
         self.parent = parent
         self.names = names
         self.order = order
-        self.size = 0  # of all blocks below it
-        self.links = 0  # of those, within links
-        self.prose = 0  # of those, in blocks that read like sentences
+        self.size = 0  # of all blocks in the element
+        self.links = 0  # of the text within links
+        self.prose = 0  # of the blocks that read like sentences
 
     def add(self, size: int, links: int, prose: int) -> None:
-        """Count what a block in the element, or all that an element in it, holds."""
+        """Add the sizes of a block, or of all blocks of a child."""
         self.size += size
         self.links += links
         self.prose += prose
@@ -83,12 +83,12 @@ class Element:
             element = element.parent
 
     def near(self) -> Iterator["Element"]:
-        """Yield the same, no further than any page that was not made to be deep goes: blocks are many as well."""
-        return islice(self.ancestors(), _FURTHEST)
+        """Yield the same, but only as many as ordinary pages have, because this runs for each block."""
+        return islice(self.ancestors(), _MAX_NEAR)
 
 
 class Block:
-    """A run of text between two new lines."""
+    """A run of text between two line breaks."""
 
     __slots__ = ("element", "is_prose", "likeness", "links", "size", "text")
 
@@ -97,44 +97,44 @@ class Block:
         self.text = text
         self.size = size = size_of(text)
         self.links = links = min(links, len(text)) * size // len(text)
-        # reads like a sentence or more
+        # The block reads like a sentence or more.
         self.is_prose = size >= 40 and links * 4 <= size and (size >= 100 or text[-1] in SENTENCE_ENDS)
-        # equal for blocks that are named alike
+        # Blocks whose elements and parents have the same names are alike.
         self.likeness = element.tag, element.names, element.parent and element.parent.names
 
 
 def size_of(text: str) -> int:
-    """Return about how many letters an English text of the same content had: some scripts need fewer for a word."""
+    """Return about how many letters the same text has in English. Some scripts need fewer letters for a word."""
     return len(text) if text.isascii() else (len(text) + len(text.encode())) // 2
 
 
 def read_blocks(body: LexborNode) -> tuple[list[Block], list[Element]]:
-    """Return the blocks of a page and the elements that hold any, both in the order of the page."""
+    """Return the blocks of a page and the elements that contain any, both in the order of the page."""
     element = Element("body", None, _names_of(body, "body"), 0)
     elements = [element]
-    opened: list[tuple[str, LexborNode]] = []  # within `element`: they become one when they are seen to hold something
+    pending: list[tuple[str, LexborNode]] = []  # within `element`; they become elements when text follows
     blocks: list[Block] = []
     parts: list[str] = []
     links = within_links = 0
-    # what follows after a subtree, and what ends with it: an element, a link or nothing
+    # The node after a subtree, and what ends there: an element, a link or nothing.
     waiting: list[tuple[LexborNode | None, str]] = []
     node = body.first_child
 
     def flush() -> None:
         nonlocal element, links
         joined = "".join(parts)
-        is_preformatted = (opened[-1][0] if opened else element.tag) == "pre"
+        is_preformatted = (pending[-1][0] if pending else element.tag) == "pre"
         paragraphs = _EMPTY_LINE.split(joined) if _LINE in joined and not is_preformatted else (joined,)
         for paragraph in paragraphs:
             if text := squeezed(paragraph):
-                for tag, opening in opened:
+                for tag, opening in pending:
                     names = TAG_NAMES[tag] if tag in _RARELY_NAMED else _names_of(opening, tag)
                     element = Element(tag, element, names, len(elements))
                     elements.append(element)
-                opened.clear()
+                pending.clear()
                 block = Block(element, text, links)
-                if is_preformatted:  # it is judged by its words like any other
-                    block.text = _with_lines(joined)
+                if is_preformatted:  # the words of preformatted text count like those of other blocks
+                    block.text = _keep_lines(joined)
                 blocks.append(block)
                 element.add(block.size, block.links, block.size if block.is_prose else 0)
         parts.clear()
@@ -148,8 +148,8 @@ def read_blocks(body: LexborNode) -> tuple[list[Block], list[Element]]:
             if ending == "element":
                 if parts:
                     flush()
-                if opened:
-                    opened.pop()
+                if pending:
+                    pending.pop()
                 else:
                     assert element.parent
                     element.parent.add(element.size, element.links, element.prose)
@@ -170,7 +170,7 @@ def read_blocks(body: LexborNode) -> tuple[list[Block], list[Element]]:
                 flush()
             child = node.first_child
             if child is not None:
-                opened.append((tag, node))
+                pending.append((tag, node))
                 waiting.append((following, "element"))
                 node = child
                 continue
@@ -189,8 +189,8 @@ def read_blocks(body: LexborNode) -> tuple[list[Block], list[Element]]:
     return blocks, elements
 
 
-def _with_lines(text: str) -> str:
-    """Return a text whose lines mean something."""
+def _keep_lines(text: str) -> str:
+    """Return preformatted text with its lines."""
     lines = [line.rstrip() for line in text.replace(_LINE, "\n").split("\n")]
     return "\n".join(lines).strip("\n")
 
@@ -199,20 +199,20 @@ def _names_of(node: LexborNode, tag: str) -> frozenset[str]:
     attributes = node.attributes
     if not attributes:
         return TAG_NAMES[tag]
-    said = attributes.get("class") or ""
-    if said and len(attributes) == 1:
-        return _words(tag, said[:_LONGEST_NAMES])
+    names_text = attributes.get("class") or ""
+    if names_text and len(attributes) == 1:
+        return _split_names(tag, names_text[:_MAX_NAMES_LENGTH])
     for naming in ("id", "itemprop", "role"):
         if name := attributes.get(naming):
-            said = f"{said} {name}"
-    names = _words(tag, said[:_LONGEST_NAMES])
+            names_text = f"{names_text} {name}"
+    names = _split_names(tag, names_text[:_MAX_NAMES_LENGTH])
     hidden = "hidden" in attributes or attributes.get("aria-hidden") == "true"
     return names | _HIDDEN_NAME if hidden or _is_undisplayed(attributes.get("style")) else names
 
 
 @lru_cache(maxsize=10_000)
-def _words(tag: str, names: str) -> frozenset[str]:
-    """Return the words that names are made of: articleBody, article-body and article_body have the same."""
+def _split_names(tag: str, names: str) -> frozenset[str]:
+    """Return the words of names. The words of articleBody, article-body and article_body are the same."""
     words = _LOWER_WORD.findall(names) if names.islower() else [word.lower() for word in _WORD.findall(names)]
     return TAG_NAMES[tag].union(words)
 

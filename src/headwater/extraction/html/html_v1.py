@@ -1,4 +1,4 @@
-"""Pages to articles, version 1."""
+"""Extract articles from HTML pages, version 1."""
 
 import gc
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ from headwater.extraction.html.blocks import read_blocks
 from headwater.extraction.html.main_text import find_main_text
 from headwater.extraction.html.metadata import TRUST, read_metadata
 from headwater.extraction.html.selectors import SELECTOR_KEYS, check_selector
-from headwater.extraction.sniffing import check_page
+from headwater.extraction.sniffing import require_page
 
 _ABSTRACT_OVER = 40
 _MAX_INTERSTITIAL_LENGTH = 6_000  # a page that is not found may present many other pages
@@ -30,24 +30,24 @@ _DEPTH_CHECK_LENGTH = 2_000_000  # characters of a page with too many tags
 def extract_html(body: bytes | str, *, url: str, selectors: Mapping[str, str] | None = None) -> Article:
     """Return the article on the page at `url`.
 
-    `selectors` are CSS selectors for body, title, byline, published and image; one that matches something wins. Raises
-    Unreadable where the bytes are no page, or it cannot be read or holds no text, OperatorError for a selector that
-    cannot be used, and TypeError for an argument of another type.
+    `selectors` are CSS selectors for body, title, byline, published and image. A selector that matches something comes
+    first. Raises Unreadable if the body is not a page or has no text, OperatorError for an unusable selector, and
+    TypeError for an argument of another type.
     """
     _check_types(body, url, selectors)
     if isinstance(body, str):
         return _read(body, None, url, selectors or {})
-    check_page(body)
-    return _read(*_decoded(body, None), url, selectors or {})
+    require_page(body)
+    return _read(*_decode(body, None), url, selectors or {})
 
 
 def normalize_html(body: bytes, url: str, content_type: str | None, selectors: Mapping[str, str] | None) -> Article:
-    """Do the same with what HTTP says about the charset, for bytes that are known to be a page."""
-    return _read(*_decoded(body, content_type), url, selectors or {})
+    """Extract the article of bytes that are a page, with the charset of the HTTP header."""
+    return _read(*_decode(body, content_type), url, selectors or {})
 
 
 def _check_types(body: object, url: object, selectors: object) -> None:
-    """Tell a caller's mistake from a page that cannot be read."""
+    """Raise TypeError for arguments of other types, so that a caller's mistake is not an unreadable page."""
     if not isinstance(body, bytes | str):
         raise TypeError(f"body must be bytes or str, not {type(body).__name__}")
     if not isinstance(url, str):
@@ -65,17 +65,17 @@ def _read(text: str, markup: bytes | None, url: str, selectors: Mapping[str, str
     try:
         if len(text) > _MAX_PAGE_LENGTH:
             raise _too_long()
-        with _no_collections():
+        with _paused_gc():
             return _article(text, markup or text.encode(errors="ignore"), url, selectors)
     except (HeadwaterError, MemoryError):
         raise
     except Exception as error:
-        # whatever a hostile page makes the libraries do, it is this page that cannot be read
+        # A hostile page can raise any error in the libraries.
         raise Unreadable(f"The page could not be read ({type(error).__name__}).", url=url) from error
 
 
-def _decoded(body: bytes, content_type: str | None) -> tuple[str, bytes | None]:
-    if len(body) > _MAX_PAGE_LENGTH * 4:  # which is as many bytes as a character can have
+def _decode(body: bytes, content_type: str | None) -> tuple[str, bytes | None]:
+    if len(body) > _MAX_PAGE_LENGTH * 4:  # a character has at most four bytes
         raise _too_long()
     return read_html(body, content_type)
 
@@ -85,8 +85,8 @@ def _too_long() -> Unreadable:
 
 
 @contextmanager
-def _no_collections() -> Iterator[None]:
-    """Do not look for cycles among the thousands of small objects of a page: there are none, and it is a tenth."""
+def _paused_gc() -> Iterator[None]:
+    """Pause the garbage collector: a page has thousands of objects, but no cycles, so collecting wastes a tenth."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -104,7 +104,7 @@ def _article(text: str, markup: bytes, url: str, selectors: Mapping[str, str]) -
     lines = [block.text for block in blocks]
     article = read_metadata(tree, url, selectors, lines)
     if selected := _selected_text(tree, selectors.get("body")):
-        return _completed(article, selected, selected, "selector", 1.0)
+        return _complete(article, selected, selected, "selector", 1.0)
     found = find_main_text(text, blocks, elements)
     if len(found.text) <= _MAX_INTERSTITIAL_LENGTH:
         # Imported here, because only short pages need its patterns.
@@ -115,9 +115,9 @@ def _article(text: str, markup: bytes, url: str, selectors: Mapping[str, str]) -
     if not found.text:
         raise Unreadable("The page holds no text to keep.", reason=Reason.EMPTY_TEXT, url=url)
     text, markdown = clean(found.text), found.markdown
-    if text != found.text:  # else there is nothing to clean in the same words either
+    if text != found.text:  # cleaning changes the Markdown only if it changes the text
         markdown = clean(markdown)
-    return _completed(article, text, markdown, found.origin, 1 - min(found.doubt, 1.0))
+    return _complete(article, text, markdown, found.origin, 1 - min(found.doubt, 1.0))
 
 
 def _check_size(text: str, url: str) -> None:
@@ -129,18 +129,18 @@ def _check_size(text: str, url: str) -> None:
         raise Unreadable(f"The page has over {_MAX_TAGS:,} tags.", reason=Reason.BODY_TOO_LARGE, url=url)
 
 
-def _completed(article: Article, text: str, markdown: str, origin: str, confidence: float) -> Article:
+def _complete(article: Article, text: str, markdown: str, origin: str, confidence: float) -> Article:
     abstract = article.abstract or _first_paragraph(text)
-    taken = {"text": (origin, round(confidence, 2))}
+    origins = {"text": (origin, round(confidence, 2))}
     if abstract and not article.abstract:
-        taken["abstract"] = (origin, TRUST.get(origin, TRUST["dom"]))
+        origins["abstract"] = (origin, TRUST.get(origin, TRUST["dom"]))
     return replace(
         article,
         text=text,
         markdown=markdown,
         abstract=abstract,
-        provenance={**article.provenance, **{name: place for name, (place, _) in taken.items()}},
-        confidence={**article.confidence, **{name: trust for name, (_, trust) in taken.items()}},
+        provenance={**article.provenance, **{name: place for name, (place, _) in origins.items()}},
+        confidence={**article.confidence, **{name: trust for name, (_, trust) in origins.items()}},
     )
 
 

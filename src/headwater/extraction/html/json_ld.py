@@ -1,4 +1,4 @@
-"""What a page says of itself in JSON-LD."""
+"""Read the metadata of a page in JSON-LD."""
 
 import json
 import re
@@ -6,36 +6,36 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-# What pages written as XML, or for browsers without scripts, put around it; and the end of a statement, as in a script.
+# Comment marks that hide the script from XML or from old browsers, and a semicolon at its end.
 _WRAPPING = re.compile(
     r"^(?:<!--|(?://|/\*)?\s{0,9}<!\[CDATA\[(?:\s{0,9}\*/)?)|(?:-->|(?://|/\*)?\s{0,9}\]\]>(?:\s{0,9}\*/)?|;)$"
 )
 _TRAILING_COMMA = re.compile(r",(?=\s*[}\]])")
 _ARTICLE = re.compile(r"(?:Article|Posting|Report|Review)$")
-# Linked data can be as large as the page it describes; the article stands near its beginning.
+# Linked data can be as large as the page, but the article is near its beginning.
 _MAX_OBJECTS = 2000
-_MOST_VALUES = 100  # of one field
-_LONGEST = 2_000_000  # characters; read, they take forty times as much memory
+_MAX_VALUES = 100  # of one field
+_MAX_LENGTH = 2_000_000  # characters; parsing takes forty times as much memory
 
 
 def find_article(scripts: Iterable[str]) -> dict[str, Any]:
-    """Return the first object that describes an article, else one that has a date; empty where there is none."""
+    """Return the first object that describes an article, else one with a date, else an empty one."""
     dated: dict[str, Any] = {}
     for script in scripts:
-        if len(script) > _LONGEST:
+        if len(script) > _MAX_LENGTH:
             continue
         document = _load(script)
         for thing in _objects(document):
             if any(_ARTICLE.search(kind) for kind in _types(thing)):
-                return _with_authors(thing, document)
+                return _resolve_authors(thing, document)
             if not dated and "datePublished" in thing:
                 dated = thing
     return dated
 
 
 def texts(value: object) -> Iterator[str]:
-    """Yield the texts of a value that may be a text, an object with a name or a list of those."""
-    for one in value[:_MOST_VALUES] if isinstance(value, list) else [value]:
+    """Yield the texts of a value: a text, an object with a name, or a list of these."""
+    for one in value[:_MAX_VALUES] if isinstance(value, list) else [value]:
         if isinstance(one, str):
             yield one
         elif isinstance(one, dict):
@@ -43,8 +43,8 @@ def texts(value: object) -> Iterator[str]:
 
 
 def addresses(value: object) -> Iterator[str]:
-    """Yield the addresses of a value that may be an address, an object with one or a list of those."""
-    for one in value[:_MOST_VALUES] if isinstance(value, list) else [value]:
+    """Yield the addresses of a value: an address, an object with one, or a list of these."""
+    for one in value[:_MAX_VALUES] if isinstance(value, list) else [value]:
         if isinstance(one, str):
             yield one
         elif isinstance(one, dict):
@@ -55,21 +55,21 @@ def _load(script: str) -> object:
     script = script.strip()
     if not script.startswith(("{", "[")) or not script.endswith(("}", "]")):
         script = _WRAPPING.sub("", script)
-    return _parsed(script) or _parsed(_TRAILING_COMMA.sub("", script))
+    return _parse(script) or _parse(_TRAILING_COMMA.sub("", script))
 
 
-def _parsed(script: str) -> object:
+def _parse(script: str) -> object:
     try:
-        # not strict: line breaks inside texts are a common slip
+        # Strict parsing refuses line breaks within texts, which many pages have.
         return json.loads(script, strict=False)
     except (ValueError, RecursionError):
         return None
 
 
-def _with_authors(article: dict[str, Any], document: object) -> dict[str, Any]:
-    """Return an article with its authors as the document describes them elsewhere, where it only refers to them."""
+def _resolve_authors(article: dict[str, Any], document: object) -> dict[str, Any]:
+    """Return an article with its authors. If it only refers to them, they are described elsewhere in the document."""
     stated = article.get("author")
-    authors = stated[:_MOST_VALUES] if isinstance(stated, list) else [stated]
+    authors = stated[:_MAX_VALUES] if isinstance(stated, list) else [stated]
     if all("name" in author for author in authors if isinstance(author, dict)):
         return article
     described = {_id(thing): thing for thing in _objects(document) if _id(thing) and "name" in thing}

@@ -1,8 +1,7 @@
-"""The main text of a page, without what stands around it.
+"""Find the main text of a page.
 
-Every block of the page is judged by learned weights. Where the verdicts leave something open, the heading tells in
-which part of the page the text is. Where they leave too much open, trafilatura is asked for a second opinion: it is an
-order of magnitude slower, and independent.
+Learned weights score each block of the page. If the scores leave doubt, the section of the heading decides. If they
+leave much doubt, trafilatura gives a second opinion. It is independent, but takes ten times as long.
 """
 
 import logging
@@ -18,25 +17,25 @@ from headwater.extraction.html.block_classifier import score_blocks
 from headwater.extraction.html.blocks import Block, Element
 from headwater.extraction.html.markdown import to_markdown
 
-# trafilatura says on the log what it returns anyway; without a handler Python would print it.
+# trafilatura also logs its problems. Without a handler, Python would print them.
 logging.getLogger("trafilatura").addHandler(logging.NullHandler())
 
-# The share of the text that is expected to be wrong, above which a second opinion is worth its time.
-DOUBTFUL = 0.9
-# ... above which what stands elsewhere than the heading is not believed.
-_UNSURE = 0.2
-_BY_ITS_PLACE = 0.5  # the doubt about what is too short to be judged, but stands below the heading
+# The expected share of wrong text above which trafilatura is asked.
+_MAX_DOUBT = 0.9
+# The expected share of wrong text above which text outside of the section of the heading is dropped.
+_SOME_DOUBT = 0.2
+_DOUBT_BELOW_HEADING = 0.5  # the doubt of a text that is too short for scores, but below the heading
 _LITTLE_TEXT = 200
-_LITTLE_ELSEWHERE = 600  # what a site says of itself
-_SHORT = 1000  # of longer texts there would have been more to keep
-_LONGEST_FOR_A_SECOND = 500_000  # it takes seconds for the longest pages
-_MOST_LINKS = 300_000  # each as often as there are elements around it
-_NO_LETTERS = re.compile(r"[\W_]+")
+_SITE_TEXT = 600  # a site describes itself in texts of this size
+_SHORT = 1000  # a section of a longer text would have had more good blocks
+_MAX_SECOND_OPINION_LENGTH = 500_000  # trafilatura takes seconds for longer pages
+_MAX_NESTED_LINKS = 300_000  # each counted once for each of its ancestors
+_NON_LETTERS = re.compile(r"[\W_]+")
 
 
 @dataclass(frozen=True, slots=True)
 class MainText:
-    """Blocks in their order, or one text where trafilatura saw what is in no block; `doubt` is 0 for none."""
+    """The blocks of the main text, or a text of trafilatura that is in no block. `doubt` is 0 for none."""
 
     blocks: Sequence[Block]
     text: str
@@ -45,88 +44,88 @@ class MainText:
 
     @property
     def markdown(self) -> str:
-        """The same as Markdown."""
+        """The main text as Markdown."""
         return to_markdown(self.blocks) if self.text == _text(self.blocks) else self.text
 
 
 def find_main_text(page: str, blocks: list[Block], elements: list[Element]) -> MainText:
-    """Return the main text of a page, empty where there is none."""
-    return decide(page, blocks, score_blocks(blocks, elements) if blocks else [])
+    """Return the main text of a page, or an empty one."""
+    return choose_blocks(page, blocks, score_blocks(blocks, elements) if blocks else [])
 
 
-def decide(page: str, blocks: Sequence[Block], verdicts: Sequence[float]) -> MainText:
-    """Keep what the verdicts are for, unless they leave too much open."""
-    kept = [block for block, verdict in zip(blocks, verdicts, strict=True) if verdict > 0]
-    doubt = _doubt(blocks, verdicts)
-    in_question = doubt > _UNSURE or _size(kept) < _LITTLE_ELSEWHERE
-    section = headed_section(blocks) if in_question else None
-    if section and (doubt > _UNSURE or section.tag in ARTICLES):
+def choose_blocks(page: str, blocks: Sequence[Block], scores: Sequence[float]) -> MainText:
+    """Keep the blocks with a score above zero, unless the scores leave too much doubt."""
+    kept = [block for block, score in zip(blocks, scores, strict=True) if score > 0]
+    doubt = _doubt(blocks, scores)
+    is_doubtful = doubt > _SOME_DOUBT or _size(kept) < _SITE_TEXT
+    section = find_section(blocks) if is_doubtful else None
+    if section and (doubt > _SOME_DOUBT or section.tag in ARTICLES):
         inside = list(blocks_in(section, kept))
         if _is_little(inside, kept) and section.size - section.links < _SHORT:
-            short = text_of(section, blocks)
-            return MainText(short, _text(short), "dom", _BY_ITS_PLACE)
+            short = section_text(section, blocks)
+            return MainText(short, _text(short), "dom", _DOUBT_BELOW_HEADING)
         if _size(inside) * 2 >= _size(kept):
             kept = inside
-    if doubt <= DOUBTFUL:
+    if doubt <= _MAX_DOUBT:
         return MainText(kept, _text(kept), "dom", doubt)
-    second = _by_trafilatura(page) if len(page) <= _LONGEST_FOR_A_SECOND else ""
+    second = _extract_by_trafilatura(page) if len(page) <= _MAX_SECOND_OPINION_LENGTH else ""
     if second:
-        agreed = _blocks_within(second, blocks)
-        text = _text(agreed)
-        # it may see text where we see none, such as in templates
-        return MainText(agreed, text if len(text) * 5 >= len(second) * 4 else second, "trafilatura", doubt)
-    # too small, or too odd, to tell what in it is the article
-    kept = kept or [block for block in blocks if not _stands_around(block)]
+        found = _find_blocks(second, blocks)
+        text = _text(found)
+        # trafilatura also reads text outside of blocks, such as text in templates.
+        return MainText(found, text if len(text) * 5 >= len(second) * 4 else second, "trafilatura", doubt)
+    # The page is too small or too unusual to score.
+    kept = kept or [block for block in blocks if not _is_around_text(block)]
     return MainText(kept, _text(kept), "dom", 1.0)
 
 
 def _is_little(inside: Sequence[Block], kept: Sequence[Block]) -> bool:
-    return _size(inside) < _LITTLE_TEXT and _size(kept) < _LITTLE_ELSEWHERE
+    return _size(inside) < _LITTLE_TEXT and _size(kept) < _SITE_TEXT
 
 
 def _size(blocks: Sequence[Block]) -> int:
     return sum(block.size for block in blocks)
 
 
-def _doubt(blocks: Sequence[Block], verdicts: Sequence[float]) -> float:
+def _doubt(blocks: Sequence[Block], scores: Sequence[float]) -> float:
     kept = wrong = 0.0
-    for block, verdict in zip(blocks, verdicts, strict=True):
-        if verdict > 0:
+    for block, score in zip(blocks, scores, strict=True):
+        if score > 0:
             kept += block.size
-        wrong += block.size / (1 + math.exp(min(abs(verdict), 50.0)))
+        wrong += block.size / (1 + math.exp(min(abs(score), 50.0)))
     return wrong / kept if kept >= _LITTLE_TEXT else 1.0
 
 
-def _blocks_within(text: str, blocks: Sequence[Block]) -> list[Block]:
-    """Return the blocks whose words stand in a text, however its markup was written down."""
+def _find_blocks(text: str, blocks: Sequence[Block]) -> list[Block]:
+    """Return the blocks whose letters are in a text."""
     whole = _letters(text)
     return [block for block in blocks if (letters := _letters(block.text)) and letters in whole]
 
 
 def _letters(text: str) -> str:
-    return "".join(_NO_LETTERS.split(text))
+    return "".join(_NON_LETTERS.split(text))
 
 
 def _text(blocks: Sequence[Block]) -> str:
     return "\n\n".join(block.text for block in blocks)
 
 
-def _stands_around(block: Block) -> bool:
+def _is_around_text(block: Block) -> bool:
     return any(element.tag in AROUND_THE_TEXT for element in block.element.near())
 
 
-def _is_made_to_last(tree: html.HtmlElement) -> bool:
-    """Tell whether it would take minutes: it looks at all links below each element, and it sorts marks."""
+def _is_slow_for_trafilatura(tree: html.HtmlElement) -> bool:
+    """Return whether trafilatura would take minutes: it reads all links below each element, and it sorts accents."""
     depth = links = 0
     for event, element in etree.iterwalk(tree, events=("start", "end")):
         depth += 1 if event == "start" else -1
         if event == "start" and element.tag == "a":
             links += depth
-    return links > _MOST_LINKS or has_sky_high_marks("".join(map(str, tree.itertext())))
+    return links > _MAX_NESTED_LINKS or has_sky_high_marks("".join(map(str, tree.itertext())))
 
 
-def _by_trafilatura(page: str) -> str:
-    # imported here: it brings half a dozen libraries, which most pages do not need
+def _extract_by_trafilatura(page: str) -> str:
+    # Imported here, because it loads several libraries that most pages do not need.
     from trafilatura import extract
 
     parser = html.HTMLParser(encoding="utf-8", collect_ids=False, remove_comments=True, remove_pis=True)
@@ -134,7 +133,7 @@ def _by_trafilatura(page: str) -> str:
         tree = html.document_fromstring(page.encode(errors="replace"), parser=parser)
     except etree.ParserError:
         return ""
-    if _is_made_to_last(tree):
+    if _is_slow_for_trafilatura(tree):
         return ""
     extracted = extract(tree, fast=True, include_comments=False, include_tables=True)
     return join_blocks(extracted.split("\n")) if extracted else ""
@@ -146,10 +145,10 @@ _HEADERS = frozenset({"header", "hgroup"})
 _SENTENCE = 40
 
 
-def headed_section(blocks: Sequence[Block]) -> Element | None:
-    """Return the article around the first heading that has a text, else the smallest element with both; or None.
+def find_section(blocks: Sequence[Block]) -> Element | None:
+    """Return the article around the first heading with a text, else the smallest element with both, else None.
 
-    Without such a heading it is the only article of the page.
+    Without a heading, return the only article of the page.
     """
     for heading in (block for block in blocks if block.element.tag == "h1"):
         around = [element for element in heading.element.ancestors() if element.tag not in _HEADERS][1:]
@@ -167,19 +166,19 @@ def _only_article(blocks: Sequence[Block]) -> Element | None:
 
 
 def blocks_in(section: Element, blocks: Sequence[Block]) -> Iterator[Block]:
-    """Yield the blocks that stand in a section."""
+    """Yield the blocks in a section."""
     return (block for block in blocks if section in block.element.near())
 
 
-def text_of(section: Element, blocks: Sequence[Block]) -> list[Block]:
-    """Return what a section says below its heading, without links and what is set apart."""
+def section_text(section: Element, blocks: Sequence[Block]) -> list[Block]:
+    """Return the text of a section below its heading, without links and side elements."""
     inside = list(blocks_in(section, blocks))
     heading = next((number for number, block in enumerate(inside) if block.element.tag == "h1"), -1)
     below = (block for block in inside[heading + 1 :] if block.links * 2 <= block.size)
-    return [block for block in below if not _is_set_apart(block, section)]
+    return [block for block in below if not _is_aside(block, section)]
 
 
-def _is_set_apart(block: Block, section: Element) -> bool:
+def _is_aside(block: Block, section: Element) -> bool:
     for element in block.element.near():
         if element is section:
             return False

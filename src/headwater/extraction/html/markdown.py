@@ -1,4 +1,4 @@
-"""Blocks as Markdown: headings, lists, quotations, tables and code are kept, what is within a paragraph is not."""
+"""Write blocks as Markdown: headings, lists, quotations, tables and code, but no markup within paragraphs."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,7 +8,7 @@ from headwater.extraction import markdown_escape
 from headwater.extraction.html.blocks import HEADINGS, Block, Element
 
 _CELLS = frozenset({"td", "th"})
-_INDENTS = {"ul": 2, "ol": 4}  # of what stands within an item; numbers may have two digits
+_INDENTS = {"ul": 2, "ol": 4}  # of nested items; numbers may have two digits
 _WIDEST_INDENT = 40
 _BACKTICKS = re.compile(r"`{3,}")
 
@@ -27,7 +27,7 @@ def to_markdown(blocks: Sequence[Block]) -> str:
 
 
 def _group(block: Block) -> tuple[str, int]:
-    """Return what a block is written together with: the cells of a table, the items of a list and of those within."""
+    """Return the table of a cell or the outermost list of an item. Blocks with the same group are written together."""
     tag = block.element.tag
     if tag in _CELLS:
         table = next((element for element in block.element.near() if element.tag == "table"), None)

@@ -1,4 +1,4 @@
-"""CSS selectors that a source gives for the fields of its pages."""
+"""CSS selectors of a source for the fields of its pages."""
 
 from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 
@@ -7,7 +7,7 @@ _LONGEST = 500
 
 
 def check_selector(selector: str) -> None:
-    """Raise ValueError, saying why, for a selector that no page can be asked with."""
+    """Raise ValueError with the reason if a selector is unusable."""
     if len(selector) > _LONGEST:
         raise ValueError(f"has over {_LONGEST} characters")
     try:

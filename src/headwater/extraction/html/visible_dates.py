@@ -1,4 +1,4 @@
-"""Days as people write them on pages, in the languages that have many; an hour without its zone says nothing."""
+"""Find days in the text of pages, in about twenty languages. A time without a time zone is ignored."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from headwater.core.dates import MAX_YEAR, MIN_YEAR
 
-# How the names of months begin, in about twenty languages.
+# The first letters of the months, in about twenty languages.
 _MONTHS = [
     "jan jän ene gen янв січ sty oca ιαν led ينا",  # noqa: RUF001
     "feb fév fev фев лют lut şub φεβ úno فبر",
@@ -34,24 +34,24 @@ _PATTERNS = [
         r"(?<!\d)(?P<day>\d\d)\.(?P<month>\d\d)\.(?P<short>[012]\d)(?!\d)",
     )
 ]
-# In the United States; it goes before what else reads the same characters.
+# In the United States. It comes before the other patterns that match the same characters.
 _MONTH_FIRST = re.compile(rf"(?<!\d)(?P<month>\d\d?)\s?[/-]\s?(?P<day>\d\d?)\s?[/-]\s?{_YEAR}(?!\d)")
 _IN_ADDRESS = re.compile(r"/((?:19|20)\d\d)[/-]?([01]\d)[/-]?([0-3]\d)(?!\d)")
-# What all of these need; to look for it is quicker than for any of them.
+# A part of all of these patterns that is fast to find.
 _MAY_HOLD_ONE = re.compile(r"\d\d(?:\d\d|\.\d\d\.)")
-# Arabic and Persian ones.
+# Arabic and Persian digits.
 _OTHER_DIGITS = re.compile("[\u0660-\u0669\u06f0-\u06f9]")
 _DIGITS = {first + digit: str(digit) for first in (0x660, 0x6F0) for digit in range(10)}
 
 
 def date_in_address(url: str) -> str | None:
-    """Return the day that an address names, as publishers of news like it."""
+    """Return the day in an address, which is usual in addresses of news."""
     found = _IN_ADDRESS.search(url)
     return "-".join(found.groups()) if found else None
 
 
 def first_date(texts: Iterable[str], *, month_first: bool = False) -> datetime | None:
-    """Return the first day that one of the texts names; `month_first` reads 11/02/2026 as the second of November."""
+    """Return the first day in the texts. `month_first` reads 11/02/2026 as the second of November."""
     patterns = [_MONTH_FIRST, *_PATTERNS] if month_first else _PATTERNS
     for text in texts:
         is_plain = text.isascii() or not _OTHER_DIGITS.search(text)
@@ -73,7 +73,7 @@ def _day(match: re.Match[str]) -> datetime | None:
     year = int(parts["year"]) if parts.get("year") else 2000 + int(parts["short"])
     month = _month(parts["name"]) if parts.get("name") else int(parts["month"])
     day = int(parts["day"])
-    if month and month > 12 >= day:  # 10/31/2020, or 31/10/2020 where the month goes first
+    if month and month > 12 >= day:  # 10/31/2020, or 31/10/2020 if the month is first
         month, day = day, month
     if not month or not MIN_YEAR <= year <= MAX_YEAR:
         return None

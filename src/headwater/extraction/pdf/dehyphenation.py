@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from headwater.extraction.pdf.page_content import SOFT_HYPHEN
 
 _HYPHENS = ("-", SOFT_HYPHEN)
-_LONGEST_ADDRESS = 300
+_MAX_ADDRESS_LENGTH = 300
 _CHINESE_OR_JAPANESE = re.compile("[\u3001-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff01-\uff9f]")
 _SCHEME = re.compile(r"https?://$")
 _ADDRESS = re.compile(r"(?:https?://|www\.)\S*$")
@@ -28,7 +28,7 @@ def join_lines(lines: Iterable[str]) -> str:
         if drops_hyphen:
             pieces[-1], end = pieces[-1][:-1], end[:-1]
         pieces.append(between + line)
-        end = (end + pieces[-1])[-_LONGEST_ADDRESS:]
+        end = (end + pieces[-1])[-_MAX_ADDRESS_LENGTH:]
     return "".join(pieces)
 
 

@@ -1,1 +1,1 @@
-"""XML documents of the US government to articles."""
+"""Extract articles from XML documents of the US government."""

@@ -1,4 +1,4 @@
-"""BILLSTATUS: what became of a bill, by GPO's schemas 1.0.0 (with `createDate`) and 3.0.0."""
+"""Read BILLSTATUS, the status of a bill, in GPO's schemas 1.0.0 (with `createDate`) and 3.0.0."""
 
 from collections.abc import Iterator
 
@@ -9,10 +9,10 @@ from headwater.core.errors import Unreadable
 from headwater.core.reasons import Reason
 from headwater.core.text import one_line
 from headwater.extraction.article import Article
-from headwater.extraction.text_blocks import Blocks, paragraphs_of
+from headwater.extraction.document_text import DocumentText, split_paragraphs
 from headwater.extraction.xml.tree import find_all, find_text, text_of
 
-_KNOWN_VERSIONS = ("1.0.0", "3.0.0")  # files from before there were versions follow the first
+_KNOWN_VERSIONS = ("1.0.0", "3.0.0")  # files without a version follow the first
 _NAMES = {
     "HR": "H.R.",
     "S": "S.",
@@ -30,9 +30,9 @@ _OLDEST_SUBJECTS = "subjects/billSubjects/otherSubjects/item"
 
 
 def read_bill_status(root: etree._Element, url: str) -> Article:
-    """Return a bill with its summary and its actions; `introducedDate` is its date, `updateDate` is no date of it.
+    """Return a bill with its summary and its actions. Its date is `introducedDate`, never `updateDate`.
 
-    Raises Unreadable with the reason UNKNOWN_SCHEMA for what follows neither schema.
+    Raises Unreadable with the reason UNKNOWN_SCHEMA if the file follows neither schema.
     """
     bills = list(find_all(root, "bill"))
     bill = bills[0] if bills else None
@@ -66,7 +66,7 @@ def read_bill_status(root: etree._Element, url: str) -> Article:
 
 
 def _version(root: etree._Element) -> str:
-    """Return the version that a file names; one that names several has all of them, which is none that is known."""
+    """Return the version that a file names. A file that names several versions has an unknown one."""
     named = [text_of(found) or "unsaid" for path in ("version", "bill/version") for found in find_all(root, path)]
     return " and ".join(named) or _KNOWN_VERSIONS[0]
 
@@ -86,13 +86,13 @@ def _name(bill: etree._Element) -> str | None:
 
 
 def ordinal(number: str) -> str:
-    """Write a number as in "117th"."""
+    """Return an ordinal number such as "117th"."""
     ending = {"1": "st", "2": "nd", "3": "rd"}.get(number[-1:], "th")
     return number + ("th" if number[-2:-1] == "1" else ending)
 
 
-def _blocks(bill: etree._Element, name: str, title: str, summary: str) -> Blocks:
-    blocks = Blocks()
+def _blocks(bill: etree._Element, name: str, title: str, summary: str) -> DocumentText:
+    blocks = DocumentText()
     blocks.heading(title, 1)
     blocks.paragraph(name)
     for law in find_all(bill, "laws/item"):
@@ -110,10 +110,10 @@ def _blocks(bill: etree._Element, name: str, title: str, summary: str) -> Blocks
     return blocks
 
 
-def _list(blocks: Blocks, heading: str, lines: Iterator[str]) -> None:
-    if told := list(dict.fromkeys(filter(None, lines))):
+def _list(blocks: DocumentText, heading: str, lines: Iterator[str]) -> None:
+    if items := list(dict.fromkeys(filter(None, lines))):
         blocks.heading(heading, 2)
-        blocks.lines(told)
+        blocks.lines(items)
 
 
 def _actions(bill: etree._Element) -> Iterator[str]:
@@ -129,7 +129,7 @@ def _names(bill: etree._Element, *paths: str) -> Iterator[str]:
 
 
 def _last_summary(bill: etree._Element) -> str:
-    """Return the summary of the bill as it stood last, free of the markup that it is written in."""
+    """Return the last summary of the bill without markup."""
     summaries = [summary for path in _SUMMARIES for summary in find_all(bill, path)]
     last = max(summaries, key=lambda summary: find_text(summary, "actionDate"), default=None)
-    return "" if last is None else paragraphs_of(find_text(last, "text", "cdata/text"))
+    return "" if last is None else split_paragraphs(find_text(last, "text", "cdata/text"))

@@ -1,4 +1,4 @@
-"""Laws in USLM, and in the markup of bills, which has the same parts under other names."""
+"""Read laws in USLM and in the markup of bills, which has other names for the same parts."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -8,14 +8,14 @@ from lxml import etree
 from headwater.core.dates import parse_date
 from headwater.core.text import one_line
 from headwater.extraction.article import Article
-from headwater.extraction.text_blocks import Blocks
+from headwater.extraction.document_text import DocumentText
 from headwater.extraction.xml.tree import children, find_all, find_text, name_of, own_text, text_of
 
 _NUMBER = frozenset({"num", "enum"})
 _HEADING = frozenset({"heading", "header"})
-# Parts whose number and heading stand in a line of their own; those of smaller ones begin their first paragraph.
+# The number and the heading of these parts are a line of their own. In smaller parts they begin the first paragraph.
 _LEVELS = {"division": 2, "title": 2, "subtitle": 3, "chapter": 3, "subchapter": 3, "part": 3, "section": 4}
-# Notes at the margin, pages of the printed law, what is told of it, and the list of what follows.
+# Marginal notes, page numbers, metadata and tables of contents.
 _SKIPPED = frozenset(
     {"meta", "metadata", "preface", "sidenote", "page", "centerRunningHead", "toc", "pagebreak", "form", "dublinCore"}
 )
@@ -24,11 +24,11 @@ _DATES = ("meta/approvedDate", "meta/date", "metadata/dublinCore/date")
 
 
 def read_law(root: etree._Element, url: str) -> Article:
-    """Return a law with the day it was approved."""
+    """Return a law. Its date is the day of approval."""
     del url
     title = find_text(root, *_TITLES)
     published_at = _approved(root)
-    blocks = Blocks()
+    blocks = DocumentText()
     if title:
         blocks.heading(title, 1)
     for part in children(root):
@@ -56,8 +56,8 @@ def _date_of(element: etree._Element) -> datetime | None:
     return parse_date(element.get("date", ""))
 
 
-def _walk(part: etree._Element, blocks: Blocks, lead: str = "") -> None:
-    """Add a part of the law; `lead` is the number that its first paragraph begins with."""
+def _walk(part: etree._Element, blocks: DocumentText, lead: str = "") -> None:
+    """Add a part of the law. `lead` is the number with which its first paragraph begins."""
     name = name_of(part)
     if name in _SKIPPED:
         return
@@ -76,7 +76,7 @@ def _walk(part: etree._Element, blocks: Blocks, lead: str = "") -> None:
 
 
 def _inner(part: etree._Element) -> Iterator[etree._Element]:
-    """Yield the parts of a part, but for its number and its heading."""
+    """Yield the children of a part, except its number and its heading."""
     named = _NUMBER | _HEADING | _SKIPPED
     return (child for child in children(part) if name_of(child) not in named)
 

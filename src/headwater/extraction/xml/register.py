@@ -1,4 +1,4 @@
-"""A document of the Federal Register, in GPO's markup of the printed page."""
+"""Read documents of the Federal Register in GPO's markup of the printed page."""
 
 import re
 from collections.abc import Iterator
@@ -10,10 +10,10 @@ from lxml import etree
 from headwater.core.dates import parse_date
 from headwater.core.text import one_line
 from headwater.extraction.article import Article
-from headwater.extraction.text_blocks import Blocks
+from headwater.extraction.document_text import DocumentText
 from headwater.extraction.xml.tree import children, find_all, find_text, name_of, own_text, text_of
 
-# Pages and galleys of the printed issue, pictures by number, and what the printer is told.
+# Page numbers, galleys, images by number, and instructions for the printer.
 _SKIPPED = frozenset({"PRTPAGE", "GPH", "GID", "MATH", "MID", "BILCOD", "TITLE3", "PRES", "PSIG", "STARS", "LNHD1"})
 _HEADING_LEVELS = {"HED": 2, "HD1": 3, "HD2": 4, "HD3": 5}
 _MOST_AGENCIES = 10
@@ -24,12 +24,12 @@ _DAY = re.compile(r"/(\d{4})/(\d\d)/(\d\d)/")
 
 
 def read_register(root: etree._Element, url: str) -> Article:
-    """Return a rule, a notice or a presidential document; its day is in its address, and nowhere else."""
+    """Return a rule, a notice or a presidential document. Only its address contains its day."""
     title = _title(root)
     agencies = dict.fromkeys(text_of(agency, _SKIPPED) for agency in islice(root.iter("AGENCY"), _MOST_AGENCIES))
     abstract = _summary(root)
     published_at = _published_at(url)
-    blocks = Blocks()
+    blocks = DocumentText()
     if title:
         blocks.heading(title, 1)
     _walk(root, blocks, title)
@@ -51,7 +51,7 @@ def read_register(root: etree._Element, url: str) -> Article:
 
 
 def _title(root: etree._Element) -> str:
-    """Return what a document is about; one of the President has a first heading instead."""
+    """Return the subject of a document, or the first heading of a presidential document."""
     for name in ("SUBJECT", "HD"):
         if (found := next(root.iter(name), None)) is not None:
             return text_of(found, _SKIPPED)
@@ -68,8 +68,8 @@ def _published_at(url: str) -> datetime | None:
     return parse_date("-".join(day.groups())) if day else None
 
 
-def _walk(element: etree._Element, blocks: Blocks, title: str) -> None:
-    """Add what an element holds: one with text of its own is a paragraph, one without is a box of others."""
+def _walk(element: etree._Element, blocks: DocumentText, title: str) -> None:
+    """Add an element: a paragraph if it has text of its own, else its children."""
     name = name_of(element)
     if name in _SKIPPED:
         return
@@ -88,14 +88,14 @@ def _walk(element: etree._Element, blocks: Blocks, title: str) -> None:
             _walk(child, blocks, title)
 
 
-def _add_heading(element: etree._Element, blocks: Blocks, title: str) -> None:
+def _add_heading(element: etree._Element, blocks: DocumentText, title: str) -> None:
     text = text_of(element, _SKIPPED)
     if text != title:
         blocks.heading(text.rstrip(":") if text in _LABELS else text, _HEADING_LEVELS.get(element.get("SOURCE", ""), 4))
 
 
-def _add_section(section: etree._Element, blocks: Blocks, title: str) -> None:
-    """Add a section of the Code of Federal Regulations, whose number and subject are its heading."""
+def _add_section(section: etree._Element, blocks: DocumentText, title: str) -> None:
+    """Add a section of the Code of Federal Regulations. Its number and its subject are its heading."""
     named = [text_of(child, _SKIPPED) for child in children(section) if name_of(child) in _SECTION_NAMES]
     blocks.heading(" ".join(named), _SECTION_LEVEL)
     for child in children(section):
@@ -103,7 +103,7 @@ def _add_section(section: etree._Element, blocks: Blocks, title: str) -> None:
             _walk(child, blocks, title)
 
 
-def _add_table(table: etree._Element, blocks: Blocks) -> None:
+def _add_table(table: etree._Element, blocks: DocumentText) -> None:
     if caption := find_text(table, "TTITLE"):
         blocks.paragraph(caption)
     rows = list(_rows(table))

@@ -1,4 +1,4 @@
-"""Looking through a tree of XML, whatever its namespaces."""
+"""Read a tree of XML without regard to namespaces."""
 
 from collections.abc import Collection, Iterator
 
@@ -10,27 +10,27 @@ _NONE: frozenset[str] = frozenset()
 
 
 def name_of(element: etree._Element) -> str:
-    """Return an element's name without its namespace."""
+    """Return the name of an element without its namespace."""
     return etree.QName(element).localname
 
 
 def children(element: etree._Element) -> Iterator[etree._Element]:
-    """Yield the elements below one; references to entities, which nobody resolves, are none."""
+    """Yield the children of an element, but no unresolved entity references."""
     return (child for child in element if isinstance(child.tag, str))
 
 
 def text_of(element: etree._Element, skipped: Collection[str] = _NONE) -> str:
-    """Return all text of an element as one line, without that of the elements that are skipped."""
+    """Return all text of an element as one line, without the text of `skipped` elements."""
     return one_line("".join(_texts(element, skipped)))
 
 
 def own_text(element: etree._Element) -> str:
-    """Return the text that stands in an element itself, and in none below it."""
+    """Return the text of an element without the text of its children."""
     return one_line(" ".join([element.text or "", *(child.tail or "" for child in element)]))
 
 
 def find_text(element: etree._Element, *paths: str) -> str:
-    """Return the text of the first of some paths of names that leads somewhere, whatever the namespaces."""
+    """Return the text of the first path of names that leads to one."""
     for path in paths:
         found = next(find_all(element, path), None)
         if found is not None and (text := text_of(found)):
@@ -39,7 +39,7 @@ def find_text(element: etree._Element, *paths: str) -> str:
 
 
 def find_all(element: etree._Element, path: str) -> Iterator[etree._Element]:
-    """Yield the elements that a path of names leads to."""
+    """Yield the elements at a path of names."""
     name, _, rest = path.partition("/")
     for child in children(element):
         if name_of(child) == name:

@@ -1,6 +1,6 @@
-"""XML documents of the federal government to articles, version 1.
+"""Extract articles from XML documents of the federal government, version 1.
 
-Each vocabulary has a reader of its own: BILLSTATUS, the Federal Register, and laws (USLM, or as bills are written).
+Each vocabulary has its own reader: BILLSTATUS, the Federal Register, and laws.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,7 +31,7 @@ _READERS: Mapping[str, Callable[[etree._Element, str], Article]] = {
 
 
 def normalize_xml(body: bytes, url: str, content_type: str | None, selectors: Mapping[str, str] | None) -> Article:
-    """Return the document's article. Raises Unreadable where it cannot be read, is too much, or holds no text."""
+    """Return the article of a document. Raises Unreadable if it is malformed, of an unknown schema, or without text."""
     del content_type, selectors
     root = _parse(body, url)
     read = _READERS.get(name_of(root))
@@ -46,7 +46,7 @@ def normalize_xml(body: bytes, url: str, content_type: str | None, selectors: Ma
 
 
 def _parse(body: bytes, url: str) -> etree._Element:
-    """Parse the bytes without following or resolving anything that they name."""
+    """Parse a document without resolving entities or following references."""
     parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
     try:
         root = etree.fromstring(body, parser)

@@ -1,0 +1,56 @@
+"""Build the text and the Markdown of a document that is not a page."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from headwater.core.text import blocks_of_markup, join_blocks, one_line
+from headwater.extraction import markdown_escape
+
+_MAX_HEADING_LEVEL = 6
+
+
+@dataclass(slots=True)
+class DocumentText:
+    """The headings, paragraphs, lists and tables of a document, in reading order."""
+
+    texts: list[str] = field(default_factory=list)
+    markdown_parts: list[str] = field(default_factory=list)
+
+    def heading(self, text: str, level: int) -> None:
+        """Add a heading. The title has level one."""
+        self._add(text, markdown_escape.heading(text, min(level, _MAX_HEADING_LEVEL)))
+
+    def paragraph(self, text: str) -> None:
+        """Add a paragraph."""
+        self._add(text, markdown_escape.paragraph(text))
+
+    def lines(self, lines: Iterable[str]) -> None:
+        """Add a list."""
+        items = [line for line in map(one_line, lines) if line]
+        self._add("\n".join(items), "\n".join(f"- {markdown_escape.paragraph(line)}" for line in items))
+
+    def table(self, rows: Sequence[Sequence[str]]) -> None:
+        """Add a table. The first row is its head. Rows may be shorter than the widest."""
+        width = max((len(row) for row in rows), default=0)
+        head = [*rows[0], *[""] * (width - len(rows[0]))] if rows else []
+        markdown_parts = [f"| {' | '.join(map(markdown_escape.cell, row))} |" for row in (head, *rows[1:])]
+        markdown_parts.insert(1, f"|{' --- |' * width}")
+        self._add("\n".join(" | ".join(filter(None, row)) for row in rows), "\n".join(markdown_parts))
+
+    def text(self) -> str:
+        """Return the text without markup."""
+        return "\n\n".join(self.texts)
+
+    def markdown(self) -> str:
+        """Return the Markdown."""
+        return "\n\n".join(self.markdown_parts)
+
+    def _add(self, text: str, markdown_parts: str) -> None:
+        if text.strip():
+            self.texts.append(text)
+            self.markdown_parts.append(markdown_parts)
+
+
+def split_paragraphs(summary: str) -> str:
+    """Return the paragraphs of a summary, which is markup or plain lines."""
+    return blocks_of_markup(summary) if "<" in summary else join_blocks(summary.split("\n"))
