@@ -60,7 +60,7 @@ BACKUP_POINTS = {
 }
 RESTORE_POINTS = {
     "raw files are copied": "headwater.storage.restore:_copy_raw_files",
-    "the schema is made": "headwater.db.migrate:apply",
+    "the schema is made": "headwater.db.migrate:apply_missing",
     "rows are loaded": "headwater.storage.restore:_load",
     "raw files are in place": "headwater.storage.restore:_put_in_place",
 }

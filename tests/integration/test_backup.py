@@ -11,7 +11,6 @@ import shutil
 import subprocess
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -86,7 +85,7 @@ async def test_what_is_restored_elsewhere_is_the_same_to_the_byte(
     answer = command("backup", str(backup), "--json")
     assert (answer.returncode, answer.stderr) == (0, "")
     told = json.loads(answer.stdout)
-    assert (told["documents"], told["files"], told["missing"], told["unlike"]) == (4, 5, 0, 0)
+    assert (told["documents"], told["files"], told["missing"], told["differing"]) == (4, 5, 0, 0)
     assert backup.stat().st_mode & 0o077 == 0
     (stale := tmp_path / "elsewhere/verify/_all.0.jsonl").parent.mkdir(parents=True)
     stale.write_text("how far somebody was in an earlier life")
@@ -215,7 +214,7 @@ async def test_a_raw_file_of_another_size_than_its_row_tells_is_told(
 ) -> None:
     add_to_the_file_with(tmp_path, b"matter b")
     answer = command("backup", str(tmp_path / "backup"), "--json")
-    assert (answer.returncode, json.loads(answer.stdout)["unlike"]) == (1, 1)
+    assert (answer.returncode, json.loads(answer.stdout)["differing"]) == (1, 1)
 
 
 async def test_two_backups_into_one_folder_at_once_are_refused(
@@ -336,13 +335,13 @@ async def test_a_backup_that_was_made_without_a_raw_file_is_restored_and_that_is
     assert command("backup", "backup").returncode == 1
     answer = command("restore", "backup", data_dir=tmp_path / "elsewhere", database_url=elsewhere_url)
     assert (answer.returncode, answer.stderr) == (1, "")
-    assert "1 of 4 documents have no raw file in the backup: they had none when it was made." in answer.stdout
+    assert "1 of 4 documents have no raw file in the backup." in answer.stdout
     (another,) = (path for path in (tmp_path / "backup/corpus").rglob("raw/b.test/**/*") if path.is_file())
     another.unlink()
     answer = command("restore", "backup", data_dir=tmp_path / "third", database_url="")
     assert (answer.returncode, answer.stdout) == (2, "")
     assert "2 of its raw files are missing, such as " in answer.stderr
-    assert "1 of them had been when it was made." in answer.stderr
+    assert "1 of them were missing when it was made." in answer.stderr
     assert not (tmp_path / "third").exists()
 
 
@@ -359,11 +358,11 @@ async def test_damage_of_a_raw_file_that_keeps_its_size_is_told(
     answer = command("restore", "backup", **there)
     assert (answer.returncode, answer.stderr) == (1, "")
     told = " ".join(answer.stdout.split())
-    assert "1 of 4 documents have another raw file in the backup than their row tells of:" in told
+    assert "1 of 4 documents differ from their raw file:" in told
     assert "/raw/a.test/" in told
     async with new_database(server.dsn) as third_url:
         answer = command("restore", "backup", "--json", data_dir=tmp_path / "third", database_url=third_url)
-    assert (answer.returncode, json.loads(answer.stdout)["unlike"]) == (1, 1)
+    assert (answer.returncode, json.loads(answer.stdout)["differing"]) == (1, 1)
     verified = json.loads(command("verify", "--json", **there).stdout)
     assert (verified["checked"], verified["faults"]) == (4, {"raw_differs": 1})
 
@@ -375,7 +374,7 @@ def test_what_rows_say_of_raw_files_is_read_from_the_tables_file(tmp_path: Path)
         b"1\ts/bodies/raw/a\\\\b\\tc\\nd\xc3\x9f\t\\N\t\\\\xab01\t7\n2\tp\tA title\t\\\\x\t0\n"
     )
     table = dump.Table("documents", columns, 2, 0, "")
-    assert list(dump.raw_files_in(tmp_path, [table])) == [
+    assert list(dump.read_raw_files_in(tmp_path, [table])) == [
         ("s/bodies/raw/a\\b\tc\ndß", b"\xab\x01", 7),
         ("p", b"", 0),
     ]
@@ -512,21 +511,21 @@ def test_while_a_backup_holds_the_corpus_every_version_is_to_be_had_and_afterwar
     corpus = Corpus(tmp_path / "corpus")
     versions = [corpus.write("s", "a", b"one")]
     copy = CorpusCopy(corpus, tmp_path / "copy")
-    with copy.holding():
+    with copy.locked():
         versions += [corpus.write("s", "a", body) for body in (b"two", b"three")]
         assert copy.has_all(versions)
         assert not copy.has_all([RawFile("s/bodies/raw/a", b"x" * 32, 3)])
-        others = [replace(versions[-1], path=path) for path in ("s/bodies/raw/b", "../s/bodies/raw/a")]
-        assert copy.take_known([versions[-1], *others]) == 2
+        others = [versions[-1]._replace(path=path) for path in ("s/bodies/raw/b", "../s/bodies/raw/a")]
+        assert copy.copy_known([versions[-1], *others]) == 2
         for version in reversed(versions):
-            assert copy.settle([version], copy.replaced()) == 0
-            assert Corpus(tmp_path / "copy").holds(version)
+            assert copy.correct([version], copy.find_replaced()) == 0
+            assert Corpus(tmp_path / "copy").has(version)
     assert list(corpus.folder.rglob("replaced.*")) == []
     assert corpus.read("s/bodies/raw/a") == b"three"
 
 
 def test_two_backups_at_once_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(corpus_copy, "_BEGIN_SECONDS", 0.01)
+    monkeypatch.setattr(corpus_copy, "_LOCK_SECONDS", 0.01)
     copy = CorpusCopy(Corpus(tmp_path / "corpus"), tmp_path / "copy")
-    with copy.holding(), pytest.raises(OperatorError, match="Another backup"), copy.holding():
+    with copy.locked(), pytest.raises(OperatorError, match="Another backup"), copy.locked():
         pass

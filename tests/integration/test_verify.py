@@ -17,7 +17,7 @@ from headwater.core.errors import OperatorError
 from headwater.core.settings import Settings
 from headwater.db.verify import documents_to_verify
 from headwater.documents import upkeep
-from headwater.documents.upkeep import OnProgress, Verified
+from headwater.documents.upkeep import OnProgress, VerifyReport
 from headwater.documents.verify import Verifier
 from headwater.documents.verify_journal import Journal
 from headwater.storage.folder import Corpus
@@ -57,13 +57,13 @@ async def raw_file(harness: AppHarness, name: str) -> Path:
     return harness.operations.settings.data_dir / "corpus" / str(path)
 
 
-async def verify(harness: AppHarness, on_progress: OnProgress = lambda *_: None, **options: Any) -> Verified:
+async def verify(harness: AppHarness, on_progress: OnProgress = lambda *_: None, **options: Any) -> VerifyReport:
     async with harness.operations.upkeep.verify(on_progress=on_progress, **options) as verified:
         return verified
 
 
-def faults(verified: Verified) -> dict[str, str]:
-    return {finding.url.split(".")[0].removeprefix("http://"): finding.fault for finding in verified.progress.findings}
+def faults(verified: VerifyReport) -> dict[str, str]:
+    return {finding.url.split(".")[0].removeprefix("http://"): finding.fault for finding in verified.findings}
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ async def test_all_is_right_whatever_charset_or_redirect_a_page_came_by(site: Si
     site.answers["http://d.test/page"] = Answer(page("moved", extra="<img src=x.png>"), headers=HTML)
     await stock(site, harness, "news", map(address, "abcd"))
     verified = await verify(harness)
-    assert (verified.progress.checked, verified.progress.wrong, verified.progress.findings) == (4, 0, [])
+    assert (verified.checked, verified.wrong, verified.findings) == (4, 0, [])
 
 
 async def test_the_program_says_that_all_is_right_and_leaves_nothing_behind(
@@ -129,7 +129,7 @@ async def test_whatever_was_done_to_a_raw_file_is_found(stocked: AppHarness, com
     assert missing["raw_path"].startswith("news/bodies/raw/")
     shown = command()
     assert shown.returncode == 1
-    assert "6 of 8 documents are not right." in shown.stdout
+    assert "6 of 8 documents are wrong." in shown.stdout
     assert address("e") in shown.stdout
 
 
@@ -158,8 +158,8 @@ async def test_whatever_was_done_to_a_row_is_found(stocked: AppHarness) -> None:
 async def test_all_that_is_wrong_with_a_document_is_told(stocked: AppHarness) -> None:
     await stocked.rows("UPDATE texts SET body = body || '.'")
     (await raw_file(stocked, "a")).unlink()
-    progress = (await verify(stocked)).progress
-    assert (progress.wrong, progress.faults) == (8, {"text_damaged": 8, "raw_missing": 1})
+    report = await verify(stocked)
+    assert (report.wrong, report.faults) == (8, {"text_damaged": 8, "raw_missing": 1})
 
 
 async def test_what_was_fetched_before_the_content_type_was_kept_is_told_so(site: Site, harness: AppHarness) -> None:
@@ -168,9 +168,9 @@ async def test_what_was_fetched_before_the_content_type_was_kept_is_told_so(site
     site.answers["http://b.test/page"] = Answer(page("Łódź na rzece"), headers=HTML)
     await stock(site, harness, "news", map(address, "ab"))
     await harness.rows("UPDATE documents SET fetched_url = NULL, content_type = NULL")
-    (finding,) = (await verify(harness)).progress.findings
+    (finding,) = (await verify(harness)).findings
     assert (finding.url, finding.fault) == (address("a"), "text_differs")
-    assert "before its content type was kept" in finding.detail
+    assert "before content types were saved" in finding.detail
 
 
 async def test_what_cannot_be_read_in_the_time_allowed_is_not_called_right(
@@ -201,7 +201,7 @@ async def test_a_page_that_is_being_fetched_again_is_not_called_wrong(site: Site
         await held.rollback()
     verified = await verifying
     await working
-    assert (verified.progress.checked, verified.progress.findings) == (8, [])
+    assert (verified.checked, verified.findings) == (8, [])
     assert raw.read_bytes() != before
 
 
@@ -231,7 +231,7 @@ async def test_a_file_newer_than_its_row_whose_fetch_was_killed_is_told_with_wha
     """Spec 1.5: the re-fetch of the returned lease repairs it."""
     (await raw_file(stocked, "a")).write_text(page("a newer matter"))
     await stocked.operations.frontier.retry([address("a")])
-    (finding,) = (await verify(stocked)).progress.findings
+    (finding,) = (await verify(stocked)).findings
     assert finding.fault == "raw_differs"
     assert finding.detail.endswith("The page is queued to be fetched again.")
     await stocked.work()
@@ -297,7 +297,7 @@ async def test_an_interrupted_verify_goes_on_where_it_was(stocked: AppHarness) -
     verified = await verify(stocked, looked)
     assert looked.first == (4, 8)
     assert verified.resumed_after == ids[3]
-    assert (verified.progress.checked, verified.progress.wrong) == (8, 2)
+    assert (verified.checked, verified.wrong) == (8, 2)
     assert set(faults(verified)) == {"a", "h"}
     looked = Looked()
     assert (await verify(stocked, looked)).resumed_after is None
@@ -345,7 +345,7 @@ async def test_a_restart_does_not_go_on(stocked: AppHarness) -> None:
     await asyncio.gather(verifying, return_exceptions=True)
     looked = Looked()
     verified = await verify(stocked, looked, restart=True)
-    assert (looked.first, verified.resumed_after, verified.progress.checked) == ((0, 8), None, 8)
+    assert (looked.first, verified.resumed_after, verified.checked) == ((0, 8), None, 8)
 
 
 async def test_a_program_that_was_stopped_and_then_killed_goes_on_where_it_was(
@@ -369,7 +369,7 @@ async def test_a_program_that_was_stopped_and_then_killed_goes_on_where_it_was(
             _, said = process.communicate()
             return process.wait(), said
 
-    assert end_after(1, signal.SIGTERM) == (143, "headwater: stopped. Verify again, it goes on from here.\n")
+    assert end_after(1, signal.SIGTERM) == (143, "headwater: stopped. Verify again to resume from here.\n")
     assert end_after(2, signal.SIGKILL)[0] == -signal.SIGKILL
     told = json.loads(headwater("verify", "--json", cwd=tmp_path, **place).stdout)
     assert told["resumed_after"] is not None
@@ -398,18 +398,18 @@ async def test_one_source_or_the_newest_documents_can_be_looked_at(site: Site, s
         (await raw_file(stocked, name)).unlink()
     assert faults(await verify(stocked)) == {"a": "raw_missing", "z": "raw_missing"}
     news, other = await verify(stocked, source="news"), await verify(stocked, source="other")
-    assert (news.progress.checked, faults(news)) == (8, {"a": "raw_missing"})
-    assert (other.progress.checked, faults(other)) == (1, {"z": "raw_missing"})
+    assert (news.checked, faults(news)) == (8, {"a": "raw_missing"})
+    assert (other.checked, faults(other)) == (1, {"z": "raw_missing"})
     ((last,),) = await stocked.rows("SELECT max(id) FROM documents")
     newest = await verify(stocked, since_id=int(last) - 1)
-    assert (newest.progress.checked, newest.resumed_after, faults(newest)) == (1, None, {"z": "raw_missing"})
+    assert (newest.checked, newest.resumed_after, faults(newest)) == (1, None, {"z": "raw_missing"})
     with pytest.raises(OperatorError, match="no source named nobody"):
         await verify(stocked, source="nobody")
 
 
 def test_an_empty_house_is_right(command: Command) -> None:
     answer = command()
-    assert (answer.returncode, answer.stdout, answer.stderr) == (0, "There are no documents to look at.\n", "")
+    assert (answer.returncode, answer.stdout, answer.stderr) == (0, "There are no documents to verify.\n", "")
     told = json.loads(command("--json").stdout)
     assert (told["checked"], told["wrong"], told["findings"]) == (0, 0, [])
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.core.errors import StorageFailed
-from headwater.storage.folder import Corpus, Swept, raw_path
+from headwater.storage.folder import Corpus, Drafts, raw_path
 
 
 def test_bytes_go_where_the_source_says_and_come_back(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_no_more_of_a_file_is_read_than_asked_for(tmp_path: Path) -> None:
 def test_what_root_has_locked_once_others_can_lock_again(tmp_path: Path) -> None:
     """Spec 9.1: a backup that root makes must not stop who fetches as another user."""
     os.chown(tmp_path, 12345, 12345)
-    Corpus(tmp_path).open_lock(to_hold=True).close()
+    Corpus(tmp_path).open_lock(exclusive=True).close()
     assert (tmp_path / ".lock").stat().st_uid == 12345
 
 
@@ -124,12 +124,12 @@ def test_old_drafts_are_swept_and_counted_and_nothing_else(tmp_path: Path) -> No
         put(drafts_of(tmp_path, "other") / DRAFT),
     ]
     corpus = Corpus(tmp_path)
-    assert corpus.sweep("s", YESTERDAY, dry_run=True) == Swept(2, 5)
+    assert corpus.sweep("s", YESTERDAY, dry_run=True) == Drafts(2, 5)
     assert all(path.exists() for path in swept)
-    assert corpus.sweep("s", YESTERDAY) == Swept(2, 5)
+    assert corpus.sweep("s", YESTERDAY) == Drafts(2, 5)
     assert not any(path.exists() for path in swept)
     assert all(path.exists() for path in kept)
-    assert corpus.sweep("s", YESTERDAY) == Swept(0, 0)
+    assert corpus.sweep("s", YESTERDAY) == Drafts(0, 0)
 
 
 def test_a_draft_that_a_killed_writer_left_has_the_shape_that_is_swept(
@@ -147,8 +147,8 @@ def test_a_draft_that_a_killed_writer_left_has_the_shape_that_is_swept(
     monkeypatch.setattr(os, "replace", kill)
     with pytest.raises(Killed):
         corpus.write("s", "a", b"half way")
-    assert corpus.sweep("s", YESTERDAY) == Swept(0, 0)
-    assert corpus.sweep("s", datetime.now(UTC) + timedelta(days=1)) == Swept(1, 8)
+    assert corpus.sweep("s", YESTERDAY) == Drafts(0, 0)
+    assert corpus.sweep("s", datetime.now(UTC) + timedelta(days=1)) == Drafts(1, 8)
     assert list(drafts_of(tmp_path).iterdir()) == []
 
 
@@ -160,7 +160,7 @@ def test_a_sweep_follows_no_link(tmp_path: Path) -> None:
     linked.parent.mkdir(parents=True)
     linked.symlink_to(elsewhere)
     os.utime(linked, (0, 0), follow_symlinks=False)
-    assert corpus.sweep("file", YESTERDAY) == Swept(0, 0)
+    assert corpus.sweep("file", YESTERDAY) == Drafts(0, 0)
     assert linked.is_symlink()
     put(drafts_of(tmp_path / "elsewhere", "s") / DRAFT)
     for source, link, target in (
@@ -188,8 +188,8 @@ def test_a_sweep_cannot_be_led_out_by_a_name(source: str, tmp_path: Path) -> Non
 def test_where_nothing_was_ever_drafted_there_is_nothing_to_sweep(tmp_path: Path) -> None:
     corpus = Corpus(tmp_path / "corpus")
     assert corpus.folders() == []
-    assert corpus.sweep("s", YESTERDAY) == Swept(0, 0)
+    assert corpus.sweep("s", YESTERDAY) == Drafts(0, 0)
     (tmp_path / "corpus/s").mkdir(parents=True)
     (tmp_path / "corpus/note.txt").touch()
     assert corpus.folders() == ["s"]
-    assert corpus.sweep("s", YESTERDAY) == Swept(0, 0)
+    assert corpus.sweep("s", YESTERDAY) == Drafts(0, 0)

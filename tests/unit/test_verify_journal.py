@@ -85,14 +85,14 @@ def test_two_at_once_are_refused(tmp_path: Path) -> None:
 
 def test_a_folder_that_refuses_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(OperatorError, match="cannot be noted in .*file/journal"):
+    with pytest.raises(OperatorError, match="cannot be written to .*file/journal"):
         Journal(tmp_path / "file/journal", now=NOW, restart=False)
 
 
 def test_however_much_is_wrong_no_more_than_a_bounded_list_is_held(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verify_journal, "LISTED", 3)
+    monkeypatch.setattr(verify_journal, "MAX_LISTED", 3)
     progress = write(tmp_path / "journal", [(page, 2, [finding(page * 2), finding(page * 2 + 1)]) for page in range(9)])
     assert (progress.wrong, progress.faults[Fault.RAW_MISSING]) == (18, 18)
     assert [found.document_id for found in progress.findings] == [0, 1, 2]

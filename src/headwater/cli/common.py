@@ -23,7 +23,6 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for a script.")]
 T = TypeVar("T")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _LONGEST = timedelta(days=3650)
-LAST_ID = 2**63 - 1  # that a database can count to
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)  # Python itself minds SIGINT
 _LOOK_SECONDS = 0.1
 
@@ -97,8 +96,8 @@ def wait(work: Callable[[], T]) -> T:
             signal.signal(number, handler)
 
 
-def duration(text: str, option: str) -> timedelta:
-    """Read a time such as 2h, as an option was given it."""
+def parse_duration(text: str, option: str) -> timedelta:
+    """Parse the duration of an option, such as 2h."""
     match = re.fullmatch(r"(\d{1,9})([smhd])", text.strip().lower())
     lasting = timedelta(seconds=int(match[1]) * _UNITS[match[2]]) if match else timedelta(0)
     if not timedelta(0) < lasting <= _LONGEST:

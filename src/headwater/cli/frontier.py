@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headwater.cli import show_frontier as show
-from headwater.cli.common import LAST_ID, Json, T, duration, run, settings_with_logs
+from headwater.cli.common import Json, T, parse_duration, run, settings_with_logs
 from headwater.cli.lines import Arguments, Lines
 from headwater.cli.output import print_json
 from headwater.cli.submitting import hand_in
 from headwater.core.errors import OperatorError
 from headwater.core.reasons import Reason
+from headwater.core.record import LARGEST_ID
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -79,7 +80,7 @@ def list_urls(
     host: HostOption = None,
     source: SourceOption = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000)] = 50,
-    after: Annotated[int, typer.Option(min=0, max=LAST_ID, help="Go on after this id.")] = 0,
+    after: Annotated[int, typer.Option(min=0, max=LARGEST_ID, help="Go on after this id.")] = 0,
     as_json: Json = False,
 ) -> None:
     """List URLs, oldest first: how each ended, or why it still waits and until when."""
@@ -177,7 +178,7 @@ def block(
     lasting: Annotated[str | None, typer.Option("--for", help="30m, 2h, 7d; by default until it is released.")] = None,
 ) -> None:
     """Ask nothing of a host, and of whoever shares its turn. What is queued for it waits."""
-    how_long = duration(lasting, "--for") if lasting is not None else None
+    how_long = parse_duration(lasting, "--for") if lasting is not None else None
     _show_changed(lambda frontier: frontier.close_host(host, how_long))
 
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headwater.cli.common import LAST_ID, Json, run_local
+from headwater.cli.common import Json, run_local
 from headwater.cli.output import print_json
 from headwater.cli.show import console, plain
 from headwater.core.errors import OperatorError
 from headwater.core.reasons import Reason
+from headwater.core.record import LARGEST_ID
 
 if TYPE_CHECKING:
     from headwater.db.handoffs import Handoff
@@ -21,10 +22,12 @@ if TYPE_CHECKING:
 handoff_app = typer.Typer(help="Hand-offs of items, and the jobs that wait for their pages.", no_args_is_help=True)
 
 Source = Annotated[str | None, typer.Option(help="Only this source.")]
-RunId = Annotated[int | None, typer.Option("--run", min=1, max=LAST_ID, help="Only items that this run touched last.")]
+RunId = Annotated[
+    int | None, typer.Option("--run", min=1, max=LARGEST_ID, help="Only items that this run touched last.")
+]
 FailedReason = Annotated[str | None, typer.Option("--reason", help="Only jobs that failed for this reason.")]
 Limit = Annotated[int, typer.Option(min=1, max=1000)]
-Offset = Annotated[int, typer.Option(min=0, max=LAST_ID, help="Skip so many.")]
+Offset = Annotated[int, typer.Option(min=0, max=LARGEST_ID, help="Skip so many.")]
 
 _COLOURS = {"completed": "green", "ready": "green", "failed": "red"}
 
@@ -51,7 +54,7 @@ def list_handoffs(
 
 @handoff_app.command("show")
 def show_handoff(
-    handoff_id: Annotated[int, typer.Argument(metavar="ID", min=1, max=LAST_ID, help="A hand-off.")],
+    handoff_id: Annotated[int, typer.Argument(metavar="ID", min=1, max=LARGEST_ID, help="A hand-off.")],
     as_json: Json = False,
 ) -> None:
     """Show a hand-off and the jobs of its item."""

@@ -1,6 +1,6 @@
-"""What people see of the upkeep."""
+"""The text output of janitor, verify, backup and restore."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -18,29 +18,30 @@ from rich.progress import (
 from headwater.cli.show import console, plain
 
 if TYPE_CHECKING:
-    from headwater.documents.upkeep import Sweep, Verified
-    from headwater.storage.backup_manifest import Manifest
-    from headwater.storage.restore import Restored
+    from headwater.documents.upkeep import BackupReport, RestoreReport, SweepReport, VerifyReport
 
-_SHOWN = 10  # findings of each fault
+_MAX_SHOWN = 10  # findings of each fault, and files
 
 
-def sweeps(done: "list[Sweep]", strangers: list[str], *, dry_run: bool) -> None:
-    """Show what was swept, or would be, source by source where there was something."""
-    for sweep in done:
-        if sweep.error:
-            console.print(plain(sweep.error))
-        elif sweep.swept.drafts and len(done) > 1:
-            console.print(f"{plain(sweep.source)}: {_drafts(sweep.swept.drafts, sweep.swept.size)}")
-    for name in strangers:
-        console.print(f"The folder {plain(name)} belongs to no source; it was left alone.")
-    total = _drafts(sum(sweep.swept.drafts for sweep in done), sum(sweep.swept.size for sweep in done))
-    console.print(f"{total} {'would be removed' if dry_run else 'removed'}.")
+def sweep(report: "SweepReport") -> None:
+    """Show the removed drafts, source by source."""
+    for source in report.sources:
+        if source.error:
+            console.print(plain(source.error))
+        elif source.drafts and len(report.sources) > 1:
+            console.print(f"{plain(source.name)}: {_drafts(source.drafts, source.bytes)}")
+    for name in report.without_source:
+        console.print(f"The folder {plain(name)} belongs to no source and was left alone.")
+    console.print(f"{_drafts(report.drafts, report.bytes)} {'would be removed' if report.dry_run else 'removed'}.")
+
+
+def _drafts(count: int, size: int) -> str:
+    return f"{count:,} draft{'' if count == 1 else 's'} ({decimal(size)})"
 
 
 @contextmanager
 def progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar in a terminal; what is yielded takes how many are done, and of how many."""
+    """Show a bar in a terminal. Yields a callback that takes how many are done, and the total."""
     if quiet or not console.is_terminal:
         yield lambda done, total: None
         return
@@ -52,7 +53,7 @@ def progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
 
 @contextmanager
 def steps(*, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """Show a bar for each step in a terminal; what is yielded takes the step, how many are done, and of how many."""
+    """Show a bar for each step in a terminal. Yields a callback for the step, the number done, and the total."""
     if quiet or not console.is_terminal:
         yield lambda step, done, total: None
         return
@@ -68,66 +69,64 @@ def steps(*, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
         yield show_step
 
 
-def backed_up(manifest: "Manifest", folder: str) -> None:
-    """Show what is in a backup, and what should be and is not."""
-    of_all = f"of {manifest.documents:,} documents have"
-    if manifest.missing:
+def backup(report: "BackupReport") -> None:
+    """Show the contents of a backup, and how many raw files are wrong."""
+    if report.missing:
         console.print(
-            f"{manifest.missing:,} {of_all} no raw file here. Were they fetched on another machine, or is a disk not "
-            "mounted?"
+            f"{report.missing:,} of {report.documents:,} documents have no raw file here. Were they fetched on another "
+            "machine, or is a disk not mounted?"
         )
-    if manifest.unlike:
-        console.print(f"{manifest.unlike:,} {of_all} another raw file than their row tells of.")
-    console.print(f"{plain(folder)} has {_contents(manifest)}, as of {manifest.taken_at:%Y-%m-%d %H:%M:%S} UTC.")
+    if report.differing:
+        console.print(f"{report.differing:,} of {report.documents:,} documents differ from their raw file.")
+    console.print(f"{plain(report.folder)} has {_contents(report)}.")
 
 
-def restored(outcome: "Restored") -> None:
-    """Show what was restored, and which raw files are not right."""
-    manifest = outcome.manifest
-    of_all = f"of {manifest.documents:,} documents have"
-    if outcome.missing:
-        console.print(f"{outcome.missing:,} {of_all} no raw file in the backup: they had none when it was made.")
-    if outcome.unlike:
-        unlike = len(outcome.unlike)
-        console.print(f"{unlike:,} {of_all} another raw file in the backup than their row tells of:")
-        for path in outcome.unlike[:_SHOWN]:
+def restore(report: "RestoreReport") -> None:
+    """Show the contents of a restored backup, and which raw files are wrong."""
+    if report.missing:
+        console.print(f"{report.missing:,} of {report.documents:,} documents have no raw file in the backup.")
+    if report.differing:
+        console.print(f"{report.differing:,} of {report.documents:,} documents differ from their raw file:")
+        for path in report.differing_files[:_MAX_SHOWN]:
             console.print(f"  {plain(path)}")
-        if unlike > _SHOWN:
-            console.print(f"  and {unlike - _SHOWN:,} more: --json lists them")
-    console.print(f"Restored {_contents(manifest)}, as of {manifest.taken_at:%Y-%m-%d %H:%M:%S} UTC.")
-    if manifest.schema != outcome.schema:
-        console.print(f"The schema was brought from version {manifest.schema} to {outcome.schema}.")
-    console.print("`headwater verify` looks whether all of it is right.")
+        _show_rest(report.differing_files, report.differing)
+    console.print(f"Restored {_contents(report)}.")
+    if report.schema != report.schema_before:
+        console.print(f"The schema was updated from version {report.schema_before} to {report.schema}.")
+    console.print("`headwater verify` checks the restored documents.")
 
 
-def _contents(manifest: "Manifest") -> str:
-    raw, tables = decimal(manifest.raw.size), decimal(manifest.database_size)
-    return f"{manifest.documents:,} documents, {manifest.raw.files:,} raw files ({raw}) and all tables ({tables})"
+def _contents(report: "BackupReport") -> str:
+    raw, tables = decimal(report.bytes), decimal(report.database_bytes)
+    return (
+        f"{report.documents:,} documents, {report.files:,} raw files ({raw}) and all tables ({tables}), "
+        f"as of {report.taken_at:%Y-%m-%d %H:%M:%S} UTC"
+    )
 
 
-def verified(outcome: "Verified") -> None:
-    """Show what a verify has found, fault by fault."""
-    progress = outcome.progress
-    if outcome.resumed_after is not None:
-        begun = f"{progress.begun_at:%Y-%m-%d %H:%M} UTC"
-        console.print(f"One begun {begun} was interrupted: it went on after document {outcome.resumed_after}.")
-    for fault, count in progress.faults.most_common():
+def verify(report: "VerifyReport") -> None:
+    """Show the findings of a verify, fault by fault."""
+    if report.resumed_after is not None:
+        begun = f"{report.begun_at:%Y-%m-%d %H:%M} UTC"
+        console.print(f"An interrupted verify, begun at {begun}, was resumed after document {report.resumed_after}.")
+    for fault, count in report.faults.items():
         console.print(f"\n[bold]{count:,}[/]  {fault}: {fault.sentence}")
-        found = [finding for finding in progress.findings if finding.fault is fault]
-        for finding in found[:_SHOWN]:
+        found = [finding for finding in report.findings if finding.fault is fault]
+        for finding in found[:_MAX_SHOWN]:
             console.print(f"  document {finding.document_id} of {plain(finding.source)}: {plain(finding.url)}")
             console.print(f"    [dim]{plain(finding.raw_path)}[/] {plain(finding.detail)}")
-        if count > _SHOWN:
-            console.print(f"  and {count - min(_SHOWN, len(found)):,} more: --json lists them")
-    if progress.faults:
+        _show_rest(found, count)
+    if report.faults:
         console.print()
-    if not progress.checked:
-        console.print("There are no documents to look at.")
-    elif progress.wrong:
-        console.print(f"{progress.wrong:,} of {progress.checked:,} documents are not right.")
+    if not report.checked:
+        console.print("There are no documents to verify.")
+    elif report.wrong:
+        console.print(f"{report.wrong:,} of {report.checked:,} documents are wrong.")
     else:
-        console.print(f"All {progress.checked:,} documents are right.")
+        console.print(f"All {report.checked:,} documents are right.")
 
 
-def _drafts(count: int, size: int) -> str:
-    return f"{count:,} draft{'' if count == 1 else 's'} ({decimal(size)})"
+def _show_rest(listed: Sequence[object], count: int) -> None:
+    shown = min(_MAX_SHOWN, len(listed))
+    if count > shown:
+        console.print(f"  and {count - shown:,} more: --json lists them")

@@ -1,157 +1,99 @@
-"""The commands that look after what is kept."""
+"""Commands that look after the stored data: janitor, verify, backup and restore."""
 
 from contextlib import AsyncExitStack
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headwater.cli import show_upkeep as show
-from headwater.cli.common import LAST_ID, Json, duration, run, settings_with_logs
+from headwater.cli.common import Json, parse_duration, run, run_local, settings_with_logs
 from headwater.cli.output import print_json
 from headwater.core.errors import OperatorError
 from headwater.core.reasons import Reason
+from headwater.core.record import LARGEST_ID
 
 if TYPE_CHECKING:
     from headwater.app.operations import LocalOperations
-    from headwater.documents.upkeep import Verified
-    from headwater.storage.backup_manifest import Manifest
+    from headwater.documents.upkeep import SweepReport
 
 
 def source_janitor(
     name: Annotated[str | None, typer.Argument(help="A source.")] = None,
     all_sources: Annotated[bool, typer.Option("--all", help="Every source.")] = False,
-    older_than: Annotated[str, typer.Option(help="The least age of what is swept, as 36h or 7d.")] = "24h",
+    older_than: Annotated[str, typer.Option(help="The minimum age of a draft, such as 36h or 7d.")] = "24h",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
     as_json: Json = False,
 ) -> None:
     """Remove the drafts of raw files that killed writers left. Exits 1 if a source could not be swept."""
-    from headwater.app.sessions import with_reader
-    from headwater.documents.upkeep import Sweep, UpkeepOperations
-
     if (name is None) is not all_sources:
-        raise OperatorError("Name a source, or say --all.", reason=Reason.BAD_REQUEST)
-    age = duration(older_than, "--older-than")
+        raise OperatorError("Name a source, or use --all.", reason=Reason.BAD_REQUEST)
+    age = parse_duration(older_than, "--older-than")
 
-    async def ask(operations: UpkeepOperations) -> tuple[list[Sweep], list[str]]:
+    async def sweep(operations: "LocalOperations") -> "SweepReport":
         if name is None:
-            return await operations.sweep_all(older_than=age, dry_run=dry_run)
-        return [await operations.sweep(name, older_than=age, dry_run=dry_run)], []
+            return await operations.upkeep.sweep_all(older_than=age, dry_run=dry_run)
+        return await operations.upkeep.sweep(name, older_than=age, dry_run=dry_run)
 
-    sweeps, strangers = run(with_reader(settings_with_logs("error"), lambda reader: ask(reader.upkeep)))
+    report = run_local(sweep)
     if as_json:
-        print_json(
-            {
-                "dry_run": dry_run,
-                "drafts": sum(sweep.swept.drafts for sweep in sweeps),
-                "bytes": sum(sweep.swept.size for sweep in sweeps),
-                "sources": [
-                    {
-                        "name": sweep.source,
-                        "drafts": sweep.swept.drafts,
-                        "bytes": sweep.swept.size,
-                        "error": sweep.error,
-                    }
-                    for sweep in sweeps
-                ],
-                "without_source": strangers,
-            }
-        )
+        print_json(report)
     else:
-        show.sweeps(sweeps, strangers, dry_run=dry_run)
-    raise typer.Exit(1 if any(sweep.error for sweep in sweeps) else 0)
+        show.sweep(report)
+    raise typer.Exit(1 if any(source.error for source in report.sources) else 0)
 
 
 def verify(
     source: Annotated[str | None, typer.Option(help="Only documents of this source.")] = None,
-    since_id: Annotated[int, typer.Option(min=0, max=LAST_ID, help="Only documents with a number over this.")] = 0,
-    restart: Annotated[bool, typer.Option("--restart", help="Do not go on where one was interrupted.")] = False,
+    since_id: Annotated[int, typer.Option(min=0, max=LARGEST_ID, help="Only documents with a larger id.")] = 0,
+    restart: Annotated[bool, typer.Option("--restart", help="Do not resume an interrupted verify.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Look whether every document is what its raw file says. Exits 1 if one is not; interrupted, it goes on later."""
-    from headwater.app.sessions import with_reader
+    """Compare every document with its raw file. Exits 1 if one is wrong. An interrupted verify resumes later."""
 
-    settings = settings_with_logs("error")
-
-    async def ask(reader: "LocalOperations") -> bool:
-        async with AsyncExitStack() as told:
+    async def compare(operations: "LocalOperations") -> bool:
+        async with AsyncExitStack() as until_shown:
             with show.progress(quiet=as_json) as on_progress:
-                verified = await told.enter_async_context(
-                    reader.upkeep.verify(source=source, since_id=since_id, restart=restart, on_progress=on_progress)
+                report = await until_shown.enter_async_context(
+                    operations.upkeep.verify(source=source, since_id=since_id, restart=restart, on_progress=on_progress)
                 )
             if as_json:
-                print_json(_as_json(verified))
+                print_json(report)
             else:
-                show.verified(verified)
-        return not verified.progress.wrong
+                show.verify(report)
+        return not report.wrong
 
     try:
-        right = run(with_reader(settings, ask))
+        is_right = run_local(compare)
     except SystemExit as ending:
-        ending.add_note("Verify again, it goes on from here.")
+        ending.add_note("Verify again to resume from here.")
         raise
-    raise typer.Exit(0 if right else 1)
+    raise typer.Exit(0 if is_right else 1)
 
 
-def backup(
-    folder: Annotated[Path, typer.Argument(help="Where to; not there yet, or empty.")], as_json: Json = False
-) -> None:
-    """Copy database and raw files, as of one moment, while all goes on. Exits 1 if raw files are not right."""
-    from headwater.storage.backup import back_up
+def backup(folder: Annotated[Path, typer.Argument(help="A new or an empty folder.")], as_json: Json = False) -> None:
+    """Copy database and raw files, as of one moment, while Headwater runs. Exits 1 if raw files are wrong."""
+    from headwater.documents.upkeep import back_up
 
     settings = settings_with_logs("error")
     with show.steps(quiet=as_json) as on_step:
-        manifest = run(back_up(settings, folder.absolute(), on_step))
+        report = run(back_up(settings, folder.absolute(), on_step))
     if as_json:
-        print_json({"folder": str(folder.absolute()), **_told(manifest)})
+        print_json(report)
     else:
-        show.backed_up(manifest, str(folder))
-    raise typer.Exit(1 if manifest.missing or manifest.unlike else 0)
+        show.backup(report)
+    raise typer.Exit(1 if report.missing or report.differing else 0)
 
 
-def restore(
-    folder: Annotated[Path, typer.Argument(help="A folder that a backup was made in.")], as_json: Json = False
-) -> None:
-    """Take a backup back, into an empty data folder and an empty database. Exits 1 if raw files are not right."""
-    from headwater.storage import restore as restoring
+def restore(folder: Annotated[Path, typer.Argument(help="The folder of a backup.")], as_json: Json = False) -> None:
+    """Restore a backup into an empty data folder and an empty database. Exits 1 if raw files are wrong."""
+    from headwater.documents.upkeep import restore_backup
 
     settings = settings_with_logs("error")
     with show.steps(quiet=as_json) as on_step:
-        restored = run(restoring.restore(settings, folder.absolute(), on_step))
+        report = run(restore_backup(settings, folder.absolute(), on_step))
     if as_json:
-        told = {"schema": restored.schema, "schema_before": restored.manifest.schema}
-        faults = {"missing": restored.missing, "unlike": len(restored.unlike), "unlike_files": restored.unlike}
-        print_json(_told(restored.manifest) | told | faults)
+        print_json(report)
     else:
-        show.restored(restored)
-    raise typer.Exit(1 if restored.missing or restored.unlike else 0)
-
-
-def _told(manifest: "Manifest") -> dict[str, Any]:
-    return {
-        "taken_at": manifest.taken_at,
-        "headwater": manifest.headwater,
-        "schema": manifest.schema,
-        "postgres": manifest.postgres,
-        "documents": manifest.documents,
-        "files": manifest.raw.files,
-        "bytes": manifest.raw.size,
-        "database_bytes": manifest.database_size,
-        "missing": manifest.missing,
-        "unlike": manifest.unlike,
-    }
-
-
-def _as_json(verified: "Verified") -> dict[str, Any]:
-    progress = verified.progress
-    return {
-        "begun_at": progress.begun_at,
-        "resumed_after": verified.resumed_after,
-        "checked": progress.checked,
-        "right": progress.checked - progress.wrong,
-        "wrong": progress.wrong,
-        "faults": progress.faults,
-        "findings": [asdict(finding) for finding in progress.findings],
-        "unlisted": progress.faults.total() - len(progress.findings),
-    }
+        show.restore(report)
+    raise typer.Exit(1 if report.missing or report.differing else 0)

@@ -1,76 +1,134 @@
-"""What a door may ask for the corpus' sake: sweep what killed writers left, look whether all is still right."""
+"""Operations that look after the corpus: sweep drafts, verify documents, back up and restore."""
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from headwater.core.errors import OperatorError, StorageFailed
 from headwater.core.reasons import Reason
+from headwater.core.record import field_values, record
+from headwater.core.settings import Settings
 from headwater.db import sources
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import is_down
 from headwater.db.verify import StoredDocument, documents_to_verify, extent_to_verify
-from headwater.documents.verify import Verifier
-from headwater.documents.verify_journal import Journal, Progress
+from headwater.documents.verify import Fault, Finding, Verifier
+from headwater.documents.verify_journal import Journal
 from headwater.sandbox.pool import make_sandbox
-from headwater.storage.folder import Corpus, Swept
+from headwater.storage import backup, restore
+from headwater.storage.backup import OnStep
+from headwater.storage.backup_manifest import Manifest
+from headwater.storage.folder import Corpus, Drafts
 
 PAGE = 50
-OnProgress = Callable[[int, int], None]  # how many are done, and of how many
+OnProgress = Callable[[int, int], None]
+"""A callback for progress: how many documents are done, and how many there are."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sweep:
-    """What was swept of one source, or why not."""
+@record
+class SourceSweep:
+    """The drafts of one source that were removed, or why they could not be removed."""
 
-    source: str
-    swept: Swept
+    name: str
+    drafts: int
+    bytes: int
     error: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Verified:
-    """What a verify has found; `resumed_after` is where an earlier one was interrupted that this one went on from."""
+@record
+class SweepReport:
+    """The drafts that were removed, or would be."""
 
-    progress: Progress
+    dry_run: bool
+    drafts: int
+    bytes: int
+    sources: list[SourceSweep]
+    without_source: list[str]
+    """The folders of no source. They were left alone."""
+
+
+@record
+class VerifyReport:
+    """The result of a verify."""
+
+    begun_at: datetime
     resumed_after: int | None
+    """The document after which an interrupted verify was resumed."""
+    checked: int
+    right: int
+    wrong: int
+    faults: Mapping[Fault, int]
+    """The number of each fault, the most frequent first. A document may have several."""
+    findings: list[Finding]
+    unlisted: int
+    """How many findings are counted only."""
+
+
+@record
+class BackupReport:
+    """The contents of a backup."""
+
+    folder: str
+    taken_at: datetime
+    headwater: str
+    schema: int
+    postgres: int
+    documents: int
+    files: int
+    bytes: int
+    database_bytes: int
+    missing: int
+    """How many documents have no raw file."""
+    differing: int
+    """How many documents have another raw file than their row names."""
+
+
+@record
+class RestoreReport(BackupReport):
+    """The contents of a restored backup."""
+
+    schema_before: int
+    """The schema of the backup. `schema` is the one of this program."""
+    differing_files: list[str]
 
 
 class UpkeepOperations:
-    """The upkeep's part of the desk."""
+    """Sweep the drafts of killed writers, and verify the documents."""
 
     def __init__(self, context: DatabaseContext) -> None:
         self._context = context
         self._corpus = Corpus(context.settings.data_dir / "corpus")
 
-    async def sweep(self, source: str, *, older_than: timedelta, dry_run: bool = False) -> Sweep:
+    async def sweep(self, source: str, *, older_than: timedelta, dry_run: bool = False) -> SweepReport:
         """Remove the old drafts of a source, or only count them."""
-        await self._source_id(source)
-        return Sweep(source, await self._sweep(source, older_than, dry_run))
+        await self._find_source(source)
+        drafts = await self._sweep(source, older_than, dry_run)
+        return _report_sweeps([SourceSweep(source, *drafts)], [], dry_run=dry_run)
 
-    async def sweep_all(self, *, older_than: timedelta, dry_run: bool = False) -> tuple[list[Sweep], list[str]]:
-        """Do the same for every source; also name the folders that belong to none, which are left alone."""
+    async def sweep_all(self, *, older_than: timedelta, dry_run: bool = False) -> SweepReport:
+        """Remove the old drafts of all sources, or only count them."""
         async with self._context.database.connection() as connection:
             names = [source.name for source in await sources.get_all_sources(connection)]
         sweeps = []
         for name in names:
             try:
-                sweeps.append(Sweep(name, await self._sweep(name, older_than, dry_run)))
+                sweeps.append(SourceSweep(name, *await self._sweep(name, older_than, dry_run)))
             except StorageFailed as error:
-                sweeps.append(Sweep(name, Swept(), str(error)))
+                sweeps.append(SourceSweep(name, 0, 0, str(error)))
         folders = await asyncio.to_thread(self._corpus.folders)
-        return sweeps, [folder for folder in folders if folder not in names]
+        return _report_sweeps(sweeps, [folder for folder in folders if folder not in names], dry_run=dry_run)
 
-    async def _sweep(self, source: str, older_than: timedelta, dry_run: bool) -> Swept:
+    async def _sweep(self, source: str, older_than: timedelta, dry_run: bool) -> Drafts:
         lease = self._context.settings.lease_seconds
         if older_than.total_seconds() < lease:
             raise OperatorError(
-                f"A draft may be at work as long as a claim lasts; sweep none that is younger than {lease:g} s.",
+                f"A worker may use a draft until its lease ends. Sweep no draft that is younger than {lease:g} s.",
                 reason=Reason.BAD_REQUEST,
             )
-        # The clock of this machine, not of the database: it is the one that files are dated by.
+        # The times of files are those of this machine, not of the database.
         before = datetime.now(UTC) - older_than
         return await asyncio.to_thread(self._corpus.sweep, source, before, dry_run=dry_run)
 
@@ -81,14 +139,13 @@ class UpkeepOperations:
         source: str | None = None,
         since_id: int = 0,
         restart: bool = False,
-        on_progress: OnProgress = lambda done, total: None,
-    ) -> AsyncIterator[Verified]:
-        """Look whether the documents after an id, of all sources or of one, are still what their raw files say.
+        on_progress: OnProgress = lambda *_: None,
+    ) -> AsyncIterator[VerifyReport]:
+        """Compare all documents, or those of a source, with their raw files.
 
-        An interrupted one goes on where it was, also when only the telling was interrupted: leave the context when the
-        outcome is told.
+        An interrupted verify resumes where it was, also if only its report was not shown: leave the context after that.
         """
-        source_id = await self._source_id(source) if source is not None else None
+        source_id = await self._find_source(source) if source is not None else None
         path = self._context.settings.data_dir / "verify" / f"{source or '_all'}.{since_id}.jsonl"
         journal = await asyncio.to_thread(Journal, path, now=self._context.clock.now(), restart=restart)
         with contextlib.closing(journal):
@@ -100,10 +157,10 @@ class UpkeepOperations:
                 if not is_down(error):
                     raise
                 raise OperatorError(
-                    f"The database went away: {error}. Verify again: it goes on where it was.",
+                    f"The connection to the database was lost: {error}. Verify again: it resumes where it was.",
                     reason=Reason.DATABASE_LOST,
                 ) from error
-            yield Verified(journal.progress, resumed_after)
+            yield _report_verify(journal, resumed_after)
             journal.remove()
 
     async def _verify(self, journal: Journal, source_id: int | None, on_progress: OnProgress) -> None:
@@ -121,7 +178,7 @@ class UpkeepOperations:
         done, total = progress.checked, progress.checked + left
         on_progress(done, total)
 
-        def one_more() -> None:
+        def count_one() -> None:
             nonlocal done
             done += 1
             on_progress(done, max(done, total))
@@ -132,20 +189,74 @@ class UpkeepOperations:
                 corpus=self._corpus,
                 sandbox=sandbox,
                 sandbox_seconds=settings.sandbox_seconds,
-                at_once=2 * settings.sandbox_workers,  # while one is read in a child another comes from the disk
+                at_once=2 * settings.sandbox_workers,  # the disk reads one while a child normalizes another
             )
-            while page := await self._page(progress.after, last, source_id):
-                findings = await verifier.verify(page, one_more)
+            while page := await self._read_page(progress.after, last, source_id):
+                findings = await verifier.verify(page, count_one)
                 journal.add(page[-1].id, len(page), findings)
 
-    async def _page(self, after: int, last: int, source_id: int | None) -> list[StoredDocument]:
+    async def _read_page(self, after: int, last: int, source_id: int | None) -> list[StoredDocument]:
         return await self._context.database.transact(
             lambda connection: documents_to_verify(connection, after=after, last=last, source_id=source_id, limit=PAGE)
         )
 
-    async def _source_id(self, name: str) -> int:
+    async def _find_source(self, name: str) -> int:
         async with self._context.database.connection() as connection:
             source = await sources.get_source(connection, name)
         if source is None:
             raise OperatorError(f"There is no source named {name}.", reason=Reason.UNKNOWN_SOURCE)
         return source.id
+
+
+async def back_up(settings: Settings, folder: Path, on_step: OnStep) -> BackupReport:
+    """Back up the database and the raw files to a new or empty folder."""
+    return _report_backup(await backup.back_up(settings, folder, on_step), folder)
+
+
+async def restore_backup(settings: Settings, folder: Path, on_step: OnStep) -> RestoreReport:
+    """Restore a backup into an empty data folder and an empty database."""
+    restored = await restore.restore(settings, folder, on_step)
+    report = replace(
+        _report_backup(restored.manifest, folder),
+        schema=restored.schema,
+        missing=restored.missing,
+        differing=len(restored.differing),
+    )
+    return RestoreReport(
+        **field_values(report), schema_before=restored.manifest.schema, differing_files=restored.differing
+    )
+
+
+def _report_backup(manifest: Manifest, folder: Path) -> BackupReport:
+    return BackupReport(
+        folder=str(folder),
+        taken_at=manifest.taken_at,
+        headwater=manifest.headwater,
+        schema=manifest.schema,
+        postgres=manifest.postgres,
+        documents=manifest.documents,
+        files=manifest.raw.files,
+        bytes=manifest.raw.size,
+        database_bytes=sum(table.size for table in manifest.tables),
+        missing=manifest.missing,
+        differing=manifest.differing,
+    )
+
+
+def _report_sweeps(sweeps: list[SourceSweep], without_source: list[str], *, dry_run: bool) -> SweepReport:
+    drafts, size = sum(sweep.drafts for sweep in sweeps), sum(sweep.bytes for sweep in sweeps)
+    return SweepReport(dry_run, drafts, size, sweeps, without_source)
+
+
+def _report_verify(journal: Journal, resumed_after: int | None) -> VerifyReport:
+    progress = journal.progress
+    return VerifyReport(
+        begun_at=progress.begun_at,
+        resumed_after=resumed_after,
+        checked=progress.checked,
+        right=progress.checked - progress.wrong,
+        wrong=progress.wrong,
+        faults=dict(progress.faults.most_common()),
+        findings=progress.findings,
+        unlisted=progress.faults.total() - len(progress.findings),
+    )

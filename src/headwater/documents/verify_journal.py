@@ -1,4 +1,4 @@
-"""What a verify has found so far, in a file: one that is interrupted goes on where it was."""
+"""The progress of a verify, in a file, so that an interrupted verify can resume."""
 
 import contextlib
 import fcntl
@@ -15,7 +15,7 @@ from headwater.core.errors import OperatorError
 from headwater.core.reasons import Reason
 from headwater.documents.verify import Fault, Finding
 
-LISTED = 100_000  # findings that are kept in memory and told one by one; the rest is only counted
+MAX_LISTED = 100_000  # findings in memory; more are counted only
 
 
 class _Head(msgspec.Struct):
@@ -25,7 +25,7 @@ class _Head(msgspec.Struct):
 
 
 class _Page(msgspec.Struct, array_like=True):
-    """Each further line: documents that were looked at, up to an id, and what was wrong with them."""
+    """Each further line: the documents that were checked, up to an id, and their faults."""
 
     last: int
     checked: int
@@ -34,7 +34,7 @@ class _Page(msgspec.Struct, array_like=True):
 
 @dataclass(slots=True)
 class Progress:
-    """How far a verify has come, and what it has found."""
+    """How far a verify is, and what it found."""
 
     begun_at: datetime
     after: int = 0
@@ -44,26 +44,26 @@ class Progress:
     findings: list[Finding] = field(default_factory=list)
 
     def add(self, page: _Page) -> None:
-        """Count a page in."""
+        """Count a page."""
         self.after = page.last
         self.checked += page.checked
         self.wrong += len({finding.document_id for finding in page.findings})
         self.faults.update(finding.fault for finding in page.findings)
-        self.findings += page.findings[: LISTED - len(self.findings)]
+        self.findings += page.findings[: MAX_LISTED - len(self.findings)]
 
 
 class Journal:
-    """The file of one verify, and the progress that it tells of. To be closed; when all is told, to be removed."""
+    """The file of one verify, and its progress. Close it after use, and remove it after the report was shown."""
 
     def __init__(self, path: Path, *, now: datetime, restart: bool) -> None:
-        """Go on where one was left off or, on `restart`, begin anew. Two at once are refused."""
+        """Resume an interrupted verify, or begin again on `restart`. A second one of the same documents is refused."""
         self._path = path
-        with self._noting():
+        with self._reporting_errors():
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = path.open("a+b")
         try:
             _lock(self._file)
-            with self._noting():
+            with self._reporting_errors():
                 read = None if restart else _read(self._file)
                 self.progress = read or _begin(self._file, now)
         except BaseException:
@@ -71,29 +71,29 @@ class Journal:
             raise
 
     def add(self, last: int, checked: int, findings: Sequence[Finding]) -> None:
-        """Note a page: what is not noted is looked at again."""
+        """Write a page. A resumed verify checks a page again that was not written."""
         page = _Page(last, checked, list(findings))
-        with self._noting():
+        with self._reporting_errors():
             self._file.write(msgspec.json.encode(page) + b"\n")
             self._file.flush()
         self.progress.add(page)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file, and free its lock."""
         self._file.close()
 
     def remove(self) -> None:
-        """Let the next verify begin anew."""
-        with self._noting():
+        """Remove the file, so that the next verify begins again."""
+        with self._reporting_errors():
             self._path.unlink(missing_ok=True)
 
     @contextlib.contextmanager
-    def _noting(self) -> Iterator[None]:
+    def _reporting_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
             raise OperatorError(
-                f"How far the verify has come cannot be noted in {self._path}: {error.strerror or error}.",
+                f"The progress of the verify cannot be written to {self._path}: {error.strerror or error}.",
                 reason=Reason.FOLDER_UNUSABLE,
             ) from None
 
@@ -103,7 +103,7 @@ def _lock(file: BinaryIO) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise OperatorError(
-            "A verify of the same documents is running; let it end, or end it.", reason=Reason.BAD_REQUEST
+            "A verify of the same documents is running. Wait for its end, or stop it.", reason=Reason.BAD_REQUEST
         ) from None
 
 
@@ -115,9 +115,9 @@ def _begin(file: BinaryIO, now: datetime) -> Progress:
 
 
 def _read(file: BinaryIO) -> Progress | None:
-    """Read what was noted, and cut off what was not noted to its end; None when nothing is left."""
+    """Read the whole lines, and cut off the rest. Returns None if there is no whole line."""
     file.seek(0)
-    progress, whole = None, 0
+    progress, length = None, 0
     with contextlib.suppress(msgspec.MsgspecError):
         for line in file:
             if not line.endswith(b"\n"):
@@ -126,7 +126,7 @@ def _read(file: BinaryIO) -> Progress | None:
                 progress = Progress(msgspec.json.decode(line, type=_Head).begun_at)
             else:
                 progress.add(msgspec.json.decode(line, type=_Page))
-            whole += len(line)
-    file.truncate(whole)
-    file.seek(whole)
+            length += len(line)
+    file.truncate(length)
+    file.seek(length)
     return progress

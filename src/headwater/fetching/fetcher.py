@@ -223,7 +223,7 @@ class Fetcher:
 
     async def _has_raw_file(self, claim: Claim) -> bool:
         raw = await self._document_file(claim)
-        return raw is not None and await asyncio.to_thread(self._corpus.holds, raw)
+        return raw is not None and await asyncio.to_thread(self._corpus.has, raw)
 
     async def _write_raw_file(self, claim: Claim, body: bytes) -> RawFile:
         """Write the raw file, but not after the lease may have ended."""

@@ -1,4 +1,4 @@
-"""What a backup says of itself: written last, so that a folder with it is a whole backup."""
+"""The manifest of a backup. It is written last, so that a folder with a manifest is a whole backup."""
 
 import hashlib
 from datetime import datetime
@@ -16,14 +16,14 @@ FORMAT = 1
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """One backup. `missing` documents had no raw file here, `unlike` ones another than their row tells of."""
+    """The contents of a backup. `missing` documents had no raw file, and `differing` ones another than their row's."""
 
     headwater: str
     schema: int
     postgres: int
     taken_at: datetime
     missing: int
-    unlike: int
+    differing: int
     raw: Extent
     tables: list[Table]
     sequences: dict[str, int]
@@ -31,13 +31,8 @@ class Manifest(msgspec.Struct, frozen=True):
 
     @property
     def documents(self) -> int:
-        """How many documents are in it."""
+        """The number of documents."""
         return next(table.rows for table in self.tables if table.name == "documents")
-
-    @property
-    def database_size(self) -> int:
-        """How many bytes the tables' files have."""
-        return sum(table.size for table in self.tables)
 
 
 class _Head(msgspec.Struct):
@@ -45,14 +40,14 @@ class _Head(msgspec.Struct):
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Say that a backup is whole, but for the mark that it is not."""
+    """Write the manifest of a backup."""
     (folder / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read what a backup says of itself; what is not a whole one is refused."""
+    """Read the manifest of a backup. A backup that is not whole is refused."""
     if (folder / UNFINISHED).exists():
-        raise _refused(f"The backup in {folder} was interrupted, or is still being made: it is not whole.")
+        raise _refused(f"The backup in {folder} was interrupted or is still running: it is not whole.")
     try:
         text = (folder / MANIFEST).read_bytes()
         if msgspec.json.decode(text, type=_Head).format > FORMAT:
@@ -73,8 +68,8 @@ def refuse_damaged(folder: Path, table: Table) -> None:
     except FileNotFoundError:
         digest = ""
     if digest != table.sha256:
-        what = "is not the file that was written" if digest else "is missing"
-        raise _refused(f"The backup in {folder} is damaged: {DATABASE}/{table.file_name} {what}.")
+        fault = "is not the file that was written" if digest else "is missing"
+        raise _refused(f"The backup in {folder} is damaged: {DATABASE}/{table.file_name} {fault}.")
 
 
 def _refused(why: str) -> OperatorError:

@@ -1,8 +1,7 @@
-"""The raw files of a backup: those that the rows of one snapshot of the database name, while others are written.
+"""Copies of raw files: the files that the rows of one database snapshot name, while writers replace files.
 
-A page that is fetched again replaces its raw file, a moment before its new row is committed. So whoever copies holds
-the corpus' lock from before the snapshot is taken: as long as he does, what is replaced is set aside first (`Corpus`),
-and every version that was there since is still to be had.
+A writer replaces a raw file shortly before it commits the new row. The copy therefore locks the corpus before the
+snapshot is taken. While the lock is held, writers keep each version that they replace (see `Corpus`).
 """
 
 import contextlib
@@ -14,107 +13,107 @@ import shutil
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from headwater.core.errors import OperatorError
 from headwater.core.reasons import Reason
+from headwater.core.record import record
 from headwater.storage.folder import (
-    ASIDE,
     RAW,
+    REPLACED,
     TEMPORARY,
     Corpus,
     RawFile,
-    aside_name,
-    is_that,
     link_or_copy,
+    matches,
     path_hash,
+    replaced_prefix,
 )
 
-_PIECE = 1024 * 1024
-_LOOK_SECONDS = 0.002
-_SWEEPS = 5
-_BEGIN_SECONDS = 5.0  # writers hold the lock for as long as a rename takes
+_CHUNK = 1024 * 1024
+_RETRY_SECONDS = 0.002
+_CLEAN_ROUNDS = 5
+_LOCK_SECONDS = 5.0  # writers hold the lock only for a rename
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Extent:
-    """How many files there are, and how many bytes they have together."""
+    """How many files there are, and their size in bytes."""
 
     files: int
     size: int
 
 
 class CorpusCopy:
-    """A copy of a corpus in the making, of hard links where the disk is the same."""
+    """A copy of a corpus in progress. It has hard links if it is on the same disk."""
 
     def __init__(self, corpus: Corpus, target: Path) -> None:
         self.corpus = corpus
         self._target = target
         self._folders: set[Path] = set()
-        self.odd: list[RawFile] = []  # whose file has not even the size that its row tells
+        self._resized: list[RawFile] = []  # the copied file has another size than the row
 
     @contextlib.contextmanager
-    def holding(self) -> Iterator[None]:
-        """Let nothing that is replaced be lost until this ends. Blocks for a moment."""
+    def locked(self) -> Iterator[None]:
+        """Keep all versions of raw files during the block."""
         self.corpus.folder.mkdir(parents=True, exist_ok=True)
-        with self.corpus.open_lock(to_hold=True) as lock:
+        with self.corpus.open_lock(exclusive=True) as lock:
             _lock(lock.fileno())
-            self._drop_aside()  # what a killed backup left
+            self._remove_replaced()  # a killed backup may have left some
             try:
                 yield
             finally:
-                self._drop_aside()
+                self._remove_replaced()
 
     def has_all(self, raws: Iterable[RawFile]) -> bool:
-        """Tell whether the bytes that rows speak of are to be had; a file that is not there is not waited for."""
+        """Return whether the versions that rows name are in the corpus. A row without any file counts as complete."""
         return all(
-            self.corpus.holds(raw)
-            or any(is_that(version, raw) for version in self._aside(raw.path))
+            self.corpus.has(raw)
+            or any(matches(version, raw) for version in self._replaced_versions(raw.path))
             or not (self.corpus.folder / raw.path).exists()
             for raw in raws
         )
 
-    def take(self, paths: Iterable[str]) -> None:
-        """Copy raw files, but for those that were before."""
+    def copy(self, paths: Iterable[str]) -> None:
+        """Copy raw files that are not copied yet."""
         for path in paths:
-            self._take(path)
+            self._copy(path)
 
-    def take_known(self, raws: Iterable[RawFile]) -> int:
-        """Copy the raw files that rows speak of; count those that are not there, and keep the odd ones in mind."""
+    def copy_known(self, raws: Iterable[RawFile]) -> int:
+        """Copy the raw files that rows name. Returns how many are missing."""
         missing = 0
         for raw in raws:
-            if not self._take(raw.path):
+            if not self._copy(raw.path):
                 missing += 1
             elif (self._target / raw.path).stat().st_size != raw.size:
-                self.odd.append(raw)
+                self._resized.append(raw)
         return missing
 
-    def replaced(self) -> dict[bytes, list[Path]]:
-        """Find what was set aside: versions of raw files by the hash of the file's path."""
+    def find_replaced(self) -> dict[bytes, list[Path]]:
+        """Return the replaced versions of raw files, by the hash of the path of the file."""
         found = defaultdict(list)
         for source in self.corpus.folders():
-            for version in self._drafts(source).glob(f"{ASIDE}.*"):
+            for version in self._drafts(source).glob(f"{REPLACED}.*"):
                 found[bytes.fromhex(version.name.split(".")[1])].append(version)
         return dict(found)
 
-    def settle(self, raws: Collection[RawFile], replaced: Mapping[bytes, Sequence[Path]]) -> int:
-        """Of raw files that were replaced, or are odd, take the version that the row speaks of; count where none is."""
-        doubtful = {raw.path: raw for raw in (*raws, *self.odd)}
-        return sum(not self._settle(raw, replaced.get(path_hash(path), ())) for path, raw in doubtful.items())
+    def correct(self, raws: Collection[RawFile], replaced: Mapping[bytes, Sequence[Path]]) -> int:
+        """Give replaced and resized files the version of their row. Returns for how many there is no such version."""
+        doubtful = {raw.path: raw for raw in (*raws, *self._resized)}
+        return sum(not self._correct(raw, replaced.get(path_hash(path), ())) for path, raw in doubtful.items())
 
-    def _settle(self, raw: RawFile, versions: Sequence[Path]) -> bool:
+    def _correct(self, raw: RawFile, versions: Sequence[Path]) -> bool:
         copy = self._target / raw.path
-        if is_that(copy, raw):
+        if matches(copy, raw):
             return True
         for version in versions:
-            if is_that(version, raw):
+            if matches(version, raw):
                 copy.unlink(missing_ok=True)
                 link_or_copy(version, copy)
                 return True
         return False
 
-    def _take(self, path: str) -> bool:
+    def _copy(self, path: str) -> bool:
         if not _is_below(path):
             return False
         copy = self._target / path
@@ -129,13 +128,13 @@ class CorpusCopy:
             return False
         return True
 
-    def _aside(self, path: str) -> list[Path]:
-        return list(self._drafts(PurePosixPath(path).parts[0]).glob(f"{aside_name(path)}*"))
+    def _replaced_versions(self, path: str) -> list[Path]:
+        return list(self._drafts(PurePosixPath(path).parts[0]).glob(f"{replaced_prefix(path)}*"))
 
-    def _drop_aside(self) -> None:
-        """Remove what was set aside. More may come meanwhile; the little that stays is removed by the next backup."""
-        for _ in range(_SWEEPS):
-            versions = self.replaced()
+    def _remove_replaced(self) -> None:
+        """Remove the replaced versions. Writers may add some meanwhile; the next backup removes those."""
+        for _ in range(_CLEAN_ROUNDS):
+            versions = self.find_replaced()
             if not versions:
                 return
             for version in itertools.chain.from_iterable(versions.values()):
@@ -145,8 +144,8 @@ class CorpusCopy:
         return self.corpus.folder.joinpath(source, *RAW, TEMPORARY)
 
 
-def raw_files(corpus: Path) -> Iterator[str]:
-    """Name every file below a corpus folder, whether a row speaks of it or not; drafts are none."""
+def list_raw_files(corpus: Path) -> Iterator[str]:
+    """Yield the path of each raw file below a corpus folder. Drafts are left out."""
     sources = [entry for entry in os.scandir(corpus) if entry.is_dir()] if corpus.is_dir() else []
     for source in sources:
         for folder, folders, names in os.walk(Path(source.path, *RAW), onerror=_raise):
@@ -157,58 +156,52 @@ def raw_files(corpus: Path) -> Iterator[str]:
 
 
 def measure(corpus: Path) -> Extent:
-    """Count the files below a corpus folder."""
-    sizes = [(corpus / path).stat().st_size for path in raw_files(corpus)]
+    """Count the raw files below a corpus folder."""
+    sizes = [(corpus / path).stat().st_size for path in list_raw_files(corpus)]
     return Extent(len(sizes), sum(sizes))
 
 
-def missing_files(corpus: Path, raws: Iterable[RawFile]) -> Iterator[str]:
-    """Name the raw files that rows speak of and that are not below a corpus folder. Blocks on the disk."""
-    return (raw.path for raw in raws if not (_is_below(raw.path) and (corpus / raw.path).is_file()))
+def is_missing(corpus: Path, raw: RawFile) -> bool:
+    """Return whether a raw file that a row names is not below a corpus folder."""
+    return not (_is_below(raw.path) and (corpus / raw.path).is_file())
 
 
-def copy_files(source: Path, target: Path, paths: Iterable[str]) -> int:
-    """Copy files from one corpus folder to another, but for those that were before; count them.
-
-    Not by links: what harms one of the two must not harm the other.
-    """
-    copied = 0
+def copy_files(source: Path, target: Path, paths: Iterable[str]) -> None:
+    """Copy files that are not in the target yet. No links: damage to one folder must not reach the other."""
     for path in paths:
         if not (target / path).exists():
             _copy(source / path, target / path)
-            copied += 1
-    return copied
 
 
-def copy_known(source: Path, target: Path, raws: Iterable[RawFile]) -> list[str]:
-    """Do the same with raw files that rows speak of, where they are there; name those that are not the rows'."""
-    unlike = []
+def copy_known_files(source: Path, target: Path, raws: Iterable[RawFile]) -> list[str]:
+    """Copy the raw files that rows name and that exist. Returns the paths of files that differ from their row."""
+    differing = []
     for raw in raws:
-        if next(missing_files(source, [raw]), None):
+        if is_missing(source, raw):
             continue
         if (target / raw.path).exists():
-            is_like = is_that(target / raw.path, raw)
+            is_right = matches(target / raw.path, raw)
         else:
-            is_like = _copy(source / raw.path, target / raw.path) == raw.sha256
-        if not is_like:
-            unlike.append(raw.path)
-    return unlike
+            is_right = _copy(source / raw.path, target / raw.path) == raw.sha256
+        if not is_right:
+            differing.append(raw.path)
+    return differing
 
 
 def _copy(file: Path, copy: Path) -> bytes:
-    """Copy a file; return its hash, so that it is read only once."""
+    """Copy a file, and return its hash."""
     digest = hashlib.sha256()
     copy.parent.mkdir(parents=True, exist_ok=True)
     with file.open("rb") as reading, copy.open("xb") as writing:
-        while piece := reading.read(_PIECE):
-            digest.update(piece)
-            writing.write(piece)
+        while chunk := reading.read(_CHUNK):
+            digest.update(chunk)
+            writing.write(chunk)
     shutil.copystat(file, copy)
     return digest.digest()
 
 
 def _is_below(path: str) -> bool:
-    """Tell whether a row's path leads nowhere else; one that somebody has damaged may."""
+    """Return whether the path of a row stays below the folder. A damaged row may have another path."""
     return ".." not in PurePosixPath(path).parts and not path.startswith("/")
 
 
@@ -218,15 +211,14 @@ def _raise(error: OSError) -> None:
 
 
 def _lock(descriptor: int) -> None:
-    give_up = time.monotonic() + _BEGIN_SECONDS
+    deadline = time.monotonic() + _LOCK_SECONDS
     while True:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if time.monotonic() > give_up:
+            if time.monotonic() > deadline:
                 raise OperatorError(
-                    "Another backup of this data folder is under way; let it end, or end it.", reason=Reason.BAD_REQUEST
+                    "Another backup of this data folder is running. Wait for its end, or stop it.",
+                    reason=Reason.BAD_REQUEST,
                 ) from None
-            time.sleep(_LOOK_SECONDS)
-        else:
-            return
+            time.sleep(_RETRY_SECONDS)

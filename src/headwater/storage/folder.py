@@ -1,9 +1,9 @@
-"""The only raw files (spec 1.5).
+"""The corpus folder: the only place of raw files (spec 1.5).
 
-Bytes go to `<data>/corpus/<source>/bodies/raw/<subpath>`: written under `.tmp/` beside, flushed to disk, moved into
-place. Only then may a row that names them be committed. A kill in between may leave a draft, for `sweep` to remove.
+Bytes go to `<data>/corpus/<source>/bodies/raw/<subpath>`. They are written below `.tmp/`, flushed to the disk and moved
+into place. Only then may a row that names the file be committed. A kill may leave a draft, which `sweep` removes.
 
-While a backup is under way (corpus_copy.py) it holds `<data>/corpus/.lock`, and what is replaced is set aside first.
+A running backup (corpus_copy.py) locks `<data>/corpus/.lock`. A writer then keeps the replaced version for the backup.
 """
 
 import contextlib
@@ -16,54 +16,51 @@ import secrets
 import shutil
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from headwater.core.errors import StorageFailed
 
 RAW = ("bodies", "raw")
 TEMPORARY = ".tmp"
 LOCK = ".lock"
-ASIDE = "replaced"
+REPLACED = "replaced"
 _DRAFT_BYTES = 16
 _DRAFT = re.compile(rf"[0-9a-f]{{{_DRAFT_BYTES * 2}}}")
 
 
-@dataclass(frozen=True, slots=True)
-class RawFile:
-    """A file that is safely in place; `path` is relative to the corpus folder."""
+class RawFile(NamedTuple):
+    """A file in the corpus. `path` is relative to the corpus folder."""
 
     path: str
     sha256: bytes
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Swept:
-    """How many drafts were left behind, and how many bytes they had together."""
+class Drafts(NamedTuple):
+    """How many drafts killed writers left, and their size in bytes."""
 
-    drafts: int = 0
+    files: int = 0
     size: int = 0
 
 
 class Corpus:
-    """The raw files below one folder."""
+    """The raw files below one folder. All methods block on the disk: call them in a thread."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def folders(self) -> list[str]:
-        """Name the folders that raw files were ever put in: one a source."""
+        """List the folders of sources."""
         if not self.folder.is_dir():
             return []
         return sorted(entry.name for entry in self.folder.iterdir() if entry.is_dir())
 
     def write(self, source: str, subpath: str, body: bytes, still_ours: Callable[[], bool] = lambda: True) -> RawFile:
-        """Put bytes in place, whole or not at all. Blocks on the disk: call it in a thread.
+        """Put bytes in place, whole or not at all.
 
-        `still_ours` is asked last: a writer that was held up until another had its turn must not undo the other's work.
+        `still_ours` is called last: a slow writer that lost its lease must not undo the work of the next one.
         """
         relative = raw_path(source, subpath)
         target = self.folder / relative
@@ -74,8 +71,8 @@ class Corpus:
             _write_durably(temporary, body)
             if not still_ours():
                 raise TimeoutError("the disk took too long")
-            with self._no_backup_beginning() as backup_under_way:
-                if backup_under_way:
+            with self._no_backup_starting() as backup_is_running:
+                if backup_is_running:
                     _set_aside(target, str(relative), temporary.parent)
                 os.replace(temporary, target)
             _flush_folder(target.parent)
@@ -85,106 +82,101 @@ class Corpus:
             raise StorageFailed(f"The raw file {relative} cannot be written: {error.strerror or error}.") from error
         return RawFile(str(relative), hashlib.sha256(body).digest(), len(body))
 
-    def read(self, path: str, most: int = -1) -> bytes:
-        """Return the bytes of a raw file, by the path its row carries; the first `most`, where so many are enough."""
-        return _read(self.folder / path, most)
+    def read(self, path: str, limit: int = -1) -> bytes:
+        """Return the bytes of a raw file, or the first `limit` of them, by the path in its row."""
+        with (self.folder / path).open("rb") as file:
+            return file.read(limit)
 
-    def holds(self, raw: RawFile) -> bool:
-        """Tell whether a file is there and is the one that was put in place. Blocks on the disk."""
-        return is_that(self.folder / raw.path, raw)
+    def has(self, raw: RawFile) -> bool:
+        """Return whether a file is in place with the size and hash of its row."""
+        return matches(self.folder / raw.path, raw)
 
-    def open_lock(self, *, to_hold: bool = False) -> BinaryIO:
-        """Open what a backup keeps locked; to be closed. The folder must be there."""
+    def open_lock(self, *, exclusive: bool = False) -> BinaryIO:
+        """Open the file that a running backup locks. The corpus folder must exist."""
         path = self.folder / LOCK
         if not path.exists():
             path.touch()
             owner = self.folder.stat()
-            if os.geteuid() == 0:  # a backup that root makes must not lock out who fetches
+            if os.geteuid() == 0:  # fetchers of another user need the file too
                 os.chown(path, owner.st_uid, owner.st_gid)
-        return path.open("r+b" if to_hold else "rb")  # a network file system lets only a writer hold
+        return path.open("r+b" if exclusive else "rb")  # network file systems let only a writer lock exclusively
 
     @contextlib.contextmanager
-    def _no_backup_beginning(self) -> Iterator[bool]:
-        """Let no backup begin until this ends; True when one is under way already."""
+    def _no_backup_starting(self) -> Iterator[bool]:
+        """Keep a backup from starting during the block. Yields whether one runs already."""
         with self.open_lock() as lock:
-            under_way = False
+            is_running = False
             try:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
-                under_way = True
-            except OSError:  # a file system without locks, on which no backup can be made
+                is_running = True
+            except OSError:  # a file system without locks: no backup can run there
                 pass
-            yield under_way
+            yield is_running
 
-    def sweep(self, source: str, before: datetime, *, dry_run: bool = False) -> Swept:
+    def sweep(self, source: str, before: datetime, *, dry_run: bool = False) -> Drafts:
         """Remove the drafts of a source that were last written before a time, or only count them.
 
-        Nothing else is ever removed: drafts are the regular files directly in the source's folder of drafts that have a
-        draft's name, and no link below the corpus folder is followed. Blocks on the disk: call it in a thread.
+        Only regular files directly in the draft folder with the name of a draft are removed. No link is followed.
         """
         try:
-            with _opened(self.folder, source, *RAW, TEMPORARY) as folder:
-                found = _old_drafts(folder, before.timestamp())
-                sizes = [size for name, size in found if dry_run or _removed(folder, name)]
+            with _open_folder(self.folder, source, *RAW, TEMPORARY) as folder:
+                found = _find_old_drafts(folder, before.timestamp())
+                sizes = [size for name, size in found if dry_run or _remove(folder, name)]
         except FileNotFoundError:
-            return Swept()  # nothing was ever drafted
+            return Drafts()
         except OSError as error:
             raise StorageFailed(
                 f"The drafts of source {source} cannot be swept: {error.strerror} (links are not followed)."
             ) from error
-        return Swept(len(sizes), sum(sizes))
+        return Drafts(len(sizes), sum(sizes))
 
 
 def raw_path(source: str, subpath: str) -> PurePosixPath:
-    """Return the path below the corpus folder; a subpath that would leave its source's folder is refused."""
+    """Return the path below the corpus folder. Raises StorageFailed if the subpath leaves the folder of its source."""
     parts = PurePosixPath(subpath).parts
     stays = parts and not subpath.startswith("/") and not any(part in ("..", ".", TEMPORARY) for part in parts)
-    if not stays or not all(_is_a_name(part) for part in parts):
+    if not stays or not all(_is_file_name(part) for part in parts):
         raise StorageFailed(f"The subpath {subpath!r} of source {source} does not stay inside the source's folder.")
     return PurePosixPath(source, *RAW, *parts)
 
 
-def is_that(file: Path, raw: RawFile) -> bool:
-    """Tell whether a file is there and has the bytes that were put in place, wherever it is. Blocks on the disk."""
+def matches(file: Path, raw: RawFile) -> bool:
+    """Return whether a file exists with the size and hash of a raw file."""
     try:
-        body = _read(file, raw.size + 1)
+        with file.open("rb") as opened:
+            body = opened.read(raw.size + 1)
     except OSError:
         return False
     return len(body) == raw.size and hashlib.sha256(body).digest() == raw.sha256
 
 
-def aside_name(path: str) -> str:
-    """Return how the names begin of what was set aside for a raw file, in the drafts' folder of its source."""
-    return f"{ASIDE}.{path_hash(path).hex()}."
+def replaced_prefix(path: str) -> str:
+    """Return how the names of the replaced versions of a raw file begin."""
+    return f"{REPLACED}.{path_hash(path).hex()}."
 
 
 def path_hash(path: str) -> bytes:
-    """Return what a raw file's path is told by in the names of its versions that were set aside."""
+    """Return the hash that names a raw file in the names of its replaced versions."""
     return hashlib.sha256(path.encode()).digest()
 
 
 def link_or_copy(source: Path, target: Path) -> None:
-    """Give a file a second name, which costs nothing and is safe as no file is ever changed in place; else copy it."""
+    """Give a file a second name, or copy it if the disk has no links. A link is safe: files never change in place."""
     try:
         os.link(source, target)
     except (FileNotFoundError, FileExistsError):
         raise
-    except OSError:  # on another disk, or on one that knows no links
+    except OSError:
         shutil.copy2(source, target)
 
 
-def _read(file: Path, most: int) -> bytes:
-    with file.open("rb") as opened:
-        return opened.read(most)
-
-
 def _set_aside(target: Path, path: str, folder: Path) -> None:
-    with contextlib.suppress(FileNotFoundError):  # nothing is replaced
-        link_or_copy(target, folder / f"{aside_name(path)}{secrets.token_hex(_DRAFT_BYTES)}")
+    with contextlib.suppress(FileNotFoundError):  # the file is new
+        link_or_copy(target, folder / f"{replaced_prefix(path)}{secrets.token_hex(_DRAFT_BYTES)}")
 
 
-def _is_a_name(part: str) -> bool:
-    """Tell whether a file system takes this as the name of a file."""
+def _is_file_name(part: str) -> bool:
     try:
         return "\0" not in part and len(part.encode()) <= 255
     except UnicodeEncodeError:
@@ -192,8 +184,8 @@ def _is_a_name(part: str) -> bool:
 
 
 @contextlib.contextmanager
-def _opened(folder: Path, *below: str) -> Iterator[int]:
-    """Open a folder step by step, so that no name and no link on the way down can lead elsewhere."""
+def _open_folder(folder: Path, *below: str) -> Iterator[int]:
+    """Open a folder step by step, so that no name and no link on the way leads elsewhere."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         for name in below:
@@ -207,18 +199,18 @@ def _opened(folder: Path, *below: str) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _old_drafts(folder: int, before: float) -> Iterator[tuple[str, int]]:
-    """Find drafts last written before a time: their names and sizes."""
+def _find_old_drafts(folder: int, before: float) -> Iterator[tuple[str, int]]:
+    """Yield the names and sizes of drafts that were last written before a time."""
     with os.scandir(folder) as entries:
         for entry in entries:
-            with contextlib.suppress(FileNotFoundError):  # it was put in place just now
+            with contextlib.suppress(FileNotFoundError):  # its writer has just moved it into place
                 known = entry.stat(follow_symlinks=False)
                 if _DRAFT.fullmatch(entry.name) and stat.S_ISREG(known.st_mode) and known.st_mtime < before:
                     yield entry.name, known.st_size
 
 
-def _removed(folder: int, name: str) -> bool:
-    """Remove a file; False when somebody else has."""
+def _remove(folder: int, name: str) -> bool:
+    """Remove a file. Returns False if it is gone already."""
     try:
         os.unlink(name, dir_fd=folder)
     except FileNotFoundError:
@@ -227,7 +219,7 @@ def _removed(folder: int, name: str) -> bool:
 
 
 def _make_folders(folder: Path) -> None:
-    """Make a folder and those above it; each new one is flushed into its parent, or a power cut could take it away."""
+    """Make a folder and its parents. Each new folder is flushed into its parent, to survive a power cut."""
     if folder.is_dir():
         return
     _make_folders(folder.parent)

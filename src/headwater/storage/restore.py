@@ -1,8 +1,8 @@
-"""A backup taken back, into an empty data folder and an empty database.
+"""Restore a backup into an empty data folder and an empty database.
 
-Raw files are copied beside their place first. Then the rows go in, in one transaction; the files are moved into place
-just before it is committed. So what is killed on the way leaves an empty database, and is done again; between the move
-and the commit it leaves the files in place too, and the next restore asks for them to be moved away first.
+The raw files are copied to a folder next to their place. Then one transaction loads the rows; just before its commit
+the files are moved into place. A kill on the way leaves an empty database, and the restore can start again. A kill
+between the move and the commit leaves the files in place too: the next restore asks the user to move them away.
 """
 
 import contextlib
@@ -10,8 +10,8 @@ import os
 import shlex
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from headwater.core.errors import OperatorError
 from headwater.core.reasons import Reason
@@ -19,45 +19,41 @@ from headwater.core.settings import Settings
 from headwater.core.waiting import in_thread, in_threads
 from headwater.db import dump, migrate
 from headwater.db.pool import Connection, describe_place, open_database
-from headwater.storage.backup import OnStep, pages, told_to_operator
+from headwater.storage.backup import OnStep, outages_as_operator_errors, pages
 from headwater.storage.backup_manifest import CORPUS, DATABASE, Manifest, read_manifest, refuse_damaged
-from headwater.storage.corpus_copy import copy_files, copy_known, measure, missing_files, raw_files
+from headwater.storage.corpus_copy import copy_files, copy_known_files, is_missing, list_raw_files, measure
 from headwater.storage.folder import LOCK, RawFile
 
-_BESIDE = ".restoring"
-_NAMED = 3
+_RESTORING = ".restoring"
+_MAX_NAMED = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Restored:
-    """What was restored; the schema is the program's own by now.
-
-    `missing` documents had no raw file when the backup was made, and `unlike` names the files that are not their row's.
-    """
+class Restored(NamedTuple):
+    """A restored backup. `missing` documents had no raw file in it, and `differing` names files unlike their rows."""
 
     manifest: Manifest
     schema: int
     missing: int
-    unlike: Sequence[str]
+    differing: list[str]
 
 
 async def restore(settings: Settings, folder: Path, on_step: OnStep = lambda *_: None) -> Restored:
-    """Take a backup back; whatever is there already is left alone, and nothing is restored then."""
+    """Restore a backup. If there are files or rows already, they stay, and nothing is restored."""
     manifest = await in_thread(read_manifest, folder)
     _refuse_newer(manifest)
-    data, where = settings.data_dir, describe_place(settings)
-    with told_to_operator(f"The restore into {data}"):
+    data, place = settings.data_dir, describe_place(settings)
+    with outages_as_operator_errors(f"The restore into {data}"):
         await in_thread(_refuse_occupied, data)
         missing = await _refuse_damaged(folder, manifest, on_step)
         async with open_database(settings) as database:
             async with database.connection() as connection:
-                await dump.refuse_occupied(connection, where)
-            async with in_threads(_beside(data)) as beside:
-                unlike = await _copy_raw_files(folder, manifest, beside, on_step)
-                async with dump.loading(database, where) as connection:
+                await dump.refuse_occupied(connection, place)
+            async with in_threads(_temporary_corpus(data)) as temporary:
+                differing = await _copy_raw_files(folder, manifest, temporary, on_step)
+                async with dump.loading(database, place) as connection:
                     await _load(connection, manifest, folder / DATABASE, on_step)
-                    await in_thread(_put_in_place, data, beside)
-    return Restored(manifest, migrate.newest_version(), missing, unlike)
+                    await in_thread(_put_in_place, data, temporary)
+    return Restored(manifest, migrate.newest_version(), missing, differing)
 
 
 def _refuse_newer(manifest: Manifest) -> None:
@@ -71,25 +67,27 @@ def _refuse_newer(manifest: Manifest) -> None:
 
 
 def _refuse_occupied(data: Path) -> None:
-    there = {path.name for path in (data / "corpus").iterdir()} if (data / "corpus").exists() else set()
-    if there - {_BESIDE, LOCK, "lost+found"}:
+    present = {path.name for path in (data / "corpus").iterdir()} if (data / "corpus").exists() else set()
+    if present - {_RESTORING, LOCK, "lost+found"}:
         raise OperatorError(
-            f"There are raw files below {data / 'corpus'} already. Nothing was changed. Restore into a data folder "
-            "that is not there yet (HEADWATER_DATA_DIR); or stop every Headwater that uses this one and move it away: "
-            f"`mv {shlex.quote(str(data))} {shlex.quote(f'{data}.old')}`. Keep that until `headwater verify` has found "
-            "what was restored to be right. What an interrupted restore has left is moved away likewise.",
+            f"There are raw files below {data / 'corpus'} already. Nothing was changed. Restore into a new data folder "
+            "(HEADWATER_DATA_DIR); or stop every Headwater that uses this one and move it away: "
+            f"`mv {shlex.quote(str(data))} {shlex.quote(f'{data}.old')}`. Keep it until `headwater verify` finds that "
+            "the restored documents are right. Move the rest of an interrupted restore away in the same way.",
             reason=Reason.FOLDER_UNUSABLE,
         )
 
 
 async def _refuse_damaged(folder: Path, manifest: Manifest, on_step: OnStep) -> int:
-    """Refuse a backup that is not what was written; return how many documents have no raw file, as had been so then."""
+    """Refuse a backup that changed after it was written. Returns how many documents had no raw file then."""
     for number, table in enumerate(manifest.tables):
         on_step("checks", number, len(manifest.tables))
         await in_thread(refuse_damaged, folder, table)
-    missing = await in_thread(lambda: list(missing_files(folder / CORPUS, _raw_files(folder, manifest))))
+    missing = await in_thread(
+        lambda: [raw.path for raw in _read_rows(folder, manifest) if is_missing(folder / CORPUS, raw)]
+    )
     if len(missing) > manifest.missing:
-        raise _damaged(folder, _tell_missing(missing, manifest.missing))
+        raise _damaged(folder, _describe_missing(missing, manifest.missing))
     extent = await in_thread(measure, folder / CORPUS)
     if extent != manifest.raw:
         raise _damaged(
@@ -100,15 +98,15 @@ async def _refuse_damaged(folder: Path, manifest: Manifest, on_step: OnStep) -> 
     return len(missing)
 
 
-def _raw_files(folder: Path, manifest: Manifest) -> Iterator[RawFile]:
-    return (RawFile(*row) for row in dump.raw_files_in(folder / DATABASE, manifest.tables))
+def _read_rows(folder: Path, manifest: Manifest) -> Iterator[RawFile]:
+    return (RawFile(*row) for row in dump.read_raw_files_in(folder / DATABASE, manifest.tables))
 
 
-def _tell_missing(missing: Sequence[str], before: int) -> str:
+def _describe_missing(missing: Sequence[str], before: int) -> str:
     if len(missing) == 1:
         return f"1 of its raw files is missing: {missing[0]}."
-    told = f"{len(missing):,} of its raw files are missing, such as {', '.join(missing[:_NAMED])}."
-    return told + (f" {before:,} of them had been when it was made." if before else "")
+    text = f"{len(missing):,} of its raw files are missing, such as {', '.join(missing[:_MAX_NAMED])}."
+    return text + (f" {before:,} of them were missing when it was made." if before else "")
 
 
 def _damaged(folder: Path, why: str) -> OperatorError:
@@ -116,32 +114,32 @@ def _damaged(folder: Path, why: str) -> OperatorError:
 
 
 @contextlib.contextmanager
-def _beside(data: Path) -> Iterator[Path]:
-    """Give a place for raw files on the corpus' disk, over what an interrupted restore left there."""
-    beside = data / "corpus" / _BESIDE
-    if beside.exists():
-        shutil.rmtree(beside)
-    beside.mkdir(parents=True)
+def _temporary_corpus(data: Path) -> Iterator[Path]:
+    """Make a folder for raw files on the disk of the corpus. The rest of an interrupted restore is removed."""
+    folder = data / "corpus" / _RESTORING
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
     try:
-        yield beside
+        yield folder
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-async def _copy_raw_files(folder: Path, manifest: Manifest, beside: Path, on_step: OnStep) -> list[str]:
-    """Copy all raw files, those that rows speak of first; name those that are not their row's."""
+async def _copy_raw_files(folder: Path, manifest: Manifest, target: Path, on_step: OnStep) -> list[str]:
+    """Copy all raw files, the ones that rows name first. Returns the paths of files that differ from their rows."""
     source, total, done = folder / CORPUS, manifest.raw.files, 0
-    unlike: list[str] = []
+    differing: list[str] = []
     on_step("raw files", 0, total)
-    async for raws in pages(_raw_files(folder, manifest)):
-        unlike += await in_thread(copy_known, source, beside, raws)
+    async for raws in pages(_read_rows(folder, manifest)):
+        differing += await in_thread(copy_known_files, source, target, raws)
         done += len(raws)
         on_step("raw files", min(done, total), total)
-    async for paths in pages(raw_files(source)):
-        await in_thread(copy_files, source, beside, paths)
+    async for paths in pages(list_raw_files(source)):
+        await in_thread(copy_files, source, target, paths)
     on_step("raw files", total, total)
     await in_thread(os.sync)
-    return unlike
+    return differing
 
 
 async def _load(connection: Connection, manifest: Manifest, folder: Path, on_step: OnStep) -> None:
@@ -157,9 +155,8 @@ async def _load(connection: Connection, manifest: Manifest, folder: Path, on_ste
     on_step("tables", total, total)
 
 
-def _put_in_place(data: Path, beside: Path) -> None:
-    """Move the raw files to where rows will look for them in a moment."""
-    for source in beside.iterdir():
+def _put_in_place(data: Path, temporary: Path) -> None:
+    for source in temporary.iterdir():
         source.rename(data / "corpus" / source.name)
     os.sync()
-    shutil.rmtree(data / "verify", ignore_errors=True)  # how far somebody had come with other rows
+    shutil.rmtree(data / "verify", ignore_errors=True)  # the progress of a verify of other rows

@@ -1,5 +1,5 @@
--- name: speak_plainly
--- What is copied must be read alike by every server, however it is set up, and may take long. In a transaction.
+-- name: set_dump_formats
+-- For one transaction: formats that every server reads the same way, and no timeouts.
 SELECT set_config(name, value, true)
 FROM (VALUES ('datestyle', 'ISO, MDY'), ('intervalstyle', 'postgres'), ('timezone', 'UTC'), ('bytea_output', 'hex'),
              ('extra_float_digits', '1'), ('xmloption', 'content'), ('statement_timeout', '0'), ('lock_timeout', '0'),
@@ -7,37 +7,36 @@ FROM (VALUES ('datestyle', 'ISO, MDY'), ('intervalstyle', 'postgres'), ('timezon
 JOIN pg_settings s USING (name)
 
 -- name: columns_to_copy
--- $1 table. What a server works out by itself is not copied.
+-- $1 table. Generated columns are not copied.
 SELECT attname::text FROM pg_attribute
 WHERE attrelid = $1::text::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum
 
 -- name: sequences
--- How far each has counted.
+-- The last value of each sequence.
 SELECT sequencename::text AS name, last_value AS last FROM pg_sequences
 WHERE schemaname = current_schema() AND last_value IS NOT NULL ORDER BY 1
 
 -- name: set_sequence
--- $1 name, $2 how far it has counted
+-- $1 name, $2 last value
 SELECT setval($1::text::regclass, $2)
 
--- name: tables_there
--- Everything in the schema that holds or shows rows, whoever made it; extensions aside.
+-- name: existing_tables
+-- All tables and views in the schema, except those of extensions.
 SELECT relname::text FROM pg_class c
 WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p', 'v', 'm', 'f')
   AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')
 ORDER BY 1
 
 -- name: raw_files
--- What rows say of raw files, by pages of document ids. $1 after this id, $2 how many
+-- Raw files in pages, by document id. $1 after this id, $2 limit
 SELECT id, raw_path, raw_hash, raw_bytes FROM documents WHERE id > $1 ORDER BY id LIMIT $2
 
 -- name: raw_files_by_path_hash
--- The same for some paths. $1 SHA-256 of each path
+-- Raw files by path. $1 SHA-256 of each path
 SELECT raw_path, raw_hash, raw_bytes FROM documents WHERE sha256(convert_to(raw_path, 'UTF8')) = ANY ($1::bytea[])
 
--- name: raw_files_being_replaced
--- The same for pages that somebody is at: their file may be a newer one than their row tells of. A lease that ended
--- a while ago has lost its holder.
+-- name: raw_files_in_fetch
+-- Raw files of pages under lease: the file may be newer than the row. A lease that ended 10 s ago has lost its holder.
 SELECT d.raw_path, d.raw_hash, d.raw_bytes FROM frontier_queue q JOIN documents d USING (url_id)
 WHERE q.lease_until > clock_timestamp() - interval '10 s'
 
@@ -45,15 +44,14 @@ WHERE q.lease_until > clock_timestamp() - interval '10 s'
 SELECT count(*) FROM documents
 
 -- name: indexes_to_rebuild
--- Those that no constraint needs: to fill a table first and index it then is many times quicker.
+-- The indexes that no constraint needs. It is many times faster to fill a table first and index it then.
 SELECT pg_get_indexdef(i.indexrelid) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
 WHERE c.relnamespace = current_schema()::regnamespace
   AND NOT EXISTS (SELECT FROM pg_constraint n WHERE n.conindid = i.indexrelid)
 ORDER BY 1
 
 -- name: clear_for_loading
--- Empty all tables (migrations may have put something there), without those indexes, and with no trigger counting what
--- was counted before.
+-- Drops those indexes, disables the triggers and empties all tables: migrations may have inserted rows.
 DO $$
 DECLARE
     found record;
@@ -70,8 +68,8 @@ BEGIN
     END LOOP;
 END $$
 
--- name: loaded
--- Let triggers see again what comes.
+-- name: enable_triggers
+-- Enables the triggers of all tables again.
 DO $$
 DECLARE
     found record;
@@ -82,6 +80,6 @@ BEGIN
     END LOOP;
 END $$
 
--- name: gather_statistics
--- What the planner goes by, for every table of ours.
+-- name: analyze
+-- Statistics of all tables, for the planner.
 ANALYZE
