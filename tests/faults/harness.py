@@ -57,7 +57,7 @@ class Harness:
             "host_delay_ms": self.delay_ms,
             "lease_seconds": LEASE_SECONDS,
             "page_timeout_seconds": 2,
-            "poll_look_seconds": 0.2,
+            "poll_check_seconds": 0.2,
             "retry_base_seconds": 0.1,
             "max_retries": 30,
             "listen_port": 0,

@@ -70,7 +70,7 @@ async def test_random_kills_of_syncs_and_workers_leave_one_job_for_each_item(cra
 @pytest.mark.timeout(180)
 async def test_the_items_of_a_sync_killed_at_any_point_are_handed_off(crawl: Crawl) -> None:
     """Issue 9: a running program hands them off; a second sync has nothing left to do."""
-    async with crawl(hosts=10, pages=4, feeds=len(SYNC_POINTS), plain=True, poll_look_seconds=3600) as harness:
+    async with crawl(hosts=10, pages=4, feeds=len(SYNC_POINTS), plain=True, poll_check_seconds=3600) as harness:
         for number, point in enumerate(SYNC_POINTS, 1):
             victim = await start_sync(harness, f"s{number}", point=point)
             assert await asyncio.wait_for(victim.wait(), 30) == -9, f"the point {point!r} was not reached"

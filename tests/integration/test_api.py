@@ -159,7 +159,7 @@ async def test_markdown_is_made_once_at_a_time_and_who_waits_too_long_is_told_wh
 
 async def test_markdown_that_cannot_be_made_in_time_is_no_fault_of_the_request(filled: Settings) -> None:
     """Spec 8.1."""
-    async with open_api(replace(filled, sandbox_seconds=0.000001)) as api:
+    async with open_api(replace(filled, sandbox_timeout_seconds=0.000001)) as api:
         _, listed = await api.get("/documents?limit=1")
         status, answer = await api.get(f"/documents/{listed['documents'][0]['id']}/markdown")
     assert (status, answer["error"]["reason"]) == (500, Reason.SANDBOX_TIMEOUT)

@@ -157,12 +157,12 @@ async def test_what_takes_too_long_ends_as_that_and_not_as_a_crash(
 ) -> None:
     url, body = "http://a.test/report.pdf", forms(28)  # for which a second is not enough
     site.answers[url] = Answer(body, headers=AS_PDF)
-    settings = make_settings(connect_to=site.connect_to, max_retries=1, sandbox_seconds=0.1)
+    settings = make_settings(connect_to=site.connect_to, max_retries=1, sandbox_timeout_seconds=0.1)
     async with open_harness(settings) as harness:
         assert await harness.fetch(url) == {url: "sandbox_timeout"}
     assert [path.read_bytes() for path in (tmp_path / "data/corpus").rglob("raw/**/*") if path.is_file()] == [body]
     (tmp_path / "file.pdf").write_bytes(body)
-    shown = json.loads(headwater("normalize", "file.pdf", "--json", cwd=tmp_path, sandbox_seconds=0.1).stdout)
+    shown = json.loads(headwater("normalize", "file.pdf", "--json", cwd=tmp_path, sandbox_timeout_seconds=0.1).stdout)
     assert (shown["status"], shown["reason"]) == ("too_large", "sandbox_timeout")
 
 

@@ -348,7 +348,7 @@ async def test_polls_that_wait_do_not_keep_others_from_being_polled(site: Site, 
     """Spec 1.4: the one place there is for a poll is another's meanwhile."""
     site.answers[LIST] = records("http://news.test/a")
     site.answers["http://news.test/feed"] = rss("http://news.test/b")
-    one_at_a_time = {"poll_concurrency": 1, "poll_look_seconds": 0.05, "rate_limits": {"bills": 1}}
+    one_at_a_time = {"poll_concurrency": 1, "poll_check_seconds": 0.05, "rate_limits": {"bills": 1}}
     async with open_paid(**one_at_a_time) as paid:
         await paid.harness.operations.sources.add("http://news.test/feed", "news")
         await paid.harness.operations.sources.create("bills", "ledger", {"lists": [LIST, LIST]})

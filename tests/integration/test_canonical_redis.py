@@ -504,7 +504,7 @@ def test_the_command_runs_once_and_tells_in_json(redis_server: RedisServer, tmp_
     redis_server.client.sadd("rss:category_links:bad", *(f"ftp://news.test/{number}" for number in range(22)))
     many = headwater("canonical", "run", cwd=tmp_path, **words).stdout
     assert many.count("  failed: ftp://news.test/") == 20
-    assert " FAIL_HTTP The address cannot be used." in " ".join(many.split())
+    assert " FAIL_HTTP The URL cannot be used." in " ".join(many.split())
     assert "  and 2 more failed\n" in many
     down = headwater("canonical", "run", cwd=tmp_path, **(words | {"redis_url": "redis://:secret@127.0.0.1:1/0"}))
     assert (down.returncode, "Redis cannot be used" in down.stdout) == (0, True)

@@ -66,7 +66,7 @@ def most_at_once(site: Site) -> int:
 
 async def test_one_look_is_enough_for_all_that_is_due(site: Site, make_settings: Callable[..., Settings]) -> None:
     """Whenever polls end: while others are claimed, too."""
-    settings = make_settings(connect_to=site.connect_to, poll_concurrency=3, poll_look_seconds=3600)
+    settings = make_settings(connect_to=site.connect_to, poll_concurrency=3, poll_check_seconds=3600)
     async with open_harness(settings) as harness:
         await add_feeds(harness, site, 40)
 
@@ -83,7 +83,9 @@ async def test_a_poll_whose_host_pauses_keeps_no_place_from_others(
     site: Site, make_settings: Callable[..., Settings]
 ) -> None:
     """Spec 2.3, 3.2: with one place, all robots.txt are read before the first host may be asked for its feed."""
-    settings = make_settings(connect_to=site.connect_to, poll_concurrency=1, poll_look_seconds=3600, host_delay_ms=1500)
+    settings = make_settings(
+        connect_to=site.connect_to, poll_concurrency=1, poll_check_seconds=3600, host_delay_ms=1500
+    )
     async with open_harness(settings) as harness:
         urls = await add_feeds(harness, site, 5)
 
@@ -128,7 +130,7 @@ async def test_what_has_waited_for_half_its_lease_is_given_back_and_not_begun(
 ) -> None:
     """Spec 2.4: a lease is long enough for what it is for, however long a place was wanting."""
     settings = make_settings(
-        connect_to=site.connect_to, poll_concurrency=2, lease_seconds=120, poll_look_seconds=3600, host_delay_ms=0
+        connect_to=site.connect_to, poll_concurrency=2, lease_seconds=120, poll_check_seconds=3600, host_delay_ms=0
     )
     async with open_harness(settings) as harness:
         site.hanging.update(await add_feeds(harness, site, 20))

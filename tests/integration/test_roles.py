@@ -153,7 +153,11 @@ async def test_what_fails_at_the_side_of_a_block_that_ends_well_fails_the_block(
 async def test_a_stop_does_not_wait_for_a_full_poller(site: Site, make_settings: Callable[..., Settings]) -> None:
     """Spec 9.3: every slot is taken by a feed that never answers."""
     settings = make_settings(
-        connect_to=site.connect_to, poll_concurrency=1, poll_look_seconds=60, lease_seconds=120, page_timeout_seconds=60
+        connect_to=site.connect_to,
+        poll_concurrency=1,
+        poll_check_seconds=60,
+        lease_seconds=120,
+        page_timeout_seconds=60,
     )
     site.answers[FEED] = rss("http://news.test/a")
     async with open_harness(settings) as harness:
@@ -208,7 +212,7 @@ async def test_sigterm_gives_every_lease_back_within_ten_seconds(
 ) -> None:
     """Issue 2, spec 9.3: pages that never come must not hold up a stop, nor cost a retry."""
     settings = make_settings(
-        connect_to=site.connect_to, page_timeout_seconds=60, lease_seconds=120, poll_look_seconds=0.1
+        connect_to=site.connect_to, page_timeout_seconds=60, lease_seconds=120, poll_check_seconds=0.1
     )
     slow = [f"http://slow{number}.test/page" for number in range(5)]
     site.answers[FEED] = rss(*slow, "http://quick.test/page")

@@ -177,7 +177,7 @@ async def test_what_cannot_be_read_in_the_time_allowed_is_not_called_right(
     stocked: AppHarness, make_settings: Callable[..., Settings]
 ) -> None:
     """Spec 4.3: it is read in a child with limits, as the first time."""
-    async with open_harness(make_settings(sandbox_seconds=0.0001)) as hasty:
+    async with open_harness(make_settings(sandbox_timeout_seconds=0.0001)) as hasty:
         assert faults(await verify(hasty)) == dict.fromkeys(NAMES, "not_derived")
 
 
@@ -221,7 +221,7 @@ async def test_a_row_that_was_saved_anew_since_it_was_read_is_read_again(site: S
         database=context.database,
         corpus=Corpus(context.settings.data_dir / "corpus"),
         sandbox=stocked.runtime.sandbox,
-        sandbox_seconds=20,
+        sandbox_timeout_seconds=20,
         at_once=2,
     )
     assert [finding.url for finding in await verifier.verify(stale)] == [address("c")]

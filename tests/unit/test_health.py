@@ -76,9 +76,9 @@ any_polls = st.builds(
             "Failed once; last read 10 minutes ago. http://a.test/feed answered 500.",
         ),
         (
-            replace(UNPOLLED, last_polled_at=NOW, consecutive_errors=12, last_error="What was answered is not a feed."),
+            replace(UNPOLLED, last_polled_at=NOW, consecutive_errors=12, last_error="The answer is not a feed."),
             Health.FAILING,
-            "Failed 12 times in a row; never read yet. What was answered is not a feed.",
+            "Failed 12 times in a row; never read yet. The answer is not a feed.",
         ),
         (
             replace(WELL, next_poll_at=ago(hours=3)),
@@ -161,15 +161,15 @@ def test_a_source_that_nobody_looked_at_is_not_called_silent() -> None:
 
 
 def test_failures_of_ours_are_told_and_after_a_day_are_failing() -> None:
-    told = replace(WELL, last_error="Reading the body took too long and was stopped.")
+    told = replace(WELL, last_error="Parsing the body took too long and was stopped.")
     assert health(told, NOW, LOOK) == Verdict(
         Health.ON_TIME,
         "Polled 10 minutes ago. Next in 5 minutes. "
-        "The last poll failed on our side: Reading the body took too long and was stopped.",
+        "The last poll failed on our side: Parsing the body took too long and was stopped.",
     )
     assert health(replace(told, last_success_at=ago(days=3)), NOW, LOOK) == Verdict(
         Health.FAILING,
-        "Last read 3 days ago. The last poll failed on our side: Reading the body took too long and was stopped.",
+        "Last read 3 days ago. The last poll failed on our side: Parsing the body took too long and was stopped.",
     )
 
 

@@ -37,7 +37,7 @@ class CanonicalRole:
 
     def __init__(self, runtime: Runtime, polls_under_way: Callable[[], int]) -> None:
         self._runtime = runtime
-        self._cycle_seconds = runtime.context.settings.poll_look_seconds
+        self._cycle_seconds = runtime.context.settings.poll_check_seconds
         self._polls_under_way = polls_under_way
         self._news = runtime.poller.found_new
 

@@ -24,7 +24,7 @@ _MACHINE_CHECKS: dict[str, tuple[Callable[[Settings], Awaitable[Finding]], tuple
     "time zone": (doctor_machine.check_time_zone, ("timezone",)),
     "api address": (doctor_machine.check_api_address, ("listen_host", "listen_port")),
     "write token": (doctor_machine.check_write_token, ("data_dir", "api_token")),
-    "sandbox": (doctor_machine.check_sandbox, ("sandbox_memory_mb", "sandbox_seconds")),
+    "sandbox": (doctor_machine.check_sandbox, ("sandbox_memory_mb", "sandbox_timeout_seconds")),
     "kinds": (doctor_machine.check_kinds, ()),
     "chromium": (doctor_machine.check_chromium, ("chromium_path",)),
     "redis": (doctor_machine.check_redis, ("redis_url",)),

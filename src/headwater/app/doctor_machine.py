@@ -163,7 +163,7 @@ async def check_sandbox(settings: Settings) -> Finding:
     try:
         async with make_sandbox(settings) as sandbox:
             url = "http://example.org/feed"
-            await sandbox.run(parse_feed_page, _FEED, url, None, returns=Feed, seconds=settings.sandbox_seconds)
+            await sandbox.run(parse_feed_page, _FEED, url, None, returns=Feed, seconds=settings.sandbox_timeout_seconds)
     except SandboxFailed as error:
         cause = error.__cause__
         why = f" ({cause.strerror})" if isinstance(cause, OSError) else ""

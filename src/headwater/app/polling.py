@@ -73,7 +73,7 @@ class PollerRole:
                     raise
                 log.warning("poll.claim_failed", error=str(error))
                 more = False
-            await wait_for_any((stop, self._few) if more else (stop,), self._context.settings.poll_look_seconds)
+            await wait_for_any((stop, self._few) if more else (stop,), self._context.settings.poll_check_seconds)
 
     @property
     def under_way(self) -> int:

@@ -103,7 +103,7 @@ async def open_runtime(context: DatabaseContext) -> AsyncIterator[Runtime]:
         context.clock.now,
         program=settings.chromium_path,
         max_pages=settings.browser_pages,
-        page_timeout_seconds=settings.browser_seconds,
+        page_timeout_seconds=settings.browser_timeout_seconds,
         body_bytes=settings.max_body_mb * 1024 * 1024,
         memory_bytes=settings.browser_memory_mb * 1024 * 1024,
     )

@@ -1,19 +1,19 @@
-"""Every error Headwater raises on purpose.
+"""The errors that Headwater raises on purpose.
 
     HeadwaterError                 carries reason, retryable, url
-    ├── OperatorError              an operator has to change something: one line, exit code 2
-    │   ├── RunUnderWay            the source is being read; `run_id` is the run that does, if one does
+    ├── OperatorError              an operator must change something: one line, exit code 2
+    │   ├── RunUnderWay            a run or a poll reads the source already
     │   └── HandoffsMissing        the migration that hand-offs need is not applied
-    ├── InvalidURL                 the address cannot be used, and why
-    ├── ExchangeFailed             no usable answer came: time-out, reset, DNS, guard, caps
-    ├── NotNow                     the gate says: not before a time (`until`); costs no retry
+    ├── InvalidURL                 the URL cannot be used
+    ├── ExchangeFailed             no usable answer: time-out, reset, DNS, guard, limits
+    ├── NotNow                     the host gets no request before `until`; costs no retry
     ├── NotAllowed                 robots.txt forbids it
-    ├── Unreadable                 bytes came, but not what was asked for
-    ├── SandboxFailed              the child that read the bytes was stopped or died
+    ├── Unreadable                 the bytes are not in the expected format
+    ├── SandboxFailed              the child that parsed the bytes was stopped or died
     ├── StorageFailed              a raw file could not be written
-    └── LeaseLost                  somebody else holds it now
+    └── LeaseLost                  another process holds the lease now
 
-Which member of the closed list applies is the error's `reason`; `retryable` follows from the reason's class.
+Each error has a `reason` of the closed list. Its `retryable` follows from the class of the reason.
 """
 
 from datetime import datetime, timedelta
@@ -22,7 +22,7 @@ from headwater.core.reasons import Reason
 
 
 class HeadwaterError(Exception):
-    """Base of all. `str(error)` is a whole sentence for a person."""
+    """The base of all errors. `str(error)` is a complete sentence for a person."""
 
     default_reason = Reason.INTERNAL
 
@@ -38,13 +38,13 @@ class HeadwaterError(Exception):
 
 
 class OperatorError(HeadwaterError):
-    """Something only an operator can mend; the message says what is wrong and what to do."""
+    """Only an operator can fix this. The message names the problem and the next step."""
 
     default_reason = Reason.BAD_SETTING
 
 
 class RunUnderWay(OperatorError):
-    """The source is being read already; `run_id` is the run that does so, None where it is a poll."""
+    """Another run (`run_id`) or a poll (None) reads the source already."""
 
     default_reason = Reason.RUN_UNDER_WAY
 
@@ -63,13 +63,13 @@ class HandoffsMissing(OperatorError):
 
 
 class InvalidURL(HeadwaterError):
-    """The address cannot be used; the message says why."""
+    """The URL cannot be used; the message says why."""
 
     default_reason = Reason.INVALID_URL
 
 
 class ExchangeFailed(HeadwaterError):
-    """No usable answer came; `retry_after` is how long the server wants to be left alone, if it said so."""
+    """No usable answer came. `retry_after` is the wait that the server requested, if it did."""
 
     default_reason = Reason.NETWORK
 
@@ -86,7 +86,7 @@ class ExchangeFailed(HeadwaterError):
 
 
 class NotNow(HeadwaterError):
-    """The host may not be asked before `until`."""
+    """The host gets no request before `until`."""
 
     default_reason = Reason.HOST_BUSY
 
@@ -96,19 +96,19 @@ class NotNow(HeadwaterError):
 
 
 class NotAllowed(HeadwaterError):
-    """The host's robots.txt forbids the address."""
+    """The host's robots.txt forbids the URL."""
 
     default_reason = Reason.ROBOTS_BLOCKED
 
 
 class Unreadable(HeadwaterError):
-    """Bytes came, but they are not what was asked for."""
+    """The bytes are not in the expected format."""
 
     default_reason = Reason.PARSE_FAILED
 
 
 class SandboxFailed(HeadwaterError):
-    """The child process that read the bytes was stopped or died."""
+    """The child process that parsed the bytes was stopped or died."""
 
     default_reason = Reason.SANDBOX_CRASHED
 
@@ -120,6 +120,6 @@ class StorageFailed(HeadwaterError):
 
 
 class LeaseLost(HeadwaterError):
-    """The lease ran out and somebody else holds it now; nothing was changed."""
+    """The lease ran out and another process holds it now. The work was not saved."""
 
     default_reason = Reason.WORKER_LOST

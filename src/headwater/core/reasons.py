@@ -1,7 +1,7 @@
-"""The one closed list of reasons.
+"""The closed list of reasons.
 
-Whatever changes state in Headwater (a URL, a poll, a run, a lease) says why with one of these. The code is what is
-stored and what scripts match on; the sentence is what a person reads.
+Every change of state in Headwater (of a URL, a poll, a run, a lease) has one of these reasons. The database stores the
+code, and scripts compare it. People read the sentence.
 """
 
 from enum import StrEnum
@@ -9,19 +9,19 @@ from typing import Self
 
 
 class ReasonClass(StrEnum):
-    """What a reason means for the next attempt."""
+    """The effect of a reason on the next attempt."""
 
-    DONE = "done"  # it ended well
-    TRANSIENT = "transient"  # the outside failed for now: try again later
-    PERMANENT = "permanent"  # the outside said no: trying again changes nothing
-    POLICY = "policy"  # a rule of ours or of the site decided
-    HANDOFF = "handoff"  # where a hand-off or a delivery stands; no URL ends so
-    CONFIG = "config"  # an operator has to change something
-    OURS = "ours"  # a fault or a stop on our side: the other party is not charged for it
+    DONE = "done"  # success
+    TRANSIENT = "transient"  # a host failed for now: try again later
+    PERMANENT = "permanent"  # a host refused: another attempt changes nothing
+    POLICY = "policy"  # a rule of ours or of the site forbids it
+    HANDOFF = "handoff"  # the state of a hand-off or a delivery; no URL ends with it
+    CONFIG = "config"  # an operator must change something
+    OURS = "ours"  # a fault or a stop on our side: it costs no retry
 
 
 class Reason(StrEnum):
-    """A code, its class and its sentence."""
+    """A code with its class and its sentence."""
 
     kind: ReasonClass
     sentence: str
@@ -35,32 +35,32 @@ class Reason(StrEnum):
 
     @classmethod
     def of(cls, code: str) -> "Reason":
-        """Find a reason by its code, as it is stored."""
+        """Return the reason with a stored code."""
         return cls[code.upper()]
 
     @property
     def retryable(self) -> bool:
-        """Whether the same attempt may succeed later without anybody changing anything."""
+        """Whether the same attempt may succeed later without any change."""
         return self.kind in (ReasonClass.TRANSIENT, ReasonClass.OURS)
 
-    # It ended well.
+    # Success.
     STORED = "stored", ReasonClass.DONE, "The page was fetched and its text is stored."
-    LINKED = "linked", ReasonClass.DONE, "The page was fetched; its text was known from another page and is kept once."
-    UNCHANGED = "unchanged", ReasonClass.DONE, "Nothing has changed since the last visit."
+    LINKED = "linked", ReasonClass.DONE, "The page was fetched; another page has the same text, which is stored once."
+    UNCHANGED = "unchanged", ReasonClass.DONE, "Nothing has changed since the last fetch."
     SAME_PAGE = (
         "same_page",
         ReasonClass.DONE,
-        "Another address of the same host leads here; the page is kept under that one.",
+        "The URL redirects to another URL of the same host; the page is stored under that URL.",
     )
     SCANNED_NO_TEXT = (
         "scanned_no_text",
         ReasonClass.DONE,
-        "The PDF was fetched and is kept, but it holds pictures of pages and no text.",
+        "The PDF was fetched and is stored, but it contains pictures of pages and no text.",
     )
-    POLLED = "polled", ReasonClass.DONE, "The source was read and what it lists is saved."
-    DELIVERED = "delivered", ReasonClass.DONE, "The receiver has taken it."
+    POLLED = "polled", ReasonClass.DONE, "The source was read and its items are saved."
+    DELIVERED = "delivered", ReasonClass.DONE, "The receiver accepted the delivery."
 
-    # The outside failed for now.
+    # A host failed for now.
     HTTP_5XX = "http_5xx", ReasonClass.TRANSIENT, "The server failed to answer the request (5xx, 408 or 425)."
     RATE_LIMITED = "rate_limited", ReasonClass.TRANSIENT, "The server asked us to come back later."
     TIMEOUT = (
@@ -68,173 +68,185 @@ class Reason(StrEnum):
         ReasonClass.TRANSIENT,
         "The server, or the page in the browser, took longer than the time allowed.",
     )
-    NETWORK = "network", ReasonClass.TRANSIENT, "The connection failed or broke off before the whole answer had come."
+    NETWORK = "network", ReasonClass.TRANSIENT, "The connection failed or broke off before the answer was complete."
     DNS = "dns", ReasonClass.TRANSIENT, "The host name could not be resolved."
     ROBOTS_UNREACHABLE = (
         "robots_unreachable",
         ReasonClass.TRANSIENT,
-        "The host's robots.txt cannot be read, so nothing is asked of that host for a while.",
+        "The host's robots.txt cannot be read, so Headwater sends that host no request for a while.",
     )
     BUDGET_SPENT = (
         "budget_spent",
         ReasonClass.TRANSIENT,
-        "The hour's requests to this API are used up; it waits until there is room again.",
+        "The hourly requests to this API are used up; Headwater waits until the budget allows more.",
     )
     INCOMPLETE = (
         "incomplete",
         ReasonClass.TRANSIENT,
-        "What the source answered does not add up to all that it says it has.",
+        "The source returned fewer items than it reports.",
     )
-    HOST_BUSY = "host_busy", ReasonClass.TRANSIENT, "The host may not be asked again yet."
+    HOST_BUSY = "host_busy", ReasonClass.TRANSIENT, "The host may not get another request yet."
 
     BROWSER_BUSY = (
         "browser_busy",
         ReasonClass.TRANSIENT,
-        "The browser is starting, has no place for another page, or failed under several at once.",
+        "The browser is starting, has no place for another page, or failed while several pages were open.",
     )
-    CHALLENGE = "challenge", ReasonClass.TRANSIENT, "A page that tells people from programs came instead of the page."
+    CHALLENGE = "challenge", ReasonClass.TRANSIENT, "The server sent a challenge for bots instead of the page."
 
-    # The outside said no.
-    NOT_FOUND = "not_found", ReasonClass.PERMANENT, "The server says there is no such page (404)."
-    GONE = "gone", ReasonClass.PERMANENT, "The server says the page is gone for good (410)."
+    # A host refused.
+    NOT_FOUND = "not_found", ReasonClass.PERMANENT, "The server reports that the page does not exist (404)."
+    GONE = "gone", ReasonClass.PERMANENT, "The server reports that the page was removed permanently (410)."
     HTTP_4XX = "http_4xx", ReasonClass.PERMANENT, "The server refused the request (4xx)."
-    HTTP_ODD = "http_odd", ReasonClass.PERMANENT, "The server answered with a status that makes no sense here."
-    BAD_REDIRECT = "bad_redirect", ReasonClass.PERMANENT, "The redirect names no usable address."
+    HTTP_ODD = "http_odd", ReasonClass.PERMANENT, "The server answered with a status that no rule covers."
+    BAD_REDIRECT = "bad_redirect", ReasonClass.PERMANENT, "The redirect names no usable URL."
     BAD_ENCODING = "bad_encoding", ReasonClass.PERMANENT, "The body could not be decompressed."
     BAD_HTML = "bad_html", ReasonClass.PERMANENT, "The body is too short or is not markup."
-    EMPTY_TEXT = "empty_text", ReasonClass.PERMANENT, "The page holds no text to keep."
-    UNSUPPORTED_TYPE = "unsupported_type", ReasonClass.PERMANENT, "The body is of a type that cannot be read yet."
-    ENCRYPTED = "encrypted", ReasonClass.PERMANENT, "The PDF opens with a password only."
+    EMPTY_TEXT = "empty_text", ReasonClass.PERMANENT, "The page contains no text."
+    UNSUPPORTED_TYPE = "unsupported_type", ReasonClass.PERMANENT, "Headwater cannot read this type of body yet."
+    ENCRYPTED = "encrypted", ReasonClass.PERMANENT, "The PDF requires a password."
     BROKEN = "broken", ReasonClass.PERMANENT, "The PDF is broken and cannot be opened."
-    NOT_A_PDF = "not_a_pdf", ReasonClass.PERMANENT, "What was announced as a PDF is none."
+    NOT_A_PDF = "not_a_pdf", ReasonClass.PERMANENT, "The body was announced as a PDF but is not one."
     UNKNOWN_SCHEMA = (
         "unknown_schema",
         ReasonClass.PERMANENT,
-        "The document was fetched and is kept, but it follows a schema that is not known here.",
+        "The document was fetched and is stored, but Headwater does not know its schema.",
     )
-    NOT_A_FEED = "not_a_feed", ReasonClass.PERMANENT, "What was answered is not a feed."
-    PARSE_FAILED = "parse_failed", ReasonClass.PERMANENT, "The body could not be read."
-    SOFT_404 = "soft_404", ReasonClass.PERMANENT, "The page says there is no such page, though the server says 200."
-    LOGIN_WALL = "login_wall", ReasonClass.PERMANENT, "The page is only for those who log in."
-    COOKIE_WALL = "cookie_wall", ReasonClass.PERMANENT, "The page asks for consent to cookies before it shows anything."
-    MAX_RETRIES = "max_retries", ReasonClass.PERMANENT, "It kept failing, so it was given up after the last retry."
+    NOT_A_FEED = "not_a_feed", ReasonClass.PERMANENT, "The answer is not a feed."
+    PARSE_FAILED = "parse_failed", ReasonClass.PERMANENT, "The body could not be parsed."
+    SOFT_404 = (
+        "soft_404",
+        ReasonClass.PERMANENT,
+        "The page reports that it does not exist, although the server answered 200.",
+    )
+    LOGIN_WALL = "login_wall", ReasonClass.PERMANENT, "The page requires a login."
+    COOKIE_WALL = "cookie_wall", ReasonClass.PERMANENT, "The page requires consent to cookies before it shows its text."
+    MAX_RETRIES = "max_retries", ReasonClass.PERMANENT, "Every attempt failed, and the last retry is used up."
 
-    # A rule decided.
-    REDIRECT = "redirect", ReasonClass.POLICY, "The page moved to another address, which is fetched in its own right."
-    REDIRECT_LIMIT = "redirect_limit", ReasonClass.POLICY, "The page redirects too often."
-    ROBOTS_BLOCKED = "robots_blocked", ReasonClass.POLICY, "The host's robots.txt forbids this address."
+    # A rule forbids it.
+    REDIRECT = "redirect", ReasonClass.POLICY, "The page redirects to another URL, which is fetched separately."
+    REDIRECT_LIMIT = "redirect_limit", ReasonClass.POLICY, "The page has too many redirects."
+    ROBOTS_BLOCKED = "robots_blocked", ReasonClass.POLICY, "The host's robots.txt forbids this URL."
     ADDRESS_REFUSED = (
         "address_refused",
         ReasonClass.POLICY,
-        "The name leads to a private or reserved network address, which is never visited unless allowed.",
+        "The host name resolves to a private or reserved network address, which only allow_networks permits.",
     )
-    HOST_CLOSED = "host_closed", ReasonClass.POLICY, "An operator has closed the host: nothing is asked of it."
-    BODY_TOO_LARGE = "body_too_large", ReasonClass.POLICY, "The body is larger than the cap."
-    TOO_LARGE = "too_large", ReasonClass.POLICY, "The PDF has more pages or more text than is read."
+    HOST_CLOSED = "host_closed", ReasonClass.POLICY, "An operator closed the host, so Headwater sends it no request."
+    BODY_TOO_LARGE = "body_too_large", ReasonClass.POLICY, "The body is larger than the limit."
+    TOO_LARGE = "too_large", ReasonClass.POLICY, "The PDF has more pages or more text than the limit."
     SOURCE_REMOVED = "source_removed", ReasonClass.POLICY, "Its source was removed before it was fetched."
-    INVALID_URL = "invalid_url", ReasonClass.POLICY, "The address cannot be used."
+    INVALID_URL = "invalid_url", ReasonClass.POLICY, "The URL cannot be used."
 
-    # Where a hand-off or a delivery stands.
+    # The state of a hand-off or a delivery.
     QUEUED_FROM_SCRAPE = (
         "queued_from_scrape",
         ReasonClass.HANDOFF,
-        "A run has brought the item; it is yet to be handed off.",
+        "A run found the item, which waits to be handed off.",
     )
     INGESTION_JOB_QUEUED = (
         "ingestion_job_queued",
         ReasonClass.HANDOFF,
-        "A job was made for the item; it is ready when its page is stored.",
+        "A job was created for the item. It is ready when its page is stored.",
     )
     INGESTION_JOB_ALREADY_ACTIVE = (
         "ingestion_job_already_active",
         ReasonClass.HANDOFF,
-        "A job for the item, as it is now, waits for its page already.",
+        "A job for this payload of the item already waits for its page.",
     )
     INGESTION_JOB_ALREADY_READY = (
         "ingestion_job_already_ready",
         ReasonClass.HANDOFF,
-        "A job for the item, as it is now, is ready already.",
+        "A job for this payload of the item is already ready.",
     )
     INGESTION_JOB_ALREADY_FAILED = (
         "ingestion_job_already_failed",
         ReasonClass.HANDOFF,
-        "A job for the item, as it is now, failed, and its page is as dead as it was then; it is retried when asked.",
+        "A job for this payload of the item failed, and its page is still dead. Retry the job to try again.",
     )
     PAGE_NOT_FETCHED = (
         "page_not_fetched",
         ReasonClass.HANDOFF,
-        "The pages of its source's items are not fetched, so there is nothing that a job could wait for.",
+        "The source's pages are not fetched, so a job has no page to wait for.",
     )
     RETRY_EXHAUSTED = (
         "retry_exhausted",
         ReasonClass.HANDOFF,
-        "The hand-off kept failing for a passing reason, so it was given up after the last attempt.",
+        "The hand-off failed for a temporary reason at every attempt, and the last one is used up.",
     )
-    SUPERSEDED = "superseded", ReasonClass.HANDOFF, "The receiver has taken a later one of the same document or job."
-    DISMISSED = "dismissed", ReasonClass.HANDOFF, "An operator has decided that it is not delivered."
+    SUPERSEDED = (
+        "superseded",
+        ReasonClass.HANDOFF,
+        "The receiver accepted a later delivery of the same document or job.",
+    )
+    DISMISSED = "dismissed", ReasonClass.HANDOFF, "An operator dismissed the delivery."
 
-    # An operator has to change something.
+    # An operator must change something.
     BAD_SETTING = "bad_setting", ReasonClass.CONFIG, "A setting is unknown or has a value that cannot be used."
     DATABASE_UNREACHABLE = "database_unreachable", ReasonClass.CONFIG, "The database cannot be reached."
-    SCHEMA_MISMATCH = "schema_mismatch", ReasonClass.CONFIG, "The database schema does not fit this program."
+    SCHEMA_MISMATCH = "schema_mismatch", ReasonClass.CONFIG, "The database schema does not match this program."
     FOLDER_UNUSABLE = "folder_unusable", ReasonClass.CONFIG, "A folder cannot be used."
-    PORT_TAKEN = "port_taken", ReasonClass.CONFIG, "The address to listen on is taken."
+    PORT_TAKEN = "port_taken", ReasonClass.CONFIG, "Another program uses the address to listen on."
     UNKNOWN_KIND = "unknown_kind", ReasonClass.CONFIG, "No installed kind of source has this name."
-    UNKNOWN_SOURCE = "unknown_source", ReasonClass.CONFIG, "There is no source of this name."
-    RUN_UNDER_WAY = "run_under_way", ReasonClass.CONFIG, "A run of this source is under way; only one runs at a time."
-    UNKNOWN_RUN = "unknown_run", ReasonClass.CONFIG, "There is no run of this number."
-    UNKNOWN_JOB = "unknown_job", ReasonClass.CONFIG, "There is no job of this number."
-    UNKNOWN_HANDOFF = "unknown_handoff", ReasonClass.CONFIG, "There is no hand-off of this number."
-    NOT_FAILED = "not_failed", ReasonClass.CONFIG, "It has not failed, and only what has failed is retried."
+    UNKNOWN_SOURCE = "unknown_source", ReasonClass.CONFIG, "No source has this name."
+    RUN_UNDER_WAY = (
+        "run_under_way",
+        ReasonClass.CONFIG,
+        "A run of this source is in progress, and only one runs at a time.",
+    )
+    UNKNOWN_RUN = "unknown_run", ReasonClass.CONFIG, "No run has this number."
+    UNKNOWN_JOB = "unknown_job", ReasonClass.CONFIG, "No job has this number."
+    UNKNOWN_HANDOFF = "unknown_handoff", ReasonClass.CONFIG, "No hand-off has this number."
+    NOT_FAILED = "not_failed", ReasonClass.CONFIG, "It has not failed, and only failed ones can be retried."
     HANDOFFS_MISSING = (
         "handoffs_missing",
         ReasonClass.CONFIG,
-        "Hand-offs are not there: migration 003_handoffs is not applied (`headwater migrate up` applies it).",
+        "Hand-offs are not available: migration 003_handoffs is not applied. `headwater migrate up` applies it.",
     )
     UNKNOWN_DAY = "unknown_day", ReasonClass.CONFIG, "No day has been read yet."
-    SOURCE_EXISTS = "source_exists", ReasonClass.CONFIG, "There is a source of this name or for this feed already."
+    SOURCE_EXISTS = "source_exists", ReasonClass.CONFIG, "A source with this name or for this feed already exists."
     BAD_SOURCE = "bad_source", ReasonClass.CONFIG, "A source's settings cannot be used."
 
-    BAD_REQUEST = "bad_request", ReasonClass.CONFIG, "The request has a part that cannot be used."
+    BAD_REQUEST = "bad_request", ReasonClass.CONFIG, "A part of the request cannot be used."
     NO_BROWSER = (
         "no_browser",
         ReasonClass.CONFIG,
-        "The page needs a browser and there is none that starts; it waits until there is one.",
+        "The page needs a browser, and no browser starts here. The page waits until one does.",
     )
-    UNKNOWN_URL = "unknown_url", ReasonClass.CONFIG, "This address has never been seen here."
-    UNKNOWN_HOST = "unknown_host", ReasonClass.CONFIG, "This host has never been seen here."
-    HOST_IN_USE = "host_in_use", ReasonClass.CONFIG, "The host is being asked just now; try again in a moment."
-    UNKNOWN_DOCUMENT = "unknown_document", ReasonClass.CONFIG, "There is no document of this number."
+    UNKNOWN_URL = "unknown_url", ReasonClass.CONFIG, "Headwater has never seen this URL."
+    UNKNOWN_HOST = "unknown_host", ReasonClass.CONFIG, "Headwater has never seen this host."
+    HOST_IN_USE = "host_in_use", ReasonClass.CONFIG, "A request to the host is in progress. Try again in a moment."
+    UNKNOWN_DOCUMENT = "unknown_document", ReasonClass.CONFIG, "No document has this number."
     UNKNOWN_REVISION = "unknown_revision", ReasonClass.CONFIG, "The document has no revision of this number."
-    UNKNOWN_WEBHOOK = "unknown_webhook", ReasonClass.CONFIG, "There is no webhook of this name."
-    WEBHOOK_EXISTS = "webhook_exists", ReasonClass.CONFIG, "There is a webhook of this name already."
-    UNKNOWN_DELIVERY = "unknown_delivery", ReasonClass.CONFIG, "The webhook has no delivery of this id."
-    UNKNOWN_PATH = "unknown_path", ReasonClass.CONFIG, "There is nothing at this path, or not for this method."
-    TOKEN_REQUIRED = "token_required", ReasonClass.CONFIG, "What writes needs the API token."
+    UNKNOWN_WEBHOOK = "unknown_webhook", ReasonClass.CONFIG, "No webhook has this name."
+    WEBHOOK_EXISTS = "webhook_exists", ReasonClass.CONFIG, "A webhook with this name already exists."
+    UNKNOWN_DELIVERY = "unknown_delivery", ReasonClass.CONFIG, "The webhook has no delivery with this id."
+    UNKNOWN_PATH = "unknown_path", ReasonClass.CONFIG, "No operation has this path and method."
+    TOKEN_REQUIRED = "token_required", ReasonClass.CONFIG, "Requests that write need the API token."
 
     # On our side.
-    OFFLINE = "offline", ReasonClass.OURS, "Our own network is down: nobody can be reached, so nobody is charged."
-    WORKER_LOST = "worker_lost", ReasonClass.OURS, "The process that held it died or lost its lease."
-    SHUTDOWN = "shutdown", ReasonClass.OURS, "The program was stopped and gave it back."
-    BUSY = "busy", ReasonClass.OURS, "Another answer of this sort is being made; ask again in a moment."
-    SANDBOX_TIMEOUT = "sandbox_timeout", ReasonClass.OURS, "Reading the body took too long and was stopped."
+    OFFLINE = "offline", ReasonClass.OURS, "Our own network is down. This costs no retry."
+    WORKER_LOST = "worker_lost", ReasonClass.OURS, "The process that held the lease died or lost it."
+    SHUTDOWN = "shutdown", ReasonClass.OURS, "The program was stopped and released its lease."
+    BUSY = "busy", ReasonClass.OURS, "Another request of this kind is in progress. Try again in a moment."
+    SANDBOX_TIMEOUT = "sandbox_timeout", ReasonClass.OURS, "Parsing the body took too long and was stopped."
     SANDBOX_MEMORY = (
         "sandbox_memory",
         ReasonClass.OURS,
-        "Reading the body took more memory than it may have and was stopped.",
+        "Parsing the body needed too much memory and was stopped.",
     )
-    SANDBOX_CRASHED = "sandbox_crashed", ReasonClass.OURS, "Reading the body ended its worker process."
-    SANDBOX_OUTPUT = "sandbox_output", ReasonClass.OURS, "Reading the body gave more than may be kept."
+    SANDBOX_CRASHED = "sandbox_crashed", ReasonClass.OURS, "Parsing the body crashed its child process."
+    SANDBOX_OUTPUT = "sandbox_output", ReasonClass.OURS, "Parsing the body returned more than the limit."
     BROWSER_CRASHED = "browser_crashed", ReasonClass.OURS, "The browser died while it read the page."
-    DATABASE_LOST = "database_lost", ReasonClass.OURS, "The database went away while it was needed."
+    DATABASE_LOST = "database_lost", ReasonClass.OURS, "The connection to the database was lost."
     REDIS_LOST = (
         "redis_lost",
         ReasonClass.OURS,
-        "Redis cannot be reached or refuses what is asked; the next run brings it up to date.",
+        "Redis cannot be reached or refuses a command. The next run brings it up to date.",
     )
     STORAGE = "storage", ReasonClass.OURS, "The raw file could not be written."
-    INTERNAL = "internal", ReasonClass.OURS, "An error in the program; its log tells more."
+    INTERNAL = "internal", ReasonClass.OURS, "The program has an error. Its log has the details."
 
 
-# What a body does to whoever reads it. Another try may end otherwise; if none does, it is the body's own fault.
+# The body stopped its parser. Another attempt may succeed; if none does, the body is the cause.
 BODY_REASONS = frozenset({Reason.SANDBOX_TIMEOUT, Reason.SANDBOX_MEMORY, Reason.SANDBOX_CRASHED, Reason.SANDBOX_OUTPUT})

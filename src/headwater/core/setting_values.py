@@ -1,6 +1,6 @@
-"""What a value of a setting may be: each parser takes what stood in the environment or in the file.
+"""The parsers of the settings' values, from the environment or from the file.
 
-It returns the value, or raises a ValueError whose text goes on from the setting's name ("must be ...").
+A parser returns the value, or raises a ValueError whose text follows the setting's name ("must be ...").
 """
 
 import ipaddress
@@ -12,14 +12,14 @@ from zoneinfo import ZoneInfo
 
 
 def text(raw: object) -> str:
-    """Take text, without the space around it."""
+    """Parse text, without surrounding spaces."""
     if not isinstance(raw, str):
         raise ValueError("must be text")
     return raw.strip()
 
 
 def whole(low: int, high: int) -> Callable[[object], int]:
-    """Take whole numbers from `low` to `high`."""
+    """Return a parser of whole numbers from `low` to `high`."""
 
     def parse(raw: object) -> int:
         if isinstance(raw, bool) or not isinstance(raw, int | str):
@@ -36,7 +36,7 @@ def whole(low: int, high: int) -> Callable[[object], int]:
 
 
 def number(low: float, high: float) -> Callable[[object], float]:
-    """Take numbers from `low` to `high`."""
+    """Return a parser of numbers from `low` to `high`."""
 
     def parse(raw: object) -> float:
         if isinstance(raw, bool) or not isinstance(raw, int | float | str):
@@ -53,7 +53,7 @@ def number(low: float, high: float) -> Callable[[object], float]:
 
 
 def one_of(*choices: str) -> Callable[[object], str]:
-    """Take one of these words, however it is capitalised."""
+    """Return a parser of one of these words, in any case."""
 
     def parse(raw: object) -> str:
         value = text(raw).lower()
@@ -65,7 +65,7 @@ def one_of(*choices: str) -> Callable[[object], str]:
 
 
 def folder(raw: object) -> Path:
-    """Take a folder, which need not be there yet."""
+    """Parse the path of a folder, which need not exist."""
     value = text(raw)
     if not value:
         raise ValueError("must name a folder")
@@ -73,7 +73,7 @@ def folder(raw: object) -> Path:
 
 
 def database_url(raw: object) -> str:
-    """Take the address of a PostgreSQL server, or nothing."""
+    """Parse the URL of a PostgreSQL server, or an empty text."""
     value = text(raw)
     if value and not value.startswith(("postgresql://", "postgres://")):
         raise ValueError("must start with postgresql://")
@@ -81,7 +81,7 @@ def database_url(raw: object) -> str:
 
 
 def redis_url(raw: object) -> str:
-    """Take the address of a Redis server, or nothing."""
+    """Parse the URL of a Redis server, or an empty text."""
     value = text(raw)
     if not value:
         return value
@@ -101,7 +101,7 @@ def redis_url(raw: object) -> str:
 
 
 def timezone(raw: object) -> str:
-    """Take the name of a time zone."""
+    """Parse the name of a time zone."""
     value = text(raw)
     try:
         ZoneInfo(value)
@@ -111,13 +111,13 @@ def timezone(raw: object) -> str:
 
 
 def parts(raw: object) -> list[str]:
-    """Take a list, or text with commas."""
+    """Parse a list, or a text with commas."""
     given = raw if isinstance(raw, list | tuple) else text(raw).split(",")
     return [text(part) for part in given if text(part)]
 
 
 def networks(raw: object) -> tuple[str, ...]:
-    """Take a list of networks."""
+    """Parse a list of networks."""
     for part in parts(raw):
         try:
             ipaddress.ip_network(part)
@@ -127,7 +127,7 @@ def networks(raw: object) -> tuple[str, ...]:
 
 
 def api_key(raw: object) -> str:
-    """Take a key for api.data.gov, or nothing."""
+    """Parse a key for api.data.gov, or an empty text."""
     value = text(raw)
     if not re.fullmatch("[!-~]*", value):
         raise ValueError("must be one word, as it came from https://api.data.gov/signup/")

@@ -1,8 +1,8 @@
-"""The one table of settings.
+"""The table of settings.
 
-Each field of `Settings` is one setting: its name, type and default, a parser that refuses bad values, a sentence of
-help, and whether it is a secret. A setting comes from the environment (`HEADWATER_<NAME>`), else from `headwater.toml`,
-else from its default. `headwater config` prints them all; docs/settings.md is generated from this table.
+Each field of `Settings` is one setting: its name, type and default, a parser that refuses bad values, a help sentence,
+and whether it is a secret. Its value comes from the environment (`HEADWATER_<NAME>`), else from `headwater.toml`, else
+from its default. `headwater config` prints all settings. `make docs` generates docs/settings.md from this table.
 """
 
 import difflib
@@ -24,7 +24,7 @@ PREFIX = "HEADWATER_"
 FILE_VARIABLE = "HEADWATER_CONFIG"
 SETTINGS_FILE = "headwater.toml"
 WHERE_LISTED = "docs/settings.md lists them all."
-# Read by tests and benches, not by the program.
+# Variables of tests and benches; the program ignores them.
 OTHER_VARIABLES = frozenset(
     {
         FILE_VARIABLE,
@@ -37,10 +37,10 @@ OTHER_VARIABLES = frozenset(
     }
 )
 
-# Variables that hold one entry each of a setting that is a table.
+# Each of these variables is one entry of the setting rate_limits.
 _RATE_LIMIT = re.compile(r"rate_limit_(\w+)_per_hour")
 
-type_names = {
+_TYPE_NAMES = {
     "int": "whole number",
     "float": "number",
     "bool": "yes/no",
@@ -57,7 +57,7 @@ def _connect_to(raw: object) -> tuple[str, ...]:
 
 
 def split_connect_to(part: str) -> tuple[str, tuple[str, int]]:
-    """Read `pattern=address:port`, e.g. `*.staging.example=10.0.0.5:8080`."""
+    """Parse `pattern=address:port`, such as `*.staging.example=10.0.0.5:8080`."""
     pattern, _, target = part.partition("=")
     address, _, port = target.rpartition(":")
     try:
@@ -85,7 +85,7 @@ def _rate_limits(raw: object) -> dict[str, int]:
 
 
 def _default_data_dir() -> Path:
-    """Where a system service keeps its state, or an ordinary user's programs keep theirs."""
+    """Return the usual folder for the state of a system service, or of a user's programs."""
     if os.geteuid() == 0:
         return Path("/var/lib/headwater")
     base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
@@ -101,144 +101,141 @@ def _setting(parser: Callable[[object], Any], default: Any, text: str, *, secret
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Every setting, typed. The order is the order of `headwater config` and of docs/settings.md."""
+    """All settings, in the order of `headwater config` and of docs/settings.md."""
 
     data_dir: Path = _setting(
         parse.folder,
         _default_data_dir,
-        "Folder for everything that is kept: raw files, the embedded database, the API token.",
+        "Folder for all stored data: raw files, the embedded database, the API token.",
         shown="`/var/lib/headwater` for root, else `~/.local/share/headwater`",
     )
     database_url: str = _setting(
         parse.database_url,
         "",
-        "A PostgreSQL 15+ server, as postgresql://user:password@host/database. Empty: the embedded one.",
+        "A PostgreSQL 15+ server, as postgresql://user:password@host/database. Empty: the embedded server.",
         secret=True,
     )
     redis_url: str = _setting(
         parse.redis_url,
         "",
-        "A Redis server, as redis://user:password@host:port/0, that links, canonical articles and attempts are "
-        "written to and other programs' links are read from. Empty: none; PostgreSQL alone does the same.",
+        "A Redis server, as redis://user:password@host:port/0. Headwater writes links, canonical articles and attempts "
+        "to it, and reads the links of other programs. Empty: no Redis; PostgreSQL stores the same.",
         secret=True,
     )
-    database_connections: int = _setting(parse.whole(2, 100), 8, "Database connections a process may hold at once.")
+    database_connections: int = _setting(parse.whole(2, 100), 8, "Most database connections of one process.")
     listen_host: str = _setting(
-        parse.text, "127.0.0.1", "Address the HTTP API listens on. Anything but loopback opens it to your network."
+        parse.text, "127.0.0.1", "Address of the HTTP API. Any address but loopback opens it to your network."
     )
-    listen_port: int = _setting(parse.whole(0, 65535), 8640, "Port the HTTP API listens on; 0 takes any free one.")
+    listen_port: int = _setting(parse.whole(0, 65535), 8640, "Port of the HTTP API; 0 takes any free one.")
     api_token: str = _setting(
         parse.text,
         "",
-        "Token that requests which write must carry. Empty: made on first start, kept in the data folder.",
+        "Token that write requests must carry. Empty: the first start makes one and stores it in the data folder.",
         secret=True,
     )
     log_level: str = _setting(
-        parse.one_of("debug", "info", "warning", "error"), "info", "The least severe messages to log."
+        parse.one_of("debug", "info", "warning", "error"), "info", "The lowest level of messages to log."
     )
-    log_format: str = _setting(parse.one_of("text", "json"), "text", "How log lines look: for people or for machines.")
+    log_format: str = _setting(
+        parse.one_of("text", "json"), "text", "Format of log lines: text for people, json for programs."
+    )
     contact_url: str = _setting(
-        parse.text, "", "Page that tells site owners who is visiting; it is part of the user agent."
+        parse.text, "", "Page that explains the crawler to site owners; it is part of the user agent."
     )
     timezone: str = _setting(
-        parse.timezone, "America/New_York", "Time zone of schedules and days for sources that set none."
+        parse.timezone, "America/New_York", "Time zone of schedules and days, unless the source sets one."
     )
     poll_interval_minutes: int = _setting(
-        parse.whole(1, 24 * 60), 15, "How often a feed is polled when its source sets nothing else."
+        parse.whole(1, 24 * 60), 15, "Minutes between two polls of a feed, unless the source sets another interval."
     )
-    poll_look_seconds: float = _setting(
-        parse.number(0.05, 3600), 30.0, "How often the poller looks for feeds that are due."
+    poll_check_seconds: float = _setting(
+        parse.number(0.05, 3600), 30.0, "Seconds between two searches of the poller for due sources."
     )
     poll_concurrency: int = _setting(
         parse.whole(1, 1000),
         10,
-        "Polls at work at once in one process; those that wait for their host are not counted.",
+        "Polls at once in one process, without the polls that wait for their host.",
     )
-    fetch_workers: int = _setting(parse.whole(1, 1000), 10, "Pages being fetched at once in one process.")
+    fetch_workers: int = _setting(parse.whole(1, 1000), 10, "Fetches at once in one process.")
     host_delay_ms: int = _setting(
         parse.whole(0, 3_600_000),
         1000,
-        "Pause between two requests to one host when neither robots.txt nor a source says otherwise.",
+        "Pause between two requests to one host, unless robots.txt or the source sets another.",
     )
     crawl_delay_cap_seconds: float = _setting(
-        parse.number(0, 3600), 60.0, "Longest Crawl-delay of a robots.txt that is obeyed; a longer one is cut to this."
+        parse.number(0, 3600), 60.0, "Longest Crawl-delay; a longer one in robots.txt is shortened to this."
     )
-    max_retries: int = _setting(
-        parse.whole(0, 100), 5, "How often a page that fails for a passing reason is tried again."
-    )
+    max_retries: int = _setting(parse.whole(0, 100), 5, "Retries of a page that fails for a temporary reason.")
     retry_base_seconds: float = _setting(
         parse.number(0, 86400),
         60.0,
-        "Wait before a page, or a delivery to a webhook, is tried again; it doubles each time.",
+        "Wait before the first retry of a page or a webhook delivery; it doubles with each retry.",
     )
-    page_timeout_seconds: float = _setting(
-        parse.number(0.1, 3600), 15.0, "Longest time one article page may take in all."
-    )
-    max_body_mb: int = _setting(
-        parse.whole(1, 2048), 20, "Largest body that is accepted, before and after decompression."
-    )
+    page_timeout_seconds: float = _setting(parse.number(0.1, 3600), 15.0, "Longest time for one article page in total.")
+    max_body_mb: int = _setting(parse.whole(1, 2048), 20, "Largest body, before and after decompression.")
     lease_seconds: float = _setting(
-        parse.number(5, 86400), 120.0, "How long a claim lasts; a dead worker's work is taken over after this."
+        parse.number(5, 86400),
+        120.0,
+        "How long a lease lasts; after this time other workers continue the work of a dead one.",
     )
     politeness_scope: str = _setting(
         parse.one_of("host", "domain"),
         "host",
-        "Who shares a turn: each host has its own, or all hosts of a registrable domain have one. Holds for hosts that "
-        "are new; `headwater frontier group` moves others.",
+        "Whether each host has its own pace, or all hosts of a registrable domain share one. It applies to new hosts; "
+        "`headwater frontier group` moves known hosts.",
     )
     handoff_attempts: int = _setting(
-        parse.whole(1, 100), 3, "How often an item is handed off that fails for a passing reason, before it has failed."
+        parse.whole(1, 100), 3, "Attempts to hand off an item that fails for a temporary reason."
     )
     handoff_base_seconds: float = _setting(
-        parse.number(0, 3600), 0.0, "Wait before the second attempt at a hand-off; it doubles with each further one."
+        parse.number(0, 3600), 0.0, "Wait before the second attempt of a hand-off; it doubles with each attempt."
     )
-    fetch_log_days: int = _setting(parse.whole(1, 36500), 90, "How long each attempt to fetch a page is remembered.")
+    fetch_log_days: int = _setting(parse.whole(1, 36500), 90, "Days that the log of fetch attempts is kept.")
     delivery_log_days: int = _setting(
-        parse.whole(1, 36500), 30, "How long deliveries to webhooks that have ended, and each attempt, are remembered."
+        parse.whole(1, 36500), 30, "Days that ended webhook deliveries and their attempts are kept."
     )
-    sandbox_workers: int = _setting(parse.whole(1, 64), 2, "Child processes that read what the web sent.")
-    sandbox_memory_mb: int = _setting(parse.whole(256, 65536), 500, "Memory one such child may use.")
-    sandbox_seconds: float = _setting(parse.number(0.1, 3600), 20.0, "Time one body may take to be read.")
+    sandbox_workers: int = _setting(parse.whole(1, 64), 2, "Child processes that parse downloaded bodies.")
+    sandbox_memory_mb: int = _setting(parse.whole(256, 65536), 500, "Memory limit of one such child.")
+    sandbox_timeout_seconds: float = _setting(parse.number(0.1, 3600), 20.0, "Longest time to parse one body.")
     chromium_path: str = _setting(
-        parse.text, "", "The Chromium for sources that need a browser. Empty: the system's, or Playwright's own."
+        parse.text, "", "The Chromium for sources that need a browser. Empty: the system's, else Playwright's."
     )
-    browser_pages: int = _setting(parse.whole(1, 64), 4, "Pages open at once in the browser of a process.")
-    browser_seconds: float = _setting(
-        parse.number(1, 3600), 30.0, "Longest time a page may take in the browser, with all that it loads."
+    browser_pages: int = _setting(parse.whole(1, 64), 4, "Pages at once in the browser of one process.")
+    browser_timeout_seconds: float = _setting(
+        parse.number(1, 3600), 30.0, "Longest time for a page in the browser, with all that it loads."
     )
     browser_memory_mb: int = _setting(
-        parse.whole(256, 65536), 1024, "Memory the browser may use; over that, the largest of its processes is ended."
+        parse.whole(256, 65536), 1024, "Memory limit of the browser; above it, the largest of its processes is ended."
     )
     allow_networks: tuple[str, ...] = _setting(
-        parse.networks, (), "Private networks that may be visited all the same, as 10.1.0.0/16,127.0.0.0/8."
+        parse.networks, (), "Private networks that Headwater may visit, as 10.1.0.0/16,127.0.0.0/8."
     )
     connect_to: tuple[str, ...] = _setting(
-        _connect_to, (), "Hosts whose connections go to a fixed address instead, as *.staging.example=10.0.0.5:8080."
+        _connect_to, (), "Hosts whose connections go to a fixed address, as *.staging.example=10.0.0.5:8080."
     )
     api_data_gov_key: str = _setting(
         parse.api_key,
         "",
-        "The key for the APIs behind api.data.gov, one for all sources; https://api.data.gov/signup/ gives one.",
+        "The key for the APIs of api.data.gov, for all sources. Get one at https://api.data.gov/signup/.",
         secret=True,
     )
     rate_limits: Mapping[str, int] = _setting(
         _rate_limits,
         dict,
-        "Requests an hour that a source may make with that key, instead of its share of what the key may: a table "
-        f"`[rate_limits]` of sources, or `{PREFIX}RATE_LIMIT_<SOURCE>_PER_HOUR` for each. "
-        "`headwater source budgets` shows what is in force.",
+        "Requests an hour of a source with that key, instead of an equal share: a table `[rate_limits]` of sources, "
+        f"or `{PREFIX}RATE_LIMIT_<SOURCE>_PER_HOUR` for each. `headwater source budgets` shows the current limits.",
         shown="empty",
     )
 
 
 def table() -> tuple[Field[Any], ...]:
-    """Return the settings in order, each with its parser, help and secrecy in `metadata`."""
+    """Return the settings in order. The `metadata` of each holds its parser, help and whether it is a secret."""
     return fields(Settings)
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """Settings together with where each value came from."""
+    """Settings, and the origin of each value."""
 
     settings: Settings
     origins: Mapping[str, str]
@@ -246,14 +243,14 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with the settings, and whose values it leaves in doubt."""
+    """An error in the settings, and the settings whose values it makes unsure."""
 
     error: OperatorError
     affected: frozenset[str] = frozenset()
 
 
 def load(environment: Mapping[str, str], folder: Path) -> Configuration:
-    """Read settings from `environment` and from the TOML file it names, else from headwater.toml in `folder`."""
+    """Read settings from `environment` and from the TOML file that it names, else from headwater.toml in `folder`."""
     loaded, problems = survey(environment, folder)
     if problems:
         raise problems[0].error
@@ -261,13 +258,13 @@ def load(environment: Mapping[str, str], folder: Path) -> Configuration:
 
 
 def survey(environment: Mapping[str, str], folder: Path) -> tuple[Configuration, list[Problem]]:
-    """Read settings as `load` does; what cannot be used is passed over and named among the problems."""
+    """Read settings like `load`, but skip each value that cannot be used and return it among the problems."""
     known = {setting.name: setting for setting in table()}
     values: dict[str, Any] = {}
     origins = dict.fromkeys(known, "default")
     problems: list[Problem] = []
 
-    def take(name: str, raw: object, origin: str, spelled: str) -> None:
+    def add(name: str, raw: object, origin: str, spelled: str) -> None:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f" Did you mean {near[0]}?" if near else ""
@@ -286,27 +283,27 @@ def survey(environment: Mapping[str, str], folder: Path) -> tuple[Configuration,
     try:
         path, file_values = _read_file(environment, folder)
     except OperatorError as error:
-        doubtful = {name for name in known if PREFIX + name.upper() not in environment}
-        problems.append(Problem(error, frozenset(doubtful)))
+        unsure = {name for name in known if PREFIX + name.upper() not in environment}
+        problems.append(Problem(error, frozenset(unsure)))
     else:
         for name, raw in file_values.items():
-            take(name, raw, str(path), name)
+            add(name, raw, str(path), name)
     for variable, raw in sorted(environment.items()):
         if variable.startswith(PREFIX) and variable not in OTHER_VARIABLES:
-            name, value = _entry(variable.removeprefix(PREFIX).lower(), raw)
-            take(name, value, "the environment", variable)
+            name, value = _find_setting(variable.removeprefix(PREFIX).lower(), raw)
+            add(name, value, "the environment", variable)
     settings = Settings(**values)
     if settings.lease_seconds < settings.page_timeout_seconds + 2:
         what = (
             f"Setting lease_seconds ({settings.lease_seconds:g}) must be at least two more than page_timeout_seconds "
-            f"({settings.page_timeout_seconds:g}): a page must have come before its lease ends."
+            f"({settings.page_timeout_seconds:g}): a fetch must end before its lease does."
         )
         problems.append(Problem(OperatorError(what), frozenset({"lease_seconds", "page_timeout_seconds"})))
     return Configuration(settings, origins), problems
 
 
-def _entry(name: str, raw: str) -> tuple[str, object]:
-    """Tell which setting a variable is for: its own, or the table it has one entry of."""
+def _find_setting(name: str, raw: str) -> tuple[str, object]:
+    """Return the setting of a variable and its value. A rate limit is one entry of the table rate_limits."""
     match = _RATE_LIMIT.fullmatch(name)
     return ("rate_limits", {match[1]: raw}) if match else (name, raw)
 
@@ -327,7 +324,7 @@ def _read_file(environment: Mapping[str, str], folder: Path) -> tuple[Path, dict
 
 
 def masked(setting: Field[Any], value: object) -> str:
-    """Show a value to a person: secrets never, lists and tables in one line."""
+    """Write a value in one line, and hide secrets."""
     if isinstance(value, tuple):
         value = ",".join(value)
     if isinstance(value, Mapping):
@@ -341,24 +338,24 @@ def markdown() -> str:
     lines = [
         "# Settings",
         "",
-        "Generated from the table in `src/headwater/config.py` by `make docs`.",
+        "`make docs` generates this page from the table in `src/headwater/core/settings.py`.",
         "",
-        f"Each is read from the environment (`{PREFIX}<NAME>`, upper case), else from `headwater.toml` in the working",
-        f"folder (or the file that `{FILE_VARIABLE}` names), else it has its default. `headwater config` shows what is",
-        "in force and where it came from.",
+        f"A value comes from the environment (`{PREFIX}<NAME>`, upper case), else from `headwater.toml` in the working",
+        f"folder (or the file that `{FILE_VARIABLE}` names), else from the default. `headwater config` shows each",
+        "value and its origin.",
         "",
-        "| setting | type | default | what it is |",
+        "| setting | type | default | meaning |",
         "|---|---|---|---|",
     ]
     for setting in table():
         kind = getattr(setting.type, "__name__", "")
-        kind = "list" if not kind or kind == "tuple" else type_names[kind]
+        kind = "list" if not kind or kind == "tuple" else _TYPE_NAMES[kind]
         secret = ", secret" if setting.metadata["secret"] else ""
-        lines.append(f"| `{setting.name}` | {kind}{secret} | {_shown_default(setting)} | {setting.metadata['help']} |")
+        lines.append(f"| `{setting.name}` | {kind}{secret} | {_format_default(setting)} | {setting.metadata['help']} |")
     return "\n".join(lines) + "\n"
 
 
-def _shown_default(setting: Field[Any]) -> str:
+def _format_default(setting: Field[Any]) -> str:
     if setting.metadata["shown"]:
         return str(setting.metadata["shown"])
     assert setting.default is not MISSING, "a computed default is described by `shown`"

@@ -119,7 +119,7 @@ def _demo_settings(data: Path, web: DemoWeb) -> dict[str, Any]:
         "page_timeout_seconds": 0.75,
         "max_body_mb": 4,
         "retry_base_seconds": 0.02,
-        "poll_look_seconds": 0.5,
+        "poll_check_seconds": 0.5,
         "api_data_gov_key": KEY,
         "rate_limits": dict(SHARES),
     }

@@ -213,7 +213,7 @@ class Trial:
                 response.url,
                 content_type,
                 returns=NormalizedPage,
-                seconds=self._runtime.context.settings.sandbox_seconds,
+                seconds=self._runtime.context.settings.sandbox_timeout_seconds,
             )
             stage.found += _article_lines(read)
 

@@ -60,7 +60,7 @@ async def normalize_file(settings: Settings, file: Path, body: bytes, url: str |
     async with make_sandbox(settings) as sandbox:
         try:
             reading = await sandbox.run(
-                read_file, body, address, content_type, returns=FileReading, seconds=settings.sandbox_seconds
+                read_file, body, address, content_type, returns=FileReading, seconds=settings.sandbox_timeout_seconds
             )
         except SandboxFailed as error:
             reading = FileReading(reason=error.reason, message=f"{error.reason.sentence} ({error})")

@@ -161,7 +161,7 @@ class DocumentOperations:
         try:
             body = await asyncio.to_thread(self._read_raw, document)
             async with self._open_sandbox() as sandbox:
-                page = await normalize_again(sandbox, document, body, self._context.settings.sandbox_seconds)
+                page = await normalize_again(sandbox, document, body, self._context.settings.sandbox_timeout_seconds)
         finally:
             self.markdown_lock.release()
         return page.article.markdown or page.article.text

@@ -188,7 +188,7 @@ class UpkeepOperations:
                 database=self._context.database,
                 corpus=self._corpus,
                 sandbox=sandbox,
-                sandbox_seconds=settings.sandbox_seconds,
+                sandbox_timeout_seconds=settings.sandbox_timeout_seconds,
                 at_once=2 * settings.sandbox_workers,  # the disk reads one while a child normalizes another
             )
             while page := await self._read_page(progress.after, last, source_id):

@@ -66,12 +66,12 @@ class Verifier:
     """Compares documents with their raw files, `at_once` of them at a time."""
 
     def __init__(
-        self, *, database: Database, corpus: Corpus, sandbox: Sandbox, sandbox_seconds: float, at_once: int
+        self, *, database: Database, corpus: Corpus, sandbox: Sandbox, sandbox_timeout_seconds: float, at_once: int
     ) -> None:
         self._database = database
         self._corpus = corpus
         self._sandbox = sandbox
-        self._sandbox_seconds = sandbox_seconds
+        self._sandbox_seconds = sandbox_timeout_seconds
         self._slots = asyncio.Semaphore(at_once)
 
     async def verify(

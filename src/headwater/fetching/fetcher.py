@@ -209,7 +209,7 @@ class Fetcher:
                 response.headers.get("content-type"),
                 claim.selectors,
                 returns=NormalizedPage,
-                seconds=self._settings.sandbox_seconds,
+                seconds=self._settings.sandbox_timeout_seconds,
             )
         except HeadwaterError:
             if await self._document_file(claim) is None:

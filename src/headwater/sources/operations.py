@@ -86,7 +86,7 @@ class SourceOperations:
             methods: dict[int, list[dict[str, Any]]] = {}
             for one in await sources.list_methods(connection, alone):
                 methods.setdefault(one.pop("source_id"), []).append(one)
-        now, look = context.clock.now(), timedelta(seconds=context.settings.poll_look_seconds)
+        now, look = context.clock.now(), timedelta(seconds=context.settings.poll_check_seconds)
         return [
             tell_source(row, methods.get(row["id"], ()), now, look, self._context.settings.timezone) for row in rows
         ]

@@ -113,7 +113,7 @@ def _article(text: str, markup: bytes, url: str, selectors: Mapping[str, str]) -
         if reason := find_interstitial(tree, article, blocks, found.blocks):
             raise Unreadable(reason.sentence, reason=reason, url=url)
     if not found.text:
-        raise Unreadable("The page holds no text to keep.", reason=Reason.EMPTY_TEXT, url=url)
+        raise Unreadable("The page contains no text.", reason=Reason.EMPTY_TEXT, url=url)
     text, markdown = clean(found.text), found.markdown
     if text != found.text:  # cleaning changes the Markdown only if it changes the text
         markdown = clean(markdown)
