@@ -1,4 +1,4 @@
-"""What must be in the text of a PDF, by what pdfium sees on its pages."""
+"""Check the words and the reading order of a PDF against the text that pdfium reads."""
 
 import itertools
 import re
@@ -24,7 +24,7 @@ def missing_words(body: bytes, markdown: str) -> tuple[Counter[str], int]:
 def broken_joints(body: bytes, markdown: str) -> tuple[list[tuple[str, str]], int]:
     """Return the ends of lines that the beginning of the next line does not follow, and how many were looked at.
 
-    A file gives its lines column by column. Where columns were interleaved hardly any would be followed by the next.
+    A file gives its lines column by column. If columns were interleaved, few lines would be followed by the next.
     """
     with pypdfium2.PdfDocument(body) as document:
         texts = [page.get_textpage().get_text_range() for page in document]

@@ -1,4 +1,4 @@
-"""Measure PDFs: speed beside plain pdfplumber, words kept, statuses: python -m bench.pdfs [--quick] [--json]."""
+"""Measure PDFs: speed against plain pdfplumber, kept words, statuses: python -m bench.pdfs [--quick] [--json]."""
 
 import argparse
 import os
