@@ -68,7 +68,7 @@ RESTORE_POINTS = {
 # The same for a sync, from its reading to the end of its hand-offs.
 SYNC_POINTS = {
     "a run is begun": "headwater.discovery.runs:Runner.begin",
-    "hand-offs are queued": "headwater.discovery.writer:queue_handoffs",
+    "hand-offs are queued": "headwater.discovery.save:queue_handoffs",
     "a run is read and saved": "headwater.discovery.poller:Poller.poll",
     "hand-offs are taken up": "headwater.db.handoffs:claim_handoffs",
     "pages are locked": "headwater.db.jobs:lock_pages",

@@ -1,4 +1,4 @@
-"""The canonical run-once, by PostgreSQL alone: each link is tried once in 30 days (spec 5.1, 5.3, 5.5)."""
+"""The canonical run without Redis: each link is tried once in 30 days (spec 5.1, 5.3, 5.5)."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from headwater.app.canonical import run_now
 from headwater.app.maintenance import RESCUERS
 from headwater.app.roles import fetch_pool_at_work
 from headwater.app.runtime import open_runtime
-from headwater.canonical.operations import CanonicalTotals
-from headwater.canonical.rules import uid_of
+from headwater.canonical.operations import CanonicalTotals, uid_of
 from headwater.core.errors import OperatorError
+from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
 from headwater.db import canonical
 from headwater.db.context import open_database_context
@@ -34,11 +33,12 @@ def pages(site: Site, *names: str) -> None:
 
 async def canonical_run(harness: AppHarness) -> CanonicalTotals:
     totals = CanonicalTotals()
-    await run_now(harness.runtime, lambda: fetch_pool_at_work(harness.runtime, harness.operations.metrics), totals)
+    runner = harness.runtime.canonical_runner
+    await runner.run_or_refuse(totals, lambda: fetch_pool_at_work(harness.runtime, harness.operations.metrics))
     return totals
 
 
-def told(totals: CanonicalTotals) -> tuple[int, int, int, dict[str, int], int]:
+def counts(totals: CanonicalTotals) -> tuple[int, int, int, dict[str, int], int]:
     return totals.new, totals.stored, totals.skipped, totals.failed, totals.deferred
 
 
@@ -46,22 +46,21 @@ async def add_feed(harness: AppHarness, category: str = "jobs_report") -> None:
     await harness.operations.sources.add(FEED, "news", {"category": category})
 
 
-async def test_a_run_that_can_never_have_the_lease_says_so_and_ends(harness: AppHarness) -> None:
-    """Spec 5.5: bad state, as of a table that was emptied by hand."""
+async def test_a_run_without_a_lease_row_is_refused(harness: AppHarness) -> None:
+    """Spec 5.5: somebody has emptied the table."""
     await harness.rows("DELETE FROM canonical_state")
-    with pytest.raises(OperatorError, match="canonical_state has lost its row"):
+    with pytest.raises(OperatorError) as refused:
         await canonical_run(harness)
+    assert refused.value.reason is Reason.SCHEMA_MISMATCH
 
 
-async def test_what_a_category_links_is_fetched_once_and_a_second_run_asks_nobody(
-    site: Site, harness: AppHarness
-) -> None:
-    """Spec 5.5: nothing new, no request."""
+async def test_each_link_is_fetched_once_and_a_second_run_sends_no_request(site: Site, harness: AppHarness) -> None:
+    """Spec 5.5."""
     pages(site, "a", "b")
     await add_feed(harness)
-    assert told(await canonical_run(harness)) == (2, 2, 0, {}, 0)
+    assert counts(await canonical_run(harness)) == (2, 2, 0, {}, 0)
     seen = len(site.seen)
-    assert told(await canonical_run(harness)) == (0, 0, 0, {}, 0)
+    assert counts(await canonical_run(harness)) == (0, 0, 0, {}, 0)
     assert len(site.seen) == seen
     rows = await harness.rows("SELECT uid, url, categories, code FROM canonical_attempts ORDER BY url")
     assert rows == [
@@ -69,8 +68,8 @@ async def test_what_a_category_links_is_fetched_once_and_a_second_run_asks_nobod
     ]
 
 
-async def test_a_link_is_called_by_its_address_as_it_was_given(site: Site, harness: AppHarness) -> None:
-    """Spec 5.1: the SHA-1 is of the URL as given, whatever it is called in the frontier."""
+async def test_the_uid_of_a_link_is_that_of_its_url_as_given(site: Site, harness: AppHarness) -> None:
+    """Spec 5.1: the normalized URL of the frontier does not matter."""
     given = "http://NEWS.test/a/?utm_source=feed#top"
     pages(site, "a")
     site.answers[FEED] = rss(given)
@@ -81,13 +80,13 @@ async def test_a_link_is_called_by_its_address_as_it_was_given(site: Site, harne
     assert "utm_source" in url
 
 
-async def test_a_document_that_is_there_already_is_skipped_and_marked(site: Site, harness: AppHarness) -> None:
+async def test_a_link_with_a_document_is_skipped_and_marked(site: Site, harness: AppHarness) -> None:
     """Spec 5.5."""
     pages(site, "a")
     await add_feed(harness)
     await harness.work()
     seen = len(site.seen)
-    assert told(await canonical_run(harness)) == (1, 0, 1, {}, 0)
+    assert counts(await canonical_run(harness)) == (1, 0, 1, {}, 0)
     assert len(site.seen) == seen
     assert (await canonical_run(harness)).new == 0
 
@@ -100,7 +99,7 @@ async def test_an_attempt_counts_for_30_days(site: Site, harness: AppHarness, da
     await canonical_run(harness)
     await harness.rows(f"UPDATE canonical_attempts SET attempted_at = attempted_at - interval '{days} days'")
     before = site.visits("http://news.test/a")
-    assert told(await canonical_run(harness)) == ((1, 1, 0, {}, 0) if tried else (0, 0, 0, {}, 0))
+    assert counts(await canonical_run(harness)) == ((1, 1, 0, {}, 0) if tried else (0, 0, 0, {}, 0))
     assert site.visits("http://news.test/a") - before == tried
     assert (await canonical_run(harness)).new == 0
 
@@ -119,7 +118,7 @@ async def test_each_failure_has_its_code_and_is_not_tried_again(site: Site, harn
     await add_feed(harness)
     totals = await canonical_run(harness)
     assert totals.failed == {"FAIL_HTTP": 2, "FAIL_BAD_HTML": 2, "FAIL_EMPTY": 1}
-    assert {type(code) for code in totals.failed} == {str}  # as which it is written to logs
+    assert {type(code) for code in totals.failed} == {str}  # logs show them as plain strings
     rows = await harness.rows("SELECT url, code, reason FROM canonical_attempts ORDER BY url")
     assert rows == [
         ("http://news.test/empty", "FAIL_EMPTY", "empty_text"),
@@ -135,7 +134,7 @@ async def test_each_failure_has_its_code_and_is_not_tried_again(site: Site, harn
 
 
 async def test_a_server_that_never_answers_is_a_timeout(site: Site, make_settings: Callable[..., Settings]) -> None:
-    """Spec 5.3: after the last retry, by what that ended with."""
+    """Spec 5.3: the last retry decides the code."""
     pages(site, "slow")
     site.hanging.add("http://news.test/slow")
     quick = make_settings(connect_to=site.connect_to, page_timeout_seconds=0.2, max_retries=1)
@@ -144,17 +143,17 @@ async def test_a_server_that_never_answers_is_a_timeout(site: Site, make_setting
         assert (await canonical_run(harness)).failed == {"FAIL_TIMEOUT": 1}
 
 
-async def test_what_waits_for_long_is_reported_and_not_marked(
+async def test_a_link_that_waits_long_is_deferred_and_not_marked(
     site: Site, make_settings: Callable[..., Settings]
 ) -> None:
-    """Spec 5.5: deferred; a later run marks it when it has ended."""
+    """Spec 5.5: a later run marks its result."""
     pages(site, "a", "b")
     site.answers["http://news.test/b"] = [Answer(status=503), Answer(page("story b"), headers=HTML)]
     patient = make_settings(connect_to=site.connect_to, retry_base_seconds=600)
     async with open_harness(patient) as harness:
         await add_feed(harness)
         totals = await canonical_run(harness)
-        assert told(totals) == (2, 1, 0, {}, 1)
+        assert counts(totals) == (2, 1, 0, {}, 1)
         (late,) = totals.deferred_urls
         assert (late.url, late.reason) == ("http://news.test/b", "http_5xx")
         assert late.until is not None
@@ -163,17 +162,17 @@ async def test_what_waits_for_long_is_reported_and_not_marked(
         await harness.rows(
             "UPDATE host_state SET ready_at = 'yesterday', not_before = 'yesterday', blocked_reason = NULL"
         )
-        assert told(await canonical_run(harness)) == (1, 1, 0, {}, 0)
+        assert counts(await canonical_run(harness)) == (1, 1, 0, {}, 0)
 
 
-async def test_a_page_that_moved_elsewhere_has_the_article_of_where_it_is(site: Site, harness: AppHarness) -> None:
-    """Spec 4.2, 5.5: another host's, and another's that was known before."""
+async def test_a_moved_link_has_the_article_of_its_final_page(site: Site, harness: AppHarness) -> None:
+    """Spec 4.2, 5.5: on another host, and on a page that was known before."""
     pages(site, "a", "b")
     moved = Answer(status=301, headers={"Location": "http://other.test/a"})
     site.answers |= {"http://news.test/a": moved, "http://news.test/b": moved}
     site.answers["http://other.test/a"] = Answer(page("story a"), headers=HTML)
     await add_feed(harness)
-    assert told(await canonical_run(harness)) == (2, 2, 0, {}, 0)
+    assert counts(await canonical_run(harness)) == (2, 2, 0, {}, 0)
     assert site.visits("http://other.test/a") == 1
     of_articles = "SELECT DISTINCT u.url FROM canonical_attempts JOIN url_frontier u ON u.id = url_id"
     assert await harness.rows(of_articles) == [("http://other.test/a",)]
@@ -186,19 +185,17 @@ async def test_a_source_without_a_category_or_without_pages_links_nothing(site: 
     assert (await canonical_run(harness)).new == 0
 
 
-async def test_a_link_that_was_given_up_with_its_source_is_fetched_all_the_same(
-    site: Site, harness: AppHarness
-) -> None:
-    """Spec 2.2: it is somebody's link still."""
+async def test_a_link_whose_source_was_removed_is_fetched(site: Site, harness: AppHarness) -> None:
+    """Spec 2.2: its category still links it."""
     pages(site, "a")
     await add_feed(harness)
     await harness.operations.sources.remove("news")
     assert await harness.outcomes() == {"http://news.test/a": "source_removed"}
-    assert told(await canonical_run(harness)) == (1, 1, 0, {}, 0)
+    assert counts(await canonical_run(harness)) == (1, 1, 0, {}, 0)
     assert await harness.rows("SELECT s.name FROM documents d JOIN sources s ON s.id = d.source_id") == [("canonical",)]
 
 
-async def test_links_go_after_48_hours(site: Site, harness: AppHarness) -> None:
+async def test_links_expire_after_48_hours(site: Site, harness: AppHarness) -> None:
     """Spec 5.4, without Redis."""
     pages(site, "a")
     await add_feed(harness)
@@ -207,7 +204,7 @@ async def test_links_go_after_48_hours(site: Site, harness: AppHarness) -> None:
     assert await harness.rows("SELECT * FROM category_links") == []
 
 
-async def test_only_one_runs_at_a_time_and_a_killed_one_is_gone_on_with(
+async def test_only_one_run_works_at_a_time_and_the_next_continues_a_killed_one(
     site: Site, harness: AppHarness, make_settings: Callable[..., Settings]
 ) -> None:
     """Spec 2.4, 5.5, 9.3."""
@@ -224,8 +221,8 @@ async def test_only_one_runs_at_a_time_and_a_killed_one_is_gone_on_with(
         other = await runtime.canonical_runner.run(CanonicalTotals(), nullcontext)
         assert other is not None
         assert other.holder == harness.runtime.context.holder
-        with pytest.raises(OperatorError, match="under way"):
-            await run_now(runtime, lambda: fetch_pool_at_work(runtime, harness.operations.metrics), CanonicalTotals())
+        with pytest.raises(OperatorError):
+            await runtime.canonical_runner.run_or_refuse(CanonicalTotals(), nullcontext)
     first.cancel()
     await asyncio.gather(first, return_exceptions=True)
     site.hanging.clear()
@@ -234,7 +231,7 @@ async def test_only_one_runs_at_a_time_and_a_killed_one_is_gone_on_with(
     assert await harness.rows("SELECT count(*) FROM canonical_attempts WHERE attempted_at IS NOT NULL") == [(2,)]
 
 
-async def test_what_a_killed_program_was_at_is_gone_on_with_when_its_leases_are_over(
+async def test_a_run_continues_after_a_killed_program_when_its_leases_have_expired(
     site: Site, harness: AppHarness, tmp_path: Path
 ) -> None:
     """Spec 2.4, 9.3."""
@@ -259,7 +256,7 @@ async def test_what_a_killed_program_was_at_is_gone_on_with_when_its_leases_are_
     now = harness.runtime.context.clock.now()
     ((until,),) = await harness.rows("SELECT lease_until FROM canonical_state")
     assert until - now < timedelta(seconds=31)
-    held = f"process {program.pid} on .* over at {until:%H:%M:%S} UTC"
+    held = f"process {program.pid} on .* until {until:%H:%M:%S} UTC"
     with pytest.raises(OperatorError, match=held):
         await canonical_run(harness)
     for table in RESCUERS:
@@ -272,8 +269,8 @@ async def test_what_a_killed_program_was_at_is_gone_on_with_when_its_leases_are_
     ) == [(2,)]
 
 
-async def test_many_links_go_by_batches(site: Site, harness: AppHarness) -> None:
-    """Spec 5.5: 1,200 addresses that all end at once, some of them no addresses at all."""
+async def test_many_links_are_processed_in_batches(site: Site, harness: AppHarness) -> None:
+    """Spec 5.5: 1,200 links that end at once, among them invalid ones."""
     urls = [
         f"http://h{number % 24}.test/{number}" if number % 100 else f"no address {number}" for number in range(1200)
     ]
@@ -283,15 +280,15 @@ async def test_many_links_go_by_batches(site: Site, harness: AppHarness) -> None
         now = harness.runtime.context.clock.now()
         await canonical.note_links(connection, "many", {uid_of(url): url for url in urls}, now)
     totals = await canonical_run(harness)
-    assert told(totals) == (1200, 0, 0, {"FAIL_HTTP": 1200}, 0)
+    assert counts(totals) == (1200, 0, 0, {"FAIL_HTTP": 1200}, 0)
     assert len(totals.failed_urls) == 20
     reasons = await harness.rows("SELECT reason, count(*) FROM canonical_attempts GROUP BY 1 ORDER BY 1")
     assert reasons == [("invalid_url", 12), ("robots_blocked", 1188)]
     assert len(site.seen) == 24
 
 
-async def test_many_articles_are_listed_in_another_category_by_batches(site: Site, harness: AppHarness) -> None:
-    """Spec 5.4, 5.5: without Redis too; what another program attempted, and what failed, is left as it is."""
+async def test_many_articles_get_new_categories_in_batches(site: Site, harness: AppHarness) -> None:
+    """Spec 5.4, 5.5: attempts of other programs and failed links do not change."""
     pages(site, "a")
     await add_feed(harness)
     await canonical_run(harness)
@@ -316,7 +313,7 @@ async def test_many_articles_are_listed_in_another_category_by_batches(site: Sit
     assert dict(rows) == dict.fromkeys(articles, everywhere) | {foreign: [], failed: ["jobs_report"]}
 
 
-async def test_what_a_killed_run_asked_for_is_listed_in_what_links_it_since(site: Site, harness: AppHarness) -> None:
+async def test_a_link_of_a_killed_run_gets_the_categories_that_link_it_since(site: Site, harness: AppHarness) -> None:
     """Spec 5.4, 9.3."""
     pages(site, "a")
     await add_feed(harness)

@@ -1,4 +1,4 @@
-"""The keyspace in a real Redis: what is written, for how long, what is taken in, what survives its death (spec 5.4)."""
+"""The keys in a real Redis: contents, lifetimes, adoption from other programs, and loss of the server (spec 5.4)."""
 
 import asyncio
 import json
@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from headwater.app.canonical import CanonicalRole
 from headwater.app.maintenance import MaintenanceRole
 from headwater.app.polling import PollerRole
 from headwater.app.roles import make_fetch_pool, run_roles
-from headwater.canonical.operations import CanonicalTotals, Failed
-from headwater.canonical.rules import uid_of
+from headwater.canonical.operations import CanonicalTotals, FailedLink, uid_of
+from headwater.canonical.run import CanonicalRole
 from headwater.core.settings import Settings
 from tests.harness import AppHarness, open_harness
-from tests.integration.test_canonical import FEED, HTML, add_feed, canonical_run, pages, told
+from tests.integration.test_canonical import FEED, HTML, add_feed, canonical_run, counts, pages
 from tests.program import headwater
 from tests.redis_server import RedisServer
 from tests.server import Answer, Site, page, rss
@@ -31,7 +30,7 @@ TIMES = "headwater:times:"
 async def harness(
     site: Site, redis_server: RedisServer, make_settings: Callable[..., Settings]
 ) -> AsyncIterator[AppHarness]:
-    """All parts, with the Redis of this test."""
+    """A harness with the Redis of this test."""
     quick = make_settings(connect_to=site.connect_to, redis_url=redis_server.url, page_timeout_seconds=2)
     async with open_harness(quick) as opened:
         yield opened
@@ -42,16 +41,16 @@ def lasts(redis: RedisServer, key: str, seconds: int) -> bool:
 
 
 def age(redis: RedisServer, key: str, seconds: float) -> None:
-    """Let all members of a SET be so much older."""
+    """Make all members of a SET older."""
     times = f"{TIMES}{key}"
     for member, score in redis.client.zrange(times, 0, -1, withscores=True):
         redis.client.zadd(times, {member: score - seconds})
 
 
-async def test_the_keyspace_is_written_as_others_know_it(
+async def test_the_keys_have_their_names_types_lifetimes_and_fields(
     site: Site, harness: AppHarness, redis_server: RedisServer
 ) -> None:
-    """Spec 5.1, 5.4: names, types, lifetimes, fields."""
+    """Spec 5.1, 5.4."""
     pages(site, "a", "b")
     site.answers[B] = Answer(status=410)
     await add_feed(harness)
@@ -59,7 +58,7 @@ async def test_the_keyspace_is_written_as_others_know_it(
     assert redis_server.members(LINKS) == {A, B}
     assert lasts(redis_server, LINKS, 2 * DAY)
     before = int(time.time())
-    assert told(await canonical_run(harness)) == (2, 1, 0, {"FAIL_HTTP": 1}, 0)
+    assert counts(await canonical_run(harness)) == (2, 1, 0, {"FAIL_HTTP": 1}, 0)
     uid, gone = uid_of(A), uid_of(B)
     article = redis_server.article(uid)
     document = await harness.operations.documents.get(1)
@@ -105,7 +104,7 @@ async def test_the_keyspace_is_written_as_others_know_it(
 async def test_an_article_that_expires_leaves_no_member_in_an_index(
     site: Site, harness: AppHarness, redis_server: RedisServer
 ) -> None:
-    """Spec 5.4: the next run prunes, though nothing is new and nobody is asked."""
+    """Spec 5.4: the next run prunes the indexes, although no link is new."""
     pages(site, "a", "b")
     await add_feed(harness)
     await canonical_run(harness)
@@ -121,10 +120,10 @@ async def test_an_article_that_expires_leaves_no_member_in_an_index(
     assert redis_server.members("rss:canonical_attempted") == {uid_of(A), uid_of(B)}
 
 
-async def test_members_of_sets_go_each_on_its_own_day(
+async def test_each_member_of_a_set_expires_on_its_own_day(
     site: Site, harness: AppHarness, redis_server: RedisServer
 ) -> None:
-    """Spec 5.4: a SET has one lifetime, its members have one each."""
+    """Spec 5.4."""
     pages(site, "a")
     await add_feed(harness)
     await canonical_run(harness)
@@ -134,24 +133,24 @@ async def test_members_of_sets_go_each_on_its_own_day(
     pages(site, "a", "b")
     site.answers[FEED] = rss(B)
     await harness.operations.sources.sync("news")
-    assert told(await canonical_run(harness)) == (1, 1, 0, {}, 0)
+    assert counts(await canonical_run(harness)) == (1, 1, 0, {}, 0)
     assert redis_server.members(LINKS) == {B}
     assert redis_server.members("rss:canonical_attempted") == {uid_of(B)}
     assert redis_server.members("rss:articles_by_category:jobs_report") == {uid_of(B)}
     assert redis_server.client.zrange(f"{TIMES}{LINKS}", 0, -1) == [uid_of(B).encode()]
 
 
-async def test_sets_that_another_program_wrote_are_worked_from(
+async def test_links_and_attempts_of_another_program_are_adopted(
     site: Site, harness: AppHarness, redis_server: RedisServer
 ) -> None:
-    """Spec 5.4: links and attempts of others; members are adopted at first sight, and get their own day."""
+    """Spec 5.4: each member expires on its own day after the adoption."""
     pages(site, "a", "b", "c", "d")
     redis = redis_server.client
     redis.sadd("rss:category_links:foreign news", A, B)
     redis.sadd("rss:category_links:other", A)
     redis.sadd("rss:canonical_attempted", uid_of(B), "something else")
     seen = {url.url for url in site.seen}
-    assert told(await canonical_run(harness)) == (1, 1, 0, {}, 0)
+    assert counts(await canonical_run(harness)) == (1, 1, 0, {}, 0)
     assert {url.url for url in site.seen} - seen == {A, "http://news.test/robots.txt"}
     assert redis_server.article(uid_of(A))["category"] == "foreign news"
     for category in ("foreign news", "other"):
@@ -167,7 +166,7 @@ async def test_sets_that_another_program_wrote_are_worked_from(
         "UPDATE category_links SET seen_at = seen_at - interval '49 hours' WHERE category = 'foreign news'"
     )
     redis.sadd("rss:category_links:other", B)
-    assert told(await canonical_run(harness)) == (2, 2, 0, {}, 0), "A is tried again, B for the first time here"
+    assert counts(await canonical_run(harness)) == (2, 2, 0, {}, 0), "A is tried again, B for the first time here"
     assert not redis.exists("rss:category_links:foreign news")
     assert redis_server.members("rss:canonical_attempted") == {uid_of(A), uid_of(B)}
 
@@ -175,7 +174,7 @@ async def test_sets_that_another_program_wrote_are_worked_from(
 async def test_an_article_enters_the_index_of_a_category_that_lists_it_later(
     site: Site, harness: AppHarness, redis_server: RedisServer
 ) -> None:
-    """Spec 5.4, 5.5: nobody is asked, its first category stays its own, and its day is that of its attempt."""
+    """Spec 5.4, 5.5: the run sends no request, and the article keeps its first category and its expiry."""
     pages(site, "a")
     redis = redis_server.client
     redis.sadd("rss:category_links:first", A)
@@ -194,10 +193,10 @@ async def test_an_article_enters_the_index_of_a_category_that_lists_it_later(
     assert lasts(redis_server, f"rss:article_canonical:{uid_of(A)}", 4 * DAY)
 
 
-async def test_articles_enter_the_index_of_a_second_source_and_are_there_after_a_loss(
+async def test_articles_enter_the_index_of_a_second_source_and_survive_a_loss(
     site: Site, harness: AppHarness, redis_server: RedisServer
 ) -> None:
-    """Spec 5.4: PostgreSQL has the categories, Redis is written from it."""
+    """Spec 5.4: PostgreSQL has the categories and writes them to Redis."""
     pages(site, "a", "b")
     site.answers[B] = Answer(status=410)
     await add_feed(harness)
@@ -213,10 +212,8 @@ async def test_articles_enter_the_index_of_a_second_source_and_are_there_after_a
     assert len(site.seen) == seen
 
 
-async def test_an_article_that_is_over_enters_no_index(
-    site: Site, harness: AppHarness, redis_server: RedisServer
-) -> None:
-    """Spec 5.4: 7 days after its attempt, however long that counts."""
+async def test_an_expired_article_enters_no_index(site: Site, harness: AppHarness, redis_server: RedisServer) -> None:
+    """Spec 5.4: it expires 7 days after its attempt."""
     pages(site, "a")
     await add_feed(harness)
     await canonical_run(harness)
@@ -228,16 +225,16 @@ async def test_an_article_that_is_over_enters_no_index(
     assert not redis_server.client.keys("rss:articles_by_category:*")
 
 
-async def test_what_another_program_attempted_since_is_left_to_it(
+async def test_a_link_that_another_program_attempted_is_not_fetched(
     site: Site, harness: AppHarness, redis_server: RedisServer
 ) -> None:
-    """Spec 5.5: minus attempted, whoever attempted it."""
+    """Spec 5.5."""
     pages(site, "a", "b")
     await add_feed(harness)
     await canonical_run(harness)
     pages(site, "a", "b", "c")
     await harness.operations.sources.sync("news")
-    redis_server.client.srem("rss:canonical_attempted", uid_of(A))  # as many members as times
+    redis_server.client.srem("rss:canonical_attempted", uid_of(A))  # the SET has as many members as times
     redis_server.client.sadd("rss:canonical_attempted", uid_of("http://news.test/c"))
     assert (await canonical_run(harness)).new == 0
 
@@ -256,10 +253,10 @@ BAD = {
 }
 
 
-async def test_bad_links_are_refused_one_by_one_and_keep_nobody_else_back(
+async def test_bad_links_are_refused_one_by_one_and_do_not_stop_others(
     site: Site, harness: AppHarness, redis_server: RedisServer
 ) -> None:
-    """Spec 5.4, 4.3: garbage, private addresses, 10 MB, each with its reason."""
+    """Spec 5.4, 4.3: garbage, private addresses and 10 MB are refused with a reason each."""
     pages(site, "a")
     redis_server.client.sadd("rss:category_links:bad", A.encode(), *BAD)
     totals = await canonical_run(harness)
@@ -286,10 +283,10 @@ async def test_bad_links_are_refused_one_by_one_and_keep_nobody_else_back(
     assert (again.new, again.troubles) == (0, [])
 
 
-async def test_keys_of_the_wrong_type_are_named_and_left_alone(
+async def test_keys_of_a_wrong_type_are_reported_and_left_alone(
     site: Site, harness: AppHarness, redis_server: RedisServer
 ) -> None:
-    """Spec 5.4: whatever another program has put there, the rest works."""
+    """Spec 5.4: the other keys work."""
     pages(site, "a", "b")
     redis = redis_server.client
     redis.set("rss:category_links:text", "x")
@@ -300,10 +297,10 @@ async def test_keys_of_the_wrong_type_are_named_and_left_alone(
     redis.set("rss:articles_by_category:text", "x")
     await add_feed(harness)
     totals = await canonical_run(harness)
-    assert told(totals) == (2, 2, 0, {}, 0)
-    named = " ".join(totals.troubles)
+    assert counts(totals) == (2, 2, 0, {}, 0)
+    reported = " ".join(totals.troubles)
     for key in ("links:text", "links:list", "links:\\xff", uid_of(A), "canonical_index", "by_category:text"):
-        assert key in named
+        assert key in reported
     assert redis.get("rss:category_links:text") == b"x"
     assert redis.get(f"rss:article_canonical:{uid_of(A)}") == b"x"
     assert redis_server.article(uid_of(B))["url"] == B
@@ -313,15 +310,15 @@ async def test_keys_of_the_wrong_type_are_named_and_left_alone(
     assert redis.zcard("rss:article_canonical_index") == 2
 
 
-async def test_a_redis_that_is_down_fails_neither_poll_nor_run_and_is_brought_up_to_date(
+async def test_a_redis_that_is_down_fails_no_poll_and_no_run_and_is_written_later(
     site: Site, harness: AppHarness, redis_server: RedisServer
 ) -> None:
-    """Spec 5.4: PostgreSQL decides."""
+    """Spec 5.4."""
     redis_server.kill()
     pages(site, "a", "b")
     await add_feed(harness)
     totals = await canonical_run(harness)
-    assert told(totals) == (2, 2, 0, {}, 0)
+    assert counts(totals) == (2, 2, 0, {}, 0)
     assert "Redis cannot be used" in totals.redis
     redis_server.start()
     seen = len(site.seen)
@@ -334,10 +331,10 @@ async def test_a_redis_that_is_down_fails_neither_poll_nor_run_and_is_brought_up
     assert lasts(redis_server, f"rss:article_canonical:{uid_of(A)}", 7 * DAY)
 
 
-async def test_a_redis_that_is_killed_in_the_middle_of_a_run_loses_nothing(
+async def test_a_redis_that_is_killed_during_a_run_loses_nothing(
     site: Site, harness: AppHarness, redis_server: RedisServer
 ) -> None:
-    """Spec 5.4, 9.3: the run ends by PostgreSQL, and the next one writes everything anew."""
+    """Spec 5.4, 9.3: the run ends without Redis, and the next one writes everything again."""
     pages(site, "a", "b")
     site.hanging.add(A)
     await add_feed(harness)
@@ -348,7 +345,7 @@ async def test_a_redis_that_is_killed_in_the_middle_of_a_run_loses_nothing(
     site.hanging.clear()
     async with asyncio.timeout(60):
         totals = await running
-    assert told(totals) == (2, 2, 0, {}, 0)
+    assert counts(totals) == (2, 2, 0, {}, 0)
     redis_server.start()
     assert not redis_server.client.keys("*")
     await canonical_run(harness)
@@ -357,10 +354,10 @@ async def test_a_redis_that_is_killed_in_the_middle_of_a_run_loses_nothing(
     assert redis_server.members("rss:articles_by_category:jobs_report") == {uid_of(A), uid_of(B)}
 
 
-async def test_polls_wait_for_a_redis_that_hangs_a_moment_and_then_no_more(
+async def test_only_the_first_poll_waits_for_a_redis_that_hangs(
     site: Site, harness: AppHarness, redis_server: RedisServer
 ) -> None:
-    """Spec 5.4: a poll never fails by it, and is hardly slower."""
+    """Spec 5.4: no poll fails, and later polls are not slower."""
     pages(site, "a")
     redis_server.freeze()
     try:
@@ -377,9 +374,7 @@ async def test_polls_wait_for_a_redis_that_hangs_a_moment_and_then_no_more(
     assert redis_server.members(LINKS) == {A, B}
 
 
-async def test_a_redis_that_was_emptied_is_written_anew(
-    site: Site, harness: AppHarness, redis_server: RedisServer
-) -> None:
+async def test_an_emptied_redis_is_written_again(site: Site, harness: AppHarness, redis_server: RedisServer) -> None:
     pages(site, "a")
     await add_feed(harness)
     await canonical_run(harness)
@@ -393,10 +388,10 @@ async def test_a_redis_that_was_emptied_is_written_anew(
     assert redis_server.members("rss:canonical_attempted") == {uid_of(A)}
 
 
-async def test_an_article_follows_its_document_and_keeps_its_day(
+async def test_an_article_follows_its_document_and_keeps_its_expiry(
     site: Site, harness: AppHarness, redis_server: RedisServer
 ) -> None:
-    """Spec 4.4, 5.4: a projection shows what PostgreSQL has now."""
+    """Spec 4.4, 5.4: Redis shows the present document."""
     pages(site, "a")
     await add_feed(harness)
     await canonical_run(harness)
@@ -409,27 +404,25 @@ async def test_an_article_follows_its_document_and_keeps_its_day(
     assert lasts(redis_server, f"rss:article_canonical:{uid_of(A)}", 4 * DAY)
 
 
-async def test_an_article_has_the_headline_that_was_corrected(
+async def test_an_article_has_the_corrected_headline(
     site: Site, harness: AppHarness, redis_server: RedisServer
 ) -> None:
-    """Issue 8: its text is as before."""
+    """Issue 8: its text stays."""
     pages(site, "a")
     await add_feed(harness)
     await canonical_run(harness)
-    told = redis_server.article(uid_of(A))
+    before = redis_server.article(uid_of(A))
     corrected = page("story a").replace(">story a</title>", ">Corrected</title>")
     site.answers[A] = Answer(corrected.replace('content="story a"', 'content="Corrected"'), headers=HTML)
     await harness.operations.frontier.retry([A])
     await harness.work()
     assert (await canonical_run(harness)).new == 0
     article = redis_server.article(uid_of(A))
-    assert (article["title"], article["clean_text"]) == ("Corrected", told["clean_text"])
+    assert (article["title"], article["clean_text"]) == ("Corrected", before["clean_text"])
 
 
-async def test_attempts_that_somebody_deleted_are_written_once_and_then_all_is_well(
-    site: Site, harness: AppHarness, redis_server: RedisServer
-) -> None:
-    """Spec 5.4: what others attempted is known to PostgreSQL too."""
+async def test_deleted_attempts_are_written_again(site: Site, harness: AppHarness, redis_server: RedisServer) -> None:
+    """Spec 5.4: PostgreSQL also has the attempts of other programs."""
     pages(site, "a")
     redis_server.client.sadd("rss:canonical_attempted", uid_of(B), "something else")
     await add_feed(harness)
@@ -442,10 +435,8 @@ async def test_attempts_that_somebody_deleted_are_written_once_and_then_all_is_w
     assert lasts(redis_server, "rss:canonical_attempted", 30 * DAY)
 
 
-async def test_a_redis_that_is_full_is_written_later(
-    site: Site, harness: AppHarness, redis_server: RedisServer
-) -> None:
-    """Spec 5.4: it answers, and takes nothing."""
+async def test_a_full_redis_is_written_later(site: Site, harness: AppHarness, redis_server: RedisServer) -> None:
+    """Spec 5.4: it refuses every write."""
     pages(site, "a")
     redis_server.client.config_set("maxmemory", 1)
     await add_feed(harness)
@@ -458,17 +449,22 @@ async def test_a_redis_that_is_full_is_written_later(
     assert redis_server.members(LINKS) == {A}
 
 
-async def test_the_service_runs_once_after_polls_brought_something(
+async def test_the_service_runs_after_polls_that_found_something_new(
     site: Site, harness: AppHarness, redis_server: RedisServer
 ) -> None:
-    """Spec 5.5: once after each polling cycle; a cycle that brings nothing asks nobody."""
+    """Spec 5.5: once after each cycle of polls."""
     pages(site, "a", "b")
     await add_feed(harness)
     await harness.rows("UPDATE category_links SET seen_at = seen_at - interval '1 hour'")
     pages(site, "a", "b", "c")
     await harness.rows("UPDATE poll_state SET next_poll_at = 'yesterday'")
     pollers: list[PollerRole] = []
-    canonical = CanonicalRole(harness.runtime, lambda: sum(poller.under_way for poller in pollers))
+    canonical = CanonicalRole(
+        harness.runtime.canonical_runner,
+        harness.runtime.poller.found_new,
+        lambda: sum(poller.under_way for poller in pollers),
+        cycle_seconds=harness.runtime.context.settings.poll_check_seconds,
+    )
     pollers.append(PollerRole(harness.runtime))
     stop = asyncio.Event()
     roles = [
@@ -487,8 +483,8 @@ async def test_the_service_runs_once_after_polls_brought_something(
     assert await harness.rows("SELECT 1 FROM canonical_state WHERE lease_token IS NOT NULL") == []
 
 
-def test_the_command_runs_once_and_tells_in_json(redis_server: RedisServer, tmp_path: Path, database_url: str) -> None:
-    """Spec 5.5, 8.2: nothing new, nothing said, exit code 0; which URLs failed is told, the first of them."""
+def test_the_command_runs_once_and_prints_json(redis_server: RedisServer, tmp_path: Path, database_url: str) -> None:
+    """Spec 5.5, 8.2: without new links it prints nothing; else it lists the first failed URLs."""
     words = {"database_url": database_url, "data_dir": tmp_path / "data", "redis_url": redis_server.url}
     quiet = headwater("canonical", "run", cwd=tmp_path, **words)
     assert (quiet.returncode, quiet.stdout) == (0, ""), quiet.stderr
@@ -511,7 +507,7 @@ def test_the_command_runs_once_and_tells_in_json(redis_server: RedisServer, tmp_
     assert "secret" not in down.stdout + down.stderr
 
 
-async def test_a_totals_object_counts_what_is_done() -> None:
+async def test_the_totals_count_links_with_a_result() -> None:
     totals = CanonicalTotals(new=4, stored=1, skipped=1, deferred=1)
-    totals.fail(Failed(uid_of(A), A, "FAIL_HTTP", "not_found"))
+    totals.add_failure(FailedLink(uid_of(A), A, "FAIL_HTTP", "not_found"))
     assert totals.done == 4

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.canonical.rules import code_of
+from headwater.canonical.operations import code_of
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
 from tests.harness import AppHarness, open_harness

@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.canonical.rules import CODES, code_of, uid_of
+from headwater.canonical.operations import CODES, code_of, uid_of
 from headwater.core.reasons import Reason, ReasonClass
 from headwater.db.canonical import FailureCode
 
-# What only an operator meets never ends a URL: it waits until that is mended. Nor does what is said of hand-offs.
-NO_FAILURES = (ReasonClass.DONE, ReasonClass.CONFIG, ReasonClass.HANDOFF)
-ENDS = [reason for reason in Reason if reason.kind not in NO_FAILURES]
+# A reason of these classes never ends a URL.
+NOT_FAILURES = (ReasonClass.DONE, ReasonClass.CONFIG, ReasonClass.HANDOFF)
+ENDS = [reason for reason in Reason if reason.kind not in NOT_FAILURES]
 
 
 @given(st.text().filter(lambda text: text.encode(errors="replace").decode() == text))
-def test_a_uid_is_half_of_a_sha1_and_always_the_same(url: str) -> None:
+def test_a_uid_is_the_start_of_a_sha1(url: str) -> None:
     """Spec 5.1."""
     assert uid_of(url) == uid_of(url.encode()) == hashlib.sha1(url.encode()).hexdigest()[:16]
 
@@ -27,11 +27,11 @@ def test_the_uid_of_a_known_address() -> None:
 
 @pytest.mark.parametrize("reason", ENDS)
 def test_every_reason_that_can_end_a_url_has_a_code(reason: Reason) -> None:
-    """Spec 5.3: a reason that is new must be given one of the five."""
+    """Spec 5.3: a new reason needs one of the five codes."""
     assert CODES[reason] in FailureCode
 
 
-def test_every_code_is_somebodys_and_no_good_end_has_one() -> None:
+def test_every_code_has_a_reason_and_no_success_has_a_code() -> None:
     assert set(CODES.values()) == set(FailureCode)
     assert not [reason for reason in CODES if reason.kind is ReasonClass.DONE]
 
@@ -52,11 +52,11 @@ def test_the_codes_of_some_reasons(reason: Reason, code: str) -> None:
 
 
 @given(st.sampled_from(ENDS), st.text())
-def test_what_was_given_up_has_the_code_of_its_last_retry(last: Reason, words: str) -> None:
-    """Spec 5.3: `max_retries` says only that it went on."""
+def test_a_link_that_used_all_retries_has_the_code_of_the_last_one(last: Reason, words: str) -> None:
+    """Spec 5.3: `max_retries` alone does not name the failure."""
     assert code_of(Reason.MAX_RETRIES, f"{last}: {words}") is code_of(last)
 
 
 @given(st.none() | st.text())
-def test_whatever_was_said_there_is_a_code(words: str | None) -> None:
+def test_any_detail_has_a_code(words: str | None) -> None:
     assert code_of(Reason.MAX_RETRIES, words) in FailureCode

@@ -211,8 +211,8 @@ async def check_redis(settings: Settings) -> Finding:
     facts: dict[str, Any] = {}
     async with open_redis(settings.redis_url) as redis:
         try:
-            await redis.ask("PING")
-            for answer in await redis.ask_all(
+            await redis.execute("PING")
+            for answer in await redis.execute_all(
                 [("INFO", section) for section in ("server", "memory", "replication", "cluster")]
             ):
                 facts |= answer if isinstance(answer, dict) else {}  # this user may have no right to ask

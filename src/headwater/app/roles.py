@@ -13,13 +13,13 @@ from typing import Any, Protocol
 import structlog
 import uvicorn
 
-from headwater.app.canonical import CanonicalRole
 from headwater.app.maintenance import ClockRole, MaintenanceRole
 from headwater.app.metrics import Metrics
 from headwater.app.operations import Operations
 from headwater.app.polling import LONG_AT_ONCE, LONG_METHODS, PollerRole
 from headwater.app.runtime import Runtime, open_runtime
 from headwater.app.scheduler import SchedulerRole
+from headwater.canonical.run import CanonicalRole
 from headwater.changes.outbox import DelivererRole
 from headwater.core.errors import OperatorError
 from headwater.core.reasons import Reason
@@ -165,7 +165,14 @@ def _make(runtime: Runtime, roles: Collection[RoleName], metrics: Metrics) -> li
         feeds = PollerRole(runtime, metrics.polled)
         made.append(feeds)
         made.append(PollerRole(runtime, metrics.polled, methods=LONG_METHODS, at_once=LONG_AT_ONCE))
-        made.append(CanonicalRole(runtime, lambda: feeds.under_way))
+        made.append(
+            CanonicalRole(
+                runtime.canonical_runner,
+                runtime.poller.found_new,
+                lambda: feeds.under_way,
+                cycle_seconds=settings.poll_check_seconds,
+            )
+        )
     if RoleName.SCHEDULER in roles:
         made.append(SchedulerRole(runtime, metrics.polled))
     if RoleName.DELIVERER in roles:

@@ -75,7 +75,7 @@ class Runtime:
 
     @property
     def canonical_runner(self) -> CanonicalRunner:
-        """What makes canonical articles of the links of all categories."""
+        """The runner that makes canonical articles of the links of all categories."""
         context = self.context
         return CanonicalRunner(
             context.database,

@@ -28,9 +28,8 @@ async def with_operations(settings: Settings, ask: Callable[[Operations], Awaita
 
 
 async def run_canonical(settings: Settings, totals: "CanonicalTotals") -> None:
-    """Make canonical articles of what is new in any category, with fetchers of its own."""
-    from headwater.app.canonical import run_now
+    """Make the canonical articles of new links, with fetchers of its own."""
     from headwater.app.roles import fetch_pool_at_work
 
     async with open_database_context(settings) as context, open_runtime(context) as runtime:
-        await run_now(runtime, lambda: fetch_pool_at_work(runtime, Metrics()), totals)
+        await runtime.canonical_runner.run_or_refuse(totals, lambda: fetch_pool_at_work(runtime, Metrics()))

@@ -1,1 +1,1 @@
-"""Canonical articles: the run over all category links, and the Redis projection."""
+"""Canonical articles: the run over the links of all categories, and the projection to Redis."""

@@ -1,52 +1,93 @@
-"""Results of a canonical run."""
+"""The totals of a canonical run, the uid of a link, and the failure code of each reason."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from hashlib import sha1
 
-TOLD = 20  # of the URLs that failed, and of those that are deferred
+from headwater.core.reasons import Reason
+from headwater.core.record import record
+from headwater.db.canonical import FailureCode
+
+MAX_LISTED = 20  # failed URLs in the totals, and as many deferred ones
+MAX_CATEGORY_LENGTH = 200
+
+_REASONS = {
+    FailureCode.BAD_HTML: ("bad_html unsupported_type bad_encoding body_too_large not_a_feed not_a_pdf too_large"),
+    FailureCode.TIMEOUT: "timeout",
+    FailureCode.PARSE: (
+        "parse_failed encrypted broken unknown_schema sandbox_timeout sandbox_memory sandbox_crashed sandbox_output"
+        " browser_crashed worker_lost internal"
+    ),
+    FailureCode.EMPTY: "empty_text challenge login_wall cookie_wall",
+    # The server refused, could not be reached, or may not be asked.
+    FailureCode.HTTP: (
+        "not_found soft_404 gone http_4xx http_5xx http_odd rate_limited network dns browser_busy max_retries"
+        " bad_redirect redirect redirect_limit robots_blocked robots_unreachable address_refused host_closed host_busy"
+        " budget_spent incomplete source_removed invalid_url offline shutdown busy database_lost redis_lost storage"
+    ),
+}
+CODES = {Reason.of(reason): code for code, reasons in _REASONS.items() for reason in reasons.split()}
 
 
-@dataclass(frozen=True, slots=True)
-class Deferred:
-    """A URL that neither brought an article nor failed: it is tried again by itself, and a later run marks it."""
-
-    uid: str
-    url: str
-    reason: str | None  # why it waits, where that is known
-    until: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """A URL that brought no article and is not tried again for 30 days."""
+@record
+class FailedLink:
+    """A link without an article. It is not tried again for 30 days."""
 
     uid: str
     url: str
     code: str
-    reason: str  # the same in our own words
+    reason: str
+
+
+@record
+class DeferredLink:
+    """A link that waits in the frontier. A later run marks its result."""
+
+    uid: str
+    url: str
+    reason: str | None
+    until: datetime | None
 
 
 @dataclass(slots=True)
 class CanonicalTotals:
-    """What a run counts while it works."""
+    """The counts of a run. The run updates them while it works."""
 
-    new: int = 0  # URLs that were not attempted within 30 days
-    stored: int = 0  # fetched, and their articles kept
-    skipped: int = 0  # their articles were there already
+    new: int = 0  # links that were not attempted within 30 days
+    stored: int = 0  # fetched, with an article
+    skipped: int = 0  # with an article from before
     failed: dict[str, int] = field(default_factory=dict)  # by code
-    failed_urls: list[Failed] = field(default_factory=list)  # the first of them
+    failed_urls: list[FailedLink] = field(default_factory=list)
     deferred: int = 0
-    deferred_urls: list[Deferred] = field(default_factory=list)  # the first of them
-    troubles: list[str] = field(default_factory=list)  # what was wrong with Redis, the first of it
+    deferred_urls: list[DeferredLink] = field(default_factory=list)
+    troubles: list[str] = field(default_factory=list)  # keys and members in Redis that cannot be used
     redis: str = "not configured"
 
     @property
     def done(self) -> int:
-        """How many have their end."""
+        """The number of links with a result."""
         return self.stored + self.skipped + sum(self.failed.values()) + self.deferred
 
-    def fail(self, one: Failed) -> None:
-        """Count a failure."""
-        self.failed[one.code] = self.failed.get(one.code, 0) + 1
-        if len(self.failed_urls) < TOLD:
-            self.failed_urls.append(one)
+    def add_failure(self, link: FailedLink) -> None:
+        """Count a failed link, and list it while there is room."""
+        self.failed[link.code] = self.failed.get(link.code, 0) + 1
+        if len(self.failed_urls) < MAX_LISTED:
+            self.failed_urls.append(link)
+
+    def add_deferral(self, link: DeferredLink) -> None:
+        """Count a deferred link, and list it while there is room."""
+        self.deferred += 1
+        if len(self.deferred_urls) < MAX_LISTED:
+            self.deferred_urls.append(link)
+
+
+def uid_of(url: str | bytes) -> str:
+    """Return the uid of a link: the first 16 hex digits of the SHA-1 of its URL as given."""
+    return sha1(url if isinstance(url, bytes) else url.encode(), usedforsecurity=False).hexdigest()[:16]
+
+
+def code_of(reason: Reason, detail: str | None = None) -> FailureCode:
+    """Return the failure code of a reason. For max_retries, the detail names the reason of the last attempt."""
+    if reason is Reason.MAX_RETRIES and detail:
+        reason = Reason.__members__.get(detail.partition(":")[0].upper(), reason)
+    return CODES.get(reason, FailureCode.HTTP)

@@ -1,4 +1,4 @@
-"""What PostgreSQL knows of canonical articles, brought to Redis, and what other programs put there, brought here."""
+"""The projection of canonical articles to Redis, and the adoption of links and attempts from other programs there."""
 
 import asyncio
 import re
@@ -9,9 +9,9 @@ from uuid import uuid4
 
 import structlog
 
-from headwater.canonical import keyspace
-from headwater.canonical.redis import Command, Redis, Refused
-from headwater.canonical.rules import LONGEST_CATEGORY, code_of, uid_of
+from headwater.canonical import redis as keys
+from headwater.canonical.operations import MAX_CATEGORY_LENGTH, code_of, uid_of
+from headwater.canonical.redis import Command, Redis, Refusal
 from headwater.core.clock import Clock
 from headwater.core.errors import HeadwaterError
 from headwater.core.reasons import Reason
@@ -19,144 +19,144 @@ from headwater.core.text import clean
 from headwater.core.url_input import explain_unstorable, redact
 from headwater.core.urls import MAX_URL_LENGTH
 from headwater.db import canonical
-from headwater.db.canonical import ARTICLE_LIFE, ATTEMPT_LIFE, LINK_LIFE
+from headwater.db.canonical import ARTICLE_LIFE, ATTEMPT_LIFE, LINK_LIFE, Attempt, Link, LinkCursor
 from headwater.db.pool import Connection, Database, is_down
 
 log = structlog.get_logger()
-Beat = Callable[[], Awaitable[None]]
+RenewLease = Callable[[], Awaitable[None]]
 
 _LINKS_A_PAGE = 500
 _ARTICLES_A_PAGE = 50  # with their texts
 _UIDS_A_PAGE = 1000
-_MEMBERS_A_PAGE = 100  # what others wrote may be long
+_MEMBERS_A_PAGE = 100  # members of other programs may be long
 _UID = re.compile(rb"[0-9a-f]{16}")
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
-# A poll waits no longer for Redis, and after that no poll asks it for a while.
-_POLL_SECONDS = 2.0
-_REST = timedelta(seconds=30)
-_MOST_TROUBLES = 20
+_POLL_SECONDS = 2.0  # the longest time that a poll waits for Redis
+_PAUSE = timedelta(seconds=30)  # no poll writes to Redis for so long after a failure
+_MAX_TROUBLES = 20
 
 
-async def _no_beat() -> None:
+async def _renew_nothing() -> None:
     pass
 
 
 class Projection:
-    """One Redis, kept in line with PostgreSQL, which decides."""
+    """Keeps one Redis in line with PostgreSQL, which has the last word."""
 
     def __init__(self, database: Database, clock: Clock, redis: Redis) -> None:
         self._database = database
         self._clock = clock
         self._redis = redis
-        self._rests_until: datetime | None = None
-        self.troubles: list[str] = []  # keys and members that cannot be used; what is told once is not told again
+        self._paused_until: datetime | None = None
+        self.troubles: list[str] = []  # keys and members that cannot be used, each reported once
 
     async def show_links(self, category: str) -> None:
-        """Write a category's links after a poll; what goes wrong is left to the next run."""
-        if self._rests_until and self._clock.now() < self._rests_until:
+        """Write a category's links after a poll. A failure is logged; the next run writes the links."""
+        if self._paused_until and self._clock.now() < self._paused_until:
             return
         try:
             async with asyncio.timeout(_POLL_SECONDS):
-                await self._project_links(_no_beat, category)
+                await self._write_links(_renew_nothing, category)
         except Exception as error:
             if not (is_down(error) or (isinstance(error, HeadwaterError) and error.reason is Reason.REDIS_LOST)):
                 raise
-            self._rests_until = self._clock.now() + _REST
-            log.warning("redis.links_not_written", category=category, error=str(error) or "no answer in time")
+            self._paused_until = self._clock.now() + _PAUSE
+            log.warning("redis.links_not_written", category=category, error=str(error) or "no response in time")
 
-    async def bring_up_to_date(self, beat: Beat) -> None:
-        """Take in what others wrote, let go what is over, and write what is missing."""
+    async def synchronize(self, renew: RenewLease) -> None:
+        """Adopt the links and attempts of other programs, remove expired members, and write what Redis lacks."""
         self.troubles.clear()
-        mark = await self._mark()
+        mark = await self._read_mark()
         async with self._database.connection() as connection:
-            is_whole = mark is not None and mark == await canonical.redis_mark(connection)
-        await self._take_in_links(beat)
-        is_whole = await self._take_in_attempts(beat) and is_whole
-        if not is_whole:
-            log.info("redis.written_anew")
+            is_complete = mark is not None and mark == await canonical.get_redis_mark(connection)
+        await self._adopt_links(renew)
+        is_complete = await self._adopt_attempts(renew) and is_complete
+        if not is_complete:
+            log.info("redis.rewritten")
             await self._database.transact(lambda connection: canonical.unproject(connection, self._clock.now()))
-        await self.project(beat)
-        await self._prune(beat)
-        if not is_whole:
-            mark = await self._leave_mark()
+        await self.write(renew)
+        await self._prune(renew)
+        if not is_complete:
+            mark = await self._write_mark()
             async with self._database.connection() as connection:
-                await canonical.keep_redis_mark(connection, mark)
+                await canonical.save_redis_mark(connection, mark)
 
-    async def project(self, beat: Beat) -> None:
-        """Write what Redis does not have yet."""
-        await self._project_links(beat)
-        await self._project_attempts(beat)
+    async def write(self, renew: RenewLease) -> None:
+        """Write the links and attempts that Redis does not have."""
+        await self._write_links(renew)
+        await self._write_attempts(renew)
 
-    async def attempted_elsewhere(self, uids: list[str]) -> set[str]:
-        """Tell which of these are attempted by what Redis says."""
-        if await self._redis.type_of(keyspace.ATTEMPTED) != "set":
+    async def find_attempted(self, uids: list[str]) -> set[str]:
+        """Return the uids that Redis has as attempted."""
+        if await self._redis.type_of(keys.ATTEMPTED) != "set":
             return set()
-        answers = await self._redis.ask_all([("SISMEMBER", keyspace.ATTEMPTED, uid) for uid in uids])
-        return {uid for uid, answer in zip(uids, answers, strict=True) if answer == 1}
+        responses = await self._redis.execute_all([("SISMEMBER", keys.ATTEMPTED, uid) for uid in uids])
+        return {uid for uid, response in zip(uids, responses, strict=True) if response == 1}
 
-    async def _mark(self) -> str | None:
-        """Return what tells this Redis, as it runs now, from any other; None: nothing of ours is there."""
-        token = await self._redis.ask("GET", keyspace.MARK) if await self._is(keyspace.MARK, "string") else None
-        return None if token is None else f"{bytes(token).decode(errors='replace')}:{await self._run_id()}"
+    async def _read_mark(self) -> str | None:
+        """Return the mark of this start of this Redis; None if we have left no mark."""
+        token = await self._redis.execute("GET", keys.MARK) if await self._is_type(keys.MARK, "string") else None
+        return None if token is None else f"{bytes(token).decode(errors='replace')}:{await self._read_run_id()}"
 
-    async def _leave_mark(self) -> str:
+    async def _write_mark(self) -> str:
         token = uuid4().hex
-        await self._redis.ask("SET", keyspace.MARK, token)
-        return f"{token}:{await self._run_id()}"
+        await self._redis.execute("SET", keys.MARK, token)
+        return f"{token}:{await self._read_run_id()}"
 
-    async def _run_id(self) -> str:
-        """Name this start of the server: after another one, what it was told last may be lost."""
-        (answer,) = await self._redis.ask_all([("INFO", "server")])
-        return "" if isinstance(answer, Refused) else str(answer.get("run_id", ""))
+    async def _read_run_id(self) -> str:
+        """Return the id of this start of the server: a restart may have lost the last writes."""
+        (response,) = await self._redis.execute_all([("INFO", "server")])
+        return "" if isinstance(response, Refusal) else str(response.get("run_id", ""))
 
-    async def _is(self, key: bytes, wanted: str, *or_else: str) -> bool:
-        """Tell whether a key is of its type; one of another is told of and left alone."""
+    async def _is_type(self, key: bytes, wanted: str, *others: str) -> bool:
+        """Return whether a key has its type; report a key of a wrong type."""
         found = await self._redis.type_of(key)
         if found not in (wanted, "none"):
-            self._note(f"{_shown(key)} is a {found}, and should be a {wanted}: it is left alone.")
-        return found == wanted or found in or_else
+            self._report(f"{_show(key)} is a {found} and should be a {wanted}. It is left alone.")
+        return found == wanted or found in others
 
-    def _note(self, trouble: str) -> None:
-        if trouble not in self.troubles and len(self.troubles) < _MOST_TROUBLES:
+    def _report(self, trouble: str) -> None:
+        if trouble not in self.troubles and len(self.troubles) < _MAX_TROUBLES:
             self.troubles.append(trouble)
             log.warning("redis.trouble", trouble=trouble)
 
-    async def _take_in_links(self, beat: Beat) -> None:
-        async for key in self._redis.keys(keyspace.LINKS):
-            category = _category(key.removeprefix(keyspace.LINKS))
+    async def _adopt_links(self, renew: RenewLease) -> None:
+        async for key in self._redis.list_keys(keys.LINKS):
+            category = _read_category(key.removeprefix(keys.LINKS))
             if category is None:
-                self._note(f"{_shown(key)} names no category that can be stored: it is left alone.")
-            elif await self._is(key, "set"):
-                await self._tend_links(key, category, beat)
+                self._report(f"{_show(key)} has no storable category. It is left alone.")
+            elif await self._is_type(key, "set"):
+                await self._update_links(key, category, renew)
 
-    async def _tend_links(self, key: bytes, category: str, beat: Beat) -> None:
-        """Take in the links of a category that have no time yet, and let those go whose time is over."""
-        over = (self._clock.now() - LINK_LIFE).timestamp()
-        times = keyspace.times_key(key)
-        async for page in self._redis.pages(key, size=_MEMBERS_A_PAGE):
-            await beat()
+    async def _update_links(self, key: bytes, category: str, renew: RenewLease) -> None:
+        """Adopt the links of a category that have no time yet, and remove the expired ones."""
+        limit = (self._clock.now() - LINK_LIFE).timestamp()
+        times = keys.times_key(key)
+        async for page in self._redis.list_members(key, size=_MEMBERS_A_PAGE):
+            await renew()
             uids = [uid_of(member) for member in page]
-            scores = await self._scores(times, uids)
-            new = {uid: member for uid, member, score in zip(uids, page, scores, strict=True) if score is None}
-            old = {uid: member for uid, member, score in zip(uids, page, scores, strict=True) if _is_over(score, over)}
+            scores = await self._read_scores(times, uids)
+            members = list(zip(uids, page, scores, strict=True))
+            new = {uid: member for uid, member, score in members if score is None}
+            old = {uid: member for uid, member, score in members if score is not None and score <= limit}
             if new:
-                await self._adopt_links(key, category, new)
+                await self._adopt_new_links(key, category, new)
             if old:
-                await self._redis.ask("SREM", key, *old.values())
-                # One that a poll has seen again at this very moment stays.
-                again = await self._scores(times, list(old))
-                fresh = [member for member, score in zip(old.values(), again, strict=True) if score and score > over]
-                if fresh:
-                    await self._redis.ask("SADD", key, *fresh)
-        await self._redis.ask("ZREMRANGEBYSCORE", times, "-inf", over)
+                await self._redis.execute("SREM", key, *old.values())
+                # A poll may have seen a link again since its score was read: that link stays.
+                again = await self._read_scores(times, list(old))
+                seen = [member for member, score in zip(old.values(), again, strict=True) if score and score > limit]
+                if seen:
+                    await self._redis.execute("SADD", key, *seen)
+        await self._redis.execute("ZREMRANGEBYSCORE", times, "-inf", limit)
 
-    async def _adopt_links(self, key: bytes, category: str, members: Mapping[str, bytes]) -> None:
-        """Keep links that another program wrote as seen now; what can never be an address is refused for good."""
+    async def _adopt_new_links(self, key: bytes, category: str, members: Mapping[str, bytes]) -> None:
+        """Save links of other programs as seen now; save a member that is no address as refused."""
         now = self._clock.now()
         usable: dict[str, str] = {}
         refused: dict[str, tuple[str, str]] = {}
         for uid, member in members.items():
-            text, why = _read(member)
+            text, why = _decode(member)
             if why is None:
                 usable[uid] = text
             else:
@@ -164,148 +164,149 @@ class Projection:
 
         async def work(connection: Connection) -> set[str]:
             await canonical.note_links(connection, category, usable, now)
-            shown = {uid: text for uid, (text, _) in refused.items()}
+            texts = {uid: text for uid, (text, _) in refused.items()}
             code = code_of(Reason.INVALID_URL)
-            return await canonical.note_refused_links(connection, category, shown, code, now) if shown else set()
+            return await canonical.note_refused_links(connection, category, texts, code, now) if texts else set()
 
         for uid in await self._database.transact(work):
             text, why = refused[uid]
-            self._note(f"{_shown(key)} has {text!r}: {why}")
-        await self._redis.batch(
-            list(keyspace.dated(key, dict.fromkeys(members, now.timestamp()), LINK_LIFE, first=True))
-        )
+            self._report(f"{_show(key)} has {text!r}: {why}")
+        moments = dict.fromkeys(members, now.timestamp())
+        await self._redis.execute_together(list(keys.date_members(key, moments, LINK_LIFE, only_new=True)))
 
-    async def _take_in_attempts(self, beat: Beat) -> bool:
-        """Take in what others attempted, let go what is over; False where something of ours is gone."""
-        key, times = keyspace.ATTEMPTED, keyspace.times_key(keyspace.ATTEMPTED)
-        if not await self._is(key, "set", "none"):
-            return True  # what cannot be looked at is not gone either
-        over = (self._clock.now() - ATTEMPT_LIFE).timestamp()
-        while old := await self._redis.ask("ZRANGEBYSCORE", times, "-inf", over, "LIMIT", 0, _UIDS_A_PAGE):
-            await beat()
-            await self._redis.batch([("SREM", key, *old), ("ZREM", times, *old)])
-        members, known = await self._redis.ask_all([("SCARD", key), ("ZCARD", times)])
-        if members > known:
-            async for page in self._redis.pages(key):
-                await beat()
-                await self._adopt_attempts(page)
-        elif members < known:
-            async for page in self._redis.pages(times, scored=True):
-                await beat()
-                answers = await self._redis.ask_all([("SISMEMBER", key, uid) for uid in page])
-                if gone := [uid for uid, answer in zip(page, answers, strict=True) if answer == 0]:
-                    await self._redis.ask("ZREM", times, *gone)
-        return bool(members >= known)
+    async def _adopt_attempts(self, renew: RenewLease) -> bool:
+        """Adopt the attempts of other programs and remove expired ones; return False if ours are missing."""
+        key, times = keys.ATTEMPTED, keys.times_key(keys.ATTEMPTED)
+        if not await self._is_type(key, "set", "none"):
+            return True  # a key of a wrong type cannot be checked
+        limit = (self._clock.now() - ATTEMPT_LIFE).timestamp()
+        while old := await self._redis.execute("ZRANGEBYSCORE", times, "-inf", limit, "LIMIT", 0, _UIDS_A_PAGE):
+            await renew()
+            await self._redis.execute_together([("SREM", key, *old), ("ZREM", times, *old)])
+        members, dated = await self._redis.execute_all([("SCARD", key), ("ZCARD", times)])
+        if members > dated:
+            async for page in self._redis.list_members(key):
+                await renew()
+                await self._adopt_new_attempts(page)
+        elif members < dated:
+            async for page in self._redis.list_members(times, scored=True):
+                await renew()
+                responses = await self._redis.execute_all([("SISMEMBER", key, uid) for uid in page])
+                if gone := [uid for uid, response in zip(page, responses, strict=True) if response == 0]:
+                    await self._redis.execute("ZREM", times, *gone)
+        return bool(members >= dated)
 
-    async def _adopt_attempts(self, page: list[bytes]) -> None:
-        key, now = keyspace.ATTEMPTED, self._clock.now()
-        scores = await self._scores(keyspace.times_key(key), page)
+    async def _adopt_new_attempts(self, page: list[bytes]) -> None:
+        key, now = keys.ATTEMPTED, self._clock.now()
+        scores = await self._read_scores(keys.times_key(key), page)
         new = [member for member, score in zip(page, scores, strict=True) if score is None]
         if new:
             uids = [member.decode() for member in new if _UID.fullmatch(member)]
             async with self._database.connection() as connection:
                 await canonical.note_foreign_attempts(connection, uids, now)
             moments = dict.fromkeys(new, now.timestamp())
-            await self._redis.batch(list(keyspace.dated(key, moments, ATTEMPT_LIFE, first=True)))
+            await self._redis.execute_together(list(keys.date_members(key, moments, ATTEMPT_LIFE, only_new=True)))
 
-    async def _prune(self, beat: Beat) -> None:
-        """Take out of the indexes what has no article any more."""
-        async for key in self._redis.keys(keyspace.BY_CATEGORY):
-            if await self._is(key, "set"):
-                await self._prune_category(key, beat)
-        if await self._is(keyspace.INDEX, "zset"):
-            async for page in self._redis.pages(keyspace.INDEX, scored=True):
-                await beat()
-                if gone := await self._without_article(page):
-                    await self._redis.ask("ZREM", keyspace.INDEX, *gone)
+    async def _prune(self, renew: RenewLease) -> None:
+        """Remove the uids without an article from the indexes."""
+        async for key in self._redis.list_keys(keys.BY_CATEGORY):
+            if await self._is_type(key, "set"):
+                await self._prune_category(key, renew)
+        if await self._is_type(keys.INDEX, "zset"):
+            async for page in self._redis.list_members(keys.INDEX, scored=True):
+                await renew()
+                if gone := await self._find_without_article(page):
+                    await self._redis.execute("ZREM", keys.INDEX, *gone)
 
-    async def _prune_category(self, key: bytes, beat: Beat) -> None:
-        over, times = (self._clock.now() - ARTICLE_LIFE).timestamp(), keyspace.times_key(key)
-        members, known, old = await self._redis.ask_all(
-            [("SCARD", key), ("ZCARD", times), ("ZCOUNT", times, "-inf", over)]
+    async def _prune_category(self, key: bytes, renew: RenewLease) -> None:
+        limit, times = (self._clock.now() - ARTICLE_LIFE).timestamp(), keys.times_key(key)
+        members, dated, old = await self._redis.execute_all(
+            [("SCARD", key), ("ZCARD", times), ("ZCOUNT", times, "-inf", limit)]
         )
-        each_has_its_time = members == known and not old
-        async for page in self._redis.pages(key):
-            await beat()
-            gone = set(await self._without_article(page))
-            commands: list[Command] = [] if each_has_its_time else await self._tend_articles(key, page, gone, over)
+        all_dated = members == dated and not old
+        async for page in self._redis.list_members(key):
+            await renew()
+            gone = set(await self._find_without_article(page))
+            commands: list[Command] = [] if all_dated else await self._date_articles(key, page, gone, limit)
             if gone:
                 commands += [("SREM", key, *gone), ("ZREM", times, *gone)]
-            await self._redis.batch(commands)
+            await self._redis.execute_together(commands)
 
-    async def _tend_articles(self, key: bytes, page: list[bytes], gone: set[bytes], over: float) -> list[Command]:
-        """Add to what is gone what has had its time; return what gives the others theirs."""
-        scores = await self._scores(keyspace.times_key(key), page)
-        gone |= {member for member, score in zip(page, scores, strict=True) if _is_over(score, over)}
+    async def _date_articles(self, key: bytes, page: list[bytes], gone: set[bytes], limit: float) -> list[Command]:
+        """Add the expired members to `gone`; return the commands that give the undated ones their times."""
+        scores = await self._read_scores(keys.times_key(key), page)
+        members = list(zip(page, scores, strict=True))
+        gone |= {member for member, score in members if score is not None and score <= limit}
         now = self._clock.now().timestamp()
-        new = {member: now for member, score in zip(page, scores, strict=True) if score is None and member not in gone}
-        return list(keyspace.dated(key, new, ARTICLE_LIFE, first=True)) if new else []
+        new = {member: now for member, score in members if score is None and member not in gone}
+        return list(keys.date_members(key, new, ARTICLE_LIFE, only_new=True)) if new else []
 
-    async def _without_article(self, uids: list[bytes]) -> list[bytes]:
-        keys = [keyspace.article_key(uid) for uid in uids]
-        if await self._redis.ask("EXISTS", *keys) == len(keys):
+    async def _find_without_article(self, uids: list[bytes]) -> list[bytes]:
+        articles = [keys.article_key(uid) for uid in uids]
+        if await self._redis.execute("EXISTS", *articles) == len(articles):
             return []
-        answers = await self._redis.ask_all([("EXISTS", key) for key in keys])
-        return [uid for uid, answer in zip(uids, answers, strict=True) if answer == 0]
+        responses = await self._redis.execute_all([("EXISTS", key) for key in articles])
+        return [uid for uid, response in zip(uids, responses, strict=True) if response == 0]
 
-    async def _scores(self, key: bytes, members: list[Any]) -> list[float | None]:
-        answers = await self._redis.ask_all([("ZSCORE", key, member) for member in members])
-        return [None if isinstance(answer, Refused) else answer for answer in answers]
+    async def _read_scores(self, key: bytes, members: list[Any]) -> list[float | None]:
+        responses = await self._redis.execute_all([("ZSCORE", key, member) for member in members])
+        return [None if isinstance(response, Refusal) else response for response in responses]
 
-    async def _project_links(self, beat: Beat, category: str | None = None) -> None:
-        after: canonical.Page = (_BEGINNING, "", "")
+    async def _write_links(self, renew: RenewLease, category: str | None = None) -> None:
+        after: LinkCursor = (_BEGINNING, "", "")
         while True:
-            await beat()
+            await renew()
             async with self._database.connection() as connection:
                 now = self._clock.now()
-                links = await canonical.unprojected_links(connection, now, after, _LINKS_A_PAGE, category)
+                links = await canonical.list_unprojected_links(connection, now, after, _LINKS_A_PAGE, category)
             if not links:
                 return
             after = (links[-1].seen_at, links[-1].uid, links[-1].category)
-            written = [link for name in {link.category for link in links} for link in await self._write(name, links)]
+            by_category: dict[str, list[Link]] = {}
+            for link in links:
+                by_category.setdefault(link.category, []).append(link)
+            written = [link for name, group in by_category.items() for link in await self._write_category(name, group)]
             if written:
                 async with self._database.connection() as connection:
-                    await canonical.links_are_projected(connection, written)
+                    await canonical.mark_links_projected(connection, written)
 
-    async def _write(self, category: str, links: list[canonical.Link]) -> list[canonical.Link]:
-        """Write those links that are of this category; return them, or none if its key cannot be used."""
-        of_it = [link for link in links if link.category == category]
-        commands = list(keyspace.write_links(category, {link.uid: (link.url, link.seen_at) for link in of_it}))
-        refused = _refused(await self._redis.batch(commands))
-        if refused:
-            self._note(f"{_shown(keyspace.links_key(category))} cannot be written: {refused}")
-        return [] if refused else of_it
+    async def _write_category(self, category: str, links: list[Link]) -> list[Link]:
+        """Write the links of a category; return them, or none if Redis refuses its key."""
+        commands = list(keys.write_links(category, {link.uid: (link.url, link.seen_at) for link in links}))
+        responses = await self._redis.execute_together(commands)
+        refusal = next((response for response in responses if isinstance(response, Refusal)), None)
+        if refusal:
+            self._report(f"{_show(keys.links_key(category))} cannot be written: {refusal}")
+        return [] if refusal else links
 
-    async def _project_attempts(self, beat: Beat) -> None:
+    async def _write_attempts(self, renew: RenewLease) -> None:
         after = (_BEGINNING, "")
         while True:
-            await beat()
+            await renew()
             now = self._clock.now()
             async with self._database.connection() as connection:
-                attempts = await canonical.unprojected_attempts(connection, now, after, _ARTICLES_A_PAGE)
+                attempts = await canonical.list_unprojected_attempts(connection, now, after, _ARTICLES_A_PAGE)
             if not attempts:
                 return
-            after = (attempts[-1]["attempted_at"], attempts[-1]["uid"])
-            written = await self._write_attempts(attempts, now)
+            after = (attempts[-1].attempted_at, attempts[-1].uid)
+            written = await self._write_page(attempts, now)
             async with self._database.connection() as connection:
-                await canonical.attempts_are_projected(connection, written)
+                await canonical.mark_attempts_projected(connection, written)
 
-    async def _write_attempts(self, attempts: list[dict[str, Any]], now: datetime) -> dict[str, datetime]:
-        """Write attempts; return those that went in whole, with their times."""
-        commands = [
-            (attempt["uid"], command) for attempt in attempts for command in keyspace.write_attempt(attempt, now)
-        ]
-        answers = await self._redis.batch([command for _, command in commands])
+    async def _write_page(self, attempts: list[Attempt], now: datetime) -> dict[str, datetime]:
+        """Write attempts; return the times of those without a refused command, by uid."""
+        commands = [(attempt.uid, command) for attempt in attempts for command in keys.write_attempt(attempt, now)]
+        responses = await self._redis.execute_together([command for _, command in commands])
         refused: set[str] = set()
-        for (uid, command), answer in zip(commands, answers, strict=True):
-            if isinstance(answer, Refused):
+        for (uid, command), response in zip(commands, responses, strict=True):
+            if isinstance(response, Refusal):
                 refused.add(uid)
-                self._note(f"{_shown(command[1])} cannot be written: {answer}")
-        return {attempt["uid"]: attempt["attempted_at"] for attempt in attempts if attempt["uid"] not in refused}
+                self._report(f"{_show(command[1])} cannot be written: {response}")
+        return {attempt.uid: attempt.attempted_at for attempt in attempts if attempt.uid not in refused}
 
 
-def _read(member: bytes) -> tuple[str, str | None]:
-    """Return what a member says, and why it can be no address, if so."""
+def _decode(member: bytes) -> tuple[str, str | None]:
+    """Return the text of a member, and why it is no address, None if it is one."""
     if len(member) > MAX_URL_LENGTH:
         start = member[:MAX_URL_LENGTH].decode(errors="replace")
         return start, f"It has {len(member):,} bytes, and an address has {MAX_URL_LENGTH:,} at most."
@@ -316,18 +317,10 @@ def _read(member: bytes) -> tuple[str, str | None]:
     return text, explain_unstorable(text)
 
 
-def _category(name: bytes) -> str | None:
-    text, why = _read(name)
-    return text if why is None and 0 < len(text) <= LONGEST_CATEGORY else None
+def _read_category(name: bytes) -> str | None:
+    text, why = _decode(name)
+    return text if why is None and 0 < len(text) <= MAX_CATEGORY_LENGTH else None
 
 
-def _is_over(score: float | None, over: float) -> bool:
-    return score is not None and score <= over
-
-
-def _refused(answers: list[Any]) -> Refused | None:
-    return next((answer for answer in answers if isinstance(answer, Refused)), None)
-
-
-def _shown(key: object) -> str:
+def _show(key: object) -> str:
     return redact(key[:400].decode(errors="backslashreplace")) if isinstance(key, bytes) else str(key)

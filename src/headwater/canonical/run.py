@@ -1,22 +1,21 @@
-"""The run-once: what is linked in any category and was not attempted lately goes through the frontier (spec 5.5).
+"""The canonical run: fetch every new link of any category through the frontier (spec 5.5).
 
-All that a run works on is in the database: it needs no memory for it, and the next run goes on with what a killed one
-left. Redis may be away at any moment: what it lacks is written to it by the next run.
+The whole state of a run is in the database, so the next run continues after a killed one. Redis may fail at any moment:
+the next run writes what Redis lacks.
 """
 
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import datetime, timedelta
 from functools import partial
 from uuid import uuid4
 
 import structlog
 
-from headwater.canonical.operations import TOLD, CanonicalTotals, Deferred, Failed
+from headwater.canonical.operations import CanonicalTotals, DeferredLink, FailedLink, code_of
 from headwater.canonical.projection import Projection
-from headwater.canonical.rules import code_of
 from headwater.core.clock import Clock
 from headwater.core.errors import HeadwaterError, InvalidURL, LeaseLost, OperatorError
 from headwater.core.frontier import Origin, UrlStatus
@@ -26,27 +25,28 @@ from headwater.core.reasons import Reason, ReasonClass
 from headwater.core.text import one_line
 from headwater.core.url_input import redact
 from headwater.core.urls import identify, url_hash
+from headwater.core.waiting import finish_or_cancel, wait_for, wait_for_any
 from headwater.db import canonical, frontier, hosts, sources
-from headwater.db.canonical import FailureCode, Mark, Standing
+from headwater.db.canonical import AttemptResult, FailureCode, LinkProgress
 from headwater.db.pool import Connection, Database, is_down
 from headwater.frontier.submit import Candidate, priority, submit
 
 log = structlog.get_logger()
-FetchPool = Callable[[], AbstractAsyncContextManager[None]]
+RunFetchers = Callable[[], AbstractAsyncContextManager[None]]
 
-SOURCE = "canonical"  # of what no source of ours lists: other programs put it into Redis
+SOURCE = "canonical"  # the source of links that only other programs have listed
 BATCH = 500
 _BASE_PRIORITY = 5
-# What is not tried again within this time is put off; a host's ordinary pause is waited for.
-_PATIENCE = timedelta(seconds=15)
-_SHORT, _LONG = 0.05, 1.0  # between two looks
-_TRIES = 100  # to get hold of the lease, which others may have ended since it was seen taken
-# A run looks after its lease at least every few seconds, so that of a killed one need not keep others waiting for long.
-_LONGEST_LEASE = timedelta(seconds=30)
+_PATIENCE = timedelta(seconds=15)  # a link that is due later is deferred; the usual pause of a host is shorter
+_SHORT, _LONG = 0.05, 1.0  # seconds between two checks
+_LEASE_TRIES = 100
+_MAX_LEASE = timedelta(seconds=30)  # a killed run blocks others no longer than this
+_ROLE_LIMIT = timedelta(minutes=5)  # so that a slow host does not delay the next run
+_CHECK_SECONDS = 0.2
 
 
 class CanonicalRunner:
-    """Runs once when asked, if no other process does at that moment."""
+    """Runs once on request, unless another process is running."""
 
     def __init__(
         self,
@@ -58,25 +58,27 @@ class CanonicalRunner:
         lease: timedelta,
         key_of: KeyOf,
     ) -> None:
-        self._database = database
-        self._clock = clock
-        self._projection = projection
+        self.database = database
+        self.clock = clock
+        self.projection = projection
+        self.key_of = key_of
         self._holder = holder
-        self._lease = min(lease, _LONGEST_LEASE)
-        self._key_of = key_of
+        self._lease = min(lease, _MAX_LEASE)
 
-    async def run(self, totals: CanonicalTotals, crew: FetchPool, longest: timedelta | None = None) -> Lease | None:
-        """Run once; where another run is under way do nothing, and return its lease.
+    async def run(
+        self, totals: CanonicalTotals, run_fetchers: RunFetchers, limit: timedelta | None = None
+    ) -> Lease | None:
+        """Run once; if another process is running, return its lease and do nothing.
 
-        `crew` is at work while pages are waited for. What is not done after `longest` is put off.
+        `run_fetchers` fetches while the run waits for pages. After `limit`, the run defers the rest.
         """
-        now = self._clock.now()
+        now = self.clock.now()
         lease = Lease(self._holder, uuid4(), now + self._lease, 1)
-        async with self._database.connection() as connection:
-            for _ in range(_TRIES):
+        async with self.database.connection() as connection:
+            for _ in range(_LEASE_TRIES):  # the other run may end between the two statements
                 if await canonical.take_lease(connection, lease, now):
                     break
-                if other := await canonical.current_lease(connection):
+                if other := await canonical.get_lease(connection):
                     log.info("canonical.under_way", holder=other.holder, until=f"{other.until:%Y-%m-%d %H:%M:%S} UTC")
                     return other
             else:
@@ -85,61 +87,62 @@ class CanonicalRunner:
                     reason=Reason.SCHEMA_MISMATCH,
                 )
         try:
-            until = now + longest if longest else None
-            await _Run(self._database, self._clock, self._projection, self._key_of, lease, totals).execute(crew, until)
+            await _Run(self, lease, totals).execute(run_fetchers, now + limit if limit else None)
         finally:
             await asyncio.shield(self._end(lease))
         return None
 
+    async def run_or_refuse(self, totals: CanonicalTotals, run_fetchers: RunFetchers) -> None:
+        """Run once; raise an error if another process is running."""
+        if other := await self.run(totals, run_fetchers):
+            host, process, _ = other.holder.split(":")
+            raise OperatorError(
+                f"A canonical run is under way: process {process} on {host} holds the lease until "
+                f"{other.until:%H:%M:%S} UTC, longer if it is alive. Only one run works at a time.",
+                reason=Reason.RUN_UNDER_WAY,
+            )
+
     async def _end(self, lease: Lease) -> None:
         try:
-            async with self._database.connection() as connection:
+            async with self.database.connection() as connection:
                 await canonical.end_lease(connection, lease)
         except Exception as error:
             if not is_down(error):
                 raise
-            log.warning("canonical.lease_left", error=str(error))  # it runs out by itself
+            log.warning("canonical.lease_not_ended", error=str(error))  # it expires by itself
 
 
 class _Run:
     """A run under way."""
 
-    def __init__(
-        self,
-        database: Database,
-        clock: Clock,
-        projection: Projection | None,
-        key_of: KeyOf,
-        lease: Lease,
-        totals: CanonicalTotals,
-    ) -> None:
-        self._database = database
-        self._clock = clock
-        self._projection = projection
-        self._key_of = key_of
+    def __init__(self, runner: CanonicalRunner, lease: Lease, totals: CanonicalTotals) -> None:
+        self._database = runner.database
+        self._clock = runner.clock
+        self._projection = runner.projection
+        self._key_of = runner.key_of
         self._lease = lease
-        self._length = lease.until - clock.now()
-        self._renewed_at = clock.now()
+        self._renewed_at = runner.clock.now()
+        self._length = lease.until - self._renewed_at
         self._totals = totals
 
-    async def execute(self, crew: FetchPool, until: datetime | None) -> None:
+    async def execute(self, run_fetchers: RunFetchers, until: datetime | None) -> None:
         began = self._clock.now()
         if self._projection:
             self._totals.redis = "up to date"
-        await self._with_redis(lambda redis: redis.bring_up_to_date(self._beat))
-        self._totals.new = await self._database.transact(self._ask)
-        if await self._list_in_more_categories():
-            await self._with_redis(lambda redis: redis.project(self._beat))
+        await self._use_redis(lambda redis: redis.synchronize(self._renew_if_due))
+        self._totals.new = await self._database.transact(self._request_links)
+        if await self._add_categories():
+            await self._use_redis(lambda redis: redis.write(self._renew_if_due))
         if self._totals.new:
             await self._submit_all()
-            await self._wait(crew, until)
-            await self._put_off_rest()
-            await self._with_redis(lambda redis: redis.project(self._beat))
-            self._tell(began)
+            await self._wait(run_fetchers, until)
+            await self._defer_rest()
+            await self._use_redis(lambda redis: redis.write(self._renew_if_due))
+            self._log_totals(began)
         if self._projection:
             self._totals.troubles[:] = self._projection.troubles
 
-    def _tell(self, began: datetime) -> None:
+    def _log_totals(self, began: datetime) -> None:
         totals = self._totals
         log.info(
             "canonical.done",
@@ -153,21 +156,20 @@ class _Run:
             duration=round((self._clock.now() - began).total_seconds(), 3),
         )
 
-    async def _beat(self) -> None:
-        """Keep the lease while work goes on."""
+    async def _renew_if_due(self) -> None:
         if self._clock.now() - self._renewed_at > self._length / 3:
             async with self._database.connection() as connection:
-                await self._hold(connection)
+                await self._renew(connection)
 
-    async def _hold(self, connection: Connection) -> None:
-        """Keep the lease, and everybody else from it until the transaction ends; raise if it is another's."""
+    async def _renew(self, connection: Connection) -> None:
+        """Renew the lease and lock it until the transaction ends; raise LeaseLost if another run has it."""
         now = self._clock.now()
-        if not await canonical.keep_lease(connection, self._lease, now + self._length):
-            raise LeaseLost("The canonical run took longer than its lease; another one goes on.")
+        if not await canonical.renew_lease(connection, self._lease, now + self._length):
+            raise LeaseLost("The canonical run took longer than its lease. Another run continues.")
         self._renewed_at = now
 
-    async def _with_redis(self, work: Callable[[Projection], Awaitable[None]]) -> None:
-        """Do something with Redis; once it is lost this run does without it, and the next one mends what it lacks."""
+    async def _use_redis(self, work: Callable[[Projection], Awaitable[None]]) -> None:
+        """Do something with Redis. After a failure this run uses Redis no more, and the next run repairs it."""
         if self._projection is None or self._totals.redis != "up to date":
             return
         try:
@@ -178,87 +180,87 @@ class _Run:
             self._totals.redis = str(error)
             log.warning("canonical.redis_lost", error=str(error))
 
-    async def _ask(self, connection: Connection) -> int:
-        await self._hold(connection)
+    async def _request_links(self, connection: Connection) -> int:
+        await self._renew(connection)
         now = self._clock.now()
         await canonical.drop_links(connection, now)
-        return await canonical.ask_new_links(connection, now)
+        return await canonical.request_new_links(connection, now)
 
-    async def _list_in_more_categories(self) -> int:
-        """List what is known already in the categories that link it since; return how many that were."""
+    async def _add_categories(self) -> int:
+        """Add to known links the categories that have linked them since; return how many links changed."""
         after: tuple[str, str] | None = ("", "")
         total = 0
         while after:
-            await self._beat()
-            work = partial(canonical.list_in_more_categories, after=after, now=self._clock.now())
-            after, listed = await self._database.run(work)
-            total += listed
+            await self._renew_if_due()
+            work = partial(canonical.add_categories, after=after, now=self._clock.now())
+            after, changed = await self._database.run(work)
+            total += changed
         return total
 
     async def _submit_all(self) -> None:
-        """Hand what is asked for to the frontier, and end what has ended there already."""
+        """Submit the requested links to the frontier, and end those that have a result there already."""
         after = ""
         while True:
             async with self._database.connection() as connection:
-                rows = await canonical.unsubmitted(connection, after, BATCH)
+                rows = await canonical.list_unsubmitted(connection, after, BATCH)
             if not rows:
                 return
-            await self._leave_to_others([uid for uid, _, is_expired in rows if not is_expired])
-            fresh = await self._submit(after)
+            await self._withdraw_foreign([uid for uid, _, is_expired in rows if not is_expired])
+            new_uids = await self._submit(after)
             async with self._database.connection() as connection:
-                standings = await canonical.follow_asked(connection, after, BATCH, self._clock.now())
-            await self._end([one for one in standings if one.status != UrlStatus.PENDING], fresh)
-            for one in standings:
-                if one.status == UrlStatus.PENDING:
-                    _say("canonical.fetching", one)
+                page = await canonical.list_progress(connection, after, BATCH, self._clock.now())
+            await self._end([link for link in page if link.status != UrlStatus.PENDING], new_uids)
+            for link in page:
+                if link.status == UrlStatus.PENDING:
+                    _log_link("canonical.fetching", link)
             after = rows[-1][0]
 
-    async def _leave_to_others(self, uids: list[str]) -> None:
-        """Leave what another program has attempted, by what Redis says, and nobody here ever did."""
+    async def _withdraw_foreign(self, uids: list[str]) -> None:
+        """Withdraw the links that Redis marks as attempted and that we never tried."""
 
-        async def look(redis: Projection) -> None:
-            if attempted := await redis.attempted_elsewhere(uids):
+        async def work(redis: Projection) -> None:
+            if attempted := await redis.find_attempted(uids):
                 async with self._database.connection() as connection:
-                    left = await canonical.forget_asked(connection, attempted, self._clock.now())
-                self._totals.new -= len(left)
+                    withdrawn = await canonical.withdraw_foreign(connection, attempted, self._clock.now())
+                self._totals.new -= len(withdrawn)
 
-        await self._with_redis(look)
+        await self._use_redis(work)
 
     async def _submit(self, after: str) -> set[str]:
-        """Submit a batch; return the uids of those that nobody had seen before."""
-        refused: dict[str, tuple[str, str]] = {}  # how each may be shown, and why
+        """Submit a batch; return the uids of the links that are new in the frontier."""
+        refused: dict[str, tuple[str, str]] = {}  # the printable text of each link, and why it is refused
 
-        async def work(connection: Connection) -> tuple[list[Mark], set[str]]:
+        async def work(connection: Connection) -> tuple[list[AttemptResult], set[str]]:
             refused.clear()
-            await self._hold(connection)
+            await self._renew(connection)
             now = self._clock.now()
-            rows = await canonical.unsubmitted(connection, after, BATCH)
-            given = {url: uid for uid, url, _ in rows}
-            source_id = await self._source(connection, list(given), now)
+            rows = await canonical.list_unsubmitted(connection, after, BATCH)
+            uids = {url: uid for uid, url, _ in rows}
+            source_id = await self._find_source(connection, list(uids), now)
             weight = priority(_BASE_PRIORITY, Origin.CATEGORY)
-            candidates = [Candidate(url, source_id or 0, Origin.CATEGORY, weight) for url in given]
+            candidates = [Candidate(url, source_id or 0, Origin.CATEGORY, weight) for url in uids]
             submitted = await submit(connection, candidates, now, self._key_of)
-            ids = {given[url]: identity.id for url, identity in submitted.known.items()}
-            await canonical.keep_submitted(connection, ids)
+            ids = {uids[url]: known.id for url, known in submitted.known.items()}
+            await canonical.save_submitted(connection, ids)
             if source_id:
                 await frontier.adopt_urls(connection, list(ids.values()), source_id, Origin.CATEGORY, weight, now)
-            again = [ids[uid] for uid, _, is_expired in rows if is_expired and uid in ids]
-            await frontier.retry_urls(connection, again, weight, now)
-            refused.update({given[url]: (one_line(redact(url)), why) for url, why in submitted.refused.items()})
+            expired = [ids[uid] for uid, _, is_expired in rows if is_expired and uid in ids]
+            await frontier.retry_urls(connection, expired, weight, now)
+            refused.update({uids[url]: (one_line(redact(url)), why) for url, why in submitted.refused.items()})
             code = code_of(Reason.INVALID_URL)
-            marks = [Mark(uid, None, code, Reason.INVALID_URL) for uid in refused]
-            await canonical.mark_attempts(connection, marks, now)
-            return marks, {given[url] for url, identity in submitted.known.items() if identity.is_new}
+            results = [AttemptResult(uid, None, code, Reason.INVALID_URL) for uid in refused]
+            await canonical.save_results(connection, results, now)
+            return results, {uids[url] for url, known in submitted.known.items() if known.is_new}
 
-        marks, fresh = await self._database.transact(work)
-        for mark in marks:
-            url, why = refused[mark.uid]
-            self._totals.fail(Failed(mark.uid, url, str(code_of(mark.reason)), str(mark.reason)))
-            log.warning("canonical.refused", uid=mark.uid, why=f"{url}: {why}")
-        return fresh
+        results, new_uids = await self._database.transact(work)
+        for result in results:
+            url, why = refused[result.uid]
+            self._totals.add_failure(FailedLink(result.uid, url, str(result.code), str(result.reason)))
+            log.warning("canonical.refused", uid=result.uid, why=f"{url}: {why}")
+        return new_uids
 
-    async def _source(self, connection: Connection, urls: list[str], now: datetime) -> int | None:
-        """Return the source for what has none; None where all is known, and was not given up with its source."""
+    async def _find_source(self, connection: Connection, urls: list[str], now: datetime) -> int | None:
+        """Return the source `canonical` for links without a source; None if each link has a source that exists."""
         keeps_slash = await hosts.slash_hosts(connection)
         hashes = set()
         for url in urls:
@@ -272,103 +274,151 @@ class _Run:
             await sources.add_source(connection, SOURCE, "manual", {}, now=now, due={})
             source = await sources.get_source(connection, SOURCE)
         if source is None or not await sources.prevent_removal(connection, source.id):
-            raise OperatorError(f"The source {SOURCE} was removed just now.", reason=Reason.UNKNOWN_SOURCE)
+            raise OperatorError(f"The source {SOURCE} was removed just now. Run again.", reason=Reason.UNKNOWN_SOURCE)
         return source.id
 
-    async def _wait(self, crew: FetchPool, until: datetime | None) -> None:
-        """Wait until each has ended or will not be tried again for a while."""
-        if not await self._look():
+    async def _wait(self, run_fetchers: RunFetchers, until: datetime | None) -> None:
+        """Wait until each link has a result or is due much later."""
+        if not await self._end_finished():
             return
         pause = _SHORT
-        async with crew():
+        async with run_fetchers():
             while until is None or self._clock.now() < until:
                 await asyncio.sleep(pause)
                 done = self._totals.done
-                if not await self._look():
+                if not await self._end_finished():
                     return
                 pause = _SHORT if self._totals.done > done else min(_LONG, pause * 1.5)
 
-    async def _look(self) -> bool:
-        """End what has ended; tell whether there is something left to wait for."""
-        worth_waiting = False
-        async for page in self._standings():
-            await self._end([one for one in page if one.status != UrlStatus.PENDING])
+    async def _end_finished(self) -> bool:
+        """End the links with a result; return whether another link is due soon."""
+        is_due_soon = False
+        async for page in self._list_progress():
+            await self._end([link for link in page if link.status != UrlStatus.PENDING])
             soon = self._clock.now() + _PATIENCE
-            worth_waiting |= any(
-                one.status == UrlStatus.PENDING and (one.due_at is None or one.due_at <= soon) for one in page
+            is_due_soon |= any(
+                link.status == UrlStatus.PENDING and (link.due_at is None or link.due_at <= soon) for link in page
             )
-        return worth_waiting
+        return is_due_soon
 
-    async def _standings(self) -> AsyncIterator[list[Standing]]:
+    async def _list_progress(self) -> AsyncIterator[list[LinkProgress]]:
         after = ""
         while True:
-            await self._beat()
+            await self._renew_if_due()
             async with self._database.connection() as connection:
-                page = await canonical.follow_asked(connection, after, BATCH, self._clock.now())
+                page = await canonical.list_progress(connection, after, BATCH, self._clock.now())
             if not page:
                 return
             yield page
             after = page[-1].uid
 
-    async def _end(self, ended: Collection[Standing], fresh: Collection[str] | None = None) -> None:
-        """Mark what has ended. With `fresh`, nobody has been waited for: what else has a document had it before."""
+    async def _end(self, ended: Collection[LinkProgress], new_uids: Collection[str] | None = None) -> None:
+        """Save the results of links. With `new_uids`, a document of any other link is from before: it is skipped."""
         if not ended:
             return
-        marks = {one.uid: _mark(one) for one in ended}
+        results = {link.uid: _result(link) for link in ended}
 
         async def work(connection: Connection) -> set[str]:
-            await self._hold(connection)
-            return await canonical.mark_attempts(connection, list(marks.values()), self._clock.now())
+            await self._renew(connection)
+            return await canonical.save_results(connection, list(results.values()), self._clock.now())
 
-        marked = await self._database.transact(work)
-        for one in ended:
-            if one.uid in marked:
-                self._count(one, marks[one.uid], skipped=fresh is not None and one.uid not in fresh)
-        await self._with_redis(lambda redis: redis.project(self._beat))
+        saved = await self._database.transact(work)
+        for link in ended:
+            if link.uid in saved:
+                self._count(link, results[link.uid], is_old=new_uids is not None and link.uid not in new_uids)
+        await self._use_redis(lambda redis: redis.write(self._renew_if_due))
 
-    def _count(self, one: Standing, mark: Mark, *, skipped: bool) -> None:
-        if mark.code:
-            code, reason = str(mark.code), str(mark.reason)
-            self._totals.fail(Failed(one.uid, one.url, code, reason))
-            log.warning("canonical.failed", uid=one.uid, url=one_line(one.url), code=code, reason=reason)
-        elif skipped:
+    def _count(self, link: LinkProgress, result: AttemptResult, *, is_old: bool) -> None:
+        if result.code:
+            code, reason = str(result.code), str(result.reason)
+            self._totals.add_failure(FailedLink(link.uid, link.url, code, reason))
+            log.warning("canonical.failed", uid=link.uid, url=one_line(link.url), code=code, reason=reason)
+        elif is_old:
             self._totals.skipped += 1
-            _say("canonical.skipped", one)
+            _log_link("canonical.skipped", link)
         else:
             self._totals.stored += 1
-            _say("canonical.stored", one)
+            _log_link("canonical.stored", link)
 
-    async def _put_off_rest(self) -> None:
-        """Put off what neither ended nor will soon; it is not marked, so that a later run asks for it again."""
-        async for page in self._standings():
-            await self._end([one for one in page if one.status != UrlStatus.PENDING])
-            waiting = [one for one in page if one.status == UrlStatus.PENDING]
+    async def _defer_rest(self) -> None:
+        """Defer the links without a result. A later run requests them again."""
+        async for page in self._list_progress():
+            await self._end([link for link in page if link.status != UrlStatus.PENDING])
+            waiting = [link for link in page if link.status == UrlStatus.PENDING]
 
-            async def work(connection: Connection, waiting: list[Standing] = waiting) -> None:
-                await self._hold(connection)
-                await canonical.put_off(connection, [one.uid for one in waiting])
+            async def work(connection: Connection, waiting: list[LinkProgress] = waiting) -> None:
+                await self._renew(connection)
+                await canonical.defer(connection, [link.uid for link in waiting])
 
             await self._database.transact(work)
-            for one in waiting:
-                self._totals.deferred += 1
-                if len(self._totals.deferred_urls) < TOLD:
-                    self._totals.deferred_urls.append(Deferred(one.uid, one.url, one.waiting_reason, one.due_at))
-                log.info(
-                    "canonical.deferred",
-                    uid=one.uid,
-                    url=one_line(one.url),
-                    reason=one.waiting_reason,
-                    until=str(one.due_at),
-                )
+            for link in waiting:
+                self._totals.add_deferral(DeferredLink(link.uid, link.url, link.waiting_reason, link.due_at))
+                _log_link("canonical.deferred", link, reason=link.waiting_reason, until=str(link.due_at))
 
 
-def _say(event: str, one: Standing, **more: object) -> None:
-    log.info(event, uid=one.uid, url=one_line(one.url), **more)
+def _log_link(event: str, link: LinkProgress, **more: object) -> None:
+    log.info(event, uid=link.uid, url=one_line(link.url), **more)
 
 
-def _mark(one: Standing) -> Mark:
-    reason = Reason.of(one.reason) if one.reason else Reason.INTERNAL
-    if one.status == UrlStatus.FETCHED:
-        return Mark(one.uid, one.url_id, None if one.has_document else FailureCode.EMPTY, reason)
-    code = FailureCode.HTTP if reason.kind is ReasonClass.DONE else code_of(reason, one.detail)
-    return Mark(one.uid, one.url_id, code, reason)
+def _result(link: LinkProgress) -> AttemptResult:
+    reason = Reason.of(link.reason) if link.reason else Reason.INTERNAL
+    if link.status == UrlStatus.FETCHED:
+        return AttemptResult(link.uid, link.url_id, None if link.has_document else FailureCode.EMPTY, reason)
+    code = FailureCode.HTTP if reason.kind is ReasonClass.DONE else code_of(reason, link.detail)
+    return AttemptResult(link.uid, link.url_id, code, reason)
+
+
+class CanonicalRole:
+    """Runs once after each cycle of polls that found something new. The fetchers of this process fetch the pages."""
+
+    def __init__(
+        self,
+        runner: CanonicalRunner,
+        found_new: asyncio.Event,
+        polls_under_way: Callable[[], int],
+        *,
+        cycle_seconds: float,
+    ) -> None:
+        self._runner = runner
+        self._found_new = found_new
+        self._polls_under_way = polls_under_way
+        self._cycle_seconds = cycle_seconds
+
+    async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
+        """Run after each cycle until `stop`. The next run continues an interrupted one."""
+        del grace_seconds
+        self._found_new.set()  # an earlier process may have left work
+        while not stop.is_set():
+            await wait_for_any((stop, self._found_new), 3600.0)
+            if stop.is_set() or not self._found_new.is_set():
+                continue
+            await self._wait_for_polls(stop)
+            self._found_new.clear()
+            running = asyncio.create_task(self._run())
+            stopping = asyncio.create_task(stop.wait())
+            await asyncio.wait((running, stopping), return_when=asyncio.FIRST_COMPLETED)
+            await finish_or_cancel((running, stopping), 0)
+            if not running.cancelled() and not running.result():
+                self._found_new.set()  # the run of another process may have begun before this event
+                await wait_for(stop, self._cycle_seconds)
+
+    async def _wait_for_polls(self, stop: asyncio.Event) -> None:
+        """Wait until no poll is under way, but at most one cycle."""
+        waited = 0.0
+        while not stop.is_set() and self._polls_under_way() and waited < self._cycle_seconds:
+            await wait_for(stop, _CHECK_SECONDS)
+            waited += _CHECK_SECONDS
+
+    async def _run(self) -> bool:
+        """Run once; return False if a later run must continue."""
+        try:
+            return await self._runner.run(CanonicalTotals(), nullcontext, _ROLE_LIMIT) is None
+        except LeaseLost as error:
+            log.warning("canonical.lease_lost", error=str(error))
+            return False
+        except Exception as error:
+            if is_down(error):
+                log.warning("canonical.interrupted", error=str(error))
+                return False
+            log.exception("canonical.run_failed")  # the next run continues
+            return True

@@ -1,4 +1,4 @@
-"""`headwater canonical run`: the links of all categories become articles, each once."""
+"""`headwater canonical run`: fetch the new links of all categories and store their articles."""
 
 import sys
 from dataclasses import asdict
@@ -22,10 +22,10 @@ def canonical() -> None:
 
 @canonical_app.command("run")
 def run_once(as_json: Json = False) -> None:
-    """Fetch what is new in any category, store its articles, and stop; with nothing new it does nothing."""
+    """Fetch each new category link once and store the article, also in Redis."""
     from headwater.app.sessions import run_canonical
 
-    # In a terminal the bar tells how far it is; elsewhere the log tells of each URL.
+    # A terminal shows a progress bar; without one, the log has each URL.
     settings = settings_with_logs("error" if sys.stderr.isatty() else None)
     totals = CanonicalTotals()
     with watching(lambda: ("articles", totals.done, totals.new or None), quiet=as_json, stays=False):
@@ -33,31 +33,30 @@ def run_once(as_json: Json = False) -> None:
     if as_json:
         print_json(asdict(totals))
     else:
-        _show(totals)
+        _print_totals(totals)
 
 
-def _show(totals: CanonicalTotals) -> None:
-    """Show the totals; nothing where nothing was new and nothing is wrong."""
+def _print_totals(totals: CanonicalTotals) -> None:
     if totals.new:
         failed = ", ".join(f"{count:,} {code}" for code, count in sorted(totals.failed.items()))
         console.print(
             f"{totals.new:,} new: {totals.stored:,} stored, {totals.skipped:,} skipped, "
             f"{sum(totals.failed.values()):,} failed{f' ({failed})' if failed else ''}, {totals.deferred:,} deferred."
         )
-    for one in totals.failed_urls:
-        console.print(f"  failed: {plain(one.url)} {one.code}[dim] {Reason.of(one.reason).sentence}[/]")
-    _say_more(sum(totals.failed.values()) - len(totals.failed_urls), "failed")
+    for link in totals.failed_urls:
+        console.print(f"  failed: {plain(link.url)} {link.code}[dim] {Reason.of(link.reason).sentence}[/]")
+    _print_more(sum(totals.failed.values()) - len(totals.failed_urls), "failed")
     for late in totals.deferred_urls:
         why = f" {Reason.of(late.reason).sentence}" if late.reason else ""
-        until = f" Tried again from {late.until:%Y-%m-%d %H:%M} UTC on." if late.until else ""
+        until = f" The next attempt is at {late.until:%Y-%m-%d %H:%M} UTC." if late.until else ""
         console.print(f"  deferred: {plain(late.url)}[dim]{why}{until}[/]")
-    _say_more(totals.deferred - len(totals.deferred_urls), "deferred")
+    _print_more(totals.deferred - len(totals.deferred_urls), "deferred")
     if totals.redis not in ("up to date", "not configured"):
-        console.print(f"[yellow]{plain(totals.redis)}[/] PostgreSQL has it all; the next run writes it there.")
+        console.print(f"[yellow]{plain(totals.redis)}[/] PostgreSQL has everything; the next run writes it to Redis.")
     for trouble in totals.troubles:
         console.print(f"  [yellow]{plain(trouble)}[/]")
 
 
-def _say_more(untold: int, what: str) -> None:
-    if untold:
-        console.print(f"  and {untold:,} more {what}")
+def _print_more(count: int, what: str) -> None:
+    if count:
+        console.print(f"  and {count:,} more {what}")

@@ -1,7 +1,7 @@
 """Typed functions over queries/canonical.sql."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -14,11 +14,11 @@ from headwater.db.sql import query
 LINK_LIFE = timedelta(hours=48)
 ARTICLE_LIFE = timedelta(days=7)
 ATTEMPT_LIFE = timedelta(days=30)
-Page = tuple[datetime, str, str]  # where the page before ended
+LinkCursor = tuple[datetime, str, str]  # time, uid and category of the last link of a page
 
 
 class FailureCode(StrEnum):
-    """Why there is no article, in the five words that other programs on the same Redis know."""
+    """The five codes of a link without an article. Other programs on the same Redis use them too."""
 
     BAD_HTML = "FAIL_BAD_HTML"
     HTTP = "FAIL_HTTP"
@@ -29,7 +29,7 @@ class FailureCode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A URL of a category, as it was given."""
+    """A URL of a category, as given."""
 
     category: str
     uid: str
@@ -38,8 +38,8 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """Where a URL stands that is asked for. `due_at`: one that waits is tried no sooner; `waiting_reason` tells why."""
+class LinkProgress:
+    """The progress of a requested link in the frontier. A waiting link is not tried before `due_at`."""
 
     uid: str
     url: str
@@ -53,8 +53,8 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """How an attempt ended: without a code it has an article."""
+class AttemptResult:
+    """The result of an attempt: an article, or a failure code."""
 
     uid: str
     url_id: int | None
@@ -62,161 +62,203 @@ class Mark:
     reason: Reason
 
 
+@dataclass(frozen=True, slots=True)
+class Article:
+    """The document of an attempt, as other programs read it."""
+
+    raw_bytes: int
+    title: str
+    byline: str | None
+    language: str | None
+    image: str | None
+    abstract: str | None
+    provenance: Mapping[str, Any]
+    fetched_at: datetime
+    text: str
+    published_at: datetime | None
+    published_by_source: bool
+
+
+_ARTICLE_FIELDS = [field.name for field in fields(Article)]
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """An attempt to get an article. It has neither article nor code if another program made it."""
+
+    uid: str
+    url: str | None
+    categories: list[str]
+    attempted_at: datetime
+    code: str | None
+    article: Article | None
+
+
 async def note_links(connection: Connection, category: str, urls: Mapping[str, str], now: datetime) -> None:
-    """Keep that URLs, given by uid, were seen in a category."""
+    """Save that URLs, given by uid, were seen in a category."""
     if urls:
         await connection.execute(query("note_links"), category, list(urls), list(urls.values()), now)
 
 
 async def drop_links(connection: Connection, now: datetime) -> None:
-    """Forget the links that were not seen for long."""
+    """Delete the links that were not seen for 48 hours."""
     await connection.execute(query("drop_links"), now - LINK_LIFE)
 
 
 async def take_lease(connection: Connection, lease: Lease, now: datetime) -> bool:
-    """Begin a run; False while another is under way."""
+    """Take the lease of a run; return False if another run holds it."""
     taken = await connection.fetchval(query("take_canonical_lease"), lease.holder, lease.token, lease.until, now)
     return taken is not None
 
 
-async def current_lease(connection: Connection) -> Lease | None:
-    """Return the lease of the run that is under way, or was when its program died."""
+async def get_lease(connection: Connection) -> Lease | None:
+    """Return the lease of the run under way, which may belong to a dead process."""
     row = await connection.fetchrow(query("canonical_lease"))
     return Lease(*row) if row else None
 
 
-async def keep_lease(connection: Connection, lease: Lease, until: datetime) -> bool:
-    """Keep a run's lease until then; False when it is another's."""
-    return bool(await connection.fetchval(query("keep_canonical_lease"), lease.token, until))
+async def renew_lease(connection: Connection, lease: Lease, until: datetime) -> bool:
+    """Renew the lease of a run; return False if it is lost."""
+    return bool(await connection.fetchval(query("renew_canonical_lease"), lease.token, until))
 
 
 async def end_lease(connection: Connection, lease: Lease) -> None:
-    """End a run."""
+    """End the lease of a run."""
     await connection.execute(query("end_canonical_lease"), lease.token)
 
 
 async def return_expired_lease(connection: Connection, now: datetime) -> int:
-    """Take the lease back from a holder that is late; return how many were so."""
+    """Take back an expired lease; return how many."""
     return len(await connection.fetch(query("return_expired_canonical_lease"), now))
 
 
-async def ask_new_links(connection: Connection, now: datetime) -> int:
-    """Ask for all that is linked and was not attempted lately; return how many are asked for now."""
-    await connection.execute(query("ask_new_links"), now - LINK_LIFE, now - ATTEMPT_LIFE, now)
-    asked: int = await connection.fetchval(query("count_asked"))
-    return asked
+async def request_new_links(connection: Connection, now: datetime) -> int:
+    """Request all links that were not attempted within 30 days; return how many are requested now."""
+    await connection.execute(query("request_new_links"), now - LINK_LIFE, now - ATTEMPT_LIFE, now)
+    requested: int = await connection.fetchval(query("count_requested"))
+    return requested
 
 
-async def list_in_more_categories(
+async def add_categories(
     connection: Connection, after: tuple[str, str], now: datetime
 ) -> tuple[tuple[str, str] | None, int]:
-    """List articles in the categories that link them since, by pages of links.
+    """Add to articles the categories that have linked them since, by pages of links.
 
-    Return the category and uid that the page ends with, None after the last page, and how many articles were listed.
+    Return category and uid of the last link of the page, None after the last page, and the number of changed articles.
     """
-    row = await connection.fetchrow(query("list_in_more_categories"), *after, now - ARTICLE_LIFE)
-    return ((row["category"], row["uid"]), row["listed"]) if row else (None, 0)
+    row = await connection.fetchrow(query("add_categories"), *after, now - ARTICLE_LIFE)
+    return ((row["category"], row["uid"]), row["changed"]) if row else (None, 0)
 
 
-async def unsubmitted(connection: Connection, after: str, limit: int) -> list[tuple[str, str, bool]]:
-    """List what is asked for and not in the frontier yet, by pages: uid, URL, and whether it was attempted long ago."""
+async def list_unsubmitted(connection: Connection, after: str, limit: int) -> list[tuple[str, str, bool]]:
+    """List requested links that are not in the frontier, by pages: uid, URL, and whether an old attempt has expired."""
     return [tuple(row) for row in await connection.fetch(query("unsubmitted"), after, limit)]
 
 
-async def keep_submitted(connection: Connection, url_ids: Mapping[str, int]) -> None:
-    """Keep which URLs of the frontier those are that are asked for, given by uid."""
-    await connection.execute(query("keep_submitted"), list(url_ids), list(url_ids.values()))
+async def save_submitted(connection: Connection, url_ids: Mapping[str, int]) -> None:
+    """Save the frontier ids of requested links, given by uid."""
+    await connection.execute(query("save_submitted"), list(url_ids), list(url_ids.values()))
 
 
-async def follow_asked(connection: Connection, after: str, limit: int, now: datetime) -> list[Standing]:
-    """Tell where those stand that are asked for, by pages; of an address that moved, where its page is now."""
-    return [Standing(**row) for row in await connection.fetch(query("follow_asked"), after, limit, now)]
+async def list_progress(connection: Connection, after: str, limit: int, now: datetime) -> list[LinkProgress]:
+    """List the progress of requested links by pages; a moved link has the progress of its final page."""
+    return [LinkProgress(**row) for row in await connection.fetch(query("list_progress"), after, limit, now)]
 
 
-async def mark_attempts(connection: Connection, marks: Collection[Mark], now: datetime) -> set[str]:
-    """End what is asked for; return the uids of those that were."""
+async def save_results(connection: Connection, results: Collection[AttemptResult], now: datetime) -> set[str]:
+    """End requested links; return the uids of those that were still requested."""
     rows = await connection.fetch(
-        query("mark_attempts"),
-        [mark.uid for mark in marks],
-        [mark.url_id for mark in marks],
-        [mark.code for mark in marks],
-        [mark.reason for mark in marks],
+        query("save_results"),
+        [result.uid for result in results],
+        [result.url_id for result in results],
+        [result.code for result in results],
+        [result.reason for result in results],
         now,
     )
     return {row["uid"] for row in rows}
 
 
-async def put_off(connection: Connection, uids: Collection[str]) -> None:
-    """Ask for these no longer; a later run does."""
+async def defer(connection: Connection, uids: Collection[str]) -> None:
+    """Withdraw the request of links; a later run requests them again."""
     await connection.execute(query("drop_unattempted"), list(uids))
-    await connection.execute(query("put_off_asked"), list(uids))
+    await connection.execute(query("withdraw_requests"), list(uids))
 
 
 async def note_refused_links(
-    connection: Connection, category: str, shown: Mapping[str, str], code: FailureCode, now: datetime
+    connection: Connection, category: str, texts: Mapping[str, str], code: FailureCode, now: datetime
 ) -> set[str]:
-    """Keep that links, given by uid, can be neither stored nor asked for; return which of them are new."""
-    urls = list(shown.values())
+    """Save links, given by uid, that are no addresses; return the uids of the new ones."""
+    urls = list(texts.values())
     rows = await connection.fetch(
-        query("note_refused_links"), category, list(shown), urls, code, Reason.INVALID_URL, now
+        query("note_refused_links"), category, list(texts), urls, code, Reason.INVALID_URL, now
     )
     return {row["uid"] for row in rows}
 
 
 async def note_foreign_attempts(connection: Connection, uids: Collection[str], now: datetime) -> None:
-    """Keep what another program has attempted."""
+    """Save the attempts of other programs."""
     await connection.execute(query("note_foreign_attempts"), list(uids), now)
 
 
-async def forget_asked(connection: Connection, uids: Collection[str], now: datetime) -> set[str]:
-    """Ask no longer for what another program has attempted; return those that never were attempted here."""
-    return {row["uid"] for row in await connection.fetch(query("forget_asked"), list(uids), now)}
+async def withdraw_foreign(connection: Connection, uids: Collection[str], now: datetime) -> set[str]:
+    """Withdraw requests that another program has attempted and this one never; return their uids."""
+    return {row["uid"] for row in await connection.fetch(query("withdraw_foreign"), list(uids), now)}
 
 
-async def redis_mark(connection: Connection) -> str | None:
-    """Return the mark of the Redis that has had everything."""
+async def get_redis_mark(connection: Connection) -> str | None:
+    """Return the mark of the Redis that has everything."""
     mark: str | None = await connection.fetchval(query("redis_mark"))
     return mark
 
 
-async def keep_redis_mark(connection: Connection, mark: str) -> None:
-    """Keep the mark of a Redis that has everything now."""
-    await connection.execute(query("keep_redis_mark"), mark)
+async def save_redis_mark(connection: Connection, mark: str) -> None:
+    """Save the mark of a Redis that has everything."""
+    await connection.execute(query("save_redis_mark"), mark)
 
 
 async def unproject(connection: Connection, now: datetime) -> None:
-    """Have everything that lasts written to Redis once more."""
+    """Mark all links and attempts as missing in Redis."""
     await connection.execute(query("unproject_links"), now - LINK_LIFE)
     await connection.execute(query("unproject_attempts"), now - ATTEMPT_LIFE)
 
 
-async def unprojected_links(
-    connection: Connection, now: datetime, after: Page, limit: int, category: str | None = None
+async def list_unprojected_links(
+    connection: Connection, now: datetime, after: LinkCursor, limit: int, category: str | None = None
 ) -> list[Link]:
-    """List links that Redis does not have yet, by pages."""
+    """List links that Redis does not have, by pages."""
     rows = await connection.fetch(query("unprojected_links"), category, now - LINK_LIFE, *after, limit)
     return [Link(**row) for row in rows]
 
 
-async def links_are_projected(connection: Connection, links: Collection[Link]) -> None:
-    """Note that Redis has these links."""
+async def mark_links_projected(connection: Connection, links: Collection[Link]) -> None:
+    """Mark links as written to Redis."""
     columns = zip(*((link.category, link.uid, link.seen_at) for link in links), strict=True)
-    await connection.execute(query("links_are_projected"), *map(list, columns))
+    await connection.execute(query("mark_links_projected"), *map(list, columns))
 
 
-async def unprojected_attempts(
+async def list_unprojected_attempts(
     connection: Connection, now: datetime, after: tuple[datetime, str], limit: int
-) -> list[dict[str, Any]]:
-    """List attempts that Redis does not have yet, by pages, each with its article if it has one that lasts."""
+) -> list[Attempt]:
+    """List attempts that Redis does not have, by pages, with the articles that have not expired."""
     rows = await connection.fetch(query("unprojected_attempts"), now - ATTEMPT_LIFE, *after, now - ARTICLE_LIFE, limit)
-    return [dict(row) for row in rows]
+    return [
+        Attempt(
+            row["uid"],
+            row["url"],
+            row["categories"],
+            row["attempted_at"],
+            row["code"],
+            Article(**{name: row[name] for name in _ARTICLE_FIELDS}) if row["text"] is not None else None,
+        )
+        for row in rows
+    ]
 
 
-async def attempts_are_projected(connection: Connection, attempts: Mapping[str, datetime]) -> None:
-    """Note that Redis has these attempts, given by uid."""
-    await connection.execute(query("attempts_are_projected"), list(attempts), list(attempts.values()))
+async def mark_attempts_projected(connection: Connection, attempts: Mapping[str, datetime]) -> None:
+    """Mark attempts, given by uid, as written to Redis."""
+    await connection.execute(query("mark_attempts_projected"), list(attempts), list(attempts.values()))
 
 
-async def articles_changed(connection: Connection, url_ids: Collection[int], now: datetime) -> None:
-    """Have the articles of documents that have changed written to Redis again."""
-    await connection.execute(query("articles_changed"), list(url_ids), now - ARTICLE_LIFE)
+async def mark_articles_changed(connection: Connection, url_ids: Collection[int], now: datetime) -> None:
+    """Mark the articles of changed documents as missing in Redis."""
+    await connection.execute(query("mark_articles_changed"), list(url_ids), now - ARTICLE_LIFE)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 import structlog
 
-from headwater.canonical.rules import LONGEST_CATEGORY, uid_of
+from headwater.canonical.operations import MAX_CATEGORY_LENGTH, uid_of
 from headwater.core.clock import Clock
 from headwater.core.dates import bounds, day_of
 from headwater.core.errors import InvalidURL, LeaseLost
@@ -242,7 +242,7 @@ class DiscoveryWriter:
 def category_of(source: Source, kind: Kind) -> str | None:
     """Return the category that gets the links of a source, or None if there is none or pages are not fetched."""
     category = source.settings.get("category")
-    return category.strip()[:LONGEST_CATEGORY] or None if isinstance(category, str) and kind.fetch_items else None
+    return category.strip()[:MAX_CATEGORY_LENGTH] or None if isinstance(category, str) and kind.fetch_items else None
 
 
 def merge_items(seen: Sequence[Item]) -> Item:

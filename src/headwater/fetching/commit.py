@@ -93,7 +93,7 @@ async def _save_documents(connection: Connection, results: Collection[FetchResul
             new_texts.discard(document.content_hash)
         finishes.append(replace(done, outcome=replace(done.outcome, reason=reason)) if reason else done)
     if changed:
-        await canonical.articles_changed(connection, changed, now)
+        await canonical.mark_articles_changed(connection, changed, now)
     return finishes
 
 

@@ -1,11 +1,11 @@
 -- name: note_links
--- URLs that were seen in a category. $1 category, arrays: $2 uids, $3 urls as given; $4 now
+-- Save that URLs were seen in a category. $1 category, arrays: $2 uids, $3 urls as given; $4 now
 INSERT INTO category_links AS l (category, uid, url, seen_at)
 SELECT $1, uid, url, $4 FROM unnest($2::text[], $3::text[]) AS g (uid, url) ORDER BY uid
 ON CONFLICT (category, uid) DO UPDATE SET seen_at = greatest(l.seen_at, excluded.seen_at), is_projected = false
 
 -- name: drop_links
--- $1 those not seen since then
+-- Delete links that were not seen since $1.
 DELETE FROM category_links WHERE seen_at <= $1
 
 -- name: take_canonical_lease
@@ -17,7 +17,7 @@ RETURNING attempts
 -- name: canonical_lease
 SELECT lease_holder, lease_token, lease_until, attempts FROM canonical_state WHERE lease_token IS NOT NULL
 
--- name: keep_canonical_lease
+-- name: renew_canonical_lease
 -- $1 token, $2 until
 UPDATE canonical_state SET lease_until = $2 WHERE lease_token = $1 RETURNING true
 
@@ -31,8 +31,8 @@ UPDATE canonical_state SET lease_holder = NULL, lease_token = NULL, lease_until 
 WHERE lease_token IS NOT NULL AND lease_until <= $1
 RETURNING true
 
--- name: ask_new_links
--- The snapshot: what is linked in any category and was not attempted lately is asked for now.
+-- name: request_new_links
+-- Request every link of any category that was not attempted within 30 days.
 -- $1 links since, $2 attempts since, $3 now
 INSERT INTO canonical_attempts AS a (uid, url, categories, requested_at)
 SELECT uid, min(url), array_agg(category ORDER BY category), $3 FROM category_links l
@@ -43,11 +43,10 @@ GROUP BY uid ORDER BY uid
 ON CONFLICT (uid) DO UPDATE
     SET url = excluded.url, categories = excluded.categories, requested_at = excluded.requested_at, url_id = NULL
 
--- name: list_in_more_categories
--- A link that came to a category after its article was made or asked for puts it into that category too, as long as it
--- lasts; by pages of links, whose length must be known for the plan not to read all attempts for each.
--- $1 and $2 after this category and uid, $3 articles since. Answers where the page ends, and how many articles are in more
--- categories now.
+-- name: add_categories
+-- Add to requested links and living articles the categories that have linked them since. The page of links has a literal
+-- length: otherwise the plan reads all attempts for each link. $1 and $2 after this category and uid, $3 articles since.
+-- Returns the last link of the page, and the number of changed attempts.
 WITH page AS MATERIALIZED (
     SELECT category, uid FROM category_links WHERE (category, uid) > ($1::text, $2::text) ORDER BY category, uid LIMIT 500
 ), lacking AS (
@@ -56,65 +55,65 @@ WITH page AS MATERIALIZED (
     WHERE category <> ALL (a.categories)
       AND (a.requested_at IS NOT NULL OR (a.url_id IS NOT NULL AND a.code IS NULL AND a.attempted_at > $3))
     GROUP BY uid
-), listed AS (
+), changed AS (
     UPDATE canonical_attempts a SET categories = a.categories || lacking.categories, is_projected = false
     FROM lacking WHERE a.uid = lacking.uid
     RETURNING a.uid
 )
-SELECT category, uid, (SELECT count(*) FROM listed) AS listed FROM page ORDER BY category DESC, uid DESC LIMIT 1
+SELECT category, uid, (SELECT count(*) FROM changed) AS changed FROM page ORDER BY category DESC, uid DESC LIMIT 1
 
--- name: count_asked
+-- name: count_requested
 SELECT count(*) FROM canonical_attempts WHERE requested_at IS NOT NULL
 
 -- name: unsubmitted
--- What is asked for and not in the frontier yet, by pages. $1 after this uid, $2 how many
+-- Requested links that are not in the frontier, by pages. $1 after this uid, $2 how many
 SELECT uid, url, attempted_at IS NOT NULL AS is_expired FROM canonical_attempts
 WHERE requested_at IS NOT NULL AND url_id IS NULL AND uid > $1
 ORDER BY uid LIMIT $2
 
--- name: keep_submitted
+-- name: save_submitted
 -- Arrays: $1 uids, $2 url ids
 UPDATE canonical_attempts a SET url_id = g.url_id
 FROM unnest($1::text[], $2::bigint[]) AS g (uid, url_id) WHERE a.uid = g.uid AND a.requested_at IS NOT NULL
 
--- name: follow_asked
--- Where that stands which is asked for, by pages: of an address that moved, where its page is now. For one that waits,
--- `due_at` is when it is tried next and `waiting_reason` why not sooner: because its host is left alone, else as its last
--- attempt ended. $1 after this uid, $2 how many, $3 now
-WITH RECURSIVE asked AS MATERIALIZED (
+-- name: list_progress
+-- The progress of requested links by pages; a moved link has the progress of its final page. A waiting link is tried next
+-- at `due_at`. Its `waiting_reason` is the pause of its host, or else the reason of its last attempt. $1 after this uid,
+-- $2 how many, $3 now
+WITH RECURSIVE requested AS MATERIALIZED (
     SELECT uid, url, url_id FROM canonical_attempts
     WHERE requested_at IS NOT NULL AND url_id IS NOT NULL AND uid > $1 ORDER BY uid LIMIT $2
-), way AS (
-    SELECT asked.uid, page.id, page.status, page.reason, page.redirect_target, 0 AS hops
-    FROM asked
-    JOIN url_frontier given ON given.id = asked.url_id
+), path AS (
+    SELECT requested.uid, page.id, page.status, page.reason, page.redirect_target, 0 AS hops
+    FROM requested
+    JOIN url_frontier given ON given.id = requested.url_id
     JOIN url_frontier page ON page.id = coalesce(given.alias_of, given.id)
     UNION ALL
-    SELECT way.uid, page.id, page.status, page.reason, page.redirect_target, way.hops + 1
-    FROM way
-    JOIN url_frontier given ON given.id = way.redirect_target
+    SELECT path.uid, page.id, page.status, page.reason, page.redirect_target, path.hops + 1
+    FROM path
+    JOIN url_frontier given ON given.id = path.redirect_target
     JOIN url_frontier page ON page.id = coalesce(given.alias_of, given.id)
-    WHERE way.status = 'dead' AND way.reason = 'redirect' AND way.hops < 10
-), here AS (
-    SELECT DISTINCT ON (uid) uid, id, status, reason FROM way ORDER BY uid, hops DESC
+    WHERE path.status = 'dead' AND path.reason = 'redirect' AND path.hops < 10
+), final AS (
+    SELECT DISTINCT ON (uid) uid, id, status, reason FROM path ORDER BY uid, hops DESC
 )
-SELECT asked.uid, asked.url, here.id AS url_id, here.status, here.reason, last.detail,
+SELECT requested.uid, requested.url, final.id AS url_id, final.status, final.reason, last.detail,
        d.id IS NOT NULL AS has_document,
        CASE WHEN q.lease_token IS NULL
             THEN greatest(q.due_at, CASE WHEN k.blocked_reason IS NOT NULL THEN k.not_before END, k.closed_until) END AS due_at,
        CASE WHEN k.closed_until > $3 THEN 'host_closed'
             WHEN k.not_before > $3 THEN coalesce(k.blocked_reason, last.reason) ELSE last.reason END AS waiting_reason
-FROM asked
-JOIN here USING (uid)
-LEFT JOIN documents d ON d.url_id = here.id
-LEFT JOIN frontier_queue q ON q.url_id = here.id
+FROM requested
+JOIN final USING (uid)
+LEFT JOIN documents d ON d.url_id = final.id
+LEFT JOIN frontier_queue q ON q.url_id = final.id
 LEFT JOIN host_state k ON k.host = q.politeness_key
-LEFT JOIN LATERAL (SELECT l.reason, l.detail FROM fetch_log l WHERE l.url_id = here.id ORDER BY l.id DESC LIMIT 1) last
+LEFT JOIN LATERAL (SELECT l.reason, l.detail FROM fetch_log l WHERE l.url_id = final.id ORDER BY l.id DESC LIMIT 1) last
     ON true
-ORDER BY asked.uid
+ORDER BY requested.uid
 
--- name: mark_attempts
--- Arrays: $1 uids, $2 url ids or NULL, $3 codes or NULL, $4 reasons; $5 now. Answers those that were asked for.
+-- name: save_results
+-- Arrays: $1 uids, $2 url ids or NULL, $3 codes or NULL, $4 reasons; $5 now. Returns those that were requested.
 UPDATE canonical_attempts a
 SET requested_at = NULL, attempted_at = $5, url_id = coalesce(g.url_id, a.url_id), code = g.code, reason = g.reason,
     is_projected = false
@@ -123,37 +122,36 @@ WHERE a.uid = g.uid AND a.requested_at IS NOT NULL
 RETURNING a.uid
 
 -- name: note_refused_links
--- What can be neither stored nor asked for. $1 category, arrays: $2 uids, $3 how each may be shown; $4 code, $5 reason,
--- $6 now
+-- Save links that are no addresses. $1 category, arrays: $2 uids, $3 printable texts; $4 code, $5 reason, $6 now
 INSERT INTO canonical_attempts AS a (uid, url, categories, attempted_at, code, reason)
 SELECT uid, url, ARRAY[$1], $6, $4, $5 FROM unnest($2::text[], $3::text[]) AS g (uid, url) ORDER BY uid
 ON CONFLICT (uid) DO NOTHING
 RETURNING uid
 
 -- name: note_foreign_attempts
--- What another program has attempted. $1 uids, $2 now
+-- Save the attempts of other programs. $1 uids, $2 now
 INSERT INTO canonical_attempts (uid, attempted_at, is_projected)
 SELECT uid, $2, true FROM unnest($1::text[]) AS g (uid) ORDER BY uid
 ON CONFLICT (uid) DO NOTHING
 
--- name: forget_asked
--- Of what is asked for and was never attempted here, what another program has attempted. $1 uids, $2 now. Answers them.
+-- name: withdraw_foreign
+-- Withdraw requests of links that another program has attempted and this one never. $1 uids, $2 now. Returns the uids.
 UPDATE canonical_attempts SET requested_at = NULL, attempted_at = $2, is_projected = true
 WHERE uid = ANY ($1::text[]) AND requested_at IS NOT NULL AND attempted_at IS NULL
 RETURNING uid
 
 -- name: drop_unattempted
--- What is put off was not attempted: a later run asks for it again. $1 uids
+-- A deferred link without an attempt leaves no row: a later run requests it again. $1 uids
 DELETE FROM canonical_attempts WHERE uid = ANY ($1::text[]) AND attempted_at IS NULL
 
--- name: put_off_asked
+-- name: withdraw_requests
 -- $1 uids
 UPDATE canonical_attempts SET requested_at = NULL WHERE uid = ANY ($1::text[]) AND attempted_at IS NOT NULL
 
 -- name: redis_mark
 SELECT redis_mark FROM canonical_state
 
--- name: keep_redis_mark
+-- name: save_redis_mark
 -- $1 mark
 UPDATE canonical_state SET redis_mark = $1
 
@@ -166,20 +164,20 @@ UPDATE category_links SET is_projected = false WHERE seen_at > $1 AND is_project
 UPDATE canonical_attempts SET is_projected = false WHERE attempted_at > $1 AND is_projected
 
 -- name: unprojected_links
--- By pages. $1 category or NULL, $2 seen since, $3, $4 and $5 after this time, uid and category, $6 how many
+-- Links that Redis does not have, by pages. $1 category or NULL, $2 seen since, $3, $4 and $5 after this time, uid and category, $6 how many
 SELECT category, uid, url, seen_at FROM category_links
 WHERE NOT is_projected AND seen_at > $2 AND ($1::text IS NULL OR category = $1)
   AND (seen_at, uid, category) > ($3::timestamptz, $4::text, $5::text)
 ORDER BY seen_at, uid, category LIMIT $6
 
--- name: links_are_projected
--- Unless they were seen again meanwhile. Arrays: $1 categories, $2 uids, $3 times
+-- name: mark_links_projected
+-- Mark links as written to Redis, unless they were seen again meanwhile. Arrays: $1 categories, $2 uids, $3 times
 UPDATE category_links l SET is_projected = true
 FROM unnest($1::text[], $2::text[], $3::timestamptz[]) AS g (category, uid, seen_at)
 WHERE l.category = g.category AND l.uid = g.uid AND l.seen_at = g.seen_at
 
 -- name: unprojected_attempts
--- By pages, with the article of each that has one which lasts. $1 attempted since, $2 and $3 after this time and uid,
+-- Attempts that Redis does not have, by pages, with the articles that have not expired. $1 attempted since, $2 and $3 after this time and uid,
 -- $4 articles since, $5 how many
 SELECT a.uid, a.url, a.categories, a.attempted_at, a.code, d.raw_bytes, d.title, d.byline, d.language, d.image, d.abstract,
        d.provenance, d.fetched_at, t.body AS text,
@@ -193,13 +191,13 @@ WHERE NOT a.is_projected AND a.requested_at IS NULL AND a.attempted_at > $1
   AND (a.attempted_at, a.uid) > ($2::timestamptz, $3::text)
 ORDER BY a.attempted_at, a.uid LIMIT $5
 
--- name: attempts_are_projected
+-- name: mark_attempts_projected
 -- Arrays: $1 uids, $2 times
 UPDATE canonical_attempts a SET is_projected = true
 FROM unnest($1::text[], $2::timestamptz[]) AS g (uid, attempted_at)
 WHERE a.uid = g.uid AND a.attempted_at = g.attempted_at
 
--- name: articles_changed
--- Articles whose documents have changed are written to Redis again, as long as they last. $1 url ids, $2 attempted since
+-- name: mark_articles_changed
+-- Mark the living articles of changed documents as missing in Redis. $1 url ids, $2 attempted since
 UPDATE canonical_attempts SET is_projected = false
 WHERE url_id = ANY ($1::bigint[]) AND code IS NULL AND is_projected AND attempted_at > $2
