@@ -31,7 +31,7 @@ class AppHarness:
 
     async def outcomes(self) -> dict[str, str | None]:
         """Every URL with its reason, None while it is pending."""
-        return {str(row["url"]): row["reason"] for row in await self.operations.frontier.urls()}
+        return {url.url: url.reason for url in (await self.operations.frontier.list_urls()).urls}
 
     async def fetch(self, *urls: str) -> dict[str, str | None]:
         """Hand URLs in, work until all have ended, and tell how."""

@@ -156,11 +156,12 @@ async def test_without_chromium_a_page_waits_and_says_what_for(
         await harness.operations.sources.create("walled", "manual", {"needs_browser": True})
         await harness.operations.frontier.submit([f"{NEWS}/page"], "walled")
         await harness.work(until_attempts=1)
-        (waiting,) = await harness.operations.frontier.urls()
+        (waiting,) = (await harness.operations.frontier.list_urls()).urls
         soon = harness.runtime.context.clock.now() + timedelta(minutes=5)
         (why,) = await harness.rows("SELECT detail FROM fetch_log")
-    assert (waiting["status"], waiting["waiting_reason"]) == ("pending", "no_browser")
-    assert waiting["due_at"] > soon
+    assert (waiting.status, waiting.waiting_reason) == ("pending", "no_browser")
+    assert waiting.due_at is not None
+    assert waiting.due_at > soon
     assert "HEADWATER_CHROMIUM_PATH" in why[0]
     assert site.visits(f"{NEWS}/page") == 0
 

@@ -273,15 +273,16 @@ async def test_a_waiting_url_has_a_reason_and_a_due_time(site: Site, make_settin
     site.answers["http://news.test/good"] = Answer(page("good"))
     async with open_harness(make_settings(connect_to=site.connect_to, retry_base_seconds=600)) as harness:
         await harness.operations.sources.add("http://news.test/feed")
-        untried = await harness.operations.frontier.urls()
+        untried = (await harness.operations.frontier.list_urls()).urls
         await harness.work(until_attempts=2)
-        outcomes = {outcome["url"]: outcome for outcome in await harness.operations.frontier.urls()}
+        outcomes = {outcome.url: outcome for outcome in (await harness.operations.frontier.list_urls()).urls}
         soon = harness.runtime.context.clock.now() + timedelta(minutes=5)
-    assert [(outcome["status"], outcome["waiting_reason"]) for outcome in untried] == [("pending", None)] * 2
+    assert [(outcome.status, outcome.waiting_reason) for outcome in untried] == [("pending", None)] * 2
     waiting, good = outcomes["http://news.test/busy"], outcomes["http://news.test/good"]
-    assert (good["status"], good["reason"], good["waiting_reason"], good["due_at"]) == ("fetched", "stored", None, None)
-    assert (waiting["status"], waiting["reason"], waiting["waiting_reason"]) == ("pending", None, "http_5xx")
-    assert waiting["due_at"] > soon
+    assert (good.status, good.reason, good.waiting_reason, good.due_at) == ("fetched", "stored", None, None)
+    assert (waiting.status, waiting.reason, waiting.waiting_reason) == ("pending", None, "http_5xx")
+    assert waiting.due_at is not None
+    assert waiting.due_at > soon
 
 
 @pytest.mark.usefixtures("no_browser")

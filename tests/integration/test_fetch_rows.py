@@ -258,7 +258,7 @@ async def test_a_wall_is_not_knocked_at_in_quick_succession(site: Site, make_set
     async with open_harness(make_settings(connect_to=site.connect_to, retry_base_seconds=1000.0)) as harness:
         await harness.operations.frontier.submit([PAGE, failing])
         await harness.work(until_attempts=2)
-        waiting = {line["waiting_reason"]: line["due_at"] for line in await harness.operations.frontier.urls()}
+        waiting = {url.waiting_reason: url.due_at for url in (await harness.operations.frontier.list_urls()).urls}
         now = harness.runtime.context.clock.now()
     assert waiting["challenge"] - now > timedelta(seconds=4900)
     assert waiting["http_5xx"] - now < timedelta(seconds=1300)

@@ -17,7 +17,6 @@ from headwater.frontier import rescue
 from headwater.frontier.claim import Finish, claim, finish
 from headwater.frontier.submit import Candidate, Submitted, submit
 from headwater.frontier.submit import priority as rank
-from headwater.frontier.sweep import Sweeper
 
 pytestmark = pytest.mark.both_servers
 
@@ -126,7 +125,7 @@ async def test_a_stale_finish_changes_nothing(frontier: Frontier) -> None:
     await frontier.put("http://a.test/1")
     (stale,) = await frontier.take(holder="slow")
     frontier.now = NOW + LEASE + timedelta(seconds=1)
-    await rescue.rescue_holds(frontier.database, frontier.now)
+    await rescue.rescue_hosts(frontier.database, frontier.now)
     assert await rescue.rescue_claims(frontier.database, frontier.now, 6) == 1
     (fresh,) = await frontier.take(holder="quick")
     assert fresh.lease.attempts == 2
@@ -155,7 +154,7 @@ async def test_a_url_that_loses_its_worker_every_time_ends_dead(frontier: Fronti
         assert len(await frontier.take()) == 1
         frontier.now += LEASE + timedelta(seconds=1)
         await rescue.rescue_claims(frontier.database, frontier.now, 3)
-        await rescue.rescue_holds(frontier.database, frontier.now)
+        await rescue.rescue_hosts(frontier.database, frontier.now)
     assert await frontier.take() == []
     assert await frontier.rows("SELECT status, reason FROM url_frontier") == [("dead", "worker_lost")]
     assert await frontier.rows("SELECT count(*) FROM fetch_log WHERE reason = 'worker_lost'") == [(3,)]
@@ -168,7 +167,7 @@ async def test_a_host_whose_holder_died_still_has_its_pause(frontier: Frontier) 
     assert len(await frontier.take()) == 1
     frontier.now = NOW + LEASE + timedelta(seconds=1)
     await rescue.rescue_claims(frontier.database, frontier.now, 6)
-    await rescue.rescue_holds(frontier.database, frontier.now)
+    await rescue.rescue_hosts(frontier.database, frontier.now)
     assert await frontier.take() == []
     frontier.now = NOW + LEASE + timedelta(seconds=30)
     assert len(await frontier.take()) == 1
@@ -195,7 +194,7 @@ async def test_a_url_that_goes_back_after_its_host_was_rescued_is_not_forgotten(
     await frontier.put("http://a.test/1")
     (late,) = await frontier.take()
     frontier.now = NOW + LEASE + timedelta(seconds=30)
-    assert await rescue.rescue_holds(frontier.database, frontier.now) == 1
+    assert await rescue.rescue_hosts(frontier.database, frontier.now) == 1
     assert await frontier.end(late, FetchOutcome(Reason.TIMEOUT, UrlStatus.PENDING))
     assert [claimed.lease.attempts for claimed in await frontier.take()] == [2]
 
@@ -215,7 +214,7 @@ async def test_a_forgotten_host_is_woken_by_the_sweeper(frontier: Frontier) -> N
     async with frontier.database.connection() as connection:
         await connection.execute("UPDATE host_state SET ready_at = NULL")
     assert await frontier.take() == []
-    assert await Sweeper(frontier.database).sweep() == 1
+    assert await rescue.Sweeper(frontier.database).sweep() == 1
     assert len(await frontier.take()) == 1
 
 
@@ -321,4 +320,4 @@ async def test_submits_and_finishes_of_one_host_at_once_lose_no_wake_up(frontier
         claims = await frontier.take()
         assert claims, f"nothing was claimable in round {round_number}"
         await asyncio.gather(frontier.end(claims[0], STORED), frontier.put(f"http://a.test/{round_number}"))
-    assert await Sweeper(frontier.database).sweep() == 0
+    assert await rescue.Sweeper(frontier.database).sweep() == 0

@@ -12,11 +12,11 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from headwater.api import frontier_shapes, make_app
+from headwater.api import make_app
 from headwater.app.roles import RoleName, serve
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
-from headwater.frontier import retry
+from headwater.frontier import operations, retry
 from tests.harness import AppHarness, open_harness
 from tests.integration.test_api import TOKEN, Api
 from tests.integration.test_frontier_doors import REFUSED
@@ -113,10 +113,10 @@ async def test_what_changes_the_frontier_needs_the_token(api: Api) -> None:
 async def test_urls_are_listed_by_pages_with_filters(api: Api, harness: AppHarness, site: Site) -> None:
     """Spec 8.1."""
     site.answers["http://a.test/fine"] = Answer(page("fine"))
-    await harness.operations.frontier.hand_in(["http://a.test/fine", "http://a.test/missing"])
+    await harness.operations.frontier.submit(["http://a.test/fine", "http://a.test/missing"])
     await harness.work()
     await harness.operations.frontier.close_host("closed.test")
-    await harness.operations.frontier.hand_in(["http://closed.test/1", "http://closed.test/2"])
+    await harness.operations.frontier.submit(["http://closed.test/1", "http://closed.test/2"])
     seen, after = [], 0
     while after is not None:
         _, body = await api.get("/frontier/urls", params={"limit": 3, "after": after})
@@ -241,9 +241,9 @@ async def test_what_ended_is_fetched_again_in_portions(
     api: Api, harness: AppHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spec 2.2: one request does no more than its share, and says where to go on."""
-    await harness.operations.frontier.hand_in([f"http://a.test/{number}" for number in range(7)])
+    await harness.operations.frontier.submit([f"http://a.test/{number}" for number in range(7)])
     await harness.work()
-    monkeypatch.setattr(frontier_shapes, "LARGEST_BATCH", 3)
+    monkeypatch.setattr(operations, "LARGEST_BATCH", 3)
     monkeypatch.setattr(retry, "SLICE", 2)
     order = {"filter": {"status": "dead", "reason": "not_found"}, "priority": 9}
     status, body = await api.post("/frontier/retry", order)

@@ -66,9 +66,9 @@ async def harness(site: Site, make_settings: Callable[..., Settings]) -> AsyncIt
         site.answers[f"http://{host}.test/fine"] = Answer(page("fine"))
     async with open_harness(make_settings(connect_to=site.connect_to)) as opened:
         await opened.operations.frontier.close_host("closed.test")
-        await opened.operations.frontier.hand_in([*(f"http://a.test/{name}" for name in names), "http://b.test/fine"])
+        await opened.operations.frontier.submit([*(f"http://a.test/{name}" for name in names), "http://b.test/fine"])
         await opened.work()
-        await opened.operations.frontier.hand_in(["http://closed.test/" + "long" * 40])
+        await opened.operations.frontier.submit(["http://closed.test/" + "long" * 40])
         yield opened
 
 
@@ -181,7 +181,7 @@ async def test_what_was_given_up_after_the_last_retry_says_how_it_failed(
 ) -> None:
     """Spec 8.2."""
     site.answers["http://ill.test/page"] = Answer(status=502)
-    await harness.operations.frontier.hand_in(["http://ill.test/page"])
+    await harness.operations.frontier.submit(["http://ill.test/page"])
     await harness.work(until_attempts=5 + 6)  # what closed.test has to wait for stays
     (row,) = json.loads(frontier("list", "--host", "ill.test", "--json").stdout)["urls"]
     assert (row["status"], row["reason"], row["kept_failing"]) == ("dead", "max_retries", "http_5xx")
@@ -226,12 +226,12 @@ async def test_lists_fit_80_columns_and_say_why(harness: AppHarness, frontier: P
     shown = frontier("hosts").stdout
     assert max(map(cell_len, shown.splitlines())) <= 80
     assert "An operator has closed the host" in shown
-    assert "Nothing is queued for it." in shown
+    assert "No URL is queued for it." in shown
 
 
 async def test_a_long_queue_is_counted_to_a_thousand(harness: AppHarness, frontier: Program) -> None:
     """Spec 2.5: a look at hosts costs the same at any backlog."""
-    await harness.operations.frontier.hand_in([f"http://closed.test/{number}" for number in range(1100)])
+    await harness.operations.frontier.submit([f"http://closed.test/{number}" for number in range(1100)])
     answer = frontier("hosts", "--state", "closed")
     (row,) = [line for line in answer.stdout.splitlines() if line.startswith("closed.test")]
     assert row.endswith(" 1,000+")
@@ -320,7 +320,7 @@ async def test_a_person_is_asked_before_much_is_fetched_again(
     """Spec 8.2: on a terminal, with how many it would be."""
     code, screen = terminal("retry", "--all", "--status", "dead", typed="n\n")
     assert (code, "Fetch again 3 URLs with status dead?" in screen) == (1, True)
-    assert (await harness.operations.frontier.stats())["urls"]["dead"] == 3
+    assert (await harness.operations.frontier.get_stats()).urls["dead"] == 3
     code, screen = terminal("retry", "--all", "--status", "dead", "--yes")
     assert (code, "3 queued to be fetched again." in screen) == (0, True)
 
@@ -354,8 +354,8 @@ async def test_hosts_are_closed_opened_grouped_and_told_of(harness: AppHarness, 
 def test_an_empty_frontier_answers_every_question(tmp_path: Path) -> None:
     """Spec 8.2: on a machine where nothing has been set up."""
     for words, said in (
-        (("list",), "Nothing here is so."),
-        (("hosts",), "There is no such host."),
+        (("list",), "No URLs match."),
+        (("hosts",), "No hosts match."),
         (("stats",), "0 with work"),
     ):
         answer = headwater("frontier", *words, cwd=tmp_path, data_dir=tmp_path / "data")

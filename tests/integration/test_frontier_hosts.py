@@ -9,17 +9,16 @@ import pytest
 
 from headwater.app.operations import LocalOperations
 from headwater.core.errors import OperatorError
-from headwater.core.frontier import FetchOutcome, UrlStatus
+from headwater.core.frontier import FetchOutcome, UrlFilter, UrlStatus
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
 from headwater.db import hosts, sources
 from headwater.db.context import open_database_context
+from headwater.db.frontier import FOREVER
 from headwater.db.pool import Connection, Database
 from headwater.frontier import hosts as operator_hosts
 from headwater.frontier import rescue
-from headwater.frontier.operations import FOREVER
 from headwater.frontier.retry import retry_all
-from headwater.frontier.sweep import Sweeper
 from tests.harness import AppHarness, open_harness
 from tests.integration.test_frontier import LEASE, NOW, STORED, Frontier
 from tests.server import Answer, Site, page, rss
@@ -161,9 +160,9 @@ async def test_hosts_of_a_domain_share_its_turn_and_a_group_takes_them_out(
         frontier = LocalOperations(context).frontier
         await frontier.group_hosts("apart", ["cdn.example.org"])
         await frontier.close_host("www.example.org")
-        await frontier.hand_in([f"http://{name}.example.org/" for name in ("www", "cdn", "new")])
-        told = {row["host"]: (row["shares_turn_of"], row["state"]) for row in await frontier.hosts()}
-        assert told == {
+        await frontier.submit([f"http://{name}.example.org/" for name in ("www", "cdn", "new")])
+        listed = {line.host: (line.shares_turn_of, line.state) for line in (await frontier.list_hosts()).hosts}
+        assert listed == {
             "cdn.example.org": ("group:apart", "waiting"),
             "domain:example.org": (None, "closed"),
             "group:apart": (None, "waiting"),
@@ -171,9 +170,9 @@ async def test_hosts_of_a_domain_share_its_turn_and_a_group_takes_them_out(
             "www.example.org": ("domain:example.org", "closed"),
         }
         await frontier.ungroup_hosts(["cdn.example.org", "www.example.org"])
-        told = {row["host"]: (row["shares_turn_of"], row["queued"]) for row in await frontier.hosts()}
-        assert told["cdn.example.org"] == ("domain:example.org", None)
-        assert (told["domain:example.org"], told["group:apart"]) == ((None, 3), (None, 0))
+        queued = {line.host: (line.shares_turn_of, line.queued) for line in (await frontier.list_hosts()).hosts}
+        assert queued["cdn.example.org"] == ("domain:example.org", None)
+        assert (queued["domain:example.org"], queued["group:apart"]) == ((None, 3), (None, 0))
 
 
 async def test_a_group_visits_one_host_after_the_other(site: Site, make_settings: Callable[..., Settings]) -> None:
@@ -183,7 +182,7 @@ async def test_a_group_visits_one_host_after_the_other(site: Site, make_settings
             site.answers[f"http://{host}.test/{number}"] = Answer(page(f"{host} {number}"))
     async with open_harness(make_settings(connect_to=site.connect_to, host_delay_ms=200)) as harness:
         await harness.operations.frontier.group_hosts("both", ["a.test", "b.test"])
-        await harness.operations.frontier.hand_in(
+        await harness.operations.frontier.submit(
             [f"http://{host}.test/{number}" for host in "ab" for number in range(3)]
         )
         await harness.work()
@@ -204,8 +203,8 @@ async def test_no_claim_takes_a_closed_host(frontier: Frontier) -> None:
     until = NOW + timedelta(hours=2)
     await operator_hosts.close_host(frontier.database, "a.test", until)
     await frontier.put("http://a.test/2")
-    assert [done.queued async for done in retry_all(frontier.database, frontier.now, {"status": "dead"})] == [1]
-    assert await Sweeper(frontier.database).sweep() == 0
+    assert [done.queued async for done in retry_all(frontier.database, frontier.now, UrlFilter(status="dead"))] == [1]
+    assert await rescue.Sweeper(frontier.database).sweep() == 0
     assert await frontier.take() == []
     frontier.now = until - SECOND
     assert await frontier.take() == []
@@ -225,7 +224,7 @@ async def test_a_host_closed_while_it_is_held_is_closed_afterwards(frontier: Fro
     frontier.now = NOW + LEASE + timedelta(hours=1)
     await rescue.rescue_claims(frontier.database, frontier.now, 6)
     assert await frontier.take() == []
-    await rescue.rescue_holds(frontier.database, frontier.now)
+    await rescue.rescue_hosts(frontier.database, frontier.now)
     assert await frontier.take() == []
     await operator_hosts.open_host(frontier.database, "a.test", frontier.now, 0)
     assert len(await frontier.take()) == 1
@@ -259,11 +258,11 @@ async def test_workers_live_on_when_all_that_is_left_is_closed_for_good(site: Si
     """Spec 9.3: its turn is far off, and that is all."""
     site.answers["http://open.test/1"] = Answer(page("open"))
     await harness.operations.frontier.close_host("closed.test")
-    await harness.operations.frontier.hand_in(["http://closed.test/1", "http://open.test/1"])
+    await harness.operations.frontier.submit(["http://closed.test/1", "http://open.test/1"])
     await harness.work(until_idle_seconds=1.0)
     assert await harness.outcomes() == {"http://closed.test/1": None, "http://open.test/1": "stored"}
-    (waiting,) = await harness.operations.frontier.urls(status="pending")
-    assert (waiting["waiting_reason"], waiting["due_at"]) == ("host_closed", None)
+    (waiting,) = (await harness.operations.frontier.list_urls(UrlFilter(status="pending"))).urls
+    assert (waiting.waiting_reason, waiting.due_at) == ("host_closed", None)
     assert site.visits("http://closed.test/1") == 0
     site.answers["http://closed.test/1"] = Answer(page("closed no more"))
     await harness.operations.frontier.open_host("closed.test")
@@ -301,12 +300,12 @@ async def test_a_host_may_keep_its_trailing_slashes(harness: AppHarness) -> None
     frontier = harness.operations.frontier
     both = ["http://a.test/x", "http://a.test/x/", "http://b.test/x", "http://b.test/x/"]
     await frontier.keep_slash("a.test", True)
-    handed = await frontier.hand_in([*both, "http://a.test/"])
+    handed = await frontier.submit([*both, "http://a.test/"])
     assert [told.url for told in handed] == [*both[:3], "http://b.test/x", "http://a.test/"]
     assert [told.is_new for told in handed] == [True, True, True, False, True]
-    assert await frontier.retry(["http://a.test/x/"]) == (["http://a.test/x/"], [])
+    assert (await frontier.retry(["http://a.test/x/"])).queued == ["http://a.test/x/"]
     await frontier.keep_slash("a.test", False)
-    assert [told.url for told in await frontier.hand_in(["http://a.test/x/", "http://a.test/y/"])] == [
+    assert [told.url for told in await frontier.submit(["http://a.test/x/", "http://a.test/y/"])] == [
         "http://a.test/x",
         "http://a.test/y",
     ]
@@ -332,10 +331,10 @@ async def test_what_was_submitted_while_its_host_was_grouped_is_moved_by_the_swe
     submitting = await frontier.database.transact(group)
     await submitting
     assert await frontier.take() == []
-    assert await Sweeper(frontier.database).sweep() == 1
+    assert await rescue.Sweeper(frontier.database).sweep() == 1
     (claim,) = await frontier.take()
     assert (claim.url, claim.host.politeness_key) == ("http://a.test/2", "group:news")
-    assert await Sweeper(frontier.database).sweep() == 0
+    assert await rescue.Sweeper(frontier.database).sweep() == 0
 
 
 @pytest.mark.parametrize(

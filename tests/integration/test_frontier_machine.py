@@ -20,19 +20,17 @@ from headwater.core.lease import Lease
 from headwater.core.politeness import group_key
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
+from headwater.db import frontier as store
 from headwater.db import hosts as store_hosts
 from headwater.db import migrate, sources
+from headwater.db.frontier import FOREVER
 from headwater.db.pool import Connection, Database, open_database
 from headwater.fetching.commit import commit
 from headwater.fetching.fetcher import FetchResult
 from headwater.frontier import hosts as operator
 from headwater.frontier import rescue
 from headwater.frontier.claim import Finish, claim
-from headwater.frontier.operations import FOREVER
-from headwater.frontier.prune import merge_frontier_counts
-from headwater.frontier.retry import retry_ids
 from headwater.frontier.submit import Candidate, submit
-from headwater.frontier.sweep import Sweeper
 from tests.integration.frontier_model import DELAY_MS, LEASE, MAX_ATTEMPTS, Host, Model, Page, Queued
 
 T = TypeVar("T")
@@ -221,7 +219,7 @@ class FrontierMachine(RuleBasedStateMachine):
                 self.model.queue[url].due_at = due_at
         if only != "claims":
             late = self.model.late_holds()
-            assert self.run(rescue.rescue_holds(self.database, self.now)) == len(late)
+            assert self.run(rescue.rescue_hosts(self.database, self.now)) == len(late)
             for key in late:
                 self.model.hosts[key].lease = None
 
@@ -237,7 +235,8 @@ class FrontierMachine(RuleBasedStateMachine):
     @rule(data=st.data(), priority=priorities)
     def a_url_is_asked_for_again(self, data: st.DataObject, priority: int) -> None:
         url = data.draw(st.sampled_from(sorted(self.model.pages)))
-        queued = self.run(retry_ids(self.database, [self.url_ids[url]], self.now, priority))
+        ids = [self.url_ids[url]]
+        queued = self.transact(lambda connection: store.retry_urls(connection, ids, priority, self.now))
         assert queued == ({self.url_ids[self.model.page(url)]} if self.model.retry(url, priority) else set())
 
     @rule(host=hosts, lasting=st.sampled_from([timedelta(seconds=20), timedelta(seconds=200), None]))
@@ -317,8 +316,8 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @rule()
     def the_sweeper_finds_nothing(self) -> None:
-        assert self.run(Sweeper(self.database).sweep()) == 0
-        self.run(merge_frontier_counts(self.database))
+        assert self.run(rescue.Sweeper(self.database).sweep()) == 0
+        self.run(self.database.transact(store.merge_frontier_counts))
 
     # What happens most often in life does so here: each name is chosen as often as any other.
     urls_are_claimed_too, urls_are_claimed_as_well = urls_are_claimed, urls_are_claimed

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from headwater.app.maintenance import MaintenanceRole
-from headwater.core.frontier import FetchOutcome, UrlStatus
+from headwater.core.frontier import FetchOutcome, UrlFilter, UrlStatus
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
 from headwater.db import frontier as store
@@ -16,7 +16,6 @@ from headwater.db import sources
 from headwater.db.context import open_database_context
 from headwater.db.pool import Database
 from headwater.frontier import rescue
-from headwater.frontier.prune import merge_frontier_counts, prune_log
 from headwater.frontier.retry import retry_all
 from tests.integration.test_frontier import LEASE, NOW, STORED, Frontier
 
@@ -40,7 +39,7 @@ async def frontier(database: Database) -> Frontier:
 
 async def counted(frontier: Frontier) -> list[tuple[object, ...]]:
     async with frontier.database.connection() as connection:
-        return sorted(await store.url_counts(connection), key=str)
+        return sorted(await store.count_urls(connection), key=str)
 
 
 async def recounted(frontier: Frontier) -> list[tuple[object, ...]]:
@@ -60,7 +59,8 @@ async def test_the_counters_equal_a_recount_whatever_happens(frontier: Frontier)
                 await frontier.end(claim, chance.choice(ENDINGS))
 
     async def retry() -> None:
-        async for _ in retry_all(frontier.database, frontier.now, {"status": chance.choice(["dead", "fetched"])}):
+        filters = UrlFilter(status=chance.choice(["dead", "fetched"]))
+        async for _ in retry_all(frontier.database, frontier.now, filters):
             pass
 
     async def twin() -> None:
@@ -77,10 +77,10 @@ async def test_the_counters_equal_a_recount_whatever_happens(frontier: Frontier)
     async def lose_workers() -> None:
         frontier.now += LEASE + timedelta(seconds=2)
         await rescue.rescue_claims(frontier.database, frontier.now, 3)
-        await rescue.rescue_holds(frontier.database, frontier.now)
+        await rescue.rescue_hosts(frontier.database, frontier.now)
 
     async def fold() -> None:
-        await merge_frontier_counts(frontier.database)
+        await frontier.database.transact(store.merge_frontier_counts)
 
     for _ in range(120):
         frontier.now += timedelta(seconds=1)
@@ -104,11 +104,11 @@ async def test_counters_are_right_while_many_change_and_fold_them_at_once(fronti
 
     async def fold() -> None:
         for _ in range(20):
-            await merge_frontier_counts(frontier.database)
+            await frontier.database.transact(store.merge_frontier_counts)
 
     await asyncio.gather(work(), work(), fold(), fold())
     assert await counted(frontier) == await recounted(frontier)
-    await merge_frontier_counts(frontier.database)
+    await frontier.database.transact(store.merge_frontier_counts)
     ((rows,),) = await frontier.rows("SELECT count(*) FROM frontier_counts")
     assert rows == len(await counted(frontier))
 
@@ -121,10 +121,10 @@ async def test_old_attempts_are_forgotten_and_young_ones_kept(frontier: Frontier
         (claim,) = await frontier.take()
         await frontier.end(claim, STORED)
     keep = timedelta(days=3)
-    assert await prune_log(frontier.database, frontier.now, keep) == 6
+    assert await rescue.prune_log(frontier.database, frontier.now, keep) == 6
     ((oldest, left),) = await frontier.rows("SELECT min(finished_at), count(*) FROM fetch_log")
     assert (oldest, left) == (NOW + timedelta(days=6), 4)
-    assert await prune_log(frontier.database, frontier.now, keep) == 0
+    assert await rescue.prune_log(frontier.database, frontier.now, keep) == 0
     assert await frontier.rows("SELECT count(*) FROM url_frontier WHERE status = 'fetched'") == [(10,)]
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from headwater.core.urls import url_hash
 from headwater.db import sources
+from headwater.db.frontier import FOREVER
 from headwater.db.items import rebuild_days
 from headwater.db.pool import Connection, Database
 from headwater.db.sql import query
@@ -202,10 +203,10 @@ async def test_no_query_of_the_frontier_reads_a_table_from_end_to_end_or_sorts_i
         "lease_hosts": (keys, tokens, NOW, "me", SOON, 1000),
         "rest_hosts": (keys,),
         "next_ready": (NOW,),
-        "expired_claims": (NOW, 500),
+        "lock_expired_claims": (NOW, 500),
         "lock_expired_hosts": (NOW, 500),
-        "forgotten_hosts": ("h2", 100),
-        "list_queued": (False, None, None, 0, 50, NOW),
+        "find_forgotten_hosts": ("h2", 100),
+        "list_queued": (False, None, None, 0, 50, NOW, FOREVER),
     }
     complaints = {}
     for name, arguments in questions.items():

@@ -295,10 +295,10 @@ async def test_a_removed_source_keeps_what_it_brought_and_fetches_no_more(site: 
     removed = await harness.operations.sources.remove("news.test")
     assert (removed.kept, removed.ended) == (True, 3)  # one was fetched, and one is another source's too
     assert await names(harness) == ["other.test"]
-    stats = await harness.operations.frontier.stats()
-    assert stats["reasons"]["dead"] == {"source_removed": 3}
+    stats = await harness.operations.frontier.get_stats()
+    assert stats.reasons["dead"] == {"source_removed": 3}
     assert (await harness.operations.why("http://news.test/4")).reason is Reason.SOURCE_REMOVED
-    assert stats["urls"]["pending"] == 2
+    assert stats.urls["pending"] == 2
     assert await harness.rows("SELECT count(*) FROM items WHERE source_id = 1") == [(5,)]
     assert await harness.rows("SELECT count(*) FROM frontier_queue") == [(2,)]
     for ask in (harness.operations.sources.show, harness.operations.sources.sync, harness.operations.sources.remove):
@@ -313,7 +313,7 @@ async def test_a_removed_source_keeps_what_it_brought_and_fetches_no_more(site: 
     assert (added.polled.source.id, added.polled.new_items) == (1, 0)
     assert (await settings_of(harness, "news.test"))["priority"] == 9
     assert "dead" not in {status for (status,) in await harness.rows("SELECT status FROM url_frontier")}
-    assert (await harness.operations.frontier.stats())["urls"]["pending"] == 5
+    assert (await harness.operations.frontier.get_stats()).urls["pending"] == 5
 
 
 async def test_what_ended_with_its_source_goes_to_the_next_that_lists_it(site: Site, harness: AppHarness) -> None:
@@ -362,7 +362,7 @@ async def test_what_is_being_fetched_while_its_source_is_removed_goes_on_until_t
     await harness.work(until_attempts=1)
     assert (await harness.outcomes())["http://news.test/a"] == "stored"
     assert (await harness.operations.sources.remove("news.test")).ended == 1
-    assert (await harness.operations.frontier.stats())["urls"]["pending"] == 0
+    assert (await harness.operations.frontier.get_stats()).urls["pending"] == 0
 
 
 async def test_whatever_is_done_to_sources_at_once_no_url_is_lost_or_left_without_one(
@@ -384,7 +384,7 @@ async def test_whatever_is_done_to_sources_at_once_no_url_is_lost_or_left_withou
                 lambda: mine.remove(name),  # noqa: B023
                 lambda: mine.edit(name, {"priority": chance.randint(1, 10)}),  # noqa: B023
                 lambda: mine.request_backfill(name, date(2024, 1, 1)),  # noqa: B023
-                lambda: harness.operations.frontier.hand_in([f"http://{name}/x{chance.random()}"], name),  # noqa: B023
+                lambda: harness.operations.frontier.submit([f"http://{name}/x{chance.random()}"], name),  # noqa: B023
             ]
             try:
                 await chance.choice(deeds)()

@@ -1,6 +1,7 @@
 """The demo reports its progress and what it waits for (spec 8.2, 9.2)."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -50,8 +51,8 @@ async def test_an_error_of_the_receiver_stops_the_demo() -> None:
 NOTHING: dict[str, Any] = {"feeds": 0, "unsettled": [], "unfound": [], "sources": [], "handoffs": 0}
 
 
-def url(host: str, status: str = "pending", waiting_reason: str | None = None) -> dict[str, Any]:
-    return {"host": host, "status": status, "waiting_reason": waiting_reason}
+def url(host: str, status: str = "pending", waiting_reason: str | None = None) -> SimpleNamespace:
+    return SimpleNamespace(host=host, status=status, waiting_reason=waiting_reason)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +66,7 @@ def url(host: str, status: str = "pending", waiting_reason: str | None = None) -
         ([url("a", "fetching"), url("a", waiting_reason="timeout")], "1 host"),
     ],
 )
-def test_the_wait_for_pages_is_described(unsettled: list[dict[str, Any]], said: str) -> None:
+def test_the_wait_for_pages_is_described(unsettled: list[SimpleNamespace], said: str) -> None:
     assert describe_wait(**NOTHING | {"unsettled": unsettled}) == said
 
 

@@ -1,94 +1,139 @@
-"""The frontier's routes: what goes in, what there is, what is fetched again, and what an operator says of hosts."""
+"""The routes of the frontier: submit, list and retry URLs; list, block and release hosts."""
 
 from datetime import timedelta
 from typing import Annotated
 
 from fastapi import FastAPI, Query
+from pydantic import Field
 
-from headwater.api import frontier_shapes as shapes
 from headwater.api.token import TOKEN
 from headwater.app.operations import Operations
-from headwater.frontier.operations import FrontierOperations
+from headwater.core.errors import OperatorError
+from headwater.core.frontier import FrontierStatus, HostState, UrlFilter
+from headwater.core.reasons import Reason
+from headwater.core.record import record
+from headwater.frontier import operations as records
+from headwater.frontier.operations import LARGEST_BATCH, FrontierOperations
+from headwater.frontier.retry import PRIORITY
 
 _TAG = "frontier"
 
 Limit = Annotated[int, Query(ge=1, le=1000)]
+Urls = Annotated[list[str], Field(min_length=1, max_length=LARGEST_BATCH)]
+
+
+@record
+class NewUrls:
+    """URLs to submit, up to 10,000 a request in 8 MiB."""
+
+    urls: Urls
+    source: str | None = None
+    """The source that they are counted for; by default `manual`."""
+
+
+@record
+class NamedUrl:
+    """A URL as it was given, and in its normalized form."""
+
+    given: str
+    url: str
+
+
+@record
+class RefusedUrl:
+    """A URL that cannot be used, without a password and cut if it is long."""
+
+    given: str
+    why: str
+
+
+@record
+class SubmittedUrls:
+    """The results in the order of the request. A URL that is given twice is new once and known afterwards."""
+
+    new: list[NamedUrl]
+    known: list[NamedUrl]
+    refused: list[RefusedUrl]
+
+
+@record
+class RetryRequest:
+    """Either URLs, all of them known, or a filter with at least one value."""
+
+    urls: Urls | None = None
+    filter: UrlFilter | None = None
+    after: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    """With a filter: the `next` of the response before."""
+    priority: Annotated[int, Field(ge=1, le=10)] = PRIORITY
+
+
+@record
+class Block:
+    """The duration of a block."""
+
+    for_seconds: Annotated[int, Field(ge=1, le=10 * 365 * 86_400)] | None = None
+    """Null: until the host is released."""
 
 
 def add_frontier(app: FastAPI, operations: Operations) -> None:
     """Add the routes."""
-    _add_reading(app, operations.frontier)
-    _add_writing(app, operations.frontier)
+    _add_urls(app, operations.frontier)
     _add_hosts(app, operations.frontier)
 
 
-def _add_reading(app: FastAPI, frontier: FrontierOperations) -> None:
+def _add_urls(app: FastAPI, frontier: FrontierOperations) -> None:
     @app.get("/frontier/urls", tags=[_TAG])
-    async def urls(
-        status: shapes.Status | None = None,
+    async def list_urls(
+        status: FrontierStatus | None = None,
         reason: Annotated[str | None, Query(description="A code from the closed list of reasons.")] = None,
         host: str | None = None,
         source: str | None = None,
         limit: Limit = 100,
         after: Annotated[int, Query(ge=0, lt=2**63)] = 0,
-    ) -> shapes.UrlPage:
+    ) -> records.UrlPage:
         """List URLs, oldest first."""
-        rows = await frontier.urls(status=status, reason=reason, host=host, source=source, limit=limit, after=after)
-        following = rows[-1]["id"] if len(rows) == limit else None
-        return shapes.UrlPage(urls=[shapes.UrlLine(**row) for row in rows], next=following)
+        return await frontier.list_urls(UrlFilter(status, reason, host, source), limit=limit, after=after)
 
     @app.get("/frontier/stats", tags=[_TAG])
-    async def stats() -> shapes.FrontierStats:
-        """Count URLs by status and reason, and hosts by what keeps them."""
-        return shapes.FrontierStats(**await frontier.stats())
+    async def stats() -> records.FrontierStats:
+        """Count URLs by status and reason, and hosts by state."""
+        return await frontier.get_stats()
 
-    @app.get("/frontier/hosts", tags=[_TAG])
-    async def hosts(state: shapes.HostState | None = None, limit: Limit = 100, after: str = "") -> shapes.HostPage:
-        """List hosts by name: state, pause, next turn, queue."""
-        rows = await frontier.hosts(state=state, limit=limit, after=after)
-        following = rows[-1]["host"] if len(rows) == limit else None
-        return shapes.HostPage(hosts=[shapes.HostLine(**row) for row in rows], next=following)
-
-
-def _add_writing(app: FastAPI, frontier: FrontierOperations) -> None:
     @app.post("/frontier/urls", tags=[_TAG], dependencies=TOKEN)
-    async def submit(given: shapes.NewUrls) -> shapes.SubmittedUrls:
-        """Put URLs into the frontier; what cannot be used is refused with why, and the rest goes in."""
-        answer = shapes.SubmittedUrls(new=[], known=[], refused=[])
-        for handed in await frontier.hand_in(given.urls, given.source):
-            if handed.url is None:
-                answer.refused.append(shapes.RefusedUrl(given=handed.given, why=handed.why_refused or ""))
+    async def submit(new: NewUrls) -> SubmittedUrls:
+        """Submit URLs. An unusable URL is refused with the reason, and the other URLs are accepted."""
+        answer = SubmittedUrls([], [], [])
+        for result in await frontier.submit(new.urls, new.source):
+            if result.url is None:
+                answer.refused.append(RefusedUrl(result.given, result.refusal or ""))
             else:
-                named = shapes.NamedUrl(given=handed.given, url=handed.url)
-                (answer.new if handed.is_new else answer.known).append(named)
+                (answer.new if result.is_new else answer.known).append(NamedUrl(result.given, result.url))
         return answer
 
     @app.post("/frontier/retry", tags=[_TAG], dependencies=TOKEN)
-    async def retry(wanted: shapes.RetryRequest) -> shapes.Retrying:
-        """Fetch URLs again, whatever their end."""
-        if wanted.urls is not None:
-            queued, fetching = await frontier.retry(wanted.urls, wanted.priority)
-            return shapes.Retrying(queued=len(queued), fetching=len(fetching), next=None)
-        assert wanted.filter is not None
-        done = shapes.Retrying(queued=0, fetching=0, next=None)
-        async for retried in frontier.retry_all(wanted.filter.model_dump(), wanted.priority, wanted.after):
-            done.queued += retried.queued
-            done.fetching += retried.fetching
-            if done.queued + done.fetching >= shapes.LARGEST_BATCH:
-                done.next = retried.last
-                break
-        return done
+    async def retry(request: RetryRequest) -> records.RetriedPage:
+        """Fetch URLs again, whatever their end. One request with a filter queues about 10,000 URLs."""
+        if (request.urls is None) == (request.filter is None):
+            raise OperatorError("Give either urls or filter.", reason=Reason.BAD_REQUEST)
+        if request.filter is not None:
+            return await frontier.retry_page(request.filter, request.priority, request.after)
+        retried = await frontier.retry(request.urls or [], request.priority)
+        return records.RetriedPage(len(retried.queued), len(retried.fetching), None)
 
 
 def _add_hosts(app: FastAPI, frontier: FrontierOperations) -> None:
+    @app.get("/frontier/hosts", tags=[_TAG])
+    async def list_hosts(state: HostState | None = None, limit: Limit = 100, after: str = "") -> records.HostPage:
+        """List hosts by name: state, delay, next turn, queue."""
+        return await frontier.list_hosts(state=state, limit=limit, after=after)
+
     @app.post("/frontier/hosts/{host}/block", tags=[_TAG], dependencies=TOKEN)
-    async def block(host: str, closing: shapes.Closing | None = None) -> shapes.HostLine:
-        """Ask nothing of a host, and of whoever shares its turn, for a time or until it is released."""
-        seconds = closing.for_seconds if closing else None
-        name = await frontier.close_host(host, timedelta(seconds=seconds) if seconds else None)
-        return shapes.HostLine(**await frontier.host(name))
+    async def block(host: str, block: Block | None = None) -> records.HostLine:
+        """Send no request to a host, or to hosts that share its turn, for some time or until it is released."""
+        seconds = block.for_seconds if block else None
+        return await frontier.close_host(host, timedelta(seconds=seconds) if seconds else None)
 
     @app.post("/frontier/hosts/{host}/release", tags=[_TAG], dependencies=TOKEN)
-    async def release(host: str) -> shapes.HostLine:
-        """Take back what closed, blocked or slowed a host."""
-        return shapes.HostLine(**await frontier.host(await frontier.open_host(host)))
+    async def release(host: str) -> records.HostLine:
+        """Release a closed, blocked or slowed host."""
+        return await frontier.open_host(host)

@@ -200,7 +200,7 @@ async def _check_leases(connection: Connection, reading: Reading, _: Settings) -
 
 async def _check_hosts(connection: Connection, reading: Reading, _: Settings) -> Finding:
     count = await hosts.count_hosts(connection, reading.server)
-    return ok(f"{count['with_work']} have work, {count['blocked']} blocked for now, {count['closed']} closed")
+    return ok(f"{count.with_work} have work, {count.blocked} blocked for now, {count.closed} closed")
 
 
 async def _check_handoffs(connection: Connection, reading: Reading, settings: Settings) -> Finding:

@@ -10,13 +10,11 @@ from headwater.changes.outbox import prune_deliveries
 from headwater.core.errors import HandoffsMissing
 from headwater.core.settings import Settings
 from headwater.core.waiting import wait_for
-from headwater.db import canonical, changes, handoffs, runs, sources
+from headwater.db import canonical, changes, frontier, handoffs, runs, sources
 from headwater.db.clock import SYNC_SECONDS
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import is_down
 from headwater.frontier import rescue
-from headwater.frontier.prune import merge_frontier_counts, prune_log
-from headwater.frontier.sweep import Sweeper
 from headwater.handoff.handoffs import make_handoff_runner, promote_successors
 
 log = structlog.get_logger()
@@ -26,8 +24,8 @@ async def _rescue_claims(context: DatabaseContext) -> int:
     return await rescue.rescue_claims(context.database, context.clock.now(), context.settings.max_retries + 1)
 
 
-async def _rescue_holds(context: DatabaseContext) -> int:
-    return await rescue.rescue_holds(context.database, context.clock.now())
+async def _rescue_hosts(context: DatabaseContext) -> int:
+    return await rescue.rescue_hosts(context.database, context.clock.now())
 
 
 async def _rescue_feeds(context: DatabaseContext) -> int:
@@ -63,7 +61,7 @@ async def _rescue_handoffs(context: DatabaseContext) -> int:
 # Every table whose rows are leased, and what takes its expired leases back.
 RESCUERS: dict[str, Callable[[DatabaseContext], Awaitable[int]]] = {
     "frontier_queue": _rescue_claims,
-    "host_state": _rescue_holds,
+    "host_state": _rescue_hosts,
     "poll_state": _rescue_feeds,
     "runs": _rescue_runs,
     "canonical_state": _rescue_canonical,
@@ -86,7 +84,7 @@ class MaintenanceRole:
         self._context = context
         self._look_seconds = look_seconds
         self._on_rescue = on_rescue
-        self._sweeper = Sweeper(context.database)
+        self._sweeper = rescue.Sweeper(context.database)
 
     async def run(self, stop: asyncio.Event, grace_seconds: float) -> None:
         """Look every few seconds until `stop`."""
@@ -133,11 +131,11 @@ class MaintenanceRole:
             log.warning("hosts.woken", hosts=woken)
 
     async def _fold(self) -> None:
-        await merge_frontier_counts(self._context.database)
+        await self._context.database.transact(frontier.merge_frontier_counts)
 
     async def _prune(self) -> None:
         keep = timedelta(days=self._context.settings.fetch_log_days)
-        await prune_log(self._context.database, self._context.clock.now(), keep)
+        await rescue.prune_log(self._context.database, self._context.clock.now(), keep)
         keep = timedelta(days=self._context.settings.delivery_log_days)
         await prune_deliveries(self._context.database, self._context.clock.now(), keep)
 

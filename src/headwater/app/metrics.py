@@ -7,6 +7,7 @@ from datetime import datetime
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from headwater import __version__
+from headwater.core.frontier import FrontierStatus
 from headwater.core.poll import PollResult
 from headwater.db.changes import SendResult, Webhook
 from headwater.frontier.claim import Finish
@@ -106,7 +107,7 @@ class Metrics:
     def _of_webhooks(self, name: str, text: str) -> Gauge:
         return Gauge(name, text, ["webhook"], registry=self._registry)
 
-    def holds(self, urls: Mapping[str, int]) -> None:
+    def holds(self, urls: Mapping[FrontierStatus, int]) -> None:
         """Say how many URLs there are of each status; nothing where that is not known."""
         self._urls.clear()
         for status, count in urls.items():

@@ -24,6 +24,7 @@ from headwater.frontier.operations import FrontierOperations
 from headwater.handoff.operations import HandoffOperations
 from headwater.sandbox.pool import make_sandbox
 from headwater.sources.operations import SourceOperations
+from headwater.sources.registry import get_kind
 
 DATABASE_AWAY = AWAY  # the errors of an operation while the database is away
 
@@ -35,7 +36,7 @@ class LocalOperations:
         self._context = context
         self._open_sandbox = open_sandbox or partial(make_sandbox, context.settings)
         self.documents = DocumentOperations(context, self._open_sandbox)
-        self.frontier = FrontierOperations(context)
+        self.frontier = FrontierOperations(context, lambda source: get_kind(source).priority)
         self.sources: SourceOperations = SourceOperations(context)
         self.upkeep = UpkeepOperations(context)
         self.days = DayOperations(context)
@@ -86,7 +87,7 @@ class Operations(LocalOperations):
         """Return the metrics. Gauges of the database are left out while it is away."""
         try:
             async with asyncio.timeout(self._METRICS_TIMEOUT_SECONDS):
-                self.metrics.holds((await self.frontier.stats())["urls"])
+                self.metrics.holds((await self.frontier.get_stats()).urls)
                 self.metrics.owes(await self.webhooks.list_webhooks(), self.runtime.context.clock.now())
                 self.metrics.awaits(await self.handoffs.count_backlog(), self.runtime.context.clock.now())
         except Exception as error:

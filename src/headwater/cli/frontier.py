@@ -1,4 +1,4 @@
-"""`headwater frontier`: what goes in, what there is, what is fetched again, and what an operator says of hosts."""
+"""`headwater frontier`: submit, list and retry URLs; list and change hosts."""
 
 import shlex
 import sys
@@ -10,29 +10,30 @@ import typer
 
 from headwater.cli import show_frontier as show
 from headwater.cli.common import Json, T, parse_duration, run, settings_with_logs
-from headwater.cli.lines import Arguments, Lines
-from headwater.cli.output import print_json
-from headwater.cli.submitting import hand_in
+from headwater.cli.lines import Arguments, Lines, Numbered
+from headwater.cli.output import format_json, print_json
 from headwater.core.errors import OperatorError
+from headwater.core.frontier import UrlFilter
 from headwater.core.reasons import Reason
 from headwater.core.record import LARGEST_ID
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from headwater.frontier.operations import FrontierOperations
+    from headwater.frontier.operations import FrontierOperations, SubmittedUrl
 
 frontier_app = typer.Typer(help="The queue of URLs, and the hosts they are asked of.", no_args_is_help=True)
 
 StatusOption = Annotated[str | None, typer.Option("--status", help="pending, fetching, fetched or dead.")]
-ReasonOption = Annotated[str | None, typer.Option("--reason", help=show.reason_help())]
+_REASON_HELP = f"A code such as {Reason.NOT_FOUND}, {Reason.ROBOTS_BLOCKED} or {Reason.MAX_RETRIES}."
+ReasonOption = Annotated[str | None, typer.Option("--reason", help=_REASON_HELP)]
 HostOption = Annotated[str | None, typer.Option("--host", help="A host, with its port if it has one.")]
 SourceOption = Annotated[str | None, typer.Option("--source", help="The source that first had it.")]
 HostArgument = Annotated[str, typer.Argument(help="A host, or a group as group:NAME.")]
 
 
 class Slash(StrEnum):
-    """What becomes of a trailing slash."""
+    """Whether a host keeps trailing slashes."""
 
     KEEP = "keep"
     STRIP = "strip"
@@ -41,36 +42,96 @@ class Slash(StrEnum):
 @frontier_app.command()
 def submit(
     urls: Annotated[
-        list[str] | None, typer.Argument(metavar="URL", help="Addresses; - reads them from standard input.")
+        list[str] | None, typer.Argument(metavar="URL", help="URLs; - reads them from standard input.")
     ] = None,
     file: Annotated[
-        Path | None, typer.Option(help="A file with an address a line; blank lines and # comments are passed over.")
+        Path | None, typer.Option(help="A file with one URL on each line; blank lines and # comments are skipped.")
     ] = None,
     source: Annotated[str | None, typer.Option(help="The source they are counted for; by default manual.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Put addresses into the frontier: arguments, a file, or what is piped in.
+    """Submit URLs from arguments, a file or a pipe.
 
-    What cannot be used is refused, with why, and the rest goes in.
+    An unusable URL is refused with the reason, and the other URLs are accepted.
 
-    Exits 0 if any is in the frontier now, 1 if all were refused, 2 if there were none.
+    Exits 0 if any URL is in the frontier now, 1 if all were refused, 2 if there were none.
     """
-    given = _given(urls, file)
-    accepted = run(_ask(lambda frontier: hand_in(frontier, given, source, as_json=as_json)))
+    given = _choose_input(urls, file)
+    accepted = run(_ask(lambda frontier: _submit_all(frontier, given, source, as_json=as_json)))
     raise typer.Exit(0 if accepted else 1)
 
 
-def _given(urls: list[str] | None, file: Path | None) -> Arguments | Lines:
-    piped = urls == ["-"] or (not urls and sys.stdin is not None and not sys.stdin.isatty())
+def _choose_input(urls: list[str] | None, file: Path | None) -> Arguments | Lines:
+    is_piped = urls == ["-"] or (not urls and sys.stdin is not None and not sys.stdin.isatty())
     if urls and file:
         raise OperatorError("Give addresses or --file, not both.", reason=Reason.BAD_REQUEST)
     if file:
         return Lines(None if str(file) == "-" else file)
-    if piped:
+    if is_piped:
         return Lines(None)
     if urls:
         return Arguments(urls)
     raise OperatorError("Give addresses, or --file FILE, or pipe them in.", reason=Reason.BAD_REQUEST)
+
+
+class _Report:
+    """Counts results, and writes refusals while they come, so that a million refusals need no memory."""
+
+    def __init__(self, where: str, *, as_json: bool) -> None:
+        self._where = where
+        self._as_json = as_json
+        self.new = self.known = self.refused = 0
+
+    @property
+    def total(self) -> int:
+        return self.new + self.known + self.refused
+
+    def add(self, number: int, result: "SubmittedUrl") -> None:
+        if result.url is not None:
+            self.new += result.is_new
+            self.known += not result.is_new
+            return
+        if self._as_json:
+            line = {self._where: number, "given": result.given, "why": result.refusal}
+            typer.echo((",\n" if self.refused else '{"refused": [\n') + format_json(line), nl=False)
+        elif self.refused < show.REFUSED_SHOWN:
+            show.refused(": ".join(filter(None, (f"{self._where} {number}", result.given, result.refusal))))
+        self.refused += 1
+
+    def end(self) -> None:
+        if self._as_json:
+            head = "\n" if self.refused else '{"refused": [\n'
+            typer.echo(f'{head}], "new": {self.new}, "known": {self.known}}}')
+        else:
+            show.submitted(self.new, self.known, self.refused)
+
+
+async def _submit_all(
+    frontier: "FrontierOperations", given: Arguments | Lines, source: str | None, *, as_json: bool
+) -> bool:
+    """Submit URLs batch by batch and report the results. Return whether any URL was accepted."""
+    from headwater.frontier.operations import BATCH
+
+    report = _Report(given.where, as_json=as_json)
+    batch: list[Numbered] = []
+
+    async def submit_batch() -> None:
+        results = await frontier.submit([url for _, url in batch], source)
+        for (number, _), result in zip(batch, results, strict=True):
+            report.add(number, result)
+        batch.clear()
+        progress(given.done, report.total)
+
+    with show.progress("submitted", given.total, quiet=as_json) as progress:
+        async for numbered in given.read():
+            batch.append(numbered)
+            if len(batch) == BATCH:
+                await submit_batch()
+        await submit_batch()
+    if not report.total:
+        raise OperatorError("There is no address in what was given.", reason=Reason.BAD_REQUEST)
+    report.end()
+    return report.new + report.known > 0
 
 
 @frontier_app.command("list")
@@ -80,23 +141,22 @@ def list_urls(
     host: HostOption = None,
     source: SourceOption = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000)] = 50,
-    after: Annotated[int, typer.Option(min=0, max=LARGEST_ID, help="Go on after this id.")] = 0,
+    after: Annotated[int, typer.Option(min=0, max=LARGEST_ID, help="Continue after this id.")] = 0,
     as_json: Json = False,
 ) -> None:
     """List URLs, oldest first: how each ended, or why it still waits and until when."""
-    filters = {"status": status, "reason": reason, "host": host, "source": source}
-    rows = run(_ask(lambda frontier: frontier.urls(limit=limit, after=after, **filters)))
-    following = rows[-1]["id"] if len(rows) == limit else None
+    page = run(_ask(lambda ops: ops.list_urls(UrlFilter(status, reason, host, source), limit=limit, after=after)))
     if as_json:
-        print_json({"urls": rows, "next": following})
-    else:
-        show.urls(rows, _command("list", limit=limit, **filters, after=following) if following else None)
+        print_json(page)
+        return
+    filters = {"status": status, "reason": reason, "host": host, "source": source}
+    show.urls(page, _format_command("list", limit=limit, **filters, after=page.next) if page.next else None)
 
 
 @frontier_app.command()
 def stats(as_json: Json = False) -> None:
-    """Count URLs by status and reason, and hosts by what keeps them."""
-    counts = run(_ask(lambda frontier: frontier.stats()))
+    """Count URLs by status and reason, and hosts by state."""
+    counts = run(_ask(lambda frontier: frontier.get_stats()))
     if as_json:
         print_json(counts)
     else:
@@ -107,22 +167,22 @@ def stats(as_json: Json = False) -> None:
 def hosts(
     state: Annotated[str | None, typer.Option(help="closed, in_use, blocked, waiting or idle.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000)] = 50,
-    after: Annotated[str, typer.Option(help="Go on after this host.")] = "",
+    after: Annotated[str, typer.Option(help="Continue after this host.")] = "",
     as_json: Json = False,
 ) -> None:
-    """List hosts by name: state and why, pause between two requests, next turn, queue."""
-    rows = run(_ask(lambda frontier: frontier.hosts(state=state, limit=limit, after=after)))
-    following = rows[-1]["host"] if len(rows) == limit else None
+    """List hosts by name: state and why, delay between two requests, next turn, queue."""
+    page = run(_ask(lambda frontier: frontier.list_hosts(state=state, limit=limit, after=after)))
     if as_json:
-        print_json({"hosts": rows, "next": following})
+        print_json(page)
     else:
-        show.hosts(rows, _command("hosts", limit=limit, state=state, after=following) if following else None)
+        next_page = _format_command("hosts", limit=limit, state=state, after=page.next) if page.next else None
+        show.hosts(page.hosts, next_page)
 
 
 @frontier_app.command()
 def retry(
-    urls: Annotated[list[str] | None, typer.Argument(metavar="URL", help="Addresses, all of them known.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All that the filters choose; at least one.")] = False,
+    urls: Annotated[list[str] | None, typer.Argument(metavar="URL", help="URLs, all of them known.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All URLs that match the filters; at least one.")] = False,
     status: Annotated[str | None, typer.Option("--status", help="fetched or dead.")] = None,
     reason: ReasonOption = None,
     host: HostOption = None,
@@ -131,30 +191,37 @@ def retry(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Fetch URLs again, whatever their end: those named, or with --all those that filters choose."""
-    filters = {"status": status, "reason": reason, "host": host, "source": source}
-    if bool(urls) == everything or (urls and any(filters.values())):
+    """Fetch URLs again, whatever their end: the given URLs, or with --all those that match the filters."""
+    filters = UrlFilter(status, reason, host, source)
+    if bool(urls) == everything or (urls and filters != UrlFilter()):
         raise OperatorError(
             "Give addresses, or --all with at least one of --status, --reason, --host, --source.",
             reason=Reason.BAD_REQUEST,
         )
+    being_fetched: list[str] = []
     if urls:
-        answer = run(_ask(lambda frontier: frontier.retry(urls, priority)))
-        _show_retried(len(answer[0]), len(answer[1]), answer[1], as_json=as_json)
-        return
-    asks = not yes
-    if asks and not sys.stdin.isatty():
-        raise OperatorError("Nobody can be asked here: add --yes. Nothing was queued.", reason=Reason.BAD_REQUEST)
-    queued, fetching = run(_ask(lambda frontier: _retry_all(frontier, filters, priority, asks=asks, quiet=as_json)))
-    _show_retried(queued, fetching, as_json=as_json)
+        retried = run(_ask(lambda frontier: frontier.retry(urls, priority)))
+        queued, fetching, being_fetched = len(retried.queued), len(retried.fetching), retried.fetching
+    else:
+        if not yes and not sys.stdin.isatty():
+            raise OperatorError(
+                "This command needs confirmation. Run it again with --yes. Nothing was queued.",
+                reason=Reason.BAD_REQUEST,
+            )
+        queued, fetching = run(_ask(lambda ops: _retry_all(ops, filters, priority, asks=not yes, quiet=as_json)))
+    if as_json:
+        print_json({"queued": queued, "fetching": fetching})
+    else:
+        show.retried(queued, fetching, being_fetched)
 
 
 async def _retry_all(
-    frontier: "FrontierOperations", filters: dict[str, str | None], priority: int, *, asks: bool, quiet: bool
+    frontier: "FrontierOperations", filters: UrlFilter, priority: int, *, asks: bool, quiet: bool
 ) -> tuple[int, int]:
-    total = await frontier.count(**filters)
+    total = await frontier.count_urls(filters)
     if asks:
-        chosen = ", ".join(f"{name} {value}" for name, value in filters.items() if value)
+        named = {"status": filters.status, "reason": filters.reason, "host": filters.host, "source": filters.source}
+        chosen = ", ".join(f"{name} {value}" for name, value in named.items() if value)
         typer.confirm(f"Fetch again {'all' if total is None else f'{total:,}'} URLs with {chosen}?", abort=True)
     queued = fetching = 0
     with show.progress("queued", total, quiet=quiet) as progress:
@@ -165,59 +232,41 @@ async def _retry_all(
     return queued, fetching
 
 
-def _show_retried(queued: int, fetching: int, being_fetched: list[str] | None = None, *, as_json: bool) -> None:
-    if as_json:
-        print_json({"queued": queued, "fetching": fetching})
-    else:
-        show.retried(queued, fetching, being_fetched or ())
-
-
 @frontier_app.command()
 def block(
     host: HostArgument,
     lasting: Annotated[str | None, typer.Option("--for", help="30m, 2h, 7d; by default until it is released.")] = None,
 ) -> None:
-    """Ask nothing of a host, and of whoever shares its turn. What is queued for it waits."""
+    """Send no request to a host, or to hosts that share its turn. Its queued URLs wait."""
     how_long = parse_duration(lasting, "--for") if lasting is not None else None
-    _show_changed(lambda frontier: frontier.close_host(host, how_long))
+    show.hosts([run(_ask(lambda frontier: frontier.close_host(host, how_long)))])
 
 
 @frontier_app.command()
 def release(host: HostArgument) -> None:
-    """Take back what closed, blocked or slowed a host."""
-    _show_changed(lambda frontier: frontier.open_host(host))
+    """Release a closed, blocked or slowed host."""
+    show.hosts([run(_ask(lambda frontier: frontier.open_host(host)))])
 
 
 @frontier_app.command()
 def group(
-    name: Annotated[str, typer.Argument(help="What to call the group.")],
+    name: Annotated[str, typer.Argument(help="The name of the group.")],
     members: Annotated[list[str], typer.Argument(metavar="HOST")],
 ) -> None:
-    """Let hosts share one turn: as one is asked the others wait, and all are as slow as the slowest."""
-    _show_changed(lambda frontier: frontier.group_hosts(name, members))
+    """Give hosts one turn: while one is asked the others wait, and all have the delay of the slowest."""
+    show.hosts(run(_ask(lambda frontier: frontier.group_hosts(name, members))))
 
 
 @frontier_app.command()
 def ungroup(members: Annotated[list[str], typer.Argument(metavar="HOST")]) -> None:
-    """Let hosts have the turn again that the settings give them."""
-    _show_changed(lambda frontier: frontier.ungroup_hosts(members))
+    """Give hosts the turn back that the settings say."""
+    show.hosts(run(_ask(lambda frontier: frontier.ungroup_hosts(members))))
 
 
 @frontier_app.command()
 def slash(host: HostArgument, what: Annotated[Slash, typer.Argument(help="keep: /a/ and /a are two pages.")]) -> None:
-    """Keep or strip trailing slashes in the addresses of a host. What is known of it keeps its name."""
-    name = run(_ask(lambda frontier: frontier.keep_slash(host, what is Slash.KEEP)))
-    show.slash(name, keeps=what is Slash.KEEP)
-
-
-def _show_changed(change: "Callable[[FrontierOperations], Awaitable[str | list[str]]]") -> None:
-    """Change hosts and show how they are now."""
-
-    async def work(frontier: "FrontierOperations") -> list[dict[str, Any]]:
-        changed = await change(frontier)
-        return [await frontier.host(name) for name in ([changed] if isinstance(changed, str) else changed)]
-
-    show.hosts(run(_ask(work)))
+    """Keep or strip trailing slashes in the URLs of a host. Known URLs stay as they are."""
+    show.slash(run(_ask(lambda frontier: frontier.keep_slash(host, what is Slash.KEEP))))
 
 
 async def _ask(question: "Callable[[FrontierOperations], Awaitable[T]]") -> T:
@@ -226,7 +275,6 @@ async def _ask(question: "Callable[[FrontierOperations], Awaitable[T]]") -> T:
     return await with_reader(settings_with_logs("error"), lambda reader: question(reader.frontier))
 
 
-def _command(name: str, **options: Any) -> str:
-    """Write out a command, as it can be typed."""
+def _format_command(name: str, **options: Any) -> str:
     words = [word for key, value in options.items() if value is not None for word in (f"--{key}", str(value))]
     return shlex.join(["headwater", "frontier", name, *words])

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from headwater.core.lease import Lease
 from headwater.core.reasons import Reason
+from headwater.core.record import record
 from headwater.core.source import FetchProfile
 
 
@@ -28,6 +29,36 @@ class UrlStatus(StrEnum):
     PENDING = "pending"
     FETCHED = "fetched"
     DEAD = "dead"
+
+
+class FrontierStatus(StrEnum):
+    """The status of a URL in lists. A worker fetches a URL with the status `fetching` now."""
+
+    PENDING = "pending"
+    FETCHING = "fetching"
+    FETCHED = "fetched"
+    DEAD = "dead"
+
+
+@record
+class UrlFilter:
+    """The URLs that match all given values."""
+
+    status: str | None = None
+    """One of `pending`, `fetching`, `fetched`, `dead`."""
+    reason: str | None = None
+    host: str | None = None
+    source: str | None = None
+
+
+class HostState(StrEnum):
+    """The state of a host in lists."""
+
+    CLOSED = "closed"
+    IN_USE = "in_use"
+    BLOCKED = "blocked"
+    WAITING = "waiting"
+    IDLE = "idle"
 
 
 class Submission(NamedTuple):  # one for every discovered URL: a frozen dataclass takes three times as long

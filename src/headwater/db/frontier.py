@@ -1,32 +1,66 @@
-"""Typed functions over queries/frontier.sql."""
+"""The queue of URLs: queries/frontier.sql as typed functions."""
 
 from collections.abc import Collection, Iterable, Mapping
-from datetime import datetime
-from typing import Any
+from datetime import UTC, datetime
 from uuid import uuid4
 
-from headwater.core.frontier import Claim, FetchOutcome, Origin, RequestRecord, Submission, UrlStatus
+from headwater.core.frontier import (
+    Claim,
+    FetchOutcome,
+    FrontierStatus,
+    Origin,
+    RequestRecord,
+    Submission,
+    UrlFilter,
+    UrlStatus,
+)
 from headwater.core.lease import Lease
+from headwater.core.record import record
 from headwater.db import sources
 from headwater.db.hosts import read_host_record
 from headwater.db.pool import Connection
 from headwater.db.sql import query
 
+FOREVER = datetime(9999, 12, 31, tzinfo=UTC)  # the driver reads the last moment of PostgreSQL without a time zone
+
+
+@record
+class UrlLine:
+    """A URL in a list: how it ended, or why it still waits and until when."""
+
+    id: int
+    url: str
+    status: FrontierStatus
+    reason: str | None
+    """How it ended; null before its end."""
+    host: str
+    source: str
+    origin: str
+    priority: int | None
+    """1 (last) to 10 (first); null if it is not queued."""
+    discovered_at: datetime
+    last_fetched_at: datetime | None
+    due_at: datetime | None
+    """The earliest time of its fetch; null if it has ended, is being fetched, or waits until its host is released."""
+    waiting_reason: str | None
+    """Why it waits, if it waits for more than its turn."""
+    kept_failing: str | None
+    """How it failed, if it was given up after the last retry."""
+
 
 async def submit_urls(
     connection: Connection, submissions: Mapping[bytes, Submission], now: datetime
 ) -> tuple[dict[bytes, int], set[bytes]]:
-    """Put URLs, given by their hashes, into the frontier; answer the id of each, and which are new."""
-    found = await _find_waiting(connection, list(submissions))
-    await _raise_priorities(
-        connection,
-        [
-            (url_id, submissions[digest].priority)
-            for digest, (url_id, priority) in found.items()
-            if priority is not None and priority < submissions[digest].priority
-        ],
+    """Submit URLs, given by their hashes. Return the id of each, and the hashes of the new ones."""
+    rows = await connection.fetch(query("find_urls"), list(submissions))
+    ids: dict[bytes, int] = {digest: url_id for digest, url_id, _ in rows}
+    raised = sorted(
+        (url_id, submissions[digest].priority)
+        for digest, url_id, priority in rows
+        if priority is not None and priority < submissions[digest].priority
     )
-    ids = {digest: url_id for digest, (url_id, _) in found.items()}
+    if raised:
+        await connection.execute(query("raise_priorities"), *(list(column) for column in zip(*raised, strict=True)))
     added = await _add_urls(connection, [submissions[digest] for digest in sorted(submissions.keys() - ids)], now)
     ids |= added
     if len(ids) < len(submissions):  # another submit was quicker
@@ -35,29 +69,14 @@ async def submit_urls(
 
 
 async def find_urls(connection: Connection, hashes: Collection[bytes]) -> dict[bytes, int]:
-    """Return the ids of the pages that URLs are the address of, for those that are known."""
-    return {digest: url_id for digest, (url_id, _) in (await _find_waiting(connection, list(hashes))).items()}
-
-
-async def _find_waiting(connection: Connection, hashes: list[bytes]) -> dict[bytes, tuple[int, int | None]]:
-    """Return the id of each URL that is known, and its priority if it waits."""
-    rows = await connection.fetch(query("find_urls"), hashes)
-    return {digest: (url_id, priority) for digest, url_id, priority in rows}
-
-
-async def _raise_priorities(connection: Connection, raised: list[tuple[int, int]]) -> None:
-    if raised:
-        await connection.execute(
-            query("raise_priorities"),
-            [url_id for url_id, _ in sorted(raised)],
-            [priority for _, priority in sorted(raised)],
-        )
+    """Return the page ids of the known URLs among hashes."""
+    return {digest: url_id for digest, url_id, _ in await connection.fetch(query("find_urls"), list(hashes))}
 
 
 async def _add_urls(connection: Connection, new: list[Submission], now: datetime) -> dict[bytes, int]:
-    """Insert, wake hosts and queue; answer the ids of those that were not there.
+    """Insert URLs, wake their hosts and queue them. Return the ids of the inserted URLs.
 
-    Hosts come late, so that others who submit for the same hosts wait for as short as can be.
+    The hosts come late, so that other submits for the same hosts wait only briefly.
     """
     if not new:
         return {}
@@ -93,7 +112,7 @@ async def _add_urls(connection: Connection, new: list[Submission], now: datetime
 async def claim_urls(
     connection: Connection, *, now: datetime, until: datetime, holder: str, limit: int, default_delay_ms: int
 ) -> tuple[list[Claim], list[str]]:
-    """Claim the best due URL of each of up to `limit` ready hosts; also name the hosts that had nothing due."""
+    """Claim the best due URL of up to `limit` ready hosts. Return the claims and the hosts without a due URL."""
     claims: list[Claim] = []
     idle: list[str] = []
     token = uuid4()
@@ -191,51 +210,38 @@ async def save_moves(connection: Connection, moved: Mapping[int, int]) -> None:
     await connection.execute(query("save_moves"), list(moved), list(moved.values()))
 
 
-async def expired_claims(connection: Connection, now: datetime, limit: int) -> list[tuple[int, str, Lease]]:
-    """Lock claims whose holder is late; answer each with its politeness key and lease."""
-    rows = await connection.fetch(query("expired_claims"), now, limit)
+async def lock_expired_claims(connection: Connection, now: datetime, limit: int) -> list[tuple[int, str, Lease]]:
+    """Lock expired claims. Return the URL id, the politeness key and the lease of each."""
     return [
-        (
-            row["url_id"],
-            row["politeness_key"],
-            Lease(row["lease_holder"], row["lease_token"], now, row["attempts"]),
-        )
-        for row in rows
+        (url_id, key, Lease(holder, token, now, attempts))
+        for url_id, key, holder, token, attempts in await connection.fetch(query("lock_expired_claims"), now, limit)
     ]
 
 
 async def unfinished_urls(connection: Connection) -> tuple[int, int, datetime | None]:
-    """Count what is queued and what is under way, and tell when the next is due."""
+    """Return the number of queued URLs, the number of leased ones among them, and when the next is due."""
     row = await connection.fetchrow(query("unfinished_urls"))
     assert row is not None
     return row["queued"], row["leased"], row["next_due"]
 
 
 async def list_urls(
-    connection: Connection,
-    *,
-    now: datetime,
-    status: str | None = None,
-    reason: str | None = None,
-    host: str | None = None,
-    source: str | None = None,
-    after: int = 0,
-    limit: int,
-) -> list[dict[str, Any]]:
-    """List URLs by pages, oldest first: how each ended, or why it still waits and until when. In a transaction."""
-    # So that each mix of filters is planned for itself, and finds its index.
-    await connection.execute(query("plan_anew"))
-    if status in ("pending", "fetching"):
-        if reason is not None:
-            return []  # what has not ended has no reason
-        rows = await connection.fetch(query("list_queued"), status == "fetching", host, source, after, limit, now)
+    connection: Connection, filters: UrlFilter, *, now: datetime, after: int = 0, limit: int
+) -> list[UrlLine]:
+    """List URLs by id. Must run inside a transaction."""
+    await connection.execute(query("plan_anew"))  # each mix of filters finds an index of its own
+    status, scope = filters.status, (filters.host, filters.source, after, limit, now, FOREVER)
+    if status in (FrontierStatus.PENDING, FrontierStatus.FETCHING):
+        if filters.reason is not None:
+            return []  # only an ended URL has a reason
+        rows = await connection.fetch(query("list_queued"), status == FrontierStatus.FETCHING, *scope)
     else:
-        rows = await connection.fetch(query("list_urls"), status, reason, host, source, after, limit, now)
-    return [dict(row) for row in rows]
+        rows = await connection.fetch(query("list_urls"), status, filters.reason, *scope)
+    return [UrlLine(**{**row, "status": FrontierStatus(row["status"])}) for row in rows]
 
 
 async def retry_urls(connection: Connection, url_ids: Collection[int], priority: int, now: datetime) -> set[int]:
-    """Queue URLs again, whatever their end; return the ids of those that are queued and not being fetched."""
+    """Queue URLs again, whatever their end. Return the ids of the queued URLs, without those being fetched."""
     rows = await connection.fetch(query("retry_urls"), list(url_ids), priority, now)
     return {row["url_id"] for row in rows}
 
@@ -243,9 +249,9 @@ async def retry_urls(connection: Connection, url_ids: Collection[int], priority:
 async def taken_places(
     connection: Connection, source_id: int, subpaths: Collection[str]
 ) -> dict[str, list[tuple[str, str]]]:
-    """Return which pages of a source are in the way of each of these places for raw bytes, as place and URL.
+    """Return the pages of a source that conflict with places for raw files, as place and URL, by place.
 
-    They have that place, or one that is a folder above it, or one below it.
+    A page conflicts if it has the same place, one of the folders above it, or a place below it.
     """
     taken: dict[str, list[tuple[str, str]]] = {}
     for row in await connection.fetch(query("taken_places"), source_id, list(subpaths)):
@@ -280,38 +286,38 @@ async def record_sightings(
 async def adopt_urls(
     connection: Connection, url_ids: Collection[int], source_id: int, origin: Origin, priority: int, now: datetime
 ) -> None:
-    """Queue again what had ended only because its source was removed; what was never fetched is now this source's."""
+    """Queue URLs again that ended because their source was removed. Unfetched ones now belong to this source."""
     rows = await connection.fetch(query("adopt_urls"), list(url_ids), source_id, origin)
     if rows:
         await retry_urls(connection, [row["id"] for row in rows], priority, now)
 
 
 async def any_given_up(connection: Connection, url_ids: Iterable[int]) -> bool:
-    """Tell whether one of these ended only because its source was removed."""
+    """Return whether one of the URLs ended because its source was removed."""
     return bool(await connection.fetchval(query("any_given_up"), list(url_ids)))
 
 
-async def url_counts(connection: Connection) -> list[tuple[str, str | None, int]]:
+async def count_urls(connection: Connection) -> list[tuple[str, str | None, int]]:
     """Count URLs by status and reason."""
-    return [(row["status"], row["reason"], row["urls"]) for row in await connection.fetch(query("url_counts"))]
+    return [(row["status"], row["reason"], row["urls"]) for row in await connection.fetch(query("count_urls"))]
 
 
-async def leased_urls(connection: Connection) -> int:
-    """Count the URLs that are being fetched."""
-    count: int = await connection.fetchval(query("leased_urls"))
+async def count_leased_urls(connection: Connection) -> int:
+    """Return the number of URLs that are being fetched."""
+    count: int = await connection.fetchval(query("count_leased_urls"))
     return count
 
 
 async def merge_frontier_counts(connection: Connection) -> None:
-    """Sum up what has gathered in the tally."""
+    """Merge the rows of the URL counts, which each change adds to."""
     await connection.execute(query("merge_frontier_counts"))
 
 
 async def prune_log(connection: Connection, before: datetime, limit: int) -> int:
-    """Forget attempts that ended before a time; return how many."""
+    """Delete attempts that ended before a time. Return how many."""
     return int((await connection.execute(query("prune_log"), before, limit)).rpartition(" ")[2])
 
 
 async def is_dead(connection: Connection, url_id: int) -> bool:
-    """Tell whether a URL has ended without a page."""
+    """Return whether a URL has ended without a page."""
     return bool(await connection.fetchval(query("is_dead"), url_id))

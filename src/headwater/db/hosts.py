@@ -1,14 +1,49 @@
-"""Typed functions over queries/hosts.sql."""
+"""Hosts and their turns: queries/hosts.sql as typed functions."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from headwater.core.frontier import HostRecord, HostRelease
+from headwater.core.frontier import HostRecord, HostRelease, HostState
 from headwater.core.lease import Lease
 from headwater.core.reasons import Reason
+from headwater.core.record import record
 from headwater.db.pool import Connection
 from headwater.db.sql import query
+
+
+@record
+class HostRow:
+    """A host, or a turn that several hosts share (`group:`, `domain:`)."""
+
+    host: str
+    state: HostState
+    next_turn_at: datetime | None
+    """Null if it is in use, idle, or closed until it is released."""
+    delay_ms: int
+    """The delay between two requests, unless a source sets another."""
+    crawl_delay_ms: int | None
+    """The Crawl-delay of its robots.txt, capped."""
+    backoff_ms: int
+    """The least delay after the host throttled us; 0: it did not."""
+    blocked_reason: str | None
+    queued: int | None
+    """Counted to 1,001 at most; null if it shares another turn."""
+    shares_turn_of: str | None
+    keeps_slash: bool
+    """Whether /a/ and /a are two pages."""
+    robots_fetched_at: datetime | None
+    in_use_by: str | None
+
+
+@record
+class HostCounts:
+    """The number of hosts in some states. A host may be in several."""
+
+    with_work: int
+    in_use: int
+    blocked: int
+    closed: int
 
 
 def read_host_record(row: Mapping[str, Any]) -> HostRecord:
@@ -86,14 +121,14 @@ async def release_polled_hosts(connection: Connection, releases: Collection[Host
 
 
 async def rest_hosts(connection: Connection, hosts: Collection[str]) -> None:
-    """Set when hosts that are not held have work next. Must run inside a transaction."""
+    """Set when hosts without a lease have work next. Must run inside a transaction."""
     await connection.fetch(query("lock_hosts"), list(hosts))
     await connection.execute(query("rest_hosts"), list(hosts))
 
 
-async def forgotten_hosts(connection: Connection, after: str, limit: int) -> tuple[list[str], str | None]:
-    """Among the next hosts by name, name those that have work but would never be looked at; and the last one seen."""
-    row = await connection.fetchrow(query("forgotten_hosts"), after, limit)
+async def find_forgotten_hosts(connection: Connection, after: str, limit: int) -> tuple[list[str], str | None]:
+    """Among the next hosts by name, return those with work that no claim would find, and the last host checked."""
+    row = await connection.fetchrow(query("find_forgotten_hosts"), after, limit)
     assert row is not None
     return row["forgotten"], row["last"]
 
@@ -106,22 +141,22 @@ async def lock_expired_hosts(connection: Connection, now: datetime, limit: int) 
 async def save_robots(
     connection: Connection, host: HostRecord, text: str | None, crawl_delay_ms: int | None, now: datetime
 ) -> int | None:
-    """Keep a host's robots.txt and the delay it asks for; return the delay that holds: its group's, if it has one."""
+    """Save a host's robots.txt and Crawl-delay. Return the delay in force, which is its group's if it has one."""
     row = await connection.fetchrow(query("save_robots"), host.host, text, crawl_delay_ms, now)
     return row["crawl_delay_ms"] if row else crawl_delay_ms
 
 
 async def next_ready(connection: Connection, now: datetime) -> datetime | None:
-    """Tell when the next queued URL may be claimed; None when nothing is queued."""
+    """Return when the next queued URL may be claimed; None if the queue is empty."""
     ready_at: datetime | None = await connection.fetchval(query("next_ready"), now)
     return ready_at
 
 
-async def count_hosts(connection: Connection, now: datetime) -> dict[str, int]:
-    """Count the hosts that are `blocked` for now, `closed` by an operator, `in_use`, and `with_work`."""
+async def count_hosts(connection: Connection, now: datetime) -> HostCounts:
+    """Count the hosts by state."""
     row = await connection.fetchrow(query("count_hosts"), now)
     assert row is not None
-    return dict(row)
+    return HostCounts(**row)
 
 
 def _reason(row: Mapping[str, Any]) -> Reason | None:
@@ -129,7 +164,7 @@ def _reason(row: Mapping[str, Any]) -> Reason | None:
 
 
 async def slash_hosts(connection: Connection) -> frozenset[str]:
-    """Name the hosts whose trailing slashes are kept."""
+    """Return the hosts that keep trailing slashes."""
     return frozenset(row["host"] for row in await connection.fetch(query("slash_hosts")))
 
 
@@ -137,56 +172,60 @@ async def list_hosts(
     connection: Connection,
     *,
     now: datetime,
+    default_delay_ms: int,
+    forever: datetime,
     state: str | None = None,
     after: str = "",
     limit: int,
     only: str | None = None,
-) -> list[dict[str, Any]]:
-    """List hosts by name, by pages, each with its queue, counted to 1,001 at most. Must run inside a transaction."""
+) -> list[HostRow]:
+    """List hosts by name. Must run inside a transaction."""
     await connection.execute(query("plan_anew"))
-    return [dict(row) for row in await connection.fetch(query("list_hosts"), state, after, limit, now, only)]
+    rows = await connection.fetch(query("list_hosts"), state, after, limit, now, only, default_delay_ms, forever)
+    return [HostRow(**{**row, "state": HostState(row["state"])}) for row in rows]
 
 
 async def get_host(connection: Connection, host: str) -> dict[str, Any] | None:
-    """Return all that is known of a host; its turn is that of its politeness key."""
+    """Return the row of a host, with the turn of its politeness key."""
     row = await connection.fetchrow(query("get_host"), host)
     return dict(row) if row else None
 
 
+async def get_politeness_key(connection: Connection, host: str) -> str | None:
+    """Return the politeness key of a host; None for an unknown host."""
+    row = await get_host(connection, host)
+    return row["politeness_key"] if row else None
+
+
 async def close_host(connection: Connection, key: str, until: datetime) -> None:
-    """Ask nothing of a host until then, be that sooner or later than it was. Must run inside a transaction."""
+    """Close a host until a time, in place of an earlier one. Must run inside a transaction."""
     await connection.execute(query("close_host"), key, until)
     await rest_hosts(connection, [key])
 
 
 async def open_host(connection: Connection, key: str, now: datetime, default_delay_ms: int) -> None:
-    """Take back what closed or slowed a host. Must run inside a transaction."""
+    """Release a closed, blocked or slowed host. Must run inside a transaction."""
     await connection.execute(query("open_host"), key, now, default_delay_ms)
     await rest_hosts(connection, [key])
 
 
 async def set_slash(connection: Connection, host: str, keeps: bool) -> None:
-    """Say whether a host's trailing slashes are kept."""
+    """Set whether a host keeps trailing slashes."""
     await connection.execute(query("set_slash"), host, keeps)
 
 
-async def meet_hosts(connection: Connection, hosts: Collection[str]) -> None:
-    """Make sure that hosts have rows."""
-    await connection.execute(query("meet_hosts"), list(hosts))
-
-
 async def join_key(connection: Connection, hosts: Collection[str], key: str) -> set[str]:
-    """Let hosts wait for the turn of a key, which has a row; return those that nobody was using. In a transaction."""
+    """Give hosts the turn of an existing key. Return those that were not in use. Must run inside a transaction."""
     left = await _lock_with_keys(connection, [*hosts, key])
     await connection.execute(query("adopt_pauses"), list(hosts), key)
     joined = {row["host"] for row in await connection.fetch(query("join_hosts"), list(hosts), key)}
-    if joined == set(hosts):  # else the caller takes it all back
+    if joined == set(hosts):  # else the caller rolls back
         await _settle_keys(connection, hosts, left)
     return joined
 
 
 async def leave_keys(connection: Connection, hosts: Collection[str]) -> set[str]:
-    """Let hosts wait for their own turn again; return those whose key nobody was using. In a transaction."""
+    """Give hosts a turn of their own. Return those whose key was not in use. Must run inside a transaction."""
     left = await _lock_with_keys(connection, hosts)
     gone = {row["host"] for row in await connection.fetch(query("leave_keys"), list(hosts))}
     if gone == set(hosts):
@@ -195,20 +234,20 @@ async def leave_keys(connection: Connection, hosts: Collection[str]) -> set[str]
 
 
 async def _lock_with_keys(connection: Connection, hosts: Collection[str]) -> list[str]:
-    """Lock hosts and the keys whose turn they wait for; return the keys."""
+    """Lock hosts and their politeness keys. Return the keys."""
     keys = await _keys_of(connection, hosts)
     await connection.fetch(query("lock_hosts"), [*hosts, *keys])
     return keys
 
 
 async def _settle_keys(connection: Connection, hosts: Collection[str], left: Collection[str]) -> None:
-    """Take along the queue of hosts that wait for another turn now, and leave the keys they had as they should be."""
+    """Move the queue of hosts to their new keys, and set delay and next work of the keys they left."""
     await connection.execute(query("slowest_members"), list(left))
     await wake_hosts(connection, [*hosts, *left])
 
 
 async def wake_hosts(connection: Connection, hosts: Collection[str]) -> None:
-    """Set anew where the URLs of hosts queue, and when those they wait for have work next. In a transaction."""
+    """Move the URLs of hosts to their keys, and set when those keys have work next. Must run inside a transaction."""
     await connection.execute(query("move_queue"), list(hosts))
     await rest_hosts(connection, [*hosts, *await _keys_of(connection, hosts)])
 

@@ -11,6 +11,7 @@ from headwater.app.operations import Operations
 from headwater.canonical.operations import CanonicalTotals
 from headwater.core.reasons import Reason, ReasonClass
 from headwater.core.urls import host_of
+from headwater.db.frontier import UrlLine
 from headwater.db.handoffs import HandoffFilter, HandoffStatus
 from headwater.db.jobs import JobFilter
 from headwater.demo.expected import Expected
@@ -116,7 +117,7 @@ async def check_outcome(
     operations: Operations, web: DemoWeb, expected: Expected, articles: CanonicalTotals, delay_seconds: float
 ) -> DemoOutcome:
     """Read the result of the demo and check all of it."""
-    urls = await operations.frontier.urls()
+    urls = (await operations.frontier.list_urls()).urls
     sources = await operations.sources.listed()
     items = (await operations.days.day(web.today)).items
     documents = [
@@ -141,20 +142,16 @@ async def check_outcome(
     return DemoOutcome(web.today, dict(sorted(by_host.items())), _group(urls), items, articles, {}, checks)
 
 
-def _group(urls: list[dict[str, Any]]) -> list[OutcomeGroup]:
+def _group(urls: list[UrlLine]) -> list[OutcomeGroup]:
     examples: dict[tuple[str, bool, str | None], list[str]] = {}
     for url in urls:
-        key = _reason(url), url["reason"] is None, url["kept_failing"]
-        examples.setdefault(key, []).append(url["url"])
+        key = url.reason or url.waiting_reason or _NEVER_TRIED, url.reason is None, url.kept_failing
+        examples.setdefault(key, []).append(url.url)
     groups = [
         OutcomeGroup(reason, len(same), waits, same[0], kept_failing)
         for (reason, waits, kept_failing), same in examples.items()
     ]
     return sorted(groups, key=lambda group: (group.waits, -group.count))
-
-
-def _reason(url: dict[str, Any]) -> str:
-    return str(url["reason"] or url["waiting_reason"] or _NEVER_TRIED)
 
 
 def _compare(expected: Mapping[str, str], found: Mapping[str, str | None]) -> list[str]:
@@ -163,23 +160,23 @@ def _compare(expected: Mapping[str, str], found: Mapping[str, str | None]) -> li
     return wrong + [f"{url}: not expected" for url in found.keys() - expected.keys()]
 
 
-def _check_ends(expected: Expected, urls: list[dict[str, Any]]) -> Check:
+def _check_ends(expected: Expected, urls: list[UrlLine]) -> Check:
     """Check the reason of each URL. A URL may wait only if its reason is one that passes."""
-    found, right = {url["url"]: _describe_end(url) for url in urls}, {}
+    found, right = {url.url: _describe_end(url.reason, url.waiting_reason) for url in urls}, {}
     for address, reasons in expected.outcomes.items():
-        allowed = sorted(_describe_end(_end_with(reason)) for reason in reasons)
+        allowed = sorted(_describe_expected(reason) for reason in reasons)
         right[address] = found[address] if found.get(address) in allowed else " or ".join(allowed)
     wrong = tuple(_compare(right, found))
     return Check("every URL ends or waits with an expected reason", counted(len(found), "URL"), wrong)
 
 
-def _end_with(reason: Reason) -> dict[str, Any]:
+def _describe_expected(reason: Reason) -> str:
     passes = Reason.of(reason).kind in (ReasonClass.TRANSIENT, ReasonClass.CONFIG)
-    return {"reason": None if passes else reason, "waiting_reason": reason if passes else None}
+    return _describe_end(None, reason) if passes else _describe_end(reason, None)
 
 
-def _describe_end(url: dict[str, Any]) -> str:
-    return f"waits ({_reason(url)})" if url["reason"] is None else _reason(url)
+def _describe_end(reason: str | None, waiting_reason: str | None) -> str:
+    return f"waits ({waiting_reason or _NEVER_TRIED})" if reason is None else str(reason)
 
 
 def _check_feeds(expected: Expected, sources: list[dict[str, Any]], daily: list[dict[str, Any]]) -> Check:
@@ -266,13 +263,13 @@ async def count_unfinished_handoffs(operations: Operations) -> int:
     return sum([(await operations.handoffs.list_handoffs(only, limit=1)).total for only in unfinished])
 
 
-async def _check_handoffs(operations: Operations, expected: Expected, urls: list[dict[str, Any]]) -> Check:
+async def _check_handoffs(operations: Operations, expected: Expected, urls: list[UrlLine]) -> Check:
     name = "the GOV.UK day is handed off to jobs"
     if not expected.day_links:
         return Check(name, "no such source")
     page = await operations.handoffs.list_handoffs(HandoffFilter(DATED_SOURCE), limit=_MOST)
     jobs = (await operations.handoffs.list_jobs(JobFilter(DATED_SOURCE), limit=_MOST)).jobs
-    ends = {url["url"]: _JOBS.get(url["status"], ("queued", "running")) for url in urls}
+    ends = {url.url: _JOBS.get(url.status, ("queued", "running")) for url in urls}
     wrong = [f"{url}: not handed off" for url in expected.day_links.keys() - {handoff.url for handoff in page.handoffs}]
     wrong += [
         f"{handoff.url}: {handoff.status} ({handoff.reason_code})"
@@ -314,10 +311,10 @@ async def _check_raw_files(operations: Operations, documents: list[Document]) ->
     return Check("every raw file matches its row", counted(len(documents), "file"), tuple(wrong))
 
 
-def _check_walls(expected: Expected, urls: list[dict[str, Any]]) -> Check:
+def _check_walls(expected: Expected, urls: list[UrlLine]) -> Check:
     """Check whether the browser read the pages that need one. The check of the URLs covers their outcomes."""
     walled = {url for pages in expected.walled.values() for url in pages}
-    waiting = [url["url"] for url in urls if url["url"] in walled and url["reason"] is None]
+    waiting = [url.url for url in urls if url.url in walled and url.reason is None]
     hosts = ", ".join(expected.walled) or "no host"
     if waiting and all(expected.outcomes[url] == Ends.NO_BROWSER for url in waiting):
         return Check(f"{hosts} waits for a browser", f"{counted(len(waiting), 'page')} wait")

@@ -2,11 +2,11 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 
-from headwater.core.frontier import UrlStatus
+from headwater.core.frontier import FrontierStatus
 from headwater.core.urls import host_of
+from headwater.db.frontier import UrlLine
 
 Progress = Callable[[str, int, int, str], None]  # stage, steps done, steps in all, what it waits for ("" for nothing)
 
@@ -40,7 +40,7 @@ async def repeat_progress(progress: Progress, seconds: float = 1.0) -> AsyncIter
 def describe_wait(
     *,
     feeds: int,
-    unsettled: Sequence[Mapping[str, Any]],
+    unsettled: Sequence[UrlLine],
     unfound: Collection[str],
     sources: Sequence[str],
     handoffs: int,
@@ -57,12 +57,12 @@ def describe_wait(
     return f"{counted(handoffs, 'hand-off')} to be done" if handoffs else ""
 
 
-def _describe_hosts(unsettled: Sequence[Mapping[str, Any]]) -> str:
+def _describe_hosts(unsettled: Sequence[UrlLine]) -> str:
     """Describe the hosts whose URLs are not settled and, if it is the same for all, their next step."""
-    hosts = counted(len({outcome["host"] for outcome in unsettled}), "host")
-    if all(outcome["status"] != UrlStatus.PENDING for outcome in unsettled):
+    hosts = counted(len({outcome.host for outcome in unsettled}), "host")
+    if all(outcome.status != FrontierStatus.PENDING for outcome in unsettled):
         return f"{hosts} to answer"
-    if all(outcome["status"] == UrlStatus.PENDING and outcome["waiting_reason"] for outcome in unsettled):
+    if all(outcome.status == FrontierStatus.PENDING and outcome.waiting_reason for outcome in unsettled):
         return f"{hosts} to be asked again"
     return hosts
 

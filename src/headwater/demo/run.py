@@ -20,11 +20,12 @@ from headwater.app.runtime import open_runtime
 from headwater.canonical.operations import CanonicalTotals
 from headwater.core.dates import day_of
 from headwater.core.errors import OperatorError, RunUnderWay
-from headwater.core.frontier import UrlStatus
+from headwater.core.frontier import FrontierStatus
 from headwater.core.reasons import Reason
 from headwater.core.settings import SETTINGS_FILE, Settings
 from headwater.core.urls import host_of
 from headwater.db.context import open_database_context
+from headwater.db.frontier import UrlLine
 from headwater.demo.expected import Expected, ExpectedFeed, expected_feeds, expected_outcomes
 from headwater.demo.federal_run import has_federal, read_federal
 from headwater.demo.federal_sites import KEY, SHARES
@@ -275,9 +276,9 @@ async def _fetch_pages(
                     with contextlib.suppress(RunUnderWay):  # the poll of a killed program ends with its lease
                         await operations.sources.sync(source["name"])
             soon = operations.runtime.context.clock.now() + LONG_WAIT
-            outcomes = await operations.frontier.urls()
+            outcomes = (await operations.frontier.list_urls()).urls
             unsettled = [outcome for outcome in outcomes if not _is_settled(outcome, soon)]
-            unfound = found_on_sites.difference(outcome["url"] for outcome in outcomes)
+            unfound = found_on_sites.difference(outcome.url for outcome in outcomes)
             are_read = {"GOV.UK": day_is_read, "federal sources": federal_is_read}
             waits_for = describe_wait(
                 feeds=len(unread),
@@ -307,10 +308,10 @@ def _is_unread_feed(source: Mapping[str, Any]) -> bool:
     return source["last_success_at"] is None and "feed_url" in source["settings"]
 
 
-def _is_settled(outcome: Mapping[str, Any], soon: datetime) -> bool:
+def _is_settled(outcome: UrlLine, soon: datetime) -> bool:
     """Check whether a URL has ended, or waits for so long that it is shown as waiting."""
-    waits = outcome["status"] == UrlStatus.PENDING and outcome["due_at"] > soon
-    return waits or outcome["status"] in (UrlStatus.FETCHED, UrlStatus.DEAD)
+    waits = outcome.status is FrontierStatus.PENDING and (outcome.due_at is None or outcome.due_at > soon)
+    return waits or outcome.status in (FrontierStatus.FETCHED, FrontierStatus.DEAD)
 
 
 class _Stopwatch:

@@ -11,11 +11,11 @@ from headwater.core.settings import Settings
 from headwater.core.urls import identify, url_hash
 from headwater.db import hosts
 from headwater.db.context import DatabaseContext
+from headwater.db.frontier import FOREVER
 from headwater.db.why import HostFacts, StoredUrl, read_url
 from headwater.explain.messages import describe_url, find_next_time
 from headwater.explain.report import FETCHING, DelayOrigin, HostReport, PriorityReport, RobotsReport
 from headwater.explain.report import Why as Why
-from headwater.frontier.operations import FOREVER
 from headwater.frontier.submit import ORIGIN_BONUS, priority
 from headwater.politeness.gate import ROBOTS_AGENT
 from headwater.politeness.host_lease import capped_crawl_delay_ms, robots_are_fresh

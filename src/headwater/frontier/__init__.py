@@ -1,1 +1,1 @@
-"""The one queue for all URLs: submit, claim, complete, retry, rescue."""
+"""The one queue of all URLs: submit, claim, finish, retry, rescue."""

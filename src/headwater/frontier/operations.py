@@ -1,76 +1,143 @@
-"""What a door may ask of the frontier: submit, list, count, retry, and what an operator says of hosts."""
+"""Operations on the frontier: submit, list, count and retry URLs; list and change hosts. They use only the database."""
 
-from collections.abc import AsyncIterator, Collection, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from dataclasses import asdict, replace
+from datetime import datetime, timedelta
 
 from headwater.core.errors import InvalidURL, OperatorError
-from headwater.core.frontier import Origin
+from headwater.core.frontier import FrontierStatus, HostState, Origin, UrlFilter
 from headwater.core.politeness import KEYS
 from headwater.core.reasons import Reason
+from headwater.core.record import record
+from headwater.core.source import Source
+from headwater.core.text import make_storable
 from headwater.core.url_input import explain_unstorable, redact
 from headwater.core.urls import identify, url_hash
 from headwater.db import frontier, hosts, sources
 from headwater.db.context import DatabaseContext
+from headwater.db.frontier import FOREVER, UrlLine
+from headwater.db.hosts import HostCounts, HostRow
 from headwater.db.pool import Connection
-from headwater.frontier import hosts as operator_hosts
-from headwater.frontier.host_messages import tell_host
-from headwater.frontier.hosts import is_key, read_host
-from headwater.frontier.retry import PRIORITY, Retried, retry_all, retry_ids
-from headwater.frontier.submit import Candidate, Submitted, priority, submit
-from headwater.sources.registry import get_kind
+from headwater.frontier import hosts as host_changes
+from headwater.frontier.hosts import read_host, require_host, unknown_host
+from headwater.frontier.retry import PRIORITY, Retried, RetriedSlice, retry_all
+from headwater.frontier.submit import Candidate, priority, submit
 
+LARGEST_BATCH = 10_000
 BATCH = 1000
-MANUAL = "manual"  # the source of what a person hands in without naming one
-STATUSES = ("pending", "fetching", "fetched", "dead")
-ENDED = ("fetched", "dead")
-# Not the last moment there is: the driver would read that back as infinity, which has no time zone.
-FOREVER = datetime(9999, 12, 31, tzinfo=UTC)
-HOST_STATES = ("closed", "in_use", "blocked", "waiting", "idle")
-_NAMES_SHOWN = 20
+MANUAL = "manual"  # the source of submitted URLs without another source
+_ENDED = (FrontierStatus.FETCHED, FrontierStatus.DEAD)
+_MOST_NAMES = 20
+_ANY = UrlFilter()
 
 
-@dataclass(frozen=True, slots=True)
-class Handed:
-    """What became of one URL that was handed in."""
+@record
+class SubmittedUrl:
+    """The result of submitting one URL."""
 
-    given: str  # fit to be shown
-    url: str | None  # what it is called here; None: it was refused
+    given: str
+    """As it was given, without a password and cut if it is long."""
+    url: str | None
+    """Its normalized form; null if it was refused."""
     is_new: bool = False
-    why_refused: str | None = None
+    refusal: str | None = None
+    """Why it was refused."""
+
+
+@record
+class UrlPage:
+    """A page of URLs by id."""
+
+    urls: list[UrlLine]
+    next: int | None
+    """The `after` of the next page; null on the last page."""
+
+
+@record
+class HostLine(HostRow):
+    """A host, or a turn that several hosts share (`group:`, `domain:`)."""
+
+    why: str
+    """The reason of its state, for a person."""
+
+
+@record
+class HostPage:
+    """A page of hosts by name."""
+
+    hosts: list[HostLine]
+    next: str | None
+    """The `after` of the next page; null on the last page."""
+
+
+@record
+class FrontierStats:
+    """The number of URLs and hosts, from counters that each change keeps up to date."""
+
+    urls: dict[FrontierStatus, int]
+    reasons: dict[FrontierStatus, dict[str, int]]
+    """The fetched and the dead URLs by reason."""
+    hosts: HostCounts
+
+
+@record
+class RetriedUrls:
+    """The result of a retry by URL."""
+
+    queued: list[str]
+    fetching: list[str]
+    """Workers fetch these URLs now, so they stay as they are."""
+
+
+@record
+class RetriedPage(Retried):
+    """The result of one request for a retry."""
+
+    next: int | None
+    """The `after` of the next request; null if all matching URLs are queued."""
 
 
 class FrontierOperations:
-    """The frontier's part of the desk; it reaches nothing but the database."""
+    """Operations on the frontier."""
 
-    def __init__(self, context: DatabaseContext) -> None:
+    def __init__(self, context: DatabaseContext, get_priority: Callable[[Source], int]) -> None:
         self._context = context
+        self._get_priority = get_priority
+        self._database = context.database
+        self._clock = context.clock
         self._key_of = KEYS[context.settings.politeness_scope]
 
-    async def submit(self, urls: Sequence[str], source: str | None = None) -> Submitted:
-        """Put a batch of URLs into the frontier in one transaction; each is known or refused afterwards."""
-        now = self._context.clock.now()
-        unusable = {url: why for url in urls if (why := explain_unstorable(url))}
-
-        async def work(connection: Connection) -> Submitted:
-            source_id, rank = await self._source(connection, source or MANUAL, now)
-            batch = [Candidate(url, source_id, Origin.MANUAL, rank) for url in urls if url not in unusable]
-            return await submit(connection, batch, now, self._key_of)
-
-        submitted = await self._context.database.transact(work)
-        return replace(submitted, refused=submitted.refused | unusable)
-
-    async def hand_in(self, urls: Sequence[str], source: str | None = None) -> list[Handed]:
-        """Submit URLs, a batch at a time; tell what became of each, in their order."""
-        handed: list[Handed] = []
+    async def submit(self, urls: Sequence[str], source: str | None = None) -> list[SubmittedUrl]:
+        """Submit URLs for a source in batches. Return the result of each, in their order."""
+        submitted: list[SubmittedUrl] = []
         for start in range(0, len(urls), BATCH):
-            batch = urls[start : start + BATCH]
-            handed += _tell_each(batch, await self.submit(batch, source))
-        return handed
+            submitted += await self._submit_batch(urls[start : start + BATCH], source or MANUAL)
+        return submitted
 
-    async def _source(self, connection: Connection, name: str, now: datetime) -> tuple[int, int]:
-        """Return a source's id and the priority of what is handed in for it."""
+    async def _submit_batch(self, urls: Sequence[str], source: str) -> list[SubmittedUrl]:
+        now = self._clock.now()
+        refused = {url: why for url in urls if (why := explain_unstorable(url))}
+
+        async def work(connection: Connection) -> list[SubmittedUrl]:
+            source_id, rank = await self._lock_source(connection, source, now)
+            batch = [Candidate(url, source_id, Origin.MANUAL, rank) for url in urls if url not in refused]
+            submitted = await submit(connection, batch, now, self._key_of)
+            refusals = submitted.refused | refused
+            new = {known.id for known in submitted.known.values() if known.is_new}
+            results = []
+            for url in urls:
+                if url in refusals:
+                    results.append(SubmittedUrl(redact(url), None, refusal=refusals[url]))
+                    continue
+                known = submitted.known[url]
+                results.append(SubmittedUrl(url, known.url, known.id in new))
+                new.discard(known.id)  # a URL that is given twice is new once
+            return results
+
+        return await self._database.transact(work)
+
+    async def _lock_source(self, connection: Connection, name: str, now: datetime) -> tuple[int, int]:
+        """Return a source's id and the priority of the URLs submitted for it."""
         if name != MANUAL:
             await _require_source(connection, name)
         source = await sources.get_source(connection, name)
@@ -79,48 +146,51 @@ class FrontierOperations:
             source = await sources.get_source(connection, MANUAL)
         if source is None or not await sources.prevent_removal(connection, source.id):
             raise OperatorError(f"The source {name} was removed just now.", reason=Reason.UNKNOWN_SOURCE)
-        return source.id, priority(get_kind(source).priority, Origin.MANUAL)
+        return source.id, priority(self._get_priority(source), Origin.MANUAL)
 
-    async def urls(self, *, limit: int = 10_000, after: int = 0, **filters: str | None) -> list[dict[str, Any]]:
-        """List URLs by pages (`status`, `reason`, `host`, `source`, `after` an id), each with its end or its wait."""
-        now = self._context.clock.now()
+    async def list_urls(self, filters: UrlFilter = _ANY, *, limit: int = 10_000, after: int = 0) -> UrlPage:
+        """List matching URLs by id, each with its end or its wait."""
 
-        async def work(connection: Connection) -> list[dict[str, Any]]:
-            chosen = await _checked(connection, filters)
-            return await frontier.list_urls(connection, now=now, limit=limit, after=after, **chosen)
+        async def work(connection: Connection) -> list[UrlLine]:
+            checked = await _check(connection, filters)
+            return await frontier.list_urls(connection, checked, now=self._clock.now(), after=after, limit=limit)
 
-        return [_with_end_of_wait(row) for row in await self._context.database.transact(work)]
+        urls = await self._database.transact(work)
+        return UrlPage(urls, urls[-1].id if len(urls) == limit else None)
 
-    async def count(self, **filters: str | None) -> int | None:
-        """Count the URLs that filters choose, where that is known without looking at each; else None."""
-        if filters.get("host") or filters.get("source"):
+    async def count_urls(self, filters: UrlFilter) -> int | None:
+        """Count the matching URLs if counters have the number; else return None."""
+        if filters.host or filters.source:
             return None
-        async with self._context.database.connection() as connection:
-            chosen = await _checked(connection, filters)
-            counts = await frontier.url_counts(connection)
+        async with self._database.connection() as connection:
+            await _check(connection, filters)
+            counts = await frontier.count_urls(connection)
         return sum(
             urls
             for status, reason, urls in counts
-            if chosen.get("status") in (None, status) and chosen.get("reason") in (None, reason)
+            if filters.status in (None, status) and filters.reason in (None, reason)
         )
 
-    async def stats(self) -> dict[str, Any]:
-        """Count URLs by status and reason, and hosts by what keeps them; nothing is scanned for it."""
-        async with self._context.database.connection() as connection:
-            fetching = await frontier.leased_urls(connection)
-            counts = await frontier.url_counts(connection)
-            by_host = await hosts.count_hosts(connection, self._context.clock.now())
-        by_status = dict.fromkeys(STATUSES, 0)
-        for status, _, urls in counts:
-            by_status[status] += urls
-        # Looked at one after the other, so that more may be leased than are pending.
-        by_status |= {"fetching": fetching, "pending": max(0, by_status["pending"] - fetching)}
-        reasons = {status: {reason: n for s, reason, n in counts if s == status} for status in ENDED}
-        return {"urls": by_status, "reasons": reasons, "hosts": by_host}
+    async def get_stats(self) -> FrontierStats:
+        """Count URLs by status and reason, and hosts by state. This scans no table."""
+        async with self._database.connection() as connection:
+            fetching = await frontier.count_leased_urls(connection)
+            counts = await frontier.count_urls(connection)
+            by_host = await hosts.count_hosts(connection, self._clock.now())
+        urls = dict.fromkeys(FrontierStatus, 0)
+        for status, _, count in counts:
+            urls[FrontierStatus(status)] += count
+        # One query follows the other, so more URLs may be leased than pending.
+        urls[FrontierStatus.FETCHING] = fetching
+        urls[FrontierStatus.PENDING] = max(0, urls[FrontierStatus.PENDING] - fetching)
+        reasons = {
+            ended: {reason: count for status, reason, count in counts if status == ended and reason} for ended in _ENDED
+        }
+        return FrontierStats(urls, reasons, by_host)
 
-    async def retry(self, urls: Sequence[str], priority: int = PRIORITY) -> tuple[list[str], list[str]]:
-        """Queue URLs again; return those that are queued now and those that are being fetched. All must be known."""
-        async with self._context.database.connection() as connection:
+    async def retry(self, urls: Sequence[str], priority: int = PRIORITY) -> RetriedUrls:
+        """Queue known URLs again, whatever their end."""
+        async with self._database.connection() as connection:
             keeps_slash = await hosts.slash_hosts(connection)
             try:
                 digests = {url: url_hash(identify(url, keeps_slash=keeps_slash)[0]) for url in urls}
@@ -134,127 +204,152 @@ class FrontierOperations:
                 f"{redact(unknown[0])} has never been seen here; nothing was queued.", reason=Reason.UNKNOWN_URL
             )
         ids = {url: found[digest] for url, digest in digests.items()}
-        queued = await retry_ids(self._context.database, ids.values(), self._context.clock.now(), priority)
-        return [url for url in ids if ids[url] in queued], [url for url in ids if ids[url] not in queued]
+        now = self._clock.now()
+        queued = await self._database.transact(
+            lambda connection: frontier.retry_urls(connection, ids.values(), priority, now)
+        )
+        return RetriedUrls([url for url in ids if ids[url] in queued], [url for url in ids if ids[url] not in queued])
 
     async def retry_all(
-        self, filters: dict[str, str | None], priority: int = PRIORITY, after: int = 0
-    ) -> AsyncIterator[Retried]:
-        """Queue all URLs again that filters choose, of which there must be one, from an id on, a slice at a time."""
-        if not any(filters.values()):
+        self, filters: UrlFilter, priority: int = PRIORITY, after: int = 0
+    ) -> AsyncIterator[RetriedSlice]:
+        """Queue all ended URLs again that match at least one filter, from an id on, slice by slice."""
+        if filters == _ANY:
             raise OperatorError(
-                "Choose what to fetch again: by status, reason, host or source.", reason=Reason.BAD_REQUEST
+                "Choose the URLs to retry: by status, reason, host or source.", reason=Reason.BAD_REQUEST
             )
-        if filters.get("status") not in (None, *ENDED):
-            raise OperatorError("Only what ended can be chosen: fetched or dead.", reason=Reason.BAD_REQUEST)
-        async with self._context.database.connection() as connection:
-            chosen = await _checked(connection, filters)
-        async for retried in retry_all(
-            self._context.database, self._context.clock.now(), chosen, priority=priority, after=after
-        ):
+        if filters.status not in (None, *_ENDED):
+            raise OperatorError("Only ended URLs can be retried: fetched or dead.", reason=Reason.BAD_REQUEST)
+        async with self._database.connection() as connection:
+            checked = await _check(connection, filters)
+        async for retried in retry_all(self._database, self._clock.now(), checked, priority, after):
             yield retried
 
-    async def hosts(self, *, state: str | None = None, after: str = "", limit: int = 50) -> list[dict[str, Any]]:
-        """List hosts by name, by pages, each with its state and why it is so."""
-        if state is not None:
-            _require_one_of("state", state, HOST_STATES)
-        return await self._hosts(state=state, after=_storable(after), limit=limit)
+    async def retry_page(self, filters: UrlFilter, priority: int, after: int) -> RetriedPage:
+        """Queue about LARGEST_BATCH matching URLs again, from an id on."""
+        queued = fetching = 0
+        async for retried in self.retry_all(filters, priority, after):
+            queued += retried.queued
+            fetching += retried.fetching
+            if queued + fetching >= LARGEST_BATCH:
+                return RetriedPage(queued, fetching, retried.last)
+        return RetriedPage(queued, fetching, None)
 
-    async def host(self, host: str) -> dict[str, Any]:
-        """Return one host, in the same words."""
+    async def list_hosts(self, *, state: str | None = None, after: str = "", limit: int = 50) -> HostPage:
+        """List hosts by name, each with its state and the reason of it."""
+        _require_one_of("state", state, HostState)
+        lines = await self._list_hosts(state=state, after=make_storable(after), limit=limit)
+        return HostPage(lines, lines[-1].host if len(lines) == limit else None)
+
+    async def get_host(self, host: str) -> HostLine:
+        """Return a host."""
         name = read_host(host)
-        for row in await self._hosts(only=name, limit=1):
-            return row
-        raise OperatorError(f"{name} has never been seen here.", reason=Reason.UNKNOWN_HOST)
+        for line in await self._list_hosts(only=name, limit=1):
+            return line
+        raise unknown_host(name)
 
-    async def _hosts(self, **chosen: Any) -> list[dict[str, Any]]:
-        now = self._context.clock.now()
-        rows = await self._context.database.transact(lambda connection: hosts.list_hosts(connection, now=now, **chosen))
-        return [tell_host(row, now, self._context.settings.host_delay_ms, FOREVER) for row in rows]
+    async def _list_hosts(
+        self, *, state: str | None = None, after: str = "", limit: int, only: str | None = None
+    ) -> list[HostLine]:
+        now = self._clock.now()
+        rows = await self._database.transact(
+            lambda connection: hosts.list_hosts(
+                connection,
+                now=now,
+                default_delay_ms=self._context.settings.host_delay_ms,
+                forever=FOREVER,
+                state=state,
+                after=after,
+                limit=limit,
+                only=only,
+            )
+        )
+        return [HostLine(**asdict(row), why=_explain(row, now)) for row in rows]
 
-    async def close_host(self, host: str, lasting: timedelta | None = None) -> str:
-        """Ask nothing of a host for so long, or until it is opened again; return its name."""
-        name = read_host(host)
-        until = self._context.clock.now() + lasting if lasting else FOREVER
-        await operator_hosts.close_host(self._context.database, name, until, self._key_of)
-        return name
+    async def close_host(self, host: str, lasting: timedelta | None = None) -> HostLine:
+        """Send no request to a host for some time, or until it is released."""
+        until = self._clock.now() + lasting if lasting else FOREVER
+        await host_changes.close_host(self._database, read_host(host), until, self._key_of)
+        return await self.get_host(host)
 
-    async def open_host(self, host: str) -> str:
-        """Take back what closed or slowed a host; return its name."""
-        name = read_host(host)
+    async def open_host(self, host: str) -> HostLine:
+        """Release a closed, blocked or slowed host."""
         delay_ms = self._context.settings.host_delay_ms
-        await operator_hosts.open_host(self._context.database, name, self._context.clock.now(), delay_ms)
-        return name
+        await host_changes.open_host(self._database, read_host(host), self._clock.now(), delay_ms)
+        return await self.get_host(host)
 
-    async def group_hosts(self, group: str, members: Collection[str]) -> list[str]:
-        """Let hosts share one turn; return their names."""
+    async def group_hosts(self, group: str, members: Collection[str]) -> list[HostLine]:
+        """Give hosts one turn, with the delay of the slowest of them."""
         names = [read_host(host) for host in members]
-        await operator_hosts.group_hosts(self._context.database, group, names, self._key_of)
-        return names
+        await host_changes.group_hosts(self._database, group, names, self._key_of)
+        return [await self.get_host(name) for name in names]
 
-    async def ungroup_hosts(self, members: Collection[str]) -> list[str]:
-        """Let hosts have the turn again that the settings give them; return their names."""
+    async def ungroup_hosts(self, members: Collection[str]) -> list[HostLine]:
+        """Give hosts the turn back that the settings say."""
         names = [read_host(host) for host in members]
-        await operator_hosts.ungroup_hosts(self._context.database, names, self._key_of)
-        return names
+        await host_changes.ungroup_hosts(self._database, names, self._key_of)
+        return [await self.get_host(name) for name in names]
 
-    async def keep_slash(self, host: str, keeps: bool) -> str:
-        """Let /a/ and /a be two pages of a host, or one; return its name."""
-        name = read_host(host)
-        await operator_hosts.keep_slash(self._context.database, name, keeps, self._key_of)
-        return name
-
-
-def _tell_each(urls: Sequence[str], submitted: Submitted) -> list[Handed]:
-    """Tell what became of each URL; what was given twice is new once."""
-    told: list[Handed] = []
-    seen: set[int] = set()
-    for url in urls:
-        if why := submitted.refused.get(url):
-            told.append(Handed(redact(url), None, why_refused=why))
-            continue
-        identity = submitted.known[url]
-        told.append(Handed(url, identity.url, identity.is_new and identity.id not in seen))
-        seen.add(identity.id)
-    return told
+    async def keep_slash(self, host: str, keeps: bool) -> HostLine:
+        """Make /a/ and /a two pages of a host, or one. Known URLs stay as they are."""
+        await host_changes.keep_slash(self._database, read_host(host), keeps, self._key_of)
+        return await self.get_host(host)
 
 
-def _with_end_of_wait(row: dict[str, Any]) -> dict[str, Any]:
-    """Leave out when a URL is due that waits until somebody opens its host."""
-    return row | {"due_at": None} if row["due_at"] == FOREVER else row
+def _explain(host: HostRow, now: datetime) -> str:
+    shared = f"It shares the turn of {host.shares_turn_of}. " if host.shares_turn_of else ""
+    turn = host.next_turn_at
+    match host.state:
+        case HostState.CLOSED:
+            until = f"Until {turn:%Y-%m-%d %H:%M} UTC." if turn else "Until it is released."
+            why = f"{Reason.HOST_CLOSED.sentence} {until}"
+        case HostState.IN_USE:
+            why = "A request to it is under way."
+        case HostState.BLOCKED:
+            why = Reason.of(host.blocked_reason or "").sentence
+        case HostState.WAITING if turn and turn <= now:
+            why = "Its turn has come."
+        case HostState.WAITING if host.backoff_ms:
+            why = "It asked for fewer requests, so its delay is longer for a while."
+        case HostState.WAITING:
+            why = "It waits for its next turn."
+        case _:
+            why = "No URL is queued for it."
+    return shared + why
 
 
-async def _checked(connection: Connection, filters: dict[str, str | None]) -> dict[str, str]:
-    """Return the filters that are set; refuse what nothing can match, naming what there is."""
-    chosen = {name: value for name, value in filters.items() if value is not None}
-    if status := chosen.get("status"):
-        _require_one_of("status", status, STATUSES)
-    if reason := chosen.get("reason"):
-        await _require_reason(connection, reason, status)
-    if source := chosen.get("source"):
-        await _require_source(connection, source)
-    if host := chosen.get("host"):
-        chosen["host"] = await _known_host(connection, host)
-    return chosen
+async def _check(connection: Connection, filters: UrlFilter) -> UrlFilter:
+    """Return the filters with the host's name as it is stored. Refuse values that no URL can have."""
+    _require_one_of("status", filters.status, FrontierStatus)
+    if filters.reason is not None:
+        await _require_reason(connection, filters.reason, filters.status)
+    if filters.source is not None:
+        await _require_source(connection, filters.source)
+    if filters.host is None:
+        return filters
+    name = read_host(filters.host)
+    require_host(name)
+    if await hosts.get_politeness_key(connection, name) is None:
+        raise unknown_host(name)
+    return replace(filters, host=name)
 
 
-def _require_one_of(what: str, value: str, choices: Sequence[str]) -> None:
-    if value not in choices:
+def _require_one_of(what: str, value: str | None, choices: Iterable[str]) -> None:
+    if value is not None and value not in list(choices):
         raise OperatorError(
             f"There is no {what} {redact(value)!r}: choose one of {', '.join(choices)}.", reason=Reason.BAD_REQUEST
         )
 
 
 async def _require_reason(connection: Connection, reason: str, status: str | None) -> None:
-    if status in ("pending", "fetching"):
+    if status in (FrontierStatus.PENDING, FrontierStatus.FETCHING):
         raise OperatorError(
-            f"What is {status} has not ended, so it has no reason yet: leave one of the two out.",
-            reason=Reason.BAD_REQUEST,
+            f"A URL that is {status} has no reason yet: leave one of the two filters out.", reason=Reason.BAD_REQUEST
         )
     if reason not in list(Reason):
-        there_are = sorted({found for _, found, _ in await frontier.url_counts(connection) if found})
+        known = sorted({found for _, found, _ in await frontier.count_urls(connection) if found})
         raise OperatorError(
-            f"There is no reason {redact(reason)!r}. URLs have ended here with {_listed(there_are)}.",
+            f"There is no reason {redact(reason)!r}. URLs have ended here with {_join(known)}.",
             reason=Reason.BAD_REQUEST,
         )
 
@@ -263,24 +358,10 @@ async def _require_source(connection: Connection, name: str) -> None:
     names = [source.name for source in await sources.get_all_sources(connection)]
     if name not in names:
         raise OperatorError(
-            f"There is no source named {redact(name)}. There are {_listed(names)}.", reason=Reason.UNKNOWN_SOURCE
+            f"There is no source named {redact(name)}. There are {_join(names)}.", reason=Reason.UNKNOWN_SOURCE
         )
 
 
-async def _known_host(connection: Connection, text: str) -> str:
-    name = read_host(text)
-    if is_key(name):
-        raise OperatorError(f"{name} is a turn that hosts share; name a host.", reason=Reason.BAD_REQUEST)
-    if await hosts.get_host(connection, name) is None:
-        raise OperatorError(f"{name} has never been seen here.", reason=Reason.UNKNOWN_HOST)
-    return name
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _NAMES_SHOWN
-    return (", ".join(names[:_NAMES_SHOWN]) or "none so far") + (f" and {more} more" if more > 0 else "")
-
-
-def _storable(text: str) -> str:
-    """Leave out of a question what no stored text can hold."""
-    return text.replace("\0", "").encode(errors="replace").decode()
+def _join(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return (", ".join(names[:_MOST_NAMES]) or "none so far") + (f" and {more} more" if more > 0 else "")

@@ -1,10 +1,10 @@
-"""Fetch again what ended: only when somebody asks (spec 2.2)."""
+"""Retries: URLs that ended are fetched again only on request (spec 2.2)."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import datetime
-from typing import Any
 
+from headwater.core.frontier import FrontierStatus, UrlFilter
+from headwater.core.record import record
 from headwater.db import frontier
 from headwater.db.pool import Connection, Database
 
@@ -12,18 +12,21 @@ SLICE = 1000
 PRIORITY = 5
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Retried:
-    """A slice of what was to be fetched again: how many are queued now, how many are being fetched, the last id."""
+    """The result of a retry by a filter."""
 
     queued: int
     fetching: int
+    """Workers fetch these URLs now, so they stay as they are."""
+
+
+@record
+class RetriedSlice(Retried):
+    """The result of one slice of a retry."""
+
     last: int
-
-
-async def retry_ids(database: Database, url_ids: Collection[int], now: datetime, priority: int = PRIORITY) -> set[int]:
-    """Queue URLs again; return those that are queued now. One that is being fetched stays as it is."""
-    return await database.transact(lambda connection: frontier.retry_urls(connection, url_ids, priority, now))
+    """The id of the slice's last URL."""
 
 
 async def _always(_: Connection) -> bool:
@@ -33,23 +36,24 @@ async def _always(_: Connection) -> bool:
 async def retry_all(
     database: Database,
     now: datetime,
-    filters: dict[str, Any],
+    filters: UrlFilter,
     priority: int = PRIORITY,
     after: int = 0,
     *,
-    may: Callable[[Connection], Awaitable[bool]] = _always,
-) -> AsyncIterator[Retried]:
-    """Queue all URLs again that filters choose, from an id on, a slice at a time, for as long as that `may` be done."""
+    is_allowed: Callable[[Connection], Awaitable[bool]] = _always,
+) -> AsyncIterator[RetriedSlice]:
+    """Queue all URLs again that match, from an id on, slice by slice, for as long as `is_allowed` returns True."""
     while True:
 
-        async def work(connection: Connection, after: int = after) -> Retried | None:
-            if not await may(connection):
+        async def work(connection: Connection, after: int = after) -> RetriedSlice | None:
+            if not await is_allowed(connection):
                 return None
-            rows = await frontier.list_urls(connection, now=now, after=after, limit=SLICE, **filters)
-            if not rows:
+            urls = await frontier.list_urls(connection, filters, now=now, after=after, limit=SLICE)
+            if not urls:
                 return None
-            queued = await frontier.retry_urls(connection, [row["id"] for row in rows], priority, now)
-            return Retried(len(queued), sum(row["status"] == "fetching" for row in rows), rows[-1]["id"])
+            queued = await frontier.retry_urls(connection, [url.id for url in urls], priority, now)
+            fetching = sum(url.status is FrontierStatus.FETCHING for url in urls)
+            return RetriedSlice(len(queued), fetching, urls[-1].id)
 
         retried = await database.transact(work)
         if retried is None:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from headwater.core.errors import OperatorError
+from headwater.core.frontier import UrlFilter
 from headwater.core.reasons import Reason
 from headwater.core.source import Method, Source
 from headwater.core.text import make_storable
@@ -119,14 +120,14 @@ class SourceOperations:
 
     async def _queue_again(self, name: str) -> None:
         """Let a source that is back have the URLs that had ended with it."""
-        filters = {"source": name, "reason": str(Reason.SOURCE_REMOVED)}
+        filters = UrlFilter(source=name, reason=Reason.SOURCE_REMOVED)
 
         async def is_there(connection: Connection) -> bool:
             """Tell whether nobody has removed it again, and let nobody do so meanwhile."""
             source = await sources.get_source(connection, name)
             return source is not None and await sources.prevent_removal(connection, source.id)
 
-        async for _ in retry_all(self._context.database, self._context.clock.now(), filters, may=is_there):
+        async for _ in retry_all(self._context.database, self._context.clock.now(), filters, is_allowed=is_there):
             pass
 
     async def edit(self, name: str, changes: Mapping[str, Any], unset: Collection[str] = ()) -> dict[str, Any]:

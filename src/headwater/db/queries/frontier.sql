@@ -156,7 +156,7 @@ SELECT url_id, holder, attempt, $10, sent_at, http_status, body_bytes, elapsed_m
 FROM unnest($1::bigint[], $2::text[], $3::int[], $4::timestamptz[], $5::int[], $6::int[], $7::int[], $8::text[], $9::text[])
     AS g (url_id, holder, attempt, sent_at, http_status, body_bytes, elapsed_ms, reason, detail)
 
--- name: expired_claims
+-- name: lock_expired_claims
 -- Claims whose holder is late, locked for whoever returns them. $1 now, $2 how many
 SELECT url_id, politeness_key, lease_holder, lease_token, attempts FROM frontier_queue
 WHERE lease_token IS NOT NULL AND lease_until <= $1
@@ -200,14 +200,15 @@ DELETE FROM frontier_queue WHERE url_id = ANY ($1::bigint[])
 SET LOCAL plan_cache_mode = force_custom_plan
 
 -- name: list_urls
--- URLs by pages, oldest first: ended ones with their reason; a pending one with when it may be fetched at the earliest
--- and with what keeps it waiting: why its host is left alone, else how its last attempt ended. Of one that was given up
--- after the last retry the log has how that failed, before a colon.
--- Each or NULL for any: $1 status, $2 reason, $3 host, $4 source name; $5 after this id, $6 how many, $7 now
+-- URLs by id. An ended URL has its reason. A pending one has the earliest time of its fetch and the reason of its wait: why
+-- its host is blocked, else how its last attempt ended. For a URL that was given up after the last retry, the fetch log has
+-- how that attempt failed, before a colon.
+-- Each or NULL for any: $1 status, $2 reason, $3 host, $4 source name; $5 after this id, $6 limit, $7 now, $8 forever
 SELECT u.id, u.url, CASE WHEN q.lease_token IS NULL THEN u.status ELSE 'fetching' END AS status, u.reason, u.host,
        s.name AS source, u.origin, q.priority, u.discovered_at, u.last_fetched_at,
        CASE WHEN q.lease_token IS NULL
-            THEN greatest(q.due_at, CASE WHEN k.lease_token IS NULL THEN k.not_before END, k.closed_until) END AS due_at,
+            THEN nullif(greatest(q.due_at, CASE WHEN k.lease_token IS NULL THEN k.not_before END, k.closed_until), $8::timestamptz)
+            END AS due_at,
        CASE WHEN q.lease_token IS NOT NULL THEN NULL WHEN k.closed_until > $7 THEN 'host_closed'
             WHEN k.not_before > $7 THEN coalesce(k.blocked_reason, last.reason) ELSE last.reason END AS waiting_reason,
        (SELECT split_part(l.detail, ':', 1) FROM fetch_log l
@@ -223,12 +224,13 @@ WHERE ($1::text IS NULL OR u.status = $1) AND ($2::text IS NULL OR u.reason = $2
 ORDER BY u.id LIMIT $6
 
 -- name: list_queued
--- The same for URLs in the queue: those being fetched, or those waiting.
--- $1 whether being fetched, each or NULL for any: $2 host, $3 source name; $4 after this id, $5 how many, $6 now
+-- The same columns for URLs in the queue: either those being fetched or those that wait.
+-- $1 whether being fetched, each or NULL for any: $2 host, $3 source name; $4 after this id, $5 limit, $6 now, $7 forever
 SELECT u.id, u.url, CASE WHEN q.lease_token IS NULL THEN u.status ELSE 'fetching' END AS status, u.reason, u.host,
        s.name AS source, u.origin, q.priority, u.discovered_at, u.last_fetched_at,
        CASE WHEN q.lease_token IS NULL
-            THEN greatest(q.due_at, CASE WHEN k.lease_token IS NULL THEN k.not_before END, k.closed_until) END AS due_at,
+            THEN nullif(greatest(q.due_at, CASE WHEN k.lease_token IS NULL THEN k.not_before END, k.closed_until), $7::timestamptz)
+            END AS due_at,
        CASE WHEN q.lease_token IS NOT NULL THEN NULL WHEN k.closed_until > $6 THEN 'host_closed'
             WHEN k.not_before > $6 THEN coalesce(k.blocked_reason, last.reason) ELSE last.reason END AS waiting_reason,
        NULL AS kept_failing
@@ -323,11 +325,11 @@ RETURNING id
 SELECT EXISTS (SELECT FROM url_frontier
                WHERE id = ANY ($1::bigint[]) AND status = 'dead' AND reason = 'source_removed')
 
--- name: url_counts
+-- name: count_urls
 -- How many URLs there are of each status and reason.
 SELECT status, reason, sum(urls)::bigint AS urls FROM frontier_counts GROUP BY 1, 2 HAVING sum(urls) <> 0 ORDER BY 1, 2
 
--- name: leased_urls
+-- name: count_leased_urls
 -- How many URLs are being fetched.
 SELECT count(*) FROM frontier_queue WHERE lease_token IS NOT NULL
 

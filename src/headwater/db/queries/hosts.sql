@@ -110,7 +110,7 @@ SET ready_at = (
 )
 WHERE k.host = ANY ($1::text[]) AND k.lease_token IS NULL AND k.politeness_key IS NULL
 
--- name: forgotten_hosts
+-- name: find_forgotten_hosts
 -- Hosts that have work but would never be looked at. There should be none; the sweeper makes sure, a slice at a time.
 -- $1 after this host, $2 how many to look at. Answers the last one looked at (NULL at the end) and the forgotten ones.
 WITH slice AS MATERIALIZED (
@@ -153,12 +153,16 @@ SELECT (SELECT count(*) FROM host_state WHERE blocked_reason IS NOT NULL AND not
        (SELECT count(*) FROM host_state WHERE ready_at IS NOT NULL) AS with_work
 
 -- name: list_hosts
--- Hosts by name, by pages. State, delay and turn of one that shares a turn are those of its key; the queue is the key's.
--- $1 state or NULL for any, $2 after this host, $3 how many, $4 now, $5 this host only or NULL for any
+-- Hosts by name. A host that shares a turn has state, delay and turn of its key; the queue is the key's.
+-- $1 state or NULL for any, $2 after this host, $3 limit, $4 now, $5 this host only or NULL for any, $6 default delay in ms,
+-- $7 forever
 SELECT page.*, queue.urls AS queued
 FROM (
-    SELECT h.host, h.politeness_key AS shares_turn_of, h.keeps_slash, h.robots_fetched_at, k.state, k.not_before, k.ready_at,
-           k.crawl_delay_ms, k.backoff_ms, k.last_throttled_at, k.blocked_reason, k.closed_until, k.lease_holder
+    SELECT h.host, h.politeness_key AS shares_turn_of, h.keeps_slash, h.robots_fetched_at, k.state,
+           CASE k.state WHEN 'closed' THEN nullif(k.closed_until, $7::timestamptz) WHEN 'blocked' THEN k.not_before
+                        WHEN 'waiting' THEN k.ready_at END AS next_turn_at,
+           greatest(coalesce(k.crawl_delay_ms, $6::int), k.backoff_ms) AS delay_ms,
+           k.crawl_delay_ms, k.backoff_ms, k.blocked_reason, k.lease_holder AS in_use_by
     FROM host_state h CROSS JOIN LATERAL (
         SELECT t.*, CASE WHEN t.closed_until > $4 THEN 'closed' WHEN t.lease_token IS NOT NULL THEN 'in_use'
                          WHEN t.blocked_reason IS NOT NULL AND t.not_before > $4 THEN 'blocked'
