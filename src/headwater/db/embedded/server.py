@@ -1,11 +1,11 @@
-"""The embedded PostgreSQL at work: started by the first who needs it, shared, stopped by the last who leaves.
+"""The running embedded PostgreSQL: the first user starts it, all users share it, the last user stops it.
 
-Four locks (flock) tell all there is to know, and the kernel gives each up when its holders are dead:
+Four locks (flock) hold the whole state. The kernel releases each lock when its holders are dead.
 
-    start.lock       exclusive: who starts or stops the server; the programs that make a cluster keep it as well
-    users.lock       shared: one for each handle; whoever can make it exclusive is alone
-    cluster/         exclusive: the server and each of its processes; free means that none is left
-    the run folder   exclusive: the server; see embedded_run.py
+    start.lock       exclusive: the process that starts or stops the server; also the programs that create a cluster
+    users.lock       shared: one for each EmbeddedServer; a process that can make it exclusive is the last user
+    cluster/         exclusive: the server and its processes; if it is free, none of them runs
+    the run folder   exclusive: the server; see run_folder.py
 """
 
 import fcntl
@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import quote
 
+import psutil
 import structlog
 
 from headwater.core.errors import OperatorError
@@ -36,17 +37,17 @@ from headwater.db.embedded.cluster import (
     open_folder,
     open_private,
     program_failed,
+    report_folder_errors,
     spawn,
-    told_to_operator,
     try_lock,
 )
 from headwater.db.embedded.run_folder import (
     PORT,
-    answers,
     claim_run_folder,
     find_socket,
     remove_run_folder,
     remove_socket,
+    responds,
 )
 
 SETTINGS = {
@@ -61,30 +62,30 @@ SETTINGS = {
     "timezone": "UTC",
     "log_timezone": "UTC",
     "logging_collector": "off",
-    "log_min_messages": "log",  # errors are told to the client that made them
+    "log_min_messages": "log",  # the client gets its own errors
     "log_checkpoints": "off",
     "log_autovacuum_min_duration": "-1",
 }
 
-RECOVERY_SECONDS = 600.0  # a server that replays a long log is working, not stuck
-ORPHAN_SECONDS = 30.0  # for what a killed server left behind to notice and end
+RECOVERY_SECONDS = 600.0  # a server that replays a long log is not stuck
+ORPHAN_SECONDS = 30.0  # for the processes of a killed server to notice and end
 STOP_SECONDS = 60.0
 LOG_BYTES = 1024 * 1024
 _POLL_SECONDS = 0.005
-_EXIT_SECONDS = 1.0  # a process that ends gives up its locks a little before it is gone
+_EXIT_SECONDS = 1.0  # a process that ends releases its locks before it disappears
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedServer:
-    """One user's share of the running server, until `close`; whoever closes the last share stops the server."""
+    """A share of the running server, until `close`. The last `close` stops the server."""
 
     dsn: str = field(repr=False)
     _shares: ExitStack = field(repr=False, compare=False)
 
     def close(self) -> None:
-        """Give up the share; a second call does nothing."""
+        """Give up the share. A second call does nothing."""
         self._shares.close()
 
     def __enter__(self) -> Self:
@@ -97,34 +98,33 @@ class EmbeddedServer:
 
 
 def open_server(data_dir: Path, *, patience: float = RECOVERY_SECONDS) -> EmbeddedServer:
-    """Return a share of the folder's server, which is created, repaired or started as needed.
+    """Return a share of the folder's server. The server is created, repaired or started if needed.
 
-    Raises OperatorError with one line that says what is wrong and what to do. Blocks while it waits, which it does for
-    `patience` seconds at most.
+    Blocks for `patience` seconds at most. Raises OperatorError if the server does not start.
     """
     if not Path(WORKING_FOLDER).exists():
         raise OperatorError(
-            "The embedded PostgreSQL needs Linux with /proc; let HEADWATER_DATABASE_URL name another PostgreSQL.",
+            "The embedded PostgreSQL needs Linux with /proc; set HEADWATER_DATABASE_URL to another PostgreSQL.",
             reason=Reason.DATABASE_UNREACHABLE,
         )
     deadline = time.monotonic() + patience
-    with told_to_operator(data_dir), ExitStack() as shares:
+    with report_folder_errors(data_dir), ExitStack() as shares:
         cluster = find_cluster(data_dir)
         with _start_lock(cluster, deadline) as start_lock:
             users_lock = open_private(cluster.home / "users.lock", os.O_RDONLY)
             fcntl.flock(users_lock, fcntl.LOCK_SH)
             shares.callback(_leave, cluster, users_lock)
-            socket_folder = _running(cluster, start_lock, deadline)
+            socket_folder = _ensure_running(cluster, start_lock, deadline)
         secret = quote(cluster.password(), safe="")
         dsn = f"postgresql://{ROLE}:{secret}@/{DATABASE}?host={quote(str(socket_folder), safe='')}&port={PORT}"
         return EmbeddedServer(dsn, shares.pop_all())
 
 
 def _leave(cluster: Cluster, users_lock: int) -> None:
-    """Give up a share, and stop the server if it was the last one."""
+    """Give up a share. If it was the last one, stop the server."""
     try:
-        with told_to_operator(cluster.home), _start_lock(cluster, time.monotonic() + RECOVERY_SECONDS):
-            # Not just closed: a forked child may have a copy.
+        with report_folder_errors(cluster.home), _start_lock(cluster, time.monotonic() + RECOVERY_SECONDS):
+            # Closing the file is not enough: a forked child may have a copy.
             fcntl.flock(users_lock, fcntl.LOCK_UN)
             if try_lock(users_lock):
                 _stop(cluster)
@@ -149,12 +149,12 @@ def _start_lock(cluster: Cluster, deadline: float) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _running(cluster: Cluster, start_lock: int, deadline: float) -> Path:
-    """Return the socket folder of the server, which runs when this returns."""
+def _ensure_running(cluster: Cluster, start_lock: int, deadline: float) -> Path:
+    """Return the socket folder of the server, and start the server if it does not run."""
     with ExitStack() as locks:
         if cluster.data.exists():
             cluster_lock = open_folder(cluster.data, locks)
-            if socket_folder := _adopt(cluster, cluster_lock, deadline):
+            if socket_folder := _find_running(cluster, cluster_lock, deadline):
                 return socket_folder
         run, run_lock = claim_run_folder(cluster, locks)
         programs = find_programs(cluster, run)
@@ -166,18 +166,18 @@ def _running(cluster: Cluster, start_lock: int, deadline: float) -> Path:
         return run / "socket"
 
 
-def _adopt(cluster: Cluster, cluster_lock: int, deadline: float) -> Path | None:
-    """Return the socket folder of the server that runs; if None, none does, and the cluster is locked for a new one."""
+def _find_running(cluster: Cluster, cluster_lock: int, deadline: float) -> Path | None:
+    """Return the socket folder of the running server. If it is None, the cluster is locked for a new server."""
     orphans_deadline = min(deadline, time.monotonic() + ORPHAN_SECONDS)
     while not try_lock(cluster_lock):
         pid = _postmaster(cluster)
         if pid and _is_ready(cluster, pid):
             socket_folder = find_socket(cluster, pid)
             if socket_folder is None:
-                log.debug("the server's socket is gone: restarting it", folder=str(cluster.data))
+                log.debug("database.socket_gone", folder=str(cluster.data))
                 _end(cluster, cluster_lock, pid)
                 return None
-            if answers(socket_folder):
+            if responds(socket_folder):
                 return socket_folder
         _wait_on(cluster, deadline if pid else orphans_deadline)
     return None
@@ -186,8 +186,8 @@ def _adopt(cluster: Cluster, cluster_lock: int, deadline: float) -> Path | None:
 def _wait_on(cluster: Cluster, deadline: float) -> None:
     if time.monotonic() > deadline:
         raise OperatorError(
-            f"PostgreSQL in {cluster.data} neither gets ready nor ends: it hangs, left processes behind in a crash, or "
-            f"runs in another container; see {cluster.log}, end its processes and try again.",
+            f"PostgreSQL in {cluster.data} does not become ready and does not end: it hangs, a crash left processes, "
+            f"or it runs in another container; see {cluster.log}, end its processes and try again.",
             reason=Reason.DATABASE_UNREACHABLE,
         )
     time.sleep(_POLL_SECONDS)
@@ -201,23 +201,23 @@ def _start(cluster: Cluster, programs: Path, socket_folder: Path, locks: tuple[i
     try:
         if os.fstat(output).st_size > LOG_BYTES:
             os.ftruncate(output, 0)
-        said_before = os.fstat(output).st_size
+        log_start = os.fstat(output).st_size
         command = [str(programs / "postgres"), "-D", WORKING_FOLDER, *options]
         server = spawn(command, cluster.data, cluster.account, keep_open=locks, stdout=output)
-        # Reaps it whenever it ends, whoever ends it: until then its pid would look alive.
+        # Reaps the server when it ends. Until then its pid looks alive.
         threading.Thread(target=server.wait, name="embedded-postgres-reaper", daemon=True).start()
         while not _is_ready(cluster, server.pid):
             if (code := server.poll()) is not None:
-                what = "it did not start" if code > 0 else f"signal {-code} ended it as it started"
-                said = os.pread(output, LOG_BYTES, said_before).decode(errors="replace")
-                raise program_failed(what, said, cluster.home)
+                what = "it did not start" if code > 0 else f"signal {-code} ended it during its start"
+                written = os.pread(output, LOG_BYTES, log_start).decode(errors="replace")
+                raise program_failed(what, written, cluster.home)
             _wait_on(cluster, deadline)
     finally:
         os.close(output)
 
 
 def _clear_stale_pid_file(cluster: Cluster) -> None:
-    """Remove a file that would keep PostgreSQL from starting: it trusts any live pid of the same user."""
+    """Remove a stale file. PostgreSQL does not start if any process of its user has the pid in it."""
     pid_file = cluster.data / "postmaster.pid"
     if not pid_file.exists():
         return
@@ -230,23 +230,26 @@ def _clear_stale_pid_file(cluster: Cluster) -> None:
                 reason=Reason.DATABASE_UNREACHABLE,
             )
         time.sleep(_POLL_SECONDS)
-    if not pid or Path(f"/proc/{pid}").exists():
-        log.debug("removing a stale postmaster.pid", pid=pid)
+    if not pid or psutil.pid_exists(pid):
+        log.debug("database.stale_pid_file", pid=pid)
         pid_file.unlink()
 
 
 def _stop(cluster: Cluster) -> None:
     with ExitStack() as locks:
         if (pid := _postmaster(cluster)) and not try_lock(cluster_lock := open_folder(cluster.data, locks)):
-            # Comes first: if this process is killed on the way, the next one must not take the server for usable.
+            # First the socket: if this process is killed now, the next one must not use the stopping server.
             remove_socket(cluster)
             _end(cluster, cluster_lock, pid)
     remove_run_folder(cluster)
 
 
 def _end(cluster: Cluster, cluster_lock: int, pid: int) -> None:
-    """Stop the server and lock the cluster, which none of its processes does any more."""
-    for request in (signal.SIGINT, signal.SIGQUIT):  # fast, then at once: the next start recovers
+    """Stop the server, and lock the cluster when all its processes have ended."""
+    for request in (
+        signal.SIGINT,
+        signal.SIGQUIT,
+    ):  # a fast shutdown, then an immediate one, from which the next start recovers
         if _is_postgres_of(cluster, pid):
             with suppress(ProcessLookupError):
                 os.kill(pid, request)
@@ -276,13 +279,13 @@ def _pid_file_lines(cluster: Cluster) -> list[str]:
 def _recorded_pid(cluster: Cluster) -> int | None:
     lines = _pid_file_lines(cluster)
     try:
-        return abs(int(lines[0])) if lines else None  # negative where PostgreSQL serves a single user
+        return abs(int(lines[0])) if lines else None  # negative if PostgreSQL runs in single-user mode
     except ValueError:
         return None
 
 
 def _postmaster(cluster: Cluster) -> int | None:
-    """Return the pid of the running server: the one postmaster.pid names, if that process really is it."""
+    """Return the pid in postmaster.pid, if that process is the server."""
     pid = _recorded_pid(cluster)
     return pid if pid and _is_postgres_of(cluster, pid) else None
 
@@ -299,7 +302,7 @@ def _is_postgres_of(cluster: Cluster, pid: int) -> bool:
 
 
 def _works_in(cluster: Cluster, pid: int) -> bool:
-    """Ask as the server's user where a process works: root without CAP_SYS_PTRACE, as in a container, is not told."""
+    """Ask with the server's user for the folder of a process: root in a container may have no right to read it."""
     asked = spawn(["stat", "-L", "-c", "%d %i", f"/proc/{pid}/cwd"], Path("/"), cluster.account)
     answer, _ = asked.communicate()
     data = cluster.data.stat()
