@@ -1,4 +1,4 @@
-"""Issue 8, spec 4.3 and 5.3: bad pages are bounded in time and memory, and end with the right reason."""
+"""Issue 8, spec 4.3 and 5.3: bad pages take limited time and memory, and end with the right reason."""
 
 import random
 import time
@@ -48,7 +48,7 @@ async def read(sandbox: Sandbox, body: bytes, content_type: str | None = None) -
     ],
     ids=["100,000 deep", "50 MB of words", "50 MB of tags", "a JPEG", "10,000 iframes"],
 )
-async def test_what_cannot_be_read_ends_with_its_reason(sandbox: Sandbox, body: bytes, reason: Reason) -> None:
+async def test_an_unreadable_page_ends_with_its_reason(sandbox: Sandbox, body: bytes, reason: Reason) -> None:
     started = time.monotonic()
     with pytest.raises(Unreadable) as caught:
         await read(sandbox, body)
@@ -68,7 +68,7 @@ async def test_what_cannot_be_read_ends_with_its_reason(sandbox: Sandbox, body: 
     ],
     ids=["NULs", "lone surrogates", "wrong charset", "10,000 iframes beside a text", "open tables", "long"],
 )
-async def test_what_is_odd_but_holds_a_text_is_read(sandbox: Sandbox, body: bytes, content_type: str | None) -> None:
+async def test_an_odd_page_with_a_text_is_read(sandbox: Sandbox, body: bytes, content_type: str | None) -> None:
     text = await read(sandbox, body, content_type)
     assert text.count("the first of the new ferries") >= 5
     assert "\0" not in text
@@ -100,7 +100,7 @@ async def test_megabytes_of_anything_end_within_their_limits(sandbox: Sandbox, p
 @pytest.mark.parametrize(
     "body", [f"<p {MANY_NAMES}>", "<select>" + "<option>x" * 100_000], ids=["attributes", "options"]
 )
-async def test_a_page_that_takes_minutes_to_parse_ends_with_the_limit_of_time(sandbox: Sandbox, body: str) -> None:
+async def test_a_page_that_takes_minutes_to_parse_times_out(sandbox: Sandbox, body: str) -> None:
     with pytest.raises(SandboxFailed) as caught:
         await read(sandbox, page(body + STORY * 5))
     assert caught.value.reason is Reason.SANDBOX_TIMEOUT

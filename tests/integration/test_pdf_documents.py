@@ -1,4 +1,4 @@
-"""PDFs that were fetched (spec 1.6, 4.2), and `headwater normalize` (spec 8.2)."""
+"""Fetched PDFs (spec 1.6, 4.2), and `headwater normalize` (spec 8.2)."""
 
 import gzip
 import json
@@ -53,8 +53,8 @@ async def test_artifacts_are_kept_with_their_document(site: Site, harness: AppHa
     assert table["rows"][0][:2] == ["Name", "M1"]
 
 
-async def test_a_scan_is_a_row_with_its_status_and_not_lost(site: Site, harness: AppHarness) -> None:
-    """Spec 1.6: however many there are."""
+async def test_a_scan_is_a_document_with_its_status(site: Site, harness: AppHarness) -> None:
+    """Spec 1.6: many scans are one empty text, but a document each."""
     urls = [f"http://{name}.test/order.pdf" for name in "ab"]
     for url in urls:
         site.answers[url] = Answer(scan(f"Filed: {url[7]}"), headers=AS_PDF)
@@ -73,7 +73,7 @@ async def test_a_scan_is_a_row_with_its_status_and_not_lost(site: Site, harness:
         (gzip.compress(page("gone").encode(), mtime=0), "not_a_pdf"),
     ],
 )
-async def test_what_cannot_be_read_is_kept_raw_with_its_own_reason(
+async def test_an_unreadable_pdf_keeps_its_raw_file_and_ends_with_its_reason(
     body: bytes, reason: str, site: Site, harness: AppHarness, tmp_path: Path
 ) -> None:
     """Spec 1.6, 4.2."""
@@ -125,7 +125,7 @@ def test_normalize_shows_a_page(tmp_path: Path) -> None:
     assert "a matter" in str(shown["text"])
 
 
-def test_normalize_prints_the_markdown_of_a_page_and_nothing_else(tmp_path: Path) -> None:
+def test_normalize_prints_only_the_markdown_of_a_page(tmp_path: Path) -> None:
     """Issue 8."""
     file = tmp_path / "page"
     file.write_text(page("a matter", extra="<h2>What is next</h2><ul><li>A hearing in the old hall.</li></ul>"))
@@ -136,10 +136,10 @@ def test_normalize_prints_the_markdown_of_a_page_and_nothing_else(tmp_path: Path
 
 
 @pytest.mark.parametrize(("body", "status", "code"), [(scan(), "scanned_no_text", 0), (b"nothing", "bad_html", 1)])
-def test_normalize_prints_no_markdown_where_there_is_none_and_says_why_elsewhere(
+def test_normalize_reports_on_stderr_why_there_is_no_markdown(
     body: bytes, status: str, code: int, tmp_path: Path
 ) -> None:
-    """Spec 8.2: what a script puts into a file is Markdown or nothing."""
+    """Spec 8.2: a script that redirects the output gets Markdown or an empty file."""
     (tmp_path / "page").write_bytes(body)
     done = headwater("normalize", "page", "--markdown", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (code, "")
@@ -150,7 +150,7 @@ def test_normalize_prints_no_markdown_where_there_is_none_and_says_why_elsewhere
     ("body", "status", "code"),
     [(LOCKED, "encrypted", 1), (b"%PDF-1.7 x", "broken", 1), (b"", "not_a_pdf", 1), (scan(), "scanned_no_text", 0)],
 )
-def test_normalize_tells_why_there_is_no_text(body: bytes, status: str, code: int, tmp_path: Path) -> None:
+def test_normalize_reports_why_there_is_no_text(body: bytes, status: str, code: int, tmp_path: Path) -> None:
     """Spec 1.6, 8.2."""
     file = tmp_path / "file.pdf"
     file.write_bytes(body)
@@ -179,7 +179,7 @@ SHAPE = {
     ],
     ids=["a PDF", "a scan", "a locked PDF", "a page", "XML", "XML of an unknown schema", "a picture"],
 )
-def test_normalize_has_one_shape_for_a_script_whatever_it_reads(body: bytes, tmp_path: Path) -> None:
+def test_normalize_prints_the_same_json_fields_for_every_file(body: bytes, tmp_path: Path) -> None:
     """Spec 8.2."""
     file = tmp_path / "file"
     file.write_bytes(body)
@@ -203,18 +203,18 @@ def test_normalize_reads_standard_input_and_pipes_to_their_end(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_normalize_of_a_pipe_that_says_nothing_ends_when_it_is_told_to(stop: signal.Signals, tmp_path: Path) -> None:
+def test_normalize_of_a_silent_pipe_ends_on_a_signal(stop: signal.Signals, tmp_path: Path) -> None:
     """Spec 8.2: at once, and by one signal."""
     fifo = tmp_path / "pipe"
     os.mkfifo(fifo)
-    with forked("normalize", str(fifo), cwd=tmp_path) as process, fifo.open("wb"):  # which waits until it is read from
+    with forked("normalize", str(fifo), cwd=tmp_path) as process, fifo.open("wb"):  # opening waits for a reader
         process.send_signal(stop)
         _, said = process.communicate(timeout=60)
     assert (process.returncode, said) == (128 + stop, "headwater: stopped.\n")
 
 
 @pytest.mark.parametrize("url", ["not an address", "http://[", "ftp://a.test/x", "http://a.test:0x/"])
-def test_normalize_refuses_what_is_no_address_with_the_option(url: str, tmp_path: Path) -> None:
+def test_normalize_refuses_an_invalid_address_and_names_the_option(url: str, tmp_path: Path) -> None:
     """Spec 8.2."""
     (tmp_path / "page").write_text(page("a matter"))
     done = headwater("normalize", "page", "--url", url, cwd=tmp_path)
@@ -222,14 +222,14 @@ def test_normalize_refuses_what_is_no_address_with_the_option(url: str, tmp_path
     assert done.stderr.startswith("headwater: --url: ")
 
 
-def test_normalize_of_a_device_without_end_is_refused(tmp_path: Path) -> None:
+def test_normalize_refuses_an_endless_device(tmp_path: Path) -> None:
     """Spec 8.2."""
     done = headwater("normalize", "/dev/zero", cwd=tmp_path, max_body_mb=1)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "headwater: /dev/zero has over 1 MB; the setting max_body_mb allows no more.\n"
 
 
-def test_normalize_says_what_is_wrong_with_a_name(tmp_path: Path) -> None:
+def test_normalize_reports_the_problem_of_a_file_name(tmp_path: Path) -> None:
     missing = headwater("normalize", "nowhere.pdf", cwd=tmp_path)
     words = "headwater: nowhere.pdf cannot be read: No such file or directory.\n"
     assert (missing.returncode, missing.stderr) == (2, words)

@@ -1,6 +1,6 @@
-"""Twelve samples in four styles, three each: the estimate (CBO), the report (GAO), the filing (LDA), the hearing.
+"""Twelve sample PDFs in four styles, three each: the estimate (CBO), the report (GAO), the filing (LDA), the hearing.
 
-Simple text, tables, columns and complex layouts are spread over them; what each must say stands in pdf_samples/.
+They cover simple text, tables, columns and complex layouts. pdf_samples/ has their expected Markdown.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""A tiny PDF writer for tests: words, lines and pictures at places counted from the top left."""
+"""A small PDF writer for tests: words, lines and pictures at positions from the top left."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ _FIRST_PAGE = 6  # after catalog, pages, two fonts and a picture
 
 @dataclass
 class Page:
-    """A page to draw on; `turned` sets its text and lines a quarter round, as a table on its side has them."""
+    """A page to draw on. `turned` rotates its text and lines by a quarter."""
 
     drawn: list[bytes] = field(default_factory=list)
     turned: bool = False
@@ -40,7 +40,7 @@ class Page:
         return y
 
     def prose(self, x: float, y: float, words: str, characters: int, size: float = 10, leading: float = 12) -> float:
-        """Set a paragraph and answer where the next one begins."""
+        """Write a paragraph and return the position of the next one."""
         return self.lines(x, y, wrap(words, characters), size, leading) + leading / 2
 
     def rule(self, x0: float, y0: float, x1: float, y1: float) -> None:
@@ -92,7 +92,7 @@ def pdf(pages: Sequence[Page], title: str = "") -> bytes:
 
 
 def pdf_file(objects: Sequence[bytes], trailer: bytes = b"") -> bytes:
-    """Number objects, the first being the catalog, and write the table of where each begins."""
+    """Number objects, the first is the catalog, and write the table of their positions."""
     file, places = bytearray(b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n"), []
     for number, content in enumerate(objects, start=1):
         places.append(len(file))

@@ -17,7 +17,7 @@ CYRILLIC = "Размер"
         (WORD.encode("latin-1"), None, WORD),
         (WORD.encode("latin-1"), "text/html; charset=us-ascii", WORD),
         ("„Größe“".encode("cp1252"), "text/html; charset=ISO-8859-1", "„Größe“"),
-        # the header goes before meta, and a byte order mark before both
+        # the header comes before meta, and a byte order mark before both
         (f"<meta charset=windows-1251>{CYRILLIC}".encode("koi8-r"), "text/html; charset=koi8-r", CYRILLIC),
         (f"\ufeff<meta charset=koi8-r>{CYRILLIC}".encode(), "text/html; charset=koi8-r", CYRILLIC),
         (f"\ufeff{CYRILLIC}".encode("utf-16-be"), "text/html; charset=utf-8", CYRILLIC),
@@ -97,7 +97,7 @@ def test_western_letters_are_not_detected_as_another_script() -> None:
 
 
 @pytest.mark.parametrize(("language", "codec"), CODECS)
-def test_a_declaration_is_believed_despite_a_broken_byte(language: str, codec: str) -> None:
+def test_a_declaration_counts_despite_a_broken_byte(language: str, codec: str) -> None:
     label = {"cp949": "euc-kr", "cp932": "shift_jis", "big5hkscs": "big5", "cp874": "tis-620"}.get(codec, codec)
     body = f"<p>{SENTENCES[language]}</p>".encode(codec) + b"\xff\x00"
     assert SENTENCES[language] in decode_html(body, f"text/html; charset={label}")

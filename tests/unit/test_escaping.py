@@ -1,4 +1,4 @@
-"""Text that stays text in Markdown (spec 1.6): what a PDF or a page says is no markup, and prose stays readable."""
+"""Escaped Markdown (spec 1.6): the content of a PDF or a page is not markup, and prose stays readable."""
 
 import pytest
 from hypothesis import example, given
@@ -19,12 +19,12 @@ def shown(token: Token) -> str:
 
 
 @given(TEXTS)
-def test_a_paragraph_says_what_the_text_says(text: str) -> None:
+def test_a_paragraph_renders_as_its_text(text: str) -> None:
     opened, inline, closed = READER.parse(paragraph(text))
     assert (opened.type, shown(inline), closed.type) == ("paragraph_open", text, "paragraph_close")
 
 
-def test_every_line_of_a_paragraph_begins_nothing() -> None:
+def test_no_line_of_a_paragraph_begins_a_block() -> None:
     assert paragraph("above\n---\n2. and\n# so on") == "above\n\\---\n2\\. and\n\\# so on"
 
 
@@ -36,19 +36,19 @@ def test_every_line_of_a_paragraph_begins_nothing() -> None:
 @example("~~1\n~~~~~")
 @example("[x\ny]: http://a.test/")
 @example("[a]: b\n[x\ny]: http://a.test/")
-def test_a_paragraph_of_several_lines_says_what_they_say(text: str) -> None:
+def test_a_paragraph_of_several_lines_renders_as_its_text(text: str) -> None:
     opened, inline, closed = READER.parse(paragraph(text))
     assert (opened.type, shown(inline), closed.type) == ("paragraph_open", text, "paragraph_close")
 
 
 @given(TEXTS)
-def test_a_heading_says_what_the_text_says(text: str) -> None:
+def test_a_heading_renders_as_its_text(text: str) -> None:
     opened, inline, _ = READER.parse(heading(text, 2))
     assert (opened.tag, shown(inline)) == ("h2", text)
 
 
 @given(st.lists(TEXTS, min_size=2, max_size=3))
-def test_cells_say_what_the_texts_say(texts: list[str]) -> None:
+def test_cells_render_as_their_texts(texts: list[str]) -> None:
     row = f"| {' | '.join(map(cell, texts))} |"
     tokens = READER.parse("\n".join([row, "|" + " --- |" * len(texts), row]))
     assert [shown(token) for token in tokens if token.type == "inline"] == texts * 2
@@ -91,5 +91,5 @@ def test_plain_prose_has_no_backslashes(text: str) -> None:
         ("[note]: below", "\\[note]: below"),
     ],
 )
-def test_what_would_be_markup_has_one_backslash_where_it_matters(text: str, written: str) -> None:
+def test_markup_in_a_text_gets_one_backslash(text: str, written: str) -> None:
     assert paragraph(text) == written

@@ -1,4 +1,4 @@
-"""Issue 8, spec 5.2: how well real pages are read, with a floor for every corpus and field."""
+"""Issue 8, spec 5.2: the scores of real pages, with a minimum for each corpus and field."""
 
 import hashlib
 from functools import cache
@@ -12,11 +12,11 @@ from headwater.core.reasons import Reason
 from headwater.extraction.article import Article
 from headwater.extraction.html.html_v1 import extract_html
 
-EVERY = 6  # for the floors
+EVERY = 6  # for the minimums
 WALLS = {Reason.CHALLENGE, Reason.SOFT_404, Reason.LOGIN_WALL, Reason.COOKIE_WALL}
-# The pages that the floors were measured on.
+# The pages on which the minimums were measured.
 PAGES_SHA256 = "f177b7c4497999f7ac6fa2607a5ec61cfb42ff0d23a2da1ba54c31cbbaa88d13"
-# In percent, a point or two below what was measured.
+# In percent, one or two points below the measured score.
 FLOORS = {
     "trafilatura": {"text": 96.5, "title": 80.0, "author": 63.0, "date": 72.0},
     "fundus": {"text": 94.0, "title": 68.0, "author": 76.0, "date": 95.0, "image": 87.0},
@@ -68,7 +68,7 @@ def test_no_score_falls_below_its_floor(corpus: str, field: str) -> None:
     assert scores()[corpus][field] * 100 >= FLOORS[corpus][field]
 
 
-def test_no_page_of_the_corpora_is_called_a_wall() -> None:
-    """Issue 8: they are articles, whatever banners, log-ins and offers stand around them."""
+def test_no_page_of_the_corpora_is_an_interstitial() -> None:
+    """Issue 8: all pages are articles, also those with banners, login boxes and offers around them."""
     refused = {key: outcome for key, outcome in outcomes().items() if isinstance(outcome, Reason)}
     assert not WALLS.intersection(refused.values()), refused

@@ -1,4 +1,4 @@
-"""Spec 3.2: real feeds, and what feedparser's own tests expect of title, link and date."""
+"""Spec 3.2: real feeds, and the expectations of feedparser's tests for titles, links and dates."""
 
 import ast
 import gzip
@@ -17,7 +17,7 @@ from headwater.feeds.parser import parse_feed
 
 CORPORA = Path(os.environ.get("HEADWATER_CORPORA", Path(__file__).parents[3] / "shared" / "corpora"))
 TESTS = CORPORA / "feedparser-tests" / "tests"
-# Why each of the few is not met.
+# The reasons why some expectations are not met.
 NOT_MET = {
     "wellformed/atom/entry_updated_multiple_values.xml": "of two dates the first counts here, the last there",
     "wellformed/cdf/channel_lastmod_parsed.xml": "CDF is dead since 2001",
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.skipif(not CORPORA.is_dir(), reason="no corpora: set HE
 
 
 def test_every_real_feed_is_read_with_every_entry() -> None:
-    """As many as there are tags that open one; in broken ones those of whole entries."""
+    """An entry for each opening tag. In broken feeds, for each whole entry."""
     paths = sorted((CORPORA / "real-feeds-kagi" / "benchmark_data").glob("*.gz"))
     assert len(paths) >= 97
     wrong = {}
@@ -49,7 +49,7 @@ def test_every_real_feed_is_read_with_every_entry() -> None:
     assert wrong == {}
 
 
-def test_every_feed_of_feedparsers_tests_is_taken_for_one() -> None:
+def test_every_feed_of_feedparsers_tests_is_a_feed() -> None:
     paths = sorted(TESTS.rglob("*.xml"))
     assert len(paths) > 1000
     refused = [path.name for path in paths if not _is_feed(path.read_bytes())]
@@ -66,7 +66,7 @@ def _is_feed(body: bytes) -> bool:
 
 @dataclass(frozen=True)
 class Expectation:
-    """That a field of the feed, or of its entry with a number, has a value."""
+    """The expected value of a field of the feed, or of one of its entries."""
 
     path: Path
     entry: int | None
@@ -95,7 +95,7 @@ class Expectation:
             return (tuple(moments[0].timetuple()[:6]) if moments else None) == wanted
         found = getattr(about, {"link": "link" if self.entry is None else "url"}.get(self.field, self.field)) or ""
         assert isinstance(self.value, str)
-        # titles are plain text here; an address without a path may have its slash
+        # titles are plain text; an address without a path may have a slash
         return found in (self.value, strip_markup(self.value)) or found.rstrip("/") == self.value.rstrip("/")
 
 
@@ -123,7 +123,7 @@ def _readable(body: bytes) -> str:
 
 
 def _understand(part: ast.expr) -> tuple[int | None, str, object] | None:
-    """Read `feed['title'] == 'x'` or `entries[0]['link'] == 'y'`."""
+    """Parse `feed['title'] == 'x'` or `entries[0]['link'] == 'y'`."""
     match part:
         case ast.Compare(left=ast.Subscript(value=owner, slice=ast.Constant(value=str(field))), ops=[ast.Eq()]):
             pass

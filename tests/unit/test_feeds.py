@@ -1,4 +1,4 @@
-"""Spec 3.2 and 8.6: RSS 0.9x-2.0, RDF, Atom and JSON Feed, however badly written."""
+"""Spec 3.2 and 8.6: RSS 0.9x-2.0, RDF, Atom and JSON Feed, well-formed or malformed."""
 
 import gzip
 import html
@@ -225,7 +225,7 @@ def test_json_feed_is_read_whole() -> None:
         (rss("<item><link>mailto:a@b.c</link><guid>https://example.org/g</guid></item>"), "https://example.org/g"),
         (rss("<item><link><![CDATA[https://example.org/?a=1&b=2]]></link></item>"), "https://example.org/?a=1&b=2"),
         (rss("<item><link>https://example.org/a b</link></item>"), "https://example.org/a%20b"),
-        # an address that can be used as it is stays as it was given
+        # a usable address stays as written
         (rss("<item><link>HTTPS://Example.org/A/?utm_source=x</link></item>"), "HTTPS://Example.org/A/?utm_source=x"),
         (atom("<entry><link href='/a'/></entry>", "xml:base='https://base.example/'"), "https://base.example/a"),
         (atom("<entry xml:base='deep/'><link xml:base='er/' href='a'/></entry>"), "https://example.org/blog/deep/er/a"),
@@ -253,7 +253,7 @@ def test_an_entry_without_a_usable_address_has_none(inner: str) -> None:
     ]
 
 
-def test_every_entry_is_kept_even_where_two_have_one_address() -> None:
+def test_entries_with_the_same_address_are_all_kept() -> None:
     feed = read(rss("<item><link>/a</link><title>1</title></item><item><link>/a</link><title>2</title></item>"))
     assert [entry.title for entry in feed.entries] == ["1", "2"]
 
@@ -279,7 +279,7 @@ def test_titles_are_plain_text_decoded_once(written: str, title: str) -> None:
     assert item(f"<title>{written}</title>").title == title
 
 
-def test_summaries_hold_no_markup_and_are_bounded() -> None:
+def test_summaries_have_no_markup_and_a_limited_length() -> None:
     entry = item("<description>&lt;style&gt;x{}&lt;/style&gt;" + "&lt;p&gt;word&lt;/p&gt;" * 5000 + "</description>")
     assert entry.summary.startswith("word word word")
     assert "<" not in entry.summary
@@ -311,7 +311,7 @@ def test_the_time_to_live_is_in_seconds_or_absent(ttl: str, seconds: int | None)
         ("<?xml version='1.0' encoding='iso-8859-1'?>", "latin-1", None),
         ("", "latin-1", "text/xml; charset=latin1"),
         ("", "koi8-r", "text/xml; charset=KOI8-R"),
-        # what HTTP says goes before what the document says
+        # the HTTP header comes before the declaration of the document
         ("<?xml version='1.0' encoding='utf-8'?>", "latin-1", "text/xml; charset=windows-1252"),
         ("<?xml version='1.0' encoding='windows-1252'?>", "koi8-r", 'application/xml; charset="koi8-r"'),
         # wrong prologs and headers
@@ -320,7 +320,7 @@ def test_the_time_to_live_is_in_seconds_or_absent(ttl: str, seconds: int | None)
         ("<?xml version='1.0' encoding='nonsense'?>", "utf-8", None),
         ("<?xml version='1.0' encoding='utf-8'?>", "utf-8", "text/xml; charset=iso-8859-1"),
         ("<?xml version='1.0' encoding='utf-8'?>", "utf-8", "text/xml; charset=nonsense"),
-        # byte order marks, and what goes without one
+        # byte order marks, and their absence
         ("\ufeff<?xml version='1.0' encoding='iso-8859-1'?>", "utf-8", "text/xml; charset=iso-8859-1"),
         ("\ufeff", "utf-16-le", None),
         ("\ufeff", "utf-16-be", "text/xml; charset=utf-8"),
@@ -350,14 +350,14 @@ def test_the_encoding_is_found(start: str, codec: str, content_type: str | None)
         ("", None),
     ],
 )
-def test_the_picture_of_an_entry_is_read(pictures: str, image: str | None) -> None:
+def test_the_image_of_an_entry_is_read(pictures: str, image: str | None) -> None:
     """Issue 8."""
     item = f"<item xmlns:media='http://search.yahoo.com/mrss/'><link>/a</link><title>A</title>{pictures}</item>"
     (entry,) = read(rss(item)).entries
     assert entry.image == image
 
 
-def test_the_picture_of_an_entry_of_a_json_feed_is_read() -> None:
+def test_the_image_of_a_json_feed_entry_is_read() -> None:
     """Issue 8."""
     item = {"id": "1", "url": "https://example.org/a", "banner_image": "/wide.jpg"}
     body = {"version": "https://jsonfeed.org/version/1.1", "title": "T", "items": [item, item | {"image": "/a.jpg"}]}
@@ -393,12 +393,12 @@ def test_a_broken_feed_is_read_as_far_as_it_goes(broken: str) -> None:
     assert entry.title.replace("\ufffd", "") == "Café & bar"
 
 
-def test_what_even_recovery_cannot_read_is_left_to_the_last_resort() -> None:
+def test_feedparser_reads_what_recovery_cannot_read() -> None:
     body = b"<rss><channel><title>T</title><item =><link>https://example.org/a</link><title>A & B</title></item>"
     assert [(entry.url, entry.title) for entry in read(body).entries] == [("https://example.org/a", "A & B")]
 
 
-def test_the_last_resort_is_loaded_only_when_needed() -> None:
+def test_feedparser_is_loaded_only_when_needed() -> None:
     code = (
         "import sys; from headwater.feeds.parser import parse_feed;"
         "parse_feed(b'<rss><channel><title>T</title></channel></rss>', url='https://example.org/');"
@@ -427,7 +427,7 @@ def test_the_last_resort_is_loaded_only_when_needed() -> None:
         bytes(range(256)) * 20,
     ],
 )
-def test_what_is_not_a_feed_is_refused(body: bytes) -> None:
+def test_other_bodies_are_refused(body: bytes) -> None:
     with pytest.raises(Unreadable) as caught:
         read(body)
     assert caught.value.reason is Reason.NOT_A_FEED
@@ -502,7 +502,7 @@ BOMB = b"<!DOCTYPE rss [<!ENTITY a 'ha'><!ENTITY b '&a;&a;'>]>" + rss("<title>&b
         (rss("<item><link>/a</link><description>" + "<b>" * 100_000 + "</description></item>"), "nested too deep"),
     ],
 )
-def test_what_was_made_to_do_harm_is_refused(body: bytes, why: str) -> None:
+def test_harmful_bodies_are_refused(body: bytes, why: str) -> None:
     """Issue 6, bad input."""
     with pytest.raises(Unreadable, match=why) as refused:
         read(body)
@@ -522,7 +522,7 @@ wild_text = st.text(alphabet=st.one_of(st.characters(), st.sampled_from("&<>;#]\
 
 
 @given(parts=st.lists(st.tuples(st.sampled_from(fields), wild_text)), wild=wild_text)
-def test_nothing_unstorable_comes_out_of_wild_xml(parts: list[tuple[str, bytes]], wild: bytes) -> None:
+def test_random_xml_gives_only_storable_text(parts: list[tuple[str, bytes]], wild: bytes) -> None:
     inner = b"".join(b"<%s>%s</%s>" % (name.encode(), text, name.encode()) for name, text in parts)
     body = b"<rss><channel>%s<item><link>/a&#0;b</link>%s&#xD800;</item>%s</channel></rss>" % (wild, inner, inner)
     _assert_storable(body)
@@ -531,7 +531,7 @@ def test_nothing_unstorable_comes_out_of_wild_xml(parts: list[tuple[str, bytes]]
 @given(
     st.recursive(st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(st.characters())), st.lists)
 )
-def test_nothing_unstorable_comes_out_of_wild_json(value: object) -> None:
+def test_random_json_gives_only_storable_text(value: object) -> None:
     names = ["id", "url", "title", "summary", "content_html", "date_published", "tags", "authors", "external_url"]
     entry = dict.fromkeys(names, value)
     whole = {
@@ -568,12 +568,12 @@ LONG = "word " * 200 + "&lt;br&gt;"
         ),
     ],
 )
-def test_no_entry_is_lost_to_what_only_looks_like_a_long_text(middle: str, titles: list[str]) -> None:
+def test_text_that_looks_deferred_loses_no_entry(middle: str, titles: list[str]) -> None:
     body = rss(f"<item><title>1</title></item>{middle}<item><title>3</title></item>")
     assert [entry.title for entry in read(body).entries] == titles
 
 
-def test_a_text_that_is_lifted_in_parts_is_put_together_again() -> None:
+def test_a_text_deferred_in_parts_is_joined() -> None:
     entry = item(f"<description>Intro. <![CDATA[{'inner ' * 20}]]> {LONG}</description>")
     assert entry.summary.startswith("Intro. inner inner")
     guid = item(f"<guid>{f'<![CDATA[{LONG}]]>' * 3}</guid>").guid
@@ -581,13 +581,13 @@ def test_a_text_that_is_lifted_in_parts_is_put_together_again() -> None:
 
 
 @pytest.mark.parametrize(("open_", "close"), [("<![CDATA[", "]]>"), ("", "")])
-def test_a_summary_is_as_long_however_it_is_written(open_: str, close: str) -> None:
+def test_a_summary_has_the_same_length_in_every_notation(open_: str, close: str) -> None:
     markup = "<i></i>" * 60 + "\u6587" * 2000
     written = markup if open_ else markup.replace("<", "&lt;").replace(">", "&gt;")
     assert len(item(f"<description>{open_}{written}{close}</description>").summary) >= 50
 
 
-def test_a_reference_of_endless_digits_stands_for_no_character() -> None:
+def test_a_reference_of_endless_digits_is_not_a_character() -> None:
     digits = "1" * 5000
     for written in (f"a&#{digits};b", f"<![CDATA[a&#{digits};b]]>", f"a&amp;#{digits};b"):
         assert item(f"<title>{written}</title>").title == "a\ufffdb"
@@ -626,13 +626,13 @@ written_text = st.lists(
 
 
 @given(written_text)
-def test_references_mean_what_they_mean_to_browsers(written: str) -> None:
+def test_references_have_the_meaning_of_browsers(written: str) -> None:
     assert unescape_html(written) == html.unescape(re.sub("&#1{9};?", "\ufffd", written))
 
 
 @given(st.permutations(ITEM_PARTS), st.permutations(ITEM_PARTS))
-def test_the_order_of_an_items_children_makes_no_difference(first: list[str], second: list[str]) -> None:
-    """Spec 3.2; the items of a feed need not be alike."""
+def test_the_order_of_the_children_of_an_item_does_not_matter(first: list[str], second: list[str]) -> None:
+    """Spec 3.2: the items of a feed may differ."""
     items = f"<item>{''.join(first)}</item><item>{''.join(second)}<unknown/></item>"
     entries = read(rss(items, root='xmlns:dc="http://purl.org/dc/elements/1.1/" version="2.0"')).entries
     assert entries == (entries[0],) * 2
@@ -650,7 +650,7 @@ repeated = st.tuples(
 
 
 @given(st.lists(st.tuples(st.sampled_from(places), repeated)))
-def test_what_is_lifted_from_a_document_can_be_put_back(parts: list[tuple[str, tuple[str, int]]]) -> None:
+def test_deferred_text_can_be_restored(parts: list[tuple[str, tuple[str, int]]]) -> None:
     document = f"<rss>{''.join(place.replace('{}', text * times) for place, (text, times) in parts)}</rss>".encode()
     parser = etree.XMLParser(remove_comments=True)
     lifted = DeferredText(document)
@@ -668,11 +668,11 @@ plain_markup = st.lists(
 
 
 @given(plain_markup)
-def test_the_summary_of_plain_markup_is_what_a_browser_shows_of_it(markup: str) -> None:
+def test_the_summary_of_plain_markup_is_its_visible_text(markup: str) -> None:
     assert summary_text(markup, slice_text) == strip_markup(markup)
 
 
-def test_a_text_full_of_brackets_costs_no_more_than_any_other() -> None:
+def test_a_text_full_of_brackets_takes_no_longer_than_others() -> None:
     """Spec 4.3."""
     body = b"<rss><channel><item><link>http://a.test/</link><description><![CDATA[" + b"] " * 5_000_000
     began = time.process_time()
@@ -681,7 +681,7 @@ def test_a_text_full_of_brackets_costs_no_more_than_any_other() -> None:
 
 
 @pytest.mark.parametrize("repeated", [b"! ", b"<!", b"<![CDATA[! ]]>!"])
-def test_a_document_full_of_exclamation_marks_is_looked_through_as_quickly_as_any_other(repeated: bytes) -> None:
+def test_a_document_full_of_exclamation_marks_takes_no_longer_than_others(repeated: bytes) -> None:
     """Spec 4.3."""
     document = repeated * (4_000_000 // len(repeated))
     began = time.process_time()
@@ -689,8 +689,8 @@ def test_a_document_full_of_exclamation_marks_is_looked_through_as_quickly_as_an
     assert time.process_time() - began < 0.5
 
 
-def test_what_is_remembered_of_feeds_is_short_however_long_their_names_are() -> None:
-    """Issue 8: a feed chooses its names, and the process that reads it goes on to read others."""
+def test_the_caches_of_element_names_stay_small() -> None:
+    """Issue 8: a feed chooses its names, and its process reads many feeds."""
     layouts = Layouts(RSS_ITEM)
     for number in range(2_000):
         layouts.read_children(etree.fromstring(f"<item><a{number}/><title/></item>"))

@@ -1,4 +1,4 @@
-"""json_v1: the records that api.congress.gov has of reports (spec 1.5, 4.3; issue 10)."""
+"""json_v1: report records of api.congress.gov (spec 1.5, 4.3; issue 10)."""
 
 import json
 from datetime import UTC, datetime
@@ -57,11 +57,11 @@ def test_a_summary_in_lines_keeps_them_as_paragraphs() -> None:
     ],
     ids=["no summary", "odd title", "no title", "odd authors", "broken", "deep"],
 )
-def test_what_is_no_such_record_is_told_with_its_reason(record: Any, reason: Reason) -> None:
+def test_other_records_are_refused_with_a_reason(record: Any, reason: Reason) -> None:
     found = read_record(record)
     assert (found.normalizer, found.reason, found.page) == ("json_v1", reason, None)
 
 
-def test_other_json_is_no_document() -> None:
+def test_other_json_is_not_a_document() -> None:
     found = read_file(b'{"bill": {"number": 1}}', "https://api.test/", None)
     assert (found.normalizer, found.reason) == (None, Reason.UNSUPPORTED_TYPE)

@@ -58,7 +58,7 @@ def test_feeds_come_in_the_order_of_the_page_with_their_titles() -> None:
         '<!-- <link rel="alternate" type="application/rss+xml" href="/feed"> -->',
     ],
 )
-def test_what_is_no_feed_is_not_taken_for_one(link: str) -> None:
+def test_other_links_are_not_feeds(link: str) -> None:
     assert feeds(link) == []
 
 
@@ -90,7 +90,7 @@ def test_the_base_of_the_page_counts(base: str, expected: str) -> None:
     assert [link.url for link in feeds(f"{base}<link rel=alternate type=application/rss+xml href=a>")] == [expected]
 
 
-def test_links_not_to_be_followed_are_flagged() -> None:
+def test_nofollow_links_are_flagged() -> None:
     found = links("""<a href="/a" rel="external NoFollow">a</a><a href="/b" rel="noopener">b</a>
         <a href="/c" rel="nofollow">c</a><a href="/c">c</a>""")
     assert found == [
@@ -109,11 +109,11 @@ def test_links_not_to_be_followed_are_flagged() -> None:
         ('<meta name="description" content="nofollow">', False),
     ],
 )
-def test_a_page_may_say_so_of_all_its_links(meta: str, nofollow: bool) -> None:
+def test_a_page_may_declare_nofollow_for_all_its_links(meta: str, nofollow: bool) -> None:
     assert links('<a href="/a">', meta) == [PageLink("https://example.org/a", nofollow=nofollow)]
 
 
-def test_only_the_first_links_of_many_are_given() -> None:
+def test_only_the_first_links_are_returned() -> None:
     body = "".join(f'<a href="/{number}">' for number in range(50))
     found = find_links(page(body), url=URL, max_links=3)
     assert [link.url[-2:] for link in found] == ["/0", "/1", "/2"]
@@ -128,7 +128,7 @@ def test_the_charset_of_the_answer_counts() -> None:
 
 
 @pytest.mark.parametrize("find", [find_links, find_feed_links])
-def test_a_page_made_to_be_deep_is_refused_at_once(find: type[find_links]) -> None:
+def test_a_page_nested_too_deep_is_refused_at_once(find: type[find_links]) -> None:
     began = process_time()
     with pytest.raises(Unreadable, match="too deep"):
         find(b"<div>" * 1_000_000, url=URL)
@@ -142,7 +142,7 @@ def test_a_page_made_to_be_deep_is_refused_at_once(find: type[find_links]) -> No
         st.binary().map(lambda body: b"<link rel=feed href='" + body + b"' title='" + body + b"'>"),
     )
 )
-def test_any_bytes_give_links_or_an_error_of_ours(body: bytes) -> None:
+def test_any_bytes_give_links_or_a_headwater_error(body: bytes) -> None:
     with suppress(Unreadable):
         found = [*find_links(body, url=URL), *find_feed_links(body, url=URL)]
         assert all(link.url.startswith(("https://", "http://")) for link in found)

@@ -1,4 +1,4 @@
-"""What a kind may remember: JSON values, which come back as they were (spec 1.1)."""
+"""The state of a kind: JSON values, which come back unchanged (spec 1.1)."""
 
 import math
 from datetime import UTC, date, datetime
@@ -24,7 +24,7 @@ VALUES = st.recursive(SCALARS | TEXT, lambda inner: st.lists(inner) | st.diction
 
 
 @given(st.dictionaries(TEXT, VALUES))
-def test_json_values_pass_and_come_back_as_they_were(state: dict[str, Any]) -> None:
+def test_json_values_come_back_unchanged(state: dict[str, Any]) -> None:
     check_state("news", state)
     assert msgspec.json.decode(msgspec.json.encode(state)) == state
 
@@ -54,7 +54,7 @@ def cyclic() -> list[Any]:
         ({"self": cyclic()}, "run.state['self'] is nested too deeply"),
     ],
 )
-def test_anything_else_is_refused_with_the_sources_name_and_the_key(state: dict[Any, Any], told: str) -> None:
+def test_other_values_are_refused_with_the_source_and_the_key(state: dict[Any, Any], told: str) -> None:
     with pytest.raises(HeadwaterError) as refused:
         check_state("news", state)
     assert refused.value.reason is Reason.BAD_SOURCE
@@ -74,8 +74,8 @@ def test_more_than_a_megabyte_is_refused_with_its_largest_key() -> None:
 
 
 @pytest.mark.parametrize(("length", "is_kept"), [(1000, True), (1001, False)])
-def test_a_validator_that_no_honest_server_sends_is_not_kept(length: int, is_kept: bool) -> None:
-    """Spec 4.3: one is remembered for each of a thousand sitemaps."""
+def test_a_validator_that_is_too_long_is_not_kept(length: int, is_kept: bool) -> None:
+    """Spec 4.3: a kind keeps one for each of a thousand sitemaps."""
     memory: dict[str, Any] = {"etag": "before", "last_modified": "before"}
     headers = {"etag": "e" * length, "last-modified": "m" * length}
     save_validators(memory, Response("http://a.test/", 200, headers, b"", datetime(2026, 1, 1, tzinfo=UTC), 0.1), "")

@@ -1,4 +1,4 @@
-"""No text that the web sends makes a pattern take long (spec 4.3)."""
+"""No text from the web makes a pattern slow (spec 4.3)."""
 
 import importlib
 import inspect
@@ -24,10 +24,10 @@ from tests.unit.pdf_writer import page_of, pdf
 
 PACKAGES = ("core", "extraction", "feeds", "politeness", "sources", "http")
 SHORT, LONGER = 600, (2000, 5000, 10_000, 20_000)  # characters
-SUSPECT, TOO_LONG = 0.0004, 0.5  # seconds of this thread, which others on the machine do not lengthen
+SUSPECT, TOO_LONG = 0.0004, 0.5  # seconds of CPU of this thread
 LONG_FOR_A_PDF = 1.5
 OPERATIONS = ("search", "match", "fullmatch", "sub", "finditer", "findall", "split")
-# Patterns whose texts are cut before: how long they are at most.
+# The longest texts of patterns whose callers limit them.
 CUT: dict[str, int] = {
     "headers_footers._PAGE_NUMBER": 40,
     "dehyphenation._ADDRESS": 300,
@@ -80,7 +80,7 @@ def every_pattern() -> dict[str, tuple[re.Pattern[Any], list[str]]]:
 
 
 def pieces_of(tree: Any) -> Iterator[str]:
-    """Yield the characters, and the words, that a pattern is made of."""
+    """Yield the characters and the words of a pattern."""
     word = ""
     for kind, value in tree:
         if kind is sre.LITERAL:
@@ -117,7 +117,7 @@ def _members(members: Any) -> Iterator[str]:
 
 
 def shapes(pattern: re.Pattern[Any], most: int = 8) -> Iterator[tuple[str, str, str]]:
-    """Yield what a nasty text begins with, repeats, and ends with."""
+    """Yield the beginning, the repeated part and the end of a slow text."""
     found = dict.fromkeys(filter(None, pieces_of(sre_parser.parse(pattern.pattern, pattern.flags & ~re.DEBUG))))
     bases = sorted(dict.fromkeys((*found, "a", " ", ".", "1", "_")), key=lambda base: (base.isalpha(), len(base), base))
     few = bases[:most]
@@ -145,7 +145,7 @@ def seconds(pattern: re.Pattern[Any], operation: str, text: Any) -> float:
 
 
 def slow(key: str, pattern: re.Pattern[Any], operation: str) -> str | None:
-    """Return the shape of a text that takes long, if there is one."""
+    """Return the shape of a slow text, or None."""
     most = CUT.get(key, LONGER[-1])
     costs = {shape: seconds(pattern, operation, written(shape, min(SHORT, most), pattern)) for shape in shapes(pattern)}
     worst = max(costs, key=lambda shape: costs[shape])
@@ -157,7 +157,7 @@ def slow(key: str, pattern: re.Pattern[Any], operation: str) -> str | None:
     return f"{key}.{operation} on {worst}" if is_slow else None
 
 
-def test_no_pattern_takes_long_on_a_text_made_of_its_own_pieces() -> None:
+def test_no_pattern_takes_long_on_a_text_of_its_own_parts() -> None:
     found = every_pattern()
     assert len(found) > 100
     assert set(CUT) <= set(found)
@@ -165,7 +165,7 @@ def test_no_pattern_takes_long_on_a_text_made_of_its_own_pieces() -> None:
     assert not list(filter(None, told))
 
 
-def test_a_pattern_that_takes_long_is_found() -> None:
+def test_a_slow_pattern_is_found() -> None:
     pattern = re.compile(r"(?<![^\W_])_+(?=[^\s_])")
     assert slow("planted", pattern, "search")
     assert not slow("planted", pattern, "match")
@@ -200,7 +200,7 @@ def test_many_lines_are_joined_as_quickly_as_few() -> None:
 
 
 @given(st.lists(st.text(f"aB1-./ {SOFT_HYPHEN}", max_size=9).map(str.strip).filter(bool), max_size=9))
-def test_lines_are_joined_as_if_all_before_were_looked_at(lines: list[str]) -> None:
+def test_joining_all_lines_equals_joining_one_by_one(lines: list[str]) -> None:
     whole = ""
     for line in lines:
         whole = join_lines([whole, line]) if whole else line

@@ -1,4 +1,4 @@
-"""What goes as furniture of pages, and what stays as text (spec 1.6: running heads removed, nothing else lost)."""
+"""Which lines are headers and footers of PDF pages, and which are text (spec 1.6)."""
 
 from collections.abc import Callable
 
@@ -23,7 +23,7 @@ def pages_with(draw: Callable[[Page, int], object]) -> str:
 @pytest.mark.parametrize(
     "line", ["Grant number: G-000{0}7", "Paid on March {0}, 2026", "Chapter {0}", "Lot {0}{0} sold"]
 )
-def test_lines_that_differ_by_a_figure_are_data(line: str, y: float) -> None:
+def test_lines_that_differ_by_a_number_are_data(line: str, y: float) -> None:
     read = pages_with(lambda page, number: page.text(72, y, line.format(number + 1)))
     assert [line.format(number) in read for number in range(1, 6)] == [True] * 5
 
@@ -55,12 +55,12 @@ def test_larger_lines_that_count_are_headings(size: float) -> None:
         "Page {0}",
     ],
 )
-def test_lines_that_number_the_pages_go(foot: str) -> None:
+def test_lines_that_number_the_pages_are_removed(foot: str) -> None:
     read = pages_with(lambda page, number: page.text(72, 740, foot.format(number + 4)))
     assert read == "\n\n".join(TEXTS)
 
 
-def test_a_head_with_the_number_of_the_page_in_its_corner_goes() -> None:
+def test_a_header_with_the_page_number_in_its_corner_is_removed() -> None:
     def head(page: Page, number: int) -> None:
         page.text(72, 60, "Harbors in 2026")
         page.text(500, 60, str(number + 11))
@@ -68,7 +68,7 @@ def test_a_head_with_the_number_of_the_page_in_its_corner_goes() -> None:
     assert pages_with(head) == "\n\n".join(TEXTS)
 
 
-def test_a_foot_in_small_print_that_counts_goes() -> None:
+def test_a_footer_in_small_print_that_counts_is_removed() -> None:
     read = pages_with(lambda page, number: page.text(72, 760, f"Jkt 030 PO 0000 Frm 0000{number} Fmt 6633 Sfmt 60", 6))
     assert read == "\n\n".join(TEXTS)
 
@@ -81,7 +81,7 @@ def test_copies_of_one_page_keep_their_last_paragraph() -> None:
     assert extract_pdf(pdf(pages)).markdown.count(ADVICE) == 4
 
 
-def test_a_watermark_is_said_once_and_is_no_heading() -> None:
+def test_a_watermark_appears_once_and_is_not_a_heading() -> None:
     def mark(page: Page, _number: int) -> None:
         page.text(137, 400, "DRAFT", 90, bold=True)
 
@@ -90,7 +90,7 @@ def test_a_watermark_is_said_once_and_is_no_heading() -> None:
     assert [text in read for text in TEXTS] == [True] * 5
 
 
-def test_a_page_number_close_above_the_first_line_goes() -> None:
+def test_a_page_number_close_above_the_first_line_is_removed() -> None:
     read = pages_with(lambda page, number: page.text(520, 104.5, str(number + 1)))
     assert read == "\n\n".join(TEXTS)
 
@@ -98,10 +98,10 @@ def test_a_page_number_close_above_the_first_line_goes() -> None:
 @pytest.mark.parametrize(
     "head", ["Register of Harbors, Vol. 85 of 2020 {0}", "{0} Register of Harbors, Vol. 85 of 2020"]
 )
-def test_a_head_of_many_words_that_ends_in_the_number_of_the_page_goes(head: str) -> None:
+def test_a_header_of_many_words_that_ends_in_the_page_number_is_removed(head: str) -> None:
     assert pages_with(lambda page, number: page.text(72, 60, head.format(number + 47))) == "\n\n".join(TEXTS)
 
 
-def test_a_head_that_names_the_section_of_a_law_goes() -> None:
+def test_a_header_that_names_the_section_of_a_law_is_removed() -> None:
     read = pages_with(lambda page, number: page.text(72, 60, f"Office of Harbors \u00a7 1308.{11 + number // 2}"))
     assert read == "\n\n".join(TEXTS)

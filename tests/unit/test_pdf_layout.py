@@ -1,4 +1,4 @@
-"""How what stands on the pages of a PDF is put in order (spec 1.6): numbers of lines, columns, what is broken off."""
+"""The reading order of PDF pages (spec 1.6): line numbers, columns, broken words."""
 
 from textwrap import wrap
 
@@ -28,17 +28,17 @@ def words_of(*pages: Page) -> list[str]:
 @pytest.mark.parametrize("items", [TOWNS, CARGO, [f"{town} has grown since the last census" for town in TOWNS]])
 @pytest.mark.parametrize("pages", [1, 3])
 def test_the_ranks_of_a_list_stay(items: list[str], pages: int) -> None:
-    """Spec 1.6: only the numbers of lines are removed; a list may begin anew on every page."""
+    """Spec 1.6: only line numbers are removed. A list may begin again on every page."""
     words = words_of(*[numbered([*items[page:], *items[:page]]) for page in range(pages)])
     assert [words.count(str(number)) for number in range(1, 11)] == [pages] * 10
 
 
-def test_the_ranks_of_a_list_that_goes_on_on_the_next_page_stay() -> None:
+def test_the_ranks_of_a_list_that_continues_on_the_next_page_stay() -> None:
     words = words_of(numbered([f"{town} Harbor" for town in TOWNS]), numbered(list(TOWNS), first=11))
     assert [number for number in range(1, 21) if str(number) in words] == list(range(1, 21))
 
 
-def test_numbers_of_paragraphs_that_go_on_below_them_stay() -> None:
+def test_numbers_of_paragraphs_that_continue_below_them_stay() -> None:
     page = Page()
     for number, text in enumerate((REVIEW, FOUND, ADVICE, METHOD, OUTLAYS, REVENUES)):
         page.text(90, 80 + 60 * number, str(number + 1), right=True)
@@ -48,13 +48,13 @@ def test_numbers_of_paragraphs_that_go_on_below_them_stay() -> None:
 
 
 @pytest.mark.parametrize("texts", [[BILL], [BILL, f"{FOUND} {ADVICE} {REVIEW}"]])
-def test_the_numbers_of_the_lines_of_a_bill_go(texts: list[str]) -> None:
-    """Spec 1.6: line numbers of transcripts removed, from a single page too."""
+def test_the_line_numbers_of_a_bill_are_removed(texts: list[str]) -> None:
+    """Spec 1.6: the line numbers of transcripts are removed, also from a single page."""
     read = extract_pdf(pdf([numbered(wrap(text, 60), leading=24) for text in texts]))
     assert read.markdown.replace("\n\n", " ") == " ".join(texts)
 
 
-def test_the_numbers_of_lines_go_though_most_lines_are_empty_or_short() -> None:
+def test_line_numbers_are_removed_if_most_lines_are_empty_or_short() -> None:
     answers = ["", "Q. Was it deep?", "A. It was.", "", "Q. How deep?", "A. Forty feet.", "", "Q. Thank you.", "", ""]
     read = extract_pdf(pdf([numbered(answers, leading=24) for _ in range(3)]))
     assert not any(word.isdigit() for word in read.markdown.split())
@@ -63,7 +63,7 @@ def test_the_numbers_of_lines_go_though_most_lines_are_empty_or_short() -> None:
 @pytest.mark.parametrize("lines", [3, 4, 5])
 @pytest.mark.parametrize("alone", [True, False])
 def test_two_columns_of_a_few_lines_are_not_interleaved(lines: int, alone: bool) -> None:
-    """Spec 1.6: columns are read one after the other, however short."""
+    """Spec 1.6: columns are read one after the other, also short ones."""
     page = Page()
     texts = [" ".join(wrap(text, 40)[:lines]) for text in (REVIEW, ADVICE)]
     for x, text in zip((72, 320), texts, strict=True):
@@ -74,8 +74,8 @@ def test_two_columns_of_a_few_lines_are_not_interleaved(lines: int, alone: bool)
     assert [text in read for text in texts] == [True, True]
 
 
-def test_a_table_right_under_two_columns_follows_both() -> None:
-    """Spec 1.6: what stands under columns is read after them."""
+def test_a_table_below_two_columns_follows_both() -> None:
+    """Spec 1.6: text below columns is read after them."""
     page = Page()
     for x, text in ((72, f"{REVIEW} {FOUND}"), (320, f"{ADVICE} {METHOD}")):
         page.lines(x, 80, wrap(text, 40)[:8])
@@ -84,8 +84,8 @@ def test_a_table_right_under_two_columns_follows_both() -> None:
     assert read.index(" ".join(wrap(f"{ADVICE} {METHOD}", 40)[7].split()[:3])) < read.index("| State")
 
 
-def test_what_stands_above_and_to_the_right_is_read_first() -> None:
-    """Spec 1.6: a letterhead goes before the address."""
+def test_text_above_and_to_the_right_is_read_first() -> None:
+    """Spec 1.6: a letterhead comes before the address."""
     page = Page()
     page.text(244, 40, "Office of Harbors and Ports", 14, bold=True)
     page.text(254, 56, "Washington, DC 20510", 9)
@@ -111,15 +111,15 @@ def test_what_stands_above_and_to_the_right_is_read_first() -> None:
         ),
     ],
 )
-def test_each_line_that_begins_anew_is_a_paragraph(lines: tuple[str, ...]) -> None:
-    """Spec 1.6: heads of memoranda, lists and speakers."""
+def test_each_label_item_or_speaker_begins_a_paragraph(lines: tuple[str, ...]) -> None:
+    """Spec 1.6: labels of memoranda, lists and speakers."""
     page = Page()
     page.lines(72, 80, lines)
     assert extract_pdf(pdf([page])).markdown.split("\n\n") == list(lines)
 
 
-def test_spaces_that_happen_to_stand_above_each_other_are_no_gutter() -> None:
-    """Spec 1.6: a typewriter's lines, far apart, are read from side to side."""
+def test_aligned_spaces_between_words_are_not_a_gutter() -> None:
+    """Spec 1.6: the wide lines of a typewriter are read from side to side."""
     page = Page()
     lines = (
         "estimates regional many states lack spending of money",
@@ -162,7 +162,7 @@ def test_three_rows_of_two_cells_are_read_row_by_row() -> None:
         (("It is at https://www.office.test/a", "https://www.office.test/b"), "test/a https://www.office.test/b"),
     ],
 )
-def test_an_address_broken_over_lines_is_one_again(lines: tuple[str, str], text: str) -> None:
+def test_an_address_broken_over_lines_is_joined(lines: tuple[str, str], text: str) -> None:
     page = Page()
     page.lines(72, 80, lines)
     assert text in extract_pdf(pdf([page])).markdown
@@ -174,21 +174,21 @@ BROKEN = (
 )
 
 
-def test_a_word_broken_at_the_end_of_a_page_is_whole_again() -> None:
+def test_a_word_broken_at_the_end_of_a_page_is_joined() -> None:
     pages = [Page(), Page()]
     pages[0].lines(72, 700, ("In the reports of the last year and of the year before it", BROKEN[0]))
     pages[1].lines(72, 80, (BROKEN[1], "in the spring of the year."))
     assert "about the international trade" in extract_pdf(pdf(pages)).markdown
 
 
-def test_a_word_broken_at_the_end_of_a_column_is_whole_again() -> None:
+def test_a_word_broken_at_the_end_of_a_column_is_joined() -> None:
     page = Page()
     page.lines(72, 80, [*wrap(REVIEW, 40), "trade with other nations or the inter-"])
     page.lines(320, 80, ["national trade of the offices and ports.", *wrap(FOUND, 40)])
     assert "or the international trade" in extract_pdf(pdf([page])).markdown
 
 
-def test_a_short_line_with_a_broken_word_goes_on_on_the_next_page() -> None:
+def test_a_short_line_with_a_broken_word_continues_on_the_next_page() -> None:
     pages = [Page(), Page()]
     pages[0].prose(72, 80, REVIEW, 80)
     pages[0].text(72, 740, "On inter-")
@@ -196,8 +196,8 @@ def test_a_short_line_with_a_broken_word_goes_on_on_the_next_page() -> None:
     assert "On international trade they" in extract_pdf(pdf(pages)).markdown
 
 
-def test_words_outside_of_what_is_shown_come_last_and_are_no_title() -> None:
-    """Spec 1.6: nothing is lost, but marks of printers do not stand before the text."""
+def test_words_outside_of_the_visible_page_come_last_and_are_not_a_title() -> None:
+    """Spec 1.6: no text is lost, but the marks of printers do not come first."""
     page = Page()
     page.text(72, -40, "printed on Tuesday", 20)
     page.text(-900, 300, "far away", 20)
@@ -208,7 +208,7 @@ def test_words_outside_of_what_is_shown_come_last_and_are_no_title() -> None:
     assert read.title == "The Depth of Harbors"
 
 
-def test_words_along_the_margin_are_no_heading() -> None:
+def test_words_along_the_margin_are_not_a_heading() -> None:
     page = Page(turned=True)
     page.text(300, 40, "Along the margin", 20)
     page.turned = False
@@ -216,7 +216,7 @@ def test_words_along_the_margin_are_no_heading() -> None:
     assert extract_pdf(pdf([page])).markdown == f"{REVIEW} {FOUND}\n\nAlong the margin"
 
 
-def test_large_lines_that_count_are_no_running_heads() -> None:
+def test_large_lines_that_count_are_not_headers() -> None:
     """Spec 1.6: titles of slides stay."""
     pages = [Page() for _ in range(4)]
     for number, page in enumerate(pages, start=1):
@@ -230,8 +230,8 @@ def test_large_lines_that_count_are_no_running_heads() -> None:
 
 
 @pytest.mark.parametrize("is_repeated", [True, False])
-def test_a_table_that_goes_on_on_the_next_page_keeps_its_head(is_repeated: bool) -> None:
-    """Spec 1.6: a head that every page has is one on every page; without it the rows go on in one table."""
+def test_a_table_that_continues_on_the_next_page_has_one_head(is_repeated: bool) -> None:
+    """Spec 1.6: if every page has the head, it is one table a page. Without it, the rows continue one table."""
     pages = [Page() for _ in range(3)]
     head = ("Port", "Ships", "Tons")
     for number, page in enumerate(pages):
@@ -252,8 +252,8 @@ def test_a_table_after_another_on_the_next_page_stays_its_own() -> None:
     assert extract_pdf(pdf(pages)).markdown.count("| --- | --- |") == 2
 
 
-def test_hyphens_that_nobody_sees_go() -> None:
-    """Spec 1.6: a word is one, whether it was broken or only might have been."""
+def test_invisible_hyphens_are_removed() -> None:
+    """Spec 1.6: a soft hyphen does not split a word."""
     page = Page()
     page.lines(72, 80, ["The soft\u00adened inter\u00adnational law of the har\u00ad", "bor."])
     encoding = b"<< /Type /Encoding /BaseEncoding /WinAnsiEncoding /Differences [173 /uni00AD] >>"
@@ -261,7 +261,7 @@ def test_hyphens_that_nobody_sees_go() -> None:
     assert extract_pdf(body).markdown == "The softened international law of the harbor."
 
 
-def test_a_word_set_with_wide_spaces_is_one() -> None:
+def test_a_letter_spaced_word_is_one_word() -> None:
     page = Page()
     page.drawn.append(b"5 Tc")
     page.text(72, 80, "HARBORS", 12)
@@ -271,7 +271,7 @@ def test_a_word_set_with_wide_spaces_is_one() -> None:
 
 
 def test_a_transcription_behind_the_picture_of_a_page_is_text() -> None:
-    """Spec 1.6: what a scanner has read is no stamp, however short."""
+    """Spec 1.6: the text that a scanner has read is not a stamp, even if it is short."""
     page = Page()
     page.picture(0, 0, 612, 792)
     page.drawn.append(b"3 Tr")
@@ -280,15 +280,15 @@ def test_a_transcription_behind_the_picture_of_a_page_is_text() -> None:
     assert (read.status, read.markdown) == ("ok", "We thank you for your letter. It has been filed.")
 
 
-def test_a_page_whose_words_all_stand_outside_is_read_like_any_other() -> None:
+def test_a_page_with_all_words_outside_is_read_like_others() -> None:
     page = Page()
     page.text(1072, 80, "The Depth of Harbors", 16)
     page.prose(1072, 120, REVIEW, 80)
     assert extract_pdf(pdf([page])).markdown == f"# The Depth of Harbors\n\n{REVIEW}"
 
 
-def test_what_was_filled_in_stands_beside_what_was_asked() -> None:
-    """Spec 1.6: a form says what somebody has written in it."""
+def test_the_value_of_a_form_field_follows_its_label() -> None:
+    """Spec 1.6: the text contains the values of a form."""
     page = Page()
     page.text(72, 100, "Name of the applicant:")
     look = b"BT /F1 10 Tf 2 4 Td (Ada Wendham) Tj ET"
@@ -311,8 +311,8 @@ def test_what_was_filled_in_stands_beside_what_was_asked() -> None:
 ALEF, BET, GIMEL = "\u05d0", "\u05d1", "\u05d2"
 
 
-def test_words_that_run_to_the_left_are_read_from_the_right() -> None:
-    """Spec 1.6: reading order, also of Hebrew and Arabic; names and figures within it keep theirs."""
+def test_hebrew_and_arabic_words_are_read_from_the_right() -> None:
+    """Spec 1.6: names and figures within Hebrew and Arabic keep their order."""
     page = Page()
     for x, letters in ((72, "aa"), (100, "New"), (130, "York"), (170, "bb"), (200, "cc")):
         page.text(x, 80, letters)
@@ -322,8 +322,8 @@ def test_words_that_run_to_the_left_are_read_from_the_right() -> None:
 
 
 @pytest.mark.parametrize("lines", [2, 3, 4])
-def test_a_large_letter_beside_several_lines_begins_the_first(lines: int) -> None:
-    """Spec 1.6: reading order; an initial belongs to its word."""
+def test_a_drop_cap_next_to_several_lines_begins_the_first(lines: int) -> None:
+    """Spec 1.6: a drop cap belongs to its word."""
     page = Page()
     size = 12 * lines + 2
     text = f"{REVIEW} {FOUND} {ADVICE}"
@@ -334,7 +334,7 @@ def test_a_large_letter_beside_several_lines_begins_the_first(lines: int) -> Non
     assert extract_pdf(pdf([page])).markdown == text
 
 
-def test_a_large_letter_on_the_line_of_its_word_begins_it() -> None:
+def test_a_drop_cap_on_the_line_of_its_word_begins_the_word() -> None:
     page = Page()
     page.text(72, 80, REVIEW[0], 24)
     page.lines(72 + 23, 80, [REVIEW[1:60]])
@@ -348,7 +348,7 @@ def test_lines_of_chinese_are_joined_without_a_space() -> None:
     assert extract_pdf(pdf([page]).replace(b"/WinAnsiEncoding", encoding)).markdown == "\u6c34" * 8
 
 
-def test_a_hyphen_that_only_breaks_words_goes() -> None:
+def test_a_hyphen_that_breaks_a_word_is_removed() -> None:
     page = Page()
     page.lines(72, 80, ["The depth of the har\u00ad", "bor."])
     encoding = b"<< /Type /Encoding /BaseEncoding /WinAnsiEncoding /Differences [173 /uni2010] >>"

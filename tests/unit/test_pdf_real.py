@@ -1,4 +1,4 @@
-"""PDFs as people publish them (spec 1.6), read where their folder is present."""
+"""Real PDFs (spec 1.6). The tests run if their folder exists."""
 
 import functools
 import os
@@ -36,7 +36,7 @@ def read_once(file: Path) -> PdfDocument:
 @needs_pdfs
 @pytest.mark.parametrize("file", REAL, ids=lambda file: file.stem)
 def test_a_real_file_keeps_its_words(file: Path) -> None:
-    """Spec 1.6: 98 of 100 words that pdfium sees are there, but for removed heads, feet and numbers of lines."""
+    """Spec 1.6: 98 % of the words that pdfium sees are in the text, except headers, footers and line numbers."""
     read = read_once(file)
     if file.parent.name == "scanned":
         assert (read.status, read.markdown) == ("scanned_no_text", "")
@@ -54,7 +54,7 @@ COLUMNS = [file for file in REAL if file.parent.name == "multi-column"]
 @needs_pdfs
 @pytest.mark.parametrize("file", COLUMNS, ids=lambda file: file.stem)
 def test_columns_of_a_real_file_are_not_interleaved(file: Path) -> None:
-    """Spec 1.6: what follows in a column follows in the text, but where notes or a figure stand between."""
+    """Spec 1.6: successive lines of a column are successive in the text, except next to notes or figures."""
     broken, joints = broken_joints(file.read_bytes(), read_once(file).markdown)
     assert joints > 100
     assert len(broken) <= 0.04 * joints, broken[:9]

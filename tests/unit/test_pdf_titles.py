@@ -1,4 +1,4 @@
-"""What a PDF is called (spec 1.6)."""
+"""The titles of PDFs (spec 1.6)."""
 
 import pytest
 
@@ -21,7 +21,7 @@ PROGRAMS_TITLES = [
 ]
 
 
-def test_the_title_is_the_files_own() -> None:
+def test_the_title_comes_from_the_file() -> None:
     page = page_of("nothing large")
     page.text(72, 60, "The Larger Line", 20)
     names = ("What it is called", "Vitamin D", "Exhibit A", "Order filed: a", "COVID-19", "Form 1040 Instructions")
@@ -30,13 +30,13 @@ def test_the_title_is_the_files_own() -> None:
 
 
 @pytest.mark.parametrize("name", PROGRAMS_TITLES)
-def test_a_title_that_a_program_gave_is_none(name: str) -> None:
+def test_a_title_that_a_program_gave_is_ignored(name: str) -> None:
     page = page_of("nothing large")
     page.text(72, 60, "The Larger Line", 20)
     assert extract_pdf(pdf([page], title=name)).title == "The Larger Line"
 
 
-def test_the_title_is_what_is_set_in_the_largest_letters_over_all_its_lines() -> None:
+def test_the_title_is_all_lines_in_the_largest_letters() -> None:
     page = Page()
     page.text(400, 50, "Office of Reports", 14)
     for number, line in enumerate(("HARBORS:", "THEIR DEPTH AND", "THE SHIPS THAT USE THEM")):
@@ -45,7 +45,7 @@ def test_the_title_is_what_is_set_in_the_largest_letters_over_all_its_lines() ->
     assert extract_pdf(pdf([page])).title == "HARBORS: THEIR DEPTH AND THE SHIPS THAT USE THEM"
 
 
-def test_one_large_word_is_no_title_where_nearly_as_large_ones_say_more() -> None:
+def test_several_large_words_are_a_better_title_than_one_larger_word() -> None:
     page = Page()
     page.lines(100, 80, ["CONGRATULATING THE HARBOR ON ITS", "ANNIVERSARY"], 15, 17)
     page.text(250, 160, "MARKUP", 18)
@@ -53,7 +53,7 @@ def test_one_large_word_is_no_title_where_nearly_as_large_ones_say_more() -> Non
     assert extract_pdf(pdf([page])).title == "CONGRATULATING THE HARBOR ON ITS ANNIVERSARY"
 
 
-def test_heads_in_two_corners_and_pages_left_blank_have_no_title() -> None:
+def test_heads_in_two_corners_and_blank_pages_have_no_title() -> None:
     empty, page = Page(), Page()
     empty.text(200, 400, "This page intentionally left blank.", 14, bold=True)
     page.text(45, 60, "Proposed Rules", 18)

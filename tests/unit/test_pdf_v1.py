@@ -1,4 +1,4 @@
-"""PDF to Markdown (spec 1.6): the validation suite that a newer pdfplumber must pass."""
+"""PDF to Markdown (spec 1.6): the tests that a newer pdfplumber must pass."""
 
 import gzip
 import re
@@ -23,14 +23,14 @@ TABLE = re.compile(r"(?m)^\| --- ")
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_a_sample_says_what_it_must(name: str) -> None:
+def test_a_sample_has_its_expected_markdown(name: str) -> None:
     """Spec 1.6: twelve samples, three of each style."""
     read = extract_pdf(SAMPLES[name]())
     assert read.status is BodyStatus.OK
     assert f"{read.markdown}\n" == (EXPECTED / f"{name}.md").read_text()
 
 
-def test_the_samples_are_three_of_each_style_and_of_every_sort() -> None:
+def test_the_samples_have_three_files_of_each_style() -> None:
     """Spec 1.6."""
     styles, sorts = zip(*(name.split("_") for name in SAMPLES), strict=True)
     assert Counter(styles) == {"cbo": 3, "gao": 3, "lda": 3, "hearing": 3}
@@ -78,7 +78,7 @@ def test_a_scan_has_a_status_and_no_text() -> None:
 
 @pytest.mark.parametrize("y", [20, 400, 780])
 def test_a_scan_with_a_stamp_is_a_scan(y: float) -> None:
-    """Spec 1.6: a page whose only text is a stamp."""
+    """Spec 1.6: the only text of the page is a stamp."""
     pages = []
     for number in range(3):
         page = Page()
@@ -89,7 +89,7 @@ def test_a_scan_with_a_stamp_is_a_scan(y: float) -> None:
     assert extract_pdf(pdf(pages)).status is BodyStatus.SCANNED_NO_TEXT
 
 
-def test_a_page_of_text_before_a_picture_is_no_scan() -> None:
+def test_a_page_of_text_before_a_picture_is_not_a_scan() -> None:
     page = page_of(REVIEW[:80], FOUND[:80])
     page.picture(0, 0, WIDTH, HEIGHT)
     page.prose(72, 200, f"{OUTLAYS} {REVIEW} {FOUND}", 80)
@@ -130,7 +130,7 @@ WHOLE = pdf([page_of(*REVIEW.split(". "))])
         (pdf([Page()] * 3), "empty_text"),
     ],
 )
-def test_what_cannot_be_read_has_a_status_of_its_own(body: bytes, status: str) -> None:
+def test_each_unreadable_pdf_has_its_own_status(body: bytes, status: str) -> None:
     """Spec 1.6."""
     read = extract_pdf(body)
     assert (read.status, read.markdown, read.artifacts) == (status, "", ())
@@ -147,7 +147,7 @@ def test_what_cannot_be_read_has_a_status_of_its_own(body: bytes, status: str) -
         (gzip.compress(b"<html>" * 100, mtime=0), Reason.NOT_A_PDF),
     ],
 )
-def test_a_fetched_one_that_cannot_be_read_ends_with_a_reason_of_its_own(body: bytes, reason: Reason) -> None:
+def test_each_unreadable_fetched_pdf_ends_with_its_own_reason(body: bytes, reason: Reason) -> None:
     """Spec 1.6, 2.4."""
     with pytest.raises(Unreadable) as caught:
         normalize(body, URL, "application/pdf")
@@ -155,8 +155,8 @@ def test_a_fetched_one_that_cannot_be_read_ends_with_a_reason_of_its_own(body: b
     assert not caught.value.retryable
 
 
-def test_a_pdf_is_chosen_by_its_bytes() -> None:
-    """Spec 4.3: not by its name."""
+def test_the_bytes_decide_what_is_a_pdf() -> None:
+    """Spec 4.3: the name does not count."""
     for body in (WHOLE, b"\r\n\r\n" + WHOLE, b"\xef\xbb\xbf" + WHOLE, b" " * 1100 + WHOLE):
         page = normalize(body, "http://a.test/page.html", "text/html")
         assert page.normalizer == "pdf_v1"
@@ -166,15 +166,15 @@ def test_a_pdf_is_chosen_by_its_bytes() -> None:
 
 
 def test_a_scan_is_an_article_without_text() -> None:
-    """Spec 1.6: the row stays, with its status."""
+    """Spec 1.6: the document stays, with its status."""
     page = Page()
     page.picture(0, 0, WIDTH, HEIGHT)
     article = normalize(pdf([page], title="Order of the court"), URL, None).article
     assert (article.text, article.body_status, article.title) == ("", "scanned_no_text", "Order of the court")
 
 
-def test_blank_pages_between_pictures_of_pages_make_no_other_document() -> None:
-    """Spec 1.6: only a file with nothing on any page has no scan in it."""
+def test_blank_pages_between_scanned_pages_are_part_of_a_scan() -> None:
+    """Spec 1.6: only a file with empty pages alone is not a scan."""
     scan, drawn = Page(), Page()
     scan.picture(0, 0, WIDTH, HEIGHT)
     drawn.rule(72, 300, 300, 300)
@@ -182,7 +182,7 @@ def test_blank_pages_between_pictures_of_pages_make_no_other_document() -> None:
         assert extract_pdf(pdf(pages)).status is BodyStatus.SCANNED_NO_TEXT
 
 
-def test_bytes_of_any_sort_are_read_and_nothing_else_is() -> None:
+def test_all_types_of_bytes_are_read_and_other_types_refused() -> None:
     for body in (bytearray(WHOLE), memoryview(WHOLE), memoryview(b"x" + WHOLE)[1:]):
         assert extract_pdf(body) == extract_pdf(WHOLE)
     for other in ("report.pdf", None, 7, Path("report.pdf")):
@@ -190,8 +190,8 @@ def test_bytes_of_any_sort_are_read_and_nothing_else_is() -> None:
             extract_pdf(other)  # type: ignore[arg-type]
 
 
-def test_what_is_text_stays_text_in_markdown() -> None:
-    """Spec 1.6: Markdown; nothing that a file says is markup."""
+def test_text_stays_text_in_markdown() -> None:
+    """Spec 1.6: the content of a file is never markup."""
     page = Page()
     for number, line in enumerate(
         ("# one", "> two", "- three", "+ four", "5. five", "<script>6</script>", "*a* [x](y)")
@@ -206,20 +206,20 @@ def test_what_is_text_stays_text_in_markdown() -> None:
     ]
 
 
-def test_a_word_broken_at_the_end_of_a_line_is_whole_again() -> None:
+def test_a_word_broken_at_the_end_of_a_line_is_joined() -> None:
     read = extract_pdf(pdf([page_of("The committee on inter-", "national trade met in a well-", "known place.")]))
     assert read.markdown == "The committee on international trade met in a wellknown place."
 
 
-def test_text_on_its_side_reads_like_any_other() -> None:
+def test_rotated_text_is_read_like_other_text() -> None:
     page = Page(turned=True)
     page.prose(72, 80, REVIEW, 60)
     assert extract_pdf(pdf([page])).markdown == REVIEW
 
 
 @pytest.mark.parametrize("lines", [["Exhibit {}"], ["Certificate", "Number {} is granted to the holder"]])
-def test_pages_that_say_nearly_the_same_keep_what_they_say(lines: list[str]) -> None:
-    """Spec 1.6: no page is nothing but head and foot."""
+def test_pages_with_nearly_the_same_text_keep_it(lines: list[str]) -> None:
+    """Spec 1.6: no page is only header and footer."""
     pages = []
     for number in range(1, 4):
         pages.append(Page())
@@ -230,7 +230,7 @@ def test_pages_that_say_nearly_the_same_keep_what_they_say(lines: list[str]) -> 
     assert all(line.format(number) in read.markdown for number in range(1, 4) for line in lines)
 
 
-def test_ranks_in_a_table_are_not_taken_for_the_numbers_of_lines() -> None:
+def test_ranks_in_a_table_are_not_line_numbers() -> None:
     page = Page()
     for number in range(12):
         for x, word in ((72, str(number + 1)), (160, f"Ward {number}"), (300, str(900 + number)), (400, "12.5")):
@@ -238,7 +238,7 @@ def test_ranks_in_a_table_are_not_taken_for_the_numbers_of_lines() -> None:
     assert extract_pdf(pdf([page])).markdown.splitlines()[2] == "| 2 | Ward 1 | 901 | 12.5 |"
 
 
-def test_a_page_cap_is_told_by_its_own_status() -> None:
+def test_a_pdf_with_too_many_pages_has_its_own_status() -> None:
     """Spec 4.3: limits."""
     pages = MAX_PAGES + 1
     leaf = b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 9 9] >>"
@@ -249,7 +249,7 @@ def test_a_page_cap_is_told_by_its_own_status() -> None:
     assert Reason.of(read.status) is Reason.TOO_LARGE
 
 
-def test_a_drawing_of_very_many_lines_is_no_table() -> None:
+def test_a_drawing_of_many_lines_is_not_a_table() -> None:
     page = page_of("A grid of lines", "and a few words")
     for number in range(300):
         page.rule(2 * number, 0, 2 * number, HEIGHT)
@@ -283,7 +283,7 @@ PLACES = st.floats(-900, 900)
         max_size=40,
     )
 )
-def test_words_thrown_anywhere_are_read_and_none_is_lost(words: list[tuple[float, float, str, float]]) -> None:
+def test_words_at_random_positions_are_all_read(words: list[tuple[float, float, str, float]]) -> None:
     page = page_of("A line to begin with")
     for x, y, text, size in words:
         page.text(x, y, text, size)
@@ -293,8 +293,8 @@ def test_words_thrown_anywhere_are_read_and_none_is_lost(words: list[tuple[float
     assert Counter("".join(read.markdown.split())) >= Counter("Alinetobeginwith")
 
 
-def test_a_page_that_unpacks_to_very_much_text_is_told_by_its_own_status() -> None:
-    """Spec 4.3: what is unpacked has caps too."""
+def test_a_page_that_unpacks_to_too_much_text_is_too_large() -> None:
+    """Spec 4.3: the limits also count unpacked text."""
     content = zlib.compress(b"BT /F1 9 Tf 12 TL 72 700 Td " + b"(a few words) Tj T* " * 40_000 + b"ET", 9)
     leaf = (
         b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 5 0 R /Resources << /Font << /F1 3 0 R >> >>"

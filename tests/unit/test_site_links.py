@@ -1,4 +1,4 @@
-"""What a spider takes for an article, for a page that leads on, and for the outside (spec 3.5)."""
+"""How a spider classifies links: articles, pages to follow, and external pages (spec 3.5)."""
 
 import time
 
@@ -42,22 +42,22 @@ def links(*targets: str, head: str = "", rel: str = "") -> bytes:
 
 
 @pytest.mark.parametrize("url", ARTICLES)
-def test_what_looks_like_an_article_is_one(url: str) -> None:
+def test_an_address_that_looks_like_an_article_is_one(url: str) -> None:
     assert looks_like_article(url)
 
 
 @pytest.mark.parametrize("url", LISTS)
-def test_what_looks_like_a_list_leads_on(url: str) -> None:
+def test_an_address_that_looks_like_a_list_is_navigation(url: str) -> None:
     assert not looks_like_article(url)
 
 
-def test_patterns_alone_decide_where_they_are_given() -> None:
+def test_patterns_alone_decide_if_there_are_any() -> None:
     found = classify_links(links("/2026/01/15/ferry", "/s/1", "/print/s/2"), URL, None, ["a.example"], [r"/s/\d+$"])
     assert found.articles == ["https://a.example/s/1", "https://a.example/print/s/2"]
     assert found.navigation == ["https://a.example/2026/01/15/ferry"]
 
 
-def test_with_www_or_without_it_is_the_same_site_and_other_hosts_are_outside() -> None:
+def test_www_is_the_same_site_and_other_hosts_are_external() -> None:
     page = links("https://www.a.example/x", "http://a.example/y", "https://shop.a.example/", "https://b.example/z")
     found = classify_links(page, URL, None, ["www.a.example"], [])
     assert found.navigation == ["https://www.a.example/x", "http://a.example/y"]
@@ -72,12 +72,12 @@ def test_with_www_or_without_it_is_the_same_site_and_other_hosts_are_outside() -
         *("https://www.facebook.com/paper", "https://b.example/sharer?u=x", "https://b.example/x.png"),
     ],
 )
-def test_what_is_no_page_and_what_is_for_visitors_is_left_out(target: str) -> None:
+def test_files_and_utility_pages_are_left_out(target: str) -> None:
     found = classify_links(links(target), URL, None, ["a.example"], [])
     assert found == ClassifiedLinks()
 
 
-def test_a_document_is_worth_fetching_whatever_the_patterns_say() -> None:
+def test_a_pdf_is_an_article_if_no_pattern_matches_it() -> None:
     assert classify_links(links("/papers/b.PDF"), URL, None, ["a.example"], ["/news/"]).articles == [
         "https://a.example/papers/b.PDF"
     ]
@@ -93,7 +93,7 @@ def test_nofollow_is_obeyed_in_links_and_in_pages(head: str, rel: str) -> None:
     assert found == ClassifiedLinks()
 
 
-def test_a_page_of_very_many_links_gives_the_first_of_them() -> None:
+def test_a_page_of_very_many_links_gives_the_first_links() -> None:
     found = classify_links(
         links(*(f"/p{number}x" for number in range(3 * MAX_SPIDER_LINKS))), URL, None, ["a.example"], []
     )
@@ -106,7 +106,7 @@ def test_a_page_that_is_nested_too_deep_is_refused() -> None:
 
 
 @pytest.mark.parametrize("part", ["a", "1", "a1", "a-", "-", "2026/01/", "/2026/01", "1.html"])
-def test_no_address_takes_long_to_judge(part: str) -> None:
+def test_no_address_takes_long_to_classify(part: str) -> None:
     url = f"{URL}{part * 8_000}"[:8_000]
     begun = time.process_time()
     for _ in range(20):

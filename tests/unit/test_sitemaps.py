@@ -1,4 +1,4 @@
-"""Spec 3.3 and 8.6: sitemaps of every sort, streamed, however badly written or meant."""
+"""Spec 3.3 and 8.6: sitemaps of all sorts, streamed, also malformed and hostile ones."""
 
 import gzip
 import os
@@ -113,7 +113,7 @@ def test_a_sitemap_for_news_gives_titles_and_dates() -> None:
         ]
 
 
-def test_what_images_and_videos_say_is_not_said_of_the_page() -> None:
+def test_fields_of_images_and_videos_are_not_fields_of_the_page() -> None:
     body = urlset(
         "<url><image:image><image:loc>/i.jpg</image:loc><image:title>I</image:title></image:image>"
         "<video:video><video:title>V</video:title><video:publication_date>2020-01-01</video:publication_date>"
@@ -156,19 +156,19 @@ def test_namespaces_may_be_wrong_or_missing(root: str) -> None:
         ("example.org/a", "https://example.org/a"),
     ],
 )
-def test_addresses_are_read_as_they_are_meant(written: str, meant: str) -> None:
+def test_addresses_are_resolved_and_repaired(written: str, meant: str) -> None:
     assert loc(written) == meant
 
 
 @pytest.mark.parametrize(
     "written", ["", " ", "mailto:a@example.org", "javascript:x()", "https://", "https://u:p@example.org/", "x" * 9000]
 )
-def test_what_is_no_usable_address_is_left_out(written: str) -> None:
+def test_unusable_addresses_are_left_out(written: str) -> None:
     assert read_urls(urlset(f"<url><loc>{written}</loc></url><url><loc>/b</loc></url>")) == ["https://example.org/b"]
 
 
 @given(st.from_regex(r"\Ahttps://example\.org(/[A-Za-z0-9%._~!$()*+,;=:@\\'\"|{}-]{0,8}){0,4}(\?[ -~]{0,9})?\Z"))
-def test_an_address_is_what_resolving_it_gives(address: str) -> None:
+def test_the_fast_path_gives_the_resolved_address(address: str) -> None:
     assert loc(f"<![CDATA[{address}]]>") == join_url(address.strip(), URL)
 
 
@@ -197,7 +197,7 @@ def test_an_index_may_name_its_sitemaps_without_an_element_of_their_own() -> Non
     assert read(body) == [SitemapRef("https://example.org/a?b=1&c=2")]
 
 
-def test_what_is_commented_out_or_in_cdata_is_not_listed() -> None:
+def test_entries_in_comments_or_cdata_are_not_listed() -> None:
     hidden = "<url><loc>/hidden</loc></url>"
     body = urlset(f"<!-- {hidden} --><x><![CDATA[{hidden}]]></x><url><loc>/a</loc></url>")
     assert read_urls(f"<!-- <urlset>{hidden} -->".encode() + body) == ["https://example.org/a"]
@@ -212,11 +212,11 @@ def test_what_is_commented_out_or_in_cdata_is_not_listed() -> None:
         "<url><loc>/a</loc><x>1 < 2 & 3</x></url>\x00\x0b<url><loc>/b</loc></url>",
     ],
 )
-def test_what_is_not_well_formed_is_read_as_far_as_it_can_be(inner: str) -> None:
+def test_a_malformed_sitemap_is_read_as_far_as_possible(inner: str) -> None:
     assert read_urls(urlset(inner)) == ["https://example.org/a", "https://example.org/b"]
 
 
-def test_junk_before_the_root_does_no_harm() -> None:
+def test_text_before_the_root_is_ignored() -> None:
     body = b"\n<br />\n<b>Warning</b>: x in <b>y.php</b>\n" + urlset("<url><loc>/a</loc></url>") + b"<!-- cached -->"
     assert read_urls(body) == ["https://example.org/a"]
 
@@ -227,7 +227,7 @@ def test_an_empty_sitemap_lists_nothing() -> None:
 
 
 @pytest.mark.parametrize("codec", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])
-def test_unicode_comes_in_every_form(codec: str) -> None:
+def test_every_unicode_encoding_is_read(codec: str) -> None:
     body = (PROLOG + "<urlset><url><loc>/\N{LATIN SMALL LETTER E WITH ACUTE}</loc></url></urlset>").encode(codec)
     assert read_urls(body) == ["https://example.org/%C3%A9"]
 
@@ -236,7 +236,7 @@ def test_unicode_comes_in_every_form(codec: str) -> None:
     ("declared", "codec"),
     [("iso-8859-1", "latin-1"), ("iso-8859-1", "utf-8"), ("utf-8", "utf-8"), ("shift_jis", "cp932")],
 )
-def test_the_declared_charset_counts_unless_it_is_plainly_wrong(declared: str, codec: str) -> None:
+def test_the_declared_charset_counts_unless_the_bytes_disagree(declared: str, codec: str) -> None:
     letter = "\N{HIRAGANA LETTER A}" if codec == "cp932" else "\N{LATIN SMALL LETTER E WITH ACUTE}"
     body = f"<?xml version='1.0' encoding='{declared}'?><urlset><url><loc>/{letter}</loc></url></urlset>".encode(codec)
     assert read_urls(body) == [join_url(f"/{letter}", URL)]
@@ -253,7 +253,7 @@ def test_a_text_file_lists_one_address_a_line() -> None:
     ]
 
 
-def test_a_line_without_end_costs_no_memory_and_is_no_address() -> None:
+def test_an_endless_line_takes_no_memory_and_is_not_an_address() -> None:
     body = b"https://example.org/a\nhttps://example.org/" + b"x" * 1_000_000 + b"\nhttps://example.org/b"
     assert read_urls(body) == ["https://example.org/a", "https://example.org/b"]
 
@@ -268,20 +268,20 @@ def test_feeds_may_serve_as_sitemaps() -> None:
     assert read(gzip.compress(atom)) == [SitemapEntry("https://example.org/a", moment, "T")]
 
 
-def test_gzip_is_told_by_its_bytes_and_may_have_several_members() -> None:
+def test_gzip_is_detected_by_its_bytes_and_may_have_several_members() -> None:
     body = many(3000)
     pressed = gzip.compress(body[:100_000]) + gzip.compress(body[100_000:]) + b"padding"
     assert read_urls(pressed) == read_urls(body)
     assert len(read_urls(body)) == 3000
 
 
-def test_a_character_that_the_head_cuts_in_two_says_nothing_of_the_encoding() -> None:
+def test_a_character_cut_by_the_head_does_not_change_the_encoding() -> None:
     assert xml_codec("<urlset>é".encode()[:-1]) == "utf-8"
     assert xml_codec("<urlset>été".encode("cp1252")) == "cp1252"
 
 
 @given(st.data())
-def test_it_does_not_matter_how_the_bytes_are_cut(data: st.DataObject) -> None:
+def test_the_size_of_the_pieces_does_not_matter(data: st.DataObject) -> None:
     pieces = st.sampled_from(
         [
             "<url><loc>",
@@ -319,14 +319,14 @@ def test_entries_come_before_all_bytes_have() -> None:
     assert given_out < 10
 
 
-def test_a_document_that_breaks_off_gives_what_was_whole_and_then_fails() -> None:
+def test_a_document_cut_off_gives_its_whole_entries_and_then_fails() -> None:
     body = urlset("<url><loc>/a</loc></url><url><loc>/b</loc><lastmod>2024-01-01</lastmod></url>")
     cut = body[: body.index(b"01-01")]
     assert read_until_it_fails(cut) == (["https://example.org/a", "https://example.org/b"], Reason.PARSE_FAILED)
     assert read_until_it_fails(body[: body.index(b"b</loc>") + 1]) == (["https://example.org/a"], Reason.PARSE_FAILED)
 
 
-def test_gzip_that_breaks_off_gives_what_could_be_read_and_then_fails() -> None:
+def test_gzip_cut_off_gives_its_readable_entries_and_then_fails() -> None:
     body = many(3000)
     pressed = gzip.compress(body)
     urls, reason = read_until_it_fails(pressed[: len(pressed) // 2])
@@ -335,12 +335,12 @@ def test_gzip_that_breaks_off_gives_what_could_be_read_and_then_fails() -> None:
     assert urls == read_urls(body)[: len(urls)]
 
 
-def test_the_last_line_of_gzip_that_breaks_off_is_no_address() -> None:
+def test_the_last_line_of_gzip_cut_off_is_not_an_address() -> None:
     pressed = gzip.compress(b"https://example.org/a\nhttps://example.org/whole-name", compresslevel=0)
     assert read_until_it_fails(pressed[:-14]) == (["https://example.org/a"], Reason.BAD_ENCODING)
 
 
-def test_gzip_that_is_broken_fails() -> None:
+def test_broken_gzip_fails() -> None:
     assert reason_for_refusing(b"\x1f\x8b\x08 not gzip at all") is Reason.BAD_ENCODING
 
 
@@ -368,7 +368,7 @@ BOMB = """<?xml version="1.0"?><!DOCTYPE urlset [<!ENTITY a "aaaaaaaaaa"><!ENTIT
         f"<!-- {'x' * 5000} -->{BOMB}".encode(),
     ],
 )
-def test_what_is_not_a_sitemap_is_refused(body: bytes) -> None:
+def test_other_bodies_are_refused(body: bytes) -> None:
     assert reason_for_refusing(body) is Reason.PARSE_FAILED
 
 
@@ -381,13 +381,13 @@ def test_what_is_not_a_sitemap_is_refused(body: bytes) -> None:
         (BOMB.encode("utf-16"), "it has a DOCTYPE"),
     ],
 )
-def test_a_page_and_a_document_type_are_told_apart(body: bytes, why: str) -> None:
+def test_a_page_and_a_document_type_have_different_messages(body: bytes, why: str) -> None:
     """Spec 3.3."""
     with pytest.raises(Unreadable, match=why):
         read_urls(body)
 
 
-def test_entities_mean_nothing_even_where_they_get_past_the_prolog() -> None:
+def test_entities_are_never_expanded() -> None:
     body = urlset('<!DOCTYPE x [<!ENTITY b "boom">]><url><loc>/&b;</loc></url>')
     assert read_urls(body) == ["https://example.org/&b;"]
 
@@ -417,7 +417,7 @@ COSTLY = {
 
 
 @pytest.mark.parametrize("name", COSTLY)
-def test_what_is_made_to_cost_much_costs_little(name: str) -> None:
+def test_hostile_sitemaps_take_little_time(name: str) -> None:
     make, reason = COSTLY[name]
     body = make()
     began = process_time()
@@ -436,7 +436,7 @@ def test_what_is_made_to_cost_much_costs_little(name: str) -> None:
     assert process_time() - began < 20
 
 
-def test_far_more_than_the_protocol_allows_is_given_and_then_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sitemap_with_too_many_entries_gives_some_and_then_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sitemaps, "MAX_ENTRIES", 100)
     urls, reason = read_until_it_fails(many(101))
     assert (len(urls), reason) == (100, Reason.BODY_TOO_LARGE)
@@ -493,7 +493,7 @@ MARKUP = st.lists(
 
 @settings(deadline=2000)
 @given(st.one_of(st.binary(), MARKUP, MARKUP.map(lambda body: b"<urlset>" + body), st.binary().map(gzip.compress)))
-def test_any_bytes_give_entries_or_an_error_of_ours(body: bytes) -> None:
+def test_any_bytes_give_entries_or_a_headwater_error(body: bytes) -> None:
     with suppress(HeadwaterError):
         for entry in parse_sitemap(body, url=URL):
             assert entry.url.startswith(("http://", "https://"))

@@ -1,4 +1,4 @@
-"""xml_v1: what bills, laws and the Federal Register bring, to text and Markdown (spec 1.1, 4.3; issue 10)."""
+"""xml_v1: bills, laws and the Federal Register as text and Markdown (spec 1.1, 4.3; issue 10)."""
 
 from datetime import UTC, datetime
 
@@ -157,7 +157,7 @@ def test_a_bill_of_the_new_schema_reads_alike() -> None:
         (("<congress>117</congress>", ""), "without the bill's number"),
     ],
 )
-def test_billstatus_of_an_unknown_schema_has_a_status_of_its_own(change: tuple[str, str], told: str) -> None:
+def test_billstatus_of_an_unknown_schema_has_its_own_reason(change: tuple[str, str], told: str) -> None:
     document = NEW_BILL.replace(*change).replace("</bill>", "</measure>" if "measure" in change[1] else "</bill>")
     found = read_file(document.encode(), "https://files.test/one.xml", None)
     assert (found.normalizer, found.reason, found.page) == ("xml_v1", Reason.UNKNOWN_SCHEMA, None)
@@ -165,7 +165,7 @@ def test_billstatus_of_an_unknown_schema_has_a_status_of_its_own(change: tuple[s
     assert len(found.message) < 200
 
 
-def test_a_rule_is_read_as_it_is_printed_without_the_printers_marks() -> None:
+def test_a_rule_is_read_without_the_marks_of_the_printer() -> None:
     found = article(RULE, REGISTER_URL)
     assert found.title == "Locks: Hours of Opening"
     assert found.byline == "DEPARTMENT OF WATERWAYS"
@@ -185,11 +185,11 @@ def test_a_rule_is_read_as_it_is_printed_without_the_printers_marks() -> None:
         assert mark not in found.text
 
 
-def test_a_date_that_only_tells_when_it_was_filed_is_no_date_of_publication() -> None:
+def test_a_filing_date_is_not_a_publication_date() -> None:
     assert article(RULE, "https://files.test/one.xml").published_at is None
 
 
-def test_an_order_of_the_president_is_called_by_its_first_heading() -> None:
+def test_the_title_of_a_presidential_order_is_its_first_heading() -> None:
     found = article(ORDER)
     assert found.title == "Keeping Towpaths Open"
     assert found.text.startswith(
@@ -207,7 +207,7 @@ CORRECTION = f"""<CORRECT>
 </CORRECT>"""
 
 
-def test_a_correction_is_read_as_what_it_corrects_is() -> None:
+def test_a_correction_is_read_like_the_corrected_document() -> None:
     found = article(CORRECTION, REGISTER_URL)
     assert (found.title, found.byline) == ("Locks: Hours of Opening", "DEPARTMENT OF WATERWAYS")
     assert '## Correction\n\nIn rule document 2026-10962, "six" should read "seven".' in found.markdown
@@ -222,14 +222,14 @@ def test_every_root_of_the_register_has_a_reader(root: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["PROCLA", "DETERM", "PRMEMO", "PRNOTICE", "PRORDER", "EXECORD"])
-def test_what_the_president_issues_is_read_alone_or_in_its_wrapper(kind: str) -> None:
+def test_a_presidential_document_is_read_alone_or_in_its_wrapper(kind: str) -> None:
     inner = ORDER.partition("<EXECORD>")[2].partition("</EXECORD>")[0]
     alone = article(f"<{kind}>{inner}</{kind}>")
     assert article(f"<PRESDOCU><{kind}>{inner}</{kind}></PRESDOCU>") == alone
     assert alone.title == "Keeping Towpaths Open"
 
 
-def test_a_law_in_uslm_keeps_numbers_with_what_they_number() -> None:
+def test_a_law_in_uslm_keeps_numbers_with_their_text() -> None:
     found = article(LAW)
     assert found.title == "Public Law 117-169: To keep the ferries running."
     assert found.published_at == datetime(2022, 8, 16, tzinfo=UTC)
@@ -239,7 +239,7 @@ def test_a_law_in_uslm_keeps_numbers_with_what_they_number() -> None:
 
 
 def test_a_law_in_the_markup_of_bills_reads_alike() -> None:
-    """Its DOCTYPE names a file, which nobody asks for."""
+    """Its DOCTYPE names a file, which is not requested."""
     found = article(PLAIN_LAW)
     assert found.title == "117 S 35 ENR: Towpath Act"
     assert found.published_at == datetime(2021, 1, 22, tzinfo=UTC)
@@ -268,35 +268,35 @@ def test_a_law_in_the_markup_of_bills_reads_alike() -> None:
         "an entity that nobody declares",
     ],
 )
-def test_hostile_documents_are_refused_in_words(document: str) -> None:
-    """Spec 4.3: nothing is resolved, nothing followed, nothing nested without end."""
+def test_hostile_documents_are_refused_with_a_message(document: str) -> None:
+    """Spec 4.3: entities and references are never resolved, and the depth is limited."""
     found = read_file(document.encode(), "https://files.test/one.xml", None)
     assert (found.normalizer, found.reason, found.page) == ("xml_v1", Reason.PARSE_FAILED, None)
     assert found.message.endswith(".")
     assert "root:" not in found.message
 
 
-def test_a_document_without_a_word_is_told() -> None:
-    with pytest.raises(Unreadable) as told:
+def test_a_document_without_text_is_refused() -> None:
+    with pytest.raises(Unreadable) as caught:
         normalize(f"<NOTICE>{'<PRTPAGE/>' * 50}</NOTICE>".encode(), "https://files.test/one.xml", None)
-    assert told.value.reason is Reason.EMPTY_TEXT
+    assert caught.value.reason is Reason.EMPTY_TEXT
 
 
-def test_other_xml_is_no_document() -> None:
+def test_other_xml_is_not_a_document() -> None:
     issue = f"<FEDREG><RULE><P>{PADDING}</P></RULE></FEDREG>"
     for document in (f'<?xml version="1.0"?>{issue}', issue, f"<urlset>{PADDING}</urlset>"):
-        with pytest.raises(Unreadable) as told:
+        with pytest.raises(Unreadable) as caught:
             choose_normalizer(document.encode(), None)
-        assert told.value.reason is Reason.UNSUPPORTED_TYPE
+        assert caught.value.reason is Reason.UNSUPPORTED_TYPE
 
 
-def test_a_root_that_another_version_read_is_an_unknown_schema_to_this_one() -> None:
-    with pytest.raises(Unreadable) as told:
+def test_a_root_of_another_version_is_an_unknown_schema() -> None:
+    with pytest.raises(Unreadable) as caught:
         normalize_as("xml_v1", b"<measure/>", "https://files.test/one.xml", None)
-    assert told.value.reason is Reason.UNKNOWN_SCHEMA
+    assert caught.value.reason is Reason.UNKNOWN_SCHEMA
 
 
-def test_marks_in_what_is_read_mean_nothing_in_markdown() -> None:
+def test_signs_in_the_text_mean_nothing_in_markdown() -> None:
     found = article(
         f"<NOTICE><SUBJECT>*A* &lt;b&gt;</SUBJECT><P>## one</P><P>- two</P><P>3. three</P><P>{PADDING}</P></NOTICE>"
     )
@@ -307,7 +307,7 @@ def test_marks_in_what_is_read_mean_nothing_in_markdown() -> None:
 @pytest.mark.parametrize(
     ("number", "written"), [("1", "1st"), ("102", "102nd"), ("103", "103rd"), ("111", "111th"), ("117", "117th")]
 )
-def test_a_congress_is_numbered_as_people_do(number: str, written: str) -> None:
+def test_the_number_of_a_congress_is_an_ordinal(number: str, written: str) -> None:
     assert ordinal(number) == written
 
 
@@ -316,7 +316,7 @@ ROOTS = st.sampled_from([OLD_BILL, NEW_BILL, RULE, ORDER, LAW, PLAIN_LAW])
 
 @settings(max_examples=150)
 @given(ROOTS, st.data())
-def test_whatever_is_cut_out_it_is_read_or_refused_with_a_reason(document: str, data: st.DataObject) -> None:
+def test_a_document_with_a_part_missing_is_read_or_refused_with_a_reason(document: str, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(document)))
     end = data.draw(st.integers(start, len(document)))
     found = read_file((document[:start] + document[end:]).encode(), REGISTER_URL, None)
@@ -324,16 +324,16 @@ def test_whatever_is_cut_out_it_is_read_or_refused_with_a_reason(document: str, 
     assert found.page is None or found.page.text
 
 
-def test_a_short_status_of_an_unknown_schema_is_told_as_such() -> None:
-    """Spec 1.5: however little there is of it."""
+def test_a_short_billstatus_of_an_unknown_schema_is_refused() -> None:
+    """Spec 1.5."""
     body = b"<billStatus><version>9.0.0</version></billStatus>"
     with pytest.raises(Unreadable) as caught:
         normalize(body, "https://files.test/one.xml", "text/xml")
     assert caught.value.reason is Reason.UNKNOWN_SCHEMA
 
 
-def test_a_table_of_one_wide_row_and_many_narrow_ones_does_not_multiply() -> None:
-    """Spec 4.3: short rows end where they end."""
+def test_short_rows_of_a_wide_table_are_not_filled_up() -> None:
+    """Spec 4.3."""
     rows = "<ROW>" + "<ENT>x</ENT>" * 1000 + "</ROW>" + "<ROW><ENT>y</ENT></ROW>" * 5000
     body = f"<NOTICE><SUBJECT>S</SUBJECT><P>Text.</P><GPOTABLE>{rows}</GPOTABLE></NOTICE>"
     found = article(body, REGISTER_URL)
