@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from headwater.core.errors import HeadwaterError, OperatorError, Unreadable
 from headwater.core.reasons import Reason
-from headwater.core.text import squeezed
+from headwater.core.text import collapse_whitespace
 from headwater.extraction.article import Article
 from headwater.extraction.html.html_v1 import extract_html
 from headwater.extraction.html.metadata import TRUST
@@ -593,7 +593,7 @@ def test_deeply_nested_blocks_take_no_time() -> None:
 @given(st.text(alphabet="a \t\n\x1c\x85\xa0\u2003\u3000é"))
 def test_blanks_are_squeezed_equally_in_short_and_long_texts(text: str) -> None:
     """Issue 8."""
-    assert squeezed(text + " " * 100_000) == squeezed(text) == " ".join(text.split())
+    assert collapse_whitespace(text + " " * 100_000) == collapse_whitespace(text) == " ".join(text.split())
 
 
 def test_lone_surrogates_in_a_str_are_dropped() -> None:

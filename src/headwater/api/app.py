@@ -1,4 +1,4 @@
-"""The app: routes over the desk, one error shape, and the token for what writes."""
+"""The HTTP API: routes that call operations, one shape for all errors, and a token for writes."""
 
 import ipaddress
 import secrets
@@ -14,8 +14,8 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.base import RequestResponseEndpoint
 
 from headwater import __version__
-from headwater.api import shapes
 from headwater.api.changes import add_changes, add_webhooks
+from headwater.api.common import ErrorAnswer, Health
 from headwater.api.days import add_days, add_runs
 from headwater.api.documents import add_documents
 from headwater.api.frontier import add_frontier
@@ -23,17 +23,17 @@ from headwater.api.handoffs import add_handoffs
 from headwater.api.sources import add_sources
 from headwater.api.why import add_why
 from headwater.app.operations import DATABASE_AWAY, Operations
-from headwater.app.token import write_token
+from headwater.app.token import get_api_token
 from headwater.core.errors import HeadwaterError, RunUnderWay
 from headwater.core.reasons import BODY_REASONS, Reason
 
 log = structlog.get_logger()
-HOW_TO_WRITE = "Send the API token as `Authorization: Bearer TOKEN`; it is in the file api-token in the data folder."
-LARGEST_BODY = 8 * 1024 * 1024  # room for the largest batch of URLs
+WRITE_HELP = "Send the API token as `Authorization: Bearer TOKEN`. It is in the file api-token in the data folder."
+MAX_BODY_BYTES = 8 * 1024 * 1024  # the largest batch of URLs fits
 
-_RUNNING_IT = "running it"
+_OPERATION = "operation"
 _ERRORS = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorAnswer"}}}}
-_BUSY_SECONDS = "5"
+_RETRY_AFTER_SECONDS = "5"
 _STATUS = {
     Reason.TOKEN_REQUIRED: 401,
     Reason.UNKNOWN_DOCUMENT: 404,
@@ -59,12 +59,12 @@ _STATUS = {
     Reason.SHUTDOWN: 503,
     Reason.STORAGE: 500,
     Reason.BUSY: 503,
-    **dict.fromkeys(BODY_REASONS, 500),  # of a kept file, which is no fault of whoever asks
+    **dict.fromkeys(BODY_REASONS, 500),  # a stored file is at fault, not the request
 }
 
 
 def make_app(operations: Operations) -> FastAPI:
-    """Make the app that answers from this desk."""
+    """Make the app that serves these operations."""
     app = FastAPI(
         title="Headwater",
         version=__version__,
@@ -73,14 +73,14 @@ def make_app(operations: Operations) -> FastAPI:
         dependencies=[Depends(_refuse_unknown_parameters)],
     )
     if _is_loopback(operations.settings.listen_host):
-        _answer_only_loopback_names(app)
-    _answer_errors(app)
-    _add_signs_of_life(app, operations)
+        _refuse_foreign_hosts(app)
+    _add_error_handlers(app)
+    _add_health(app, operations)
     add_documents(app, operations)
     add_days(app, operations)
     add_why(app, operations)
     add_changes(app, operations)
-    _guard_writing(app, operations)
+    _require_token(app, operations)
     add_sources(app, operations)
     add_runs(app, operations)
     add_frontier(app, operations)
@@ -90,26 +90,26 @@ def make_app(operations: Operations) -> FastAPI:
 
 
 def _refuse_unknown_parameters(request: Request) -> None:
-    """Refuse a filter that nobody knows: passed over, it would be answered with what was not asked for."""
+    """Refuse a query parameter that the route does not have. An ignored filter would give a wrong answer."""
     route = request.scope["route"]
-    if _RUNNING_IT in route.tags:
-        return  # what watches it may add what it likes
-    known = sorted(_parameters(route.dependant))
+    if _OPERATION in route.tags:
+        return  # monitors may add parameters
+    known = sorted(_list_parameters(route.dependant))
     for name in request.query_params:
         if name not in known:
-            instead = f"It takes {', '.join(known)}." if known else "It takes none."
-            raise HeadwaterError(f"{name}: no such parameter. {instead}", reason=Reason.BAD_REQUEST)
+            instead = f"It has {', '.join(known)}." if known else "It has none."
+            raise HeadwaterError(f"{name}: the route has no such parameter. {instead}", reason=Reason.BAD_REQUEST)
 
 
-def _parameters(dependant: Dependant) -> Iterator[str]:
-    """Name the parameters that a route takes, by itself or through what it depends on."""
+def _list_parameters(dependant: Dependant) -> Iterator[str]:
+    """Yield the query parameters of a route and of its dependencies."""
     yield from (parameter.alias for parameter in dependant.query_params)
     for other in dependant.dependencies:
-        yield from _parameters(other)
+        yield from _list_parameters(other)
 
 
-def _answer_only_loopback_names(app: FastAPI) -> None:
-    """Keep out names of the outside that were pointed at loopback: through them a browser would read everything."""
+def _refuse_foreign_hosts(app: FastAPI) -> None:
+    """Refuse requests to names that point at loopback. A web page could otherwise read the corpus by DNS rebinding."""
 
     @app.middleware("http")
     async def check_host(request: Request, call_next: RequestResponseEndpoint) -> Response:
@@ -118,19 +118,19 @@ def _answer_only_loopback_names(app: FastAPI) -> None:
         return await call_next(request)
 
 
-def _answer_errors(app: FastAPI) -> None:
+def _add_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(HeadwaterError)
     async def refused(_: Request, error: HeadwaterError) -> JSONResponse:
         more = {"run_id": error.run_id} if isinstance(error, RunUnderWay) else {}
         answer = _error(_STATUS.get(error.reason, 422), error.reason, str(error), **more)
         if error.reason is Reason.BUSY:
-            answer.headers["Retry-After"] = _BUSY_SECONDS
+            answer.headers["Retry-After"] = _RETRY_AFTER_SECONDS
         return answer
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
-        inner = () if first["type"] == "json_invalid" else first["loc"][1:]  # no field, but how far it could be read
+        inner = () if first["type"] == "json_invalid" else first["loc"][1:]  # that is a position, not a field
         field = ".".join(str(part) for part in inner) or str(first["loc"][0])
         return _error(422, Reason.BAD_REQUEST, f"{field}: {first['msg']}.")
 
@@ -138,65 +138,64 @@ def _answer_errors(app: FastAPI) -> None:
     async def unknown(_: Request, error: HTTPException) -> JSONResponse:
         return _error(error.status_code, Reason.UNKNOWN_PATH, f"{error.detail}.")
 
-    # What they say is logged only: it may tell a stranger too much.
+    # The server logs the error itself. Its text is not for the client.
     @app.exception_handler(Exception)
     async def broken(_: Request, __: Exception) -> JSONResponse:
-        return _error(500, Reason.INTERNAL, Reason.INTERNAL.sentence)  # and the server logs where it came from
+        return _error(500, Reason.INTERNAL, Reason.INTERNAL.sentence)
 
-    async def without_database(request: Request, error: Exception) -> JSONResponse:
+    async def database_away(request: Request, error: Exception) -> JSONResponse:
         log.warning("api.database_away", path=request.url.path, error=f"{type(error).__name__}: {error}")
         return _error(503, Reason.DATABASE_UNREACHABLE, Reason.DATABASE_UNREACHABLE.sentence)
 
     for away in DATABASE_AWAY:
-        app.add_exception_handler(away, without_database)
+        app.add_exception_handler(away, database_away)
 
 
-def _add_signs_of_life(app: FastAPI, operations: Operations) -> None:
-    @app.get("/health", tags=[_RUNNING_IT])
-    async def health() -> shapes.Health:
-        """Tell that the process is alive, whatever else is wrong."""
-        return shapes.Health(status="ok", version=__version__)
+def _add_health(app: FastAPI, operations: Operations) -> None:
+    @app.get("/health", tags=[_OPERATION])
+    async def health() -> Health:
+        """Report that the process runs."""
+        return Health(status="ok", version=__version__)
 
-    # The model of all errors, told once: for each route it would be built anew, which took a third of a start.
-    told: dict[int | str, dict[str, Any]] = {"4XX": {"model": shapes.ErrorAnswer}, "5XX": {"model": shapes.ErrorAnswer}}
+    # One route defines the model of all errors. FastAPI would otherwise build it for each route: a third of a start.
+    errors: dict[int | str, dict[str, Any]] = {"4XX": {"model": ErrorAnswer}, "5XX": {"model": ErrorAnswer}}
 
-    @app.get("/ready", tags=[_RUNNING_IT], responses=told)
-    async def ready() -> shapes.Health:
-        """Tell that requests can be answered: the database is there and the program is not stopping."""
+    @app.get("/ready", tags=[_OPERATION], responses=errors)
+    async def ready() -> Health:
+        """Report that the program can answer: the database is reachable and the program is not stopping."""
         if not operations.is_ready():
             raise HeadwaterError("The program is stopping.", reason=Reason.SHUTDOWN)
         try:
             await operations.check_database()
         except Exception as error:
             raise HeadwaterError(Reason.DATABASE_UNREACHABLE.sentence, reason=Reason.DATABASE_UNREACHABLE) from error
-        return shapes.Health(status="ready", version=__version__)
+        return Health(status="ready", version=__version__)
 
-    @app.get("/metrics", tags=[_RUNNING_IT], response_class=Response)
+    @app.get("/metrics", tags=[_OPERATION], response_class=Response)
     async def metrics() -> Response:
-        """Counters and gauges for Prometheus."""
+        """Return counters and gauges for Prometheus."""
         return Response(await operations.measure(), media_type="text/plain; version=0.0.4")
 
 
-def _guard_writing(app: FastAPI, operations: Operations) -> None:
-    token = write_token(operations.settings).encode()
+def _require_token(app: FastAPI, operations: Operations) -> None:
+    token = get_api_token(operations.settings).encode()
 
     @app.middleware("http")
     async def guard_writes(request: Request, call_next: RequestResponseEndpoint) -> Response:
-        """Look at token and size before a byte of the body is read."""
+        """Check token and size before the body is read."""
         if request.method in ("GET", "HEAD", "OPTIONS"):
             return await call_next(request)
         scheme, _, value = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not secrets.compare_digest(value.strip().encode(), token):
-            return _error(401, Reason.TOKEN_REQUIRED, HOW_TO_WRITE)
+            return _error(401, Reason.TOKEN_REQUIRED, WRITE_HELP)
         length = request.headers.get("content-length", "" if "transfer-encoding" in request.headers else "0")
-        if not length.isdigit() or int(length) > LARGEST_BODY:
-            return _error(413, Reason.BAD_REQUEST, f"Send a body of at most {LARGEST_BODY} bytes, with its length.")
+        if not length.isdigit() or int(length) > MAX_BODY_BYTES:
+            return _error(413, Reason.BAD_REQUEST, f"Send a body of at most {MAX_BODY_BYTES} bytes, with its length.")
         return await call_next(request)
 
 
 def _error(status: int, reason: Reason, message: str, **more: int | None) -> JSONResponse:
-    body = shapes.ErrorAnswer(error=shapes.ErrorBody(reason=reason, message=message, **more))
-    return JSONResponse(body.model_dump(exclude_unset=True), status_code=status)
+    return JSONResponse({"error": {"reason": reason, "message": message, **more}}, status_code=status)
 
 
 def _is_loopback(host: str) -> bool:

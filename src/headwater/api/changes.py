@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import FastAPI, Path, Query
 from pydantic import Field
 
-from headwater.api.token import TOKEN
+from headwater.api.common import TOKEN
 from headwater.app.operations import Operations
 from headwater.changes import operations as records
 from headwater.changes.operations import LiveWebhookOperations

@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import Depends, FastAPI, Path, Query
 
 from headwater.api import day_shapes as shapes
-from headwater.api.token import TOKEN
+from headwater.api.common import TOKEN
 from headwater.app.operations import Operations
 from headwater.documents.days import DayView
 from headwater.documents.operations import DayFilter

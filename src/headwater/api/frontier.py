@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import FastAPI, Query
 from pydantic import Field
 
-from headwater.api.token import TOKEN
+from headwater.api.common import TOKEN
 from headwater.app.operations import Operations
 from headwater.core.errors import OperatorError
 from headwater.core.frontier import FrontierStatus, HostState, UrlFilter

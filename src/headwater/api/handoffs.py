@@ -5,8 +5,8 @@ from typing import Annotated, Any
 from fastapi import FastAPI, Path, Query
 from pydantic import Field
 
+from headwater.api.common import TOKEN
 from headwater.api.source_shapes import SyncedSource, SyncRequest, told
-from headwater.api.token import TOKEN
 from headwater.app.operations import Operations
 from headwater.core.errors import OperatorError
 from headwater.core.handoff import named_counts

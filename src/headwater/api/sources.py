@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from fastapi import FastAPI, Path, Query, Response
 
 from headwater.api import source_shapes as shapes
-from headwater.api.token import TOKEN
+from headwater.api.common import TOKEN
 from headwater.app.operations import Operations
 from headwater.core.errors import HeadwaterError
 from headwater.core.poll import PollResult

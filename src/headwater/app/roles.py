@@ -63,7 +63,7 @@ async def serve(
     roles: Collection[RoleName],
     make_app: MakeApp | None = None,
     *,
-    migrating: Migrating = Migrating.NEVER,
+    update_schema: bool = False,
     on_ready: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Run roles until a signal ends them."""
@@ -74,7 +74,9 @@ async def serve(
     try:
         with _stopped_by_signals(stop):
             async with (
-                open_database_context(settings, migrating=migrating) as context,
+                open_database_context(
+                    settings, migrating=Migrating.ALWAYS if update_schema else Migrating.NEVER
+                ) as context,
                 open_runtime(context) as runtime,
             ):
                 metrics = Metrics()

@@ -1,4 +1,4 @@
-"""The token for everything that writes: configured, or made on first start and kept in the data folder."""
+"""The API token for writes: from the settings, or made on the first start and stored in the data folder."""
 
 import os
 import secrets
@@ -10,15 +10,15 @@ from headwater.core.settings import Settings
 FILE_NAME = "api-token"
 
 
-def write_token(settings: Settings) -> str:
-    """Return the token, making it on the first call."""
+def get_api_token(settings: Settings) -> str:
+    """Return the token. The first call makes it."""
     if settings.api_token:
         return settings.api_token
     path = settings.data_dir / FILE_NAME
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            # Linked into place whole, so that of two starts at once one token wins and nobody reads half of it.
+            # The whole file is linked into place: of two starts at once one wins, and no reader sees half a token.
             draft = path.with_name(f".{FILE_NAME}.{secrets.token_hex(4)}")
             descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "w", encoding="ascii") as file:
@@ -34,12 +34,12 @@ def write_token(settings: Settings) -> str:
         token = path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise OperatorError(
-            f"The API token cannot be kept in {path}: {error}. Make the folder writable or set HEADWATER_API_TOKEN.",
+            f"The API token cannot be stored in {path}: {error}. Make the folder writable or set HEADWATER_API_TOKEN.",
             reason=Reason.FOLDER_UNUSABLE,
         ) from None
     if not token:
         raise OperatorError(
-            f"The API token in {path} is empty, which would let everybody write; delete the file to have one made.",
+            f"The API token in {path} is empty, so anyone could write. Delete the file to get a new token.",
             reason=Reason.FOLDER_UNUSABLE,
         )
     return token

@@ -82,10 +82,9 @@ def up() -> None:
     """Run everything in one process: API, scheduler, poller, fetchers, deliverer, maintenance."""
     from headwater.api import make_app
     from headwater.app.roles import RoleName, serve
-    from headwater.db.context import Migrating
 
     settings = settings_with_logs()
-    run(serve(settings, list(RoleName), make_app, migrating=Migrating.ALWAYS, on_ready=show.ready))
+    run(serve(settings, list(RoleName), make_app, update_schema=True, on_ready=show.ready))
 
 
 @app.command()

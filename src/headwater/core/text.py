@@ -1,4 +1,4 @@
-"""What a string must be before it is kept: readable, storable, and free of markup where text was asked for."""
+"""Clean text: readable, storable, and free of markup. Durations for people are written here too."""
 
 import html
 import re
@@ -9,16 +9,16 @@ from html.entities import html5
 
 from selectolax.lexbor import LexborHTMLParser
 
-# Everything but tab and newline that is no character a person reads: C0 (NUL among them), DEL, C1, byte order mark.
+# C0 except tab and newline, DEL, C1, and the byte order mark.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ufeff]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
-# Only the names without regard to case: a pattern that is so as a whole takes five times as long.
+# Only the names ignore case: a pattern that ignores case as a whole takes five times as long.
 _BLOCK_TAG = re.compile(
     r"<(?=/?(?i:address|article|aside|blockquote|br|caption|center|dd|details|div|dl|dt|fieldset|figcaption|figure"
     r"|footer|form|h[1-6]|header|hr|img|li|main|nav|ol|option|p|pre|section|summary|table|tbody|td|tfoot|th|thead|tr"
     r"|ul)\b)"
 )
-# The last line names what a title may speak of ("the <link> element"): with attributes it is markup.
+# A title may name the tags of the last line ("the <link> element"). They are markup only with attributes.
 _HTML_TAG = re.compile(
     r"<!--|<(?:/?(?i:a|abbr|acronym|b|big|blink|blockquote|br|center|cite|code|del|div|em|font|frameset|h[1-6]|hr|i|iframe"
     r"|img|ins|kbd|li|mark|ol|p|pre|q|s|samp|script|small|span|strike|strong|style|sub|sup|table|td|th|time|tr|tt|u|ul|var"
@@ -28,12 +28,24 @@ _REFERENCE = re.compile(r"&#?\w+;?")
 _CLOSED_REFERENCE = re.compile(r"&(?:#(?:[0-9]{1,7}|[xX][0-9a-fA-F]{1,6})|[a-zA-Z][a-zA-Z0-9]*);")
 _LONG_REFERENCE = 12
 _BLANKS = [mark for mark in map(chr, range(0x3001)) if mark.isspace() and mark != " "]
-_LONG = 100_000  # characters: of shorter texts anything takes no time
+_LONG = 100_000  # characters; shorter texts cost little time in any case
 _MANY_MARKS = 500
-_MOST_MARKS = 30  # on one letter, as Unicode's stream-safe format has it: to sort them takes the square of their number
-_SKY_HIGH = 300
+_MAX_MARKS = 30  # on one letter, as in Unicode's stream-safe format; the time to sort them grows with the square
+_HOSTILE_MARKS = 300
 _ENDLESS_REFERENCE = re.compile(r"&#(?:[0-9]{8,}|[xX][0-9a-fA-F]{8,});?")
-_UNSEEN = ["script", "style", "noscript", "template", "iframe", "object", "svg", "math", "head", "select", "textarea"]
+_INVISIBLE = [
+    "script",
+    "style",
+    "noscript",
+    "template",
+    "iframe",
+    "object",
+    "svg",
+    "math",
+    "head",
+    "select",
+    "textarea",
+]
 
 
 def unescape_html(text: str, *, only_closed: bool = False) -> str:
@@ -105,8 +117,8 @@ def format_distance(moment: datetime, now: datetime) -> str:
 
 def clean(text: str) -> str:
     """Return the text in NFC, without control characters other than tab and newline, and without lone surrogates."""
-    if text.replace("\n", "").isprintable():  # as no control character and no surrogate is
-        return text if text.isascii() else _composed(text)
+    if text.replace("\n", "").isprintable():  # control characters and surrogates are not printable
+        return text if text.isascii() else _compose(text)
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     text = _CONTROLS.sub("", text)
@@ -114,27 +126,27 @@ def clean(text: str) -> str:
         text.encode()
     except UnicodeEncodeError:
         text = _SURROGATES.sub("\ufffd", text)
-    return _composed(text)
+    return _compose(text)
 
 
 def one_line(text: str) -> str:
     """Return the cleaned text with every run of whitespace as one space."""
     line = text.replace("\n", " ").strip()
-    if "  " in line or not line.isprintable():  # as no other blank, no control character and no surrogate is
-        line = squeezed(text)
+    if "  " in line or not line.isprintable():  # other blanks, control characters and surrogates are not printable
+        line = collapse_whitespace(text)
         if not line.isprintable():
-            return squeezed(clean(line))
-    return line if line.isascii() else _composed(line)
+            return collapse_whitespace(clean(line))
+    return line if line.isascii() else _compose(line)
 
 
-def squeezed(text: str) -> str:
+def collapse_whitespace(text: str) -> str:
     """Return the text with every run of whitespace as one space, and none around it."""
     line = text.replace("\n", " ").strip()
-    if "  " not in line and line.isprintable():  # as no other blank is
+    if "  " not in line and line.isprintable():  # other blanks are not printable
         return line
     if len(text) < _LONG:
         return " ".join(text.split())
-    # that makes a string of every word: sixty megabytes of a million
+    # split() would make a string of each word: 60 MB for a million words.
     for blank in filter(text.__contains__, _BLANKS):
         text = text.replace(blank, " ")
     while "  " in text:
@@ -142,76 +154,76 @@ def squeezed(text: str) -> str:
     return text.strip()
 
 
-def _composed(text: str) -> str:
-    """Return the text in NFC; of marks that are put on one letter, no more than anybody can see."""
+def _compose(text: str) -> str:
+    """Return the text in NFC, with at most 30 marks on one letter."""
     if unicodedata.is_normalized("NFC", text):
         return text
-    if len(text) > _MANY_MARKS and _may_hold_marks(text, _MOST_MARKS):
-        text = _heaps_of_marks().sub(lambda heap: heap[0][:_MOST_MARKS], text)
+    if len(text) > _MANY_MARKS and _may_hold_marks(text, _MAX_MARKS):
+        text = _long_mark_runs().sub(lambda run: run[0][:_MAX_MARKS], text)
     return unicodedata.normalize("NFC", text)
 
 
 @lru_cache(maxsize=1)
-def _heaps_of_marks() -> re.Pattern[str]:
-    return re.compile(f"[{_marks()}]{{{_MOST_MARKS},}}")
+def _long_mark_runs() -> re.Pattern[str]:
+    return re.compile(f"[{_marks()}]{{{_MAX_MARKS},}}")
 
 
 @lru_cache(maxsize=1)
-def _sky_high() -> re.Pattern[str]:
-    return re.compile(f"[{_marks()}]{{{_SKY_HIGH}}}")
+def _hostile_marks() -> re.Pattern[str]:
+    return re.compile(f"[{_marks()}]{{{_HOSTILE_MARKS}}}")
 
 
 @lru_cache(maxsize=1)
 def _marks() -> str:
-    """Return all marks; by what they are taken apart into, as some are none themselves."""
+    """Return all characters whose decomposition begins with a combining mark."""
     return "".join(filter(_is_mark, map(chr, range(0x300, 0x20000))))
 
 
-def _is_mark(sign: str) -> bool:
-    return unicodedata.combining(unicodedata.normalize("NFD", sign)[0]) > 0
+def _is_mark(character: str) -> bool:
+    return unicodedata.combining(unicodedata.normalize("NFD", character)[0]) > 0
 
 
-def has_sky_high_marks(text: str) -> bool:
-    """Tell whether so many marks stand on one letter, blanks or not between them, that others take for ever to sort."""
+def has_hostile_marks(text: str) -> bool:
+    """Return whether one letter has so many marks, with or without blanks between, that a library hangs on them."""
     if text.isascii():
         return False
     text = "".join(text.split())
-    return _may_hold_marks(text, _SKY_HIGH) and _sky_high().search(text) is not None
+    return _may_hold_marks(text, _HOSTILE_MARKS) and _hostile_marks().search(text) is not None
 
 
 def _may_hold_marks(text: str, number: int) -> bool:
-    """Tell whether so many can be in a row: one of them is every so manieth character, and those are few to look at."""
+    """Return whether a run of marks of this length is possible. A run would cover one of every `number` characters."""
     return any(map(_is_mark, text[number - 1 :: number]))
 
 
 def plain_text(text: str) -> str:
-    """Return as one line what may be HTML or not; what only looks like a tag ("Vec<T>") is left alone."""
+    """Return text that may be HTML as one line of plain text. Text that only resembles a tag ("Vec<T>") stays."""
     if "<" in text and _HTML_TAG.search(text):
         return strip_markup(text)
     return one_line(unescape_html(text) if "&" in text else text)
 
 
 def strip_markup(markup: str) -> str:
-    """Return what a reader sees of a piece of HTML, as one line."""
+    """Return the visible text of a piece of HTML as one line."""
     if "<" not in markup:
         return one_line(unescape_html(markup))
     return one_line(_visible_text(_BLOCK_TAG.sub(" <", markup)))
 
 
-def blocks_of_markup(markup: str) -> str:
-    """Return what a reader sees of a piece of HTML, its blocks separated by empty lines."""
-    text = _visible_text(_BLOCK_TAG.sub("\n<", squeezed(markup)))
+def extract_blocks(markup: str) -> str:
+    """Return the visible text of a piece of HTML, with empty lines between its blocks."""
+    text = _visible_text(_BLOCK_TAG.sub("\n<", collapse_whitespace(markup)))
     return join_blocks(text.split("\n"))
 
 
 def join_blocks(lines: list[str]) -> str:
-    """Return the lines that say something as blocks separated by empty lines."""
+    """Return the lines that are not blank, with empty lines between them."""
     blocks = (one_line(line) for line in lines)
     return "\n\n".join(block for block in blocks if block)
 
 
 def _visible_text(markup: str) -> str:
     tree = LexborHTMLParser(markup)
-    tree.strip_tags(_UNSEEN)
+    tree.strip_tags(_INVISIBLE)
     body = tree.body
     return body.text() if body is not None else ""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from headwater.core.text import blocks_of_markup, join_blocks, one_line
+from headwater.core.text import extract_blocks, join_blocks, one_line
 from headwater.extraction import markdown_escape
 
 _MAX_HEADING_LEVEL = 6
@@ -53,4 +53,4 @@ class DocumentText:
 
 def split_paragraphs(summary: str) -> str:
     """Return the paragraphs of a summary, which is markup or plain lines."""
-    return blocks_of_markup(summary) if "<" in summary else join_blocks(summary.split("\n"))
+    return extract_blocks(summary) if "<" in summary else join_blocks(summary.split("\n"))

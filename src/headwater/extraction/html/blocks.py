@@ -7,7 +7,7 @@ from itertools import islice
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from headwater.core.text import squeezed
+from headwater.core.text import collapse_whitespace
 
 UNSEEN = frozenset(
     """
@@ -126,7 +126,7 @@ def read_blocks(body: LexborNode) -> tuple[list[Block], list[Element]]:
         is_preformatted = (pending[-1][0] if pending else element.tag) == "pre"
         paragraphs = _EMPTY_LINE.split(joined) if _LINE in joined and not is_preformatted else (joined,)
         for paragraph in paragraphs:
-            if text := squeezed(paragraph):
+            if text := collapse_whitespace(paragraph):
                 for tag, opening in pending:
                     names = TAG_NAMES[tag] if tag in _RARELY_NAMED else _names_of(opening, tag)
                     element = Element(tag, element, names, len(elements))

@@ -11,7 +11,7 @@ from headwater.core.charset import read_html
 from headwater.core.errors import HeadwaterError, OperatorError, Unreadable
 from headwater.core.html_depth import is_too_deep
 from headwater.core.reasons import Reason
-from headwater.core.text import blocks_of_markup, clean
+from headwater.core.text import clean, extract_blocks
 from headwater.extraction.article import Article
 from headwater.extraction.html.blocks import read_blocks
 from headwater.extraction.html.main_text import find_main_text
@@ -156,7 +156,7 @@ def _check_selectors(selectors: Mapping[str, str]) -> None:
 
 
 def _selected_text(tree: LexborHTMLParser, selector: str | None) -> str:
-    return blocks_of_markup(" ".join(node.html or "" for node in tree.css(selector))) if selector else ""
+    return extract_blocks(" ".join(node.html or "" for node in tree.css(selector))) if selector else ""
 
 
 def _first_paragraph(text: str) -> str | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from lxml import etree, html
 
-from headwater.core.text import has_sky_high_marks, join_blocks
+from headwater.core.text import has_hostile_marks, join_blocks
 from headwater.extraction.html.block_classifier import score_blocks
 from headwater.extraction.html.blocks import Block, Element
 from headwater.extraction.html.markdown import to_markdown
@@ -121,7 +121,7 @@ def _is_slow_for_trafilatura(tree: html.HtmlElement) -> bool:
         depth += 1 if event == "start" else -1
         if event == "start" and element.tag == "a":
             links += depth
-    return links > _MAX_NESTED_LINKS or has_sky_high_marks("".join(map(str, tree.itertext())))
+    return links > _MAX_NESTED_LINKS or has_hostile_marks("".join(map(str, tree.itertext())))
 
 
 def _extract_by_trafilatura(page: str) -> str:
