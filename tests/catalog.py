@@ -36,7 +36,7 @@ def serving(site: Site, *names: str) -> None:
 
 async def sync(harness: AppHarness, name: str = "shop") -> PollResult:
     """Sync the source, and add it first if it is not there."""
-    if name not in [row["name"] for row in await harness.operations.sources.listed()]:
+    if name not in [row.name for row in await harness.operations.sources.list_sources()]:
         await harness.operations.sources.create(name, "catalog", {})
     polled = await harness.operations.sources.sync(name)
     assert polled.error is None

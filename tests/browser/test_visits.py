@@ -43,7 +43,7 @@ async def harness(site: Site, make_settings: Callable[..., Settings]) -> AsyncIt
 
 async def fetch(harness: AppHarness, *urls: str, source: str = "walled", **settings: Any) -> dict[str, str | None]:
     """Hand pages in for a source that needs a browser, and work until all have ended."""
-    if source not in {known["name"] for known in await harness.operations.sources.listed()}:
+    if source not in {known.name for known in await harness.operations.sources.list_sources()}:
         await harness.operations.sources.create(source, "manual", {"needs_browser": True, **settings})
     await harness.operations.frontier.submit(urls, source)
     await harness.work()

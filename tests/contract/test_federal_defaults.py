@@ -131,7 +131,7 @@ async def test_a_backfill_of_bills_starves_no_other_source_of_the_key(make_setti
             "public_laws": 1,
             "reserve": 1,
         }  # the last is crs
-        listed = {source["name"]: source["last_success_at"] for source in await opened.operations.sources.listed()}
+        listed = {source.name: source.last_success_at for source in await opened.operations.sources.list_sources()}
         assert None not in listed.values()
         assert len(listed) == 5
 

@@ -374,7 +374,7 @@ async def test_sources_behind_a_bot_wall_share_one_browser_and_no_cookies(
     assert browsers(folder) == []
     started = []
     for source, url in zip(("gao", "gao", "cbo"), urls, strict=True):
-        if source not in {known["name"] for known in await harness.operations.sources.listed()}:
+        if source not in {known.name for known in await harness.operations.sources.list_sources()}:
             await harness.operations.sources.create(source, "manual", {"needs_browser": True})
         await harness.operations.frontier.submit([url], source)
         await harness.work()

@@ -265,4 +265,4 @@ async def test_the_command_shows_what_is_left(database: Database, database_url: 
     shown = await ask()
     assert "2,000 requests an hour (as the host says)" in shown
     assert len(shown.splitlines()) == 3 + len(DEFAULT_SPLIT)
-    assert shown.endswith("The reserve is drawn on by crs.\n")
+    assert shown.endswith("These sources use the reserve: crs.\n")

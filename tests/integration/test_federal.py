@@ -30,7 +30,6 @@ from headwater.demo.federal_sites import (
 )
 from headwater.demo.plan import Site
 from headwater.demo.web import DemoWeb
-from headwater.discovery.trial import Stage
 from headwater.sources.kinds.federal import register_search
 from headwater.sources.kinds.federal.fields import HOME
 from tests.harness import AppHarness, open_harness
@@ -286,10 +285,10 @@ def test_normalize_shows_bills_and_tells_of_an_unknown_schema(tmp_path: Path) ->
 
 async def test_a_source_of_bills_can_be_tried_before_anything_is_saved(bills: AppHarness) -> None:
     await add(bills, "bills")
-    stages: list[Stage] = []
-    assert await bills.operations.sources.test("bills", stages.append)
+    result = await bills.operations.sources.test("bills")
+    assert result.works
     assert await items(bills) == []
-    assert "Ferry Timetables Act" in str(stages)
+    assert "Ferry Timetables Act" in str(result.stages)
 
 
 async def test_a_backfill_goes_on_where_the_run_before_it_ended(bills: AppHarness) -> None:
@@ -347,7 +346,7 @@ async def test_settings_that_cannot_work_are_refused_with_the_field(
 ) -> None:
     with pytest.raises(OperatorError, match=rf"Source {name}: {words}"):
         await harness.operations.sources.create(name, SOURCES[name].kind, settings)
-    assert await harness.operations.sources.listed() == []
+    assert await harness.operations.sources.list_sources() == []
 
 
 @pytest.mark.parametrize("answer", [(200, {"bill": {}}), (500, {"error": "x"}), (400, {"error": "x"})])

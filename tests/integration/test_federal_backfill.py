@@ -15,7 +15,6 @@ from headwater.core.settings import Settings
 from headwater.demo.answers import Answer, Body, whole
 from headwater.demo.federal_sites import API, GOVINFO, KEY, REGISTER
 from headwater.demo.web import DemoWeb
-from headwater.discovery.trial import Stage
 from tests.harness import AppHarness, open_harness
 from tests.integration.test_federal import TODAY, MakeSettings, add, items, open_federal, serving
 from tests.program import Forked, forked
@@ -67,14 +66,14 @@ async def test_a_backfill_is_done_when_nothing_is_left_and_says_how_much_until_t
         await add(harness, "bills", lookups_per_run=10, fetch_items=False)
         first = await harness.operations.sources.backfill("bills", date(2023, 6, 1))
         assert (first.error, first.items, first.left) == (None, 10, 17)
-        (waiting,) = (await harness.operations.sources.show("bills"))["methods"]
-        assert waiting["backfill_since"] is not None
-        assert waiting["next_poll_why"] == "17 are left for the next reading."
-        assert waiting["next_poll_at"] <= datetime.now(UTC) + timedelta(minutes=1)
+        (waiting,) = (await harness.operations.sources.show("bills")).methods
+        assert waiting.backfill_since is not None
+        assert waiting.next_poll_why == "17 are left for the next reading."
+        assert waiting.next_poll_at <= datetime.now(UTC) + timedelta(minutes=1)
         assert [(await harness.operations.sources.sync("bills")).left for _ in range(2)] == [7, 0]
-        (done,) = (await harness.operations.sources.show("bills"))["methods"]
-        assert done["backfill_since"] is None
-        assert done["next_poll_at"] > datetime.now(UTC) + timedelta(hours=3)
+        (done,) = (await harness.operations.sources.show("bills")).methods
+        assert done.backfill_since is None
+        assert done.next_poll_at > datetime.now(UTC) + timedelta(hours=3)
 
 
 async def test_a_key_that_is_refused_half_way_keeps_what_came_before_and_fails_at_once(
@@ -90,7 +89,7 @@ async def test_a_key_that_is_refused_half_way_keeps_what_came_before_and_fails_a
         refused = await harness.operations.sources.sync("bills")
         assert (refused.reason, refused.items, len(api.keys)) == ("bad_setting", 1, 2)
         assert "BILLSTATUS" not in str(refused.error)
-        assert (await harness.operations.sources.show("bills"))["last_reason"] == "bad_setting"
+        assert (await harness.operations.sources.show("bills")).last_reason == "bad_setting"
         api.faults.clear()
         assert (await harness.operations.sources.sync("bills")).items == 2
 
@@ -157,11 +156,9 @@ async def test_a_source_is_tried_without_waiting_for_a_budget_that_is_spent(make
     settings = make_settings(api_data_gov_key=KEY, host_delay_ms=1, rate_limits={"bills": 1})
     async with open_federal(settings, GOVINFO, serving(API, api)) as harness:
         await add(harness, "bills")
-        stages: list[Stage] = []
-        assert not await harness.operations.sources.test("bills", stages.append)
-        assert "used up; it waits until there is room again. `headwater source budgets` tells when" in str(
-            stages[-1].error
-        )
+        result = await harness.operations.sources.test("bills")
+        assert not result.works
+        assert "`headwater source budgets`" in str(result.stages[-1].error)
         assert len(api.keys) == 1
 
 
@@ -169,6 +166,6 @@ async def test_a_page_beside_an_api_that_takes_the_key_is_read_without_it(make_s
     """Spec 1.4: the key goes to the API alone; what stands beside it on the same host is a page like any other."""
     async with open_federal(make_settings(api_data_gov_key=KEY), REGISTER) as harness:
         await add(harness, "federal_register", budget="api.data.gov")
-        stages: list[Stage] = []
-        assert await harness.operations.sources.test("federal_register", stages.append), stages
-        assert [stage.name for stage in stages] == ["settings", "list", "newest page", "article"]
+        result = await harness.operations.sources.test("federal_register")
+        assert result.works, result
+        assert [stage.name for stage in result.stages] == ["settings", "list", "newest page", "article"]

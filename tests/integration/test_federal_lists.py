@@ -33,7 +33,7 @@ def _index(*kinds: str) -> Answer:
 
 
 async def _read(harness: AppHarness) -> PollResult:
-    known = [source["name"] for source in await harness.operations.sources.listed()]
+    known = [source.name for source in await harness.operations.sources.list_sources()]
     if "bills" not in known:
         given: dict[str, Any] = {"sitemap_url": INDEX, "lookups_per_run": 0, "fetch_items": False, "congresses": [119]}
         quick = {"rate_per_second": 1000, "retry": {"attempts": 1, "base_seconds": 0}}

@@ -55,7 +55,7 @@ async def test_where_a_redirect_led_is_not_downloaded_again_when_a_feed_lists_it
     site.answers[NEW] = Answer(page("moving house"), headers=HTML)
     await harness.fetch(OLD)
     site.answers[FEED] = rss(NEW, "http://news.test/between", OLD)
-    polled = (await harness.operations.sources.add(FEED)).polled
+    polled = await harness.operations.sources.add(FEED)
     assert (polled.items, polled.new_urls) == (3, 0)
     await harness.work()
     assert site.visits(NEW) == 1

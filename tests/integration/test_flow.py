@@ -41,8 +41,8 @@ async def test_a_feed_becomes_items_documents_a_day_and_a_search(
     listing(site, "/a", "/b")
     site.answers["http://news.test/a"] = Answer(page("flood defences"), headers=HTML)
     site.answers["http://news.test/b"] = Answer(page("library hours"), headers=HTML)
-    polled = (await harness.operations.sources.add(FEED)).polled
-    assert (polled.items, polled.new_urls, polled.source.name, polled.title) == (2, 2, "news.test", "A feed")
+    polled = await harness.operations.sources.add(FEED)
+    assert (polled.items, polled.new_urls, polled.name, polled.title) == (2, 2, "news.test", "A feed")
     await harness.work()
     assert await harness.outcomes() == {"http://news.test/a": "stored", "http://news.test/b": "stored"}
     (hit,) = (await harness.operations.documents.search("defence flooding")).hits
@@ -216,7 +216,7 @@ async def test_what_is_no_feed_is_refused_and_nothing_is_saved(
     site.answers[FEED] = answer
     with pytest.raises(OperatorError, match=said):
         await harness.operations.sources.add(FEED)
-    assert await harness.operations.sources.listed() == []
+    assert await harness.operations.sources.list_sources() == []
 
 
 @pytest.mark.parametrize("name", ["My Feed", "UPPER", "a/b", "..", "x" * 65, "n\0"])
@@ -233,7 +233,7 @@ async def test_a_feed_added_twice_at_once_is_added_once(site: Site, harness: App
         harness.operations.sources.add(FEED, "one"), harness.operations.sources.add(FEED, "two"), return_exceptions=True
     )
     assert sorted(isinstance(result, OperatorError) for result in results) == [False, True]
-    assert len(await harness.operations.sources.listed()) == 1
+    assert len(await harness.operations.sources.list_sources()) == 1
 
 
 async def test_a_feed_is_added_once(site: Site, harness: AppHarness) -> None:

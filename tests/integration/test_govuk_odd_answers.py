@@ -162,7 +162,7 @@ async def test_the_last_good_day_of_a_source_that_is_off_is_shown_only_when_aske
         await harness.ingest()
         async with harness.runtime.context.database.connection() as connection:
             await sources.add_source(connection, "other", "manual", {}, now=NIGHT, due={Method.FEED: None})
-        await harness.operations.sources.switch("govuk", enabled=False)
+        await harness.operations.sources.set_enabled("govuk", enabled=False)
         assert (await harness.view(None, source="govuk")).day == DAY
         assert (await harness.view(None)).day == DAY  # the last that has anything in it
         assert (await harness.view(None)).behind == []

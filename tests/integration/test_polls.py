@@ -68,7 +68,8 @@ async def test_what_a_server_asks_for_after_a_refusal_is_honoured(site: Site, ha
 async def test_a_feed_that_is_all_new_has_its_sitemaps_read(site: Site, harness: AppHarness) -> None:
     """Issue 6: a window that overflowed is noticed, and answered by a sitemap pass, but not more than once an hour."""
     site.answers[FEED] = entries("a", "b", "c")
-    first = (await harness.operations.sources.add(FEED)).polled
+    await harness.operations.sources.create("news.test", "site", {"feed_url": FEED})
+    first = await harness.operations.sources.sync("news.test")
     site.answers[FEED] = entries("d", "e", "f")
     second = await harness.operations.sources.sync("news.test")
     assert (first.overflowed, second.overflowed) == (False, True)
@@ -95,8 +96,8 @@ async def test_a_feed_whose_site_has_no_sitemap_is_none_the_worse_for_being_too_
     tried = await harness.operations.sources.sync("news.test", "sitemap")
     assert (tried.reason, tried.leads) == (Reason.POLLED, 0)
     assert await pass_row(harness, "next_poll_at", "sitemap") == (None,)
-    (source,) = await harness.operations.sources.listed()
-    assert source["health"] == "on_time"
+    (source,) = await harness.operations.sources.list_sources()
+    assert source.health == "on_time"
 
 
 @pytest.mark.parametrize("link", ["http://user:pw@news.test/", "http://news..test/", "http://news.test/" + "x" * 9000])
@@ -107,7 +108,7 @@ async def test_a_feed_that_calls_its_site_by_no_usable_address_is_read_all_the_s
     answer = entries("a")
     body = answer.body.decode() if isinstance(answer.body, bytes) else answer.body
     site.answers[FEED] = Answer(body.replace("<channel>", f"<channel><link>{link}</link>"), headers=answer.headers)
-    assert (await harness.operations.sources.add(FEED)).polled.items == 1
+    assert (await harness.operations.sources.add(FEED)).items == 1
 
 
 async def test_a_backfill_of_a_site_without_sitemaps_is_told_and_given_up(site: Site, harness: AppHarness) -> None:
@@ -204,7 +205,7 @@ async def test_a_second_sighting_from_another_feed_is_kept(site: Site, harness: 
     other = "http://other.test/feed"
     site.answers[FEED] = site.answers[other] = entries("a", "b")
     await harness.operations.sources.add(FEED)
-    polled = (await harness.operations.sources.add(other)).polled
+    polled = await harness.operations.sources.add(other)
     await harness.operations.sources.sync("news.test")
     assert (polled.items, polled.new_urls) == (2, 0)
     seen = await harness.rows(
@@ -260,7 +261,8 @@ async def test_a_place_is_never_a_file_for_one_page_and_a_folder_for_another(
 async def test_passes_are_brought_in_line_and_keep_what_they_know(site: Site, harness: AppHarness) -> None:
     """Spec 3.1."""
     site.answers[FEED] = entries("a")
-    source = (await harness.operations.sources.add(FEED)).polled.source
+    await harness.operations.sources.add(FEED)
+    source = await harness.operations.sources.show("news.test")
     (before,) = await pass_row(harness, "next_poll_at")
     due = datetime(2026, 1, 1, tzinfo=UTC)
     async with harness.runtime.context.database.connection() as connection:
@@ -277,11 +279,11 @@ async def test_a_source_with_a_schedule_tells_when_it_is_read_next(site: Site, h
     settings = {"feed_url": FEED, "schedule": "0 2 * * *", "timezone": "Europe/London"}
     await harness.operations.sources.create("news", "site", settings)
     await harness.operations.sources.sync("news")
-    (source,) = await harness.operations.sources.listed()
-    assert source["next_poll_at"] > harness.runtime.context.clock.now()
-    assert "Next in" in source["why"]
-    main = next(one for one in source["methods"] if one["method"] == "main")
-    assert main["next_poll_why"] == "At its schedule, 0 2 * * * (Europe/London)."
+    (source,) = await harness.operations.sources.list_sources()
+    assert source.next_poll_at > harness.runtime.context.clock.now()
+    assert "Next in" in source.why
+    main = next(one for one in source.methods if one.method == "main")
+    assert main.next_poll_why == "At its schedule, 0 2 * * * (Europe/London)."
 
 
 async def test_a_feed_that_redirects_for_good_is_told_before_it_is_learned(site: Site, harness: AppHarness) -> None:
@@ -291,8 +293,8 @@ async def test_a_feed_that_redirects_for_good_is_told_before_it_is_learned(site:
     site.answers[FEED] = Answer(status=301, headers={"Location": "/moved"})
     site.answers["http://news.test/moved"] = entries("a", "b")
     await harness.operations.sources.sync("news.test")
-    (source,) = await harness.operations.sources.listed()
-    assert "http://news.test/moved, seen once" in source["why"]
+    (source,) = await harness.operations.sources.list_sources()
+    assert "http://news.test/moved, seen once" in source.why
 
 
 async def test_a_trial_refuses_what_a_run_would(
@@ -303,6 +305,5 @@ async def test_a_trial_refuses_what_a_run_would(
     api = "http://api.test/list"
     site.answers[api] = Answer('["http://news.test/a"]', headers={"Content-Type": "application/json"})
     await harness.operations.sources.create("odd", "ledger", {"lists": [api], "subpath": "../../etc/x", "budget": None})
-    told: list[Any] = []
-    assert not await harness.operations.sources.test("odd", told.append)
-    assert told[-1].error.startswith("Source odd: partition:")
+    result = await harness.operations.sources.test("odd")
+    assert (result.works, (result.stages[-1].error or "")[:22]) == (False, "Source odd: partition:")

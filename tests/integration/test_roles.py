@@ -182,7 +182,7 @@ async def test_an_add_that_is_stopped_leaves_no_source_behind(site: Site, harnes
     adding.cancel()
     with pytest.raises(asyncio.CancelledError):
         await adding
-    assert await harness.operations.sources.listed() == []
+    assert await harness.operations.sources.list_sources() == []
 
 
 async def test_a_slot_whose_holder_died_is_run_again_and_given_up_after_three(site: Site, harness: AppHarness) -> None:

@@ -130,7 +130,7 @@ async def test_missed_slots_of_other_sources_become_one(
     """Spec 1.2."""
     kinds.install(monkeypatch, "plain", kinds.PlainKind)
     async with open_day_harness(make_settings(), [], at=NOON) as harness:
-        await harness.operations.sources.switch("govuk", enabled=False)
+        await harness.operations.sources.set_enabled("govuk", enabled=False)
         await harness.operations.sources.create(
             "plain", "plain", {"schedule": "0 2 * * *", "timezone": "Europe/London"}
         )

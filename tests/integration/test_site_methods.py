@@ -3,6 +3,7 @@
 import gzip
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -28,7 +29,7 @@ HOME = "http://news.test/"
 
 async def read(harness: AppHarness, method: Method, **settings: Any) -> PollResult:
     """Add a source, unless it is there, and do one pass of it."""
-    if not await harness.operations.sources.listed():
+    if not await harness.operations.sources.list_sources():
         await harness.operations.sources.create("news", "site", settings)
     now = harness.runtime.context.clock.now()
     async with harness.runtime.context.database.connection() as connection:
@@ -86,8 +87,8 @@ async def test_a_feed_that_is_not_given_is_found_and_saved(site: Site, harness: 
     site.answers["http://news.test/rss/"] = rss("http://news.test/a", "http://news.test/b")
     polled = await read(harness, Method.FEED, site_url=HOME)
     assert (polled.items, polled.error) == (2, None)
-    (source,) = await harness.operations.sources.listed()
-    assert source["settings"] == {"site_url": HOME, "feed_url": "http://news.test/rss/"}
+    (source,) = await harness.operations.sources.list_sources()
+    assert source.settings == {"site_url": HOME, "feed_url": "http://news.test/rss/"}
     assert site.visits(HOME) == 1
     await read(harness, Method.FEED)
     assert site.visits(HOME) == 1
@@ -144,8 +145,8 @@ async def test_a_feed_that_moved_for_good_is_learned_in_time(site: Site, harness
     told["moved"] = long_watched
     await harness.rows("UPDATE poll_state SET state = $1 WHERE method = 'main'", told)
     await read(harness, Method.FEED)
-    (source,) = await harness.operations.sources.listed()
-    assert source["settings"] == {"feed_url": "http://news.test/new"}
+    (source,) = await harness.operations.sources.list_sources()
+    assert source.settings == {"feed_url": "http://news.test/new"}
     assert "moved" not in await memory(harness, Method.FEED)
 
 
@@ -164,9 +165,9 @@ async def test_a_spider_obeys_robots_and_hands_on_what_it_finds(site: Site, harn
     assert site.visits("http://news.test/private") == 0
     (problem,) = (await memory(harness, Method.SPIDER))["problems"]
     assert "robots.txt" in problem["problem"]
-    (told,) = (await harness.operations.sources.show("news"))["methods"]
-    assert told["problems"] == [problem]
-    assert told["why"].endswith(" The last reading went on without 1 address it could not read.")
+    (method,) = (await harness.operations.sources.show("news")).methods
+    assert [asdict(one) for one in method.problems] == [problem]
+    assert "could not read 1 address" in method.why
     assert await harness.rows("SELECT count(*) FROM documents") == [(0,)]
 
 
@@ -234,7 +235,7 @@ async def test_bad_input_is_refused_in_bounds_and_disturbs_nobody(
     assert (last_reason, last_error) == (reason, polled.error)
     assert polled.errors == 1
     site.answers["http://good.test/feed"] = rss("http://good.test/a")
-    assert (await harness.operations.sources.add("http://good.test/feed")).polled.items == 1
+    assert (await harness.operations.sources.add("http://good.test/feed")).items == 1
 
 
 async def test_nesting_means_nothing_to_a_sitemap(site: Site, harness: AppHarness) -> None:

@@ -113,7 +113,7 @@ async def test_what_a_reading_went_on_without_is_told_with_the_source(ask: Ask, 
     assert (await ask("POST", "/scraping/maps/sync"))[0] == 200
     (told,) = (await ask("GET", "/sources/maps"))[1]["methods"]
     assert [(one["url"], "404" in one["problem"]) for one in told["problems"]] == [("http://news.test/bad.xml", True)]
-    assert "went on without 1 address" in told["why"]
+    assert "could not read 1 address" in told["why"]
 
 
 async def test_looking_and_trying(ask: Ask) -> None:

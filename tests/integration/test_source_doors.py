@@ -75,7 +75,7 @@ async def test_the_first_five_minutes(program: Program) -> None:
     assert added.returncode == 0
     assert added.stdout.splitlines() == [
         "Added source news.test (The news): 1 items, 1 new pages to fetch.",
-        "There is more to read there; `headwater add` takes each as a source of its own:",
+        "The site has more feeds; `headwater add` adds each as a source of its own:",
         "  http://news.test/more  More news",
         "`headwater up` fetches the pages; `headwater today` shows what is new.",
     ]
@@ -107,15 +107,15 @@ async def test_a_source_from_add_to_remove(program: Program) -> None:
         assert words in shown
     assert "disabled" in (await program("source", "disable", "n")).stdout
     assert json.loads((await program("source", "list", "--health", "disabled", "--json")).stdout)["sources"][0]["name"]
-    assert (await program("source", "list", "--category", "Sports")).stdout == "No source is so.\n"
+    assert (await program("source", "list", "--category", "Sports")).stdout == "No sources match.\n"
     assert "on time" in (await program("source", "enable", "n")).stdout
     unasked = await program("source", "remove", "n")
-    assert (unasked.returncode, "add --yes" in unasked.stderr) == (2, True)
+    assert (unasked.returncode, "--yes" in unasked.stderr) == (2, True)
     unknown = await program("source", "remove", "nobody")
     assert (unknown.returncode, "no source named nobody" in unknown.stderr) == (2, True)
     removed = await program("source", "remove", "n", "--yes")
     assert removed.stdout == (
-        "Removed source n: what it has brought is kept; 1 pages that were still to be fetched are not.\n"
+        "Removed source n: its items and documents are kept; 1 queued pages will not be fetched.\n"
     )
     gone = await program("source", "show", "n")
     assert gone.stderr == "headwater: There is no source named n; `headwater source list` lists them.\n"
@@ -125,7 +125,7 @@ async def test_a_source_from_add_to_remove(program: Program) -> None:
 async def test_a_backfill_says_what_it_found_and_refuses_what_is_no_day(program: Program) -> None:
     """Spec 3.3."""
     await program("source", "add", "n", "--kind", "site", "--set", f"feed_url={FEED}")
-    for day, why in (("yesterday", "is not a day such as"), ("2999-01-01", "is yet to come")):
+    for day, why in (("yesterday", "is not a day such as"), ("2999-01-01", "is in the future")):
         refused = await program("source", "backfill", "n", "--since", day)
         assert (refused.returncode, why in refused.stderr) == (2, True)
     done = await program("source", "backfill", "n", "--since", "2024-01-01", "--json")

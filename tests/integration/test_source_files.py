@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -102,7 +103,8 @@ async def test_what_cannot_be_used_is_told_with_its_place_and_the_rest_goes_in(h
 async def test_a_dry_run_tells_the_same_and_saves_nothing(harness: AppHarness) -> None:
     tried = await harness.operations.sources.import_list(YAML.encode(), dry_run=True)
     assert await everything(harness) == []
-    assert tried == await harness.operations.sources.import_list(YAML.encode())
+    imported = await harness.operations.sources.import_list(YAML.encode())
+    assert tried == replace(imported, dry_run=True)
 
 
 async def test_first_polls_are_spread_over_an_interval(harness: AppHarness) -> None:
@@ -120,7 +122,7 @@ async def test_a_source_that_was_removed_comes_back_by_a_file(harness: AppHarnes
     await harness.operations.frontier.submit(["http://by.test/hand"])
     await harness.operations.sources.remove("manual")
     imported = await harness.operations.sources.import_list(b"- {name: manual, kind: manual}")
-    assert (imported.added, imported.back) == (["manual"], ["manual"])
+    assert imported.added == ["manual"]
     assert await harness.outcomes() == {"http://by.test/hand": None}
 
 

@@ -16,7 +16,7 @@ from msgspec.structs import FieldInfo, fields
 from headwater import Item, Kind
 from headwater.core.api_budget import DEFAULT_SPLIT
 from headwater.sources import golden
-from headwater.sources.new_kind import entry_point, write_skeleton
+from headwater.sources.new_kind import format_entry_point, write_skeleton
 
 TEXT = (Path(__file__).parents[2] / "docs/sources.md").read_text()
 TABLE = dict(re.findall(r"^\| `(\w+)` \| `([^`]*)` \|", TEXT, re.M))
@@ -88,7 +88,7 @@ def test_the_package_that_the_page_shows_has_the_kind_that_the_page_begins_with(
         names = [name for name in archive.namelist() if ".dist-info/" not in name]
         (points,) = [archive.read(name).decode() for name in archive.namelist() if name.endswith("entry_points.txt")]
     assert names == ["court_rulings.py"]
-    assert entry_point("court_rulings").partition("\n")[2].replace('"', "") in points
+    assert format_entry_point("court_rulings").partition("\n")[2].replace('"', "") in points
 
 
 @pytest.mark.parametrize(

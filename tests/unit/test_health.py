@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.sources.health import Health, Polls, Verdict, health
+from headwater.sources.health import HealthReport, PollHistory, SourceHealth, assess_health
 
 NOW = datetime(2026, 3, 29, 12, 0, tzinfo=UTC)
 LOOK = timedelta(seconds=30)
-WELL = Polls(
+WELL = PollHistory(
     added_at=NOW - timedelta(days=100),
     next_poll_at=NOW + timedelta(minutes=5),
     last_polled_at=NOW - timedelta(minutes=10),
@@ -19,7 +19,7 @@ WELL = Polls(
     last_new_at=NOW - timedelta(hours=3),
     usual_gap=timedelta(hours=2),
 )
-UNPOLLED = Polls(added_at=NOW, next_poll_at=NOW + timedelta(minutes=5))
+UNPOLLED = PollHistory(added_at=NOW, next_poll_at=NOW + timedelta(minutes=5))
 
 
 def ago(**length: float) -> datetime:
@@ -28,7 +28,7 @@ def ago(**length: float) -> datetime:
 
 moments = st.none() | st.datetimes(datetime(2025, 1, 1), datetime(2027, 1, 1), timezones=st.just(UTC))
 any_polls = st.builds(
-    Polls,
+    PollHistory,
     added_at=st.datetimes(datetime(2025, 1, 1), datetime(2026, 3, 29), timezones=st.just(UTC)),
     enabled=st.booleans(),
     scheduled=st.booleans(),
@@ -46,64 +46,64 @@ any_polls = st.builds(
 @pytest.mark.parametrize(
     ("polls", "expected", "why"),
     [
-        (WELL, Health.ON_TIME, "Polled 10 minutes ago. Next in 5 minutes."),
-        (replace(WELL, next_poll_at=NOW), Health.ON_TIME, "Polled 10 minutes ago. Its turn has come."),
-        (replace(WELL, polling=True), Health.ON_TIME, "Polled 10 minutes ago. It is being polled just now."),
+        (WELL, SourceHealth.ON_TIME, "Polled 10 minutes ago. Next in 5 minutes."),
+        (replace(WELL, next_poll_at=NOW), SourceHealth.ON_TIME, "Polled 10 minutes ago. It is due."),
+        (replace(WELL, polling=True), SourceHealth.ON_TIME, "Polled 10 minutes ago. It is polled now."),
         (
             replace(WELL, scheduled=True, next_poll_at=None),
-            Health.ON_TIME,
+            SourceHealth.ON_TIME,
             "Polled 10 minutes ago. It follows its schedule.",
         ),
-        (UNPOLLED, Health.NEW, "It was never polled. Next in 5 minutes."),
+        (UNPOLLED, SourceHealth.NEW, "It was never polled. Next in 5 minutes."),
         (
             replace(UNPOLLED, next_poll_at=None),
-            Health.NEW,
-            "It was never polled. It is polled when somebody asks for it.",
+            SourceHealth.NEW,
+            "It was never polled. It is polled only on request.",
         ),
         (
             replace(UNPOLLED, next_poll_at=None, scheduled=True),
-            Health.NEW,
+            SourceHealth.NEW,
             "It was never polled. It follows its schedule.",
         ),
         (
             replace(WELL, enabled=False, consecutive_errors=3),
-            Health.DISABLED,
-            "It is disabled: nothing is polled until it is enabled again.",
+            SourceHealth.DISABLED,
+            "It is disabled. It is not polled until it is enabled again.",
         ),
         (
             replace(WELL, consecutive_errors=1, last_error="http://a.test/feed answered 500."),
-            Health.FAILING,
+            SourceHealth.FAILING,
             "Failed once; last read 10 minutes ago. http://a.test/feed answered 500.",
         ),
         (
             replace(UNPOLLED, last_polled_at=NOW, consecutive_errors=12, last_error="The answer is not a feed."),
-            Health.FAILING,
+            SourceHealth.FAILING,
             "Failed 12 times in a row; never read yet. The answer is not a feed.",
         ),
         (
             replace(WELL, next_poll_at=ago(hours=3)),
-            Health.LATE,
-            "It has been due for 3 hours: the program was stopped, or has too much to do.",
+            SourceHealth.LATE,
+            "It has been due for 3 hours. Headwater was stopped, or has too much to do.",
         ),
         (
             replace(WELL, last_new_at=ago(days=8)),
-            Health.SILENT,
-            "Nothing new has come for 8 days, where something comes every 2 hours as a rule; its polls go well.",
+            SourceHealth.SILENT,
+            "It has had no new item for 8 days. Usually it has an item every 2 hours. Its polls succeed.",
         ),
         (
             replace(WELL, last_new_at=None, usual_gap=None),
-            Health.SILENT,
-            "Nothing at all has come for 100 days; its polls go well.",
+            SourceHealth.SILENT,
+            "It has had no new item for 100 days. Its polls succeed.",
         ),
     ],
 )
-def test_it_says_how_a_source_does_and_why(polls: Polls, expected: Health, why: str) -> None:
-    assert health(polls, NOW, LOOK) == Verdict(expected, why)
+def test_it_says_how_a_source_does_and_why(polls: PollHistory, expected: SourceHealth, why: str) -> None:
+    assert assess_health(polls, NOW, LOOK) == HealthReport(expected, why)
 
 
 @given(any_polls, st.timedeltas(timedelta(0), timedelta(hours=1)))
-def test_whatever_is_known_it_is_told_in_sentences(polls: Polls, look: timedelta) -> None:
-    verdict = health(polls, NOW, look)
+def test_whatever_is_known_it_is_told_in_sentences(polls: PollHistory, look: timedelta) -> None:
+    verdict = assess_health(polls, NOW, look)
     assert verdict.why[0].isupper()
     assert verdict.why.endswith(".")
     assert "None" not in verdict.why
@@ -111,68 +111,68 @@ def test_whatever_is_known_it_is_told_in_sentences(polls: Polls, look: timedelta
 
 
 @given(any_polls)
-def test_errors_in_a_row_are_failing_whatever_else_is_so_unless_it_is_disabled(polls: Polls) -> None:
-    verdict = health(polls, NOW, LOOK)
+def test_errors_in_a_row_are_failing_whatever_else_is_so_unless_it_is_disabled(polls: PollHistory) -> None:
+    verdict = assess_health(polls, NOW, LOOK)
     if not polls.enabled:
-        assert verdict.health is Health.DISABLED
+        assert verdict.health is SourceHealth.DISABLED
     elif polls.consecutive_errors:
-        assert verdict.health is Health.FAILING
+        assert verdict.health is SourceHealth.FAILING
 
 
 def test_it_is_late_only_after_five_minutes_and_two_looks() -> None:
     grace = timedelta(minutes=5) + 2 * LOOK
-    assert health(replace(WELL, next_poll_at=NOW - grace), NOW, LOOK).health is Health.ON_TIME
+    assert assess_health(replace(WELL, next_poll_at=NOW - grace), NOW, LOOK).health is SourceHealth.ON_TIME
     late = replace(WELL, next_poll_at=NOW - grace - timedelta(seconds=1))
-    assert health(late, NOW, LOOK).health is Health.LATE
-    assert health(late, NOW, LOOK * 2).health is Health.ON_TIME
-    assert health(replace(late, polling=True), NOW, LOOK).health is Health.ON_TIME
+    assert assess_health(late, NOW, LOOK).health is SourceHealth.LATE
+    assert assess_health(late, NOW, LOOK * 2).health is SourceHealth.ON_TIME
+    assert assess_health(replace(late, polling=True), NOW, LOOK).health is SourceHealth.ON_TIME
 
 
 def test_a_source_that_waits_too_long_for_its_first_poll_is_late() -> None:
-    assert health(replace(UNPOLLED, next_poll_at=ago(hours=1)), NOW, LOOK).health is Health.LATE
+    assert assess_health(replace(UNPOLLED, next_poll_at=ago(hours=1)), NOW, LOOK).health is SourceHealth.LATE
 
 
 @pytest.mark.parametrize(
     ("gap", "quiet", "expected"),
     [
-        (timedelta(hours=2), 7.5, Health.SILENT),
-        (timedelta(hours=2), 6.5, Health.ON_TIME),
-        (timedelta(days=1), 9, Health.ON_TIME),
-        (timedelta(days=1), 10.5, Health.SILENT),
-        (timedelta(days=30), 290, Health.ON_TIME),
-        (None, 29, Health.ON_TIME),
-        (None, 31, Health.SILENT),
+        (timedelta(hours=2), 7.5, SourceHealth.SILENT),
+        (timedelta(hours=2), 6.5, SourceHealth.ON_TIME),
+        (timedelta(days=1), 9, SourceHealth.ON_TIME),
+        (timedelta(days=1), 10.5, SourceHealth.SILENT),
+        (timedelta(days=30), 290, SourceHealth.ON_TIME),
+        (None, 29, SourceHealth.ON_TIME),
+        (None, 31, SourceHealth.SILENT),
     ],
 )
-def test_silence_is_measured_by_what_is_usual(gap: timedelta | None, quiet: float, expected: Health) -> None:
+def test_silence_is_measured_by_what_is_usual(gap: timedelta | None, quiet: float, expected: SourceHealth) -> None:
     polls = replace(WELL, usual_gap=gap, last_new_at=ago(days=quiet))
-    assert health(polls, NOW, LOOK).health is expected
+    assert assess_health(polls, NOW, LOOK).health is expected
 
 
 def test_a_new_source_without_items_is_not_silent_yet() -> None:
     polls = replace(WELL, added_at=ago(days=1), last_new_at=None, usual_gap=None)
-    assert health(polls, NOW, LOOK).health is Health.ON_TIME
+    assert assess_health(polls, NOW, LOOK).health is SourceHealth.ON_TIME
 
 
 def test_a_source_that_nobody_looked_at_is_not_called_silent() -> None:
     stopped = ago(days=20)
     polls = replace(WELL, last_polled_at=stopped, last_success_at=stopped, last_new_at=stopped - timedelta(hours=3))
-    assert health(polls, NOW, LOOK).health is Health.ON_TIME
+    assert assess_health(polls, NOW, LOOK).health is SourceHealth.ON_TIME
 
 
 def test_failures_of_ours_are_told_and_after_a_day_are_failing() -> None:
     told = replace(WELL, last_error="Parsing the body took too long and was stopped.")
-    assert health(told, NOW, LOOK) == Verdict(
-        Health.ON_TIME,
+    assert assess_health(told, NOW, LOOK) == HealthReport(
+        SourceHealth.ON_TIME,
         "Polled 10 minutes ago. Next in 5 minutes. "
         "The last poll failed on our side: Parsing the body took too long and was stopped.",
     )
-    assert health(replace(told, last_success_at=ago(days=3)), NOW, LOOK) == Verdict(
-        Health.FAILING,
+    assert assess_health(replace(told, last_success_at=ago(days=3)), NOW, LOOK) == HealthReport(
+        SourceHealth.FAILING,
         "Last read 3 days ago. The last poll failed on our side: Parsing the body took too long and was stopped.",
     )
 
 
 def test_sources_sort_the_worst_first() -> None:
-    named = sorted(Health, key=str)
+    named = sorted(SourceHealth, key=str)
     assert sorted(named, key=lambda one: one.rank) == ["failing", "late", "silent", "new", "on_time", "disabled"]

@@ -9,7 +9,7 @@ import pytest
 
 from headwater.core.errors import OperatorError
 from headwater.sources import registry
-from headwater.sources.new_kind import entry_point, write_skeleton
+from headwater.sources.new_kind import format_entry_point, write_skeleton
 from tests import kinds
 
 
@@ -25,7 +25,7 @@ def test_the_skeleton_of_a_kind_passes_its_own_test(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(tmp_path)]
     done = subprocess.run(words, cwd=tmp_path, env=dict(os.environ), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "court_rulings:CourtRulingsKind" in entry_point("court_rulings")
+    assert "court_rulings:CourtRulingsKind" in format_entry_point("court_rulings")
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What is printed can be read and does nothing else, whatever a page calls itself (spec 8.2)."""
 
 import json
+from dataclasses import fields
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,13 @@ from headwater.cli import show, show_sources
 from headwater.cli.output import print_json
 from headwater.core.poll import PollResult
 from headwater.core.reasons import Reason
-from headwater.core.source import Source
+from headwater.core.source import Method, Source
+from headwater.db.sources import PollState
 from headwater.demo.outcome import Check, DemoOutcome, OutcomeGroup
 from headwater.demo.sites import HOSTILE_TITLE
+from headwater.discovery.source_operations import describe_added
 from headwater.documents.operations import Hit
+from headwater.sources.health import ReadProblem, SourceDetails, SourceHealth, SourceMethod
 
 # What markup, emoji codes, escapes and marks of direction are made of, and anything else.
 HOSTILE_TEXT = st.text(st.sampled_from("[]/\\:bold x\x1b\x9b\x07\r\n\t\u202e\u2066⟦⟧\ufeff…") | st.characters())
@@ -68,9 +72,8 @@ def test_every_view_of_a_hostile_title_is_harmless(capsys: pytest.CaptureFixture
     hit = Hit(1, "http://board.demo.test/", "board.demo.test", HOSTILE_TITLE, None, 1.0, HOSTILE_TITLE)
     show.hits(HOSTILE_TITLE, [hit])
     show.hits(HOSTILE_TITLE, [])
-    show_sources.added(
-        PollResult(source, Reason.POLLED, title=HOSTILE_TITLE, refused={HOSTILE_TITLE: HOSTILE_TITLE}), []
-    )
+    polled = PollResult(source, Reason.POLLED, title=HOSTILE_TITLE, refused={HOSTILE_TITLE: HOSTILE_TITLE})
+    show_sources.added(describe_added(polled, []))
     show.findings({"disk": Finding(State.FAILED, HOSTILE_TITLE[:40], HOSTILE_TITLE[:40], (HOSTILE_TITLE[:40],))})
     printed = capsys.readouterr().out
     assert_harmless(printed)
@@ -85,15 +88,42 @@ def test_what_the_doctor_found_is_counted(many: int, told: str, capsys: pytest.C
     assert capsys.readouterr().out.splitlines()[-1] == told
 
 
-def test_what_a_reading_went_on_without_is_shown_in_short(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_first_problems_of_a_method_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     """Spec 3.3."""
     now = datetime(2026, 3, 3)
-    times = dict.fromkeys(("last_polled_at", "last_success_at", "last_new_at", "next_poll_at", "backfill_since"))
-    problems = [{"url": f"http://a.test/{number}.xml", "problem": HOSTILE_TITLE} for number in range(7)]
-    one = {"method": "sitemap", "health": "on_time", "why": "Polled.", "problems": problems} | times
-    about = {"name": "a", "kind": "site", "created_at": now, "health": "on_time", "why": "Polled."}
-    rest = {"settings": {}, "defaults": {}, "urls": {}, "items": 0, "documents": 0, "last_items": []}
-    show_sources.shown(about | rest | {"methods": [one]})
+    polls: dict[str, Any] = dict.fromkeys(field.name for field in fields(PollState)) | {"consecutive_errors": 0}
+    method = SourceMethod(
+        **polls,
+        method=Method.SITEMAP,
+        next_poll_why=None,
+        last_new_at=None,
+        last_item_count=0,
+        backfill_since=None,
+        health=SourceHealth.ON_TIME,
+        why="Polled.",
+        problems=[ReadProblem(f"http://a.test/{number}.xml", HOSTILE_TITLE) for number in range(7)],
+    )
+    show_sources.details(
+        SourceDetails(
+            **polls,
+            id=1,
+            name="a",
+            kind="site",
+            settings={},
+            enabled=True,
+            created_at=now,
+            usual_gap_seconds=None,
+            items=0,
+            documents=0,
+            category="",
+            why="Polled.",
+            health=SourceHealth.ON_TIME,
+            methods=[method],
+            defaults={},
+            urls={},
+            last_items=[],
+        )
+    )
     printed = capsys.readouterr().out
     assert_harmless(printed)
     assert (printed.count("could not read http://a.test/"), "and 2 more; --json lists them" in printed) == (5, True)
@@ -123,7 +153,7 @@ def test_the_reserve_names_the_sources_that_draw_on_it(capsys: pytest.CaptureFix
     show_sources.budgets([{"host": "api.test", "hourly_limit": 1000, "limit_seen_at": None, "sources": parts}])
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[:4]] == ["api.test", "source", "bills", "reserve"]
-    assert " ".join(line.strip() for line in lines[4:]) == f"The reserve is drawn on by {', '.join(names)}."
+    assert " ".join(line.strip() for line in lines[4:]) == f"These sources use the reserve: {', '.join(names)}."
     assert all(len(line) <= 80 for line in lines)
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from headwater.cli import show_upkeep
-from headwater.core.record import field_values
+from headwater.core.record import extend
 from headwater.demo.sites import HOSTILE_TITLE
 from headwater.documents.upkeep import BackupReport, RestoreReport, SourceSweep, SweepReport, VerifyReport
 from headwater.documents.verify import Fault, Finding
@@ -73,7 +73,7 @@ def test_the_contents_and_the_faults_of_a_backup_are_shown(capsys: pytest.Captur
 
 def test_a_restore_names_the_first_files_that_differ(capsys: pytest.CaptureFixture[str]) -> None:
     files = ["a/raw/1", *["b"] * 11]
-    show_upkeep.restore(RestoreReport(**field_values(BACKUP), schema_before=12, differing_files=files))
+    show_upkeep.restore(extend(BACKUP, RestoreReport, schema_before=12, differing_files=files))
     printed = printed_by(capsys)
     for part in ("2 of 5,000 documents", "12 of 5,000 documents", "a/raw/1 b", " and 2 more", "from version 12 to 13."):
         assert part in printed

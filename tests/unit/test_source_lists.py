@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headwater.core.errors import Unreadable
-from headwater.sources.source_lists import LARGEST, ListedSource, read_source_list, write_yaml
+from headwater.sources.import_export import MAX_FILE_BYTES, SourceEntry, read_source_list, write_yaml
 
 OPML = b"""<opml><body><outline text="News"><outline text="A" xmlUrl="https://a.example/feed" htmlUrl="https://a.example/"/>
 </outline></body></opml>"""
@@ -21,7 +21,7 @@ VALUES = st.recursive(
 
 def test_opml_is_known_by_its_content() -> None:
     settings = {"feed_url": "https://a.example/feed", "site_url": "https://a.example/", "category": "News"}
-    assert read_source_list(OPML) == [ListedSource("feed 1", settings=settings, title="A")]
+    assert read_source_list(OPML) == [SourceEntry("feed 1", settings=settings, title="A")]
     assert read_source_list(b"\xef\xbb\xbf\n " + OPML) == read_source_list(OPML)
 
 
@@ -40,8 +40,8 @@ def test_yaml_lists_sources_flat_or_with_settings(prefix: bytes) -> None:
     )
     line = 3 if prefix else 2
     assert found == [
-        ListedSource(f"line {line}", settings={"feed_url": "https://a.example/feed", "category": "News"}),
-        ListedSource(
+        SourceEntry(f"line {line}", settings={"feed_url": "https://a.example/feed", "category": "News"}),
+        SourceEntry(
             f"line {line + 2}",
             "rulings",
             "court_rulings",
@@ -71,8 +71,8 @@ def test_yaml_lists_sources_flat_or_with_settings(prefix: bytes) -> None:
 def test_an_entry_that_cannot_be_used_is_told_and_the_rest_is_read(entry: str, why: str) -> None:
     first, second = read_source_list(f"- {entry}\n- feed_url: z\n".encode())
     assert first.where == "line 1"
-    assert why in (first.why_not or "")
-    assert second == ListedSource("line 2", settings={"feed_url": "z"})
+    assert why in (first.error or "")
+    assert second == SourceEntry("line 2", settings={"feed_url": "z"})
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_an_entry_that_cannot_be_used_is_told_and_the_rest_is_read(entry: str, w
         (b"sources: 3", "no list of sources"),
         (b"<html><body>login</body></html>", "not OPML"),
         (b"- " + b"[" * 1_000_000, "Line 1: it is nested too deep"),
-        (b" " * (LARGEST + 1), "larger than 8 MB"),
+        (b" " * (MAX_FILE_BYTES + 1), "larger than 8 MB"),
         (b"- a\n---\n- b\n", "This is not YAML"),
     ],
 )
@@ -108,7 +108,7 @@ def test_an_empty_list_lists_nothing(body: bytes) -> None:
 def test_what_is_written_is_read_again(settings: dict[str, object]) -> None:
     body = write_yaml([{"name": "a", "kind": "k", "enabled": False, "settings": settings}])
     (found,) = read_source_list(body)
-    assert found == ListedSource("line 2", "a", "k", False, settings)
+    assert found == SourceEntry("line 2", "a", "k", False, settings)
 
 
 @given(st.binary(max_size=200))

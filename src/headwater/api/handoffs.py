@@ -1,39 +1,27 @@
 """Routes of hand-offs and jobs: sync a source, list both, and retry the failed ones."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import FastAPI, Path, Query
 from pydantic import Field
 
 from headwater.api.common import TOKEN
-from headwater.api.source_shapes import SyncedSource, SyncRequest, told
 from headwater.app.operations import Operations
-from headwater.core.errors import OperatorError
-from headwater.core.handoff import named_counts
 from headwater.core.record import record
+from headwater.core.source import Method
 from headwater.db.handoffs import Handoff, HandoffFilter, HandoffStatus
 from headwater.db.jobs import Job, JobFilter, JobStatus
+from headwater.discovery.source_operations import SyncedSource, describe_sync
 from headwater.handoff.operations import HandoffOperations, HandoffPage, JobPage, RetriedJobs
 
 _TAG = "hand-off"
 _MAX_ID = 2**63 - 1  # PostgreSQL's bigint
-_COUNT = "Null while migration 003_handoffs is not applied."
 
 Source = Annotated[str, Path(description="A source's name.")]
 Id = Annotated[int, Path(ge=1, le=_MAX_ID)]
 RunId = Annotated[int | None, Query(ge=1, le=_MAX_ID)]
 Limit = Annotated[int, Query(ge=1, le=1000)]
 Offset = Annotated[int, Query(ge=0, le=_MAX_ID)]
-
-
-class Synced(SyncedSource):
-    """What a run brought, and what became of the items that it touched: each is in one of the four counts."""
-
-    scrape_run_id: int
-    handoff_queued_count: int | None = Field(description=f"Yet to be handed off, by a running program. {_COUNT}")
-    handoff_completed_count: int | None = Field(description=f"A job was made. {_COUNT}")
-    handoff_failed_count: int | None = Field(description=f"It could not be handed off. {_COUNT}")
-    handoff_skipped_count: int | None = Field(description=f"There was a job for that payload already. {_COUNT}")
 
 
 @record
@@ -45,6 +33,13 @@ class JobChoice:
     scrape_run_id: Annotated[int | None, Field(ge=1, le=_MAX_ID)] = None
 
 
+@record
+class SyncRequest:
+    """The method to poll a source by. By default it is the first method of the source."""
+
+    method: Method | None = None
+
+
 def add_handoffs(app: FastAPI, operations: Operations) -> None:
     """Add the routes."""
     _add_sync(app, operations)
@@ -54,13 +49,9 @@ def add_handoffs(app: FastAPI, operations: Operations) -> None:
 
 def _add_sync(app: FastAPI, operations: Operations) -> None:
     @app.post("/scraping/{source}/sync", tags=[_TAG], dependencies=TOKEN)
-    async def sync(source: Source, wanted: SyncRequest | None = None) -> Synced:
-        """Read a source now, due or not, save its items, hand off each of them, and tell what became of them."""
-        polled = await operations.sources.sync(source, wanted.method if wanted else None)
-        if polled.error:
-            raise OperatorError(f"{source} was not read: {polled.error}", reason=polled.reason)
-        brought: dict[str, Any] = {"scrape_run_id": polled.run_id} | told(polled) | named_counts(polled.handoffs)
-        return Synced(**brought)
+    async def sync(source: Source, request: SyncRequest | None = None) -> SyncedSource:
+        """Poll a source now, hand off its items, and return the counts."""
+        return describe_sync(await operations.sources.sync(source, request.method if request else None))
 
 
 def _add_handoffs(app: FastAPI, handoffs: HandoffOperations) -> None:

@@ -1,119 +1,172 @@
-"""The sources' routes: what is read, how it is doing, and what an operator changes about it."""
+"""Routes about sources."""
 
-from dataclasses import asdict
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from dataclasses import field
+from datetime import date
+from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Path, Query, Response
 
-from headwater.api import source_shapes as shapes
 from headwater.api.common import TOKEN
 from headwater.app.operations import Operations
 from headwater.core.errors import HeadwaterError
 from headwater.core.poll import PollResult
 from headwater.core.reasons import Reason
-from headwater.discovery.source_operations import LiveSourceOperations
+from headwater.core.record import record
+from headwater.discovery.source_operations import (
+    AddedSource,
+    DiscoveredSources,
+    LiveSourceOperations,
+    describe_added,
+)
+from headwater.discovery.trial import TrialResult
+from headwater.sources.health import SourceDetails, SourceHealth, SourceSummary
+from headwater.sources.kinds.site import IngestionMode
+from headwater.sources.operations import ImportedSources, RemovedSource
 
 _TAG = "sources"
 
-Name = Annotated[str, Path(description="A source's name.")]
+Name = Annotated[str, Path(description="The name of a source.")]
+Format = Annotated[Literal["yaml", "opml"], Query(alias="format", description="opml has only the feeds.")]
+
+
+@record
+class Sources:
+    """Sources, the worst health first."""
+
+    sources: list[SourceSummary]
+
+
+@record
+class NewSource:
+    """A source to add: a site by its address, any other kind by its name and settings."""
+
+    kind: str = "site"
+    """One of the installed kinds."""
+    url: str | None = None
+    """The address of a feed, or of a page of a site that has one. It is polled at once."""
+    name: str | None = None
+    """By default the host of the url."""
+    mode: IngestionMode = "feed"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """The settings that override the defaults of the kind."""
+
+
+@record
+class SourceChanges:
+    """Changes to the settings of a source."""
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings with their new values."""
+    unset: list[str] = field(default_factory=list)
+    """Settings that return to their defaults."""
+
+
+@record
+class BackfillRequest:
+    """The first day of a backfill."""
+
+    since: date
+
+
+@record
+class SourceFile:
+    """A list of sources as a file."""
+
+    text: str
+    """OPML or YAML."""
+    dry_run: bool = False
+
+
+@record
+class SiteAddress:
+    """The address of a site."""
+
+    url: str
+
+
+@record
+class TrialTarget:
+    """The subject of a trial."""
+
+    target: str
+    """A URL or the name of a source."""
 
 
 def add_sources(app: FastAPI, operations: Operations) -> None:
-    """Add the routes; those that read a file or look around come before those with a source's name in them."""
-    _add_files(app, operations.sources)
-    _add_looking(app, operations.sources)
-    _add_rows(app, operations.sources)
-    _add_deeds(app, operations.sources)
+    """Add the routes. Those with a fixed path must precede those with a name in the path."""
+    _add_fixed(app, operations.sources)
+    _add_named(app, operations.sources)
 
 
-def _add_files(app: FastAPI, sources: LiveSourceOperations) -> None:
+def _add_fixed(app: FastAPI, sources: LiveSourceOperations) -> None:
     @app.post("/sources/import", tags=[_TAG], dependencies=TOKEN)
-    async def import_sources(given: shapes.SourceFile) -> shapes.ImportedSources:
-        """Add the sources of an OPML or YAML file; what cannot be used is told, and the rest goes in."""
-        imported = await sources.import_list(given.text.encode(errors="replace"), dry_run=given.dry_run)
-        return shapes.ImportedSources(
-            added=imported.added,
-            known=imported.known,
-            refused=[shapes.RefusedSource(**asdict(one)) for one in imported.refused],
-            dry_run=given.dry_run,
-        )
+    async def import_sources(file: SourceFile) -> ImportedSources:
+        """Add the sources of an OPML or YAML file. Entries that cannot be used are refused, the others are added."""
+        return await sources.import_list(file.text.encode(errors="replace"), dry_run=file.dry_run)
 
     @app.get("/sources/export", tags=[_TAG], response_class=Response)
-    async def export_sources(
-        form: Annotated[
-            Literal["yaml", "opml"], Query(alias="format", description="opml has only the feeds.")
-        ] = "yaml",
-    ) -> Response:
+    async def export_sources(form: Format = "yaml") -> Response:
         """Return all sources as a file that can be imported."""
         if form == "yaml":
             return Response(await sources.export_yaml(), media_type="application/yaml")
         return Response((await sources.export_opml())[0], media_type="text/x-opml")
 
-
-def _add_looking(app: FastAPI, sources: LiveSourceOperations) -> None:
     @app.post("/sources/discover", tags=[_TAG], dependencies=TOKEN)
-    async def discover(place: shapes.Place) -> shapes.Surroundings:
-        """Look which feeds and sitemaps a site has; nothing is saved."""
-        return shapes.Surroundings(**asdict(await sources.look_around(place.url)))
+    async def discover(address: SiteAddress) -> DiscoveredSources:
+        """Return the feeds and sitemaps of a site. Nothing is saved."""
+        return await sources.discover(address.url)
 
     @app.post("/sources/test", tags=[_TAG], dependencies=TOKEN)
-    async def test(given: shapes.Target) -> shapes.TrialAnswer:
-        """Walk each stage from an address or a source to a read article and tell what was found; nothing is saved."""
-        stages: list[shapes.TrialStage] = []
-        works = await sources.test(given.target, lambda stage: stages.append(shapes.TrialStage(**asdict(stage))))
-        return shapes.TrialAnswer(works=works, stages=stages)
+    async def test(target: TrialTarget) -> TrialResult:
+        """Test each stage from an address or a source to an extracted article. Nothing is saved."""
+        return await sources.test(target.target)
 
-
-def _add_rows(app: FastAPI, sources: LiveSourceOperations) -> None:
     @app.get("/sources", tags=[_TAG])
-    async def listed(health: shapes.HealthWord | None = None, category: str | None = None) -> shapes.Sources:
-        """List the sources, the worst first, with how each is doing and why."""
-        rows = await sources.listed(health=health, category=category)
-        return shapes.Sources(sources=[shapes.SourceLine(**row) for row in rows])
+    async def list_sources(health: SourceHealth | None = None, category: str | None = None) -> Sources:
+        """List the sources with their health, the worst first."""
+        return Sources(await sources.list_sources(health=health, category=category))
 
     @app.post("/sources", tags=[_TAG], status_code=201, dependencies=TOKEN)
-    async def add(new: shapes.NewSource) -> shapes.AddedSource:
-        """Add a source. What has a url is read at once, and not added if that fails; others are read when due."""
+    async def add(new: NewSource) -> AddedSource:
+        """Add a source. A source with a url is polled at once, and is not added if that fails."""
         if new.url is None:
             if new.name is None:
                 raise HeadwaterError("name: a source without a url needs one.", reason=Reason.BAD_REQUEST)
             source = await sources.create(new.name, new.kind, new.settings)
-            return shapes.AddedSource(**shapes.told(PollResult(source, Reason.POLLED)), others=[])
+            return describe_added(PollResult(source, Reason.POLLED), [])
         if new.kind != "site":
             raise HeadwaterError(f"url: a source of kind {new.kind} has none.", reason=Reason.BAD_REQUEST)
-        added = await sources.add(new.url, new.name, new.settings, mode=new.mode)
-        others = [shapes.FoundFeed(url=feed.url, title=feed.title) for feed in added.others]
-        return shapes.AddedSource(**shapes.told(added.polled), others=others)
+        return await sources.add(new.url, new.name, new.settings, mode=new.mode)
 
+
+def _add_named(app: FastAPI, sources: LiveSourceOperations) -> None:
     @app.get("/sources/{name}", tags=[_TAG])
-    async def show(name: Name) -> shapes.WholeSource:
-        """Return all that is known of a source."""
-        return shapes.WholeSource(**await sources.show(name))
+    async def show(name: Name) -> SourceDetails:
+        """Return everything that is known about a source."""
+        return await sources.show(name)
 
     @app.patch("/sources/{name}", tags=[_TAG], dependencies=TOKEN)
-    async def edit(name: Name, changes: shapes.SourceChanges) -> shapes.WholeSource:
-        """Change settings of a source; what cannot work is refused, and nothing is changed then."""
-        return shapes.WholeSource(**await sources.edit(name, changes.settings, changes.unset))
+    async def edit(name: Name, changes: SourceChanges) -> SourceDetails:
+        """Change settings of a source. If one cannot work, nothing is changed."""
+        return await sources.edit(name, changes.settings, changes.unset)
 
     @app.delete("/sources/{name}", tags=[_TAG], dependencies=TOKEN)
-    async def remove(name: Name) -> shapes.RemovedSource:
-        """Remove a source. What it has brought is kept; what waits to be fetched ends, not what is being fetched."""
-        removed = await sources.remove(name)
-        return shapes.RemovedSource(name=removed.name, kept=removed.kept, ended_urls=removed.ended)
+    async def remove(name: Name) -> RemovedSource:
+        """Remove a source. Its items and documents stay. Queued URLs end; URLs that are being fetched do not."""
+        return await sources.remove(name)
 
-
-def _add_deeds(app: FastAPI, sources: LiveSourceOperations) -> None:
     @app.post("/sources/{name}/enable", tags=[_TAG], dependencies=TOKEN)
-    async def enable(name: Name) -> shapes.WholeSource:
-        """Let a source be read again."""
-        return shapes.WholeSource(**await sources.switch(name, enabled=True))
+    async def enable(name: Name) -> SourceDetails:
+        """Enable the polls of a source."""
+        return await sources.set_enabled(name, enabled=True)
 
     @app.post("/sources/{name}/disable", tags=[_TAG], dependencies=TOKEN)
-    async def disable(name: Name) -> shapes.WholeSource:
-        """Read a source no more until it is enabled."""
-        return shapes.WholeSource(**await sources.switch(name, enabled=False))
+    async def disable(name: Name) -> SourceDetails:
+        """Disable the polls of a source until it is enabled."""
+        return await sources.set_enabled(name, enabled=False)
 
     @app.post("/sources/{name}/backfill", tags=[_TAG], status_code=202, dependencies=TOKEN)
-    async def backfill(name: Name, wanted: shapes.BackfillRequest) -> shapes.WholeSource:
-        """Let the running program read a source's sitemaps back to a day."""
-        return shapes.WholeSource(**await sources.request_backfill(name, wanted.since))
+    async def backfill(name: Name, backfill: BackfillRequest) -> SourceDetails:
+        """Make the running program read the sitemaps of a source back to a day."""
+        return await sources.request_backfill(name, backfill.since)

@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from headwater.app.maintenance import rescue_expired
 from headwater.app.metrics import Metrics
 from headwater.app.runtime import Runtime
 from headwater.changes.operations import ChangeOperations, LiveWebhookOperations, WebhookOperations
@@ -37,7 +38,7 @@ class LocalOperations:
         self._open_sandbox = open_sandbox or partial(make_sandbox, context.settings)
         self.documents = DocumentOperations(context, self._open_sandbox)
         self.frontier = FrontierOperations(context, lambda source: get_kind(source).priority)
-        self.sources: SourceOperations = SourceOperations(context)
+        self.sources: SourceOperations = SourceOperations(context, self._open_sandbox)
         self.upkeep = UpkeepOperations(context)
         self.days = DayOperations(context)
         self.runs: RunOperations = RunOperations(context)
@@ -75,7 +76,15 @@ class Operations(LocalOperations):
 
     def __init__(self, runtime: Runtime, metrics: Metrics, *, ready: Callable[[], bool] = lambda: True) -> None:
         super().__init__(runtime.context, lambda: nullcontext(runtime.sandbox))
-        self.sources: LiveSourceOperations = LiveSourceOperations(runtime, metrics)
+        self.sources: LiveSourceOperations = LiveSourceOperations(
+            runtime.context,
+            gate=runtime.gate,
+            sandbox=runtime.sandbox,
+            poller=runtime.poller,
+            runner=runtime.runner,
+            rescue=rescue_expired,
+            on_polled=metrics.polled,
+        )
         self.runs: LiveRunOperations = LiveRunOperations(runtime, metrics)
         self.webhooks: LiveWebhookOperations = LiveWebhookOperations(runtime.context, runtime.webhook_sender)
         self.runtime = runtime

@@ -1,7 +1,8 @@
-"""`headwater source`: what is read, how it is doing, and what an operator changes about it."""
+"""`headwater add` and `headwater source`: add, list, change, poll, test, import and export sources."""
 
 import json
 import sys
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,58 +12,50 @@ import typer
 from headwater.cli import show, show_sources
 from headwater.cli.common import Json, T, run, settings_with_logs
 from headwater.cli.output import print_json
-from headwater.cli.source_files import source_export, source_import
-from headwater.cli.source_looking import source_discover, source_test
 from headwater.cli.upkeep import source_janitor
 from headwater.core.errors import OperatorError
-from headwater.core.handoff import named_counts
-from headwater.core.poll import PollResult
 from headwater.core.reasons import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Coroutine
 
     from headwater.discovery.source_operations import LiveSourceOperations
+    from headwater.discovery.trial import TrialStage
+    from headwater.sources.health import SourceDetails
     from headwater.sources.operations import SourceOperations
 
 
 source_app = typer.Typer(help="The sources.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A source.")]
-Given = Annotated[
+Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="FIELD=VALUE", help="Override an attribute of the kind; may be repeated."),
+    typer.Option("--set", metavar="FIELD=VALUE", help="Override a setting of the kind; may be repeated."),
 ]
 
 
 def add(
     url: Annotated[str, typer.Argument(help="The address of a feed, or of a page of a site that has one.")],
-    name: Annotated[str | None, typer.Option(help="What to call the source; by default its host.")] = None,
+    name: Annotated[str | None, typer.Option(help="The name of the source; by default its host.")] = None,
     mode: Annotated[
-        str, typer.Option(help="feed; spider walks through the site's pages instead; both does both.")
+        str, typer.Option(help="feed; spider follows the links of the site instead; both does both.")
     ] = "feed",
     as_json: Json = False,
 ) -> None:
-    """Add a site as a source: find its feed, read it at once and show what came."""
-    added = run(_reach(lambda sources: sources.add(url, name, mode=mode)))
-    if as_json:
-        others = [{"url": feed.url, "title": feed.title} for feed in added.others]
-        settings = dict(added.polled.source.settings)
-        print_json(_polled(added.polled) | {"title": added.polled.title, "settings": settings, "others": others})
-    else:
-        show_sources.added(added.polled, added.others)
+    """Add a site as a source: find its feed, poll it at once and show what it found."""
+    _print(_send(lambda sources: sources.add(url, name, mode=mode)), show_sources.added, as_json=as_json)
 
 
 @source_app.command("add")
 def source_add(
-    name: Annotated[str, typer.Argument(help="What to call the source.")],
+    name: Annotated[str, typer.Argument(help="The name of the source.")],
     kind: Annotated[str, typer.Option(help="An installed kind.")],
-    given: Given = None,
+    settings: Settings = None,
     as_json: Json = False,
 ) -> None:
-    """Add a source of any kind. It is read when it is due, or by `headwater source sync`."""
-    overrides = _overrides(name, given)
-    source = run(_ask(lambda sources: sources.create(name, kind, overrides)))
+    """Add a source of any kind. It is polled when it is due, or by `headwater source sync`."""
+    overrides = _parse_settings(name, settings)
+    source = _ask(lambda sources: sources.create(name, kind, overrides))
     if as_json:
         print_json({"name": source.name, "kind": source.kind, "settings": source.settings})
     else:
@@ -72,15 +65,15 @@ def source_add(
 @source_app.command("edit")
 def source_edit(
     name: Name,
-    given: Given = None,
+    settings: Settings = None,
     unset: Annotated[
         list[str] | None, typer.Option("--unset", metavar="FIELD", help="Back to the default; may be repeated.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Change the settings of a source. What cannot work is refused, and nothing is changed then."""
-    changes = _overrides(name, given)
-    _show(run(_ask(lambda sources: sources.edit(name, changes, unset or ()))), as_json=as_json)
+    """Change settings of a source. If one cannot work, nothing is changed."""
+    changes = _parse_settings(name, settings)
+    _print_details(lambda sources: sources.edit(name, changes, unset or ()), as_json=as_json)
 
 
 @source_app.command("list")
@@ -91,50 +84,49 @@ def source_list(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List the sources, the worst first: how each is doing, why, and when it is read next."""
-    rows = run(_ask(lambda sources: sources.listed(category=category, health=health)))
+    """List the sources with their health and next poll, the worst first."""
+    rows = _ask(lambda sources: sources.list_sources(category=category, health=health))
     if as_json:
         print_json({"sources": rows})
     else:
-        show_sources.listed(rows, chosen=category is not None or health is not None)
+        show_sources.listed(rows, filtered=category is not None or health is not None)
 
 
 @source_app.command("show")
 def source_show(name: Name, as_json: Json = False) -> None:
-    """Show all that is known of a source."""
-    _show(run(_ask(lambda sources: sources.show(name))), as_json=as_json)
+    """Show everything that is known about a source."""
+    _print_details(lambda sources: sources.show(name), as_json=as_json)
 
 
 @source_app.command("enable")
 def source_enable(name: Name, as_json: Json = False) -> None:
-    """Let a source be read again."""
-    _show(run(_ask(lambda sources: sources.switch(name, enabled=True))), as_json=as_json)
+    """Enable the polls of a source."""
+    _print_details(lambda sources: sources.set_enabled(name, enabled=True), as_json=as_json)
 
 
 @source_app.command("disable")
 def source_disable(name: Name, as_json: Json = False) -> None:
-    """Read a source no more until it is enabled; what it has brought is fetched and kept."""
-    _show(run(_ask(lambda sources: sources.switch(name, enabled=False))), as_json=as_json)
+    """Disable the polls of a source until it is enabled. Its queued pages are still fetched."""
+    _print_details(lambda sources: sources.set_enabled(name, enabled=False), as_json=as_json)
 
 
 @source_app.command("remove")
 def source_remove(
     name: Name, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False, as_json: Json = False
 ) -> None:
-    """Remove a source. What it has brought is kept; what waits to be fetched is not.
+    """Remove a source. Its items and documents stay. Its queued pages are not fetched.
 
-    What is being fetched just then is, and is tried again where that fails; the same command ends that too.
+    A page that is being fetched is not ended. If that fetch fails, it is tried again; the same command ends it.
     """
     if not yes:
-        run(_ask(lambda sources: sources.check_name(name)))
+        _ask(lambda sources: sources.check_removable(name))
         if not sys.stdin.isatty():
-            raise OperatorError("Nobody can be asked here: add --yes. Nothing was removed.", reason=Reason.BAD_REQUEST)
+            raise OperatorError(
+                "This command needs confirmation. Run it again with --yes. Nothing was removed.",
+                reason=Reason.BAD_REQUEST,
+            )
         typer.confirm(f"Remove source {show.visible(name)}?", abort=True)
-    removed = run(_ask(lambda sources: sources.remove(name)))
-    if as_json:
-        print_json({"name": removed.name, "kept": removed.kept, "ended_urls": removed.ended})
-    else:
-        show_sources.removed(removed.name, kept=removed.kept, ended=removed.ended)
+    _print(_ask(lambda sources: sources.remove(name)), show_sources.removed, as_json=as_json)
 
 
 @source_app.command("sync")
@@ -145,17 +137,13 @@ def source_sync(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Read a source now, due or not, hand off its items, and show what came."""
-    with show_sources.leads_found(quiet=as_json) as on_leads:
-        # It may wait for an hour where a budget is spent, and says so in the log.
-        polled = run(_reach(lambda sources: sources.sync(name, method, on_leads), logs=None))
-    if polled.error:
-        raise OperatorError(f"{polled.source.name} was not read: {polled.error}", reason=polled.reason)
-    if as_json:
-        print_json(_polled(polled) | {"scrape_run_id": polled.run_id} | named_counts(polled.handoffs))
-    else:
-        show_sources.polled(polled)
-        show_sources.handed_off(polled)
+    """Poll a source now, hand off its items, and show the counts."""
+    from headwater.discovery.source_operations import describe_sync
+
+    with show_sources.pages_found(quiet=as_json) as on_pages:
+        # A poll may wait an hour for its budget. The log says so.
+        polled = _send(lambda sources: sources.sync(name, method, on_pages), logs=None)
+    _print(describe_sync(polled), show_sources.synced, as_json=as_json)
 
 
 @source_app.command("backfill")
@@ -164,30 +152,35 @@ def source_backfill(
     since: Annotated[str, typer.Option(help="The first day to take, as YYYY-MM-DD.")],
     as_json: Json = False,
 ) -> None:
-    """Read a source's sitemaps back to a day. Stopped half way, `headwater up` goes on with it."""
-    day = _day(since)
-    with show_sources.leads_found(quiet=as_json) as on_leads:
-        polled = run(_reach(lambda sources: sources.backfill(name, day, on_leads), logs=None))
-    _show_polled(polled, as_json=as_json)
+    """Read a source's sitemaps back to a day. If this is interrupted, `headwater up` continues."""
+    from headwater.discovery.source_operations import describe_poll
+
+    try:
+        day = date.fromisoformat(since)
+    except ValueError:
+        raise OperatorError(f"--since: {since!r} is not a day such as 2026-03-29.", reason=Reason.BAD_REQUEST) from None
+    with show_sources.pages_found(quiet=as_json) as on_pages:
+        polled = _send(lambda sources: sources.backfill(name, day, on_pages), logs=None)
+    _print(describe_poll(polled), show_sources.polled, as_json=as_json)
 
 
 @source_app.command("new-kind")
 def source_new_kind(
-    name: Annotated[str, typer.Argument(help="What to call the kind, such as court_rulings.")],
-    folder: Annotated[Path, typer.Option(help="Where to write it.")] = Path(),
+    name: Annotated[str, typer.Argument(help="The name of the kind, such as court_rulings.")],
+    folder: Annotated[Path, typer.Option(help="The folder for its files.")] = Path(),
 ) -> None:
     """Write a new kind of source: a class, a golden pair, and a test that passes."""
-    from headwater.sources.new_kind import entry_point, write_skeleton
+    from headwater.sources.new_kind import format_entry_point, write_skeleton
 
     for path in write_skeleton(name, folder):
         typer.echo(f"wrote {path}")
-    typer.echo(f"\nMake it known in the pyproject.toml of your package:\n\n{entry_point(name)}\n")
+    typer.echo(f"\nAdd it to the pyproject.toml of your package:\n\n{format_entry_point(name)}\n")
     typer.echo(f"Run its test with: python -m pytest {folder / f'test_{name}.py'}")
 
 
 @source_app.command("budgets")
 def source_budgets(as_json: Json = False) -> None:
-    """Show what each source may ask and has asked of the APIs behind api.data.gov in the last hour."""
+    """Show the budget of each source at the APIs behind api.data.gov, and what it spent in the last hour."""
     from headwater.app.sessions import with_reader
 
     settings = settings_with_logs("error")
@@ -198,80 +191,135 @@ def source_budgets(as_json: Json = False) -> None:
         show_sources.budgets(rows)
 
 
-source_app.command("import")(source_import)
-source_app.command("export")(source_export)
-source_app.command("discover")(source_discover)
-source_app.command("test")(source_test)
+@source_app.command("import")
+def source_import(
+    file: Annotated[Path, typer.Argument(help="An OPML or YAML file; - reads standard input.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what an import does.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Add the sources of a file. Entries that cannot be used are refused, the others are added.
+
+    Exits 0 if any was added or known, 1 if all were refused, 2 if there was none.
+    """
+    body = _read_file(file)
+    imported = _ask(lambda sources: sources.import_list(body, dry_run=dry_run))
+    _print(imported, show_sources.imported, as_json=as_json)
+    raise typer.Exit(1 if imported.refused and not (imported.added or imported.known) else 0)
+
+
+@source_app.command("export")
+def source_export(
+    file: Annotated[Path | None, typer.Argument(help="The file to write; by default standard output.")] = None,
+    form: Annotated[str, typer.Option("--format", help="yaml: all sources; opml: the feeds, for any reader.")] = "yaml",
+) -> None:
+    """Write all sources into a file that can be imported."""
+    if form not in ("yaml", "opml"):
+        raise OperatorError(f"--format: is yaml or opml, not {form!r}.", reason=Reason.BAD_REQUEST)
+    without: list[str] = []
+    if form == "yaml":
+        body = _ask(lambda sources: sources.export_yaml())
+    else:
+        body, without = _ask(lambda sources: sources.export_opml())
+    _write_file(body, file)
+    if without:
+        show_sources.left_out(without)
+
+
+@source_app.command("discover")
+def source_discover(
+    url: Annotated[str, typer.Argument(help="The address of a site, or of any page of it.")], as_json: Json = False
+) -> None:
+    """Show the feeds and sitemaps of a site. Nothing is saved. Exits 1 if there is none."""
+    found = _send(lambda sources: sources.discover(url))
+    _print(found, show_sources.discovered, as_json=as_json)
+    raise typer.Exit(0 if found.feeds or found.sitemaps else 1)
+
+
+@source_app.command("test")
+def source_test(
+    target: Annotated[str, typer.Argument(metavar="URL|NAME", help="An address, or a source.")], as_json: Json = False
+) -> None:
+    """Test each stage from an address to an extracted article. Nothing is saved. Exits 1 if a stage fails."""
+
+    def show_stage(stage: "TrialStage") -> None:
+        if not as_json:
+            show_sources.stage(stage)
+
+    result = _send(lambda sources: sources.test(target, show_stage))
+    if as_json:
+        print_json(result)
+    raise typer.Exit(0 if result.works else 1)
+
+
 source_app.command("janitor")(source_janitor)
 
 
-async def _ask(question: "Callable[[SourceOperations], Awaitable[T]]") -> T:
+def _ask(question: "Callable[[SourceOperations], Coroutine[Any, Any, T]]") -> T:
+    """Run an operation that needs only the database."""
     from headwater.app.sessions import with_reader
 
-    return await with_reader(settings_with_logs("error"), lambda reader: question(reader.sources))
+    settings = settings_with_logs("error")
+    return run(with_reader(settings, lambda reader: question(reader.sources)))
 
 
-async def _reach(question: "Callable[[LiveSourceOperations], Awaitable[T]]", logs: str | None = "error") -> T:
+def _send(question: "Callable[[LiveSourceOperations], Coroutine[Any, Any, T]]", logs: str | None = "error") -> T:
+    """Run an operation that sends requests."""
     from headwater.app.sessions import with_operations
 
-    return await with_operations(settings_with_logs(logs), lambda operations: question(operations.sources))
+    settings = settings_with_logs(logs)
+    return run(with_operations(settings, lambda operations: question(operations.sources)))
 
 
-def _show(row: dict[str, Any], *, as_json: bool) -> None:
+def _print(result: T, show_result: Callable[[T], None], *, as_json: bool) -> None:
     if as_json:
-        print_json(row)
+        print_json(result)
     else:
-        show_sources.shown(row)
+        show_result(result)
 
 
-def _show_polled(polled: PollResult, *, as_json: bool) -> None:
-    if polled.error:
-        raise OperatorError(f"{polled.source.name} was not read: {polled.error}", reason=polled.reason)
-    if as_json:
-        print_json(_polled(polled))
-    else:
-        show_sources.polled(polled)
+def _print_details(
+    question: "Callable[[SourceOperations], Coroutine[Any, Any, SourceDetails]]", *, as_json: bool
+) -> None:
+    _print(_ask(question), show_sources.details, as_json=as_json)
 
 
-def _polled(polled: PollResult) -> dict[str, Any]:
-    return {
-        "name": polled.source.name,
-        "method": polled.method,
-        "items": polled.items,
-        "new_items": polled.new_items,
-        "leads": polled.leads,
-        "new_urls": polled.new_urls,
-        "left": polled.left,
-        "refused": polled.refused,
-    }
-
-
-def _overrides(name: str, given: list[str] | None) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _parse_settings(name: str, given: list[str] | None) -> dict[str, Any]:
+    """Parse FIELD=VALUE. A value that is no JSON is text."""
+    settings: dict[str, Any] = {}
     for text in given or ():
-        field, value = _override(name, text)
-        if field in found:
+        field, separator, value = text.partition("=")
+        if not separator or not field:
+            raise OperatorError(
+                f"Source {name}: --set {text!r} is not of the form FIELD=VALUE, as rate_per_second=0.5.",
+                reason=Reason.BAD_REQUEST,
+            )
+        if field in settings:
             raise OperatorError(f"Source {name}: {field}: is given twice.", reason=Reason.BAD_REQUEST)
-        found[field] = value
-    return found
+        try:
+            settings[field] = json.loads(value)
+        except (ValueError, RecursionError):
+            settings[field] = value
+    return settings
 
 
-def _override(name: str, text: str) -> tuple[str, Any]:
-    """Read FIELD=VALUE; a value is JSON where it can be read as such, else it is text."""
-    field, separator, value = text.partition("=")
-    if not separator or not field:
-        raise OperatorError(
-            f"Source {name}: --set {text!r} is not of the form FIELD=VALUE, as rate_per_second=0.5.",
-            reason=Reason.BAD_REQUEST,
-        )
+def _read_file(file: Path) -> bytes:
+    from headwater.sources.import_export import MAX_FILE_BYTES
+
+    enough = MAX_FILE_BYTES + 1  # the operation refuses a file that is too large
     try:
-        return field, json.loads(value)
-    except (ValueError, RecursionError):
-        return field, value
+        if str(file) == "-" and sys.stdin is not None:
+            return sys.stdin.buffer.read(enough)
+        with file.open("rb") as opened:
+            return opened.read(enough)
+    except OSError as error:
+        raise OperatorError(f"{file} cannot be read: {error.strerror}.", reason=Reason.BAD_REQUEST) from None
 
 
-def _day(text: str) -> date:
+def _write_file(body: bytes, file: Path | None) -> None:
+    if file is None:
+        typer.echo(body.decode(), nl=False)
+        return
     try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise OperatorError(f"--since: {text!r} is not a day such as 2026-03-29.", reason=Reason.BAD_REQUEST) from None
+        file.write_bytes(body)
+    except OSError as error:
+        raise OperatorError(f"{file} cannot be written: {error.strerror}.", reason=Reason.FOLDER_UNUSABLE) from None

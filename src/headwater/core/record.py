@@ -20,6 +20,7 @@ def record(cls: type[T]) -> type[T]:
     return make(cls)
 
 
-def field_values(value: Any) -> dict[str, Any]:
-    """Return the fields of a record by name, to make a larger record of them."""
-    return {field.name: getattr(value, field.name) for field in fields(value)}
+def extend(base: Any, cls: type[T], **more: Any) -> T:
+    """Return a record of a class from the fields that it shares with `base`, and more. A value in `more` wins."""
+    shared = {field.name for field in fields(base)} & {field.name for field in fields(cls)}  # type: ignore[arg-type]
+    return cls(**{name: getattr(base, name) for name in shared} | more)

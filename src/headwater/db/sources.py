@@ -1,4 +1,4 @@
-"""Typed functions over queries/sources.sql."""
+"""The tables of sources and of their polls: typed functions over queries/sources.sql."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,17 +9,87 @@ from typing import Any
 import asyncpg
 import msgspec
 
+from headwater.core.errors import OperatorError
 from headwater.core.lease import Lease, read_lease
 from headwater.core.poll import AdaptiveInterval, PollPlan
 from headwater.core.reasons import Reason
+from headwater.core.record import record
 from headwater.core.source import FetchProfile, Method, Source
+from headwater.core.text import make_storable
+from headwater.core.url_input import redact
 from headwater.db.pool import Connection
 from headwater.db.sql import query
 
 
+@record
+class PollState:
+    """The state of polls. If a source has several methods, the source shows the state of its first method."""
+
+    next_poll_at: datetime | None
+    """When the source is polled next. None: it is disabled, or is polled only on request."""
+    last_polled_at: datetime | None
+    last_success_at: datetime | None
+    last_reason: str | None
+    last_error: str | None
+    consecutive_errors: int
+    polling: bool
+    """A poll runs now."""
+
+
+@record
+class MethodState(PollState):
+    """The state of one method of a source."""
+
+    method: Method
+    """`main` is the list of the source: a feed or an API."""
+    next_poll_why: str | None
+    last_new_at: datetime | None
+    """When a poll last found something new."""
+    last_item_count: int
+    backfill_since: datetime | None
+    """The next poll also takes older pages, back to this time."""
+
+
+@record
+class MethodRow(MethodState):
+    """A method with what its kind remembers about problems and redirects."""
+
+    source_id: int
+    problems: Any
+    redirect: Any
+
+
+@record
+class SourceRow(PollState):
+    """A source with the state of its polls and the number of its items and documents."""
+
+    id: int
+    name: str
+    kind: str
+    settings: Mapping[str, Any]
+    """The settings that override the defaults of the kind."""
+    enabled: bool
+    created_at: datetime
+    usual_gap_seconds: float | None
+    """The usual time between two of its items."""
+    items: int
+    documents: int
+
+
+@record
+class SourceItem:
+    """One of the newest items of a source."""
+
+    title: str
+    url: str
+    published_at: datetime
+    published_is_sighting: bool
+    """The source gave no date: `published_at` is when the item was first seen."""
+
+
 @dataclass(frozen=True, slots=True)
 class PollClaim:
-    """A source that is ours to poll until the lease ends."""
+    """The right to poll a source by one method until the lease ends."""
 
     source: Source
     method: Method
@@ -30,12 +100,12 @@ class PollClaim:
     adaptive_interval: AdaptiveInterval | None
     backfill_since: datetime | None
     fetch_profile: Mapping[str, Any]
-    first_request_at: datetime | None  # the moment of its first request, if that is reserved already
+    first_request_at: datetime | None  # the time of its first request, if that is reserved already
 
 
 @dataclass(frozen=True, slots=True)
 class PollOutcome:
-    """How a poll ends; `error` is None when it went well, and `plan` if it is not polled again by itself."""
+    """The end of a poll. `error` is None after a success. `plan` is None if no poll follows by itself."""
 
     plan: PollPlan | None
     reason: Reason
@@ -44,36 +114,94 @@ class PollOutcome:
     item_count: int | None
     state: Mapping[str, Any]
     brought_new: bool = False
-    is_unfinished: bool = False  # a backfill goes on with the next
+    is_unfinished: bool = False  # the next poll continues the backfill
 
 
-def source_of(row: Mapping[str, Any]) -> Source:
-    """Read a source from a row that carries its columns."""
+def _read_source(row: Mapping[str, Any]) -> Source:
     return Source(row["id"], row["name"], row["kind"], row["settings"], row["enabled"], row["created_at"])
 
 
-@lru_cache(maxsize=4096)
-def parse_fetch_profile(source: str, fetch_profile: str) -> FetchProfile:
-    """Return for whom the pages of a source are asked for, as its row says in JSON; most pages are of few sources."""
-    told = msgspec.json.decode(fetch_profile)
+@lru_cache(maxsize=4096)  # most pages belong to few sources
+def parse_fetch_profile(source: str, stored: str) -> FetchProfile:
+    """Return the fetch profile of a source from its JSON."""
+    values = msgspec.json.decode(stored)
     return FetchProfile(
         source,
-        told.get("user_agent", "honest"),
-        frozenset(told.get("api_hosts", ())),
-        told.get("budget"),
-        told.get("needs_browser", False),
-        told.get("stealth", "full"),
+        values.get("user_agent", "honest"),
+        frozenset(values.get("api_hosts", ())),
+        values.get("budget"),
+        values.get("needs_browser", False),
+        values.get("stealth", "full"),
     )
 
 
-async def prevent_removal(connection: Connection, source_id: int) -> bool:
-    """Let nobody remove a source before the transaction ends; False where somebody has."""
-    return bool(await connection.fetchval(query("prevent_removal"), source_id))
+async def save_fetch_profile(connection: Connection, source_id: int, profile: Mapping[str, Any]) -> None:
+    """Save a fetch profile: its pages and the next poll use it."""
+    await connection.execute(query("save_fetch_profile"), source_id, profile)
 
 
-async def save_fetch_profile(connection: Connection, source_id: int, fetch_profile: Mapping[str, Any]) -> None:
-    """Keep how a source's requests are made and its pages read, for the pages of its items and its next poll."""
-    await connection.execute(query("save_fetch_profile"), source_id, fetch_profile)
+def unknown_source(name: str) -> OperatorError:
+    """Return the error for a name that no source has."""
+    return OperatorError(
+        f"There is no source named {redact(name)}; `headwater source list` lists them.", reason=Reason.UNKNOWN_SOURCE
+    )
+
+
+async def get_source(connection: Connection, name: str) -> Source | None:
+    """Return a source by name."""
+    row = await connection.fetchrow(query("get_source"), make_storable(name))
+    return _read_source(row) if row else None
+
+
+async def require_source(connection: Connection, name: str) -> Source:
+    """Return a source by name. Raises OperatorError if there is none."""
+    source = await get_source(connection, name)
+    if source is None:
+        raise unknown_source(name)
+    return source
+
+
+async def get_all_sources(connection: Connection) -> list[Source]:
+    """Return every source."""
+    return [_read_source(row) for row in await connection.fetch(query("get_all_sources"))]
+
+
+async def get_browser_sources(connection: Connection) -> list[str]:
+    """Return the names of enabled sources whose pages a browser fetches."""
+    return [row["name"] for row in await connection.fetch(query("get_browser_sources"))]
+
+
+async def find_feed_owner(connection: Connection, feed_url: str) -> str | None:
+    """Return the name of the source that reads a feed."""
+    name: str | None = await connection.fetchval(query("find_feed_owner"), feed_url)
+    return name
+
+
+async def find_removed_names(connection: Connection, names: Collection[str]) -> set[str]:
+    """Return those of the names that removed sources have."""
+    return {row["name"] for row in await connection.fetch(query("find_removed_names"), list(names))}
+
+
+async def list_sources(connection: Connection, name: str | None = None) -> list[SourceRow]:
+    """List all sources, or the one of a name."""
+    rows = await connection.fetch(query("list_sources"), make_storable(name) if name is not None else None)
+    return [SourceRow(**row) for row in rows]
+
+
+async def list_methods(connection: Connection, source_id: int | None = None) -> list[MethodRow]:
+    """List the methods of all sources, or of one."""
+    rows = await connection.fetch(query("list_methods"), source_id)
+    return [MethodRow(**{**row, "method": Method(row["method"])}) for row in rows]
+
+
+async def count_source_urls(connection: Connection, source_id: int) -> dict[str, int]:
+    """Count the URLs of a source by status."""
+    return {row["status"]: row["urls"] for row in await connection.fetch(query("count_source_urls"), source_id)}
+
+
+async def list_last_items(connection: Connection, source_id: int, limit: int) -> list[SourceItem]:
+    """List the newest items of a source."""
+    return [SourceItem(**row) for row in await connection.fetch(query("list_last_items"), source_id, limit)]
 
 
 async def add_source(
@@ -85,9 +213,9 @@ async def add_source(
     now: datetime,
     due: Mapping[Method, datetime | None],
 ) -> Source | None:
-    """Add a source, with its passes and when each is due, if it is; None when the name or the feed is taken.
+    """Add a source with its methods, each with its first poll. Returns None if another has the name or the feed.
 
-    A name that was removed is free again, and its source has what it brought.
+    A source of the same name that was removed returns, with its items.
     """
     row = await connection.fetchrow(query("add_source"), name, kind, settings, now)
     if row is None:
@@ -98,21 +226,16 @@ async def add_source(
             return None
     if row:
         await save_methods(connection, row["id"], due)
-    return source_of(row) if row else None
-
-
-async def find_removed_names(connection: Connection, names: Collection[str]) -> set[str]:
-    """Tell which names are of sources that were removed."""
-    return {row["name"] for row in await connection.fetch(query("find_removed_names"), list(names))}
+    return _read_source(row) if row else None
 
 
 async def save_methods(connection: Connection, source_id: int, due: Mapping[Method, datetime | None]) -> None:
-    """Let a source have these passes and no others; those that it had are due when they were."""
+    """Make these the methods of a source. A method that it had stays due when it was."""
     await connection.execute(query("save_methods"), source_id, list(due), list(due.values()))
 
 
 async def replace_settings(connection: Connection, source_id: int, settings: Mapping[str, Any]) -> bool:
-    """Replace a source's settings; False when another source reads that feed."""
+    """Replace the settings of a source. Returns False if another source reads that feed."""
     try:
         async with connection.transaction():
             await connection.execute(query("replace_settings"), source_id, settings)
@@ -122,14 +245,14 @@ async def replace_settings(connection: Connection, source_id: int, settings: Map
 
 
 async def merge_settings(connection: Connection, source_id: int, settings: Mapping[str, Any]) -> None:
-    """Put settings that were found out in place of those a source had."""
+    """Add settings that a kind learned; they replace those of the same names."""
     await connection.execute(query("merge_settings"), source_id, settings)
 
 
 async def make_method_due(
     connection: Connection, source_id: int, method: Method, *, now: datetime, rest: timedelta, why: str
 ) -> bool:
-    """Let a pass be due at once, but no sooner than a rest after the last; False where the source has no such pass."""
+    """Make a method due now, or `rest` after its last poll. Returns False if the source does not have the method."""
     return bool(await connection.fetchval(query("make_method_due"), source_id, method, now, rest, why))
 
 
@@ -140,90 +263,58 @@ async def replan_methods(
     *,
     changed: Collection[Method],
     now: datetime,
-    afresh: bool,
+    reset: bool,
 ) -> None:
-    """Bring the passes that a source has in line with new settings.
+    """Plan the methods of a source after a change of its settings.
 
-    `changed` are those whose interval is another now; `afresh`: it reads something else.
+    The interval of the methods in `changed` has changed. With `reset`, the source reads something else and forgets its
+    state.
     """
     has_changed = [method in changed for method in gaps]
     await connection.execute(
-        query("replan_methods"), source_id, list(gaps), list(gaps.values()), has_changed, now, afresh
+        query("replan_methods"), source_id, list(gaps), list(gaps.values()), has_changed, now, reset
     )
 
 
 async def set_source_enabled(connection: Connection, source_id: int, *, enabled: bool) -> None:
-    """Let a source be polled, or not."""
+    """Enable or disable the polls of a source."""
     await connection.execute(query("set_source_enabled"), source_id, enabled)
 
 
 async def lock_source(connection: Connection, name: str) -> tuple[Source, bool] | None:
-    """Keep everybody else from a source until the transaction ends; return it and whether it was removed."""
-    await connection.execute(query("lock_methods"), name)
-    row = await connection.fetchrow(query("lock_source"), name)
-    return (source_of(row), row["is_removed"]) if row else None
+    """Lock a source until the transaction ends. Returns the source and whether it was removed before."""
+    storable = make_storable(name)
+    await connection.execute(query("lock_methods"), storable)
+    row = await connection.fetchrow(query("lock_source"), storable)
+    return (_read_source(row), row["is_removed"]) if row else None
+
+
+async def prevent_removal(connection: Connection, source_id: int) -> bool:
+    """Prevent the removal of a source until the transaction ends. Returns False if it was removed already."""
+    return bool(await connection.fetchval(query("prevent_removal"), source_id))
 
 
 async def delete_unused_source(connection: Connection, source_id: int) -> bool:
-    """Delete a source that has brought nothing yet; False where it has."""
+    """Delete a source that has neither items nor URLs. Returns False if it has some."""
     return bool(await connection.fetchval(query("delete_unused_source"), source_id))
 
 
 async def mark_source_removed(connection: Connection, source_id: int, now: datetime) -> None:
-    """Read a source no more; what it has brought stays."""
+    """Mark a source as removed: its polls end, its items and documents stay."""
     await connection.execute(query("mark_source_removed"), source_id, now)
 
 
 async def end_removed_urls(connection: Connection, source_id: int, after: int, limit: int) -> list[int]:
-    """End what a removed source still has in the queue, from an id on; return the ids."""
+    """End queued URLs of a removed source, in the order of their ids after an id. Returns the ids."""
     return [row["id"] for row in await connection.fetch(query("end_removed_urls"), source_id, after, limit)]
 
 
 async def request_backfill(connection: Connection, source_id: int, since: datetime, now: datetime) -> bool:
-    """Let the next reading of a source's sitemaps go back to a time; False where it has none, or is being read."""
+    """Make the next poll of a source's sitemaps go back to a time.
+
+    Returns False if the source has no sitemaps, or if a poll of them runs.
+    """
     return bool(await connection.fetchval(query("request_backfill"), source_id, since, now))
-
-
-async def get_source(connection: Connection, name: str) -> Source | None:
-    """Find a source by name."""
-    row = await connection.fetchrow(query("get_source"), name)
-    return source_of(row) if row else None
-
-
-async def get_all_sources(connection: Connection) -> list[Source]:
-    """Return every source."""
-    return [source_of(row) for row in await connection.fetch(query("get_all_sources"))]
-
-
-async def get_browser_sources(connection: Connection) -> list[str]:
-    """Name the sources whose pages are asked for by a browser."""
-    return [row["name"] for row in await connection.fetch(query("get_browser_sources"))]
-
-
-async def find_feed_owner(connection: Connection, feed_url: str) -> str | None:
-    """Name the source that reads this feed already, if there is one."""
-    name: str | None = await connection.fetchval(query("find_feed_owner"), feed_url)
-    return name
-
-
-async def list_sources(connection: Connection, name: str | None = None) -> list[dict[str, Any]]:
-    """List all sources, or one, with the state of their polls and what they have brought."""
-    return [dict(row) for row in await connection.fetch(query("list_sources"), name)]
-
-
-async def list_methods(connection: Connection, source_id: int | None = None) -> list[dict[str, Any]]:
-    """List the passes of all sources, or of one, with how each stands."""
-    return [dict(row) for row in await connection.fetch(query("list_methods"), source_id)]
-
-
-async def count_source_urls(connection: Connection, source_id: int) -> dict[str, int]:
-    """Count the URLs that a source has brought, by status."""
-    return {row["status"]: row["urls"] for row in await connection.fetch(query("count_source_urls"), source_id)}
-
-
-async def last_items(connection: Connection, source_id: int, limit: int) -> list[dict[str, Any]]:
-    """List a source's newest items."""
-    return [dict(row) for row in await connection.fetch(query("last_items"), source_id, limit)]
 
 
 async def claim_polls(
@@ -236,11 +327,11 @@ async def claim_polls(
     methods: Collection[Method] = (Method.FEED,),
     name: str | None = None,
 ) -> list[PollClaim]:
-    """Claim passes that are due, or those of a source, due or not; one that somebody is at is left alone."""
+    """Claim methods that are due, or those of a named source. A method that another process polls is left out."""
     rows = await connection.fetch(query("claim_polls"), now, limit, holder, until, name, list(methods))
     return [
         PollClaim(
-            source_of(row),
+            _read_source(row),
             Method(row["method"]),
             read_lease(row),
             row["state"],
@@ -256,39 +347,39 @@ async def claim_polls(
 
 
 async def renew_poll(connection: Connection, claim: PollClaim, until: datetime) -> bool:
-    """Keep a poll's lease until then; False when it is somebody else's by now."""
+    """Extend the lease of a poll. Returns False if the lease is lost."""
     return bool(await connection.fetchval(query("renew_poll"), claim.source.id, claim.lease.token, until))
 
 
 async def reserve_request(
     connection: Connection, source_id: int, now: datetime, gap: timedelta, unused: datetime | None = None
 ) -> datetime:
-    """Return when the next request of a source may be sent; a moment that was reserved and not used is given back."""
+    """Reserve the time of the next request of a source. `unused` is a reserved time that is returned."""
     moment: datetime = await connection.fetchval(query("reserve_request"), source_id, now, gap, unused)
     return moment
 
 
 async def lock_poll(connection: Connection, claim: PollClaim) -> bool:
-    """Tell whether the poll is still its holder's, and lock it until the transaction ends."""
+    """Lock a poll until the transaction ends. Returns False if its lease is lost."""
     return bool(await connection.fetchval(query("lock_poll"), claim.source.id, claim.lease.token))
 
 
 async def save_state(connection: Connection, claim: PollClaim, state: Mapping[str, Any]) -> None:
-    """Keep what a poll has learned so far."""
+    """Save what a running poll remembers so far."""
     await connection.execute(query("save_state"), claim.source.id, claim.lease.token, state)
 
 
 async def save_wait_reason(connection: Connection, claim: PollClaim, why: str) -> None:
-    """Say for those who look on what a poll waits for."""
+    """Save the reason why a running poll waits. `source show` shows it."""
     await connection.execute(query("save_wait_reason"), claim.source.id, claim.lease.token, why)
 
 
 async def finish_polls(
     connection: Connection, endings: Sequence[tuple[PollClaim, PollOutcome]], now: datetime, *, unhurried: bool = False
 ) -> list[bool]:
-    """End polls; tell of each whether it was still its holder's: otherwise nothing of it was changed.
+    """End polls. Returns for each whether its lease was valid; otherwise nothing was changed.
 
-    Polls that have nothing to save are ended unhurried: what a dying server forgets of them is only that they were.
+    With `unhurried` the commit does not wait for the disk. A crash then only repeats polls that found nothing.
     """
     plans = [ending.plan for _, ending in endings]
     rows = await connection.fetch(
@@ -315,10 +406,10 @@ async def finish_polls(
 async def release_poll(
     connection: Connection, claim: PollClaim, next_poll_at: datetime | None, why: str | None
 ) -> None:
-    """Give a poll back undone, at no cost."""
+    """Release a poll that was not done. It does not count as an attempt."""
     await connection.execute(query("release_poll"), claim.source.id, claim.lease.token, next_poll_at, why)
 
 
 async def release_expired_polls(connection: Connection, now: datetime) -> int:
-    """Take polls back from holders that are late; return how many."""
+    """Release the polls whose leases have expired. Returns their number."""
     return len(await connection.fetch(query("release_expired_polls"), now))

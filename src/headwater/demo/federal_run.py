@@ -29,12 +29,12 @@ async def read_federal(operations: Operations, today: date, progress: Progress) 
 
     `today` is the day of the web. Returns whether all sources have been read and the backfill has been stopped.
     """
-    sources = {source["name"]: source for source in await operations.sources.listed()}
+    sources = {source.name: source for source in await operations.sources.list_sources()}
     for name, source in SOURCES.items():
         if name not in sources:
             since = {"since": (today - _WEEK).isoformat()} if name == REGISTER else {}
             await operations.sources.create(name, source.kind, {**source.settings, **since})
-    unread = [name for name in SOURCES if name not in sources or sources[name]["last_success_at"] is None]
+    unread = [name for name in SOURCES if name not in sources or sources[name].last_success_at is None]
     if BILLS in unread:
         progress("federal", 0, len(SOURCES), BILLS)
         if not await _read(operations, BILLS):
@@ -46,10 +46,10 @@ async def read_federal(operations: Operations, today: date, progress: Progress) 
                 if not await _read(operations, name):
                     return False
     progress("federal", len(SOURCES), len(SOURCES), "")
-    if BILLS not in sources or sources[BILLS]["enabled"]:
+    if BILLS not in sources or sources[BILLS].enabled:
         # Otherwise the backfill would start again and wait for an hour.
-        await operations.sources.switch(BILLS, enabled=False)
-        if "fetch_items" in (await operations.sources.show(BILLS))["settings"]:
+        await operations.sources.set_enabled(BILLS, enabled=False)
+        if "fetch_items" in (await operations.sources.show(BILLS)).settings:
             await operations.sources.edit(BILLS, {}, ["fetch_items"])
     return True
 

@@ -22,6 +22,7 @@ from headwater.demo.progress import counted
 from headwater.demo.visits import TOLERANCE_SECONDS, DemoRequest
 from headwater.demo.web import DemoWeb
 from headwater.documents.operations import DayFilter, Document
+from headwater.sources.health import SourceSummary
 
 _WITH_DOCUMENT = (Reason.STORED, Reason.LINKED)
 _NEVER_TRIED = "pending"
@@ -118,7 +119,7 @@ async def check_outcome(
 ) -> DemoOutcome:
     """Read the result of the demo and check all of it."""
     urls = (await operations.frontier.list_urls()).urls
-    sources = await operations.sources.listed()
+    sources = await operations.sources.list_sources()
     items = (await operations.days.day(web.today)).items
     documents = [
         await operations.documents.get(line.id) for line in (await operations.documents.list_page(limit=500)).documents
@@ -179,22 +180,23 @@ def _describe_end(reason: str | None, waiting_reason: str | None) -> str:
     return f"waits ({waiting_reason or _NEVER_TRIED})" if reason is None else str(reason)
 
 
-def _check_feeds(expected: Expected, sources: list[dict[str, Any]], daily: list[dict[str, Any]]) -> Check:
+def _check_feeds(expected: Expected, sources: list[SourceSummary], daily: list[dict[str, Any]]) -> Check:
     buckets = Counter((item["source"], item["bucket"]) for item in _dated(daily))
-    by_url = {source["settings"].get("feed_url"): source for source in sources}
+    by_url = {source.settings.get("feed_url"): source for source in sources}
     found, right = {}, {}
     for feed in expected.feeds.values():
-        source = by_url.get(feed.url, {"name": "", "items": 0})
-        new, latest = buckets[source["name"], "NEW"], buckets[source["name"], "LATEST"]
-        found[feed.url] = f"{counted(source['items'], 'item')}, {new} NEW, {latest} LATEST"
+        source = by_url.get(feed.url)
+        name, items = (source.name, source.items) if source else ("", 0)
+        new, latest = buckets[name, "NEW"], buckets[name, "LATEST"]
+        found[feed.url] = f"{counted(items, 'item')}, {new} NEW, {latest} LATEST"
         right[feed.url] = f"{counted(feed.items, 'item')}, {feed.new} NEW, {feed.latest} LATEST"
     wrong = tuple(_compare(right, found))
     return Check("every feed has its items, NEW and LATEST", counted(len(expected.feeds), "feed"), wrong)
 
 
-def _check_other_sources(expected: Expected, sources: list[dict[str, Any]], daily: list[dict[str, Any]]) -> Check:
+def _check_other_sources(expected: Expected, sources: list[SourceSummary], daily: list[dict[str, Any]]) -> Check:
     feeds = {feed.url for feed in expected.feeds.values()}
-    with_feed = {source["name"] for source in sources if source["settings"].get("feed_url") in feeds}
+    with_feed = {source.name for source in sources if source.settings.get("feed_url") in feeds}
     found = {item["url"]: item["bucket"] for item in _dated(daily) if item["source"] not in with_feed}
     wrong = tuple(_compare(expected.today_links, found))
     return Check("every other source has its NEW and LATEST", counted(len(found), "page"), wrong)
@@ -215,11 +217,11 @@ async def _check_day(operations: Operations, expected: Expected) -> Check:
     return Check(name, f"{counted(len(found), 'page')} of {expected.day}", tuple(wrong))
 
 
-async def _check_shared_key(operations: Operations, web: DemoWeb, sources: list[dict[str, Any]]) -> Check:
+async def _check_shared_key(operations: Operations, web: DemoWeb, sources: list[SourceSummary]) -> Check:
     name = f"{BILLS} backfill, daily {REGISTER}: one key, none starves"
     if not has_federal(web):
         return Check(name, "no such sources")
-    read = {source["name"] for source in sources if source["last_success_at"]}
+    read = {source.name for source in sources if source.last_success_at}
     wrong = [f"{source}: not read" for source in SOURCES if source not in read]
     if not any(map(_uses_key, web.requests)):
         return Check(name, "from an earlier run", tuple(wrong))

@@ -36,6 +36,7 @@ from headwater.demo.web import DemoWeb
 from headwater.documents.days import DayState
 from headwater.documents.operations import DayFilter
 from headwater.politeness.gate import Gate
+from headwater.sources.health import SourceSummary
 
 DELAY_MS = 50
 LEASE_SECONDS = 8.0  # short, so that a demo does not wait long for the leases of a killed one
@@ -178,7 +179,7 @@ def _unusable(data: Path, why: str) -> OperatorError:
 
 
 async def _read_feeds(operations: Operations, feeds: Mapping[str, ExpectedFeed], progress: Progress) -> None:
-    known = {source["settings"].get("feed_url") for source in await operations.sources.listed()}
+    known = {source.settings.get("feed_url") for source in await operations.sources.list_sources()}
     for done, (host, feed) in enumerate(feeds.items()):
         progress("feeds", done, len(feeds), host)
         if feed.url not in known:
@@ -197,7 +198,7 @@ async def _add(operations: Operations, url: str) -> None:
 
 async def _add_sites(operations: Operations, expected: Expected) -> None:
     """Add the sites without a feed. Their sitemaps and pages are read while other pages are fetched."""
-    known = {source["name"]: source["last_success_at"] for source in await operations.sources.listed()}
+    known = {source.name: source.last_success_at for source in await operations.sources.list_sources()}
     for host, settings in expected.sites.items():
         if host not in known:
             await operations.sources.create(host, "site", dict(settings))
@@ -268,13 +269,13 @@ async def _fetch_pages(
         while time.monotonic() < give_up:
             day_is_read = day_is_read or await _read_day(operations, expected, progress)
             federal_is_read = federal_is_read or await read_federal(operations, expected.today, progress)
-            listed = [] if feeds_are_read else await operations.sources.listed()
+            listed = [] if feeds_are_read else await operations.sources.list_sources()
             unread = [source for source in listed if _is_unread_feed(source)]
             feeds_are_read = not unread
             for source in unread:
-                if not source["polling"]:
+                if not source.polling:
                     with contextlib.suppress(RunUnderWay):  # the poll of a killed program ends with its lease
-                        await operations.sources.sync(source["name"])
+                        await operations.sources.sync(source.name)
             soon = operations.runtime.context.clock.now() + LONG_WAIT
             outcomes = (await operations.frontier.list_urls()).urls
             unsettled = [outcome for outcome in outcomes if not _is_settled(outcome, soon)]
@@ -304,8 +305,8 @@ async def _make_articles(operations: Operations, progress: Progress) -> Canonica
     return totals
 
 
-def _is_unread_feed(source: Mapping[str, Any]) -> bool:
-    return source["last_success_at"] is None and "feed_url" in source["settings"]
+def _is_unread_feed(source: SourceSummary) -> bool:
+    return source.last_success_at is None and "feed_url" in source.settings
 
 
 def _is_settled(outcome: UrlLine, soon: datetime) -> bool:

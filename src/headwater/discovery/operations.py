@@ -15,13 +15,11 @@ from headwater.core.poll import PollResult
 from headwater.core.reasons import Reason
 from headwater.core.run import RunCounters, Trigger
 from headwater.core.source import Source
-from headwater.core.text import make_storable
 from headwater.core.waiting import finish_or_cancel
 from headwater.db import runs, sources
 from headwater.db.context import DatabaseContext
 from headwater.discovery.runs import StartedRun
 from headwater.sources.registry import get_kind
-from headwater.sources.settings import unknown
 
 log = structlog.get_logger()
 
@@ -55,8 +53,8 @@ class RunOperations:
     ) -> list[dict[str, Any]]:
         """List runs, newest first; raise for a source that there is not."""
         async with self._context.database.connection() as connection:
-            if source is not None and await sources.get_source(connection, make_storable(source)) is None:
-                raise unknown(source)
+            if source is not None:
+                await sources.require_source(connection, source)
             return await runs.list_runs(connection, source=source, status=status, day=day, before=before, limit=limit)
 
     async def get(self, run_id: int) -> dict[str, Any]:
@@ -100,9 +98,7 @@ class LiveRunOperations(RunOperations):
 
     async def _begin(self, name: str, day: date | None) -> StartedRun:
         async with self._context.database.connection() as connection:
-            source = await sources.get_source(connection, make_storable(name))
-        if source is None:
-            raise unknown(name)
+            source = await sources.require_source(connection, name)
         wanted = self._day(source, day)
         await rescue_expired(self._context)  # there may be nobody else who does
         begun = await self._runtime.runner.begin(source, Trigger.MANUAL, day=wanted)

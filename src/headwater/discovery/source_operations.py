@@ -1,178 +1,252 @@
-"""What a door may ask of sources that reaches out: add what is at an address, read now, look what is there."""
+"""Operations on sources that send requests: add the source at an address, poll now, backfill, discover, test."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from typing import Any, get_args
 from urllib.parse import urlsplit
 
-from headwater.app.maintenance import rescue_expired
-from headwater.app.metrics import Metrics
-from headwater.app.runtime import Runtime
 from headwater.core.dates import bounds, day_before, day_of
 from headwater.core.errors import HeadwaterError, InvalidURL, LeaseLost, OperatorError
+from headwater.core.handoff import named_counts
 from headwater.core.poll import PollResult
 from headwater.core.reasons import Reason
+from headwater.core.record import extend, record
 from headwater.core.run import Trigger
 from headwater.core.source import Method, Source
-from headwater.core.text import make_storable
 from headwater.core.urls import normalize_url
 from headwater.db import sources
+from headwater.db.context import DatabaseContext
 from headwater.db.pool import Connection
 from headwater.db.sources import PollClaim
 from headwater.discovery.operations import in_the_way
-from headwater.discovery.trial import Stage, Trial, passing_http
+from headwater.discovery.poller import Poller
+from headwater.discovery.runs import Runner
+from headwater.discovery.trial import OnStage, Trial, TrialResult, make_http
 from headwater.feeds.results import FeedLink
+from headwater.politeness.gate import Gate
 from headwater.sandbox.pool import Sandbox
-from headwater.sources.import_export import free_name
+from headwater.sources.health import SourceDetails
+from headwater.sources.import_export import choose_name
 from headwater.sources.kinds.site import SITEMAP_HOURS, IngestionMode
 from headwater.sources.kinds.site_discovery import FEED_PATHS, SITEMAP_PATHS, find_feeds, find_sitemaps, is_sitemap
 from headwater.sources.operations import SourceOperations
 from headwater.sources.registry import get_kind, prepare_settings
 from headwater.sources.run import Page
-from headwater.sources.settings import unknown
 
 OnUrls = Callable[[int], None]
-Mode = IngestionMode
 _EARLIEST = date(1970, 1, 1)
-# Settings by which kinds reach back that have no sitemaps, as they may be given.
-_REACHES_BACK = {"since": "since={since}", "congresses": "'congresses=[117, 118]'"}
+# Kinds without sitemaps reach older pages by one of these settings.
+_BACKFILL_SETTINGS = {"since": "since={since}", "congresses": "'congresses=[117, 118]'"}
 
 
-@dataclass(frozen=True, slots=True)
-class Added:
-    """A source that was added, what its first reading brought, and what could be read beside it."""
+@record
+class PolledSource:
+    """What a poll of a source found."""
 
-    polled: PollResult
+    name: str
+    method: Method
+    title: str
+    items: int
+    new_items: int
+    leads: int
+    """The number of pages that sitemaps or other pages list."""
+    new_urls: int
+    left: int
+    """The number of pages left for the next poll, which follows at once."""
+    refused: Mapping[str, str]
+    """The addresses that cannot be used, each with the reason."""
+
+
+@record
+class AddedSource(PolledSource):
+    """A source that was added, what its first poll found, and the other feeds of the page."""
+
+    settings: Mapping[str, Any]
     others: list[FeedLink]
+    deferred: bool
+    """The first poll was left to the running poller."""
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What there is to read at an address."""
+@record
+class SyncedSource(PolledSource):
+    """What a run found, and what became of its items. The counts are null if hand-offs are rolled back."""
+
+    scrape_run_id: int | None
+    handoff_queued_count: int | None
+    """Items that the running program hands off later."""
+    handoff_completed_count: int | None
+    """Items that became a job."""
+    handoff_failed_count: int | None
+    """Items that could not be handed off."""
+    handoff_skipped_count: int | None
+    """Items whose payload has a job already."""
+
+
+@record
+class DiscoveredSources:
+    """The feeds and sitemaps of a site."""
 
     url: str
     feeds: list[FeedLink]
     sitemaps: list[str]
 
 
+def describe_poll(polled: PollResult) -> PolledSource:
+    """Return what a poll found. Raises OperatorError if the poll failed."""
+    _check_polled(polled)
+    return extend(polled, PolledSource, name=polled.source.name)
+
+
+def describe_sync(polled: PollResult) -> SyncedSource:
+    """Return what a run found and handed off. Raises OperatorError if the poll failed."""
+    _check_polled(polled)
+    counts = named_counts(polled.handoffs)
+    return extend(polled, SyncedSource, name=polled.source.name, scrape_run_id=polled.run_id, **counts)
+
+
+def describe_added(polled: PollResult, others: list[FeedLink]) -> AddedSource:
+    """Return a source that was added, and what its first poll found."""
+    source = polled.source
+    return extend(polled, AddedSource, name=source.name, settings=source.settings, others=others)
+
+
+def _check_polled(polled: PollResult) -> None:
+    if polled.error:
+        raise OperatorError(f"{polled.source.name} was not read: {polled.error}", reason=polled.reason)
+
+
 class LiveSourceOperations(SourceOperations):
-    """The same in a process that reaches out."""
+    """The operations on sources in a process that sends requests.
 
-    def __init__(self, runtime: Runtime, metrics: Metrics) -> None:
-        super().__init__(runtime.context)
-        self._runtime = runtime
-        self._metrics = metrics
+    `rescue` releases expired leases, and `on_polled` counts polls.
+    """
 
-    def _sandbox(self) -> AbstractAsyncContextManager[Sandbox]:
-        return nullcontext(self._runtime.sandbox)
+    def __init__(
+        self,
+        context: DatabaseContext,
+        *,
+        gate: Gate,
+        sandbox: Sandbox,
+        poller: Poller,
+        runner: Runner,
+        rescue: Callable[[DatabaseContext], Awaitable[object]],
+        on_polled: Callable[[PollResult], None],
+    ) -> None:
+        super().__init__(context, lambda: nullcontext(sandbox))
+        self._gate = gate
+        self._sandbox = sandbox
+        self._poller = poller
+        self._runner = runner
+        self._rescue = rescue
+        self._on_polled = on_polled
 
     async def add(
         self, url: str, name: str | None = None, overrides: Mapping[str, Any] | None = None, *, mode: str = "feed"
-    ) -> Added:
-        """Add what is at a URL as a source and read it at once: a feed, or what the page there names or its site has.
+    ) -> AddedSource:
+        """Add the source at a URL and poll it: a feed, a sitemap, or the feed or sitemap that its page leads to.
 
-        What is not found to be a source is not saved.
+        Nothing is saved if there is none.
         """
-        if mode not in get_args(Mode):
-            modes = ", ".join(get_args(Mode))
+        if mode not in get_args(IngestionMode):
+            modes = ", ".join(get_args(IngestionMode))
             raise OperatorError(f"There is no mode {mode!r}: choose {modes}.", reason=Reason.BAD_REQUEST)
-        address = _address(url)
+        address = _parse_address(url)
         settings = {**(overrides or {}), **({"ingestion_mode": mode} if mode != "feed" else {})}
         if mode == "spider":
-            return Added(await self._add_spider(address, name, settings), [])
+            return await self._add_spider(address, name, settings)
         polled = await self._try(name, {**settings, "feed_url": address})
         if polled.error is None:
-            return Added(polled, [])
+            return describe_added(polled, [])
         if polled.reason is not Reason.NOT_A_FEED:
             raise _not_added(address, polled.error, polled.reason)
         return await self._add_found(address, name, settings, polled.error)
 
-    async def _add_found(self, address: str, name: str | None, settings: dict[str, Any], why_not: str) -> Added:
-        """Add the sitemap that an address is, or the feed that its page leads to, or else the site's sitemap.
+    async def _add_found(self, address: str, name: str | None, settings: dict[str, Any], why_not: str) -> AddedSource:
+        """Add the sitemap at an address, or the feed that its page leads to, or else the sitemap of the site.
 
-        `why_not` says why it is no feed itself.
+        `why_not` says why the address itself is no feed.
         """
         try:
-            found = await self._look(address)
+            found = await self._find_feeds(address)
         except HeadwaterError as error:
             raise _not_added(address, str(error), error.reason) from error
         sitemaps = [FeedLink(sitemap, "sitemap") for sitemap in found.sitemaps]
         if found.feeds:
             best, *others = found.feeds
-            polled = await self._try(name, _feed_of_page(best, address, settings), title=best.title)
+            polled = await self._try(name, _page_settings(best, address, settings), title=best.title)
         elif sitemaps:
             best, *others = sitemaps
             polled = await self._try(name, {**settings, "sitemap_url": best.url}, method=Method.SITEMAP)
         else:
             tried = (
                 f"{why_not} It names none; none is at {', '.join(FEED_PATHS)}, and there is no sitemap in "
-                f"robots.txt or at {', '.join(SITEMAP_PATHS)}. To walk through its pages instead: --mode spider."
+                f"robots.txt or at {', '.join(SITEMAP_PATHS)}. To follow the links of its pages, use --mode spider."
             )
             raise _not_added(address, tried, Reason.NOT_A_FEED)
         if polled.error:
             raise _not_added(address, polled.error, polled.reason)
-        return Added(polled, others)
+        return describe_added(polled, others)
 
-    async def _look(self, address: str) -> Surroundings:
-        """Tell what an address leads to: sitemaps only where it is one, or where there is no feed."""
-        http = passing_http(self._runtime)
+    async def _find_feeds(self, address: str) -> DiscoveredSources:
+        """Return the feeds of a page. Returns sitemaps only if the address is one, or if there is no feed."""
+        http = make_http(self._gate, self._sandbox)
         page = await http.get(address)
         if await is_sitemap(page) and not await _is_feed(page):
-            return Surroundings(address, [], [address])
+            return DiscoveredSources(address, [], [address])
         feeds = await find_feeds(http, address)
-        return Surroundings(address, feeds, [] if feeds else await find_sitemaps(http, address))
+        return DiscoveredSources(address, feeds, [] if feeds else await find_sitemaps(http, address))
 
-    async def _add_spider(self, address: str, name: str | None, settings: dict[str, Any]) -> PollResult:
-        """Add a site whose pages are walked through, once it has answered; that takes long and is left for later."""
-        chosen = name or await self._free_name(address)
-        prepare_settings(chosen, "site", {**settings, "site_url": address})
+    async def _add_spider(self, address: str, name: str | None, settings: dict[str, Any]) -> AddedSource:
+        """Add a site that a spider reads, if its home page answers. The running poller starts the spider."""
+        settings = {**settings, "site_url": address}
+        chosen = name or await self._choose_name(address)
+        prepare_settings(chosen, "site", settings)
         try:
-            await passing_http(self._runtime).get(address)
+            await make_http(self._gate, self._sandbox).get(address)
         except HeadwaterError as error:
             raise _not_added(address, str(error), error.reason) from error
-        source = await self.create(chosen, "site", {**settings, "site_url": address})
-        return PollResult(source, Reason.POLLED, method=Method.SPIDER, deferred=True)
+        source = await self.create(chosen, "site", settings)
+        return describe_added(PollResult(source, Reason.POLLED, method=Method.SPIDER, deferred=True), [])
 
     async def _try(
         self, name: str | None, given: Mapping[str, Any], *, title: str = "", method: Method = Method.FEED
     ) -> PollResult:
-        """Add a site and read it at once; one that cannot be read is taken back."""
+        """Add a site and poll it at once. If the poll fails, the site is removed again."""
         address = str(given.get("feed_url") or given.get("sitemap_url"))
-        chosen = name or await self._free_name(address, title)
+        chosen = name or await self._choose_name(address, title)
         kind, settings = prepare_settings(chosen, "site", given)
 
         async def insert(connection: Connection) -> tuple[PollClaim, bool]:
-            """Add the row and claim its first reading at once, so that no running poller is faster."""
-            _, was_there = await self._insert(connection, chosen, "site", kind, settings)
-            return (await self._claim(connection, chosen, method))[0], was_there
+            # The claim is in the same transaction, so that no running poller is faster.
+            _, was_removed = await self._insert(connection, chosen, "site", kind, settings)
+            return await self._claim(connection, chosen, method), was_removed
 
-        claim, was_there = await self._context.database.transact(insert)
-        read = False
+        claim, was_removed = await self._context.database.transact(insert)
+        succeeded = False
         try:
-            polled = await self._read(claim.source, self._runtime.poller.poll(claim))
-            read = polled.error is None
+            polled = await self._wait(claim.source, self._poller.poll(claim))
+            succeeded = polled.error is None
         finally:
-            if not read:
-                await asyncio.shield(self._take_back(claim))
-        if read and was_there:
-            await self._queue_again(chosen)
+            if not succeeded:
+                await asyncio.shield(self._undo_add(claim))
+        if succeeded and was_removed:
+            await self._requeue_urls(chosen)
         return polled
 
-    async def _free_name(self, url: str, title: str = "") -> str:
-        return free_name(url, title, {source.name for source in await self._all()})
+    async def _choose_name(self, url: str, title: str = "") -> str:
+        return choose_name(url, title, {source.name for source in await self._get_all()})
 
-    async def _take_back(self, claim: PollClaim) -> None:
-        """Remove a source that was not found to be one; one that somebody has read meanwhile stays."""
+    async def _undo_add(self, claim: PollClaim) -> None:
+        """Remove a source whose first poll failed, unless another process polled it successfully."""
 
         async def work(connection: Connection) -> bool:
             await sources.lock_source(connection, claim.source.name)
             if await sources.delete_unused_source(connection, claim.source.id):
                 return False
-            methods = await sources.list_methods(connection, claim.source.id)
-            if any(one["last_success_at"] for one in methods):
+            if any(method.last_success_at for method in await sources.list_methods(connection, claim.source.id)):
                 return False
             await sources.mark_source_removed(connection, claim.source.id, self._context.clock.now())
             return True
@@ -181,111 +255,107 @@ class LiveSourceOperations(SourceOperations):
             await self._end_urls(claim.source.id)
 
     async def sync(self, name: str, method: str | None = None, on_urls: OnUrls = lambda _: None) -> PollResult:
-        """Read one source now, whether due or not: in the way that is named, or in its first. Hand off what came."""
+        """Poll a source now by one method, by default its first, and hand off the items."""
         async with self._context.database.connection() as connection:
-            source = await self._get(connection, name)
-            methods = [Method(one["method"]) for one in await sources.list_methods(connection, source.id)]
+            source = await sources.require_source(connection, name)
+            methods = [row.method for row in await sources.list_methods(connection, source.id)]
             chosen = _choose_method(source, methods, method)
-        await rescue_expired(self._context)  # there may be nobody else who does
-        day = self._last_day(source) if chosen is Method.FEED else None
-        begun = await self._runtime.runner.begin(source, Trigger.SYNC, day=day, method=chosen)
+        await self._rescue(self._context)  # no other process may do it
+        day = self._get_last_day(source) if chosen is Method.FEED else None
+        begun = await self._runner.begin(source, Trigger.SYNC, day=day, method=chosen)
         if begun is None:
             raise await in_the_way(self._context, source)
-        return await self._read(source, self._runtime.runner.execute(begun, on_urls=on_urls))
+        return await self._wait(source, self._runner.execute(begun, on_urls=on_urls))
 
     async def backfill(self, name: str, since: date, on_urls: OnUrls = lambda _: None) -> PollResult:
-        """Read a source's sitemaps now, back to a day. Stopped half way, it is left for the running program."""
-        claim = await self._ask_backfill(name, since, claims=True)
+        """Poll the sitemaps of a source now, back to a day. If this is interrupted, the running poller continues."""
+        claim = await self._request_backfill(name, since, claims=True)
         assert claim is not None
-        return await self._read(claim.source, self._runtime.poller.poll(claim, on_urls=on_urls))
+        return await self._wait(claim.source, self._poller.poll(claim, on_urls=on_urls))
 
-    async def request_backfill(self, name: str, since: date) -> dict[str, Any]:
-        """Let the running program read a source's sitemaps back to a day; return all that is known of the source."""
-        await self._ask_backfill(name, since, claims=False)
+    async def request_backfill(self, name: str, since: date) -> SourceDetails:
+        """Make the running poller read the sitemaps of a source back to a day."""
+        await self._request_backfill(name, since, claims=False)
         return await self.show(name)
 
-    async def _ask_backfill(self, name: str, since: date, *, claims: bool) -> PollClaim | None:
+    async def _request_backfill(self, name: str, since: date, *, claims: bool) -> PollClaim | None:
         async def work(connection: Connection) -> PollClaim | None:
-            source = await self._get(connection, name)
-            moment = self._beginning(source, since)
+            source = await sources.require_source(connection, name)
+            moment = self._start_of(source, since)
             if not await sources.request_backfill(connection, source.id, moment, self._context.clock.now()):
                 methods = await sources.list_methods(connection, source.id)
-                if any(one["method"] == Method.SITEMAP for one in methods):
+                if any(row.method is Method.SITEMAP for row in methods):
                     raise await in_the_way(self._context, source)
-                raise OperatorError(_why_no_backfill(source, since), reason=Reason.BAD_REQUEST)
-            return (await self._claim(connection, source.name, Method.SITEMAP))[0] if claims else None
+                raise OperatorError(_explain_no_backfill(source, since), reason=Reason.BAD_REQUEST)
+            return await self._claim(connection, source.name, Method.SITEMAP) if claims else None
 
-        await rescue_expired(self._context)  # there may be nobody else who does
+        await self._rescue(self._context)  # no other process may do it
         return await self._context.database.transact(work)
 
-    def _beginning(self, source: Source, day: date) -> datetime:
+    def _start_of(self, source: Source, day: date) -> datetime:
         timezone = get_kind(source).timezone or self._context.settings.timezone
         if day > day_of(self._context.clock.now(), timezone):
-            raise OperatorError(f"since: {day} is yet to come.", reason=Reason.BAD_REQUEST)
+            raise OperatorError(f"since: {day} is in the future.", reason=Reason.BAD_REQUEST)
         return bounds(max(day, _EARLIEST), timezone)[0]
 
-    async def look_around(self, url: str) -> Surroundings:
-        """Tell which feeds and sitemaps there are at an address; nothing is saved."""
-        address = _address(url)
-        found = await self._look(address)
+    async def discover(self, url: str) -> DiscoveredSources:
+        """Return the feeds and sitemaps of a site. Nothing is saved."""
+        address = _parse_address(url)
+        found = await self._find_feeds(address)
         if found.feeds:
-            return replace(found, sitemaps=await find_sitemaps(passing_http(self._runtime), address))
+            return replace(found, sitemaps=await find_sitemaps(make_http(self._gate, self._sandbox), address))
         return found
 
-    async def test(self, target: str, tell: Callable[[Stage], None]) -> bool:
-        """Walk each stage with a source or a URL and tell what was found; nothing is saved. False: one failed."""
+    async def test(self, target: str, on_stage: OnStage = lambda _: None) -> TrialResult:
+        """Test each stage from a source or a URL to an extracted article. Nothing is saved."""
         async with self._context.database.connection() as connection:
-            source = await sources.get_source(connection, make_storable(target))
-        trial = Trial(self._runtime, tell)
+            source = await sources.get_source(connection, target)
+        trial = Trial(self._context, self._gate, self._sandbox, on_stage)
         if source:
-            return await trial.of_source(source)
+            return await trial.test_source(source)
         try:
-            return await trial.of_url(_address(target))
+            address = _parse_address(target)
         except InvalidURL as error:
             if ":" in target:
                 raise
-            raise unknown(target) from error
+            raise sources.unknown_source(target) from error
+        return await trial.test_url(address)
 
-    async def _get(self, connection: Connection, name: str) -> Source:
-        source = await sources.get_source(connection, make_storable(name))
-        if source is None:
-            raise unknown(name)
-        return source
-
-    async def _claim(self, connection: Connection, name: str, method: Method) -> list[PollClaim]:
+    async def _claim(self, connection: Connection, name: str, method: Method) -> PollClaim:
         now = self._context.clock.now()
         until = now + timedelta(seconds=self._context.settings.lease_seconds)
-        return await sources.claim_polls(
+        claims = await sources.claim_polls(
             connection, now=now, until=until, holder=self._context.holder, limit=1, methods=(method,), name=name
         )
+        return claims[0]
 
-    def _last_day(self, source: Source) -> date | None:
-        """Return the last day that is over, for a source of dated days."""
+    def _get_last_day(self, source: Source) -> date | None:
+        """Return yesterday for a dated source."""
         try:
             kind = get_kind(source)
         except OperatorError:
-            return None  # the run will say so
+            return None  # the run reports the error
         timezone = kind.timezone or self._context.settings.timezone
         return day_before(self._context.clock.now(), timezone) if kind.dated else None
 
-    async def _read(self, source: Source, reading: Awaitable[PollResult]) -> PollResult:
+    async def _wait(self, source: Source, poll: Awaitable[PollResult]) -> PollResult:
         try:
-            polled = await reading
+            polled = await poll
         except LeaseLost as error:
-            why = f"{source.name} was changed, removed or taken up by another while it was read; try again."
+            why = f"{source.name} was changed, removed or claimed by another process during the poll; try again."
             raise OperatorError(why, reason=error.reason) from error
-        self._metrics.polled(polled)
+        self._on_polled(polled)
         return polled
 
 
-def _address(text: str) -> str:
-    """Return the address that somebody means, who may have left out how to ask for it."""
-    means_host = "://" not in text and "." in text.partition("/")[0]
-    return normalize_url(f"https://{text}" if means_host else text, keep_trailing_slash=True)
+def _parse_address(text: str) -> str:
+    """Return the URL that a person means. The scheme may be missing."""
+    is_host = "://" not in text and "." in text.partition("/")[0]
+    return normalize_url(f"https://{text}" if is_host else text, keep_trailing_slash=True)
 
 
 async def _is_feed(page: Page) -> bool:
-    """Tell whether a page is a feed, which may be read as a sitemap too."""
+    """Return whether a page is a feed. Some feeds can be read as a sitemap too."""
     try:
         await page.feed()
     except HeadwaterError:
@@ -293,8 +363,8 @@ async def _is_feed(page: Page) -> bool:
     return True
 
 
-def _feed_of_page(feed: FeedLink, page: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a site by the feed that its page leads to; one given at its root has its sitemaps read."""
+def _page_settings(feed: FeedLink, page: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a site by the feed of its page. If the page is the root, its sitemaps are read too."""
     found: dict[str, Any] = {"site_url": page, "feed_url": feed.url}
     if urlsplit(page).path == "/":
         found["sitemap_hours"] = SITEMAP_HOURS
@@ -304,7 +374,7 @@ def _feed_of_page(feed: FeedLink, page: str, settings: Mapping[str, Any]) -> dic
 def _choose_method(source: Source, methods: list[Method], method: str | None) -> Method:
     if not methods:
         raise OperatorError(
-            f"Source {source.name} is not read: its pages are handed in by `headwater frontier submit`.",
+            f"Source {source.name} is not read: `headwater frontier submit` submits its pages.",
             reason=Reason.BAD_REQUEST,
         )
     if method is None:
@@ -320,16 +390,16 @@ def _not_added(url: str, why: str, reason: Reason) -> OperatorError:
     return OperatorError(f"{url} was not added: {why}", reason=reason, url=url)
 
 
-def _why_no_backfill(source: Source, since: date) -> str:
+def _explain_no_backfill(source: Source, since: date) -> str:
     kind = get_kind(source)
-    given = next((given for name, given in _REACHES_BACK.items() if hasattr(kind, name)), None)
-    if given is None:
+    setting = next((setting for name, setting in _BACKFILL_SETTINGS.items() if hasattr(kind, name)), None)
+    if setting is None:
         return (
-            f"Source {source.name} has no sitemaps to read, and only those reach back; "
-            "a source of kind site or bills has, unless it is read by spider alone."
+            f"Source {source.name} has no sitemaps, and only sitemaps reach back; "
+            "a source of kind site or bills has, unless only a spider reads it."
         )
     return (
         f"Source {source.name} reaches back by a setting, such as "
-        f"`headwater source edit {source.name} --set {given.format(since=since)}`, "
+        f"`headwater source edit {source.name} --set {setting.format(since=since)}`, "
         f"and then `headwater source sync {source.name}`."
     )

@@ -17,7 +17,6 @@ from headwater.db.items import DayFilter
 from headwater.db.pool import Connection
 from headwater.sources.kind import Kind
 from headwater.sources.registry import get_kind
-from headwater.sources.settings import unknown
 
 # Read this long after its end, a day lacks too much of what was updated again since.
 _ON_TIME = timedelta(hours=6)
@@ -93,7 +92,7 @@ class DayOperations:
         """Return the sources of dated days, or the one of that name; raise where there is no source of it."""
         known = await sources.get_all_sources(connection)
         if name is not None and name not in [source.name for source in known]:
-            raise unknown(name)
+            raise sources.unknown_source(name)
         found: dict[str, tuple[Source, Kind]] = {}
         for source in known:
             try:

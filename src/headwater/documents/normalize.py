@@ -1,11 +1,10 @@
 """Normalize a local file as if it had been fetched. Nothing is stored, and no database is needed."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from headwater.core.errors import InvalidURL, OperatorError, SandboxFailed
 from headwater.core.reasons import BODY_REASONS, Reason
-from headwater.core.record import field_values, record
+from headwater.core.record import extend, record
 from headwater.core.settings import Settings
 from headwater.core.urls import normalize_url
 from headwater.extraction.article import Article, BodyStatus
@@ -67,8 +66,11 @@ async def normalize_file(settings: Settings, file: Path, body: bytes, url: str |
     status = "ok" if reading.reason is None else str(_STATUSES.get(reading.reason, reading.reason))
     body_status = BodyStatus(status) if status in list(BodyStatus) else BodyStatus.EMPTY_TEXT
     article = reading.page or Article("")
-    return NormalizedFile(
-        **field_values(replace(article, markdown=article.markdown or article.text, body_status=body_status)),
+    return extend(
+        article,
+        NormalizedFile,
+        markdown=article.markdown or article.text,
+        body_status=body_status,
         file=_name(file),
         normalizer=reading.normalizer,
         status=status,

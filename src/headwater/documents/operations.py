@@ -8,7 +8,7 @@ from datetime import datetime
 
 from headwater.core.errors import HeadwaterError, StorageFailed
 from headwater.core.reasons import Reason
-from headwater.core.record import LARGEST_ID, field_values, record
+from headwater.core.record import LARGEST_ID, extend, record
 from headwater.core.text import make_storable
 from headwater.core.url_input import redact
 from headwater.db import documents
@@ -137,8 +137,9 @@ class DocumentOperations:
                 )
             old = await _get_revision(connection, document_id, max(1, new.revision - 1) if before is None else before)
         diff = await asyncio.to_thread(diff_texts, old.text, new.text, old.title, new.title)
-        return DocumentDiff(
-            **field_values(diff),
+        return extend(
+            diff,
+            DocumentDiff,
             document_id=document_id,
             url=new.url,
             before=old.revision,

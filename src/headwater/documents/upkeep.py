@@ -9,7 +9,7 @@ from pathlib import Path
 
 from headwater.core.errors import OperatorError, StorageFailed
 from headwater.core.reasons import Reason
-from headwater.core.record import field_values, record
+from headwater.core.record import extend, record
 from headwater.core.settings import Settings
 from headwater.db import sources
 from headwater.db.context import DatabaseContext
@@ -202,10 +202,7 @@ class UpkeepOperations:
 
     async def _find_source(self, name: str) -> int:
         async with self._context.database.connection() as connection:
-            source = await sources.get_source(connection, name)
-        if source is None:
-            raise OperatorError(f"There is no source named {name}.", reason=Reason.UNKNOWN_SOURCE)
-        return source.id
+            return (await sources.require_source(connection, name)).id
 
 
 async def back_up(settings: Settings, folder: Path, on_step: OnStep) -> BackupReport:
@@ -222,9 +219,7 @@ async def restore_backup(settings: Settings, folder: Path, on_step: OnStep) -> R
         missing=restored.missing,
         differing=len(restored.differing),
     )
-    return RestoreReport(
-        **field_values(report), schema_before=restored.manifest.schema, differing_files=restored.differing
-    )
+    return extend(report, RestoreReport, schema_before=restored.manifest.schema, differing_files=restored.differing)
 
 
 def _report_backup(manifest: Manifest, folder: Path) -> BackupReport:

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from headwater.core.errors import HeadwaterError, OperatorError
 from headwater.core.reasons import Reason
-from headwater.core.record import field_values
+from headwater.core.record import extend
 from headwater.core.settings import Settings
 from headwater.core.urls import identify, url_hash
 from headwater.db import hosts
@@ -69,8 +69,9 @@ def _report(known: StoredUrl, robots: RobotsReport, settings: Settings, *, asked
     facts = known.facts
     is_fetching = facts.queued is not None and facts.queued.lease_holder is not None
     facts = replace(facts, status=FETCHING if is_fetching else facts.status, moved_to=_find_target(known))
-    return Why(
-        **field_values(facts),
+    return extend(
+        facts,
+        Why,
         asked=asked,
         asked_at=now,
         source=known.source.name,

@@ -16,7 +16,6 @@ from headwater.db.jobs import Job, JobFilter, JobStatus
 from headwater.db.pool import Connection
 from headwater.frontier.retry import PRIORITY
 from headwater.handoff.handoffs import BATCH, make_handoff_runner
-from headwater.sources.settings import unknown
 
 COUNT_TO = 10_000
 
@@ -171,5 +170,5 @@ def _require(field: str, value: str | None, known: Sequence[str]) -> None:
 
 
 async def _require_source(connection: Connection, name: str | None) -> None:
-    if name is not None and await sources.get_source(connection, make_storable(name)) is None:
-        raise unknown(name)
+    if name is not None:
+        await sources.require_source(connection, name)

@@ -1,21 +1,34 @@
-"""How a source is doing, and the sentence that says why (spec 3.2)."""
+"""The health of a source and of each of its methods, and the sentence that explains it (spec 3.2)."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import msgspec
+
+from headwater.core import cron
+from headwater.core.errors import HeadwaterError
+from headwater.core.record import extend, record
+from headwater.core.redirect_history import RedirectHistory
+from headwater.core.source import Method
 from headwater.core.text import format_duration
+from headwater.db.sources import MethodRow, MethodState, SourceItem, SourceRow
+from headwater.sources.kind import Kind
+from headwater.sources.registry import configure
 
 _LATE_AFTER = timedelta(minutes=5)
 _SILENT_AFTER = timedelta(days=7)
 _SILENT_GAPS = 10
 _SILENT_WITHOUT_GAP = timedelta(days=30)
 _OUR_FAILURES = timedelta(days=1)
+_PREFIXES = {Method.FEED: "", Method.SITEMAP: "Sitemaps: ", Method.SPIDER: "Spider: "}
+_SUBJECTS = {Method.FEED: "Its list is", Method.SITEMAP: "Its sitemaps are", Method.SPIDER: "Its pages are"}
 
 
-class Health(StrEnum):
-    """How a source is doing, the worst first."""
+class SourceHealth(StrEnum):
+    """The health of a source, the worst first."""
 
     FAILING = "failing"
     LATE = "late"
@@ -26,110 +39,237 @@ class Health(StrEnum):
 
     @property
     def rank(self) -> int:
-        """Return its place where sources are listed the worst first."""
-        return list(Health).index(self)
+        """The place in a list that has the worst first."""
+        return list(SourceHealth).index(self)
 
 
-class Verdict(NamedTuple):
-    """A source's health and why it is so."""
+@record
+class ReadProblem:
+    """An address that the last good poll could not read."""
 
-    health: Health
+    url: str
+    problem: str
+    """Why, for a person."""
+
+
+@record
+class SourceMethod(MethodState):
+    """One method of a source and its health."""
+
+    health: SourceHealth
+    why: str
+    problems: list[ReadProblem]
+    """The addresses that the last good poll could not read."""
+
+
+@record
+class SourceSummary(SourceRow):
+    """A source and its health, which is the worst of its methods. `last_...` are those of its first method."""
+
+    category: str
+    health: SourceHealth
+    why: str
+    """Why it has this health, for a person."""
+    methods: list[SourceMethod]
+
+
+@record
+class SourceDetails(SourceSummary):
+    """Everything that is known about a source."""
+
+    defaults: Mapping[str, Any]
+    """The values of the settings that it does not override."""
+    urls: Mapping[str, int]
+    """The number of its URLs, by status."""
+    last_items: list[SourceItem]
+
+
+class HealthReport(NamedTuple):
+    """A health and why."""
+
+    health: SourceHealth
     why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Polls:
-    """What is known of a source's polls.
-
-    `next_poll_at` is None for one that is never due by itself: it follows a schedule, or waits to be asked.
-    """
+class PollHistory:
+    """The polls of one method. `next_poll_at` is None if it follows a schedule or is polled only on request."""
 
     added_at: datetime
     enabled: bool = True
     scheduled: bool = False
-    polling: bool = False  # a poll is under way
+    polling: bool = False  # a poll runs now
     next_poll_at: datetime | None = None
     last_polled_at: datetime | None = None
     last_success_at: datetime | None = None
     consecutive_errors: int = 0
-    last_error: str | None = None  # of the last poll; None where that went well
+    last_error: str | None = None  # None: the last poll succeeded
     last_new_at: datetime | None = None
-    usual_gap: timedelta | None = None  # between one new item and the next
+    usual_gap: timedelta | None = None  # between two new items
 
 
-def health(polls: Polls, now: datetime, look: timedelta) -> Verdict:
-    """Judge a source; `look` is how often the program looks for what is due."""
-    if not polls.enabled:
-        return Verdict(Health.DISABLED, "It is disabled: nothing is polled until it is enabled again.")
-    if polls.consecutive_errors:
-        return Verdict(Health.FAILING, _why_failing(polls, now))
-    if _fails_on_our_side(polls, now):
-        why = f"{_last_read(polls, now).capitalize()}. {_failed_on_our_side(polls)}"
-        return Verdict(Health.FAILING, why)
-    if (overdue := _overdue(polls, now)) > _LATE_AFTER + 2 * look:
-        why = f"It has been due for {format_duration(overdue)}: the program was stopped, or has too much to do."
-        return Verdict(Health.LATE, why)
-    if polls.last_polled_at is None:
-        return Verdict(Health.NEW, f"It was never polled. {_next(polls, now)}")
-    if (silence := _silence(polls)) > _silent_after(polls.usual_gap):
-        return Verdict(Health.SILENT, _why_silent(polls, silence))
-    return Verdict(Health.ON_TIME, _why_on_time(polls, polls.last_polled_at, now))
-
-
-def _fails_on_our_side(polls: Polls, now: datetime) -> bool:
-    """Tell whether failures that are charged to nobody have gone on for so long that somebody has to know."""
-    return polls.last_error is not None and now - (polls.last_success_at or polls.added_at) > _OUR_FAILURES
-
-
-def _overdue(polls: Polls, now: datetime) -> timedelta:
-    if polls.next_poll_at is None or polls.polling:
-        return timedelta(0)
-    return now - polls.next_poll_at
-
-
-def _silence(polls: Polls) -> timedelta:
-    """Return how long nothing new was found; only up to the last good poll, since nobody looked after that."""
-    if polls.last_success_at is None:
-        return timedelta(0)
-    return polls.last_success_at - (polls.last_new_at or polls.added_at)
+def assess_health(history: PollHistory, now: datetime, check_interval: timedelta) -> HealthReport:
+    """Assess one method. `check_interval` is the time between two checks for due polls."""
+    if not history.enabled:
+        return HealthReport(SourceHealth.DISABLED, "It is disabled. It is not polled until it is enabled again.")
+    if history.consecutive_errors:
+        return HealthReport(SourceHealth.FAILING, _explain_failing(history, now))
+    if history.last_error is not None and now - (history.last_success_at or history.added_at) > _OUR_FAILURES:
+        why = f"{_format_last_success(history, now).capitalize()}. {_explain_our_failure(history)}"
+        return HealthReport(SourceHealth.FAILING, why)
+    is_waiting = history.next_poll_at is not None and not history.polling
+    overdue = now - history.next_poll_at if is_waiting and history.next_poll_at else timedelta(0)
+    if overdue > _LATE_AFTER + 2 * check_interval:
+        why = f"It has been due for {format_duration(overdue)}. Headwater was stopped, or has too much to do."
+        return HealthReport(SourceHealth.LATE, why)
+    if history.last_polled_at is None:
+        return HealthReport(SourceHealth.NEW, f"It was never polled. {_format_next(history, now)}")
+    # After the last good poll, no one can know whether there was something new.
+    silence = (history.last_success_at or history.added_at) - (history.last_new_at or history.added_at)
+    if silence > _silent_after(history.usual_gap):
+        return HealthReport(SourceHealth.SILENT, _explain_silent(history, silence))
+    why = f"Polled {_format_ago(history.last_polled_at, now)}. {_format_next(history, now)}"
+    return HealthReport(SourceHealth.ON_TIME, f"{why} {_explain_our_failure(history)}" if history.last_error else why)
 
 
 def _silent_after(usual_gap: timedelta | None) -> timedelta:
     return _SILENT_WITHOUT_GAP if usual_gap is None else max(_SILENT_AFTER, usual_gap * _SILENT_GAPS)
 
 
-def _why_failing(polls: Polls, now: datetime) -> str:
-    times = "once" if polls.consecutive_errors == 1 else f"{polls.consecutive_errors} times in a row"
-    why = f"Failed {times}; {_last_read(polls, now)}."
-    return f"{why} {polls.last_error}" if polls.last_error else why
+def _explain_failing(history: PollHistory, now: datetime) -> str:
+    times = "once" if history.consecutive_errors == 1 else f"{history.consecutive_errors} times in a row"
+    why = f"Failed {times}; {_format_last_success(history, now)}."
+    return f"{why} {history.last_error}" if history.last_error else why
 
 
-def _why_silent(polls: Polls, silence: timedelta) -> str:
-    nothing = "Nothing new" if polls.last_new_at else "Nothing at all"
-    usual = f", where something comes every {format_duration(polls.usual_gap)} as a rule" if polls.usual_gap else ""
-    return f"{nothing} has come for {format_duration(silence)}{usual}; its polls go well."
+def _explain_silent(history: PollHistory, silence: timedelta) -> str:
+    usual = f" Usually it has an item every {format_duration(history.usual_gap)}." if history.usual_gap else ""
+    return f"It has had no new item for {format_duration(silence)}.{usual} Its polls succeed."
 
 
-def _why_on_time(polls: Polls, last_polled_at: datetime, now: datetime) -> str:
-    polled = f"Polled {_ago(last_polled_at, now)}. {_next(polls, now)}"
-    return f"{polled} {_failed_on_our_side(polls)}" if polls.last_error else polled
+def _explain_our_failure(history: PollHistory) -> str:
+    return f"The last poll failed on our side: {history.last_error}"
 
 
-def _failed_on_our_side(polls: Polls) -> str:
-    return f"The last poll failed on our side: {polls.last_error}"
+def _format_last_success(history: PollHistory, now: datetime) -> str:
+    return f"last read {_format_ago(history.last_success_at, now)}" if history.last_success_at else "never read yet"
 
 
-def _last_read(polls: Polls, now: datetime) -> str:
-    return f"last read {_ago(polls.last_success_at, now)}" if polls.last_success_at else "never read yet"
+def _format_next(history: PollHistory, now: datetime) -> str:
+    if history.polling:
+        return "It is polled now."
+    if history.next_poll_at is None:
+        return "It follows its schedule." if history.scheduled else "It is polled only on request."
+    is_due = history.next_poll_at <= now
+    return "It is due." if is_due else f"Next in {format_duration(history.next_poll_at - now)}."
 
 
-def _next(polls: Polls, now: datetime) -> str:
-    if polls.polling:
-        return "It is being polled just now."
-    if polls.next_poll_at is None:
-        return "It follows its schedule." if polls.scheduled else "It is polled when somebody asks for it."
-    return f"Next in {format_duration(polls.next_poll_at - now)}." if polls.next_poll_at > now else "Its turn has come."
-
-
-def _ago(moment: datetime, now: datetime) -> str:
+def _format_ago(moment: datetime, now: datetime) -> str:
     return f"{format_duration(max(now - moment, timedelta(0)))} ago"
+
+
+def summarize_source(
+    row: SourceRow, rows: Iterable[MethodRow], now: datetime, check_interval: timedelta, timezone: str
+) -> SourceSummary:
+    """Return a source with its methods and its health, which is the worst of its methods."""
+    kind = configure_or_explain(row)
+    methods = [_describe_method(one, row, kind, now, check_interval, timezone) for one in rows]
+    worst = min(
+        (one for one in methods if one is methods[0] or _affects_health(one)),
+        key=lambda one: one.health.rank,
+        default=None,
+    )
+    if isinstance(kind, str):
+        report = HealthReport(SourceHealth.FAILING, kind)
+    elif worst:
+        report = HealthReport(worst.health, _PREFIXES[worst.method] + worst.why + _explain_sooner(methods, worst, now))
+    else:
+        report = HealthReport(SourceHealth.ON_TIME, "It is not polled: its pages are submitted.")
+    return extend(
+        row,
+        SourceSummary,
+        category=row.settings.get("category") or "",
+        health=report.health,
+        why=report.why,
+        next_poll_at=min((one.next_poll_at for one in methods if one.next_poll_at), default=None),
+        methods=methods,
+    )
+
+
+def configure_or_explain(row: SourceRow) -> Kind | str:
+    """Return the kind of a source, or why its settings cannot work."""
+    try:
+        return configure(row.name, row.kind, row.settings)
+    except HeadwaterError as error:
+        return str(error)
+
+
+def _describe_method(
+    method: MethodRow, row: SourceRow, kind: Kind | str, now: datetime, check_interval: timedelta, timezone: str
+) -> SourceMethod:
+    is_main = method.method is Method.FEED
+    schedule = kind.schedule if isinstance(kind, Kind) and is_main else None
+    next_poll_at, next_poll_why = method.next_poll_at, method.next_poll_why
+    if not row.enabled:
+        next_poll_at = next_poll_why = None
+    elif schedule and isinstance(kind, Kind):
+        zone = kind.timezone or timezone
+        next_poll_at = cron.next_slot(schedule, zone, now)
+        next_poll_why = f"At its schedule, {schedule} ({zone})."
+    gap = row.usual_gap_seconds if is_main else None
+    history = PollHistory(
+        added_at=row.created_at,
+        enabled=row.enabled,
+        scheduled=schedule is not None,
+        polling=method.polling,
+        next_poll_at=next_poll_at,
+        last_polled_at=method.last_polled_at,
+        last_success_at=method.last_success_at,
+        consecutive_errors=method.consecutive_errors,
+        last_error=method.last_error,
+        last_new_at=method.last_new_at,
+        usual_gap=None if gap is None else timedelta(seconds=gap),
+    )
+    report = assess_health(history, now, check_interval)
+    problems = _read_problems(method.problems)
+    redirect = RedirectHistory.from_json(method.redirect)
+    why = report.why
+    if problems and method.last_error is None:
+        what = "address" if len(problems) == 1 else "addresses"
+        why = f"{why} The last poll could not read {len(problems)} {what}."
+    return extend(
+        method,
+        SourceMethod,
+        next_poll_at=next_poll_at,
+        next_poll_why=next_poll_why,
+        health=report.health,
+        why=f"{why} {redirect.explain(now)}" if redirect else why,
+        problems=problems,
+    )
+
+
+def _read_problems(stored: Any) -> list[ReadProblem]:
+    """Return the problems that a kind remembers. A kind may keep something else under that name."""
+    try:
+        return msgspec.convert(stored or [], list[ReadProblem])
+    except msgspec.ValidationError:
+        return []
+
+
+def _affects_health(method: SourceMethod) -> bool:
+    """Return whether a second method affects the health: not before its first poll, and not while it is never due."""
+    is_polled = method.next_poll_at is not None and method.health is not SourceHealth.NEW
+    return is_polled or method.consecutive_errors > 0
+
+
+def _explain_sooner(methods: list[SourceMethod], shown: SourceMethod, now: datetime) -> str:
+    """Return a sentence about the method that is polled before the shown one, or an empty text."""
+    due = [(one.next_poll_at, one) for one in methods if one.next_poll_at]
+    at, first = min(due, key=lambda pair: pair[0], default=(None, None))
+    if at is None or first is None or (shown.next_poll_at and shown.next_poll_at <= at):
+        return ""
+    if first.polling:
+        return f" {_SUBJECTS[first.method]} polled now."
+    if at <= now:
+        return f" {_SUBJECTS[first.method]} due."
+    return f" {_SUBJECTS[first.method]} read first, in {format_duration(at - now)}."

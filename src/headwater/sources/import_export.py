@@ -1,199 +1,283 @@
-"""Sources from files and into files."""
+"""Lists of sources in files: OPML, as feed readers write it, and YAML. This module is pure: the sandbox runs it."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
+import yaml
+
+from headwater.core.charset import decode_xml
 from headwater.core.errors import HeadwaterError, Unreadable
-from headwater.core.poll import first_poll_at
+from headwater.core.record import record
 from headwater.core.source import SOURCE_NAME, Source
 from headwater.core.url_input import redact
-from headwater.db import sources
-from headwater.db.context import DatabaseContext
-from headwater.db.pool import Connection
-from headwater.feeds.opml import write_opml
+from headwater.feeds.opml import parse_opml, write_opml
 from headwater.feeds.results import OpmlFeed
-from headwater.sandbox.pool import Sandbox
-from headwater.sources.kind import Kind
-from headwater.sources.registry import prepare_settings
-from headwater.sources.settings import save_fetch_profile
-from headwater.sources.source_lists import LARGEST, ListedSource, read_source_list, write_yaml
 
-LARGEST_FILE = LARGEST
-_SLICE = 500  # sources added at once
-_READ_SECONDS = 60.0
-# What addresses of feeds say of themselves tells nothing about their source.
-_IDLE_WORDS = frozenset(
+if TYPE_CHECKING:
+    from headwater.sources.kind import Kind
+
+MAX_FILE_BYTES = 8 * 1024 * 1024
+_MAX_DEPTH = 20
+_ENTRY_KEYS = ("name", "kind", "enabled", "settings")
+# Many addresses of feeds contain these words. They do not distinguish one source from another.
+_COMMON_WORDS = frozenset(
     {"aspx", "atom", "blog", "default", "feed", "feeds", "htm", "html", "index", "json", "php", "rdf", "rss", "xml"}
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """What could not be used of a file, and why."""
+class SourceEntry:
+    """A source in a file. `name` is empty if the file gives none. `error` says why the entry cannot be used."""
+
+    where: str  # the place in the file, for a person
+    name: str = ""
+    kind: str = "site"
+    enabled: bool = True
+    settings: dict[str, Any] = field(default_factory=dict)
+    title: str = ""
+    error: str | None = None
+
+
+@record
+class RefusedSource:
+    """An entry of a file that cannot be used."""
 
     where: str
     given: str
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Imported:
-    """What became of each source in a file; `back` are those added that had been removed before."""
+class ImportCandidate(NamedTuple):
+    """A source that an import adds."""
 
-    added: list[str] = field(default_factory=list)
-    known: list[str] = field(default_factory=list)
-    refused: list[Refused] = field(default_factory=list)
-    back: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class _New:
     name: str
     kind_name: str
-    kind: Kind
+    kind: "Kind"
     settings: dict[str, Any]
     enabled: bool
 
 
-async def import_sources(
-    context: DatabaseContext, sandbox: Sandbox, body: bytes, interval: timedelta, *, dry_run: bool
-) -> Imported:
-    """Add the sources that a file lists; their first polls are spread over an interval. Unreadable: it lists none."""
-    listed = await sandbox.run(read_source_list, body, returns=list[ListedSource], seconds=_READ_SECONDS)
-    if not listed:
-        raise Unreadable("There is no source in it: neither a feed in OPML, nor an entry in YAML under `sources`.")
-    async with context.database.connection() as connection:
-        there = await sources.get_all_sources(connection)
-    imported, new = _sort_out(listed, there)
-    if dry_run:
-        return imported
-    now = context.clock.now()
-    for start in range(0, len(new), _SLICE):
-        due = {
-            one.name: first_poll_at(now, interval=interval, index=index, count=len(new))
-            for index, one in enumerate(new[start : start + _SLICE], start)
-        }
+@dataclass(frozen=True, slots=True)
+class ImportPlan:
+    """The entries of a file by what the import does with them. Known sources stay as they are."""
 
-        async def work(connection: Connection, due: Mapping[str, datetime] = due, start: int = start) -> set[str]:
-            back = await sources.find_removed_names(connection, due)
-            for one in new[start : start + _SLICE]:
-                await _add(connection, one, due[one.name], interval, now)
-            return back
-
-        imported.back.extend(await context.database.transact(work))
-    return imported
+    new: list[ImportCandidate] = field(default_factory=list)
+    known: list[str] = field(default_factory=list)
+    refused: list[RefusedSource] = field(default_factory=list)
 
 
-async def _add(connection: Connection, one: _New, due: datetime, interval: timedelta, now: datetime) -> None:
-    """Add a source; one that somebody else has added meanwhile stays as it is."""
-    methods = {method: due if gap else None for method, gap in one.kind.methods(interval).items()}
-    source = await sources.add_source(connection, one.name, one.kind_name, one.settings, now=now, due=methods)
-    if source:
-        await save_fetch_profile(connection, source, one.kind)
-    if source and not one.enabled:
-        await sources.set_source_enabled(connection, source.id, enabled=False)
+PrepareSettings = Callable[[str, str, Mapping[str, Any]], tuple["Kind", dict[str, Any]]]
 
 
-def _sort_out(listed: list[ListedSource], there: list[Source]) -> tuple[Imported, list[_New]]:
-    """Tell the new from what is known and from what cannot be used, each feed and each name once."""
-    known = {source.name: (source.kind, dict(source.settings)) for source in there}
-    readers = {source.settings.get("feed_url"): source.name for source in there}
-    imported, new = Imported(), list[_New]()
-    for one in listed:
-        given = one.name or one.settings.get("feed_url") or one.title or one.where
-        given = redact(str(given))
+def plan_import(entries: Iterable[SourceEntry], existing: Iterable[Source], prepare: PrepareSettings) -> ImportPlan:
+    """Compare the entries of a file with the existing sources. Each feed and each name is added once."""
+    known = {source.name: (source.kind, dict(source.settings)) for source in existing}
+    feed_owners = {settings.get("feed_url"): name for name, (_, settings) in known.items()}
+    plan = ImportPlan()
+    for entry in entries:
         try:
-            found = _usable(one, known)
+            candidate = _make_candidate(entry, known, prepare)
         except HeadwaterError as error:
-            imported.refused.append(Refused(one.where, given, str(error)))
+            plan.refused.append(_refuse(entry, str(error)))
             continue
-        feed_url = found.settings.get("feed_url")
-        if feed_url is not None and feed_url in readers:
-            imported.known.append(readers[feed_url])
-        elif found.name in known and known[found.name] == (found.kind_name, found.settings):
-            imported.known.append(found.name)
-        elif found.name in known:
-            why = f"There is another source named {found.name} already."
-            imported.refused.append(Refused(one.where, given, why))
+        feed_url, source = candidate.settings.get("feed_url"), (candidate.kind_name, candidate.settings)
+        if feed_url is not None and feed_url in feed_owners:
+            plan.known.append(feed_owners[feed_url])
+        elif known.get(candidate.name) == source:
+            plan.known.append(candidate.name)
+        elif candidate.name in known:
+            plan.refused.append(_refuse(entry, f"There is another source named {candidate.name} already."))
         else:
-            known[found.name] = (found.kind_name, found.settings)
-            readers[feed_url] = found.name
-            imported.added.append(found.name)
-            new.append(found)
-    return imported, new
+            known[candidate.name] = source
+            feed_owners[feed_url] = candidate.name
+            plan.new.append(candidate)
+    return plan
 
 
-def _usable(one: ListedSource, taken: Collection[str]) -> _New:
-    """Return what can be added; a source that the file does not name gets the name that fits its feed."""
-    if one.why_not:
-        raise HeadwaterError(one.why_not)
-    name = one.name or free_name(_address(one.settings), one.title, taken)
-    kind, settings = prepare_settings(name, one.kind, one.settings)
-    return _New(name, one.kind, kind, settings, one.enabled)
+def _refuse(entry: SourceEntry, why: str) -> RefusedSource:
+    given = entry.name or entry.settings.get("feed_url") or entry.title or entry.where
+    return RefusedSource(entry.where, redact(str(given)), why)
 
 
-def _address(settings: Mapping[str, Any]) -> str:
-    return next((str(settings[name]) for name in ("feed_url", "site_url", "sitemap_url") if settings.get(name)), "")
+def _make_candidate(entry: SourceEntry, taken: Collection[str], prepare: PrepareSettings) -> ImportCandidate:
+    if entry.error:
+        raise HeadwaterError(entry.error)
+    address = next((url for key in ("feed_url", "site_url", "sitemap_url") if (url := entry.settings.get(key))), "")
+    name = entry.name or choose_name(str(address), entry.title, taken)
+    return ImportCandidate(name, entry.kind, *prepare(name, entry.kind, entry.settings), entry.enabled)
 
 
-def free_name(url: str, title: str, taken: Collection[str]) -> str:
-    """Name a source: as its title, if that can be a name, else by its host, and by more where that is taken."""
+def choose_name(url: str, title: str, taken: Collection[str]) -> str:
+    """Choose a free name for a source: its title if that is a valid name, else its host, else with more words."""
     if SOURCE_NAME.fullmatch(title) and title not in taken:
         return title
-    name = host_name(url)
+    try:
+        parts = urlsplit(url)
+        host, path = parts.hostname or "", unquote(f"{parts.path} {parts.query}").lower()
+    except ValueError:
+        host = path = ""
+    name = _slug(host.removeprefix("www.")) or "source"
     if name not in taken:
         return name
-    telling = [_slug(" ".join(_telling_words(url))), _slug(title)]
-    names = [f"{name}-{words}"[:60].rstrip("._-") for words in telling if words]
+    words = " ".join(word for word in re.split(r"[^a-z0-9]+", path) if word not in _COMMON_WORDS)
+    names = [f"{name}-{slug}"[:60].rstrip("._-") for slug in (_slug(words), _slug(title)) if slug]
     names += [f"{name[:56]}-{number}" for number in range(2, len(taken) + 3)]
     return next(candidate for candidate in names if candidate not in taken)
-
-
-def host_name(url: str) -> str:
-    """Make a source's name from where it is."""
-    try:
-        host = urlsplit(url).hostname or ""
-    except ValueError:
-        host = ""
-    return _slug(host.removeprefix("www.")) or "source"
-
-
-def _telling_words(url: str) -> list[str]:
-    parts = urlsplit(url)
-    words = re.split(r"[^a-z0-9]+", unquote(f"{parts.path} {parts.query}").lower())
-    return [word for word in words if word and word not in _IDLE_WORDS]
 
 
 def _slug(text: str) -> str:
     return re.sub(r"[^a-z0-9._-]+", "-", text.lower()).strip("._-")[:64].rstrip("._-")
 
 
-def export_yaml(get_all_sources: list[Source]) -> bytes:
-    """Return a file of sources, whole, that can be imported."""
-    entries = []
-    for source in get_all_sources:
-        entry: dict[str, Any] = {"name": source.name, "kind": source.kind}
-        if not source.enabled:
-            entry["enabled"] = False
-        entries.append(entry | {"settings": dict(source.settings)})
-    return write_yaml(entries)
+def export_yaml(sources: Iterable[Source]) -> bytes:
+    """Return a YAML file of all sources, which can be imported."""
+    return write_yaml(
+        [
+            {"name": source.name, "kind": source.kind}
+            | ({} if source.enabled else {"enabled": False})
+            | {"settings": dict(source.settings)}
+            for source in sources
+        ]
+    )
 
 
-def export_opml(get_all_sources: list[Source], now: datetime) -> tuple[bytes, list[str]]:
-    """Return the feeds as any feed reader takes them, and the names of the sources that have none."""
+def export_opml(sources: Sequence[Source], now: datetime) -> tuple[bytes, list[str]]:
+    """Return an OPML file of the feeds, and the names of the sources without a feed."""
     feeds = [
-        OpmlFeed(
-            source.settings["feed_url"],
-            source.name,
-            source.settings.get("site_url"),
-            source.settings.get("category") or "",
-        )
-        for source in get_all_sources
-        if source.settings.get("feed_url")
+        OpmlFeed(feed_url, source.name, source.settings.get("site_url"), source.settings.get("category") or "")
+        for source in sources
+        if (feed_url := source.settings.get("feed_url"))
     ]
-    without = [source.name for source in get_all_sources if not source.settings.get("feed_url")]
+    without = [source.name for source in sources if not source.settings.get("feed_url")]
     return write_opml(feeds, title="Headwater", now=now), without
+
+
+def write_yaml(entries: list[dict[str, Any]]) -> bytes:
+    """Return a YAML file of sources."""
+    # YAML readers take these characters for line ends, so they must be escaped.
+    has_line_ends = any(mark in str(entries) or repr(mark)[1:-1] in str(entries) for mark in "\x85\u2028\u2029")
+    text = yaml.safe_dump({"sources": entries}, allow_unicode=not has_line_ends, sort_keys=False, width=1000)
+    return text.encode()
+
+
+def read_source_list(body: bytes) -> list[SourceEntry]:
+    """Return the entries of a file. Raises Unreadable if it is neither OPML nor YAML with a list of sources."""
+    if len(body) > MAX_FILE_BYTES:
+        raise Unreadable(f"The file is larger than {MAX_FILE_BYTES // 1024 // 1024} MB.")
+    if body.lstrip(b"\xef\xbb\xbf\xff\xfe\x00 \t\r\n").startswith(b"<"):
+        return _read_opml(body)
+    return _read_yaml(decode_xml(body, None))
+
+
+def _read_opml(body: bytes) -> list[SourceEntry]:
+    entries = []
+    for number, feed in enumerate(parse_opml(body), 1):
+        settings = {"feed_url": feed.url, "site_url": feed.site_url, "category": feed.category}
+        filled = {name: value for name, value in settings.items() if value}
+        entries.append(SourceEntry(f"feed {number}", settings=filled, title=feed.title))
+    return entries
+
+
+def _read_yaml(text: str) -> list[SourceEntry]:
+    try:
+        _refuse_bombs(text)
+        loader = yaml.CSafeLoader(text)
+        try:
+            return [_read_entry(loader, node) for node in _find_entries(loader.get_single_node())]
+        finally:
+            loader.dispose()
+    except yaml.MarkedYAMLError as error:
+        line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
+        raise Unreadable(f"This is not YAML: {line}{error.problem}.") from None
+    except yaml.YAMLError as error:
+        raise Unreadable(f"This is not YAML: {' '.join(str(error).split())}.") from None
+
+
+def _refuse_bombs(text: str) -> None:
+    """Refuse deep nesting, and anchors and aliases: with them a few lines can fill any memory."""
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if getattr(event, "anchor", None):
+            raise Unreadable(f"Line {event.start_mark.line + 1}: anchors and aliases (& and *) are not allowed.")
+        if depth > _MAX_DEPTH:
+            raise Unreadable(f"Line {event.start_mark.line + 1}: it is nested too deep.")
+
+
+def _find_entries(root: yaml.Node | None) -> list[yaml.Node]:
+    """Return the items of the list that is the whole file, or that is under `sources`."""
+    if isinstance(root, yaml.MappingNode):
+        by_key = {key.value: value for key, value in root.value if isinstance(key, yaml.ScalarNode)}
+        others = [str(key) for key in by_key if key != "sources"]
+        if others or len(root.value) != 1:
+            found = ", ".join(others) or "an empty mapping"
+            raise Unreadable(f"The list must be under `sources`, the only key of the file, not {found}.")
+        root = by_key["sources"]
+    if root is None or (isinstance(root, yaml.ScalarNode) and not root.value):
+        return []
+    if not isinstance(root, yaml.SequenceNode):
+        raise Unreadable("This is no list of sources: neither OPML, nor YAML with a list under `sources`.")
+    return list(root.value)
+
+
+def _read_entry(loader: yaml.CSafeLoader, node: yaml.Node) -> SourceEntry:
+    where = f"line {node.start_mark.line + 1}"
+    try:
+        given = _read_node(loader, node)
+    except (ValueError, yaml.YAMLError) as error:
+        return SourceEntry(where, error=f"{getattr(error, 'problem', None) or error}.")
+    if not isinstance(given, dict):
+        return SourceEntry(where, error="A source is a mapping, such as `feed_url: https://example.org/feed`.")
+    name = given.get("name", "")
+    if problem := _find_error(given):
+        return SourceEntry(where, str(name), error=problem)
+    flat = {key: value for key, value in given.items() if key not in _ENTRY_KEYS}
+    settings = {**given.get("settings", {}), **flat}
+    return SourceEntry(where, name, given.get("kind", "site"), given.get("enabled", True), settings)
+
+
+def _find_error(given: dict[str, Any]) -> str | None:
+    for key, kind, expected in (
+        ("name", str, "text; put it in quotes"),
+        ("kind", str, "text"),
+        ("enabled", bool, "true or false"),
+        ("settings", dict, "a mapping"),
+    ):
+        if not isinstance(given.get(key, kind()), kind):
+            return f"{key}: must be {expected}."
+    twice = sorted(given.get("settings", {}).keys() & given.keys() - _ENTRY_KEYS)
+    return f"{twice[0]}: is given twice." if twice else None
+
+
+def _read_node(loader: yaml.CSafeLoader, node: yaml.Node) -> Any:
+    """Return a node as JSON types. Raises ValueError for a key that is given twice or that is not text."""
+    if isinstance(node, yaml.SequenceNode):
+        return [_read_node(loader, part) for part in node.value]
+    if isinstance(node, yaml.MappingNode):
+        found: dict[str, Any] = {}
+        for key, value in _read_pairs(loader, node):
+            if key in found:
+                raise ValueError(f"{key}: is given twice")
+            found[key] = _read_node(loader, value)
+        return found
+    try:
+        value = loader.construct_object(node)
+    except AttributeError:  # the tag names a type that the value does not have
+        raise ValueError(f"{node.value}: is not what its tag says") from None
+    if isinstance(value, date):  # a datetime is a date too
+        return node.value
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    raise ValueError(f"{node.value}: is not text, a number, true or false")
+
+
+def _read_pairs(loader: yaml.CSafeLoader, node: yaml.MappingNode) -> Iterator[tuple[str, yaml.Node]]:
+    for key, value in node.value:
+        name = loader.construct_object(key) if isinstance(key, yaml.ScalarNode) else None
+        if not isinstance(name, str):
+            raise ValueError(f"line {key.start_mark.line + 1}: a name must be text")
+        yield name, value

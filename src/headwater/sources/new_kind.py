@@ -68,6 +68,6 @@ def _taken_by(name: str) -> str | None:
     return None
 
 
-def entry_point(name: str) -> str:
+def format_entry_point(name: str) -> str:
     """Return the lines that make a kind known, for the pyproject.toml of the package it is in."""
     return f'[project.entry-points."headwater.kinds"]\n{name} = "{name}:{name.title().replace("_", "")}Kind"'

@@ -1,143 +1,167 @@
-"""What a door may ask of sources without reaching out: add, change, list, show, switch, remove."""
+"""Operations on sources that need only the database: add, list, show, edit, enable, remove, import, export."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
-from headwater.core.errors import OperatorError
+from headwater.core.errors import OperatorError, Unreadable
 from headwater.core.frontier import UrlFilter
+from headwater.core.poll import first_poll_at
 from headwater.core.reasons import Reason
+from headwater.core.record import extend, record
 from headwater.core.source import Method, Source
-from headwater.core.text import make_storable
 from headwater.core.url_input import redact
 from headwater.db import sources
 from headwater.db.context import DatabaseContext
 from headwater.db.pool import Connection
 from headwater.frontier.retry import retry_all
-from headwater.sandbox.pool import Sandbox, make_sandbox
-from headwater.sources.health_report import HEALTHS, kind_or_why, tell_source
-from headwater.sources.import_export import Imported, export_opml, export_yaml, import_sources
+from headwater.sandbox.pool import Sandbox
+from headwater.sources.health import SourceDetails, SourceHealth, SourceSummary, configure_or_explain, summarize_source
+from headwater.sources.import_export import (
+    ImportCandidate,
+    RefusedSource,
+    SourceEntry,
+    export_opml,
+    export_yaml,
+    plan_import,
+    read_source_list,
+)
 from headwater.sources.kind import Kind
 from headwater.sources.registry import get_kind, prepare_settings
-from headwater.sources.settings import require_set, require_unread, save_fetch_profile, unknown
 
-_SLICE = 2000  # URLs ended at once
+_URL_BATCH = 2000
+_IMPORT_BATCH = 500
+_READ_SECONDS = 60.0
 _ITEMS_SHOWN = 5
-# Fields that may change while what is read, and so what is remembered of it, stays as it was.
-_ABOUT_READING = frozenset(Kind.__struct_fields__) | {
+# A change of these settings does not change what a source reads, so the source keeps its state.
+_KEEP_STATE = frozenset(Kind.__struct_fields__) | {
     *("category", "ingestion_mode", "sitemap_hours", "spider_hours", "spider_depth", "spider_pages"),
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Removed:
-    """What became of a source that was removed, and of what it had still to fetch."""
+@record
+class RemovedSource:
+    """What a removal did."""
 
     name: str
-    kept: bool  # what it has brought is kept; else it had brought nothing
-    ended: int
+    kept: bool
+    """The items and documents of the source are kept. False: it had none."""
+    ended_urls: int
+    """The number of URLs that waited and are not fetched."""
+
+
+@record
+class ImportedSources:
+    """What an import did with the sources of a file."""
+
+    added: list[str]
+    known: list[str]
+    refused: list[RefusedSource]
+    dry_run: bool
+    """Nothing was saved: `added` are the sources that an import adds."""
 
 
 class SourceOperations:
-    """The sources' part of the desk; it reaches nothing but the database."""
+    """The operations on sources that need only the database. `sandbox` lends a sandbox for reading files."""
 
-    def __init__(self, context: DatabaseContext) -> None:
+    def __init__(self, context: DatabaseContext, sandbox: Callable[[], AbstractAsyncContextManager[Sandbox]]) -> None:
         self._context = context
+        self._open_sandbox = sandbox
         self._interval = timedelta(minutes=context.settings.poll_interval_minutes)
 
-    async def listed(self, *, category: str | None = None, health: str | None = None) -> list[dict[str, Any]]:
-        """List sources, the worst first, each with its health, why, and the state of its polls."""
-        if health is not None and health not in HEALTHS:
+    async def list_sources(self, *, category: str | None = None, health: str | None = None) -> list[SourceSummary]:
+        """List sources, the worst health first."""
+        if health is not None and health not in tuple(SourceHealth):
             raise OperatorError(
-                f"There is no health {redact(health)!r}: choose one of {', '.join(HEALTHS)}.",
+                f"There is no health {redact(health)!r}: choose one of {', '.join(SourceHealth)}.",
                 reason=Reason.BAD_REQUEST,
             )
-        told = await self._told()
+        rows = await self._summarize()
         if category is not None:
-            told = [row for row in told if f"{row['category']}/".startswith(f"{category.strip('/')}/")]
-        chosen = [row for row in told if health in (None, row["health"])]
-        return sorted(chosen, key=lambda row: (row["health"].rank, row["name"]))
+            rows = [row for row in rows if f"{row.category}/".startswith(f"{category.strip('/')}/")]
+        chosen = [row for row in rows if health in (None, row.health)]
+        return sorted(chosen, key=lambda row: (row.health.rank, row.name))
 
-    async def show(self, name: str) -> dict[str, Any]:
-        """Return all that is known of a source."""
-        found = await self._told(name)
-        if not found:
-            raise unknown(name)
-        row = found[0]
+    async def show(self, name: str) -> SourceDetails:
+        """Return everything that is known about a source."""
+        rows = await self._summarize(name)
+        if not rows:
+            raise sources.unknown_source(name)
+        (row,) = rows
         async with self._context.database.connection() as connection:
-            urls = await sources.count_source_urls(connection, row["id"])
-            items = await sources.last_items(connection, row["id"], _ITEMS_SHOWN)
-        kind = kind_or_why(row)
+            urls = await sources.count_source_urls(connection, row.id)
+            items = await sources.list_last_items(connection, row.id, _ITEMS_SHOWN)
+        kind = configure_or_explain(row)
         defaults = {} if isinstance(kind, str) else msgspec.to_builtins(kind)
-        return row | {
-            "defaults": {field: value for field, value in defaults.items() if field not in row["settings"]},
-            "urls": {status: urls.get(status, 0) for status in ("pending", "fetched", "dead")},
-            "last_items": items,
-        }
+        return extend(
+            row,
+            SourceDetails,
+            defaults={field: value for field, value in defaults.items() if field not in row.settings},
+            urls={status: urls.get(status, 0) for status in ("pending", "fetched", "dead")},
+            last_items=items,
+        )
 
-    async def _told(self, name: str | None = None) -> list[dict[str, Any]]:
+    async def _summarize(self, name: str | None = None) -> list[SourceSummary]:
         context = self._context
         async with context.database.connection() as connection:
-            rows = await sources.list_sources(connection, make_storable(name) if name is not None else None)
-            alone = rows[0]["id"] if name is not None and rows else None
-            methods: dict[int, list[dict[str, Any]]] = {}
-            for one in await sources.list_methods(connection, alone):
-                methods.setdefault(one.pop("source_id"), []).append(one)
-        now, look = context.clock.now(), timedelta(seconds=context.settings.poll_check_seconds)
+            rows = await sources.list_sources(connection, name)
+            methods: dict[int, list[sources.MethodRow]] = {}
+            for method in await sources.list_methods(connection, rows[0].id if name is not None and rows else None):
+                methods.setdefault(method.source_id, []).append(method)
+        now, check_interval = context.clock.now(), timedelta(seconds=context.settings.poll_check_seconds)
         return [
-            tell_source(row, methods.get(row["id"], ()), now, look, self._context.settings.timezone) for row in rows
+            summarize_source(row, methods.get(row.id, ()), now, check_interval, context.settings.timezone)
+            for row in rows
         ]
 
     async def create(self, name: str, kind: str, settings: Mapping[str, Any]) -> Source:
-        """Add a source of any kind. It is polled when it is due: by the running poller at once, or at its schedule."""
-        configured, settings = prepare_settings(name, kind, settings)
-        source, was_there = await self._context.database.transact(
-            lambda connection: self._insert(connection, name, kind, configured, settings)
+        """Add a source of any kind. The running poller polls it when it is due: at once, or at its schedule."""
+        configured, prepared = prepare_settings(name, kind, settings)
+        source, was_removed = await self._context.database.transact(
+            lambda connection: self._insert(connection, name, kind, configured, prepared)
         )
-        if was_there:
-            await self._queue_again(name)
+        if was_removed:
+            await self._requeue_urls(name)
         return source
 
     async def _insert(
         self, connection: Connection, name: str, kind_name: str, kind: Kind, settings: Mapping[str, Any]
     ) -> tuple[Source, bool]:
-        """Add the row; tell also whether there was a source of this name before."""
-        await require_unread(connection, settings)
+        """Add a source. Returns also whether a source of this name was removed before."""
+        await _refuse_feed_owner(connection, settings)
         now = self._context.clock.now()
-        was_there = bool(await sources.find_removed_names(connection, [name]))
+        was_removed = bool(await sources.find_removed_names(connection, [name]))
         due = {method: now if gap else None for method, gap in kind.methods(self._interval).items()}
         source = await sources.add_source(connection, name, kind_name, settings, now=now, due=due)
         if source is None:
             raise OperatorError(
                 f"There is a source named {name} already; choose another name.", reason=Reason.SOURCE_EXISTS
             )
-        await save_fetch_profile(connection, source, kind)
-        return source, was_there
+        await _save_fetch_profile(connection, source, kind)
+        return source, was_removed
 
-    async def _queue_again(self, name: str) -> None:
-        """Let a source that is back have the URLs that had ended with it."""
+    async def _requeue_urls(self, name: str) -> None:
+        """Queue the URLs again that ended with the removal of a source."""
         filters = UrlFilter(source=name, reason=Reason.SOURCE_REMOVED)
 
-        async def is_there(connection: Connection) -> bool:
-            """Tell whether nobody has removed it again, and let nobody do so meanwhile."""
+        async def is_allowed(connection: Connection) -> bool:
             source = await sources.get_source(connection, name)
             return source is not None and await sources.prevent_removal(connection, source.id)
 
-        async for _ in retry_all(self._context.database, self._context.clock.now(), filters, is_allowed=is_there):
+        async for _ in retry_all(self._context.database, self._context.clock.now(), filters, is_allowed=is_allowed):
             pass
 
-    async def edit(self, name: str, changes: Mapping[str, Any], unset: Collection[str] = ()) -> dict[str, Any]:
-        """Change settings of a source, or take them back to their defaults; return all that is known of it then."""
+    async def edit(self, name: str, changes: Mapping[str, Any], unset: Collection[str] = ()) -> SourceDetails:
+        """Change settings of a source. Those in `unset` return to their defaults."""
         if not changes and not unset:
-            raise OperatorError(f"Source {name}: nothing was given to change.", reason=Reason.BAD_REQUEST)
+            raise OperatorError(f"Source {name}: there is no setting to change.", reason=Reason.BAD_REQUEST)
 
         async def work(connection: Connection) -> None:
-            source = await self._locked(connection, name)
-            require_set(source, changes, unset)
+            source = await _lock_source(connection, name)
+            _check_unset(source, changes, unset)
             merged = {field: value for field, value in {**source.settings, **changes}.items() if field not in unset}
             kind, settings = prepare_settings(name, source.kind, merged)
             await self._replace_settings(connection, source, kind, settings)
@@ -151,51 +175,52 @@ class SourceOperations:
         fields = source.settings.keys() | settings.keys()
         changed = {field for field in fields if source.settings.get(field) != settings.get(field)}
         if "feed_url" in changed:
-            await require_unread(connection, settings)
+            await _refuse_feed_owner(connection, settings)
         if not await sources.replace_settings(connection, source.id, settings):
-            raise OperatorError(f"Source {source.name}: another reads this feed already.", reason=Reason.SOURCE_EXISTS)
-        await save_fetch_profile(connection, source, kind)
+            raise OperatorError(
+                f"Source {source.name}: another source reads this feed already.", reason=Reason.SOURCE_EXISTS
+            )
+        await _save_fetch_profile(connection, source, kind)
         now, gaps = self._context.clock.now(), kind.methods(self._interval)
-        await sources.save_methods(
-            connection, source.id, {method: now if gap else None for method, gap in gaps.items()}
-        )
-        before = self._gaps(source)
+        due = {method: now if gap else None for method, gap in gaps.items()}
+        await sources.save_methods(connection, source.id, due)
+        before = self._get_gaps(source)
         await sources.replan_methods(
             connection,
             source.id,
             gaps,
             changed=[method for method, gap in gaps.items() if method not in before or before[method] != gap],
             now=now,
-            afresh=bool(changed - _ABOUT_READING),
+            reset=bool(changed - _KEEP_STATE),
         )
 
-    def _gaps(self, source: Source) -> Mapping[Method, timedelta | None]:
-        """Return the intervals of a source as its row has them; none where that cannot be used."""
+    def _get_gaps(self, source: Source) -> Mapping[Method, timedelta | None]:
         try:
             return get_kind(source).methods(self._interval)
         except OperatorError:
             return {}
 
-    async def switch(self, name: str, *, enabled: bool) -> dict[str, Any]:
-        """Let a source be polled, or not; return all that is known of it then."""
+    async def set_enabled(self, name: str, *, enabled: bool) -> SourceDetails:
+        """Enable or disable the polls of a source."""
 
         async def work(connection: Connection) -> None:
-            source = await self._locked(connection, name)
+            source = await _lock_source(connection, name)
             await sources.set_source_enabled(connection, source.id, enabled=enabled)
 
         await self._context.database.transact(work)
         return await self.show(name)
 
-    async def remove(self, name: str) -> Removed:
-        """Remove a source. What it has brought stays; what waits to be fetched is not.
+    async def remove(self, name: str) -> RemovedSource:
+        """Remove a source. Its items and documents stay. Queued URLs end.
 
-        What is being fetched meanwhile is, and comes back to the queue where that fails: another removal ends it.
+        A URL that is being fetched is not ended. If that fetch fails, the URL is queued again, and the next removal of
+        the same name ends it.
         """
 
         async def work(connection: Connection) -> tuple[Source, bool, bool]:
-            found = await sources.lock_source(connection, make_storable(name))
+            found = await sources.lock_source(connection, name)
             if found is None:
-                raise unknown(name)
+                raise sources.unknown_source(name)
             source, was_removed = found
             kept = was_removed or not await sources.delete_unused_source(connection, source.id)
             if kept and not was_removed:
@@ -204,54 +229,111 @@ class SourceOperations:
 
         source, kept, was_removed = await self._context.database.transact(work)
         ended = await self._end_urls(source.id) if kept else 0
-        if was_removed and not ended:  # else somebody was stopped while removing it
-            raise unknown(name)
-        return Removed(name, kept, ended)
+        if was_removed and not ended:  # a removal that was interrupted left nothing to end
+            raise sources.unknown_source(name)
+        return RemovedSource(name, kept, ended)
 
-    async def check_name(self, name: str) -> None:
-        """Raise what a removal would where no source was ever named so."""
-        if await self._context.database.transact(lambda held: sources.lock_source(held, make_storable(name))) is None:
-            raise unknown(name)
+    async def check_removable(self, name: str) -> None:
+        """Raise OperatorError if no source, also no removed one, has this name."""
+        if await self._context.database.transact(lambda connection: sources.lock_source(connection, name)) is None:
+            raise sources.unknown_source(name)
 
     async def _end_urls(self, source_id: int) -> int:
-        """End what a removed source had still to fetch, a slice at a time; return how much that was."""
+        """End the queued URLs of a removed source in batches. Returns their number."""
         after = count = 0
         while True:
 
             async def work(connection: Connection, after: int = after) -> list[int]:
-                return await sources.end_removed_urls(connection, source_id, after, _SLICE)
+                return await sources.end_removed_urls(connection, source_id, after, _URL_BATCH)
 
             ended = await self._context.database.transact(work)
             if not ended:
                 return count
             after, count = max(ended), count + len(ended)
 
-    async def _locked(self, connection: Connection, name: str) -> Source:
-        found = await sources.lock_source(connection, make_storable(name))
-        if found is None or found[1]:
-            raise unknown(name)
-        return found[0]
+    async def import_list(self, body: bytes, *, dry_run: bool = False) -> ImportedSources:
+        """Add the sources of an OPML or YAML file that can be used. Raises Unreadable if the file has no source."""
+        async with self._open_sandbox() as sandbox:
+            entries = await sandbox.run(read_source_list, body, returns=list[SourceEntry], seconds=_READ_SECONDS)
+        if not entries:
+            raise Unreadable("There is no source in it: neither a feed in OPML, nor an entry in YAML under `sources`.")
+        plan = plan_import(entries, await self._get_all(), prepare_settings)
+        if not dry_run:
+            for name in await self._add_all(plan.new):
+                await self._requeue_urls(name)
+        return ImportedSources([new.name for new in plan.new], plan.known, plan.refused, dry_run)
 
-    async def import_list(self, body: bytes, *, dry_run: bool = False) -> Imported:
-        """Add the sources of an OPML or YAML file, each that can be used; tell what became of the rest."""
-        async with self._sandbox() as sandbox:
-            imported = await import_sources(self._context, sandbox, body, self._interval, dry_run=dry_run)
-        for name in imported.back:
-            await self._queue_again(name)
-        return imported
+    async def _add_all(self, new: list[ImportCandidate]) -> list[str]:
+        """Add sources, their first polls spread over an interval. Returns the names that were removed before."""
+        now, removed_before = self._context.clock.now(), list[str]()
+        for start in range(0, len(new), _IMPORT_BATCH):
+            batch = {
+                one.name: (one, first_poll_at(now, interval=self._interval, index=index, count=len(new)))
+                for index, one in enumerate(new[start : start + _IMPORT_BATCH], start)
+            }
+
+            async def work(
+                connection: Connection, batch: Mapping[str, tuple[ImportCandidate, datetime]] = batch
+            ) -> set[str]:
+                removed = await sources.find_removed_names(connection, batch)
+                for one, due in batch.values():
+                    await self._add_candidate(connection, one, due, now)
+                return removed
+
+            removed_before.extend(await self._context.database.transact(work))
+        return removed_before
+
+    async def _add_candidate(self, connection: Connection, one: ImportCandidate, due: datetime, now: datetime) -> None:
+        """Add a source. A source that was added during the import stays as it is."""
+        methods = {method: due if gap else None for method, gap in one.kind.methods(self._interval).items()}
+        source = await sources.add_source(connection, one.name, one.kind_name, one.settings, now=now, due=methods)
+        if source:
+            await _save_fetch_profile(connection, source, one.kind)
+            if not one.enabled:
+                await sources.set_source_enabled(connection, source.id, enabled=False)
 
     async def export_yaml(self) -> bytes:
-        """Return all sources as a file that can be imported."""
-        return export_yaml(await self._all())
+        """Return all sources as a YAML file, which can be imported."""
+        return export_yaml(await self._get_all())
 
     async def export_opml(self) -> tuple[bytes, list[str]]:
-        """Return the feeds as a file for any reader, and the names of the sources that have none."""
-        return export_opml(await self._all(), self._context.clock.now())
+        """Return the feeds as an OPML file, and the names of the sources without a feed."""
+        return export_opml(await self._get_all(), self._context.clock.now())
 
-    async def _all(self) -> list[Source]:
+    async def _get_all(self) -> list[Source]:
         async with self._context.database.connection() as connection:
             return await sources.get_all_sources(connection)
 
-    def _sandbox(self) -> AbstractAsyncContextManager[Sandbox]:
-        """Lend a place to read what came from outside."""
-        return make_sandbox(self._context.settings)
+
+async def _lock_source(connection: Connection, name: str) -> Source:
+    found = await sources.lock_source(connection, name)
+    if found is None or found[1]:
+        raise sources.unknown_source(name)
+    return found[0]
+
+
+async def _refuse_feed_owner(connection: Connection, settings: Mapping[str, Any]) -> None:
+    """Refuse a feed that another source reads."""
+    feed_url = settings.get("feed_url")
+    owner = await sources.find_feed_owner(connection, feed_url) if isinstance(feed_url, str) else None
+    if owner:
+        raise OperatorError(f"{feed_url} is read by source {owner} already.", reason=Reason.SOURCE_EXISTS)
+
+
+async def _save_fetch_profile(connection: Connection, source: Source, kind: Kind) -> None:
+    """Save how the pages of a source are fetched, so that the settings take effect before the next poll."""
+    await sources.save_fetch_profile(connection, source.id, kind.fetch_profile_json(source.name))
+
+
+def _check_unset(source: Source, changes: Mapping[str, Any], unset: Collection[str]) -> None:
+    """Refuse to unset a setting that is not set, or that is set in the same request."""
+    for field in unset:
+        if field in changes:
+            raise OperatorError(
+                f"Source {source.name}: {redact(field)}: cannot be set and unset at once.", reason=Reason.BAD_REQUEST
+            )
+        if field not in source.settings:
+            is_set = ", ".join(sorted(source.settings)) or "nothing"
+            raise OperatorError(
+                f"Source {source.name}: {redact(field)}: is not set; set is {is_set}.", reason=Reason.BAD_REQUEST
+            )

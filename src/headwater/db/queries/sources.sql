@@ -19,11 +19,11 @@ ON CONFLICT DO NOTHING
 UPDATE sources SET settings = $2 WHERE id = $1
 
 -- name: merge_settings
--- Put what was found out in place of what was set. $1 source, $2 settings
+-- Add settings that the kind learned. $1 source, $2 settings
 UPDATE sources SET settings = settings || $2 WHERE id = $1
 
 -- name: make_method_due
--- Let a method be due at once, but no sooner than a rest after the last. Answers nothing where there is none. $1 source,
+-- Make a method due now, or $4 after its last poll. Returns no row if the source does not have the method. $1 source,
 -- $2 method, $3 now, $4 rest, $5 why
 UPDATE poll_state
 SET next_poll_at = least(next_poll_at, greatest($3, last_polled_at + $4::interval)), next_poll_why = $5
@@ -31,20 +31,21 @@ WHERE source_id = $1 AND method = $2
 RETURNING true
 
 -- name: restore_source
--- One that was removed may be added again: it keeps its id and what it has brought. $1 name, $2 kind, $3 settings, $4 now
+-- A removed source may be added again. It keeps its id, items and URLs. $1 name, $2 kind, $3 settings, $4 now
 UPDATE sources
 SET kind = $2, settings = $3, enabled = true, created_at = $4, removed_at = NULL, fetch_profile = '{}', next_request_at = NULL
 WHERE name = $1 AND removed_at IS NOT NULL
 RETURNING id, name, kind, settings, enabled, created_at
 
 -- name: find_removed_names
--- Which of these names are of sources that were removed. $1 names
+-- Return those names that removed sources have. $1 names
 SELECT name FROM sources WHERE name = ANY ($1::text[]) AND removed_at IS NOT NULL
 
 -- name: replan_methods
--- After a change of settings: whoever reads with the old ones has lost its lease. A method is due when it was, but where its
--- interval has changed not later than that says, and at once where what it reads has changed.
--- $1 source, arrays: $2 methods, $3 interval of each or NULL, $4 whether that has changed; $5 now, $6 whether to begin afresh
+-- Plan the methods after a change of settings. A poll with the old settings loses its lease. A method stays due when it
+-- was. If its interval has changed, it is due within the new interval. If it reads something else, it is due now.
+-- $1 source, arrays: $2 methods, $3 interval of each or NULL, $4 whether that has changed; $5 now, $6 whether the source
+-- forgets its state
 UPDATE poll_state f
 SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, attempts = 0,
     next_poll_at = plan.due,
@@ -56,7 +57,7 @@ SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, attempts = 0,
     consecutive_errors = CASE WHEN $6 THEN 0 ELSE f.consecutive_errors END
 FROM (
     SELECT g.method, CASE WHEN g.gap IS NULL AND g.has_changed AND w.backfill_since IS NULL THEN NULL
-                        WHEN g.gap IS NULL THEN w.next_poll_at  -- it may have been asked for
+                        WHEN g.gap IS NULL THEN w.next_poll_at  -- a backfill may be requested
                         WHEN $6 OR w.next_poll_at IS NULL THEN $5::timestamptz
                         WHEN g.has_changed THEN least(w.next_poll_at, $5 + g.gap)
                         ELSE w.next_poll_at END AS due
@@ -66,26 +67,26 @@ FROM (
 WHERE f.source_id = $1 AND f.method = plan.method
 
 -- name: set_source_enabled
--- $1 source, $2 whether it is polled
+-- $1 source, $2 enabled
 UPDATE sources SET enabled = $2 WHERE id = $1
 
 -- name: lock_methods
--- First the methods, then the source, as polls do. $1 name
+-- Lock the methods before the source. Polls lock in the same order. $1 name
 SELECT f.method FROM poll_state f JOIN sources s ON s.id = f.source_id WHERE s.name = $1 ORDER BY f.method FOR UPDATE OF f
 
 -- name: lock_source
--- Nobody submits for it until the transaction ends. $1 name
+-- No URL is submitted for the source until the transaction ends. $1 name
 SELECT id, name, kind, settings, enabled, created_at, removed_at IS NOT NULL AS is_removed
 FROM sources WHERE name = $1 FOR UPDATE
 
 -- name: mark_source_removed
--- It is read no more, and keeps what it has brought. $1 id, $2 now
+-- The source is not polled again. Its items and documents stay. $1 id, $2 now
 WITH gone AS (DELETE FROM poll_state WHERE source_id = $1)
 UPDATE sources SET removed_at = $2, enabled = false WHERE id = $1
 
 -- name: end_removed_urls
--- What a removed source still had in the queue ends, but for what another source has seen too. $1 source, $2 after this id,
--- $3 how many. Answers the ids.
+-- End the queued URLs of a removed source, except those that another source has seen. Returns the ids. $1 source, $2 after
+-- this id, $3 limit
 WITH chosen AS MATERIALIZED (
     SELECT u.id FROM url_frontier u JOIN frontier_queue q ON q.url_id = u.id
     WHERE u.source_id = $1 AND u.id > $2 AND u.status = 'pending' AND q.lease_token IS NULL
@@ -100,23 +101,23 @@ UPDATE url_frontier u SET status = 'dead', reason = 'source_removed' FROM chosen
 RETURNING u.id
 
 -- name: request_backfill
--- Let the next reading of the sitemaps go back to a time; answers nothing where there are none, or somebody reads them.
+-- Make the next poll of the sitemaps go back to a time. Returns no row if there are none, or if a poll of them runs.
 -- $1 source, $2 since, $3 now
 UPDATE poll_state
 SET backfill_since = least(backfill_since, $2), next_poll_at = least(next_poll_at, $3),
-    next_poll_why = 'A backfill was asked for.', attempts = 0
+    next_poll_why = 'A backfill was requested.', attempts = 0
 WHERE source_id = $1 AND method = 'sitemap' AND lease_token IS NULL
 RETURNING true
 
 -- name: delete_unused_source
--- Only one that has brought nothing: what was brought refers to it. $1 id
+-- Items and URLs refer to their source, so only a source without them can be deleted. $1 id
 DELETE FROM sources s
 WHERE s.id = $1 AND NOT EXISTS (SELECT 1 FROM items WHERE source_id = s.id)
   AND NOT EXISTS (SELECT 1 FROM url_frontier WHERE source_id = s.id)
 RETURNING true
 
 -- name: prevent_removal
--- Let nobody remove a source before the transaction ends; answers nothing where somebody has. $1 id
+-- Prevent the removal of a source until the transaction ends. Returns no row if it was removed. $1 id
 SELECT true FROM sources WHERE id = $1 AND removed_at IS NULL FOR KEY SHARE
 
 -- name: get_source
@@ -130,46 +131,46 @@ SELECT id, name, kind, settings, enabled, created_at FROM sources WHERE removed_
 SELECT name FROM sources WHERE removed_at IS NULL AND enabled AND fetch_profile -> 'needs_browser' = 'true' ORDER BY name
 
 -- name: find_feed_owner
--- Only asked like this does it use its index. $1 feed URL
+-- The second condition makes PostgreSQL use the partial index. $1 feed URL
 SELECT name FROM sources WHERE settings ->> 'feed_url' = $1 AND settings ? 'feed_url' AND removed_at IS NULL
 
 -- name: list_sources
--- Each source, or the one of this name, with what it has brought and the usual time between two of its items, and the
--- state of its first method. $1 name or NULL
+-- List all sources, or one, with the state of the first method, the counts of items and documents, and the usual time
+-- between two items. $1 name or NULL
 SELECT s.id, s.name, s.kind, s.settings, s.enabled, s.created_at, f.next_poll_at, f.last_polled_at, f.last_success_at,
        f.last_reason, f.last_error, coalesce(f.consecutive_errors, 0) AS consecutive_errors,
        f.lease_token IS NOT NULL AS polling,
        (SELECT count(*) FROM items i WHERE i.source_id = s.id) AS items,
        (SELECT count(*) FROM documents d WHERE d.source_id = s.id) AS documents,
-       (SELECT (max(published_at) - min(published_at)) / nullif(count(*) - 1, 0)
+       (SELECT (extract(epoch FROM max(published_at) - min(published_at)) / nullif(count(*) - 1, 0))::float8
         FROM (SELECT i.published_at FROM items i WHERE i.source_id = s.id AND NOT i.published_is_sighting
-              ORDER BY i.published_at DESC LIMIT 20) lately) AS usual_gap
+              ORDER BY i.published_at DESC LIMIT 20) newest) AS usual_gap_seconds
 FROM sources s
 LEFT JOIN LATERAL (SELECT * FROM poll_state p WHERE p.source_id = s.id ORDER BY p.method LIMIT 1) f ON true
 WHERE s.removed_at IS NULL AND ($1::text IS NULL OR s.name = $1)
 ORDER BY s.name
 
 -- name: list_methods
--- How each way to read a source stands. $1 source or NULL for all
+-- List the state of methods. $1 source or NULL for all
 SELECT f.source_id, f.method, f.next_poll_at, f.next_poll_why, f.last_polled_at, f.last_success_at, f.last_new_at,
        f.last_reason, f.last_error, f.last_item_count, f.consecutive_errors, f.backfill_since,
-       f.lease_token IS NOT NULL AS polling, f.state -> 'problems' AS problems, f.state -> 'moved' AS moved
+       f.lease_token IS NOT NULL AS polling, f.state -> 'problems' AS problems, f.state -> 'moved' AS redirect
 FROM poll_state f JOIN sources s ON s.id = f.source_id
 WHERE s.removed_at IS NULL AND ($1::int IS NULL OR f.source_id = $1)
 ORDER BY f.source_id, f.method
 
 -- name: count_source_urls
--- How many URLs a source has brought, by where they stand. $1 source
+-- $1 source
 SELECT status, count(*) AS urls FROM url_frontier WHERE source_id = $1 GROUP BY 1
 
--- name: last_items
--- $1 source, $2 how many
+-- name: list_last_items
+-- $1 source, $2 limit
 SELECT title, url, published_at, published_is_sighting FROM items WHERE source_id = $1 ORDER BY published_at DESC LIMIT $2
 
 -- name: claim_polls
--- $1 now, $2 how many, $3 holder, $4 until, $5 one source's name or NULL for whatever is due, $6 methods. Two looks, since a
--- plan that is to serve both would read them all. The first request of a list gets its moment here, where the gap between
--- two of its source is known.
+-- Claim due methods, or the methods of one source. Two subqueries search for them, because one plan for both would read
+-- the whole table. The claim of a main method also reserves the time of its first request.
+-- $1 now, $2 limit, $3 holder, $4 until, $5 name of one source or NULL for those that are due, $6 methods
 WITH due AS MATERIALIZED (
     SELECT f.source_id, f.method FROM poll_state f JOIN sources s ON s.id = f.source_id
     WHERE $5::text IS NULL AND f.lease_token IS NULL AND f.next_poll_at <= $1 AND f.method = ANY ($6::text[]) AND s.enabled
@@ -194,22 +195,22 @@ RETURNING s.id, s.name, s.kind, s.settings, s.enabled, s.created_at, s.fetch_pro
           f.last_success_at, f.adaptive_interval, f.backfill_since, f.lease_holder, f.lease_token, f.lease_until, f.attempts
 
 -- name: lock_poll
--- The fence of a poll. $1 source, $2 token
+-- Lock a poll whose lease is valid. $1 source, $2 token
 SELECT true FROM poll_state WHERE source_id = $1 AND lease_token = $2 FOR UPDATE
 
 -- name: save_state
--- What a poll that goes on has learned. $1 source, $2 token, $3 state
+-- $1 source, $2 token, $3 state
 UPDATE poll_state SET state = $3 WHERE source_id = $1 AND lease_token = $2
 
 -- name: save_wait_reason
--- A poll says what it waits for. $1 source, $2 token, $3 why
+-- $1 source, $2 token, $3 why the poll waits
 UPDATE poll_state SET next_poll_why = $3 WHERE source_id = $1 AND lease_token = $2
 
 -- name: finish_polls
--- End polls, each fenced by its token; answers the tokens that were still in force. Arrays: $1 sources, $2 tokens, $3 next
--- polls, $4 why then, $5 adaptive intervals, $6 reasons, $7 errors or NULL, $8 errors in a row, $9 items or NULL, $10 states,
--- $11 whether something new came, $14 whether a backfill goes on with the next; $12 now, $13 whether this need not wait for the disk: should the server die before it is
--- there, the polls come back when their leases end, as if their holder had died
+-- End polls whose leases are valid. Returns their tokens. Arrays: $1 sources, $2 tokens, $3 next polls, $4 why then,
+-- $5 adaptive intervals, $6 reasons, $7 errors or NULL, $8 consecutive errors, $9 item counts or NULL, $10 states,
+-- $11 whether something was new, $14 whether the next poll continues the backfill. $12 now, $13 whether the commit need not
+-- wait for the disk. If the server crashes before the data is on disk, the leases expire and the polls run again.
 UPDATE poll_state f
 SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, attempts = 0,
     last_polled_at = $12, next_poll_at = g.next_poll_at, next_poll_why = g.why, adaptive_interval = g.adaptive_interval,
@@ -217,7 +218,7 @@ SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, attempts = 0,
     last_success_at = CASE WHEN g.error IS NULL THEN $12 ELSE f.last_success_at END,
     last_item_count = coalesce(g.items, f.last_item_count), state = g.state,
     last_new_at = CASE WHEN g.is_new THEN $12 ELSE f.last_new_at END,
-    -- What was asked for is done, or is not tried again.
+    -- The backfill is done, or is not tried again.
     backfill_since = CASE WHEN g.error IS NULL AND NOT g.is_unfinished OR g.next_poll_at IS NULL THEN NULL ELSE f.backfill_since END
 FROM unnest($1::int[], $2::uuid[], $3::timestamptz[], $4::text[], $5::jsonb[], $6::text[], $7::text[], $8::int[],
             $9::int[], $10::jsonb[], $11::boolean[], $14::boolean[])
@@ -227,14 +228,14 @@ WHERE f.source_id = ANY ($1) AND f.source_id = g.source_id AND f.lease_token = g
 RETURNING g.token
 
 -- name: release_poll
--- Give a poll back undone, at no cost. $1 source, $2 token, $3 next poll or NULL to leave it, $4 why then
+-- Release a poll that was not done. $1 source, $2 token, $3 next poll or NULL to keep it, $4 why then
 UPDATE poll_state
 SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, attempts = greatest(attempts - 1, 0),
     next_poll_at = coalesce($3, next_poll_at), next_poll_why = CASE WHEN $3 IS NULL THEN next_poll_why ELSE $4 END
 WHERE source_id = $1 AND lease_token = $2
 
 -- name: release_expired_polls
--- A poll whose holder is late is due again at once, but one that keeps losing its holder waits longer each time. $1 now
+-- Make expired polls due now. A poll that expires again and again waits longer each time. $1 now
 UPDATE poll_state
 SET lease_holder = NULL, lease_token = NULL, lease_until = NULL, last_reason = 'worker_lost',
     next_poll_at = CASE WHEN next_poll_at IS NOT NULL
@@ -243,8 +244,8 @@ WHERE lease_token IS NOT NULL AND lease_until <= $1
 RETURNING source_id
 
 -- name: reserve_request
--- Give a request of a source its moment: at once, or as long after the one before as the rate allows. $1 source, $2 now,
--- $3 gap, $4 a moment that went by unused, or NULL: nothing has to be kept away from it, unless another has been given since.
+-- Reserve the time of a request: now, or $3 after the previous request. $1 source, $2 now, $3 gap, $4 a reserved time that
+-- was not used or NULL: it is free again, unless a later time was reserved since.
 UPDATE sources
 SET next_request_at = greatest(
     CASE WHEN next_request_at = $4::timestamptz + $3::interval THEN $4 ELSE next_request_at END, $2::timestamptz) + $3
@@ -252,9 +253,9 @@ WHERE id = $1
 RETURNING next_request_at - $3::interval AS moment
 
 -- name: save_fetch_profile
--- $1 source, $2 how its requests are made
+-- $1 source, $2 fetch profile
 UPDATE sources SET fetch_profile = $2 WHERE id = $1 AND fetch_profile <> $2
 
 -- name: renew_poll
--- A poll that goes on keeps its lease. Answers nothing when it has lost it. $1 source, $2 token, $3 until
+-- Extend a lease. Returns no row if it is lost. $1 source, $2 token, $3 until
 UPDATE poll_state SET lease_until = $3 WHERE source_id = $1 AND lease_token = $2 RETURNING true

@@ -14,6 +14,8 @@ import pytest
 from headwater.core.errors import OperatorError
 from headwater.core.reasons import Reason
 from headwater.core.settings import Settings
+from headwater.discovery.trial import TrialStage
+from headwater.sources.health import SourceMethod
 from tests import kinds
 from tests.harness import AppHarness, open_harness
 from tests.server import Answer, Site, page, rss
@@ -39,17 +41,16 @@ def sitemap(*urls: str, lastmod: datetime | None = None) -> Answer:
     return Answer(f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{entries}</urlset>', headers=XML)
 
 
-async def methods(harness: AppHarness, name: str = "news.test") -> dict[str, Any]:
-    return {one["method"]: one for one in (await harness.operations.sources.show(name))["methods"]}
+async def methods(harness: AppHarness, name: str = "news.test") -> dict[str, SourceMethod]:
+    return {one.method: one for one in (await harness.operations.sources.show(name)).methods}
 
 
 async def names(harness: AppHarness) -> list[str]:
-    return [row["name"] for row in await harness.operations.sources.listed()]
+    return [row.name for row in await harness.operations.sources.list_sources()]
 
 
 async def settings_of(harness: AppHarness, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = (await harness.operations.sources.show(name))["settings"]
-    return found
+    return dict((await harness.operations.sources.show(name)).settings)
 
 
 async def test_a_page_leads_to_its_feed_and_the_root_of_a_site_to_its_sitemaps_too(
@@ -60,10 +61,10 @@ async def test_a_page_leads_to_its_feed_and_the_root_of_a_site_to_its_sitemaps_t
     site.answers[FEED] = rss("http://news.test/a")
     site.answers["http://news.test/other"] = rss("http://news.test/b", title="Other")
     added = await harness.operations.sources.add(HOME)
-    assert (added.polled.items, [feed.url for feed in added.others]) == (1, ["http://news.test/other"])
+    assert (added.items, [feed.url for feed in added.others]) == (1, ["http://news.test/other"])
     assert await settings_of(harness, "news.test") == {"site_url": HOME, "feed_url": FEED, "sitemap_hours": 6}
     again = await harness.operations.sources.add("http://news.test/other")
-    assert again.polled.source.name == "news.test-other"
+    assert again.name == "news.test-other"
     with pytest.raises(OperatorError, match="read by source news.test already"):
         await harness.operations.sources.add(HOME)
     assert sorted(await names(harness)) == ["news.test", "news.test-other"]
@@ -82,7 +83,7 @@ async def test_a_site_without_a_feed_is_read_by_its_sitemap(site: Site, harness:
     site.answers[SITEMAP] = sitemap("http://news.test/a", "http://news.test/b")
     site.answers["http://else.test/map.xml"] = sitemap("http://else.test/a")
     added = await harness.operations.sources.add(HOME)
-    assert (added.polled.method, added.polled.new_urls) == ("sitemap", 2)
+    assert (added.method, added.new_urls) == ("sitemap", 2)
     assert await settings_of(harness, "news.test") == {"sitemap_url": SITEMAP}
     assert list(await methods(harness)) == ["sitemap"]
     await harness.operations.sources.add("http://else.test/map.xml")
@@ -99,8 +100,8 @@ async def test_a_sitemap_that_breaks_off_is_one_wherever_it_is_found(
     site.answers[HOME] = home()
     whole = sitemap("http://news.test/a", "http://news.test/b").body
     site.answers[found] = Answer(whole[:-30], headers=XML)
-    assert (await harness.operations.sources.look_around(given)).sitemaps == [found]
-    assert (await harness.operations.sources.add(given)).polled.method == "sitemap"
+    assert (await harness.operations.sources.discover(given)).sitemaps == [found]
+    assert (await harness.operations.sources.add(given)).method == "sitemap"
 
 
 async def test_what_has_neither_is_refused_with_what_was_tried_and_not_saved(site: Site, harness: AppHarness) -> None:
@@ -129,7 +130,7 @@ async def test_an_edit_is_checked_and_brings_the_passes_in_line(site: Site, harn
         ({}, ["feed_url"], "news.test: feed_url: missing"),
         ({}, ["priority"], "news.test: priority: is not set; set is feed_url"),
         ({"priority": 3}, ["priority"], "set and unset at once"),
-        ({}, [], "nothing was given"),
+        ({}, [], "no setting to change"),
         ({"category": "a\0b"}, [], "news.test: category: has a character"),
         ({"feed_url": "ftp://news.test/"}, [], "news.test: feed_url: "),
     ):
@@ -137,11 +138,11 @@ async def test_an_edit_is_checked_and_brings_the_passes_in_line(site: Site, harn
             await harness.operations.sources.edit("news.test", changes, unset)
     assert await harness.rows("SELECT settings FROM sources") == before
     edited = await harness.operations.sources.edit("news.test", {"ingestion_mode": "both", "category": "News"})
-    assert (edited["category"], [one["method"] for one in edited["methods"]]) == ("News", ["main", "sitemap", "spider"])
+    assert (edited.category, [one.method for one in edited.methods]) == ("News", ["main", "sitemap", "spider"])
     now = datetime.now(UTC)
-    assert edited["methods"][2]["next_poll_at"] <= now + timedelta(seconds=5)
+    assert edited.methods[2].next_poll_at <= now + timedelta(seconds=5)
     back = await harness.operations.sources.edit("news.test", {}, ["ingestion_mode"])
-    assert [one["method"] for one in back["methods"]] == ["main", "sitemap"]
+    assert [one.method for one in back.methods] == ["main", "sitemap"]
 
 
 async def test_a_changed_interval_or_schedule_counts_at_once(site: Site, harness: AppHarness) -> None:
@@ -149,13 +150,13 @@ async def test_a_changed_interval_or_schedule_counts_at_once(site: Site, harness
     await harness.operations.sources.add(FEED, None, {"poll_interval_minutes": 600})
     await harness.operations.sources.edit("news.test", {"poll_interval_minutes": 30})
     main = (await methods(harness))["main"]
-    assert timedelta(minutes=28) < main["next_poll_at"] - datetime.now(UTC) < timedelta(minutes=31)
-    assert main["next_poll_why"] == "Its settings were changed."
+    assert timedelta(minutes=28) < main.next_poll_at - datetime.now(UTC) < timedelta(minutes=31)
+    assert main.next_poll_why == "Its settings were changed."
     await harness.operations.sources.edit("news.test", {"schedule": "0 6 * * *"})
-    assert (await methods(harness))["main"]["next_poll_why"] == "At its schedule, 0 6 * * * (America/New_York)."
+    assert (await methods(harness))["main"].next_poll_why == "At its schedule, 0 6 * * * (America/New_York)."
     assert await harness.rows("SELECT next_poll_at FROM poll_state WHERE method = 'main'") == [(None,)]
     await harness.operations.sources.edit("news.test", {}, ["schedule"])
-    assert (await methods(harness))["main"]["next_poll_at"] <= datetime.now(UTC) + timedelta(seconds=5)
+    assert (await methods(harness))["main"].next_poll_at <= datetime.now(UTC) + timedelta(seconds=5)
 
 
 async def test_a_change_that_is_not_about_time_leaves_the_next_reading_as_it_was(
@@ -200,8 +201,8 @@ async def test_whoever_reads_with_the_old_settings_saves_nothing(site: Site, har
     reading.cancel()
     with pytest.raises(asyncio.CancelledError):
         await reading
-    assert (await harness.operations.sources.show("news.test"))["settings"]["feed_url"] == "http://news.test/new"
-    assert (await methods(harness))["main"]["polling"] is False
+    assert (await harness.operations.sources.show("news.test")).settings["feed_url"] == "http://news.test/new"
+    assert (await methods(harness))["main"].polling is False
 
 
 async def test_two_sources_never_read_one_feed(site: Site, harness: AppHarness) -> None:
@@ -222,27 +223,31 @@ async def test_sources_are_listed_the_worst_first_with_why(site: Site, harness: 
         await harness.operations.sources.add(f"http://{name}.test/feed", name, {"category": f"News/{name}"})
     site.answers["http://bad.test/feed"] = Answer(status=404)
     await harness.operations.sources.sync("bad")
-    await harness.operations.sources.switch("off", enabled=False)
+    await harness.operations.sources.set_enabled("off", enabled=False)
     await harness.operations.frontier.submit(["http://by.test/hand"])
-    rows = await harness.operations.sources.listed()
-    assert [(row["name"], row["health"]) for row in rows] == [
+    rows = await harness.operations.sources.list_sources()
+    assert [(row.name, row.health) for row in rows] == [
         ("bad", "failing"),
         ("good", "on_time"),
         ("manual", "on_time"),
         ("off", "disabled"),
     ]
-    assert "Failed once" in rows[0]["why"]
-    assert "404" in rows[0]["why"]
-    assert [row["name"] for row in await harness.operations.sources.listed(health="failing")] == ["bad"]
-    assert [row["name"] for row in await harness.operations.sources.listed(category="News")] == ["bad", "good", "off"]
-    assert [row["name"] for row in await harness.operations.sources.listed(category="News/off")] == ["off"]
-    assert await harness.operations.sources.listed(category="New") == []
+    assert "Failed once" in rows[0].why
+    assert "404" in rows[0].why
+    assert [row.name for row in await harness.operations.sources.list_sources(health="failing")] == ["bad"]
+    assert [row.name for row in await harness.operations.sources.list_sources(category="News")] == [
+        "bad",
+        "good",
+        "off",
+    ]
+    assert [row.name for row in await harness.operations.sources.list_sources(category="News/off")] == ["off"]
+    assert await harness.operations.sources.list_sources(category="New") == []
     with pytest.raises(OperatorError, match="choose one of failing, late"):
-        await harness.operations.sources.listed(health="poorly")
+        await harness.operations.sources.list_sources(health="poorly")
     await harness.rows("""UPDATE sources SET settings = '{"priority": 99}' WHERE name = 'good'""")
-    broken = (await harness.operations.sources.listed())[1]
-    assert (broken["name"], broken["health"]) == ("good", "failing")
-    assert "priority" in broken["why"]
+    broken = (await harness.operations.sources.list_sources())[1]
+    assert (broken.name, broken.health) == ("good", "failing")
+    assert "priority" in broken.why
 
 
 async def test_a_pass_that_is_read_before_the_one_that_is_told_of_is_named(site: Site, harness: AppHarness) -> None:
@@ -250,33 +255,33 @@ async def test_a_pass_that_is_read_before_the_one_that_is_told_of_is_named(site:
     site.answers[HOME] = home("/feed")
     site.answers[FEED] = rss("http://news.test/a")
     await harness.operations.sources.add(HOME)
-    (listed,) = await harness.operations.sources.listed()
-    assert listed["next_poll_at"] == (await methods(harness))["sitemap"]["next_poll_at"]
-    assert re.fullmatch(r"Polled .* ago\. Next in 1\d.* minutes\. Its sitemaps are due now\.", listed["why"])
+    (listed,) = await harness.operations.sources.list_sources()
+    assert listed.next_poll_at == (await methods(harness))["sitemap"].next_poll_at
+    assert re.fullmatch(r"Polled .* ago\. Next in 1\d.* minutes\. Its sitemaps are due\.", listed.why)
     await harness.rows("UPDATE poll_state SET next_poll_at = now() + '5 minutes' WHERE method = 'sitemap'")
-    (listed,) = await harness.operations.sources.listed()
-    assert re.search(r"Its sitemaps are read first, in (5|4\.9) minutes\.$", listed["why"])
+    (listed,) = await harness.operations.sources.list_sources()
+    assert re.search(r"Its sitemaps are read first, in (5|4\.9) minutes\.$", listed.why)
     await harness.rows("UPDATE poll_state SET next_poll_at = now() + '1 day' WHERE method = 'sitemap'")
-    (listed,) = await harness.operations.sources.listed()
-    assert "sitemaps" not in listed["why"]
-    assert listed["next_poll_at"] == (await methods(harness))["main"]["next_poll_at"]
+    (listed,) = await harness.operations.sources.list_sources()
+    assert "sitemaps" not in listed.why
+    assert listed.next_poll_at == (await methods(harness))["main"].next_poll_at
 
 
 async def test_a_disabled_source_is_not_due_and_an_enabled_one_is(site: Site, harness: AppHarness) -> None:
     site.answers[FEED] = rss("http://news.test/a")
     await harness.operations.sources.add(FEED)
-    shown = await harness.operations.sources.switch("news.test", enabled=False)
-    assert (shown["health"], shown["enabled"]) == ("disabled", False)
-    assert {shown["next_poll_at"], *(one["next_poll_at"] for one in shown["methods"])} == {None}
-    assert (await harness.operations.sources.switch("news.test", enabled=True))["health"] == "on_time"
+    shown = await harness.operations.sources.set_enabled("news.test", enabled=False)
+    assert (shown.health, shown.enabled) == ("disabled", False)
+    assert {shown.next_poll_at, *(one.next_poll_at for one in shown.methods)} == {None}
+    assert (await harness.operations.sources.set_enabled("news.test", enabled=True)).health == "on_time"
     with pytest.raises(OperatorError, match="no source named nobody"):
-        await harness.operations.sources.switch("nobody", enabled=False)
+        await harness.operations.sources.set_enabled("nobody", enabled=False)
 
 
 async def test_a_source_that_brought_nothing_is_deleted_whole(harness: AppHarness) -> None:
     await harness.operations.sources.create("news", "site", {"feed_url": FEED})
     removed = await harness.operations.sources.remove("news")
-    assert (removed.kept, removed.ended) == (False, 0)
+    assert (removed.kept, removed.ended_urls) == (False, 0)
     assert await harness.rows("SELECT count(*) FROM sources") == [(0,)]
     with pytest.raises(OperatorError, match="no source named news"):
         await harness.operations.sources.remove("news")
@@ -293,7 +298,7 @@ async def test_a_removed_source_keeps_what_it_brought_and_fetches_no_more(site: 
     await harness.rows("UPDATE frontier_queue SET due_at = now() + '1 hour' WHERE url_id > 1")
     await harness.work(until_attempts=1)
     removed = await harness.operations.sources.remove("news.test")
-    assert (removed.kept, removed.ended) == (True, 3)  # one was fetched, and one is another source's too
+    assert (removed.kept, removed.ended_urls) == (True, 3)  # one was fetched, and one is another source's too
     assert await names(harness) == ["other.test"]
     stats = await harness.operations.frontier.get_stats()
     assert stats.reasons["dead"] == {"source_removed": 3}
@@ -310,7 +315,7 @@ async def test_a_removed_source_keeps_what_it_brought_and_fetches_no_more(site: 
         await harness.operations.sources.add("http://news.test/gone", "news.test")
     assert await names(harness) == ["other.test"]
     added = await harness.operations.sources.add(FEED, overrides={"priority": 9})
-    assert (added.polled.source.id, added.polled.new_items) == (1, 0)
+    assert ((await harness.operations.sources.show("news.test")).id, added.new_items) == (1, 0)
     assert (await settings_of(harness, "news.test"))["priority"] == 9
     assert "dead" not in {status for (status,) in await harness.rows("SELECT status FROM url_frontier")}
     assert (await harness.operations.frontier.get_stats()).urls["pending"] == 5
@@ -325,7 +330,7 @@ async def test_what_ended_with_its_source_goes_to_the_next_that_lists_it(site: S
     await harness.operations.sources.add(FEED, "old")
     await harness.operations.sources.remove("old")
     added = await harness.operations.sources.add("http://news.test/new", "new")
-    assert added.polled.new_urls == 1
+    assert added.new_urls == 1
     await harness.work()
     assert await harness.outcomes() == {
         "http://news.test/a": "source_removed",
@@ -340,7 +345,7 @@ async def test_a_removal_that_was_cut_short_is_ended_by_the_next(site: Site, har
     await harness.operations.sources.add(FEED)
     await harness.rows("UPDATE sources SET removed_at = now(), enabled = false")
     await harness.rows("DELETE FROM poll_state")
-    assert (await harness.operations.sources.remove("news.test")).ended == 1
+    assert (await harness.operations.sources.remove("news.test")).ended_urls == 1
     with pytest.raises(OperatorError, match="no source named"):
         await harness.operations.sources.remove("news.test")
 
@@ -354,14 +359,14 @@ async def test_what_is_being_fetched_while_its_source_is_removed_goes_on_until_t
     await harness.operations.sources.add(FEED)
     fetching = "lease_holder = 'me', lease_token = gen_random_uuid(), lease_until = now() + '1 hour'"
     await harness.rows(f"UPDATE frontier_queue SET {fetching} WHERE url_id < 3")
-    assert (await harness.operations.sources.remove("news.test")).ended == 1
+    assert (await harness.operations.sources.remove("news.test")).ended_urls == 1
     failed = (
         "lease_holder = NULL, lease_token = NULL, lease_until = NULL, due_at = now() + (url_id - 1) * interval '1 hour'"
     )
     await harness.rows(f"UPDATE frontier_queue SET {failed}")
     await harness.work(until_attempts=1)
     assert (await harness.outcomes())["http://news.test/a"] == "stored"
-    assert (await harness.operations.sources.remove("news.test")).ended == 1
+    assert (await harness.operations.sources.remove("news.test")).ended_urls == 1
     assert (await harness.operations.frontier.get_stats()).urls["pending"] == 0
 
 
@@ -422,7 +427,7 @@ async def test_a_source_is_read_now_in_the_way_that_is_named(site: Site, harness
     with pytest.raises(OperatorError, match="news.test: method: is one of main, sitemap, not 'spider'"):
         await harness.operations.sources.sync("news.test", "spider")
     await harness.operations.sources.create("hands", "manual", {})
-    with pytest.raises(OperatorError, match="handed in"):
+    with pytest.raises(OperatorError, match="hands is not read"):
         await harness.operations.sources.sync("hands")
 
 
@@ -443,14 +448,14 @@ async def test_a_backfill_takes_the_past_and_is_left_for_the_program_where_it_is
     with pytest.raises(asyncio.CancelledError):
         await cut
     left = (await methods(harness))["sitemap"]
-    assert left["backfill_since"] == datetime(2024, 1, 1, 5, tzinfo=UTC)  # midnight in New York
-    assert left["next_poll_at"] <= datetime.now(UTC)
+    assert left.backfill_since == datetime(2024, 1, 1, 5, tzinfo=UTC)  # midnight in New York
+    assert left.next_poll_at <= datetime.now(UTC)
     site.hanging.clear()
     counts: list[int] = []
     async with open_harness(make_settings(connect_to=site.connect_to)) as other:
         read = await other.operations.sources.backfill("news.test", date(2024, 2, 1), counts.append)
     assert (read.error, read.new_urls) == (None, 1)
-    assert (await methods(harness))["sitemap"]["backfill_since"] is None
+    assert (await methods(harness))["sitemap"].backfill_since is None
 
 
 async def test_a_backfill_that_cannot_be_is_refused(
@@ -461,10 +466,10 @@ async def test_a_backfill_that_cannot_be_is_refused(
     with pytest.raises(OperatorError, match="Source plain has no sitemaps"):
         await harness.operations.sources.backfill("plain", date(2024, 1, 1))
     await harness.operations.sources.create("news", "site", {"feed_url": FEED})
-    with pytest.raises(OperatorError, match="since: 2999-01-01 is yet to come"):
+    with pytest.raises(OperatorError, match="since: 2999-01-01 is in the future"):
         await harness.operations.sources.backfill("news", date(2999, 1, 1))
     shown = await harness.operations.sources.request_backfill("news", date(1, 1, 1))
-    assert shown["methods"][1]["backfill_since"].year in (1969, 1970)
+    assert shown.methods[1].backfill_since.year in (1969, 1970)
     assert site.seen == []
 
 
@@ -474,15 +479,16 @@ async def test_looking_around_and_trying_save_nothing(site: Site, harness: AppHa
     site.answers[FEED] = rss("http://news.test/a", "http://news.test/b", title="The feed")
     site.answers[SITEMAP] = sitemap("http://news.test/c")
     site.answers["http://news.test/b"] = Answer(page("the river"), headers=HTML)
-    around = await harness.operations.sources.look_around(HOME)
+    around = await harness.operations.sources.discover(HOME)
     assert ([feed.url for feed in around.feeds], around.sitemaps) == ([FEED], [SITEMAP])
-    assert await harness.operations.sources.look_around(FEED) == replace(around, url=FEED)
-    stages: list[Any] = []
-    assert await harness.operations.sources.test(HOME, stages.append)
-    assert [stage.name for stage in stages] == ["robots.txt", "address", "feeds", "feed", "newest page", "article"]
-    told = " | ".join(line for stage in stages for line in stage.found)
+    assert await harness.operations.sources.discover(FEED) == replace(around, url=FEED)
+    seen: list[TrialStage] = []
+    result = await harness.operations.sources.test(HOME, seen.append)
+    assert (result.works, result.stages) == (True, seen)
+    assert [stage.name for stage in seen] == ["robots.txt", "address", "feeds", "feed", "newest page", "article"]
+    found = " | ".join(line for stage in seen for line in stage.found)
     for words in ("all is allowed", "not a feed", FEED, "The feed", "2 entries, 2 of them dated", "title: the river"):
-        assert words in told
+        assert words in found
     for table in ("sources", "items", "url_frontier", "documents"):
         assert await harness.rows(f"SELECT count(*) FROM {table}") == [(0,)]
 
@@ -497,7 +503,7 @@ async def test_looking_around_and_trying_save_nothing(site: Site, harness: AppHa
         ({HOME: Answer("", headers=HTML)}, "address", "the answer is empty"),
         ({HOME: Answer('{"news": []}', headers=JSON)}, "address", "it is JSON, but not a JSON Feed"),
         ({HOME: Answer(gzip.compress(b"news"), headers=GZIP)}, "address", r"it is compressed \(gzip\)"),
-        ({HOME: sitemap("http://news.test/a")}, "address", "a sitemap, not a feed; `headwater add` reads it"),
+        ({HOME: sitemap("http://news.test/a")}, "address", "a sitemap, not a feed"),
         ({HOME: home("/feed"), FEED: rss("http://news.test/a")}, "newest page", "404"),
         (
             {HOME: home("/feed"), FEED: rss("http://news.test/a"), "http://news.test/a": Answer("x" * 300)},
@@ -511,10 +517,9 @@ async def test_a_stage_that_fails_says_why_and_is_the_last(
 ) -> None:
     """Issue 6: only a page is said to lead to feeds; of anything else the reader's own reason is told."""
     site.answers.update(answers)
-    stages: list[Any] = []
-    assert not await harness.operations.sources.test(HOME, stages.append)
-    assert stages[-1].name == last
-    assert re.search(why, stages[-1].error)
+    result = await harness.operations.sources.test(HOME)
+    assert (result.works, result.stages[-1].name) == (False, last)
+    assert re.search(why, result.stages[-1].error or "")
 
 
 async def test_a_source_is_tried_as_it_is_set(site: Site, harness: AppHarness, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -524,10 +529,11 @@ async def test_a_source_is_tried_as_it_is_set(site: Site, harness: AppHarness, m
     site.answers["http://news.test/a"] = Answer(page("the river"), headers=HTML)
     await harness.operations.sources.create("records", "plain", {"urls": [records]})
     await harness.operations.sources.create("hands", "manual", {})
-    stages: list[Any] = []
-    assert await harness.operations.sources.test("records", stages.append)
-    assert [stage.name for stage in stages] == ["settings", "list", "newest page", "article"]
-    assert not await harness.operations.sources.test("hands", stages.append)
-    assert "handed in" in stages[-1].error
+    result = await harness.operations.sources.test("records")
+    assert (result.works, [stage.name for stage in result.stages]) == (
+        True,
+        ["settings", "list", "newest page", "article"],
+    )
+    assert not (await harness.operations.sources.test("hands")).works
     with pytest.raises(OperatorError, match="no source named nobody"):
-        await harness.operations.sources.test("nobody", stages.append)
+        await harness.operations.sources.test("nobody")
