@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headwater.cli import show
+from headwater.cli import demo
 from headwater.demo.progress import describe_wait, repeat_progress
 
 Report = tuple[str, int, int, str]
@@ -91,7 +91,7 @@ def test_a_log_has_one_line_per_stage_and_more_for_long_stages(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     now = 0.0
-    (report,) = show._stage_lines(lambda: now)
+    (report,) = demo._stage_lines(lambda: now)
 
     def at(seconds: float, *news: Any) -> None:
         nonlocal now

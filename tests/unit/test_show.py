@@ -14,7 +14,7 @@ from rich.text import Text
 
 from headwater.app.doctor_finding import Finding, State
 from headwater.canonical.operations import CanonicalTotals
-from headwater.cli import show, show_sources
+from headwater.cli import demo, show, show_sources
 from headwater.cli.output import print_json
 from headwater.core.poll import PollResult
 from headwater.core.reasons import Reason
@@ -177,13 +177,13 @@ def test_the_demo_keeps_to_80_columns_and_names_what_is_wrong(capsys: pytest.Cap
             Check("the sky is up", "no", wrong=(HOSTILE_TITLE, "down", *"a" * 9)),
         ],
     )
-    show.demo(outcome)
+    demo.show_outcome(outcome)
     printed = capsys.readouterr().out
     assert_harmless(printed)
     assert max(cell_len(line) for line in printed.splitlines()) <= 80
     assert printed.count("…") == 3
     assert "http://board.demo.test/stored" not in printed
-    assert "7 links of feeds: 3 kept, 1 FAIL_BAD_HTML, 1 FAIL_HTTP, 1 FAIL_TIMEOUT, 1 put\n  off\n" in printed
+    assert "7 links of feeds: 3 kept, 1 FAIL_BAD_HTML, 1 FAIL_HTTP, 1 FAIL_TIMEOUT, 1\n  deferred\n" in printed
     for said in (
         "2  It kept failing",
         "3  The host's robots.txt",
@@ -204,7 +204,7 @@ def test_every_command_to_look_around_the_demo_with_can_be_pasted(
     program = "/opt/some where/headwater"
     monkeypatch.setattr("sys.argv", [program])
     monkeypatch.setattr("os.access", lambda *_: True)
-    show.demo_serves("http://127.0.0.1:1", "http://127.0.0.1:2", ["a.demo.test"], Path("/data"))
+    demo.show_addresses("http://127.0.0.1:1", "http://127.0.0.1:2", ["a.demo.test"], Path("/data"))
     printed = capsys.readouterr().out
     assert "`" not in printed
     assert [line for line in printed.splitlines() if line.startswith(f"  '{program}'")] == [

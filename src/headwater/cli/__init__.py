@@ -1,4 +1,4 @@
-"""The terminal door: thin commands over the service."""
+"""The command line: thin commands that call operations."""
 
 import signal
 import sys
@@ -11,29 +11,29 @@ from headwater.core.errors import HeadwaterError
 
 __all__ = ["main"]
 
-_CUT_SHORT = {128 + number for number in (signal.SIGINT, *STOP_SIGNALS)}
+_STOPPED = {128 + number for number in (signal.SIGINT, *STOP_SIGNALS)}
 
 
 def main() -> None:
-    """Run the command line; README.md tells what its exit codes mean."""
+    """Run the command line. README.md explains the exit codes."""
     set_up_output()
     try:
         command()
     except HeadwaterError as error:
-        _say(str(error))
+        _print_error(str(error))
         sys.exit(2)
     except (OutputLost, ExceptionGroup) as error:
         lost = find_lost_output(error)
         if lost is None:
             raise
-        if not lost.unheard:
-            _say(str(lost))
+        if not lost.is_silent:
+            _print_error(str(lost))
         sys.exit(lost.exit_code)
     except SystemExit as ending:
-        if ending.code in _CUT_SHORT:
-            _say(" ".join(["stopped.", *getattr(ending, "__notes__", ())]))
+        if ending.code in _STOPPED:
+            _print_error(" ".join(["stopped.", *getattr(ending, "__notes__", ())]))
         raise
 
 
-def _say(words: str) -> None:
-    sys.stderr.write(f"headwater: {show.visible(words)}\n")
+def _print_error(message: str) -> None:
+    sys.stderr.write(f"headwater: {show.visible(message)}\n")

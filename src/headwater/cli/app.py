@@ -1,9 +1,9 @@
-"""The commands. Each parses its words, asks the service, and prints."""
+"""The commands. Each one parses its arguments, calls an operation, and prints the record."""
 
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,7 @@ from headwater.cli.canonical import canonical_app
 from headwater.cli.changes import new, webhook_app
 from headwater.cli.common import Json, configuration, run, run_local, settings_with_logs
 from headwater.cli.days import daily, ingest, runs, today
+from headwater.cli.demo import demo
 from headwater.cli.diff import diff
 from headwater.cli.frontier import frontier_app
 from headwater.cli.handoffs import handoff_app
@@ -28,7 +29,7 @@ from headwater.core.record import record
 from headwater.core.settings import markdown, masked, table
 
 if TYPE_CHECKING:
-    from headwater.demo.run import Demo
+    pass
 
 
 @record
@@ -56,6 +57,7 @@ app.add_typer(canonical_app, name="canonical")
 app.add_typer(handoff_app, name="handoff")
 app.add_typer(webhook_app, name="webhook")
 app.command()(add)
+app.command()(demo)
 app.command()(today)
 app.command()(new)
 app.command()(daily)
@@ -89,68 +91,11 @@ def up() -> None:
 
 @app.command()
 def worker() -> None:
-    """Run fetchers only, beside a Headwater that runs elsewhere on the same database."""
+    """Run only fetchers, for a Headwater that runs elsewhere on the same database."""
     from headwater.app.roles import RoleName, serve
 
     settings = settings_with_logs()
     run(serve(settings, [RoleName.FETCHER]))
-
-
-@app.command()
-def demo(
-    as_json: Json = False,
-    data: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="Keep the data here, and go on from it next time.")
-    ] = None,
-    stay: Annotated[bool, typer.Option("--serve", help="Keep the small web and the API up afterwards.")] = False,
-) -> None:
-    """Run the whole flow, offline, on a small web of its own. Exits 0 only if everything came out as expected."""
-    if data == "":
-        raise OperatorError("--data must name a folder.")
-    settings_with_logs("error")
-    try:
-        as_expected = run(_demo(Path(data).absolute() if data else None, as_json=as_json, stay=stay))
-    except SystemExit as ending:
-        if data:
-            ending.add_note("Run again with the same --data, it goes on from here.")
-        raise
-    raise typer.Exit(0 if as_expected else 1)
-
-
-async def _demo(data: Path | None, *, as_json: bool, stay: bool) -> bool:
-    from headwater.demo.run import open_demo
-
-    async with open_demo(data, stays=stay) as opened:
-        with show.demo_progress(quiet=as_json) as progress:
-            outcome = await opened.run(progress)
-        told = outcome.as_json() if as_json else None
-        if told is None:
-            show.demo(outcome)
-        elif not stay:
-            print_json(told)
-        if stay:
-            await _stay(opened, told)
-    return outcome.as_expected
-
-
-async def _stay(opened: "Demo", told: dict[str, Any] | None) -> None:
-    """Serve until stopped; with `told`, print it once as JSON, with the addresses in it."""
-    from headwater.api import make_app
-    from headwater.app.roles import RoleName, serve
-
-    def ready(api: str) -> None:
-        if told is not None:
-            places = {"api": api, "web": opened.web.address, "data": str(opened.settings.data_dir)}
-            print_json(told | places)
-        else:
-            show.demo_serves(api, opened.web.address, opened.web.hosts, opened.settings.data_dir)
-
-    await serve(
-        opened.settings,
-        [RoleName.API, RoleName.POLLER, RoleName.FETCHER, RoleName.DELIVERER, RoleName.MAINTENANCE],
-        make_app,
-        on_ready=ready,
-    )
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""Helpers for every command: read the settings, run a coroutine, read a duration."""
+"""Helpers for all commands: read the settings, run an operation, parse a duration."""
 
 import asyncio
 import os
@@ -23,8 +23,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for a script.")]
 T = TypeVar("T")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _LONGEST = timedelta(days=3650)
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)  # Python itself minds SIGINT
-_LOOK_SECONDS = 0.1
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)  # Python itself handles SIGINT
+_ALARM_SECONDS = 0.1
 
 
 def configuration() -> Configuration:
@@ -33,14 +33,14 @@ def configuration() -> Configuration:
 
 
 def settings_with_logs(level: str | None = None) -> Settings:
-    """Read the settings and set up logging as they say, or quieter for commands that answer by themselves."""
+    """Read the settings and set up logging, at the level of the settings or at another one."""
     settings = configuration().settings
     set_up_logs(level or settings.log_level, settings.log_format)
     return settings
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end; a signal that asks us to stop lets it clean up behind itself."""
+    """Run a coroutine to its end. A stop signal cancels it, so that it can clean up."""
     received: list[signal.Signals] = []
 
     async def stoppable() -> T:
@@ -78,16 +78,16 @@ def run_live(operation: "Callable[[Operations], Awaitable[T]]", log_level: str |
 
 
 def wait(work: Callable[[], T]) -> T:
-    """Do what may be kept waiting by a pipe, where no loop runs; a signal that asks us to stop ends it at once."""
+    """Run a function that may wait for a pipe, outside an event loop. A stop signal ends it at once."""
 
     def stop(number: int, _: object) -> None:
         raise SystemExit(128 + number)
 
-    minded = [number for number in (signal.SIGINT, *STOP_SIGNALS) if signal.getsignal(number) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, stop) for number in minded}
-    # A signal that comes right before a call that waits is seen only when something wakes that: an alarm does.
+    handled = [number for number in (signal.SIGINT, *STOP_SIGNALS) if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, stop) for number in handled}
+    # Python handles a signal that arrives just before a blocking call only after that call. An alarm interrupts it.
     before[signal.SIGALRM] = signal.signal(signal.SIGALRM, lambda *_: None)
-    alarm = signal.setitimer(signal.ITIMER_REAL, _LOOK_SECONDS, _LOOK_SECONDS)
+    alarm = signal.setitimer(signal.ITIMER_REAL, _ALARM_SECONDS, _ALARM_SECONDS)
     try:
         return work()
     finally:
@@ -99,9 +99,9 @@ def wait(work: Callable[[], T]) -> T:
 def parse_duration(text: str, option: str) -> timedelta:
     """Parse the duration of an option, such as 2h."""
     match = re.fullmatch(r"(\d{1,9})([smhd])", text.strip().lower())
-    lasting = timedelta(seconds=int(match[1]) * _UNITS[match[2]]) if match else timedelta(0)
-    if not timedelta(0) < lasting <= _LONGEST:
+    length = timedelta(seconds=int(match[1]) * _UNITS[match[2]]) if match else timedelta(0)
+    if not timedelta(0) < length <= _LONGEST:
         raise OperatorError(
-            f"{option}: {text!r} is not a time such as 30m, 2h or 7d, of ten years at most.", reason=Reason.BAD_REQUEST
+            f"{option}: {text!r} is not a time such as 30m, 2h or 7d of at most ten years.", reason=Reason.BAD_REQUEST
         )
-    return lasting
+    return length

@@ -1,4 +1,4 @@
-"""Addresses as they are handed in, each with its number: from arguments, or a line each from a file or a pipe."""
+"""Addresses from arguments, or from the lines of a file or a pipe, each with its number."""
 
 import asyncio
 import os
@@ -10,7 +10,7 @@ from headwater.core.errors import OperatorError
 from headwater.core.reasons import Reason
 
 _CHUNK = 65_536
-_LONGEST = 16_384  # longer than any address; no more is kept of a line
+_MAX_LINE = 16_384  # longer than any address; the rest of a line is dropped
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 Numbered = tuple[int, str]
@@ -27,22 +27,22 @@ class Arguments:
         self._urls = urls
 
     async def read(self) -> AsyncIterator[Numbered]:
-        """Yield each with its number."""
+        """Yield each address with its number."""
         for url in self._urls:
             self.done += 1
             yield self.done, url
 
 
 class Lines:
-    """A file or a pipe with an address a line; blank lines and # comments are passed over.
+    """A file or a pipe with one address on each line. Blank lines and # comments are skipped.
 
-    `done` of `total` bytes are read; the total of a pipe is None.
+    `done` of `total` bytes are read. The total of a pipe is None.
     """
 
     where = "line"
 
     def __init__(self, file: Path | None) -> None:
-        """Open a file; without one, standard input."""
+        """Open a file, or standard input."""
         self._name = str(file) if file else "standard input"
         try:
             self._descriptor = os.open(file, os.O_RDONLY) if file else 0
@@ -53,7 +53,7 @@ class Lines:
         self.done = 0
 
     async def read(self) -> AsyncIterator[Numbered]:
-        """Yield each address with its line's number; what is not UTF-8 in it stands as lone surrogates."""
+        """Yield each address with its line number. Bytes that are not UTF-8 become lone surrogates."""
         number = 0
         async for line in self._lines():
             number += 1
@@ -69,7 +69,7 @@ class Lines:
             *whole, rest = (rest + chunk).split(b"\n")
             for line in whole:
                 yield line
-            rest = rest[:_LONGEST]
+            rest = rest[:_MAX_LINE]
         if rest:
             yield rest
 
@@ -88,7 +88,7 @@ class Lines:
 
 
 async def _until_readable(descriptor: int) -> None:
-    """Wait for a pipe without keeping a signal waiting; a plain file can always be read."""
+    """Wait for a pipe without blocking signals. A plain file can always be read."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
     try:

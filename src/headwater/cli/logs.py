@@ -1,4 +1,4 @@
-"""How log lines look, on standard error."""
+"""Log lines on standard error."""
 
 import logging
 import sys
@@ -7,7 +7,7 @@ import structlog
 
 
 def set_up_logs(level: str, form: str) -> None:
-    """Log from a level on, for people or for machines."""
+    """Write the log lines of a level and above, for people or as JSON."""
     renderer: structlog.typing.Processor
     if form == "json":
         renderer = structlog.processors.JSONRenderer()
@@ -17,7 +17,7 @@ def set_up_logs(level: str, form: str) -> None:
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            _tell_of_full_disk_in_words,
+            _shorten_full_disk_error,
             structlog.processors.format_exc_info,
             renderer,
         ],
@@ -25,15 +25,15 @@ def set_up_logs(level: str, form: str) -> None:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=False,
     )
-    # Libraries speak only when something is wrong.
-    form_of_libraries = "%(levelname)s %(name)s: %(message)s"
-    logging.basicConfig(level=logging.ERROR, stream=sys.stderr, format=form_of_libraries, force=True)
+    # Libraries log errors only.
+    library_format = "%(levelname)s %(name)s: %(message)s"
+    logging.basicConfig(level=logging.ERROR, stream=sys.stderr, format=library_format, force=True)
 
 
-def _tell_of_full_disk_in_words(
+def _shorten_full_disk_error(
     _: structlog.typing.WrappedLogger, __: str, event: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
-    """Leave out where the program was when the database's disk was full: each try fails so until there is space."""
+    """Replace the stack trace of a full database disk by a message: each try fails until there is space."""
     error = sys.exception() if event.get("exc_info") else None
     if error is None:
         return event

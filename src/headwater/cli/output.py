@@ -1,4 +1,4 @@
-"""Standard output and standard error, and JSON on them. Output may be a closed pipe, a full disk or not Unicode."""
+"""Standard output, standard error, and JSON. The output may be a closed pipe, a full disk, or not Unicode."""
 
 import errno
 import io
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 
 class OutputLost(Exception):
-    """Standard output takes nothing more. Not an OSError: libraries have ways of their own with those."""
+    """Standard output cannot be written any more. It is no OSError, because libraries handle those themselves."""
 
     def __init__(self, cause: OSError) -> None:
         super().__init__(f"the output could not be written: {cause.strerror}.")
-        # A reader who has seen enough, as `head` has, need not be told.
-        self.unheard = cause.errno == errno.EPIPE
-        self.exit_code = 128 + signal.SIGPIPE if self.unheard else 2
+        # A reader such as `head` closes the pipe on purpose: no message.
+        self.is_silent = cause.errno == errno.EPIPE
+        self.exit_code = 128 + signal.SIGPIPE if self.is_silent else 2
 
 
 def set_up_output() -> None:
-    """Let no destination bring the program down: what standard output does not take is an OutputLost."""
-    sys.stdout = _over(_Output, sys.stdout)
-    sys.stderr = _over(_Log, sys.stderr)
+    """Replace the standard streams, so that a failed write of standard output raises OutputLost."""
+    sys.stdout = _wrap(_Output, sys.stdout)
+    sys.stderr = _wrap(_Log, sys.stderr)
 
 
 def print_json(value: Any) -> None:
@@ -45,7 +45,7 @@ def format_json(value: Any, indent: int | None = 2) -> str:
 
 
 def find_lost_output(error: BaseException) -> OutputLost | None:
-    """Return the OutputLost that an error is, or that tasks side by side have made a part of it."""
+    """Return the OutputLost that an error is or, if it is a group, contains."""
     if isinstance(error, BaseExceptionGroup):
         return next(filter(None, map(find_lost_output, error.exceptions)), None)
     return error if isinstance(error, OutputLost) else None
@@ -57,7 +57,7 @@ class _Output(io.FileIO):
     _lost = False
 
     def write(self, data: "ReadableBuffer", /) -> int:
-        """Write, or raise OutputLost once; what is still in buffers then goes nowhere."""
+        """Write, or raise OutputLost once. The rest of the buffers is dropped then."""
         if self._lost:
             return memoryview(data).nbytes
         try:
@@ -68,19 +68,19 @@ class _Output(io.FileIO):
 
 
 class _Log(io.FileIO):
-    """Standard error: a full disk for logs must not stop the work."""
+    """Standard error. A full disk for logs must not stop the work."""
 
     def write(self, data: "ReadableBuffer", /) -> int:
-        """Write, or drop what cannot be written."""
+        """Write, or drop the data if that fails."""
         try:
             return super().write(data)
         except OSError:
             return memoryview(data).nbytes
 
 
-def _over(kind: type[io.FileIO], stream: TextIO) -> TextIO:
-    """Return a stream to the same place, which shows a sign where a character cannot be shown."""
-    if not isinstance(stream, io.TextIOWrapper):  # it was closed before we were started
+def _wrap(kind: type[io.FileIO], stream: TextIO) -> TextIO:
+    """Return a stream to the same place that replaces the characters it cannot encode."""
+    if not isinstance(stream, io.TextIOWrapper):  # the parent process closed it
         return stream
     return io.TextIOWrapper(
         io.BufferedWriter(kind(stream.fileno(), "w", closefd=False)),
