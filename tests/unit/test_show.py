@@ -185,8 +185,8 @@ def test_the_demo_keeps_to_80_columns_and_names_what_is_wrong(capsys: pytest.Cap
     assert "http://board.demo.test/stored" not in printed
     assert "7 links of feeds: 3 kept, 1 FAIL_BAD_HTML, 1 FAIL_HTTP, 1 FAIL_TIMEOUT, 1\n  deferred\n" in printed
     for said in (
-        "2  It kept failing",
-        "3  The host's robots.txt",
+        f"2  {Reason.MAX_RETRIES.sentence[:20]}",
+        f"3  {Reason.ROBOTS_UNREACHABLE.sentence[:20]}",
         "\nhttp://clinic.demo.test/" + "a" * 56 + "\n",
         "all is well all is well\n       all is well all is well (yes, 12,345 times)\n",
         "waits for its first attempt",
